@@ -1,0 +1,184 @@
+package reprise
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps batches of events. Backends implement it; programs use a Log.
+//
+// A Store is safe for concurrent use. Its methods block until the answer is
+// there or the context is cancelled, in which case they return the cause of
+// the cancellation. After Close all of them return ErrClosed. An error that may
+// pass (a lost connection, a full disk) wraps ErrUnavailable and leaves the
+// Store usable: it must work again by itself once the cause is gone.
+//
+// What the rules below say with "must" is checked by package storetest.
+type Store interface {
+	// Create makes the stream info.Key with info.Epoch, info.Config and
+	// info.Created; the other fields are zero.
+	//
+	// It must return the stream as it is kept, with Earliest 1 and Tail 0 for a
+	// new one. If the stream exists with an equal configuration, Create must
+	// return the existing stream and change nothing; with another
+	// configuration it must return ErrConflict. The name of an expired stream
+	// must be free again. Of concurrent calls exactly one must create.
+	Create(ctx context.Context, info StreamInfo) (StreamInfo, error)
+
+	// Append stores batches, at most one of each stream, in one commit. It
+	// must return nil if all were stored, and otherwise one error for each
+	// request, nil for those that were stored. Each request must be stored whole
+	// or not at all, and must be durable when Append returns, to the level that
+	// the Store documents.
+	//
+	// A request must be refused with ErrNotFound if the stream does not exist
+	// in that epoch, with ErrEnded if it has ended, and with ErrConflict if
+	// First is not its tail plus one. An error that wraps ErrUnavailable leaves
+	// open whether the batch was stored.
+	//
+	// The Store may keep the Bytes of each request for ever and must not change them.
+	Append(ctx context.Context, reqs []AppendRequest) []error
+
+	// Read returns the batches that hold the events after seq after, the first
+	// of which may begin earlier, in order and without a hole. It must stop
+	// after the first batch with which the page reaches maxBytes, so that a
+	// page with something to give is never empty unless maxBytes is 0. Info,
+	// window and batches must be one consistent view: batches must cover
+	// everything from max(after+1, Earliest) on, to the tail unless maxBytes
+	// cut them. A position beyond the tail must give an empty page.
+	//
+	// Finding the position must not cost more than O(log n) in the number of
+	// batches. The error is ErrNotFound or, for a while after the stream was
+	// swept, ErrExpired. The caller must not change what is returned.
+	Read(ctx context.Context, key StreamKey, after uint64, maxBytes int) (Page, error)
+
+	// List returns streams, the newest first, without their Producers. Streams
+	// created before the first page was asked for and not removed meanwhile must each
+	// appear exactly once over all pages. Expired streams must not appear.
+	List(ctx context.Context, q ListQuery) (ListPage, error)
+
+	// Remove forgets events or the whole stream; see RemoveSpec. It must be
+	// idempotent: removing what is not there is no error, except that trimming a
+	// stream that does not exist returns ErrNotFound.
+	Remove(ctx context.Context, key StreamKey, spec RemoveSpec) error
+
+	// Close releases everything. It must wait for calls under way, and closing
+	// again must return nil.
+	Close() error
+}
+
+// AppendRequest is one batch for one stream.
+type AppendRequest struct {
+	Key   StreamKey
+	Epoch Epoch
+	// First is the seq of the first event, which is the tail plus one.
+	First uint64
+	// Count is the number of events, at least 1.
+	Count int
+	// Bytes is the encoded batch, opaque to the Store.
+	Bytes []byte
+	// Earliest is the new start of the window, at most First+Count: events
+	// before it must not be counted as kept any more, and may be deleted at leisure.
+	Earliest uint64
+	// Kept is the new StreamInfo.Bytes.
+	Kept int64
+	// End is set if the last event of the batch is the end event.
+	End *End
+	// Producers are the idempotent appends in this batch, to be kept with the
+	// stream: each replaces the one with the same ID, and of more than
+	// MaxProducers the oldest must be forgotten.
+	Producers []Producer
+}
+
+// MaxProducers is how many idempotent producers a stream remembers.
+const MaxProducers = 64
+
+// Producer is the newest append of an idempotent producer.
+type Producer struct {
+	// ID is 1 to 64 bytes, chosen by the producer.
+	ID string
+	// Epoch is the producer's own: a higher one fences off the lower.
+	Epoch uint64
+	// Seq is the number of the append, counted by the producer from 0 in each epoch.
+	Seq uint64
+	// First and Last are the seqs of the events that it appended.
+	First, Last uint64
+}
+
+// Batch is a run of consecutive events of one stream, as it was appended.
+type Batch struct {
+	// First is the seq of the first event.
+	First uint64
+	// Count is the number of events.
+	Count int
+	Bytes []byte
+}
+
+// Last is the seq of the last event.
+func (b Batch) Last() uint64 { return b.First + uint64(b.Count) - 1 }
+
+// Page is the answer of Store.Read.
+type Page struct {
+	Info    StreamInfo
+	Batches []Batch
+}
+
+// ListQuery selects streams.
+type ListQuery struct {
+	// Tenant is whose streams are listed; "" lists those of all tenants.
+	Tenant Tenant
+	// Namespace is the exact namespace of the names, "" for names that have none.
+	Namespace string
+	// AllNamespaces lists every name.
+	AllNamespaces bool
+	// After is ListPage.Next of the page before, "" for the first page. A text
+	// that no List returned must be refused with ErrInvalid.
+	After string
+	// Limit is the most streams to return, 1 to 1,000.
+	Limit int
+}
+
+// ListPage is the answer of Store.List.
+type ListPage struct {
+	Streams []StreamInfo
+	// Next is to be given as ListQuery.After; it is "" on the last page.
+	Next string
+}
+
+// RemoveSpec says what Store.Remove removes.
+type RemoveSpec struct {
+	// Trim, if not 0, removes the events with a lower seq, and nothing else. It
+	// is at most the tail plus one; a lower value than the start of the
+	// window changes nothing.
+	Trim uint64
+	// Kept is StreamInfo.Bytes after the trim.
+	Kept int64
+	// Remember, if not zero, leaves a mark in place of the whole stream: until that
+	// time Read must answer ErrExpired, then ErrNotFound. With neither Trim nor
+	// Remember the stream is gone without a trace.
+	Remember time.Time
+	// Epoch, if not "", makes the call do nothing for another epoch.
+	Epoch Epoch
+}
+
+// Sweeper is a Store that finds expired streams without listing all of them.
+type Sweeper interface {
+	// Sweep removes up to limit streams whose End.Expires is not after now,
+	// leaves a mark in the place of each until remember, and forgets marks whose time is
+	// past. It returns the streams that it removed, without Producers.
+	Sweep(ctx context.Context, now, remember time.Time, limit int) ([]StreamInfo, error)
+}
+
+// Sizer is a Store that knows its size without listing all streams.
+type Sizer interface {
+	// Sizes returns what each tenant keeps.
+	Sizes(ctx context.Context) (map[Tenant]Size, error)
+}
+
+// Size is what a tenant keeps.
+type Size struct {
+	Streams int64
+	Events  int64
+	// Bytes is the sum of StreamInfo.Bytes.
+	Bytes int64
+}

@@ -1,0 +1,180 @@
+package reprise
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+)
+
+// Tenant names whose data it is, for example "default". It is 1 to 64 bytes
+// of letters, digits, '.', '_' and '-'.
+type Tenant string
+
+// DefaultTenant owns the streams of a program that knows no tenants.
+const DefaultTenant Tenant = "default"
+
+// StreamKey names a stream.
+type StreamKey struct {
+	Tenant Tenant
+	// Name is 1 to 255 bytes of letters, digits, '.', '_', '-' and '/', with no
+	// empty, "." or ".." segment, for example "builds/linux.amd64". A program
+	// that keeps several kinds of streams puts a namespace in front, which ends
+	// with a colon: "execution:".
+	Name string
+}
+
+func (k StreamKey) String() string { return string(k.Tenant) + "/" + k.Name }
+
+// Namespace is the name up to and with its colon, or "" where it has none.
+func (k StreamKey) Namespace() string {
+	return k.Name[:strings.IndexByte(k.Name, ':')+1]
+}
+
+const (
+	maxNameBytes   = 255
+	maxTenantBytes = 64
+)
+
+// Validate reports whether k may name a stream. The error wraps ErrInvalid.
+func (k StreamKey) Validate() error {
+	if len(k.Tenant) == 0 || len(k.Tenant) > maxTenantBytes {
+		return fmt.Errorf("%w: a tenant is 1 to %d bytes long", ErrInvalid, maxTenantBytes)
+	}
+	for i := range len(k.Tenant) {
+		if !isNameByte(k.Tenant[i]) {
+			return fmt.Errorf("%w: tenant %q holds %q", ErrInvalid, k.Tenant, k.Tenant[i])
+		}
+	}
+	if len(k.Name) == 0 || len(k.Name) > maxNameBytes {
+		return fmt.Errorf("%w: a stream name is 1 to %d bytes long", ErrInvalid, maxNameBytes)
+	}
+	namespace := k.Namespace()
+	for i := range len(namespace) - 1 {
+		if !isNameByte(namespace[i]) {
+			return fmt.Errorf("%w: stream name %q holds %q", ErrInvalid, k.Name, namespace[i])
+		}
+	}
+	for segment := range strings.SplitSeq(k.Name[len(namespace):], "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return fmt.Errorf("%w: stream name %q has the segment %q", ErrInvalid, k.Name, segment)
+		}
+		for i := range len(segment) {
+			if !isNameByte(segment[i]) {
+				return fmt.Errorf("%w: stream name %q holds %q", ErrInvalid, k.Name, segment[i])
+			}
+		}
+	}
+	return nil
+}
+
+// Retention bounds the history of one stream. All bounds hold together; a zero
+// field stands for the default of the Log.
+type Retention struct {
+	// MaxEvents is how many events are kept at most.
+	MaxEvents int64
+	// MaxBytes is how many bytes are kept at most, counted as they are handed
+	// to the store: data, type and about ten bytes an event. The newest batch
+	// is always kept.
+	MaxBytes int64
+	// MaxAge is how long a stream is kept after its end.
+	MaxAge time.Duration
+}
+
+// DefaultRetention is what streams are kept by where nothing else is said.
+var DefaultRetention = Retention{MaxEvents: 10_000, MaxBytes: 64 << 20, MaxAge: time.Hour}
+
+// or fills the zero fields of r from d.
+func (r Retention) or(d Retention) Retention {
+	if r.MaxEvents == 0 {
+		r.MaxEvents = d.MaxEvents
+	}
+	if r.MaxBytes == 0 {
+		r.MaxBytes = d.MaxBytes
+	}
+	if r.MaxAge == 0 {
+		r.MaxAge = d.MaxAge
+	}
+	return r
+}
+
+func (r Retention) validate() error {
+	if r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 {
+		return fmt.Errorf("%w: a negative retention bound", ErrInvalid)
+	}
+	return nil
+}
+
+// StreamConfig is what a stream is created with. It never changes.
+type StreamConfig struct {
+	Retention Retention
+	// Labels are for finding streams: at most 64 of them, keys of 1 to 64
+	// bytes, values of at most 256.
+	Labels map[string]string
+	// Meta is at most 64 KiB of the creator's own.
+	Meta []byte
+}
+
+// Equal reports whether two configurations are the same.
+func (c StreamConfig) Equal(o StreamConfig) bool {
+	return c.Retention == o.Retention && maps.Equal(c.Labels, o.Labels) && bytes.Equal(c.Meta, o.Meta)
+}
+
+const (
+	maxLabels     = 64
+	maxLabelKey   = 64
+	maxLabelValue = 256
+	maxMetaBytes  = 64 << 10
+)
+
+func (c StreamConfig) validate() error {
+	if err := c.Retention.validate(); err != nil {
+		return err
+	}
+	if len(c.Labels) > maxLabels {
+		return fmt.Errorf("%w: %d labels, at most %d are taken", ErrInvalid, len(c.Labels), maxLabels)
+	}
+	for k, v := range c.Labels {
+		if k == "" || len(k) > maxLabelKey || len(v) > maxLabelValue {
+			return fmt.Errorf("%w: label %q: a key has 1 to %d bytes, a value at most %d", ErrInvalid, k, maxLabelKey, maxLabelValue)
+		}
+	}
+	if len(c.Meta) > maxMetaBytes {
+		return fmt.Errorf("%w: meta of %d bytes, at most %d are taken", ErrInvalid, len(c.Meta), maxMetaBytes)
+	}
+	return nil
+}
+
+// End says that and how a stream has ended.
+type End struct {
+	// Outcome is the stated reason, for example "completed" or "exited".
+	Outcome string
+	// Time is that of the end event.
+	Time time.Time
+	// Expires is when the stream may be swept.
+	Expires time.Time
+	// Data is the data of the end event.
+	Data []byte
+}
+
+// StreamInfo is the state of a stream in one consistent view.
+type StreamInfo struct {
+	Key     StreamKey
+	Epoch   Epoch
+	Config  StreamConfig
+	Created time.Time
+	// Earliest is the seq of the first kept event and Tail that of the last one
+	// ever appended, 0 if there was none. Where nothing is kept Earliest is Tail+1.
+	Earliest, Tail uint64
+	// Bytes is what the kept events take; see Retention.MaxBytes.
+	Bytes int64
+	// End is nil while the stream has not ended.
+	End *End
+	// Producers are the newest appends of idempotent producers, at most
+	// MaxProducers of them, oldest first.
+	Producers []Producer
+}
+
+// Kept is the number of events in the window.
+func (i *StreamInfo) Kept() uint64 { return i.Tail + 1 - i.Earliest }
