@@ -1,0 +1,127 @@
+package execution
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Execution is one run of a command as it is shown. It is the body of GET
+// /v1/executions/{id}, but for the links, which are the API's.
+type Execution struct {
+	ID      string `json:"id"`
+	Session string `json:"session,omitempty"`
+	Status  Status `json:"status"`
+	// Outcome, ExitCode and Signal are nil until the end, and the last two where
+	// the process did not end that way.
+	Outcome  *Outcome `json:"outcome"`
+	ExitCode *int     `json:"exit_code"`
+	// Signal is a name without SIG, for example "SEGV".
+	Signal *string `json:"signal"`
+	// Error is why a run did not start, was lost, or was ended by the Host.
+	Error string `json:"error,omitempty"`
+	// Limit is which one was exceeded, for example "memory_bytes".
+	Limit string `json:"limit,omitempty"`
+	// OutputTruncated: the command wrote output that is not in the stream.
+	OutputTruncated bool `json:"output_truncated,omitempty"`
+
+	// What was asked for. A long Argv, Command or list of names is cut short.
+	Argv     []string `json:"argv,omitempty"`
+	Command  string   `json:"command,omitempty"`
+	Language string   `json:"language,omitempty"`
+	Cwd      string   `json:"cwd"`
+	// EnvNames are the names, not the values, of the variables of the request.
+	EnvNames []string          `json:"env_names,omitempty"`
+	TTY      *TTY              `json:"tty,omitempty"`
+	Timeout  Duration          `json:"timeout,omitzero"`
+	Labels   map[string]string `json:"labels"`
+
+	Created Time  `json:"created"`
+	Started *Time `json:"started"`
+	Ended   *Time `json:"ended"`
+	// DurationMS is from the start of the process to its end, once it has ended.
+	DurationMS *int64     `json:"duration_ms"`
+	Window     Window     `json:"window"`
+	Usage      *Usage     `json:"usage"`
+	Bytes      Bytes      `json:"bytes"`
+	Isolation  *Isolation `json:"isolation"`
+}
+
+// Status says how far an execution is.
+type Status string
+
+// The states of an execution, in this order.
+const (
+	StatusQueued  Status = "queued"
+	StatusRunning Status = "running"
+	StatusEnded   Status = "ended"
+)
+
+// Outcome says why an execution ended. ExitCode and Signal say how.
+type Outcome string
+
+// The outcomes. Exited with a code other than 0 is still Exited. Cancelled,
+// TimedOut and LimitExceeded are given when that was decided before the process
+// ended, however it then took it. Lost is a run whose process the Host cannot
+// find again.
+const (
+	Exited        Outcome = "exited"
+	Signaled      Outcome = "signaled"
+	TimedOut      Outcome = "timed_out"
+	Cancelled     Outcome = "cancelled"
+	LimitExceeded Outcome = "limit_exceeded"
+	FailedToStart Outcome = "failed_to_start"
+	Lost          Outcome = "lost"
+)
+
+// Window holds the cursors of the events that are kept: Earliest is just before
+// the first, Tail just after the last.
+type Window struct {
+	Earliest string `json:"earliest"`
+	Tail     string `json:"tail"`
+}
+
+// Usage is what the processes of a run used. MaxRSSBytes is the most resident
+// memory that was seen in one process.
+type Usage struct {
+	UserMS      int64 `json:"user_ms"`
+	SystemMS    int64 `json:"system_ms"`
+	MaxRSSBytes int64 `json:"max_rss_bytes"`
+}
+
+// Bytes counts the output of each channel that the stream was given, kept or not.
+type Bytes struct {
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+}
+
+// The levels of isolation.
+const (
+	// LevelNone: its own session, and its tree is killed as a whole.
+	LevelNone = "none"
+	// LevelLimits: besides, limits on memory, processes and CPU time hold.
+	LevelLimits = "limits"
+)
+
+// Isolation is what is in force for a run, not what was asked for.
+type Isolation struct {
+	Level string `json:"level"`
+	// Kill is how the whole tree is found when it is killed: "cgroup", or "scan"
+	// of /proc, which a process escapes that leaves its session and its parent
+	// and clears its environment.
+	Kill string `json:"kill"`
+	// Memory, Processes and CPU say how a limit is held: "kernel", "sampled"
+	// (every 100 ms), or "" where none was asked for.
+	Memory    string `json:"memory_bytes,omitempty"`
+	Processes string `json:"processes,omitempty"`
+	CPU       string `json:"cpu_time,omitempty"`
+}
+
+// Time is written as RFC 3339 in UTC with milliseconds.
+type Time struct{ time.Time }
+
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// MarshalJSON is the inverse of time.Time.UnmarshalJSON for whole milliseconds.
+func (t Time) MarshalJSON() ([]byte, error) {
+	return json.Marshal(t.UTC().Format(timeLayout))
+}
