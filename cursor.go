@@ -2,6 +2,7 @@ package reprise
 
 import (
 	"crypto/rand"
+	"crypto/subtle"
 	"strconv"
 )
 
@@ -147,4 +148,14 @@ func ParsePosition(s string) (Position, error) {
 	}
 	c, err := ParseCursor(s)
 	return After(c), err
+}
+
+// matches reports in constant time whether tag is one of tags.
+func matches(tags []string, tag string) bool {
+	for _, t := range tags {
+		if subtle.ConstantTimeCompare([]byte(t), []byte(tag)) == 1 {
+			return true
+		}
+	}
+	return false
 }

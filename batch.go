@@ -1,0 +1,76 @@
+package reprise
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+)
+
+// A batch is encoded as one record after another; the seq of a record is its
+// place. The record of an event is
+//
+//	+------------------+-----------+--------+----------+------+------+
+//	| length of what   | time, ms  | format | length   | type | data |
+//	| follows: uvarint | 6 bytes   | 1 byte | of type  |      |      |
+//	|                  | BE        |        | 1 byte   |      |      |
+//	+------------------+-----------+--------+----------+------+------+
+//
+// Stores and their wrappers see the bytes alone. The format is version 1; what
+// is at rest says so, see docs/storage-sqlite.md.
+const recordHead = 6 + 1 + 1
+
+var errBatch = errors.New("a batch that cannot be decoded")
+
+// recordSize is the most bytes that appendRecord appends for e.
+func recordSize(e *Event) int {
+	return binary.MaxVarintLen32 + recordHead + max(len(e.Type), len(TypeMessage)) + len(e.Data)
+}
+
+// appendRecord appends the record of e, which has been checked.
+func appendRecord(dst []byte, e *Event, now int64) []byte {
+	typ := e.Type
+	if typ == "" {
+		typ = TypeMessage
+	}
+	ms := now
+	if !e.Time.IsZero() {
+		ms = max(e.Time.UnixMilli(), 0)
+	}
+	dst = binary.AppendUvarint(dst, uint64(recordHead+len(typ)+len(e.Data)))
+	dst = append(dst, byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms),
+		byte(e.Format), byte(len(typ)))
+	dst = append(dst, typ...)
+	return append(dst, e.Data...)
+}
+
+// recordEnd returns where the record that begins at start ends.
+func recordEnd(b []byte, start int) (int, error) {
+	size, n := binary.Uvarint(b[start:])
+	if n <= 0 || size < recordHead || size > uint64(len(b)-start-n) {
+		return 0, errBatch
+	}
+	return start + n + int(size), nil
+}
+
+// decodeRecord fills all of e but Seq from the one record in b. The data is
+// shared with b; the type is shared with e where it is the same as before, which
+// spares an allocation an event in a run of one type.
+func decodeRecord(e *Event, b []byte) error {
+	_, n := binary.Uvarint(b)
+	if n <= 0 || len(b) < n+recordHead {
+		return errBatch
+	}
+	b = b[n:]
+	ms := int64(b[0])<<40 | int64(b[1])<<32 | int64(b[2])<<24 | int64(b[3])<<16 | int64(b[4])<<8 | int64(b[5])
+	e.Time = time.UnixMilli(ms)
+	e.Format = Format(b[6])
+	end := recordHead + int(b[7])
+	if end > len(b) {
+		return errBatch
+	}
+	if typ := b[recordHead:end]; string(typ) != e.Type {
+		e.Type = string(typ)
+	}
+	e.Data = b[end:len(b):len(b)]
+	return nil
+}

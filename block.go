@@ -1,0 +1,185 @@
+package reprise
+
+import (
+	"iter"
+	"slices"
+	"sync"
+)
+
+const (
+	minBlock = 512
+	maxBlock = 64 << 10
+)
+
+// block is a run of encoded events in memory. Events are added at the end and
+// never moved or changed, so what a reader has taken from it stays valid.
+type block struct {
+	first uint64
+	// buf holds the records, ends where each of them ends. Both are replaced by longer
+	// slices of the same memory, under live.mu.
+	buf  []byte
+	ends []uint32
+
+	wire wire
+}
+
+// wire is the wire form of the events of a block, made once for all readers.
+type wire struct {
+	mu  sync.Mutex
+	enc Encoder
+	buf []byte
+	// ends says where the frame of each event ends; it is shorter than
+	// block.ends as long as nobody has asked for the newest events.
+	ends []uint32
+}
+
+// Encoder makes the wire form of events. A Log keeps what the first Encoder made
+// of the newest events, so that it is made once for all readers; it knows an Encoder
+// again by ==.
+type Encoder interface {
+	// AppendEvent appends the wire form of e to dst. The text of the cursor
+	// just after e is its seq in decimal followed by cursorSuffix. It must
+	// depend on nothing else and must not keep e.Data.
+	AppendEvent(dst []byte, e *Event, cursorSuffix string) []byte
+}
+
+// newBlock makes an empty block with room for size bytes. Blocks of a stream grow
+// from minBlock to maxBlock, so that a quiet stream stays small.
+func newBlock(first uint64, size, before int) *block {
+	room := max(size, min(max(2*before, minBlock), maxBlock))
+	return &block{first: first, buf: make([]byte, 0, room)}
+}
+
+// pageBlock makes a block of a page from the store.
+func pageBlock(batches []Batch) (*block, error) {
+	b := &block{first: batches[0].First, buf: batches[0].Bytes}
+	count, size := 0, 0
+	for _, batch := range batches {
+		count += batch.Count
+		size += len(batch.Bytes)
+	}
+	if len(batches) > 1 {
+		b.buf = make([]byte, 0, size)
+		for _, batch := range batches {
+			b.buf = append(b.buf, batch.Bytes...)
+		}
+	}
+	b.ends = make([]uint32, 0, count)
+	for start := 0; start < size; {
+		end, err := recordEnd(b.buf, start)
+		if err != nil {
+			return nil, err
+		}
+		b.ends = append(b.ends, uint32(end))
+		start = end
+	}
+	if len(b.ends) != count {
+		return nil, errBatch
+	}
+	return b, nil
+}
+
+func (b *block) last() uint64 { return b.first + uint64(len(b.ends)) - 1 }
+
+// run is the events of b from seq first on.
+func (b *block) run(first uint64, suffix string) Run {
+	return Run{block: b, buf: b.buf, ends: b.ends, lo: int(first - b.first), suffix: suffix}
+}
+
+// Run is a row of consecutive events that a Reader has come upon. It stays
+// valid for as long as it is kept. The zero Run is empty.
+type Run struct {
+	block  *block
+	buf    []byte
+	ends   []uint32 // of all events of the block up to the last of the run
+	lo     int      // index of the first event in ends
+	suffix string
+}
+
+// Len is the number of events.
+func (r Run) Len() int { return len(r.ends) - r.lo }
+
+// First is the seq of the first event of a run that is not empty.
+func (r Run) First() uint64 { return r.block.first + uint64(r.lo) }
+
+// Last is the seq of the last event of a run that is not empty.
+func (r Run) Last() uint64 { return r.block.first + uint64(len(r.ends)) - 1 }
+
+// All yields the events. They share their data with other readers: it must not be changed.
+func (r Run) All() iter.Seq[Event] {
+	return func(yield func(Event) bool) {
+		var e Event
+		for i := r.lo; i < len(r.ends); i++ {
+			r.event(&e, i)
+			if !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// event decodes the event at index i of the block into e. What is in a block was
+// encoded here or has been walked by pageBlock, so that a record which does not decode
+// can only be one whose type length lies; it comes out empty.
+func (r Run) event(e *Event, i int) {
+	if err := decodeRecord(e, r.buf[startOf(r.ends, i):r.ends[i]]); err != nil {
+		*e = Event{}
+	}
+	e.Seq = r.block.first + uint64(i)
+}
+
+func startOf(ends []uint32, i int) uint32 {
+	if i == 0 {
+		return 0
+	}
+	return ends[i-1]
+}
+
+// Encoded returns the wire form of the events, one after the other. What is
+// returned is shared with other readers and must not be changed.
+func (r Run) Encoded(enc Encoder) []byte {
+	if r.Len() == 0 {
+		return nil
+	}
+	w := &r.block.wire
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.enc == nil {
+		w.enc = enc
+	}
+	if w.enc != enc {
+		var dst []byte
+		var e Event
+		for i := r.lo; i < len(r.ends); i++ {
+			r.event(&e, i)
+			dst = enc.AppendEvent(dst, &e, r.suffix)
+		}
+		return dst
+	}
+	w.extend(r)
+	from := startOf(w.ends, r.lo)
+	to := w.ends[len(r.ends)-1]
+	return w.buf[from:to:to]
+}
+
+// frameOverhead is a guess at what a frame takes beside its record, to size buffers.
+const frameOverhead = 160
+
+// extend encodes what r has and w has not.
+func (w *wire) extend(r Run) {
+	missing := len(r.ends) - len(w.ends)
+	if missing <= 0 {
+		return
+	}
+	if missing > 1 {
+		bytes := len(r.buf) - int(startOf(r.ends, len(w.ends)))
+		w.buf = slices.Grow(w.buf, bytes+missing*frameOverhead)
+		w.ends = slices.Grow(w.ends, missing)
+	}
+	var e Event
+	for i := len(w.ends); i < len(r.ends); i++ {
+		r.event(&e, i)
+		w.buf = w.enc.AppendEvent(w.buf, &e, r.suffix)
+		w.ends = append(w.ends, uint32(len(w.buf)))
+	}
+}

@@ -1,0 +1,320 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// commits is the writing half of a Log. All of it but the committer is touched by one
+// goroutine at a time, the one whose turn it is. What it asks of the store is asked for
+// several callers together, so no caller's context can cancel it; stores bound the
+// time that they take.
+type commits struct {
+	committer committer
+	log       *Log
+	usage     usage
+	reqs      []AppendRequest
+	lives     []*live // whose batches reqs are
+}
+
+// staged is what the commit under way will add to a stream.
+type staged struct {
+	index     int // in commits.reqs, plus 1; 0 if nothing is staged
+	first     uint64
+	count     int
+	block     *block
+	from      int      // where the batch begins in buf
+	buf       []byte   // block.buf with the batch
+	ends      []uint32 // block.ends with the batch
+	earliest  uint64
+	kept      int64
+	end       *End
+	producers []Producer // all of the stream, with the new ones
+	fresh     []Producer // the new ones
+	err       error
+}
+
+func (m *commits) init(l *Log) {
+	m.log = l
+	m.committer.run = m.run
+	m.usage.init(&l.opts)
+}
+
+// exclusively runs f while no commit is under way.
+func (m *commits) exclusively(ctx context.Context, f func() error) error {
+	return m.committer.do(ctx, &call{fn: f})
+}
+
+// run carries out the calls of a group: what is not an append first, then
+// all appends in one commit.
+func (m *commits) run(group []*call) {
+	for _, c := range group {
+		switch {
+		case c.left:
+		case c.fn != nil:
+			c.err = c.fn()
+		default:
+			c.err = m.stage(c)
+		}
+	}
+	if len(m.reqs) == 0 {
+		return
+	}
+	m.commit()
+	for _, c := range group {
+		if c.joined && c.err == nil {
+			c.err = c.live.staged.err
+		}
+	}
+	for _, lv := range m.lives {
+		lv.staged = staged{}
+	}
+	clear(m.reqs)
+	clear(m.lives)
+	m.reqs, m.lives = m.reqs[:0], m.lives[:0]
+	m.log.coolIfFull()
+}
+
+// stage checks an append against the stream and adds its events to the batch.
+func (m *commits) stage(c *call) error {
+	lv := c.live
+	if err := m.ready(lv); err != nil {
+		return err
+	}
+	st := &lv.staged
+	if st.index == 0 {
+		st.begin(lv)
+	}
+	if done, err := c.repeats(st.producers); done || err != nil {
+		// An append that repeats one of this very commit stands and falls with it.
+		c.joined = st.index != 0
+		return err
+	}
+	if st.end != nil || lv.info.End != nil {
+		return ErrEnded
+	}
+	if err := m.makeRoom(lv, c); err != nil {
+		return err
+	}
+	st.add(lv, c)
+	if st.index == 0 {
+		m.reqs = append(m.reqs, AppendRequest{})
+		m.lives = append(m.lives, lv)
+		st.index = len(m.reqs)
+	}
+	m.reqs[st.index-1] = st.request(lv)
+	return nil
+}
+
+// ready makes sure that what is known of the stream is what the store has.
+func (m *commits) ready(lv *live) error {
+	lv.mu.Lock()
+	gone := lv.gone
+	lv.used = true
+	lv.mu.Unlock()
+	if gone != nil || !lv.stale {
+		return gone
+	}
+	page, err := m.log.store.Read(context.Background(), lv.key, 1<<63, 0)
+	if err != nil {
+		return err
+	}
+	if page.Info.Epoch != lv.epoch {
+		m.log.forget(lv.key, ErrNotFound)
+		return ErrNotFound
+	}
+	lv.stale = false
+	lv.sizes.reset(&page.Info, lv.retention.MaxBytes)
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	m.usage.add(lv.tenant, page.Info.Bytes-lv.info.Bytes)
+	m.log.hotBytes.Add(-lv.cool())
+	lv.info = page.Info
+	lv.wakeAll()
+	return nil
+}
+
+// repeats checks the producer of c. done is true if the events are there already.
+func (c *call) repeats(known []Producer) (done bool, err error) {
+	p := c.opts.Producer
+	if p == nil {
+		return false, nil
+	}
+	newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: ^uint64(0)} // before Seq 0
+	for _, k := range known {
+		if k.ID == p.ID {
+			newest = k
+		}
+	}
+	switch {
+	case p.Epoch < newest.Epoch:
+		return false, fmt.Errorf("%w: producer %q is at epoch %d", ErrFenced, p.ID, newest.Epoch)
+	case p.Epoch > newest.Epoch:
+		newest = Producer{Seq: ^uint64(0)}
+	}
+	switch {
+	case p.Seq == newest.Seq+1:
+		return false, nil
+	case p.Seq > newest.Seq:
+		return false, fmt.Errorf("%w: producer %q is to go on with %d, not %d", ErrConflict, p.ID, newest.Seq+1, p.Seq)
+	}
+	c.appended = Appended{Duplicate: true}
+	if p.Seq == newest.Seq {
+		c.appended.First, c.appended.Last = newest.First, newest.Last
+	}
+	return true, nil
+}
+
+// begin stages nothing yet.
+func (st *staged) begin(lv *live) {
+	*st = staged{
+		first: lv.info.Tail + 1, earliest: lv.info.Earliest, kept: lv.info.Bytes,
+		producers: lv.info.Producers,
+	}
+	if n := len(lv.blocks); n > 0 {
+		b := lv.blocks[n-1]
+		st.block, st.from, st.buf, st.ends = b, len(b.buf), b.buf, b.ends
+	}
+}
+
+// add encodes the events of c into the batch, behind those that are staged.
+func (st *staged) add(lv *live, c *call) {
+	c.joined = true
+	st.reserve(c.size)
+	next := st.first + uint64(st.count)
+	c.appended = Appended{First: next, Last: next + uint64(len(c.events)) - 1}
+	before := len(st.buf)
+	ms := time.Now().UnixMilli()
+	for i := range c.events {
+		st.buf = appendRecord(st.buf, &c.events[i], ms)
+		st.ends = append(st.ends, uint32(len(st.buf)))
+	}
+	st.count += len(c.events)
+	st.kept += int64(len(st.buf) - before)
+	if c.end != nil {
+		end := *c.end
+		end.Expires = end.Time.Add(lv.retention.MaxAge)
+		st.end = &end
+	}
+	if p := c.opts.Producer; p != nil {
+		newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.Seq, First: c.appended.First, Last: c.appended.Last}
+		st.producers = withProducer(st.producers, newest)
+		st.fresh = withProducer(st.fresh, newest)
+	}
+	if bound := uint64(lv.retention.MaxEvents); c.appended.Last > bound {
+		st.trim(lv, c.appended.Last-bound+1)
+	}
+}
+
+// withProducer returns a copy of list with p in place of the one of the same
+// ID, at the end, and without the oldest if there are too many.
+func withProducer(list []Producer, p Producer) []Producer {
+	out := make([]Producer, 0, len(list)+1)
+	for _, k := range list {
+		if k.ID != p.ID {
+			out = append(out, k)
+		}
+	}
+	out = append(out, p)
+	return out[max(0, len(out)-MaxProducers):]
+}
+
+// reserve makes room for size bytes in one block. A batch lies in one piece, so
+// what was staged moves along to a new block; the old one stays as it was published.
+func (st *staged) reserve(size int) {
+	if st.block != nil && cap(st.buf)-len(st.buf) >= size {
+		return
+	}
+	batch := st.buf[st.from:]
+	before := 0
+	if st.block != nil {
+		before = cap(st.block.buf)
+	}
+	base := uint32(st.from)
+	lengths := st.ends[len(st.ends)-st.count:]
+	st.block = newBlock(st.first, len(batch)+size, before)
+	st.from = 0
+	st.buf = append(st.block.buf, batch...)
+	st.ends = make([]uint32, 0, max(8, len(st.block.ends)))
+	for _, end := range lengths {
+		st.ends = append(st.ends, end-base)
+	}
+}
+
+func (st *staged) request(lv *live) AppendRequest {
+	return AppendRequest{
+		Key: lv.key, Epoch: lv.epoch, First: st.first, Count: st.count,
+		Bytes:    st.buf[st.from:len(st.buf)], // with what is behind it, so that a store can tell what follows
+		Earliest: st.earliest, Kept: st.kept, End: st.end, Producers: st.fresh,
+	}
+}
+
+// commit hands the batches to the store and publishes those that it has kept.
+func (m *commits) commit() {
+	var start time.Time
+	hook := m.log.opts.Hooks.Committed
+	if hook != nil {
+		start = time.Now()
+	}
+	errs := m.log.store.Append(context.Background(), m.reqs)
+	for i, lv := range m.lives {
+		if errs != nil && errs[i] != nil {
+			m.fail(lv, errs[i])
+			continue
+		}
+		m.publish(lv)
+	}
+	if hook != nil {
+		hook(m.info(errs, time.Since(start)))
+	}
+}
+
+func (m *commits) info(errs []error, took time.Duration) CommitInfo {
+	info := CommitInfo{Streams: len(m.reqs), Duration: took}
+	for i := range m.reqs {
+		info.Events += m.reqs[i].Count
+		info.Bytes += len(m.reqs[i].Bytes)
+		if errs != nil && errs[i] != nil {
+			info.Failed++
+		}
+	}
+	return info
+}
+
+// publish shows the batch to readers.
+func (m *commits) publish(lv *live) {
+	st := &lv.staged
+	m.usage.add(lv.tenant, st.kept-lv.info.Bytes)
+	lv.sizes.add(st.first+uint64(st.count)-1, int64(len(st.buf)-st.from))
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	before := lv.hotBytes
+	if n := len(lv.blocks); n == 0 || lv.blocks[n-1] != st.block {
+		lv.blocks = append(lv.blocks, st.block)
+		lv.hotBytes += cap(st.block.buf)
+	}
+	st.block.buf, st.block.ends = st.buf, st.ends
+	lv.info.Tail = st.first + uint64(st.count) - 1
+	lv.info.Earliest, lv.info.Bytes, lv.info.End = st.earliest, st.kept, st.end
+	lv.info.Producers = st.producers
+	lv.trimHot(m.log.opts.TailBytes)
+	m.log.hotBytes.Add(int64(lv.hotBytes - before))
+	lv.wakeAll()
+}
+
+// fail keeps the batch from readers. What the store then has is uncertain, so
+// it is asked before the next append; and since it may keep the bytes, nothing is written
+// over them.
+func (m *commits) fail(lv *live, err error) {
+	st := &lv.staged
+	st.err = err
+	lv.stale = true
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
+		m.log.forget(lv.key, err)
+	}
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	m.log.hotBytes.Add(-lv.cool())
+}

@@ -1,0 +1,198 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Stream is a handle on one stream of a Log. It is safe for concurrent use and
+// needs no Close. When the stream is removed or swept, or its name is used
+// again, the handle answers ErrNotFound or ErrExpired and another must be asked for.
+type Stream struct {
+	log *Log
+
+	mu   sync.Mutex
+	live *live
+}
+
+// errEvicted is why a live cannot be used any more that was put out of memory.
+var errEvicted = errors.New("evicted")
+
+// Appended tells which events an append has become.
+type Appended struct {
+	// First and Last are the seqs of the events. Both are 0 for a duplicate that is older than
+	// the producer's newest append.
+	First, Last uint64
+	// Duplicate is true if an idempotent producer had appended them before.
+	Duplicate bool
+}
+
+// AppendOptions are for appends that need more than the events.
+type AppendOptions struct {
+	// Producer makes the append idempotent.
+	Producer *ProducerID
+}
+
+// ProducerID numbers the appends of an idempotent producer. An append whose Seq is not
+// above the producer's newest is answered as a duplicate; one that leaves
+// out a Seq is refused with ErrConflict, and one of an older Epoch with ErrFenced.
+type ProducerID struct {
+	// ID is 1 to 64 bytes of the producer's choice.
+	ID string
+	// Epoch is raised by a producer that starts anew; Seq then begins at 0.
+	Epoch, Seq uint64
+}
+
+// Key is the name of the stream.
+func (s *Stream) Key() StreamKey { return s.current().key }
+
+func (s *Stream) current() *live {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live
+}
+
+// use calls f with the stream in memory, once more if it had been evicted.
+func (s *Stream) use(ctx context.Context, f func(*live) error) error {
+	lv := s.current()
+	for {
+		err := f(lv)
+		if err != errEvicted { //nolint:errorlint // ours, never wrapped
+			return err
+		}
+		again, err := s.log.load(ctx, lv.key)
+		if err != nil {
+			return err
+		}
+		if again.epoch != lv.epoch {
+			return ErrNotFound
+		}
+		s.mu.Lock()
+		s.live = again
+		s.mu.Unlock()
+		lv = again
+	}
+}
+
+// op says what was asked of which stream, around the errors of others.
+func (s *Stream) op(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", name, s.Key(), err)
+}
+
+// Info is the state of the stream. It does no I/O while the stream is in memory.
+func (s *Stream) Info(ctx context.Context) (StreamInfo, error) {
+	var info StreamInfo
+	err := s.use(ctx, func(lv *live) error {
+		lv.mu.Lock()
+		defer lv.mu.Unlock()
+		info = lv.info
+		return lv.gone
+	})
+	if err != nil {
+		return StreamInfo{}, s.op("info", err)
+	}
+	return info, nil
+}
+
+// Cursor is the cursor just after the event seq, 0 for the beginning.
+func (s *Stream) Cursor(seq uint64) Cursor {
+	lv := s.current()
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	lv.sign(s.log.opts.Keys)
+	return lv.cursor(seq)
+}
+
+// Append appends events and returns when they are kept as safely as the Store states;
+// no reader is shown them before. Either all of them are appended, next to each other,
+// or none. The events are copied.
+//
+// The error is ErrInvalid for events that are not allowed, ErrEnded after the
+// end, ErrQuota, ErrUnavailable (in which case the events may have been kept: see
+// AppendWith), or the cause if ctx is cancelled before the commit begins.
+func (s *Stream) Append(ctx context.Context, events ...Event) (Appended, error) {
+	return s.AppendWith(ctx, AppendOptions{}, events...)
+}
+
+// AppendWith is Append with options. With a producer an append can be tried again
+// after any error, and its events are kept once.
+func (s *Stream) AppendWith(ctx context.Context, opts AppendOptions, events ...Event) (Appended, error) {
+	appended, err := s.append(ctx, opts, events, nil)
+	return appended, s.op("append to", err)
+}
+
+// End appends the last event and ends the stream with an outcome of 1 to 64
+// bytes, for example "completed". The event's type is set to "end". The errors are
+// those of Append; a stream that has ended answers ErrEnded.
+func (s *Stream) End(ctx context.Context, outcome string, event Event) (Appended, error) {
+	return s.EndWith(ctx, AppendOptions{}, outcome, event)
+}
+
+// EndWith is End with options.
+func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string, event Event) (Appended, error) {
+	if outcome == "" || len(outcome) > maxTypeBytes {
+		return Appended{}, s.op("end", fmt.Errorf("%w: an outcome is 1 to %d bytes long", ErrInvalid, maxTypeBytes))
+	}
+	event.Type = TypeEnd
+	if event.Time.IsZero() {
+		event.Time = now()
+	}
+	end := &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
+	appended, err := s.append(ctx, opts, []Event{event}, end)
+	return appended, s.op("end", err)
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+func (s *Stream) append(ctx context.Context, opts AppendOptions, events []Event, end *End) (Appended, error) {
+	size, err := s.log.check(opts, events, end != nil)
+	if err != nil {
+		return Appended{}, err
+	}
+	c := calls.Get().(*call)
+	err = s.use(ctx, func(lv *live) error {
+		*c = call{live: lv, opts: opts, events: events, end: end, size: size}
+		return s.log.committer.do(ctx, c)
+	})
+	if err != nil {
+		return Appended{}, err // c may still lie in a group that has not been taken
+	}
+	appended := c.appended
+	*c = call{}
+	calls.Put(c)
+	return appended, nil
+}
+
+// check validates an append and returns the most bytes that it takes.
+func (l *Log) check(opts AppendOptions, events []Event, end bool) (size int, err error) {
+	if len(events) == 0 {
+		return 0, fmt.Errorf("%w: no events", ErrInvalid)
+	}
+	for i := range events {
+		if err := checkEvent(&events[i], l.opts.MaxEventBytes, end); err != nil {
+			return 0, err
+		}
+		size += recordSize(&events[i])
+	}
+	if size > maxGroupBytes {
+		return 0, fmt.Errorf("%w: an append of %d bytes, at most %d are taken", ErrInvalid, size, maxGroupBytes)
+	}
+	if p := opts.Producer; p != nil && (p.ID == "" || len(p.ID) > maxTypeBytes) {
+		return 0, fmt.Errorf("%w: a producer id is 1 to %d bytes long", ErrInvalid, maxTypeBytes)
+	}
+	return size, nil
+}
+
+// Trim forgets the events with a seq below before. Trimming less than what is already
+// gone does nothing; before is at most the tail plus one, or ErrInvalid.
+func (s *Stream) Trim(ctx context.Context, before uint64) error {
+	err := s.use(ctx, func(lv *live) error {
+		return s.log.exclusively(ctx, func() error { return s.log.trim(ctx, lv, before) })
+	})
+	return s.op("trim", err)
+}

@@ -1,0 +1,41 @@
+package reprise
+
+import "time"
+
+// Hooks are functions that a Log calls as things happen, for metrics and traces.
+// Any of them may be nil. They are called by the goroutine that does the work,
+// so they must be quick, and they must not call the Log.
+type Hooks struct {
+	// Committed is called after each commit to the store.
+	Committed func(CommitInfo)
+	// ReaderOpened is called for each reader that was asked for. The error is
+	// why it was refused, or nil.
+	ReaderOpened func(key StreamKey, err error)
+	// ReaderClosed is called once for each reader that was opened.
+	ReaderClosed func(key StreamKey)
+	// Gap is called when a reader fell out of the window, with the number of
+	// events that it cannot get.
+	Gap func(key StreamKey, missed uint64)
+	// StoreRead is called for each page that was read from the store because
+	// the events were not in memory.
+	StoreRead func(ReadInfo)
+	// Swept is called after each sweep.
+	Swept func(SweepResult, error)
+}
+
+// CommitInfo tells of one commit.
+type CommitInfo struct {
+	// Streams, Events and Bytes count what was committed together.
+	Streams, Events, Bytes int
+	// Duration is the time that the store took.
+	Duration time.Duration
+	// Failed is the number of streams whose batch was not stored.
+	Failed int
+}
+
+// ReadInfo tells of one page.
+type ReadInfo struct {
+	Events, Bytes int
+	Duration      time.Duration
+	Err           error
+}

@@ -1,0 +1,187 @@
+package reprise
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Keys is a ring of secrets that authenticate what the server hands out:
+// cursors above all. The first key signs, all of them verify, so a key is
+// replaced by putting a new one in front and dropping the old one when nothing
+// signed with it is in use any more. Replicas that serve the same streams
+// need the same keys. A Keys is safe for concurrent use.
+type Keys struct {
+	ring []key
+}
+
+type key struct {
+	id     string
+	secret []byte
+}
+
+const (
+	keySecretBytes = 32
+	maxKeyID       = 32
+	keysFileMode   = 0o600
+)
+
+// NewKeys returns a ring with one random key. What it signs can be verified
+// for as long as the process lives.
+func NewKeys() *Keys {
+	secret := make([]byte, keySecretBytes)
+	rand.Read(secret)
+	return &Keys{ring: []key{{id: rand.Text()[:8], secret: secret}}}
+}
+
+// ParseKeys reads a ring: a key a line, the signing key first, each
+// "<id> <base64 of 32 bytes>" with an id of 1 to 32 letters, digits, '.', '_' and
+// '-'. Empty lines and lines that begin with '#' are passed over. The error wraps ErrInvalid.
+func ParseKeys(text []byte) (*Keys, error) {
+	k := &Keys{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		id, encoded, _ := strings.Cut(line, " ")
+		secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+		if err != nil || len(secret) != keySecretBytes || !isKeyID(id) {
+			return nil, fmt.Errorf("%w: line %d of the keys is not \"<id> <base64 of %d bytes>\"", ErrInvalid, n, keySecretBytes)
+		}
+		k.ring = append(k.ring, key{id: id, secret: secret})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%w: keys: %w", ErrInvalid, err)
+	}
+	if len(k.ring) == 0 {
+		return nil, fmt.Errorf("%w: no key", ErrInvalid)
+	}
+	return k, nil
+}
+
+func isKeyID(id string) bool {
+	if id == "" || len(id) > maxKeyID {
+		return false
+	}
+	for i := range len(id) {
+		if !isNameByte(id[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// LoadKeys reads the ring in the file at path. If there is no such file, it makes
+// one with a random key that its owner alone can read.
+func LoadKeys(path string) (*Keys, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := createKeys(path); err != nil {
+			return nil, err
+		}
+		text, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k, err := ParseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return k, nil
+}
+
+// createKeys writes a new ring to path, unless another process was faster. The
+// file appears whole or not at all.
+func createKeys(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(NewKeys().text())
+	err = errors.Join(err, f.Chmod(keysFileMode), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func (k *Keys) text() []byte {
+	var b bytes.Buffer
+	for _, key := range k.ring {
+		fmt.Fprintf(&b, "%s %s\n", key.id, base64.StdEncoding.EncodeToString(key.secret))
+	}
+	return b.Bytes()
+}
+
+// Sign returns an authentication code over label and parts with the signing key:
+// "<key id>.<52 digits of base32>". The label names the purpose, so that what was
+// signed for one is no good for another; it should carry a version.
+func (k *Keys) Sign(label string, parts ...string) string {
+	signer := k.ring[0]
+	return signer.id + "." + base32(signer.mac(label, parts))
+}
+
+// Verify reports whether mac is what Sign returns, or returned while another
+// key of the ring was the signing one, for label and parts.
+func (k *Keys) Verify(mac, label string, parts ...string) bool {
+	dot := strings.LastIndexByte(mac, '.')
+	if dot < 0 {
+		return false
+	}
+	for _, key := range k.ring {
+		if key.id == mac[:dot] {
+			want := base32(key.mac(label, parts))
+			return subtle.ConstantTimeCompare([]byte(want), []byte(mac[dot+1:])) == 1
+		}
+	}
+	return false
+}
+
+// cursorLabel is what cursor tags are made under.
+const cursorLabel = "reprise cursor 1"
+
+// cursorTags returns the tag of the cursors of an epoch under each key of the ring.
+func (k *Keys) cursorTags(stream StreamKey, epoch Epoch) []string {
+	tags := make([]string, len(k.ring))
+	for i, key := range k.ring {
+		mac := key.mac(cursorLabel, []string{string(stream.Tenant), stream.Name, string(epoch)})
+		tags[i] = base32(mac[:8])
+	}
+	return tags
+}
+
+// mac is HMAC-SHA256 over label, key id and parts, each behind its length so
+// that no two different lists give the same input.
+func (k key) mac(label string, parts []string) []byte {
+	h := hmac.New(sha256.New, k.secret)
+	write := func(s string) {
+		var n [4]byte
+		binary.BigEndian.PutUint32(n[:], uint32(len(s)))
+		h.Write(n[:])
+		h.Write([]byte(s))
+	}
+	write(label)
+	write(k.id)
+	for _, p := range parts {
+		write(p)
+	}
+	return h.Sum(nil)
+}

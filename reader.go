@@ -1,0 +1,243 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+)
+
+// pageBytes is how much a reader takes from the store at a time.
+const pageBytes = 256 << 10
+
+// Reader follows a stream from a position: it hands out the events that are
+// there and then waits for more. It holds a position and nothing else; reading
+// takes nothing from other readers. A Reader is for one goroutine, except for Close.
+type Reader struct {
+	stream *Stream
+	live   *live
+	next   uint64 // seq of the next event to hand out
+	closed bool   // guarded by live.mu
+}
+
+// Reader opens a reader after the position at, which is checked first. The
+// error is a *WindowError if the position lies outside the window,
+// ErrCursorForeign for a cursor of another stream, or ErrTooManyReaders. The Reader
+// must be closed.
+func (s *Stream) Reader(ctx context.Context, at Position) (*Reader, error) {
+	r := &Reader{stream: s}
+	err := s.use(ctx, func(lv *live) error { return r.open(lv, at) })
+	if hook := s.log.opts.Hooks.ReaderOpened; hook != nil {
+		hook(s.Key(), err)
+	}
+	if err != nil {
+		return nil, s.op("read", err)
+	}
+	return r, nil
+}
+
+func (r *Reader) open(lv *live, at Position) error {
+	log := r.stream.log
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	next, err := lv.locate(at, log.opts.Keys)
+	if err != nil {
+		return err
+	}
+	if lv.readers >= log.opts.MaxReaders {
+		return ErrTooManyReaders
+	}
+	lv.readers++
+	lv.used = true
+	r.live, r.next = lv, next
+	return nil
+}
+
+// Close lets the reader go. A Next that waits returns ErrClosed. Closing again does nothing.
+func (r *Reader) Close() error {
+	lv := r.live
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	lv.readers--
+	lv.wakeAll()
+	if hook := r.stream.log.opts.Hooks.ReaderClosed; hook != nil {
+		hook(lv.key)
+	}
+	return nil
+}
+
+// Stream is the stream that r follows.
+func (r *Reader) Stream() *Stream { return r.stream }
+
+// Cursor is the position just after the last event that was handed out.
+func (r *Reader) Cursor() Cursor {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	return r.live.cursor(r.next - 1)
+}
+
+// Info is the state of the stream.
+func (r *Reader) Info() StreamInfo {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	return r.live.info
+}
+
+// Seek moves the reader. The errors are those of Stream.Reader.
+func (r *Reader) Seek(at Position) error {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	next, err := r.live.locate(at, r.stream.log.opts.Keys)
+	if err == nil {
+		r.next = next
+	}
+	return r.stream.op("seek in", err)
+}
+
+// Changed returns a channel that is closed when Poll may have something new to
+// say. Ask for it before Poll, so that nothing falls in between.
+func (r *Reader) Changed() <-chan struct{} {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	if r.closed {
+		return closedChan
+	}
+	return r.live.changed(r.next)
+}
+
+// Poll hands out events that are there now, as many as lie together; the run is
+// empty if there are none. It may read from the store but does not wait for
+// events. The error is io.EOF when the end event was handed out before, a
+// *WindowError when the next event is no longer kept (Seek to its Earliest to go
+// on), ErrClosed, ErrNotFound or ErrExpired when Reader, Log or stream have gone,
+// or that of the store.
+func (r *Reader) Poll(ctx context.Context) (Run, error) {
+	run, cold, err := r.poll()
+	if cold {
+		run, err = r.page(ctx)
+	}
+	if run.Len() > 0 {
+		r.next = run.Last() + 1
+	}
+	return run, err
+}
+
+// poll looks in memory. cold is true if the events are in the store alone.
+func (r *Reader) poll() (run Run, cold bool, err error) {
+	lv := r.live
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	switch {
+	case r.closed:
+		return Run{}, false, ErrClosed
+	case lv.gone != nil:
+		return Run{}, false, lv.gone
+	case r.next > lv.info.Tail && lv.info.End != nil:
+		return Run{}, false, io.EOF
+	case r.next > lv.info.Tail:
+		return Run{}, false, nil
+	case r.next < lv.info.Earliest:
+		return Run{}, false, r.gap()
+	}
+	run = lv.hot(r.next)
+	return run, run.Len() == 0, nil
+}
+
+// gap tells that the reader fell out of the window. The caller holds live.mu.
+func (r *Reader) gap() error {
+	err := r.live.windowError(CursorExpired, r.live.cursor(r.next-1))
+	if hook := r.stream.log.opts.Hooks.Gap; hook != nil {
+		hook(r.live.key, err.Missed())
+	}
+	return err
+}
+
+// page reads from the store.
+func (r *Reader) page(ctx context.Context) (Run, error) {
+	log, lv := r.stream.log, r.live
+	start := time.Now()
+	page, err := log.store.Read(ctx, lv.key, r.next-1, pageBytes)
+	var b *block
+	switch {
+	case err != nil:
+	case page.Info.Epoch != lv.epoch:
+		err = ErrNotFound
+	case r.next < page.Info.Earliest:
+		return Run{}, r.fellOut(&page.Info)
+	case len(page.Batches) == 0:
+		err = fmt.Errorf("%w: no events after %d", ErrUnavailable, r.next-1)
+	default:
+		b, err = pageBlock(page.Batches)
+	}
+	if err == nil && (b.first > r.next || b.last() < r.next) {
+		err = fmt.Errorf("%w: asked for event %d, got %d to %d", ErrUnavailable, r.next, b.first, b.last())
+	}
+	if hook := log.opts.Hooks.StoreRead; hook != nil {
+		info := ReadInfo{Duration: time.Since(start), Err: err}
+		if b != nil {
+			info.Events, info.Bytes = len(b.ends), len(b.buf)
+		}
+		hook(info)
+	}
+	if err != nil {
+		return Run{}, r.stream.op("read", err)
+	}
+	return b.run(r.next, lv.suffix), nil
+}
+
+// fellOut is gap with the window that the store has just told of.
+func (r *Reader) fellOut(info *StreamInfo) error {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	if r.live.info.Earliest < info.Earliest {
+		return &WindowError{
+			Reason: CursorExpired, Asked: r.live.cursor(r.next - 1),
+			Earliest: r.live.cursor(info.Earliest - 1), Tail: r.live.cursor(info.Tail),
+		}
+	}
+	return r.gap()
+}
+
+// Next is Poll, but waits until there is an event or an error.
+func (r *Reader) Next(ctx context.Context) (Run, error) {
+	for {
+		run, err := r.Poll(ctx)
+		if err != nil || run.Len() > 0 {
+			return run, err
+		}
+		select {
+		case <-r.Changed():
+		case <-ctx.Done():
+			return Run{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Events yields the events one by one and waits for more. An error is the last
+// thing that is yielded; after the end event there is none.
+func (r *Reader) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		for {
+			run, err := r.Next(ctx)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for e := range run.All() {
+				if !yield(e, nil) {
+					r.next = e.Seq + 1
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package reprise
+
+import (
+	"context"
+	"fmt"
+)
+
+// sizeIndex knows how many bytes of a stream lie before a seq, in steps that are
+// small beside its bound: it is asked how far to trim to get rid of some bytes.
+type sizeIndex struct {
+	steps []sizeStep // oldest first
+	grain int64      // no step grows beyond it
+	// unknown is true while the one step stands for all that was kept when the
+	// stream came into memory.
+	unknown bool
+}
+
+// sizeStep is the bytes of the events after the step before, up to last.
+type sizeStep struct {
+	last  uint64
+	bytes int64
+}
+
+func (x *sizeIndex) reset(info *StreamInfo, maxBytes int64) {
+	*x = sizeIndex{grain: maxBytes / 256}
+	if info.Bytes > 0 {
+		x.steps = []sizeStep{{last: info.Tail, bytes: info.Bytes}}
+		x.unknown = true
+	}
+}
+
+// add counts a batch.
+func (x *sizeIndex) add(last uint64, bytes int64) {
+	n := len(x.steps)
+	if n > 0 && x.steps[n-1].bytes+bytes <= x.grain {
+		x.steps[n-1].last = last
+		x.steps[n-1].bytes += bytes
+		return
+	}
+	x.steps = append(x.steps, sizeStep{last, bytes})
+}
+
+// before drops what lies wholly before seq earliest and returns its bytes.
+func (x *sizeIndex) before(earliest uint64) (bytes int64) {
+	n := 0
+	for n < len(x.steps) && x.steps[n].last < earliest {
+		bytes += x.steps[n].bytes
+		n++
+	}
+	x.steps = x.steps[n:]
+	x.unknown = x.unknown && n == 0
+	return bytes
+}
+
+// oldest says up to which seq at least over bytes lie, or all if there are fewer.
+func (x *sizeIndex) oldest(over int64) (last uint64) {
+	for _, step := range x.steps {
+		if over <= 0 {
+			break
+		}
+		over -= step.bytes
+		last = step.last
+	}
+	return last
+}
+
+// learn replaces the one step of a stream that came into memory by what the
+// store holds.
+func (m *commits) learn(lv *live) error {
+	learned := sizeIndex{grain: lv.sizes.grain}
+	for after := lv.info.Earliest - 1; after < lv.info.Tail; {
+		page, err := m.log.store.Read(context.Background(), lv.key, after, 1<<20)
+		if err != nil {
+			return err
+		}
+		if len(page.Batches) == 0 {
+			return fmt.Errorf("%w: no events after %d of %d", ErrUnavailable, after, lv.info.Tail)
+		}
+		for _, b := range page.Batches {
+			learned.add(b.Last(), int64(len(b.Bytes)))
+			after = b.Last()
+		}
+	}
+	if steps := lv.sizes.steps; len(steps) > 1 { // what was appended since
+		learned.steps = append(learned.steps[:len(learned.steps):len(learned.steps)], steps[1:]...)
+	}
+	lv.sizes = learned
+	return nil
+}
+
+// makeRoom holds the bounds of the stream, its tenant and the process for c: the
+// stream gives up its oldest events, and if those are not enough, c is refused.
+func (m *commits) makeRoom(lv *live, c *call) error {
+	st := &lv.staged
+	size := int64(c.size)
+	own := st.kept + size - lv.retention.MaxBytes
+	others := m.usage.over(lv.tenant, st.kept-lv.info.Bytes+size)
+	if others > st.kept {
+		return fmt.Errorf("%w: tenant %s", ErrQuota, lv.key.Tenant)
+	}
+	over := max(own, others)
+	if over <= 0 {
+		return nil
+	}
+	if lv.sizes.unknown {
+		if err := m.learn(lv); err != nil {
+			return err
+		}
+	}
+	st.trim(lv, lv.sizes.oldest(over)+1)
+	return nil
+}
+
+// trim moves the start of the window to earliest, if that is later.
+func (st *staged) trim(lv *live, earliest uint64) {
+	if earliest > st.earliest {
+		st.earliest = earliest
+		st.kept -= lv.sizes.before(earliest)
+	}
+}
+
+// trim carries out Stream.Trim.
+func (m *commits) trim(ctx context.Context, lv *live, before uint64) error {
+	if err := m.ready(lv); err != nil {
+		return err
+	}
+	switch {
+	case before > lv.info.Tail+1:
+		return fmt.Errorf("%w: trim before %d, the tail is %d", ErrInvalid, before, lv.info.Tail)
+	case before <= lv.info.Earliest:
+		return nil
+	}
+	kept := lv.info.Bytes - lv.sizes.before(before)
+	if before > lv.info.Tail {
+		kept = 0
+	}
+	if err := m.log.store.Remove(ctx, lv.key, RemoveSpec{Trim: before, Kept: kept, Epoch: lv.epoch}); err != nil {
+		lv.stale = true
+		return err
+	}
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	m.usage.add(lv.tenant, kept-lv.info.Bytes)
+	lv.info.Earliest, lv.info.Bytes = before, kept
+	return nil
+}

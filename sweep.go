@@ -1,0 +1,153 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// SweepResult tells what a sweep has removed.
+type SweepResult struct {
+	Streams int64
+	Events  int64
+	Bytes   int64
+}
+
+// sweepChunk is how many streams are removed in one call of the store.
+const sweepChunk = 500
+
+// Sweep removes the streams whose time has come, Retention.MaxAge after their
+// end. Their names are answered with ErrExpired for Options.Remember, and readers that
+// are still there get the same. It runs by itself every Options.SweepEvery.
+func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
+	var result SweepResult
+	err := l.exclusively(ctx, func() (err error) {
+		result, err = l.sweep(ctx)
+		return errors.Join(err, l.measure(ctx))
+	})
+	if hook := l.opts.Hooks.Swept; hook != nil {
+		hook(result, err)
+	}
+	return result, err
+}
+
+func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
+	var result SweepResult
+	now := now()
+	sweeper, ok := l.store.(Sweeper)
+	if !ok {
+		sweeper = lister{l}
+	}
+	for {
+		swept, err := sweeper.Sweep(ctx, now, now.Add(l.opts.Remember), sweepChunk)
+		for i := range swept {
+			result.Streams++
+			result.Events += int64(swept[i].Kept())
+			result.Bytes += swept[i].Bytes
+			l.forgetEpoch(swept[i].Key, swept[i].Epoch, ErrExpired)
+		}
+		if err != nil || len(swept) < sweepChunk {
+			return result, err
+		}
+	}
+}
+
+// forgetEpoch is forget, unless the name has been used again.
+func (l *Log) forgetEpoch(key StreamKey, epoch Epoch, why error) {
+	if lv, err := l.lookup(key); err == nil && lv != nil && lv.epoch == epoch {
+		l.forget(key, why)
+	}
+}
+
+func (l *Log) sweepEvery(ctx context.Context) {
+	timer := time.NewTicker(l.opts.SweepEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if result, err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
+			l.opts.Logger.Error("sweep failed", "error", err, "streams", result.Streams)
+		}
+	}
+}
+
+// lister sweeps a store that is no Sweeper by looking at every stream.
+type lister struct{ log *Log }
+
+func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]StreamInfo, error) {
+	var due []StreamInfo
+	err := s.log.each(ctx, func(info *StreamInfo) {
+		if info.End != nil && !info.End.Expires.After(now) && len(due) < limit {
+			due = append(due, *info)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range due {
+		if err := s.log.store.Remove(ctx, due[i].Key, RemoveSpec{Remember: remember, Epoch: due[i].Epoch}); err != nil {
+			return due[:i], err
+		}
+	}
+	return due, nil
+}
+
+// evictIfFull puts streams out of memory that nobody uses, if there are too many.
+func (l *Log) evictIfFull(ctx context.Context) {
+	l.mu.Lock()
+	full := len(l.streams) > l.opts.MaxStreams
+	l.mu.Unlock()
+	if full {
+		// No commit may be under way, since it may be about to publish to one of them.
+		_ = l.exclusively(ctx, func() error {
+			l.unused(l.opts.MaxStreams-l.opts.MaxStreams/8, (*live).evict)
+			return nil
+		})
+	}
+}
+
+// coolIfFull drops the hot tails of streams that nobody uses, if all hot tails take too much.
+func (l *Log) coolIfFull() {
+	if l.hotBytes.Load() > l.opts.TailTotalBytes {
+		l.unused(0, func(lv *live) (int64, bool) {
+			if l.hotBytes.Load() <= l.opts.TailTotalBytes-l.opts.TailTotalBytes/8 {
+				return 0, false
+			}
+			return lv.cool(), false
+		})
+	}
+}
+
+// unused calls f, with live.mu held, for streams without readers that were not
+// used since the last time, until at most enough streams are in memory. f returns
+// what it has freed and whether the stream is to leave.
+func (l *Log) unused(enough int, f func(*live) (freed int64, leave bool)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range 2 { // the first time around may find all of them used
+		for key, lv := range l.streams {
+			if len(l.streams) <= enough {
+				return
+			}
+			lv.mu.Lock()
+			if lv.readers == 0 && !lv.used {
+				freed, leave := f(lv)
+				l.hotBytes.Add(-freed)
+				if leave {
+					delete(l.streams, key)
+				}
+			}
+			lv.used = false
+			lv.mu.Unlock()
+		}
+	}
+}
+
+// evict makes the handles of lv look it up again. The caller holds mu.
+func (lv *live) evict() (freed int64, leave bool) {
+	lv.gone = errEvicted
+	return lv.cool(), true
+}
