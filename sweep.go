@@ -13,18 +13,15 @@ type SweepResult struct {
 	Bytes   int64
 }
 
-// sweepChunk is how many streams are removed in one call of the store.
+// sweepChunk is how many streams are removed at a time; appends go on in between.
 const sweepChunk = 500
 
 // Sweep removes the streams whose time has come, Retention.MaxAge after their
 // end. Their names are answered with ErrExpired for Options.Remember, and readers that
 // are still there get the same. It runs by itself every Options.SweepEvery.
 func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
-	var result SweepResult
-	err := l.exclusively(ctx, func() (err error) {
-		result, err = l.sweep(ctx)
-		return errors.Join(err, l.measure(ctx))
-	})
+	result, err := l.sweep(ctx)
+	err = errors.Join(err, l.exclusively(ctx, func() error { return l.measure(ctx) }))
 	if hook := l.opts.Hooks.Swept; hook != nil {
 		hook(result, err)
 	}
@@ -39,14 +36,19 @@ func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
 		sweeper = lister{l}
 	}
 	for {
-		swept, err := sweeper.Sweep(ctx, now, now.Add(l.opts.Remember), sweepChunk)
-		for i := range swept {
-			result.Streams++
-			result.Events += int64(swept[i].Kept())
-			result.Bytes += swept[i].Bytes
-			l.forgetEpoch(swept[i].Key, swept[i].Epoch, ErrExpired)
-		}
-		if err != nil || len(swept) < sweepChunk {
+		removed := 0
+		err := l.exclusively(ctx, func() error {
+			swept, err := sweeper.Sweep(ctx, now, now.Add(l.opts.Remember), sweepChunk)
+			for i := range swept {
+				result.Streams++
+				result.Events += int64(swept[i].Kept())
+				result.Bytes += swept[i].Bytes
+				l.forgetEpoch(swept[i].Key, swept[i].Epoch, ErrExpired)
+			}
+			removed = len(swept)
+			return err
+		})
+		if err != nil || removed < sweepChunk {
 			return result, err
 		}
 	}
