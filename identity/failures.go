@@ -1,0 +1,87 @@
+package identity
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// maxAddresses bounds how many addresses are kept apart. Those that come when
+// as many have failed lately share one limit.
+const maxAddresses = 10_000
+
+// failures counts failed attempts to authenticate by where they come from.
+type failures struct {
+	burst int
+	every rate.Limit
+
+	mu       sync.Mutex
+	limiters map[netip.Prefix]*rate.Limiter
+	crowd    *rate.Limiter // of the addresses for which there was no room
+}
+
+func newFailures(burst int, every time.Duration) *failures {
+	limit := rate.Every(every)
+	return &failures{
+		burst: burst, every: limit,
+		limiters: map[netip.Prefix]*rate.Limiter{}, crowd: rate.NewLimiter(limit, burst),
+	}
+}
+
+// note counts a failure and returns what to answer: err, or a *LimitError.
+func (f *failures) note(remoteAddr string, err error) error {
+	limiter := f.limiter(origin(remoteAddr))
+	if limiter.Allow() {
+		return err
+	}
+	wait := time.Duration((1 - limiter.Tokens()) / float64(f.every) * float64(time.Second))
+	return &LimitError{RetryAfter: max(wait, time.Second)}
+}
+
+func (f *failures) limiter(from netip.Prefix) *rate.Limiter {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l := f.limiters[from]; l != nil {
+		return l
+	}
+	if len(f.limiters) >= maxAddresses {
+		f.forgetRested()
+	}
+	if len(f.limiters) >= maxAddresses {
+		return f.crowd
+	}
+	l := rate.NewLimiter(f.every, f.burst)
+	f.limiters[from] = l
+	return l
+}
+
+// forgetRested drops the addresses whose failures are all paid off: a new limiter
+// would be no different. The caller holds mu.
+func (f *failures) forgetRested() {
+	for from, l := range f.limiters {
+		if l.Tokens() >= float64(f.burst) {
+			delete(f.limiters, from)
+		}
+	}
+}
+
+// origin is what counts as one sender: an IPv4 address, or the /64 that one
+// subscriber has in IPv6. What is no address is a sender too.
+func origin(remoteAddr string) netip.Prefix {
+	addrPort, err := netip.ParseAddrPort(remoteAddr)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr := addrPort.Addr().Unmap().WithZone("")
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	prefix, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return prefix
+}

@@ -1,0 +1,74 @@
+package identity
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"reprise"
+)
+
+// The labels keep what was signed for one purpose from being good for another.
+const (
+	cookieLabel = "reprise login 1"
+	ticketLabel = "reprise ticket 1"
+)
+
+// maxSignedBytes bounds the text of a cookie or ticket before anything is done with it.
+const maxSignedBytes = 4096
+
+// claims are what a cookie or a ticket says. The text is "<base64url of the
+// JSON>.<code>", with the code of reprise.Keys.Sign; the JSON has no dot, so
+// the first dot is where the code begins.
+type claims struct {
+	Name       string         `json:"name"`
+	Tenant     reprise.Tenant `json:"tenant"`
+	Scopes     []Scope        `json:"scopes,omitempty"`
+	Stream     string         `json:"stream,omitempty"`
+	Credential string         `json:"credential,omitempty"`
+	Expires    int64          `json:"expires"` // Unix seconds
+}
+
+// principal is what the claims make of their bearer.
+func (c *claims) principal() Principal {
+	p := Principal{
+		Name: c.Name, Tenant: c.Tenant, Scopes: c.Scopes,
+		Credential: c.Credential, Expires: time.Unix(c.Expires, 0),
+	}
+	if c.Stream != "" {
+		p.Only = reprise.StreamKey{Tenant: c.Tenant, Name: c.Stream}
+	}
+	return p
+}
+
+// seal signs claims for a purpose.
+func seal(keys *reprise.Keys, label string, c claims) (string, error) {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	payload := base64.RawURLEncoding.EncodeToString(text)
+	return payload + "." + keys.Sign(label, payload), nil
+}
+
+// unseal is the inverse of seal. The error wraps ErrUnauthenticated.
+func unseal(keys *reprise.Keys, label, text string, now time.Time) (claims, error) {
+	var c claims
+	payload, code, _ := strings.Cut(text, ".")
+	if len(text) > maxSignedBytes || !keys.Verify(code, label, payload) {
+		return c, fmt.Errorf("%w: not signed by this server", ErrUnauthenticated)
+	}
+	decoded, err := base64.RawURLEncoding.DecodeString(payload)
+	if err == nil {
+		err = json.Unmarshal(decoded, &c)
+	}
+	if err != nil {
+		return c, fmt.Errorf("%w: signed by another version of this server", ErrUnauthenticated)
+	}
+	if now.Unix() >= c.Expires {
+		return c, fmt.Errorf("%w: expired", ErrUnauthenticated)
+	}
+	return c, nil
+}
