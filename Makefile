@@ -1,0 +1,55 @@
+# What is done often, and how. `make check` is what CI runs first.
+
+TOOL := go tool -modfile=tools/go.mod
+GO_FILES = $(shell git ls-files '*.go')
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: check
+check: format vet lint tidy test ## format, vet, lint, go.mod clean, tests with the race detector
+
+.PHONY: format
+format: ## fail if a file is not formatted
+	@test -z "$$($(TOOL) gofumpt -l $(GO_FILES) | tee /dev/stderr)"
+
+.PHONY: fix
+fix: ## format all files
+	$(TOOL) gofumpt -w $(GO_FILES)
+
+.PHONY: vet
+vet:
+	go vet ./...
+	cd bench && go vet ./...
+
+.PHONY: lint
+lint:
+	$(TOOL) staticcheck ./...
+
+.PHONY: tidy
+tidy:
+	go mod tidy -diff
+	cd bench && go mod tidy -diff
+
+.PHONY: test
+test: ## tests with the race detector, in random order
+	go test -race -shuffle=on -timeout 15m ./...
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for ten seconds
+	scripts/fuzz 10s
+
+.PHONY: examples
+examples: ## the examples against a real server
+	examples/quickstart.sh
+	examples/curl.sh
+	examples/resume.sh
+
+.PHONY: bench
+bench: ## every performance target beside its limit; see docs/performance.md
+	cd bench && go run ./report
+
+.PHONY: bench-quick
+bench-quick: ## that the benchmarks run, and that nothing is lost or doubled
+	cd bench && go run ./report -quick
