@@ -1,0 +1,90 @@
+package sse
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// AppendEvent appends e as one block. With nil Data it is a bare id, which moves the
+// reader's cursor and dispatches nothing.
+//
+// Data may hold line breaks: each line becomes a field. The standard has no
+// way to write CR, so that a CR or CRLF is read as LF. An ID that holds CR, LF
+// or NUL, and a Type that holds CR or LF, cannot be written and are left out: they
+// would end the field early and let their writer forge what follows.
+func AppendEvent(dst []byte, e Event) []byte {
+	if e.ID != "" && isLine(e.ID) && strings.IndexByte(e.ID, 0) < 0 {
+		dst = append(dst, "id: "...)
+		dst = append(dst, e.ID...)
+		dst = append(dst, '\n')
+	}
+	if e.Type != "" && e.Type != TypeMessage && isLine(e.Type) {
+		dst = append(dst, "event: "...)
+		dst = append(dst, e.Type...)
+		dst = append(dst, '\n')
+	}
+	if e.Data != nil {
+		dst = appendLines(dst, "data: ", e.Data)
+	}
+	return append(dst, '\n')
+}
+
+// AppendComment appends text as a comment, one line for each of its own. Comments keep a
+// connection alive; they dispatch nothing and move no cursor.
+func AppendComment(dst []byte, text string) []byte {
+	return append(appendLines(dst, ": ", []byte(text)), '\n')
+}
+
+// AppendRetry appends the time that a client is to wait before it comes back, cut
+// to milliseconds. A negative time is written as 0.
+func AppendRetry(dst []byte, wait time.Duration) []byte {
+	dst = append(dst, "retry: "...)
+	dst = strconv.AppendInt(dst, max(wait.Milliseconds(), 0), 10)
+	return append(dst, "\n\n"...)
+}
+
+// isLine is true for a text without a line break.
+func isLine(s string) bool {
+	return strings.IndexByte(s, '\n') < 0 && strings.IndexByte(s, '\r') < 0
+}
+
+// appendLines appends each line of text behind prefix.
+func appendLines(dst []byte, prefix string, text []byte) []byte {
+	for {
+		dst = append(dst, prefix...)
+		n := lineEnd(text)
+		if n < 0 {
+			dst = append(dst, text...)
+			return append(dst, '\n')
+		}
+		dst = append(dst, text[:n]...)
+		dst = append(dst, '\n')
+		if text[n] == '\r' && n+1 < len(text) && text[n+1] == '\n' {
+			n++
+		}
+		text = text[n+1:]
+	}
+}
+
+// lineEnd is the index of the first CR or LF, -1 where there is none. Two
+// vectorised searches beat one byte at a time; they go step by step, so that a text
+// full of CR does not make each of them search all the rest for LF.
+func lineEnd(b []byte) int {
+	const step = 4 << 10
+	for from := 0; from < len(b); from += step {
+		part := b[from:min(from+step, len(b))]
+		lf := bytes.IndexByte(part, '\n')
+		if lf >= 0 {
+			part = part[:lf]
+		}
+		if cr := bytes.IndexByte(part, '\r'); cr >= 0 {
+			return from + cr
+		}
+		if lf >= 0 {
+			return from + lf
+		}
+	}
+	return -1
+}
