@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -69,10 +70,12 @@ func (m *commits) run(group []*call) {
 		}
 	}
 	for _, lv := range m.lives {
-		lv.staged = staged{}
+		lv.staged.index = 0
 	}
-	clear(m.reqs)
-	clear(m.lives)
+	if len(m.reqs) > 1 { // one is overwritten by the next commit
+		clear(m.reqs)
+		clear(m.lives)
+	}
 	m.reqs, m.lives = m.reqs[:0], m.lives[:0]
 	m.log.coolIfFull()
 }
@@ -100,11 +103,11 @@ func (m *commits) stage(c *call) error {
 	}
 	st.add(lv, c)
 	if st.index == 0 {
-		m.reqs = append(m.reqs, AppendRequest{})
+		m.reqs = slices.Grow(m.reqs, 1)[:len(m.reqs)+1]
 		m.lives = append(m.lives, lv)
 		st.index = len(m.reqs)
 	}
-	m.reqs[st.index-1] = st.request(lv)
+	st.fill(&m.reqs[st.index-1], lv)
 	return nil
 }
 
@@ -167,12 +170,14 @@ func (c *call) repeats(known []Producer) (done bool, err error) {
 	return true, nil
 }
 
-// begin stages nothing yet.
+// begin stages nothing yet. Here and in fill, fields are set one by one: for a lone
+// append, copying whole structs with their pointers would take longer than the rest.
 func (st *staged) begin(lv *live) {
-	*st = staged{
-		first: lv.info.Tail + 1, earliest: lv.info.Earliest, kept: lv.info.Bytes,
-		producers: lv.info.Producers,
-	}
+	st.first, st.count = lv.info.Tail+1, 0
+	st.earliest, st.kept = lv.info.Earliest, lv.info.Bytes
+	st.producers, st.fresh = lv.info.Producers, nil
+	st.end, st.err = nil, nil
+	st.block, st.from, st.buf, st.ends = nil, 0, nil, nil
 	if n := len(lv.blocks); n > 0 {
 		b := lv.blocks[n-1]
 		st.block, st.from, st.buf, st.ends = b, len(b.buf), b.buf, b.ends
@@ -243,12 +248,13 @@ func (st *staged) reserve(size int) {
 	}
 }
 
-func (st *staged) request(lv *live) AppendRequest {
-	return AppendRequest{
-		Key: lv.key, Epoch: lv.epoch, First: st.first, Count: st.count,
-		Bytes:    st.buf[st.from:len(st.buf)], // with what is behind it, so that a store can tell what follows
-		Earliest: st.earliest, Kept: st.kept, End: st.end, Producers: st.fresh,
-	}
+// fill makes the request of what is staged.
+func (st *staged) fill(r *AppendRequest, lv *live) {
+	r.Key, r.Epoch = lv.key, lv.epoch
+	r.First, r.Count = st.first, st.count
+	r.Bytes = st.buf[st.from:len(st.buf)] // with the room behind it, so that a store can tell what follows in memory
+	r.Earliest, r.Kept = st.earliest, st.kept
+	r.End, r.Producers = st.end, st.fresh
 }
 
 // commit hands the batches to the store and publishes those that it has kept.

@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // Stream is a handle on one stream of a Log. It is safe for concurrent use and
 // needs no Close. When the stream is removed or swept, or its name is used
 // again, the handle answers ErrNotFound or ErrExpired and another must be asked for.
 type Stream struct {
-	log *Log
+	log  *Log
+	live atomic.Pointer[live]
+}
 
-	mu   sync.Mutex
-	live *live
+func (l *Log) handle(lv *live) *Stream {
+	s := &Stream{log: l}
+	s.live.Store(lv)
+	return s
 }
 
 // errEvicted is why a live cannot be used any more that was put out of memory.
@@ -46,17 +51,11 @@ type ProducerID struct {
 }
 
 // Key is the name of the stream.
-func (s *Stream) Key() StreamKey { return s.current().key }
-
-func (s *Stream) current() *live {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.live
-}
+func (s *Stream) Key() StreamKey { return s.live.Load().key }
 
 // use calls f with the stream in memory, once more if it had been evicted.
 func (s *Stream) use(ctx context.Context, f func(*live) error) error {
-	lv := s.current()
+	lv := s.live.Load()
 	for {
 		err := f(lv)
 		if err != errEvicted { //nolint:errorlint // ours, never wrapped
@@ -69,9 +68,7 @@ func (s *Stream) use(ctx context.Context, f func(*live) error) error {
 		if again.epoch != lv.epoch {
 			return ErrNotFound
 		}
-		s.mu.Lock()
-		s.live = again
-		s.mu.Unlock()
+		s.live.Store(again)
 		lv = again
 	}
 }
@@ -101,7 +98,7 @@ func (s *Stream) Info(ctx context.Context) (StreamInfo, error) {
 
 // Cursor is the cursor just after the event seq, 0 for the beginning.
 func (s *Stream) Cursor(seq uint64) Cursor {
-	lv := s.current()
+	lv := s.live.Load()
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	lv.sign(s.log.opts.Keys)
@@ -155,15 +152,16 @@ func (s *Stream) append(ctx context.Context, opts AppendOptions, events []Event,
 		return Appended{}, err
 	}
 	c := calls.Get().(*call)
+	c.opts, c.events, c.end, c.size = opts, events, end, size
 	err = s.use(ctx, func(lv *live) error {
-		*c = call{live: lv, opts: opts, events: events, end: end, size: size}
+		c.live = lv
 		return s.log.committer.do(ctx, c)
 	})
 	if err != nil {
 		return Appended{}, err // c may still lie in a group that has not been taken
 	}
 	appended := c.appended
-	*c = call{}
+	c.events, c.joined = nil, false
 	calls.Put(c)
 	return appended, nil
 }

@@ -151,7 +151,7 @@ func (l *Log) Create(ctx context.Context, key StreamKey, config StreamConfig) (s
 	if err != nil {
 		return nil, false, fmt.Errorf("create %s: %w", key, err)
 	}
-	return &Stream{log: l, live: lv}, created, nil
+	return l.handle(lv), created, nil
 }
 
 func (l *Log) create(ctx context.Context, key StreamKey, config StreamConfig) (*live, bool, error) {
@@ -184,7 +184,7 @@ func (l *Log) Stream(ctx context.Context, key StreamKey) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stream %s: %w", key, err)
 	}
-	return &Stream{log: l, live: lv}, nil
+	return l.handle(lv), nil
 }
 
 // List lists streams, the newest first; see ListQuery.
