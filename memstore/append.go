@@ -29,7 +29,12 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 
 // append stores one batch. The caller holds mu for reading.
 func (s *Store) append(req *reprise.AppendRequest) error {
-	st := s.streams[req.Key]
+	st := s.last.Load()
+	if st == nil || st.info.Key != req.Key {
+		if st = s.streams[req.Key]; st != nil {
+			s.last.Store(st)
+		}
+	}
 	if st == nil || st.info.Epoch != req.Epoch {
 		return reprise.ErrNotFound
 	}

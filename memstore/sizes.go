@@ -13,10 +13,15 @@ type tenant struct {
 	events, bytes atomic.Int64
 }
 
-// count adds to what is kept.
+// count adds to what is kept. In a stream that loses as much as it gains, as most
+// long ones do, there is nothing to add.
 func (t *tenant) count(events, bytes int64) {
-	t.events.Add(events)
-	t.bytes.Add(bytes)
+	if events != 0 {
+		t.events.Add(events)
+	}
+	if bytes != 0 {
+		t.bytes.Add(bytes)
+	}
 }
 
 // Sizes returns what each tenant keeps; see reprise.Sizer. The cost is O(1) for each tenant.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -44,6 +45,10 @@ type Store struct {
 	created uint64 // streams ever created: the order of the newest
 	orders  map[scope]*order
 	marks   marks
+
+	// last is the stream that was appended to last, if it is still there. It
+	// spares a row of appends to one stream most of the cost of finding it.
+	last atomic.Pointer[stream]
 
 	ending struct {
 		mu    sync.Mutex
@@ -160,6 +165,7 @@ func (s *Store) add(st *stream) {
 func (s *Store) drop(st *stream) {
 	key := st.info.Key
 	delete(s.streams, key)
+	s.last.Store(nil)
 	for _, in := range scopes(key) {
 		o := s.orders[in]
 		o.remove(st.number)
@@ -257,6 +263,7 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.streams, s.tenants, s.orders = nil, nil, nil
+	s.last.Store(nil)
 	s.marks, s.ending.queue = marks{}, nil
 	return nil
 }
