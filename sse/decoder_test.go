@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"reprise/sse"
 )
@@ -126,7 +126,7 @@ func TestDecoder(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("decoder (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.want, interpret(tt.text, ""), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.want, interpret(tt.text, "")); diff != "" {
 				t.Errorf("reference (-want +got):\n%s", diff)
 			}
 		})
@@ -151,16 +151,16 @@ func TestDecoderSplitAnywhere(t *testing.T) {
 			if err != io.EOF {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				t.Fatalf("split at %d of %q:\n%s", n, text, diff)
+			if !reflect.DeepEqual(want, got) {
+				t.Fatalf("split at %d of %q:\n%s", n, text, cmp.Diff(want, got))
 			}
 		}
 		for name, r := range map[string]io.Reader{
 			"one byte at a time": iotest.OneByteReader(strings.NewReader(text)),
 			"EOF with the data":  iotest.DataErrReader(strings.NewReader(text)),
 		} {
-			if got, _ := decode(r, "0"); !cmp.Equal(want, got, cmpopts.EquateEmpty()) {
-				t.Errorf("%s of %q: %s", name, text, cmp.Diff(want, got, cmpopts.EquateEmpty()))
+			if got, _ := decode(r, "0"); !reflect.DeepEqual(want, got) {
+				t.Errorf("%s of %q: %s", name, text, cmp.Diff(want, got))
 			}
 		}
 	}
@@ -243,7 +243,7 @@ func FuzzDecoder(f *testing.F) {
 		if err != io.EOF {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(interpret(string(text), "0"), got, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(interpret(string(text), "0"), got); diff != "" {
 			t.Fatal(diff)
 		}
 	})
