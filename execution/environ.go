@@ -1,0 +1,99 @@
+package execution
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// passed are the variables of our own environment that every command gets,
+// besides those that begin with LC_. Everything else of ours, tokens above all, stays here.
+var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
+
+const (
+	// defaultPath is the PATH of a command where we have none ourselves.
+	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	// envID tells a command which execution it is.
+	envID = "REPRISE_EXECUTION"
+	// envEpoch marks all processes of a run, so that they can be found when the
+	// run is killed. Other than an id it is never used twice.
+	envEpoch = "REPRISE_EPOCH"
+)
+
+// environ is the environment of a command: the few of ours, those of the options, the
+// request's, and what marks its processes.
+func environ(ours []string, pass []string, request map[string]string, tty bool, marks ...string) []string {
+	env := map[string]string{"PATH": defaultPath}
+	if tty {
+		env["TERM"] = "xterm-256color"
+	}
+	for _, entry := range ours {
+		name, value, _ := strings.Cut(entry, "=")
+		if slices.Contains(passed, name) || slices.Contains(pass, name) || strings.HasPrefix(name, "LC_") {
+			env[name] = value
+		}
+	}
+	maps.Copy(env, request)
+	list := make([]string, 0, len(env)+len(marks))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if !slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, name+"=") }) {
+			list = append(list, name+"="+env[name])
+		}
+	}
+	return append(list, marks...)
+}
+
+// variable is the value of a variable in an environment, "" where it is not there.
+func variable(environ []string, name string) string {
+	for _, entry := range environ {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// lookPath finds the program that name stands for in the PATH of the command, which
+// need not be ours. Relative entries are passed over: they would mean our directory.
+func lookPath(name, path string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	denied := false
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		file := filepath.Join(dir, name)
+		info, err := os.Stat(file)
+		if err == nil && info.Mode().IsRegular() {
+			if info.Mode()&0o111 != 0 {
+				return file, nil
+			}
+			denied = true
+		}
+	}
+	if denied {
+		return "", fmt.Errorf("%s: found in PATH, but not executable", name)
+	}
+	return "", fmt.Errorf("%s: not found in PATH", name)
+}
+
+// checkDir says in plain words why dir cannot be worked in.
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("cwd %s does not exist", dir)
+	case err != nil:
+		return fmt.Errorf("cwd: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("cwd %s is not a directory", dir)
+	}
+	return nil
+}

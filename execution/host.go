@@ -1,0 +1,290 @@
+package execution
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// Options are the settings of a Host. The zero value of each field means its default.
+type Options struct {
+	// MaxRunning is how many executions run at a time; others wait. Default: 64.
+	MaxRunning int
+	// MaxRunningPerSession is how many of one session. Default: no bound of its own.
+	MaxRunningPerSession int
+	// MaxQueued is how many wait at most. Default: 1,000; negative: none.
+	MaxQueued int
+	// MaxTimeout is the timeout of requests that state none or a longer one.
+	// Default: no bound.
+	MaxTimeout time.Duration
+	// Grace is the time between TERM and KILL of requests that state none. Default: 5 s.
+	Grace time.Duration
+	// DrainTimeout is how long the end of a process waits for those that it has left
+	// behind with its output still open. Default: 10 s.
+	DrainTimeout time.Duration
+	// DisconnectGrace is how long a run with KillOnDisconnect goes on that nobody
+	// follows any more. Default: 5 s.
+	DisconnectGrace time.Duration
+	// Dir is the working directory of requests that name none. Default: our own.
+	Dir string
+	// StateDir holds the temporary files that code is run from. Default: os.TempDir().
+	StateDir string
+	// PassEnv names further variables of our environment that every command gets.
+	PassEnv []string
+	// Secret authenticates ids that are made from idempotency keys and digests of
+	// requests. It must stay the same for starts to be idempotent over a
+	// restart. Default: a random one.
+	Secret []byte
+	// DisableCgroups makes the Host find the processes of a run in /proc even where
+	// it could use cgroups.
+	DisableCgroups bool
+	// Logger is told of what goes wrong in the background. Default: silent.
+	Logger *slog.Logger
+	// Hooks are called as things happen.
+	Hooks *Hooks
+}
+
+// Hooks are functions that a Host calls as things happen, for metrics. Any may be
+// nil. They must be quick and must not call the Host.
+type Hooks struct {
+	// Started is called when a run gets its turn, with the time that it waited for it.
+	Started func(tenant reprise.Tenant, waited time.Duration)
+	// Ended is called when the end of a run is kept. duration is that of the process.
+	Ended func(tenant reprise.Tenant, outcome Outcome, duration time.Duration)
+	// Stalled is called when a command's output has waited for the store.
+	Stalled func(tenant reprise.Tenant, waited time.Duration)
+}
+
+// Counts says how many executions have not ended.
+type Counts struct{ Running, Queued int }
+
+func (o *Options) withDefaults() (Options, error) {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	orDefault(&d.MaxRunning, 64)
+	orDefault(&d.MaxQueued, 1000)
+	orDefault(&d.Grace, 5*time.Second)
+	orDefault(&d.DrainTimeout, 10*time.Second)
+	orDefault(&d.DisconnectGrace, 5*time.Second)
+	orDefault(&d.StateDir, os.TempDir())
+	if d.Secret == nil {
+		d.Secret = []byte(rand.Text())
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Hooks == nil {
+		d.Hooks = &Hooks{}
+	}
+	if d.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return d, fmt.Errorf("working directory: %w", err)
+		}
+		d.Dir = dir
+	}
+	return d, nil
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Host runs executions and keeps them as streams of a Log. It is safe for concurrent use.
+// One Host at a time may use the executions of a Log.
+type Host struct {
+	log     *reprise.Log
+	opts    Options
+	queue   *queue
+	spawner *spawner
+	cgroups *cgroups // nil where there are none
+
+	// ctx is that of all appends; it ends when the Host gives up.
+	ctx    context.Context //nolint:containedctx // the life of the Host
+	giveUp context.CancelCauseFunc
+	active sync.WaitGroup
+
+	mu      sync.Mutex
+	runs    map[reprise.StreamKey]*run
+	locked  map[reprise.StreamKey]chan struct{}
+	closing bool
+	closed  chan struct{} // closed when all is over
+}
+
+// Open makes a Host of the executions in log, which must be closed after it. Those
+// that another process was running when it died are ended as lost, after what
+// is left of their processes was killed. opts may be nil.
+func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	h := &Host{
+		log: log, opts: o, queue: newQueue(&o), spawner: newSpawner(),
+		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{},
+		closed: make(chan struct{}),
+	}
+	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
+	if !o.DisableCgroups {
+		if h.cgroups, err = openCgroups(h.spawner); err != nil {
+			o.Logger.Info("no cgroups: processes are found in /proc", "reason", err)
+		}
+	}
+	if err := h.recover(ctx); err != nil {
+		h.release()
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	return h, nil
+}
+
+// newTree is the tree of a run that is about to be started.
+func (h *Host) newTree(r *run) tree {
+	if h.cgroups != nil {
+		t, err := h.cgroups.newTree(string(r.epoch()))
+		if err == nil {
+			return t
+		}
+		h.opts.Logger.Warn("no cgroup for an execution", "execution", r.id, "error", err)
+	}
+	return newScanTree(markOf(r.epoch()))
+}
+
+// Counts returns how many executions run and wait.
+func (h *Host) Counts() Counts { return h.queue.counts() }
+
+// find returns the run of an execution that has not ended, or nil.
+func (h *Host) find(key reprise.StreamKey) *run {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.runs[key]
+}
+
+// lock keeps others from starting or removing the same execution.
+func (h *Host) lock(ctx context.Context, key reprise.StreamKey) (unlock func(), err error) {
+	mine := make(chan struct{})
+	for {
+		h.mu.Lock()
+		others := h.locked[key]
+		if others == nil {
+			h.locked[key] = mine
+		}
+		h.mu.Unlock()
+		if others == nil {
+			break
+		}
+		select {
+		case <-others:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.locked, key)
+		close(mine)
+	}, nil
+}
+
+// finished forgets a run that is over.
+func (h *Host) finished(r *run) {
+	h.queue.leave(r)
+	h.mu.Lock()
+	delete(h.runs, r.key)
+	h.mu.Unlock()
+	r.mu.Lock()
+	if r.alone != nil {
+		r.alone.Stop()
+	}
+	r.mu.Unlock()
+	close(r.done)
+	h.active.Done()
+}
+
+// stopPatience is how long Stop waits for the ends of runs to be kept after it has
+// ended them, besides their time of grace.
+const stopPatience = 15 * time.Second
+
+// stopped is why a run was cancelled that the Host has ended.
+const stopped = "the server was stopped"
+
+// Stop takes no new executions (Start returns reprise.ErrClosed), cancels those that wait, and
+// waits for those that run until ctx is done, whereupon it cancels them too. It
+// returns when all have ended and nothing of them is left, which may take
+// their time of grace after ctx is done. What could not be
+// kept by then, because the store fails, ends as lost when a Host is opened again;
+// the error is then reprise.ErrUnavailable.
+func (h *Host) Stop(ctx context.Context) error {
+	h.mu.Lock()
+	first := !h.closing
+	h.closing = true
+	h.mu.Unlock()
+	if !first {
+		<-h.closed
+		return nil
+	}
+	defer close(h.closed)
+	defer h.release()
+	h.cancelAll(func(r *run) bool { return h.queue.status(r) == StatusQueued })
+	over := make(chan struct{})
+	go func() {
+		h.active.Wait()
+		close(over)
+	}()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+	}
+	grace := h.cancelAll(func(*run) bool { return true })
+	patience := time.NewTimer(grace + stopPatience)
+	defer patience.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-patience.C:
+		h.giveUp(reprise.ErrClosed)
+		<-over
+		return fmt.Errorf("%w: the ends of executions could not be kept", reprise.ErrUnavailable)
+	}
+}
+
+// cancelAll cancels the runs that which selects and returns their longest grace.
+func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.runs {
+		if which(r) {
+			grace = max(grace, r.grace())
+			r.stop(verdict{outcome: Cancelled, reason: stopped})
+		}
+	}
+	return grace
+}
+
+// Close ends all executions and then the Host; see Stop. Closing again does nothing.
+func (h *Host) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return h.Stop(ctx)
+}
+
+// release frees what the Host holds once nothing runs any more.
+func (h *Host) release() {
+	h.giveUp(reprise.ErrClosed)
+	if h.cgroups != nil {
+		h.cgroups.close()
+	}
+	h.spawner.close()
+}

@@ -1,0 +1,114 @@
+package execution
+
+import (
+	"context"
+	"errors"
+
+	"reprise"
+)
+
+// ListQuery selects executions of a tenant.
+type ListQuery struct {
+	// Session, Status and Labels, where they are given, must all match.
+	Session string
+	Status  Status
+	Labels  map[string]string
+	// Limit is the most executions to return, 1 to 1,000; 0 is 100.
+	Limit int
+	// After is ListPage.Next of the page before.
+	After string
+}
+
+// ListPage is the answer of Host.List.
+type ListPage struct {
+	Executions []Execution
+	// Next is "" on the last page.
+	Next string
+}
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+// List returns executions, the newest first. The error is reprise.ErrInvalid for a
+// limit or an After that is none. Looking for a rare session or label
+// reads the whole list.
+func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (ListPage, error) {
+	if q.Limit == 0 {
+		q.Limit = defaultLimit
+	}
+	if q.Limit < 0 || q.Limit > maxLimit {
+		return ListPage{}, invalid("limit", "is 1 to %d", maxLimit)
+	}
+	page := ListPage{Next: q.After}
+	for {
+		room := q.Limit - len(page.Executions)
+		part, next, err := h.listPart(ctx, tenant, &q, page.Next, room)
+		if err != nil {
+			return ListPage{}, err
+		}
+		page.Executions = append(page.Executions, part...)
+		page.Next = next
+		if next == "" || len(page.Executions) >= q.Limit {
+			return page, nil
+		}
+	}
+}
+
+// listPart returns matches out of one page of the log, at most room of them. Where
+// the page has more, it is read again as far as they fit, so that the next one begins there.
+func (h *Host) listPart(ctx context.Context, tenant reprise.Tenant, q *ListQuery, after string, room int) ([]Execution, string, error) {
+	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace, After: after, Limit: maxLimit}
+	for {
+		page, err := h.log.List(ctx, query)
+		if err != nil {
+			return nil, "", err
+		}
+		var found []Execution
+		fits := true
+		for i := range page.Streams {
+			info := &page.Streams[i]
+			x := h.view(info, h.find(info.Key))
+			if !q.matches(&x) {
+				continue
+			}
+			if len(found) == room {
+				query.Limit, fits = i, false
+				break
+			}
+			found = append(found, x)
+		}
+		if fits {
+			return h.withWindows(ctx, tenant, q, found), page.Next, nil
+		}
+	}
+}
+
+func (q *ListQuery) matches(x *Execution) bool {
+	if q.Session != "" && x.Session != q.Session || q.Status != "" && x.Status != q.Status {
+		return false
+	}
+	for k, v := range q.Labels {
+		if has, ok := x.Labels[k]; !ok || has != v {
+			return false
+		}
+	}
+	return true
+}
+
+// withWindows looks the found executions up once more for what a list does not
+// tell. What has gone or does not match any more is left out.
+func (h *Host) withWindows(ctx context.Context, tenant reprise.Tenant, q *ListQuery, found []Execution) []Execution {
+	kept := found[:0]
+	for _, x := range found {
+		shown, err := h.Show(ctx, tenant, x.ID)
+		switch {
+		case err == nil && q.matches(&shown):
+			kept = append(kept, shown)
+		case err != nil && !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, reprise.ErrExpired):
+			kept = append(kept, x)
+		}
+	}
+	return kept
+}

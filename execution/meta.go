@@ -1,0 +1,145 @@
+package execution
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"reprise"
+)
+
+// An execution is a stream named "execution:<id>" whose configuration is the request. So
+// the rule of Log.Create, same configuration same stream, other configuration
+// conflict, is what makes starting idempotent.
+
+// namespace begins the names of the streams of executions.
+const namespace = "execution:"
+
+func keyOf(tenant reprise.Tenant, id string) reprise.StreamKey {
+	return reprise.StreamKey{Tenant: tenant, Name: namespace + id}
+}
+
+const (
+	// labelSession is the label of a stream that holds the session.
+	labelSession = "session"
+	// labelPrefix stands before the labels of the request.
+	labelPrefix = "="
+)
+
+// meta is the Meta of the stream: what is shown of a request, and a digest of all of it.
+type meta struct {
+	Argv     []string `json:"argv,omitempty"`
+	Command  string   `json:"command,omitempty"`
+	Language string   `json:"language,omitempty"`
+	Cwd      string   `json:"cwd,omitempty"`
+	EnvNames []string `json:"env_names,omitempty"`
+	TTY      *TTY     `json:"tty,omitempty"`
+	Timeout  Duration `json:"timeout,omitzero"`
+	Digest   string   `json:"digest,omitempty"`
+}
+
+// Bounds of what is shown, so that a Meta holds it.
+const (
+	shownBytes = 12 << 10
+	shownNames = 256
+	shownName  = 32
+)
+
+// describe returns what is shown of a request. Values of variables, code and stdin are not.
+func describe(req *Request) meta {
+	m := meta{
+		Command: shorten(req.Command, shownBytes), Language: req.Language,
+		Cwd: shorten(req.Cwd, shownBytes/3), TTY: req.TTY, Timeout: req.Timeout,
+	}
+	room := shownBytes
+	for _, arg := range req.Argv {
+		if room <= 0 {
+			m.Argv = append(m.Argv, "...")
+			break
+		}
+		arg = shorten(arg, room)
+		m.Argv = append(m.Argv, arg)
+		room -= len(arg) + 4
+	}
+	for _, name := range slices.Sorted(maps.Keys(req.Env)) {
+		if len(m.EnvNames) == shownNames {
+			break
+		}
+		m.EnvNames = append(m.EnvNames, shorten(name, shownName))
+	}
+	return m
+}
+
+// shorten cuts s to about n bytes, between runes, and shows that it did.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n-incompleteRune([]byte(s[:n]))], "") + "..."
+}
+
+// config is the configuration of the stream of a request.
+func (h *Host) config(req *Request) reprise.StreamConfig {
+	m := describe(req)
+	m.Digest = base64.RawURLEncoding.EncodeToString(h.mac("reprise execution request 1", canonical(req)))
+	labels := make(map[string]string, len(req.Labels)+1)
+	for k, v := range req.Labels {
+		labels[labelPrefix+k] = v
+	}
+	if req.Session != "" {
+		labels[labelSession] = req.Session
+	}
+	return reprise.StreamConfig{
+		Labels: labels, Meta: mustMarshal(m),
+		Retention: reprise.Retention{
+			MaxEvents: req.Retention.MaxEvents, MaxBytes: req.Retention.MaxBytes, MaxAge: time.Duration(req.Retention.MaxAge),
+		},
+	}
+}
+
+// canonical is a form of the request that is the same for the same request. The id is
+// not part of it: it says which execution is meant.
+func canonical(req *Request) []byte {
+	same := *req
+	same.ID = ""
+	return append(mustMarshal(same), req.IdempotencyKey...)
+}
+
+// mustMarshal is for values that have a JSON form whatever is in them.
+func mustMarshal(v any) []byte {
+	data, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+// mac authenticates parts under a secret of the Host and a label for the purpose.
+func (h *Host) mac(label string, parts ...[]byte) []byte {
+	mac := hmac.New(sha256.New, h.opts.Secret)
+	mac.Write([]byte(label))
+	for _, p := range parts {
+		mac.Write([]byte{0})
+		mac.Write(p)
+	}
+	return mac.Sum(nil)
+}
+
+// id is the id of the execution that a request starts.
+func (h *Host) id(tenant reprise.Tenant, req *Request) string {
+	switch {
+	case req.ID != "":
+		return req.ID
+	case req.IdempotencyKey != "":
+		sum := h.mac("reprise execution id 1", []byte(tenant), []byte(req.IdempotencyKey))
+		return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
+	}
+	return strings.ToLower(rand.Text())
+}

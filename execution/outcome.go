@@ -1,0 +1,99 @@
+package execution
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// verdict is a decision to end a run, and why. The first one holds.
+type verdict struct {
+	outcome Outcome
+	limit   string
+	reason  string
+	// now: without TERM and grace.
+	now bool
+}
+
+// ending is the data of the end event of an execution.
+type ending struct {
+	Outcome         Outcome `json:"outcome"`
+	ExitCode        *int    `json:"exit_code"`
+	Signal          *string `json:"signal"`
+	Error           string  `json:"error,omitempty"`
+	Limit           string  `json:"limit,omitempty"`
+	OutputTruncated bool    `json:"output_truncated,omitempty"`
+	// Started is not there if the process never was.
+	Started    *Time  `json:"started,omitempty"`
+	DurationMS int64  `json:"duration_ms"`
+	Usage      *Usage `json:"usage"`
+	Bytes      Bytes  `json:"bytes"`
+	// BytesFrom is set on a lost run whose window had lost its beginning: Bytes then
+	// counts from the event with this seq.
+	BytesFrom uint64     `json:"bytes_from,omitempty"`
+	Isolation *Isolation `json:"isolation,omitempty"`
+}
+
+// decide ends the run for a reason, unless it has ended or another reason was first.
+func (r *run) decide(v verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Output over the limit was written before the process ended, whenever it was read.
+	if r.verdict != nil || r.exited && v.limit != limitOutput {
+		return
+	}
+	r.verdict = &v
+	close(r.decided)
+}
+
+func (r *run) isDecided() bool {
+	select {
+	case <-r.decided:
+		return true
+	default:
+		return false
+	}
+}
+
+// processEnded closes the time in which a decision counts.
+func (r *run) processEnded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.exited = true
+}
+
+// judge puts together why and how the run ended. x is nil if no process was started.
+func (r *run) judge(x *exit, e ending) ending {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x != nil {
+		e.ExitCode, e.Signal = x.code, x.signal
+	}
+	switch {
+	case r.verdict != nil:
+		e.Outcome, e.Limit = r.verdict.outcome, r.verdict.limit
+		e.Error = r.verdict.reason
+	case e.Outcome != "":
+	case e.Signal != nil:
+		e.Outcome = Signaled
+	default:
+		e.Outcome = Exited
+	}
+	e.Bytes = r.bytes
+	return e
+}
+
+func (e ending) marshal() []byte {
+	data, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // no value of ending has no JSON form
+	}
+	return data
+}
+
+// ms is a time as it is written, or nil for none.
+func ms(t time.Time) *Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &Time{t}
+}

@@ -1,0 +1,114 @@
+package execution
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is what /proc/<pid>/stat tells of one; see proc_pid_stat(5).
+type process struct {
+	pid, parent, group, session int
+	dead                        bool // a zombie
+	user, sys                   time.Duration
+	rss                         int64
+	// start is when it was started, in ticks since boot: with pid it names a
+	// process for good.
+	start uint64
+}
+
+// tick is the unit of times in /proc, which is the same on all of Linux.
+const tick = 10 * time.Millisecond
+
+var pageSize = int64(os.Getpagesize())
+
+// readProcess reads /proc/<pid>/stat; ok is false when there is no such process.
+func readProcess(pid int) (p process, ok bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	// The name, in parentheses, may hold anything, parentheses too.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 22 {
+		return process{}, false
+	}
+	number := func(i int) int64 { // i as the manual counts
+		n, _ := strconv.ParseInt(fields[i-3], 10, 64)
+		return n
+	}
+	return process{
+		pid: pid, parent: int(number(4)), group: int(number(5)), session: int(number(6)),
+		dead: fields[0] == "Z" || fields[0] == "X",
+		user: time.Duration(number(14)+number(16)) * tick,
+		sys:  time.Duration(number(15)+number(17)) * tick,
+		rss:  number(24) * pageSize, start: uint64(number(22)),
+	}, true
+}
+
+// readProcesses reads all of /proc. It is no snapshot: processes come and go meanwhile.
+func readProcesses() map[int]process {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	all := make(map[int]process, len(names))
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if p, ok := readProcess(pid); ok {
+				all[pid] = p
+			}
+		}
+	}
+	return all
+}
+
+// hasVariable reports whether the process was started with the entry, "NAME=value", in
+// its environment.
+func hasVariable(pid int, entry string) bool {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return false
+	}
+	for one := range bytes.SplitSeq(env, []byte{0}) {
+		if string(one) == entry {
+			return true
+		}
+	}
+	return false
+}
+
+// peakRSS is the most memory that a live process has taken.
+func peakRSS(pid int) int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, found := strings.Cut(string(text), "\nVmHWM:")
+	if !found {
+		return 0
+	}
+	fields := strings.Fields(rest)
+	kib, _ := strconv.ParseInt(fields[0], 10, 64)
+	return kib << 10
+}
+
+// send sends a signal to exactly the process that was looked at, however often its
+// number has been given away since.
+func (p process) send(s syscall.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if now, ok := readProcess(p.pid); ok && now.start == p.start {
+		_ = unix.PidfdSendSignal(fd, s, nil, 0)
+	}
+}

@@ -1,0 +1,109 @@
+package execution
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"reprise"
+)
+
+// pump reads one channel of a command into the spool.
+type pump struct {
+	channel string
+	file    *os.File
+	spool   *spool
+	// admit says how many of n more bytes of output are kept; see Limits.OutputBytes.
+	admit func(n int) int
+	// last is set when the pump is to stop at the first pause.
+	last atomic.Bool
+	// cut is set if the pump stopped before the end of the channel.
+	cut bool
+}
+
+const (
+	// readBytes is how much is read at a time.
+	readBytes = 4 * chunkBytes
+	// runeWait is how long the beginning of a rune is held back for the rest of it.
+	runeWait = 50 * time.Millisecond
+	// lastWait is the pause at which a pump stops that was told to.
+	lastWait = 250 * time.Millisecond
+)
+
+// run reads until the end of the channel.
+func (p *pump) run() {
+	buf := make([]byte, readBytes)
+	held := 0 // bytes of an incomplete rune at the start of buf
+	for {
+		p.await(held > 0)
+		n, err := p.file.Read(buf[held:])
+		if n > 0 {
+			n += held
+			held = incompleteRune(buf[:n])
+			p.give(buf[:n-held])
+			copy(buf, buf[n-held:n])
+		}
+		if err == nil {
+			continue
+		}
+		p.give(buf[:held])
+		held = 0
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return // the end, or EIO from a terminal that nobody holds any more
+		}
+		if p.last.Load() {
+			p.cut = true
+			return
+		}
+	}
+}
+
+// await sets how long the next read may take.
+func (p *pump) await(rune bool) {
+	var deadline time.Time
+	switch {
+	case rune:
+		deadline = time.Now().Add(runeWait)
+	case p.last.Load():
+		deadline = time.Now().Add(lastWait)
+	}
+	_ = p.file.SetReadDeadline(deadline)
+	if p.last.Load() && deadline.IsZero() { // finish was called in between
+		_ = p.file.SetReadDeadline(time.Now().Add(lastWait))
+	}
+}
+
+// finish lets the pump read what is there and then stop.
+func (p *pump) finish() {
+	p.last.Store(true)
+	_ = p.file.SetReadDeadline(time.Now().Add(lastWait))
+}
+
+// give puts data into the spool in chunks that split no rune.
+func (p *pump) give(data []byte) {
+	data = data[:p.admit(len(data))]
+	for len(data) > 0 {
+		n := min(len(data), chunkBytes)
+		if n < len(data) {
+			n -= incompleteRune(data[:n])
+		}
+		p.spool.add(p.channel, reprise.FormatBytes, data[:n])
+		data = data[n:]
+	}
+}
+
+// incompleteRune is how many bytes at the end of b begin a rune and do not complete it.
+func incompleteRune(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		tail := b[len(b)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}

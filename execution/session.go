@@ -1,0 +1,176 @@
+package execution
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"reprise"
+)
+
+// Session is what the executions of one session come to. A session exists while
+// one of them is kept.
+type Session struct {
+	ID string `json:"id"`
+	// Created and Updated are when its first and its newest execution was started.
+	Created Time `json:"created"`
+	Updated Time `json:"updated"`
+	// Count is the number of its executions, Running and Queued how many of them
+	// have not ended.
+	Count   int `json:"count"`
+	Running int `json:"running"`
+	Queued  int `json:"queued"`
+	// LastSeq is the highest seq in any of their streams.
+	LastSeq uint64 `json:"last_seq"`
+	// Executions, newest first, are given by Host.Session alone.
+	Executions []Execution `json:"executions,omitempty"`
+}
+
+// SessionPage is the answer of Host.Sessions.
+type SessionPage struct {
+	Sessions []Session
+	// Next is "" on the last page.
+	Next string
+}
+
+// Sessions returns the sessions of a tenant, the one with the newest execution first.
+// limit is 1 to 1,000, or 0 for 100; after is SessionPage.Next or "". The
+// error is reprise.ErrInvalid for others.
+func (h *Host) Sessions(ctx context.Context, tenant reprise.Tenant, limit int, after string) (SessionPage, error) {
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	if limit < 0 || limit > maxLimit {
+		return SessionPage{}, invalid("limit", "is 1 to %d", maxLimit)
+	}
+	from, err := parseSessionCursor(after)
+	if err != nil {
+		return SessionPage{}, err
+	}
+	byID := map[string]*Session{}
+	err = h.each(ctx, tenant, func(info *reprise.StreamInfo, x *Execution) {
+		if x.Session != "" {
+			s := byID[x.Session]
+			if s == nil {
+				s = &Session{ID: x.Session}
+				byID[x.Session] = s
+			}
+			s.add(info, x)
+		}
+	})
+	if err != nil {
+		return SessionPage{}, err
+	}
+	var page SessionPage
+	for _, s := range byID {
+		if after == "" || compareSessions(s, from) > 0 {
+			page.Sessions = append(page.Sessions, *s)
+		}
+	}
+	slices.SortFunc(page.Sessions, func(a, b Session) int { return compareSessions(&a, &b) })
+	if len(page.Sessions) > limit {
+		page.Sessions = page.Sessions[:limit]
+		last := page.Sessions[limit-1]
+		page.Next = strconv.FormatInt(last.Updated.UnixMilli(), 10) + "." + last.ID
+	}
+	return page, nil
+}
+
+// compareSessions puts the newer first.
+func compareSessions(a, b *Session) int {
+	return cmp.Or(b.Updated.Compare(a.Updated.Time), cmp.Compare(a.ID, b.ID))
+}
+
+// parseSessionCursor reads "<updated, ms>.<id>".
+func parseSessionCursor(after string) (*Session, error) {
+	if after == "" {
+		return nil, nil //nolint:nilnil // from the first one on
+	}
+	number, id, ok := strings.Cut(after, ".")
+	at, err := strconv.ParseInt(number, 10, 64)
+	if !ok || err != nil {
+		return nil, invalid("cursor", "is not one of this list")
+	}
+	return &Session{ID: id, Updated: Time{time.UnixMilli(at)}}, nil
+}
+
+func (s *Session) add(info *reprise.StreamInfo, x *Execution) {
+	if s.Count == 0 || x.Created.Before(s.Created.Time) {
+		s.Created = x.Created
+	}
+	if x.Created.After(s.Updated.Time) {
+		s.Updated = x.Created
+	}
+	s.Count++
+	s.LastSeq = max(s.LastSeq, info.Tail)
+	switch x.Status {
+	case StatusQueued:
+		s.Queued++
+	case StatusRunning:
+		s.Running++
+	case StatusEnded:
+	}
+}
+
+// Session returns one session with its executions. The error is reprise.ErrNotFound
+// if it has none.
+func (h *Host) Session(ctx context.Context, tenant reprise.Tenant, id string) (Session, error) {
+	s := Session{ID: id}
+	err := h.each(ctx, tenant, func(info *reprise.StreamInfo, x *Execution) {
+		if x.Session == id && id != "" {
+			s.add(info, x)
+			s.Executions = append(s.Executions, *x)
+		}
+	})
+	if err != nil {
+		return Session{}, err
+	}
+	if s.Count == 0 {
+		return Session{}, reprise.ErrNotFound
+	}
+	s.Executions = h.withWindows(ctx, tenant, &ListQuery{Session: id}, s.Executions)
+	return s, nil
+}
+
+// RemoveSession removes all executions of a session, as Remove does. It blocks until those
+// that run have ended. Removing a session that has none does nothing.
+func (h *Host) RemoveSession(ctx context.Context, tenant reprise.Tenant, id string) error {
+	var ids []string
+	err := h.each(ctx, tenant, func(_ *reprise.StreamInfo, x *Execution) {
+		if x.Session == id && id != "" {
+			ids = append(ids, x.ID)
+		}
+	})
+	for _, id := range ids { // first all are cancelled, so that their times of grace pass together
+		if r := h.find(keyOf(tenant, id)); r != nil {
+			r.cancel()
+		}
+	}
+	for _, id := range ids {
+		err = errors.Join(err, h.Remove(ctx, tenant, id))
+	}
+	return err
+}
+
+// each calls f with every execution of a tenant, the newest first.
+func (h *Host) each(ctx context.Context, tenant reprise.Tenant, f func(*reprise.StreamInfo, *Execution)) error {
+	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace, Limit: maxLimit}
+	for {
+		page, err := h.log.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Streams {
+			info := &page.Streams[i]
+			x := h.view(info, h.find(info.Key))
+			f(info, &x)
+		}
+		if query.After = page.Next; query.After == "" {
+			return nil
+		}
+	}
+}

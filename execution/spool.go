@@ -1,0 +1,162 @@
+package execution
+
+import (
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// spool holds what was read from a command until it is appended. Readers of the pipes
+// fill it, in the order in which they read, and wait while it is full: so the
+// command is slowed down and nothing is lost. One writer takes all that is there at a time.
+type spool struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	// filling is what the writer takes next; spare is the memory of what it took before.
+	filling, spare batch
+	closed         bool // nothing more will come
+	broken         bool // nothing more will be taken
+	// stalled is how long readers have waited for space.
+	stalled time.Duration
+}
+
+const (
+	// chunkBytes is the most data of an output event.
+	chunkBytes = 32 << 10
+	// spoolBytes is when readers begin to wait. As much again is being appended.
+	spoolBytes = 2 << 20
+	// appendBytes is the most data that is given to one append.
+	appendBytes = 1 << 20
+	// keptBytes is how much memory an idle spool keeps.
+	keptBytes = 64 << 10
+)
+
+// batch is a run of events, their data end to end in buf.
+type batch struct {
+	buf   []byte
+	spans []span
+}
+
+type span struct {
+	typ    string
+	format reprise.Format
+	time   time.Time
+	end    int // in batch.buf
+}
+
+func newSpool() *spool {
+	s := &spool{}
+	s.changed.L = &s.mu
+	return s
+}
+
+// add puts an event at the end. Output that follows output of the same channel while
+// both still wait goes into one event, up to chunkBytes. It blocks while the spool is full.
+func (s *spool) add(typ string, format reprise.Format, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.filling.buf) >= spoolBytes && !s.broken {
+		since := time.Now()
+		for len(s.filling.buf) >= spoolBytes && !s.broken {
+			s.changed.Wait()
+		}
+		s.stalled += time.Since(since)
+	}
+	if s.broken {
+		return
+	}
+	s.filling.add(typ, format, data)
+	s.changed.Broadcast()
+}
+
+func (b *batch) add(typ string, format reprise.Format, data []byte) {
+	b.buf = append(b.buf, data...)
+	if last := len(b.spans) - 1; last >= 0 && format == reprise.FormatBytes && b.spans[last].typ == typ {
+		begin := 0
+		if last > 0 {
+			begin = b.spans[last-1].end
+		}
+		if len(b.buf)-begin <= chunkBytes {
+			b.spans[last].end = len(b.buf)
+			return
+		}
+	}
+	b.spans = append(b.spans, span{typ: typ, format: format, time: time.Now(), end: len(b.buf)})
+}
+
+// close says that nothing more will be added.
+func (s *spool) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.changed.Broadcast()
+}
+
+// abandon lets go of those who wait: what is added from now on is dropped.
+func (s *spool) abandon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = true
+	s.changed.Broadcast()
+}
+
+// take returns all that was added since, and frees what it returned before. It
+// waits until there is something; ok is false when nothing will come any more.
+func (s *spool) take() (b batch, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.filling.spans) == 0 && !s.closed && !s.broken {
+		s.changed.Wait()
+	}
+	if len(s.filling.spans) == 0 || s.broken {
+		return batch{}, false
+	}
+	b = s.filling
+	s.filling, s.spare = s.spare, b
+	if cap(s.filling.buf) > keptBytes && len(b.buf) <= keptBytes {
+		s.filling = batch{} // the rush is over
+	}
+	s.filling.buf, s.filling.spans = s.filling.buf[:0], s.filling.spans[:0]
+	s.changed.Broadcast()
+	return b, true
+}
+
+// stall returns how long readers have waited since it was asked for last.
+func (s *spool) stall() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.stalled
+	s.stalled = 0
+	return d
+}
+
+// drain gives everything to write, up to appendBytes at a time and in order, until
+// the spool is closed and empty. It stops at the first error of write, whose argument
+// is good until write returns.
+func (s *spool) drain(write func([]reprise.Event) error) error {
+	var events []reprise.Event
+	for {
+		b, ok := s.take()
+		if !ok {
+			return nil
+		}
+		begin, size := 0, 0
+		events = events[:0]
+		for _, sp := range b.spans {
+			if n := sp.end - begin; size > 0 && size+n > appendBytes {
+				if err := write(events); err != nil {
+					return err
+				}
+				events, size = events[:0], 0
+			}
+			events = append(events, reprise.Event{Time: sp.time, Type: sp.typ, Format: sp.format, Data: b.buf[begin:sp.end:sp.end]})
+			size += sp.end - begin
+			begin = sp.end
+		}
+		if err := write(events); err != nil {
+			return err
+		}
+		clear(events)
+	}
+}

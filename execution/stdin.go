@@ -1,0 +1,196 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// StdinWrite is data for the stdin of an execution.
+type StdinWrite struct {
+	// Offset is where Data begins in all that the command is given, the stdin of the
+	// request included. Bytes before the accepted offset are passed over as duplicates, so
+	// a write can be sent again. -1 is the accepted offset.
+	Offset int64
+	// Data may be nil. It is read to its end, or to an error.
+	Data io.Reader
+	// EOF closes stdin after Data.
+	EOF bool
+}
+
+// Stdin is how far the stdin of an execution is.
+type Stdin struct {
+	// Offset is the number of bytes that the command has been given.
+	Offset int64 `json:"offset"`
+	Open   bool  `json:"open"`
+}
+
+// stdin writes to the stdin of a command.
+type stdin struct {
+	turn chan struct{} // holds a token while somebody writes
+	tty  bool
+
+	mu     sync.Mutex
+	file   *os.File // nil before the start and after the end
+	offset int64
+	open   bool
+	line   bool // the last byte ended a line
+	closed bool // for good: the run is over
+}
+
+// newStdin returns a stdin whose turn is taken until start has returned.
+func newStdin(open, tty bool) *stdin {
+	s := &stdin{turn: make(chan struct{}, 1), open: open, tty: tty, line: true}
+	s.turn <- struct{}{}
+	return s
+}
+
+// start gives the input of the request, then lets others write.
+func (s *stdin) start(file *os.File, input []byte, open bool) {
+	defer func() { <-s.turn }()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.file, s.open = file, true
+	s.mu.Unlock()
+	if len(input) > 0 {
+		_, _ = s.copy(context.Background(), input) // what the command does not read is its own affair
+	}
+	if !open {
+		s.shut()
+	}
+}
+
+// end refuses everything from now on; who is writing is let go.
+func (s *stdin) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.open = true, false
+	if s.file != nil && !s.tty {
+		_ = s.file.Close()
+	} else if s.file != nil {
+		_ = s.file.SetWriteDeadline(time.Unix(1, 0))
+	}
+	s.file = nil
+}
+
+// state is how far stdin is.
+func (s *stdin) state() Stdin {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stdin{Offset: s.offset, Open: s.open}
+}
+
+// write does one StdinWrite. The caller holds the turn.
+func (s *stdin) write(ctx context.Context, w StdinWrite) error {
+	skip := int64(0)
+	if w.Offset >= 0 {
+		at := s.state().Offset
+		if w.Offset > at {
+			return fmt.Errorf("%w: stdin at offset %d, the command has been given %d bytes", reprise.ErrConflict, w.Offset, at)
+		}
+		skip = at - w.Offset
+	}
+	if w.Data != nil {
+		if err := s.copyFrom(ctx, w.Data, skip); err != nil {
+			return err
+		}
+	} else if !s.state().Open && !w.EOF {
+		return fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
+	}
+	if w.EOF {
+		s.shut()
+	}
+	return nil
+}
+
+// copyFrom gives the command what comes after the first skip bytes of data.
+func (s *stdin) copyFrom(ctx context.Context, data io.Reader, skip int64) error {
+	if _, err := io.CopyN(io.Discard, data, skip); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil // all of it was given before
+		}
+		return fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
+	}
+	buf := make([]byte, chunkBytes)
+	for {
+		n, err := data.Read(buf)
+		if n > 0 {
+			if _, err := s.copy(ctx, buf[:n]); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
+		}
+	}
+}
+
+// copy writes p and counts what was taken. It blocks until the command reads.
+func (s *stdin) copy(ctx context.Context, p []byte) (n int, err error) {
+	s.mu.Lock()
+	file := s.file
+	ok := s.open && file != nil
+	if ok {
+		_ = file.SetWriteDeadline(time.Time{})
+	}
+	s.mu.Unlock()
+	if !ok {
+		return 0, fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
+	}
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(interrupted)
+		_ = file.SetWriteDeadline(time.Unix(1, 0))
+	})
+	n, err = file.Write(p)
+	if !stop() {
+		<-interrupted // or it would hit the next write
+	}
+	s.mu.Lock()
+	s.offset += int64(n)
+	if n > 0 {
+		s.line = p[n-1] == '\n'
+	}
+	s.mu.Unlock()
+	if err != nil && ctx.Err() != nil {
+		return n, context.Cause(ctx)
+	}
+	if err != nil {
+		return n, fmt.Errorf("%w: the command does not read: %w", reprise.ErrEnded, err)
+	}
+	return n, nil
+}
+
+// shut lets the command find the end of its stdin.
+func (s *stdin) shut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open || s.file == nil {
+		return
+	}
+	s.open = false
+	if !s.tty {
+		_ = s.file.Close()
+		return
+	}
+	// A terminal has no end. Its end-of-file character gives the reader what was typed
+	// so far, and the end only where that is nothing.
+	const eof = "\x04"
+	_ = s.file.SetWriteDeadline(time.Now().Add(time.Second)) // the terminal may be full
+	_, _ = s.file.WriteString(eof)
+	if !s.line {
+		_, _ = s.file.WriteString(eof)
+	}
+}

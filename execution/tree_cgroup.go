@@ -1,0 +1,310 @@
+package execution
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroups is the folder of one Host in the cgroup v2 tree, in which each run gets a
+// group. It is locked for as long as the Host lives, so that another one can tell what a
+// dead server has left behind. See
+// https://docs.kernel.org/admin-guide/cgroup-v2.html.
+type cgroups struct {
+	dir  string
+	lock *os.File
+	// controllers of the groups of runs, where they are delegated to us.
+	memory, pids bool
+}
+
+// cgroupPrefix begins the names of the folders of Hosts.
+const cgroupPrefix = "reprise-"
+
+// openCgroups makes the folder, and kills and removes what dead Hosts left beside it.
+// The error says why processes cannot be put into cgroups here.
+func openCgroups(s *spawner) (*cgroups, error) {
+	parent, err := ownCgroup("/proc/self/mountinfo", "/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	removeLeftCgroups(parent)
+	for range 3 { // another Host may take a new folder for a left one before it is locked
+		var dir string
+		if dir, err = os.MkdirTemp(parent, cgroupPrefix+"*"); err != nil {
+			return nil, err
+		}
+		c := &cgroups{dir: dir}
+		if err = c.init(s); err == nil {
+			return c, nil
+		}
+		c.close()
+	}
+	return nil, err
+}
+
+func (c *cgroups) init(s *spawner) (err error) {
+	if c.lock, err = lockDir(c.dir); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, "cgroup.kill")); err != nil {
+		return fmt.Errorf("the kernel cannot kill a cgroup: %w", err)
+	}
+	controllers, _ := os.ReadFile(filepath.Join(c.dir, "cgroup.controllers"))
+	for _, name := range strings.Fields(string(controllers)) {
+		enable := func() bool {
+			return os.WriteFile(filepath.Join(c.dir, "cgroup.subtree_control"), []byte("+"+name), 0) == nil
+		}
+		switch name {
+		case "memory":
+			c.memory = enable()
+		case "pids":
+			c.pids = enable()
+		}
+	}
+	return c.probe(s)
+}
+
+// probe finds out whether a process can be cloned into a group: then the program that
+// does not exist is what is wrong.
+func (c *cgroups) probe(s *spawner) error {
+	t, err := c.newTree("probe")
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	attr := &os.ProcAttr{Sys: &syscall.SysProcAttr{}}
+	t.prepare(attr.Sys)
+	nowhere := filepath.Join(c.dir, "no-such-program")
+	if _, err := s.start(nowhere, []string{nowhere}, attr); !isNotExist(err) {
+		return fmt.Errorf("clone into a cgroup: %w", err)
+	}
+	return nil
+}
+
+func isNotExist(err error) bool {
+	pathError, ok := err.(*fs.PathError) //nolint:errorlint // as os.StartProcess documents
+	return ok && pathError.Err == syscall.ENOENT
+}
+
+// lockDir locks a directory until the file is closed, or fails if another holds the lock.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// removeLeftCgroups ends what runs in the folders that nobody holds the lock of.
+func removeLeftCgroups(parent string) {
+	left, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
+	for _, dir := range left {
+		if lock, err := lockDir(dir); err == nil {
+			killCgroup(dir)
+			removeCgroup(dir)
+			_ = lock.Close()
+		}
+	}
+}
+
+func (c *cgroups) close() {
+	killCgroup(c.dir)
+	removeCgroup(c.dir)
+	if c.lock != nil {
+		_ = c.lock.Close()
+	}
+}
+
+// ownCgroup is the folder of our own group in the cgroup v2 tree.
+func ownCgroup(mountinfo, self string) (string, error) {
+	mounts, err := os.ReadFile(mountinfo)
+	if err != nil {
+		return "", err
+	}
+	groups, err := os.ReadFile(self)
+	if err != nil {
+		return "", err
+	}
+	group := ""
+	for line := range strings.Lines(string(groups)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			group = strings.TrimSuffix(path, "\n")
+		}
+	}
+	if group == "" {
+		return "", fmt.Errorf("no cgroup v2")
+	}
+	for line := range strings.Lines(string(mounts)) {
+		// ID parent major:minor root mountpoint options [optional...] - type source options
+		before, after, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(before)
+		if len(fields) < 6 || !strings.HasPrefix(after, "cgroup2 ") {
+			continue
+		}
+		inside, err := filepath.Rel(unescapeMount(fields[3]), group)
+		if err == nil && inside != ".." && !strings.HasPrefix(inside, "../") {
+			return filepath.Join(unescapeMount(fields[4]), inside), nil
+		}
+	}
+	return "", fmt.Errorf("no cgroup v2 is mounted that holds our own group %s", group)
+}
+
+// unescapeMount undoes the octal escapes of proc_pid_mountinfo(5).
+func unescapeMount(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// cgroupTree is a run in a cgroup of its own, which no process can leave.
+type cgroupTree struct {
+	dir    string
+	fd     *os.File
+	groups *cgroups
+	first  int
+}
+
+func (c *cgroups) newTree(name string) (*cgroupTree, error) {
+	t := &cgroupTree{dir: filepath.Join(c.dir, name), groups: c}
+	if err := os.Mkdir(t.dir, 0o755); err != nil {
+		return nil, err
+	}
+	var err error
+	if t.fd, err = os.Open(t.dir); err != nil {
+		removeCgroup(t.dir)
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {
+	attr.UseCgroupFD = true
+	attr.CgroupFD = int(t.fd.Fd())
+}
+
+func (t *cgroupTree) started(pid int) { t.first = pid }
+
+func (t *cgroupTree) signal(s syscall.Signal) {
+	for _, p := range t.members() {
+		p.send(s)
+	}
+}
+
+// members are the live processes in the group and the groups below it.
+func (t *cgroupTree) members() []process {
+	var members []process
+	_ = filepath.WalkDir(t.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return nil //nolint:nilerr // a group that has gone has no members
+		}
+		text, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+				if p, ok := readProcess(pid); ok && !p.dead {
+					members = append(members, p)
+				}
+			}
+		}
+		return nil
+	})
+	return members
+}
+
+func (t *cgroupTree) kill() (others int) {
+	if !populated(t.dir) {
+		return 0
+	}
+	for _, p := range t.members() {
+		if p.pid != t.first {
+			others++
+		}
+	}
+	killCgroup(t.dir)
+	return others
+}
+
+// killCgroup kills all processes in a group, those that are being forked too, and waits
+// until they are gone.
+func killCgroup(dir string) {
+	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+	for deadline := time.Now().Add(killPatience); populated(dir) && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// populated reports whether a process lives in the group or below it. Zombies do not count.
+func populated(dir string) bool { return keyed(filepath.Join(dir, "cgroup.events"), "populated") > 0 }
+
+// removeCgroup removes a group and those below it. The kernel may hold on to a group for
+// a moment after its last process has gone.
+func removeCgroup(dir string) {
+	for deadline := time.Now().Add(killPatience); ; time.Sleep(time.Millisecond) {
+		below, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
+		for _, procs := range below {
+			removeCgroup(filepath.Dir(procs))
+		}
+		err := unix.Rmdir(dir)
+		if err == nil || err == unix.ENOENT || time.Now().After(deadline) { //nolint:errorlint // an errno
+			return
+		}
+	}
+}
+
+// keyed is the value of key in a file of lines "key value", 0 where it is not there.
+func keyed(file, key string) int64 {
+	text, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, key+" "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+func (t *cgroupTree) usage() treeUsage {
+	u := usageOf(t.members())
+	stat := filepath.Join(t.dir, "cpu.stat") // counts the dead too, and is there without a controller
+	u.user = time.Duration(keyed(stat, "user_usec")) * time.Microsecond
+	u.sys = time.Duration(keyed(stat, "system_usec")) * time.Microsecond
+	return u
+}
+
+func (t *cgroupTree) enforce(limits Limits, in *Isolation) {
+	set := func(file string, value int64) bool {
+		return os.WriteFile(filepath.Join(t.dir, file), strconv.AppendInt(nil, value, 10), 0) == nil
+	}
+	if limits.MemoryBytes > 0 && t.groups.memory && set("memory.max", limits.MemoryBytes) {
+		in.Memory = heldByKernel
+		set("memory.swap.max", 0)
+		set("memory.oom.group", 1)
+	}
+	if limits.Processes > 0 && t.groups.pids && set("pids.max", limits.Processes) {
+		in.Processes = heldByKernel
+	}
+}
+
+func (t *cgroupTree) exceeded() string {
+	switch {
+	case t.groups.memory && keyed(filepath.Join(t.dir, "memory.events"), "oom_kill") > 0:
+		return limitMemory
+	case t.groups.pids && keyed(filepath.Join(t.dir, "pids.events"), "max") > 0:
+		return limitProcesses
+	}
+	return ""
+}
+
+func (t *cgroupTree) close() {
+	killCgroup(t.dir)
+	_ = t.fd.Close()
+	removeCgroup(t.dir)
+}

@@ -1,0 +1,132 @@
+package execution
+
+import (
+	"syscall"
+	"time"
+)
+
+// scanTree finds the processes of a run in /proc: those of its session or group, their
+// descendants, and those that carry its mark in their environment. A process
+// escapes only if it leaves the session, its parent dies, and it has cleared
+// its environment.
+type scanTree struct {
+	mark  string // "REPRISE_EPOCH=..."
+	first process
+}
+
+func newScanTree(mark string) *scanTree { return &scanTree{mark: mark} }
+
+func (t *scanTree) prepare(*syscall.SysProcAttr) {}
+
+func (t *scanTree) started(pid int) {
+	t.first, _ = readProcess(pid)
+	t.first.pid = pid
+}
+
+// members are the live processes of the tree, the first one too.
+func (t *scanTree) members() []process {
+	if t.first.pid == 0 {
+		return nil
+	}
+	all := readProcesses()
+	in := make(map[int]bool)
+	for pid, p := range all {
+		in[pid] = pid == t.first.pid || p.session == t.first.pid || p.group == t.first.pid
+	}
+	addDescendants(all, in)
+	for pid, p := range all {
+		if !in[pid] && !p.dead && p.start >= t.first.start && hasVariable(pid, t.mark) {
+			in[pid] = true
+		}
+	}
+	addDescendants(all, in)
+	var members []process
+	for pid, p := range all {
+		if in[pid] && !p.dead {
+			members = append(members, p)
+		}
+	}
+	return members
+}
+
+// addDescendants puts into in whatever descends from what is in it.
+func addDescendants(all map[int]process, in map[int]bool) {
+	for grown := true; grown; {
+		grown = false
+		for pid, p := range all {
+			if !in[pid] && in[p.parent] {
+				in[pid], grown = true, true
+			}
+		}
+	}
+}
+
+func (t *scanTree) signal(s syscall.Signal) {
+	for _, p := range t.members() {
+		p.send(s)
+	}
+}
+
+// kill goes over the tree until it is empty: a process may fork while we look.
+func (t *scanTree) kill() (others int) {
+	for deadline := time.Now().Add(killPatience); ; {
+		members := t.members()
+		for _, p := range members {
+			p.send(syscall.SIGKILL)
+		}
+		if len(members) == 0 || time.Now().After(deadline) {
+			return others
+		}
+		n := len(members)
+		for _, p := range members {
+			if p.pid == t.first.pid {
+				n--
+			}
+		}
+		others = max(others, n)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (t *scanTree) usage() treeUsage { return usageOf(t.members()) }
+
+func usageOf(members []process) (u treeUsage) {
+	for _, p := range members {
+		u.processes++
+		u.memoryBytes += p.rss
+		u.user += p.user
+		u.sys += p.sys
+		u.maxRSS = max(u.maxRSS, peakRSS(p.pid))
+	}
+	return u
+}
+
+func (t *scanTree) enforce(Limits, *Isolation) {}
+func (t *scanTree) exceeded() string           { return "" }
+func (t *scanTree) close()                     {}
+
+// killMarked kills whatever carries one of the marks: what dead servers left behind.
+func killMarked(marks []string) {
+	if len(marks) == 0 {
+		return
+	}
+	for deadline := time.Now().Add(killPatience); time.Now().Before(deadline); {
+		left := 0
+		for _, p := range readProcesses() {
+			if p.dead {
+				continue
+			}
+			for _, mark := range marks {
+				if hasVariable(p.pid, mark) {
+					p.send(syscall.SIGKILL)
+					left++
+					break
+				}
+			}
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
