@@ -48,15 +48,17 @@ func (m *commits) exclusively(ctx context.Context, f func() error) error {
 	return m.committer.do(ctx, &call{fn: f})
 }
 
-// run carries out the calls of a group: what is not an append first, then
-// all appends in one commit.
+// run carries out the calls of a group: what is not an append first, since it may
+// put streams out of memory that must not be staged then, and after that all
+// appends in one commit.
 func (m *commits) run(group []*call) {
 	for _, c := range group {
-		switch {
-		case c.left:
-		case c.fn != nil:
+		if c.fn != nil && !c.left {
 			c.err = c.fn()
-		default:
+		}
+	}
+	for _, c := range group {
+		if c.fn == nil && !c.left {
 			c.err = m.stage(c)
 		}
 	}
