@@ -1,0 +1,5 @@
+package execution_test
+
+const envServe = "REPRISE_TEST_SERVE"
+
+func serveUntilKilled(string) {}
