@@ -1,0 +1,216 @@
+package api
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"reprise/problem"
+)
+
+const (
+	jsonType   = "application/json"
+	ndjsonType = "application/x-ndjson"
+	sseType    = "text/event-stream"
+)
+
+// body returns the body of the request, which fails with *http.MaxBytesError beyond
+// limit bytes and when the client pauses for longer than BodyTimeout.
+func (s *Server) body(x *exchange, limit int64) (io.Reader, error) {
+	if x.r.ContentLength > limit {
+		return nil, problem.PayloadTooLarge(limit)
+	}
+	return &pacedBody{
+		Reader:  http.MaxBytesReader(x.w, x.r.Body, limit),
+		rc:      http.NewResponseController(x.w),
+		timeout: s.opts.BodyTimeout,
+	}, nil
+}
+
+// pacedBody bounds the pauses in a body. When the body has ended it takes the
+// deadline back: the server goes on reading, to see whether the client is there.
+type pacedBody struct {
+	io.Reader
+	rc      *http.ResponseController
+	timeout time.Duration
+}
+
+func (b *pacedBody) Read(p []byte) (int, error) {
+	_ = b.rc.SetReadDeadline(time.Now().Add(b.timeout))
+	n, err := b.Reader.Read(p)
+	if err != nil {
+		_ = b.rc.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// readBody reads a whole body.
+func (s *Server) readBody(x *exchange) ([]byte, error) {
+	body, err := s.body(x, s.opts.MaxBody)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	return text, nil
+}
+
+// bodyError sorts what can go wrong while a body is read.
+func bodyError(err error) error {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return err
+	}
+	return badRequest("", "the body did not arrive whole")
+}
+
+// mediaType is that of the body, in lower case and without parameters; "" where none is stated.
+func mediaType(r *http.Request) string {
+	header := r.Header.Get("Content-Type")
+	if parsed, _, err := mime.ParseMediaType(header); err == nil {
+		return parsed
+	}
+	return strings.ToLower(strings.TrimSpace(header))
+}
+
+// decodeBody reads a body of JSON into v, a pointer to a struct, strictly.
+func (s *Server) decodeBody(x *exchange, v any) error {
+	text, err := s.readBody(x)
+	if err != nil {
+		return err
+	}
+	if mediaType(x.r) != jsonType {
+		return invalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+jsonType)
+	}
+	return decode(text, v)
+}
+
+// decode reads JSON into v, a pointer to a struct. What is no JSON is refused with
+// status 400; members that the struct does not know and values of another type with
+// 422 and the path of the member. Names are compared exactly, which
+// encoding/json does not do.
+func decode(text []byte, v any) error {
+	if err := checkJSON(text); err != nil {
+		return err
+	}
+	if err := checkValue("", text, reflect.TypeOf(v).Elem()); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return unprocessable("", err.Error())
+	}
+	return nil
+}
+
+func checkJSON(text []byte) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return badRequest("", "a body of JSON is needed")
+	}
+	var any json.RawMessage
+	err := json.Unmarshal(text, &any)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return badRequest("", fmt.Sprintf("the body is no JSON: byte %d: %v", syntax.Offset, syntax))
+	}
+	if err != nil || !utf8.Valid(text) {
+		return badRequest("", "the body is no JSON in UTF-8")
+	}
+	return nil
+}
+
+var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+
+// checkValue walks through text, which is JSON, along the type that it is for, so
+// that a refusal can name the member. path is "" at the top.
+func checkValue(path string, text json.RawMessage, t reflect.Type) error {
+	if t.Kind() == reflect.Pointer {
+		if string(text) == "null" {
+			return nil
+		}
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(textUnmarshaler):
+		return checkMembers(path, text, t)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return checkItems(path, text, t.Elem())
+	}
+	err := json.Unmarshal(text, reflect.New(t).Interface())
+	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return unprocessable(path, fmt.Sprintf("%sa %s does not belong here", named(path), mistyped.Value))
+	}
+	if err != nil {
+		return unprocessable(path, named(path)+err.Error())
+	}
+	return nil
+}
+
+func named(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}
+
+func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil || members == nil {
+		return unprocessable(path, named(path)+"an object is expected")
+	}
+	known := fieldsByName(t)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		at := join(path, name)
+		field, ok := known[name]
+		if !ok {
+			return unprocessable(clip(at, 128), "there is no such member")
+		}
+		if err := checkValue(at, members[name], field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkItems(path string, text json.RawMessage, item reflect.Type) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(text, &items); err != nil {
+		return unprocessable(path, named(path)+"an array is expected")
+	}
+	for i, text := range items {
+		if err := checkValue(path+"["+strconv.Itoa(i)+"]", text, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// fieldsByName are the members that encoding/json knows of a struct without embedded ones.
+func fieldsByName(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "-" {
+			fields[name] = t.Field(i).Type
+		}
+	}
+	return fields
+}

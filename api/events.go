@@ -1,0 +1,217 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/identity"
+	"reprise/problem"
+	"reprise/ssehttp"
+)
+
+// maxWait bounds how long a page is held back until there is an event.
+const maxWait = 60 * time.Second
+
+// reading is a request to read the events of a stream.
+type reading struct {
+	stream *reprise.Stream
+	form   string // the media type of the answer
+	// executionID is set if the stream is that of an execution.
+	executionID string
+
+	ssehttp.Request
+	limit int           // of a page
+	wait  time.Duration // for a page that has nothing
+}
+
+func (s *Server) executionEvents(x *exchange) error {
+	id := x.r.PathValue("id")
+	if err := x.mayRead(executionNamespace + id); err != nil {
+		return err
+	}
+	stream, err := s.host.Stream(x.r.Context(), x.who.Tenant, id)
+	if err != nil {
+		return err
+	}
+	return s.events(x, &reading{stream: stream, executionID: id})
+}
+
+func (s *Server) streamEvents(x *exchange) error {
+	key, err := userStream(x)
+	if err != nil {
+		return err
+	}
+	if err := x.mayRead(key.Name); err != nil {
+		return err
+	}
+	stream, err := s.log.Stream(x.r.Context(), key)
+	if err != nil {
+		return err
+	}
+	return s.events(x, &reading{stream: stream})
+}
+
+// events finds out what the client wants to read, and in which form.
+func (s *Server) events(x *exchange, rd *reading) error {
+	var err error
+	if rd.form, err = accepts(x.r, jsonType, sseType, ndjsonType); err != nil {
+		return err
+	}
+	limit, err := x.query.number("limit", defaultLimit, 1, maxLimit)
+	if err != nil {
+		return err
+	}
+	rd.limit = int(limit)
+	if rd.wait, err = x.query.duration("wait", maxWait); err != nil {
+		return err
+	}
+	if rd.form != jsonType {
+		for _, name := range []string{"limit", "wait"} {
+			if x.query.text(name) != "" {
+				return badRequest(name, "pages alone have it: ask for "+jsonType)
+			}
+		}
+	}
+	return s.follow(x, rd)
+}
+
+// follow answers with the events. While it does, the principal has one more
+// reader and the execution one more follower; a look that waits for nothing is neither.
+func (s *Server) follow(x *exchange, rd *reading) (err error) {
+	if rd.Request, err = ssehttp.ParseRequest(x.r); err != nil {
+		return err
+	}
+	if x.r.Method != http.MethodHead && (rd.form != jsonType || rd.wait > 0) {
+		release, err := s.enter(x, rd.executionID)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	switch rd.form {
+	case sseType:
+		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &ssehttp.Options{
+			Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout,
+		})
+		return nil
+	case ndjsonType:
+		return s.lines(x, rd)
+	}
+	return s.page(x, rd)
+}
+
+// enter counts x as a reader, and as a follower of the execution if it names one. From
+// now on the context of the request ends when the proof of its sender does, or
+// when the server drains.
+func (s *Server) enter(x *exchange, executionID string) (release func(), err error) {
+	leave, err := s.readers.enter(x.who)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	stopDrain := context.AfterFunc(s.draining, func() { cancel(errDraining) })
+	stopTimer := func() bool { return true }
+	if !x.who.Expires.IsZero() {
+		expired := fmt.Errorf("%w: expired", identity.ErrUnauthenticated)
+		stopTimer = time.AfterFunc(time.Until(x.who.Expires), func() { cancel(expired) }).Stop
+	}
+	unfollow := func() {}
+	if executionID != "" {
+		unfollow = s.host.Follow(x.who.Tenant, executionID)
+	}
+	x.r = x.r.WithContext(ctx)
+	return func() {
+		unfollow()
+		stopTimer()
+		stopDrain()
+		cancel(nil)
+		leave()
+	}, nil
+}
+
+// readerLimit counts the readers of each principal.
+type readerLimit struct {
+	max int
+
+	mu    sync.Mutex
+	count map[principalKey]int
+}
+
+type principalKey struct {
+	tenant reprise.Tenant
+	name   string
+}
+
+func (l *readerLimit) enter(who identity.Principal) (leave func(), err error) {
+	key := principalKey{who.Tenant, who.Name}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count[key] >= l.max {
+		return nil, fmt.Errorf("%w: you have %d", reprise.ErrTooManyReaders, l.max)
+	}
+	if l.count == nil {
+		l.count = map[principalKey]int{}
+	}
+	l.count[key]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.count[key]--; l.count[key] == 0 {
+			delete(l.count, key)
+		}
+	}, nil
+}
+
+// gapBody tells, as an event, what cannot be had any more. Its cursor is where the events go on.
+type gapBody struct {
+	Cursor   string `json:"cursor"`
+	Type     string `json:"type"`
+	Code     string `json:"code"`
+	Earliest string `json:"earliest"`
+	Tail     string `json:"tail"`
+	Missed   uint64 `json:"missed"`
+}
+
+// appendGap appends the gap event for a refused position to dst.
+func (s *Server) appendGap(dst []byte, reader *reprise.Reader, refusal error) []byte {
+	p := problem.From(refusal)
+	gap := gapBody{Type: reprise.TypeGap, Code: string(p.Code), Earliest: p.Earliest, Tail: p.Tail}
+	if window, ok := errors.AsType[*reprise.WindowError](refusal); ok {
+		gap.Missed = window.Missed()
+	} else {
+		info := reader.Info()
+		window := s.window(&info)
+		gap.Earliest, gap.Tail = window.Earliest, window.Tail
+	}
+	gap.Cursor = gap.Earliest
+	text, err := json.Marshal(gap)
+	if err != nil {
+		panic(err) // strings and a number
+	}
+	return append(dst, text...)
+}
+
+// fellOut reports whether err says that a reader is before the window, where
+// the reader can go on from the earliest event.
+func fellOut(err error) bool {
+	window, ok := errors.AsType[*reprise.WindowError](err)
+	return ok && window.Reason == reprise.CursorExpired
+}
+
+// wantedTypes is the filter of a reading; nil for all.
+func (rd *reading) wantedTypes() map[string]bool {
+	if len(rd.Types) == 0 {
+		return nil
+	}
+	wanted := map[string]bool{}
+	for _, t := range rd.Types {
+		wanted[t] = true
+	}
+	return wanted
+}

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"context"
+	_ "embed"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"reprise"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// document is the contract of the API.
+//
+//go:embed openapi.yaml
+var document []byte
+
+// OpenAPI returns the OpenAPI document of the API, in YAML. It must not be changed.
+func OpenAPI() []byte { return document }
+
+func (s *Server) openAPI(x *exchange) error {
+	x.w.Header().Set("Content-Type", "application/yaml")
+	x.w.Header().Set("Content-Length", strconv.Itoa(len(document)))
+	s.allowWrite(x.w)
+	_, _ = x.w.Write(document)
+	return nil
+}
+
+type healthBody struct {
+	Status string `json:"status"`
+}
+
+// healthz says that the process answers, and asks nobody else.
+func (s *Server) healthz(x *exchange) error {
+	return s.answer(x, http.StatusOK, healthBody{"ok"})
+}
+
+// readyz says whether requests can be served: the store answers and the server is
+// not shutting down.
+func (s *Server) readyz(x *exchange) error {
+	if err := s.health.check(x.r.Context(), s.log); err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, healthBody{"ready"})
+}
+
+const (
+	// healthTimeout is how long the store may take to be healthy.
+	healthTimeout = 5 * time.Second
+	// healthFresh is for how long one answer serves all who ask.
+	healthFresh = time.Second
+)
+
+// health is what the store last answered.
+type health struct {
+	mu      sync.Mutex
+	checked time.Time
+	err     error
+}
+
+// check asks the store for something small. Whoever asks while another does waits for the
+// same answer, so that nobody can wear out the store this way.
+func (h *health) check(ctx context.Context, log *reprise.Log) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.checked) < healthFresh {
+		return h.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
+	defer cancel()
+	_, h.err = log.List(ctx, reprise.ListQuery{Tenant: reprise.DefaultTenant, Limit: 1})
+	h.checked = time.Now()
+	return h.err
+}
+
+func (s *Server) metrics(x *exchange) error {
+	s.allowWrite(x.w)
+	promhttp.HandlerFor(s.opts.Metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(x.w, x.r)
+	return nil
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"reprise"
+	"reprise/execution"
+	"reprise/problem"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Metrics counts what happens, for Prometheus. Its hooks are given to the Log and
+// to the Host, and the Metrics to the Server, which shows them at /metrics.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests       *prometheus.CounterVec
+	requestSeconds *prometheus.HistogramVec
+
+	commits, commitFailures     prometheus.Counter
+	committedEvents             prometheus.Counter
+	committedBytes              prometheus.Counter
+	commitSeconds               prometheus.Histogram
+	readers                     prometheus.Gauge
+	readersOpened               prometheus.Counter
+	readersRefused              *prometheus.CounterVec
+	gaps, missedEvents          prometheus.Counter
+	storeReads, storeReadErrors prometheus.Counter
+	storeReadSeconds            prometheus.Histogram
+	sweeps, sweepErrors         prometheus.Counter
+	sweptStreams                prometheus.Counter
+
+	executionsEnded  *prometheus.CounterVec
+	executionSeconds prometheus.Histogram
+	queueSeconds     prometheus.Histogram
+	stalledSeconds   prometheus.Counter
+}
+
+// NewMetrics returns metrics on a registry of their own.
+func NewMetrics() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	fast := prometheus.ExponentialBuckets(50e-6, 2, 18) // 50 µs to 6.5 s
+	slow := prometheus.ExponentialBuckets(1e-3, 4, 12)  // 1 ms to 70 minutes
+
+	m.requests = m.counters("reprise_http_requests_total", "Requests by path, method and status.", "path", "method", "status")
+	m.requestSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "reprise_http_request_seconds", Help: "How long requests took, with the time that their readers followed.", Buckets: slow,
+	}, []string{"path"})
+	m.registry.MustRegister(m.requestSeconds)
+
+	m.commits = m.counter("reprise_commits_total", "Commits to the store.")
+	m.commitFailures = m.counter("reprise_commit_failures_total", "Batches that the store did not take.")
+	m.committedEvents = m.counter("reprise_committed_events_total", "Events in commits.")
+	m.committedBytes = m.counter("reprise_committed_bytes_total", "Bytes in commits, as they are handed to the store.")
+	m.commitSeconds = m.histogram("reprise_commit_seconds", "How long the store took for a commit.", fast)
+
+	m.readers = prometheus.NewGauge(prometheus.GaugeOpts{Name: "reprise_readers", Help: "Readers that are open."})
+	m.registry.MustRegister(m.readers)
+	m.readersOpened = m.counter("reprise_readers_opened_total", "Readers that were opened.")
+	m.readersRefused = m.counters("reprise_readers_refused_total", "Readers that were refused, by code.", "code")
+	m.gaps = m.counter("reprise_gaps_total", "Readers that fell out of the window.")
+	m.missedEvents = m.counter("reprise_missed_events_total", "Events that those readers could not get.")
+	m.storeReads = m.counter("reprise_store_reads_total", "Pages that were read from the store.")
+	m.storeReadErrors = m.counter("reprise_store_read_errors_total", "Pages that could not be read.")
+	m.storeReadSeconds = m.histogram("reprise_store_read_seconds", "How long the store took for a page.", fast)
+	m.sweeps = m.counter("reprise_sweeps_total", "Sweeps for expired streams.")
+	m.sweepErrors = m.counter("reprise_sweep_errors_total", "Sweeps that failed.")
+	m.sweptStreams = m.counter("reprise_swept_streams_total", "Expired streams that were removed.")
+
+	m.executionsEnded = m.counters("reprise_executions_ended_total", "Executions that have ended, by outcome.", "outcome")
+	m.executionSeconds = m.histogram("reprise_execution_seconds", "How long executions ran.", slow)
+	m.queueSeconds = m.histogram("reprise_execution_queue_seconds", "How long executions waited for their turn.", slow)
+	m.stalledSeconds = m.counter("reprise_output_stalled_seconds_total", "Time that output waited for the store.")
+	return m
+}
+
+func (m *Metrics) counter(name, help string) prometheus.Counter {
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(c)
+	return c
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	m.registry.MustRegister(h)
+	return h
+}
+
+// watch shows how many executions there are at the moment.
+func (m *Metrics) watch(host *execution.Host) {
+	for status, count := range map[execution.Status]func() int{
+		execution.StatusRunning: func() int { return host.Counts().Running },
+		execution.StatusQueued:  func() int { return host.Counts().Queued },
+	} {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "reprise_executions", Help: "Executions that have not ended, by status.",
+			ConstLabels: prometheus.Labels{"status": string(status)},
+		}, func() float64 { return float64(count()) }))
+	}
+}
+
+// knownMethods keeps clients from making up label values.
+var knownMethods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
+}
+
+func (m *Metrics) request(path, method string, status int, took time.Duration) {
+	if !slices.Contains(knownMethods, method) {
+		method = "other"
+	}
+	m.requests.WithLabelValues(path, method, strconv.Itoa(status)).Inc()
+	m.requestSeconds.WithLabelValues(path).Observe(took.Seconds())
+}
+
+// LogHooks returns the hooks to open a Log with.
+func (m *Metrics) LogHooks() *reprise.Hooks {
+	return &reprise.Hooks{
+		Committed: func(c reprise.CommitInfo) {
+			m.commits.Inc()
+			m.commitFailures.Add(float64(c.Failed))
+			m.committedEvents.Add(float64(c.Events))
+			m.committedBytes.Add(float64(c.Bytes))
+			m.commitSeconds.Observe(c.Duration.Seconds())
+		},
+		ReaderOpened: func(_ reprise.StreamKey, err error) {
+			if err != nil {
+				m.readersRefused.WithLabelValues(string(problem.From(err).Code)).Inc()
+				return
+			}
+			m.readersOpened.Inc()
+			m.readers.Inc()
+		},
+		ReaderClosed: func(reprise.StreamKey) { m.readers.Dec() },
+		Gap: func(_ reprise.StreamKey, missed uint64) {
+			m.gaps.Inc()
+			m.missedEvents.Add(float64(missed))
+		},
+		StoreRead: func(r reprise.ReadInfo) {
+			m.storeReads.Inc()
+			if r.Err != nil {
+				m.storeReadErrors.Inc()
+			}
+			m.storeReadSeconds.Observe(r.Duration.Seconds())
+		},
+		Swept: func(result reprise.SweepResult, err error) {
+			m.sweeps.Inc()
+			if err != nil {
+				m.sweepErrors.Inc()
+			}
+			m.sweptStreams.Add(float64(result.Streams))
+		},
+	}
+}
+
+// ExecutionHooks returns the hooks to open a Host with.
+func (m *Metrics) ExecutionHooks() *execution.Hooks {
+	return &execution.Hooks{
+		Started: func(_ reprise.Tenant, waited time.Duration) { m.queueSeconds.Observe(waited.Seconds()) },
+		Ended: func(_ reprise.Tenant, outcome execution.Outcome, took time.Duration) {
+			m.executionsEnded.WithLabelValues(string(outcome)).Inc()
+			m.executionSeconds.Observe(took.Seconds())
+		},
+		Stalled: func(_ reprise.Tenant, d time.Duration) { m.stalledSeconds.Add(d.Seconds()) },
+	}
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"reprise"
+	"reprise/execution"
+)
+
+const (
+	// maxPageBytes ends a page early. An event that is longer comes alone.
+	maxPageBytes = 4 << 20
+	// maxPageScan bounds how many events one page looks at, of which the
+	// filter may take none.
+	maxPageScan = 10_000
+)
+
+// page collects the events of one answer.
+type page struct {
+	server   *Server
+	rd       *reading
+	reader   *reprise.Reader
+	wanted   map[string]bool // nil for all types
+	suffix   string
+	events   []byte // with commas between
+	count    int
+	scanned  int
+	position uint64 // seq of the last event that was looked at
+	full     bool
+}
+
+// pageEnd is what a page says behind its events.
+type pageEnd struct {
+	NextCursor string           `json:"next_cursor"`
+	HasMore    bool             `json:"has_more"`
+	Ended      bool             `json:"ended"`
+	Window     execution.Window `json:"window"`
+}
+
+// page answers with the events that are there, up to the limit. Where there are none
+// it waits for the first, if it was told to.
+func (s *Server) page(x *exchange, rd *reading) error {
+	reader, gap, err := rd.Open(x.r, rd.stream)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	p := &page{
+		server: s, rd: rd, reader: reader, wanted: rd.wantedTypes(),
+		suffix: rd.stream.Cursor(0).String()[1:], position: reader.Cursor().Seq,
+	}
+	if gap != nil {
+		p.gap(gap)
+	}
+	if err := p.fill(x.r.Context()); err != nil {
+		return err
+	}
+	info := reader.Info()
+	end, err := json.Marshal(pageEnd{
+		NextCursor: rd.stream.Cursor(p.position).String(),
+		HasMore:    p.position < info.Tail,
+		Ended:      info.End != nil,
+		Window:     s.window(&info),
+	})
+	if err != nil {
+		return err
+	}
+	body := append([]byte(`{"events":[`), p.events...)
+	body = append(append(body, "],"...), end[1:]...)
+	return s.answerJSON(x, http.StatusOK, body)
+}
+
+// fill takes events until the page is full or there are no more for now.
+func (p *page) fill(ctx context.Context) error {
+	timeout := time.NewTimer(p.rd.wait)
+	defer timeout.Stop()
+	for !p.full {
+		run, err := p.reader.Poll(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case fellOut(err) && p.rd.GapEvent:
+			p.gap(err)
+			if err := p.reader.Seek(reprise.Earliest()); err != nil {
+				return err
+			}
+			p.position = p.reader.Cursor().Seq
+		case err != nil && p.count > 0:
+			return nil // it will be told to who asks for the next page
+		case err != nil:
+			return err
+		case run.Len() > 0:
+			p.take(run)
+		case p.count > 0 || p.rd.wait == 0:
+			return nil
+		default:
+			select {
+			case <-p.reader.Changed():
+			case <-timeout.C:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *page) take(run reprise.Run) {
+	for e := range run.All() {
+		if p.count >= p.rd.limit || len(p.events) >= maxPageBytes || p.scanned >= maxPageScan {
+			p.full = true
+			return
+		}
+		p.scanned++
+		p.position = e.Seq
+		if p.wanted == nil || p.wanted[e.Type] {
+			p.separate()
+			p.events = appendEvent(p.events, &e, p.suffix)
+		}
+	}
+}
+
+func (p *page) gap(refusal error) {
+	p.separate()
+	p.events = p.server.appendGap(p.events, p.reader, refusal)
+}
+
+// separate makes room for one more event.
+func (p *page) separate() {
+	if p.count > 0 {
+		p.events = append(p.events, ',')
+	}
+	p.count++
+}

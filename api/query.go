@@ -1,0 +1,82 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// query holds the parameters of a request, each of which the route knows.
+type query url.Values
+
+// repeatable is the one parameter that may be given more than once.
+const repeatable = "label"
+
+// parseQuery refuses what cannot be read, what is not known, and what is given twice.
+func parseQuery(raw string, known []string) (query, error) {
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, badRequest("", "the query cannot be read")
+	}
+	for name, given := range values {
+		if !slices.Contains(known, name) {
+			return nil, badRequest(clip(name, 64), "this call does not know the parameter")
+		}
+		if len(given) > 1 && name != repeatable {
+			return nil, badRequest(name, "the parameter is given twice")
+		}
+	}
+	return query(values), nil
+}
+
+func (q query) text(name string) string { return url.Values(q).Get(name) }
+
+// number reads a parameter of min to max, or fallback where there is none.
+func (q query) number(name string, fallback, minimum, maximum int64) (int64, error) {
+	text := q.text(name)
+	if text == "" {
+		return fallback, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < minimum || n > maximum {
+		return 0, badRequest(name, fmt.Sprintf("a number from %d to %d is taken", minimum, maximum))
+	}
+	return n, nil
+}
+
+func (q query) flag(name string) (bool, error) {
+	switch q.text(name) {
+	case "", "false", "0":
+		return false, nil
+	case "true", "1":
+		return true, nil
+	}
+	return false, badRequest(name, "true or false is taken")
+}
+
+// duration reads a parameter such as "10s" of at most maximum; 0 where there is none.
+func (q query) duration(name string, maximum time.Duration) (time.Duration, error) {
+	text := q.text(name)
+	if text == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > maximum {
+		return 0, badRequest(name, fmt.Sprintf("a duration from 0s to %v is taken", maximum))
+	}
+	return d, nil
+}
+
+// The bounds of lists and pages.
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+)
+
+// page reads what every list takes.
+func (q query) page() (limit int, cursor string, err error) {
+	n, err := q.number("limit", defaultLimit, 1, maxLimit)
+	return int(n), q.text("cursor"), err
+}
