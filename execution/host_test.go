@@ -164,7 +164,7 @@ func await(t *testing.T, h *execution.Host, id, text string) string {
 	var got []byte
 	for e, err := range r.Events(within(t)) {
 		if err != nil {
-			t.Fatalf("waiting for %q after %q: %v", text, got, err)
+			t.Fatalf("waiting for %q after %.200q: %v", text, got, err)
 		}
 		if e.Type == execution.Stdout || e.Type == execution.Stderr {
 			got = append(got, e.Data...)
@@ -173,7 +173,7 @@ func await(t *testing.T, h *execution.Host, id, text string) string {
 			return string(got)
 		}
 	}
-	t.Fatalf("no %q in %q", text, got)
+	t.Fatalf("no %q in %.200q", text, got)
 	return ""
 }
 

@@ -45,10 +45,11 @@ type meta struct {
 	Digest   string   `json:"digest,omitempty"`
 }
 
-// Bounds of what is shown, so that a Meta holds it.
+// Bounds of what is shown, so that a Meta holds it even where each byte takes six in JSON.
 const (
-	shownBytes = 12 << 10
-	shownNames = 256
+	shownBytes = 6 << 10 // of the command, or of all arguments
+	shownCwd   = 1 << 10
+	shownNames = 64
 	shownName  = 32
 )
 
@@ -56,7 +57,7 @@ const (
 func describe(req *Request) meta {
 	m := meta{
 		Command: shorten(req.Command, shownBytes), Language: req.Language,
-		Cwd: shorten(req.Cwd, shownBytes/3), TTY: req.TTY, Timeout: req.Timeout,
+		Cwd: shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout,
 	}
 	room := shownBytes
 	for _, arg := range req.Argv {

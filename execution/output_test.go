@@ -161,19 +161,22 @@ func TestOutputIsFollowedToTheEnd(t *testing.T) {
 func TestLostBeginningIsSaid(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	h := openHost(t, log, execution.Options{})
-	const lines = 20_000
+	const lines = 20_000 // and one more, which is kept whatever the batches before it are
 	x := start(t, h, execution.Request{
-		Command:   fmt.Sprintf(`i=0; while [ $i -lt %d ]; do printf '%%09d\n' $i; i=$((i+1)); done; echo noise >&2; read x`, lines),
+		Command:   fmt.Sprintf(`i=0; while [ $i -lt %d ]; do printf '%%09d\n' $i; i=$((i+1)); done; echo noise >&2; sleep 0.1; printf '%%09d\n' $i; read x`, lines),
 		Retention: execution.Retention{MaxBytes: 20_000}, StdinOpen: true,
 	})
-	await(t, h, x.ID, "noise")
+	until(t, "all is written", func() bool {
+		x, err := h.Show(within(t), tenant, x.ID)
+		return err == nil && x.Bytes.Stdout == (lines+1)*10
+	})
 	check := func() {
 		t.Helper()
 		o, err := h.Output(within(t), tenant, x.ID, execution.Stdout)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Size() != lines*10 || o.First() == 0 || o.First() >= o.Size() {
+		if o.Size() != (lines+1)*10 || o.First() == 0 || o.First() >= o.Size() {
 			t.Fatalf("first %d, size %d", o.First(), o.Size())
 		}
 		var b bytes.Buffer
