@@ -1,0 +1,194 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"time"
+
+	"reprise"
+	"reprise/problem"
+)
+
+// maxAnswer bounds the body of an answer that is read as a whole.
+const maxAnswer = 64 << 20
+
+const (
+	jsonType  = "application/json"
+	bytesType = "application/octet-stream"
+)
+
+// request is one request, which can be sent more than once.
+type request struct {
+	op     string // for errors
+	method string
+	path   string // escaped
+	query  url.Values
+	header http.Header
+	body   []byte
+	// once forbids another try of what may have arrived.
+	once bool
+	// patient is for what waits by its nature: no try of it takes too long.
+	patient bool
+}
+
+// jsonRequest is a request with body as JSON; nil is none.
+func jsonRequest(op, method, path string, body any) (*request, error) {
+	r := &request{op: op, method: method, path: path, header: http.Header{}}
+	if body == nil {
+		return r, nil
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", op, reprise.ErrInvalid, err)
+	}
+	r.body = text
+	r.header.Set("Content-Type", jsonType)
+	return r, nil
+}
+
+// executionPath is the path of an execution, streamPath that of a stream, sessionPath that of a session,
+// each with what comes behind it.
+func executionPath(id, rest string) string { return "/v1/executions/" + url.PathEscape(id) + rest }
+func streamPath(name, rest string) string  { return "/v1/streams/" + url.PathEscape(name) + rest }
+func sessionPath(id, rest string) string   { return "/v1/sessions/" + url.PathEscape(id) + rest }
+
+// checkName refuses names that would not arrive as one segment of a path, whatever
+// the server thinks of them.
+func checkName(op, name string) error {
+	if name == "" || name == "." || name == ".." {
+		return fmt.Errorf("%s: %w: %q names nothing", op, reprise.ErrInvalid, name)
+	}
+	return nil
+}
+
+// send sends r and returns the answer, whatever its status. The body is the caller's to close.
+func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
+	address := c.base + r.path
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
+	}
+	req.Header.Set("Accept", jsonType)
+	req.Header.Set("Accept-Encoding", "identity") // compressing proxies hold events back
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, broken(ctx, err)
+	}
+	return res, nil
+}
+
+// broken is the error for a request or answer that failed with err: the
+// cause, where it failed because ctx was cancelled.
+func broken(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &transportError{err}
+}
+
+// call sends r until it is answered, and reads the JSON of the answer into out unless that
+// is nil. The error is the cause if ctx is cancelled, or else a *Error.
+func (c *Client) call(ctx context.Context, r *request, out any) error {
+	return c.tryAgain(ctx, r, func(ctx context.Context) error { return c.try(ctx, r, out) })
+}
+
+// tryAgain calls try until it succeeds or there is no use in more.
+func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Context) error) error {
+	wait := backoff{min: c.opts.MinWait, max: c.opts.MaxWait}
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		pause := wait.next(askedWait(err))
+		if !Retryable(err) || r.once && !unsent(err) || wait.outlasts(c.opts.GiveUp, pause) {
+			return &Error{Op: r.op, Err: err, Tries: wait.tries}
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// askedWait is how long the server has asked to be left alone.
+func askedWait(err error) time.Duration {
+	p, _ := problem.As(err)
+	return p.RetryAfter
+}
+
+// try sends r once.
+func (c *Client) try(ctx context.Context, r *request, out any) error {
+	if !r.patient {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.opts.Timeout, errTimeout)
+		defer cancel()
+	}
+	res, err := c.send(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if err := refusal(res); err != nil {
+		return err
+	}
+	if out == nil {
+		return nil
+	}
+	return readJSON(ctx, res, out)
+}
+
+// refusal is the problem that an answer is, or nil for a success.
+func refusal(res *http.Response) error {
+	switch {
+	case res.StatusCode >= 400:
+		return problem.Parse(res, time.Now())
+	case res.StatusCode >= 300 || res.StatusCode < 200:
+		return fmt.Errorf("%w: status %d, which leads to %q", ErrProtocol, res.StatusCode, res.Header.Get("Location"))
+	}
+	return nil
+}
+
+// readJSON reads a successful answer.
+func readJSON(ctx context.Context, res *http.Response, out any) error {
+	if !hasType(res, jsonType) {
+		return fmt.Errorf("%w: content type %q", ErrProtocol, res.Header.Get("Content-Type"))
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err != nil {
+		return broken(ctx, err)
+	}
+	if len(body) > maxAnswer {
+		return fmt.Errorf("%w: an answer of more than %d bytes", ErrProtocol, maxAnswer)
+	}
+	if err := json.Unmarshal(body, out); err != nil {
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return nil
+}
+
+func hasType(res *http.Response, want string) bool {
+	got, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	return err == nil && got == want
+}

@@ -1,0 +1,96 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"reprise/problem"
+)
+
+// ErrProtocol is wrapped by the error for answers that break the contract again and
+// again: something that is no event, a seq that is left out, another content type.
+var ErrProtocol = errors.New("not the protocol of Reprise")
+
+// errTimeout is why a try was ended that took too long, errIdle why a
+// connection was that was silent for too long, errDropped why one is tried again that
+// ended without the end of its stream. Trying again may help with each.
+var (
+	errTimeout = errors.New("the server takes too long to answer")
+	errIdle    = errors.New("the connection was silent for too long")
+	errDropped = errors.New("the connection ended before the stream")
+)
+
+// Error is why a call or a loop was given up.
+type Error struct {
+	// Op says what was asked for, for example "follow execution 7f3k".
+	Op string
+	// Err is why the last try failed, for example a problem.Problem.
+	Err error
+	// Tries is the number of requests that were made.
+	Tries int
+}
+
+func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// GapError ends a loop that does not go on over a gap; see FollowOptions.OnGap.
+// errors.As finds the *reprise.WindowError in it.
+type GapError struct{ Gap Gap }
+
+func (e *GapError) Error() string {
+	if e.Gap.Missed > 0 {
+		return fmt.Sprintf("%s: %d events are no longer kept", e.Gap.Code, e.Gap.Missed)
+	}
+	return e.Gap.Code + ": the history after the cursor is no longer kept"
+}
+
+// Unwrap returns the problem that the code of the gap stands for.
+func (e *GapError) Unwrap() error {
+	p := problem.New(problem.Code(e.Gap.Code), "")
+	p.Earliest, p.Tail = e.Gap.Earliest, e.Gap.Tail
+	return p
+}
+
+// Retryable reports whether what failed with err may succeed later without
+// a change: the server or the network is to blame, and not the request.
+func Retryable(err error) bool {
+	if p, ok := problem.As(err); ok {
+		return p.Retryable
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	for _, lasting := range []error{ErrProtocol, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, lasting) {
+			return false
+		}
+	}
+	for _, passing := range []error{errTimeout, errIdle, errDropped} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	_, ok := errors.AsType[*transportError](err)
+	return ok
+}
+
+// transportError is a failure of the network, before or within an answer.
+type transportError struct{ err error }
+
+func (e *transportError) Error() string { return e.err.Error() }
+func (e *transportError) Unwrap() error { return e.err }
+
+// unsent reports whether err says that the request has changed nothing: the server
+// has refused it for now, or was not reached.
+func unsent(err error) bool {
+	if p, ok := problem.As(err); ok {
+		return p.Code != "" && p.Retryable
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
+}

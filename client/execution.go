@@ -1,0 +1,292 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// StartRequest asks for one run of a command. Exactly one of Argv, Command and
+// Language (with Code) says what to run.
+type StartRequest struct {
+	// ID is the execution's: 1 to 128 bytes of letters, digits, '.', '_' and '-'.
+	// Starting the same again under the same ID attaches to the first; another
+	// request under it is refused as reprise.ErrConflict. The client makes an
+	// unguessable one where there is none.
+	ID string `json:"id,omitempty"`
+	// IdempotencyKey is sent as the header of that name, and beside an ID is part of
+	// the request. With a key and without an ID the server makes the id of the key.
+	IdempotencyKey string `json:"-"`
+	// Session groups executions.
+	Session string `json:"session,omitempty"`
+
+	Argv []string `json:"argv,omitempty"`
+	// Command is run by "sh -c".
+	Command string `json:"command,omitempty"`
+	// Language names an interpreter, for example "python", that runs Code.
+	Language string `json:"language,omitempty"`
+	Code     string `json:"code,omitempty"`
+
+	Cwd string            `json:"cwd,omitempty"`
+	Env map[string]string `json:"env,omitempty"`
+
+	// Stdin is what the command reads, StdinBase64 the same for any bytes; at most
+	// one of them. StdinOpen keeps stdin open for Client.WriteStdin.
+	Stdin       *string `json:"stdin,omitempty"`
+	StdinBase64 []byte  `json:"stdin_base64,omitempty"`
+	StdinOpen   bool    `json:"stdin_open,omitempty"`
+	TTY         *TTY    `json:"tty,omitempty"`
+
+	// Timeout ends the run; Grace is the time between TERM and KILL. 0 is the server's default.
+	Timeout          Duration `json:"timeout,omitzero"`
+	Grace            Duration `json:"grace,omitzero"`
+	KillOnDisconnect bool     `json:"kill_on_disconnect,omitempty"`
+
+	Labels    map[string]string `json:"labels,omitempty"`
+	Limits    Limits            `json:"limits,omitzero"`
+	Retention Retention         `json:"retention,omitzero"`
+	// Isolation is a level; "" leaves it to the server.
+	Isolation string `json:"isolation,omitempty"`
+}
+
+// TTY is the size of a terminal in characters.
+type TTY struct {
+	Cols int `json:"cols,omitempty"`
+	Rows int `json:"rows,omitempty"`
+}
+
+// Limits bound what a run may use; 0 is no bound.
+type Limits struct {
+	OutputBytes int64    `json:"output_bytes,omitempty"`
+	MemoryBytes int64    `json:"memory_bytes,omitempty"`
+	Processes   int64    `json:"processes,omitempty"`
+	CPUTime     Duration `json:"cpu_time,omitzero"`
+}
+
+// Retention bounds how much of a stream is kept; 0 is the server's default. MaxAge
+// counts from the end.
+type Retention struct {
+	MaxEvents int64    `json:"max_events,omitempty"`
+	MaxBytes  int64    `json:"max_bytes,omitempty"`
+	MaxAge    Duration `json:"max_age,omitzero"`
+}
+
+// Duration is written as a string such as "1m30s".
+type Duration time.Duration
+
+// MarshalText is the inverse of UnmarshalText.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// The statuses of an execution, and the outcomes of one that has ended.
+const (
+	StatusQueued  = "queued"
+	StatusRunning = "running"
+	StatusEnded   = "ended"
+
+	Exited        = "exited"
+	Signaled      = "signaled"
+	TimedOut      = "timed_out"
+	Cancelled     = "cancelled"
+	LimitExceeded = "limit_exceeded"
+	FailedToStart = "failed_to_start"
+	Lost          = "lost"
+)
+
+// Execution is one run of a command as the server shows it.
+type Execution struct {
+	ID      string `json:"id"`
+	Session string `json:"session"`
+	Status  string `json:"status"`
+	// Outcome is "" until the end. ExitCode and Signal are nil until then, and
+	// where the process did not end that way.
+	Outcome         string  `json:"outcome"`
+	ExitCode        *int    `json:"exit_code"`
+	Signal          *string `json:"signal"`
+	Error           string  `json:"error"`
+	Limit           string  `json:"limit"`
+	OutputTruncated bool    `json:"output_truncated"`
+
+	Argv     []string          `json:"argv"`
+	Command  string            `json:"command"`
+	Language string            `json:"language"`
+	Cwd      string            `json:"cwd"`
+	EnvNames []string          `json:"env_names"`
+	TTY      *TTY              `json:"tty"`
+	Timeout  Duration          `json:"timeout"`
+	Labels   map[string]string `json:"labels"`
+
+	Created time.Time `json:"created"`
+	// Started and Ended are zero until then.
+	Started    time.Time  `json:"started"`
+	Ended      time.Time  `json:"ended"`
+	DurationMS *int64     `json:"duration_ms"`
+	Window     Window     `json:"window"`
+	Usage      *Usage     `json:"usage"`
+	Bytes      Bytes      `json:"bytes"`
+	Isolation  *Isolation `json:"isolation"`
+}
+
+// Window holds the cursors of the events that are kept: Earliest is just before
+// the first, Tail just after the last.
+type Window struct {
+	Earliest string `json:"earliest"`
+	Tail     string `json:"tail"`
+}
+
+// Usage is what the processes of a run used.
+type Usage struct {
+	UserMS      int64 `json:"user_ms"`
+	SystemMS    int64 `json:"system_ms"`
+	MaxRSSBytes int64 `json:"max_rss_bytes"`
+}
+
+// Bytes counts the output of each channel, kept or not.
+type Bytes struct {
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+}
+
+// Isolation is what is really in force: the level, how the tree of processes is killed, and
+// how each limit is held.
+type Isolation struct {
+	Level     string `json:"level"`
+	Kill      string `json:"kill"`
+	Memory    string `json:"memory_bytes"`
+	Processes string `json:"processes"`
+	CPU       string `json:"cpu_time"`
+}
+
+// Start starts an execution. It is tried again after a lost connection and the
+// command still runs once, for every start carries an id. The errors are those of
+// the server, reprise.ErrConflict among them.
+func (c *Client) Start(ctx context.Context, run StartRequest) (Execution, error) {
+	r, _, err := startRequest(run)
+	if err != nil {
+		return Execution{}, err
+	}
+	return answer[Execution](ctx, c, r)
+}
+
+// startRequest is the same request however often it is sent, with the id that it has.
+func startRequest(run StartRequest) (*request, string, error) {
+	if run.ID == "" {
+		run.ID = rand.Text()
+	}
+	r, err := jsonRequest("start execution "+run.ID, http.MethodPost, "/v1/executions", run)
+	if err == nil && run.IdempotencyKey != "" {
+		r.header.Set("Idempotency-Key", run.IdempotencyKey)
+	}
+	return r, run.ID, err
+}
+
+// answer is call for an answer of type T.
+func answer[T any](ctx context.Context, c *Client, r *request) (T, error) {
+	var v T
+	err := c.call(ctx, r, &v)
+	return v, err
+}
+
+// Show returns the state of an execution.
+func (c *Client) Show(ctx context.Context, id string) (Execution, error) {
+	op := "show execution " + id
+	if err := checkName(op, id); err != nil {
+		return Execution{}, err
+	}
+	return answer[Execution](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "")})
+}
+
+// ExecutionQuery asks for a list of executions. The zero value is the newest hundred.
+type ExecutionQuery struct {
+	Session string
+	Status  string
+	// Labels that an execution must have.
+	Labels map[string]string
+	// Limit is 1 to 1,000; 0 is 100.
+	Limit int
+	// Cursor is ExecutionList.NextCursor of the page before, "" for the first.
+	Cursor string
+}
+
+// ExecutionList is one page of executions, newest first.
+type ExecutionList struct {
+	Executions []Execution `json:"executions"`
+	// NextCursor is "" on the last page.
+	NextCursor string `json:"next_cursor"`
+}
+
+// List returns one page of executions.
+func (c *Client) List(ctx context.Context, q ExecutionQuery) (ExecutionList, error) {
+	query := listQuery(q.Limit, q.Cursor)
+	setText(query, "session", q.Session)
+	setText(query, "status", q.Status)
+	for _, key := range slices.Sorted(maps.Keys(q.Labels)) {
+		query.Add("label", key+"="+q.Labels[key])
+	}
+	return answer[ExecutionList](ctx, c, &request{op: "list executions", method: http.MethodGet, path: "/v1/executions", query: query})
+}
+
+func listQuery(limit int, cursor string) url.Values {
+	query := url.Values{}
+	if limit != 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+	setText(query, "cursor", cursor)
+	return query
+}
+
+func setText(query url.Values, name, value string) {
+	if value != "" {
+		query.Set(name, value)
+	}
+}
+
+// Signal sends a signal, for example "INT", to the command. It is not sent again
+// once it may have arrived: a second INT is not the same as one.
+func (c *Client) Signal(ctx context.Context, id, name string) error {
+	op := "signal execution " + id
+	if err := checkName(op, id); err != nil {
+		return err
+	}
+	r, err := jsonRequest(op, http.MethodPost, executionPath(id, "/signal"), map[string]string{"signal": name})
+	if err != nil {
+		return err
+	}
+	r.once = true
+	return c.call(ctx, r, nil)
+}
+
+// Cancel ends an execution: TERM, the grace period, then KILL to the whole tree. It
+// does not wait for the end. Cancelling what has ended does nothing.
+func (c *Client) Cancel(ctx context.Context, id string) error {
+	op := "cancel execution " + id
+	if err := checkName(op, id); err != nil {
+		return err
+	}
+	return c.call(ctx, &request{op: op, method: http.MethodPost, path: executionPath(id, "/cancel")}, nil)
+}
+
+// Remove cancels an execution if it runs, and forgets it.
+func (c *Client) Remove(ctx context.Context, id string) error {
+	return c.remove(ctx, "remove execution "+id, id, executionPath(id, ""))
+}
+
+// remove deletes what a path names. That it is gone is what was wanted, whether this try or
+// one before, whose answer was lost, has done it.
+func (c *Client) remove(ctx context.Context, op, name, path string) error {
+	if err := checkName(op, name); err != nil {
+		return err
+	}
+	return c.call(ctx, &request{op: op, method: http.MethodDelete, path: path}, nil)
+}

@@ -1,0 +1,291 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/problem"
+)
+
+// FollowOptions say how to follow a stream. The zero value of each field means its default.
+type FollowOptions struct {
+	// After is where to begin: a cursor; "earliest", the first event that is kept;
+	// "tail", from now on; or "" for the first event of all, in which case one that
+	// is no longer kept is a gap.
+	After string
+	// Cursors, where it is not nil, keeps the position. What it has wins over After.
+	Cursors CursorStore
+	// SaveEvery spares saves while many events come at once: within this time only
+	// one cursor is saved, and in any case one before the loop waits for more and
+	// when it ends, so that a killed process may be given again what it had handled
+	// within this time. Default: save after each event.
+	SaveEvery time.Duration
+	// Types are the event types to yield; the end event, gaps and errors come as well.
+	// Default: all.
+	Types []string
+	// OnGap says what to do about events that are no longer kept.
+	OnGap GapPolicy
+	// IdleTimeout is the silence after which a connection is given up: three
+	// heartbeats of the server. Default: 45 s.
+	IdleTimeout time.Duration
+	// GiveUp is for how long a lost connection is tried again before the loop
+	// ends with the error. Default: without end; negative: no second try.
+	GiveUp time.Duration
+	// OnDrop, where it is not nil, is told of each failure before the wait that
+	// follows. It is called by the goroutine of the loop.
+	OnDrop func(Drop)
+}
+
+// GapPolicy says what a loop does about a gap.
+type GapPolicy uint8
+
+const (
+	// GapYield yields an event of type "gap" and goes on from the earliest event.
+	GapYield GapPolicy = iota
+	// GapFail ends the loop with a *GapError and leaves the saved cursor alone.
+	GapFail
+)
+
+// Drop tells of a connection that was lost or did not come about.
+type Drop struct {
+	Err error
+	// Since is when the first failure in a row was, Tries how many there have been.
+	Since time.Time
+	Tries int
+	// Wait is the time until the next try.
+	Wait time.Duration
+}
+
+func (o *FollowOptions) withDefaults() FollowOptions {
+	var d FollowOptions
+	if o != nil {
+		d = *o
+	}
+	d.IdleTimeout = cmp.Or(d.IdleTimeout, 45*time.Second)
+	return d
+}
+
+// Follow yields the events of an execution in order, each once, until its end; see
+// the package comment. opts may be nil. Each range over the result begins anew.
+func (c *Client) Follow(ctx context.Context, id string, opts *FollowOptions) iter.Seq2[Event, error] {
+	return c.follow(ctx, "follow execution "+id, id, executionPath(id, ""), nil, opts)
+}
+
+// FollowStream is Follow for a stream that is no execution.
+func (c *Client) FollowStream(ctx context.Context, name string, opts *FollowOptions) iter.Seq2[Event, error] {
+	return c.follow(ctx, "follow stream "+name, name, streamPath(name, ""), nil, opts)
+}
+
+// Run starts an execution and follows it, with the first events in the answer to the
+// start. The start is idempotent like that of Client.Start: however the connection
+// breaks, the command runs once. A range after the first one attaches to the same
+// execution. FollowOptions.After does not count.
+func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
+	start, id, err := startRequest(run)
+	if err != nil {
+		return func(yield func(Event, error) bool) { yield(Event{}, err) }
+	}
+	start.header.Set("Accept", eventStreamType)
+	return c.follow(ctx, "run execution "+id, id, executionPath(id, ""), start, opts)
+}
+
+func (c *Client) follow(ctx context.Context, op, name, path string, start *request, opts *FollowOptions) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if err := checkName(op, name); err != nil {
+			yield(Event{}, err)
+			return
+		}
+		f := &follower{
+			c: c, op: op, path: path, start: start, opts: opts.withDefaults(), yield: yield,
+			wait: backoff{min: c.opts.MinWait, max: c.opts.MaxWait},
+		}
+		if err := f.run(ctx); err != nil {
+			yield(Event{}, err)
+		}
+	}
+}
+
+// follower is one loop over the events of a stream.
+type follower struct {
+	c     *Client
+	op    string
+	path  string   // of the execution or stream
+	start *request // sent in place of the first GET, until an event has come
+	opts  FollowOptions
+	yield func(Event, error) bool
+
+	track  track
+	saver  saver
+	wait   backoff
+	retry  time.Duration // what the server has asked for between connections
+	faults int           // in a row against the protocol
+	// fromFirst is true for a reader that has asked for all events there ever were.
+	fromFirst bool
+}
+
+// maxAsked bounds the time between connections that a server may ask for.
+const maxAsked = time.Hour
+
+// maxFaults is how often in a row an answer may break the protocol before the loop
+// gives up: once may be a proxy's page or a damaged line, and a lasting defect
+// must not be hammered.
+const maxFaults = 3
+
+// The ways for a loop to end that are no errors.
+var (
+	errEnded   = errors.New("the stream has ended")
+	errStopped = errors.New("the caller has left the loop")
+)
+
+// run yields events until there are no more or an error ends it, which it returns.
+func (f *follower) run(ctx context.Context) (err error) {
+	if err := f.begin(ctx); err != nil {
+		return err
+	}
+	stopped := false
+	defer func() {
+		saveErr := f.saver.flush(ctx)
+		if err == nil && !stopped { // who has left the loop cannot be told
+			err = saveErr
+		}
+	}()
+	for {
+		err := f.connection(ctx)
+		switch {
+		case errors.Is(err, errStopped):
+			stopped = true
+			return nil
+		case errors.Is(err, errEnded):
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+		pause, err := f.failed(err)
+		if err != nil {
+			return err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// begin finds out where to begin.
+func (f *follower) begin(ctx context.Context) error {
+	f.saver = saver{store: f.opts.Cursors, every: f.opts.SaveEvery}
+	after, err := f.saver.load(ctx)
+	if err != nil {
+		return &Error{Op: f.op, Err: err}
+	}
+	if after == "" && f.start == nil {
+		after = f.opts.After
+	}
+	f.track.filtered = len(f.opts.Types) > 0
+	switch after {
+	case "", "0":
+		f.fromFirst = true
+		return nil
+	case "earliest":
+		return nil
+	case "tail":
+		return f.beginAtTail(ctx)
+	}
+	if !isCursorText(after) {
+		return &Error{Op: f.op, Err: reprise.ErrCursorMalformed}
+	}
+	f.track = startTrack(after, f.track.filtered)
+	return nil
+}
+
+// beginAtTail asks for the cursor of the tail. A connection "from now on" that is lost before
+// its first event would not know any more what "now" was.
+func (f *follower) beginAtTail(ctx context.Context) error {
+	page, err := f.c.page(ctx, f.op, f.path, &PageOptions{After: "tail", Limit: 1})
+	if err != nil {
+		return err
+	}
+	f.track = startTrack(page.NextCursor, f.track.filtered)
+	f.saver.handled(page.NextCursor)
+	return f.saver.flush(ctx)
+}
+
+// failed decides about a failed connection: it returns how long to wait, or the error that ends the loop.
+func (f *follower) failed(err error) (time.Duration, error) {
+	if gap := f.asGap(err); gap != nil {
+		return 0, gap
+	}
+	if errors.Is(err, ErrProtocol) {
+		f.faults++
+	}
+	asked := max(askedWait(err), f.retry)
+	pause := f.wait.next(asked)
+	again := Retryable(err) || errors.Is(err, ErrProtocol) && f.faults < maxFaults
+	if !again || f.wait.outlasts(f.opts.GiveUp, pause) {
+		return 0, &Error{Op: f.op, Err: err, Tries: f.wait.tries}
+	}
+	if f.opts.OnDrop != nil {
+		f.opts.OnDrop(Drop{Err: err, Since: f.wait.since, Tries: f.wait.tries, Wait: pause})
+	}
+	return pause, nil
+}
+
+// asGap makes a *GapError of a refused cursor: with GapFail it comes as a status.
+func (f *follower) asGap(err error) error {
+	if gap, ok := errors.AsType[*GapError](err); ok {
+		return gap
+	}
+	p, ok := problem.As(err)
+	if !ok || !isGap(string(p.Code)) {
+		return nil
+	}
+	gap := Gap{Code: string(p.Code), Earliest: p.Earliest, Tail: p.Tail}
+	asked, askedErr := reprise.ParseCursor(f.track.cursor)
+	earliest, earliestErr := reprise.ParseCursor(p.Earliest)
+	if p.Code == problem.CodeCursorExpired && askedErr == nil && earliestErr == nil && earliest.Seq > asked.Seq {
+		gap.Missed = earliest.Seq - asked.Seq
+	}
+	return &GapError{gap}
+}
+
+// isGap is true for the refusals that mean lost history. The others, such as
+// a cursor of another stream, are mistakes that must not be passed over.
+func isGap(code string) bool {
+	return code == string(problem.CodeCursorExpired) || code == string(problem.CodeEpochChanged)
+}
+
+// request asks for what comes next.
+func (f *follower) request() *request {
+	if f.start != nil && f.track.cursor == "" {
+		return f.start
+	}
+	r := &request{op: f.op, method: http.MethodGet, path: f.path + "/events", query: map[string][]string{}, header: http.Header{}}
+	r.header.Set("Accept", eventStreamType)
+	r.header.Set("Cache-Control", "no-cache")
+	if f.track.cursor != "" {
+		r.header.Set("Last-Event-ID", f.track.cursor)
+	}
+	if f.opts.OnGap == GapYield {
+		r.query.Set("gap", "event")
+	}
+	if len(f.opts.Types) > 0 {
+		types := f.opts.Types
+		if !slices.Contains(types, reprise.TypeEnd) {
+			types = append(slices.Clip(types), reprise.TypeEnd) // the loop must know it
+		}
+		r.query.Set("types", strings.Join(types, ","))
+	}
+	return r
+}
+
+// wanted reports whether events of a type are to be yielded.
+func (f *follower) wanted(eventType string) bool {
+	return len(f.opts.Types) == 0 || eventType == reprise.TypeEnd || eventType == reprise.TypeGap ||
+		slices.Contains(f.opts.Types, eventType)
+}

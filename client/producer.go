@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"reprise/problem"
+)
+
+// NewEvent is an event to publish. Data is one JSON value; nil is null.
+type NewEvent struct {
+	// Type is 1 to 64 bytes of letters, digits, '.', '_' and '-'; "" is "message".
+	Type string          `json:"type,omitempty"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// Published tells which events a publish has become.
+type Published struct {
+	// First and Last are the seqs, both 0 for a duplicate of which that is no longer known.
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Cursor is just after Last.
+	Cursor string `json:"cursor"`
+	// Duplicate: a try before, whose answer was lost, had published them.
+	Duplicate bool `json:"duplicate"`
+}
+
+// Producer publishes to one stream, in order, and each event once however often a
+// request has to be sent. It is safe for concurrent use, one publish at a time. A stream remembers
+// the 64 newest producers: keep a Producer for as long as you publish.
+type Producer struct {
+	c    *Client
+	name string
+	id   string
+
+	turn       chan struct{} // holds a token while somebody publishes
+	epoch, seq uint64        // of the next request
+}
+
+// Producer returns a Producer for a stream, which must exist when it publishes.
+func (c *Client) Producer(stream string) *Producer {
+	return &Producer{c: c, name: stream, id: rand.Text(), turn: make(chan struct{}, 1)}
+}
+
+// Publish appends events, next to each other, and returns when they are kept. Either
+// all of them are appended or none. If it returns an error for which Retryable is true, or the
+// cause of a cancelled ctx, nobody knows whether they were appended; otherwise they were not.
+func (p *Producer) Publish(ctx context.Context, events ...NewEvent) (Published, error) {
+	r, err := jsonRequest("publish to "+p.name, http.MethodPost, streamPath(p.name, "/events"),
+		map[string][]NewEvent{"events": events})
+	if err != nil {
+		return Published{}, err
+	}
+	return p.send(ctx, r)
+}
+
+// PublishBytes is Publish for one event whose data is any bytes.
+func (p *Producer) PublishBytes(ctx context.Context, eventType string, data []byte) (Published, error) {
+	query := url.Values{}
+	setText(query, "type", eventType)
+	if data == nil {
+		data = []byte{}
+	}
+	return p.send(ctx, &request{
+		op: "publish to " + p.name, method: http.MethodPost, path: streamPath(p.name, "/events"), query: query,
+		header: http.Header{"Content-Type": {bytesType}}, body: data,
+	})
+}
+
+// End ends the stream with an outcome, "completed", "failed" or "cancelled", and data, which
+// is one JSON value or nil. A stream that has ended answers reprise.ErrEnded.
+func (p *Producer) End(ctx context.Context, outcome string, data json.RawMessage) (Published, error) {
+	r, err := jsonRequest("end stream "+p.name, http.MethodPost, streamPath(p.name, "/end"), struct {
+		Outcome string          `json:"outcome"`
+		Data    json.RawMessage `json:"data,omitempty"`
+	}{outcome, data})
+	if err != nil {
+		return Published{}, err
+	}
+	return p.send(ctx, r)
+}
+
+// send sends one numbered request, again and again with the same number.
+func (p *Producer) send(ctx context.Context, r *request) (Published, error) {
+	if err := checkName(r.op, p.name); err != nil {
+		return Published{}, err
+	}
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return Published{}, context.Cause(ctx)
+	}
+	r.header.Set("Producer-Id", p.id)
+	r.header.Set("Producer-Epoch", strconv.FormatUint(p.epoch, 10))
+	r.header.Set("Producer-Seq", strconv.FormatUint(p.seq, 10))
+	published, err := answer[Published](ctx, p.c, r)
+	refused, ok := problem.As(err)
+	switch {
+	case err == nil:
+		p.seq++
+	case ok && refused.Code != "" && !refused.Retryable && refused.Code != problem.CodeConflict:
+		// The server has decided and appended nothing: the number is still free.
+	default:
+		// It may have been appended, or the server has forgotten where we were. Another request under the same number would be
+		// taken for it and lost, and one that is still under way must not come after those that follow:
+		// a new epoch fences it off.
+		p.epoch, p.seq = p.epoch+1, 0
+	}
+	return published, err
+}

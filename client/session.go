@@ -1,0 +1,76 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Session is what the executions of one session come to.
+type Session struct {
+	ID      string    `json:"id"`
+	Created time.Time `json:"created"`
+	Updated time.Time `json:"updated"`
+	// Count is the number of its executions, Running and Queued how many of them have not ended.
+	Count   int `json:"count"`
+	Running int `json:"running"`
+	Queued  int `json:"queued"`
+	// LastSeq is the highest seq in any of their streams.
+	LastSeq uint64 `json:"last_seq"`
+	// Executions, newest first, are there where one session was asked for.
+	Executions []Execution `json:"executions"`
+}
+
+// SessionList is one page of sessions, newest first. NextCursor is "" on the last page.
+type SessionList struct {
+	Sessions   []Session `json:"sessions"`
+	NextCursor string    `json:"next_cursor"`
+}
+
+// ListSessions returns one page of sessions. limit is 1 to 1,000, 0 for 100; cursor is
+// SessionList.NextCursor of the page before, or "".
+func (c *Client) ListSessions(ctx context.Context, limit int, cursor string) (SessionList, error) {
+	return answer[SessionList](ctx, c, &request{
+		op: "list sessions", method: http.MethodGet, path: "/v1/sessions", query: listQuery(limit, cursor),
+	})
+}
+
+// ShowSession returns a session with its executions.
+func (c *Client) ShowSession(ctx context.Context, id string) (Session, error) {
+	op := "show session " + id
+	if err := checkName(op, id); err != nil {
+		return Session{}, err
+	}
+	return answer[Session](ctx, c, &request{op: op, method: http.MethodGet, path: sessionPath(id, "")})
+}
+
+// RemoveSession removes all executions of a session.
+func (c *Client) RemoveSession(ctx context.Context, id string) error {
+	return c.remove(ctx, "remove session "+id, id, sessionPath(id, ""))
+}
+
+// TicketRequest asks for a ticket that reads one stream and does nothing else, for
+// a page that cannot send a token. One of Execution and Stream is needed.
+type TicketRequest struct {
+	Execution string `json:"execution,omitempty"`
+	Stream    string `json:"stream,omitempty"`
+	// TTL is how long it lives; 0 is the server's default.
+	TTL Duration `json:"ttl,omitzero"`
+}
+
+// Ticket is good until Expires, as the query parameter "ticket". It is a secret.
+type Ticket struct {
+	Ticket  string    `json:"ticket"`
+	Expires time.Time `json:"expires"`
+	// Events is the path of the stream's events with the ticket in it.
+	Events string `json:"events"`
+}
+
+// Ticket issues a ticket.
+func (c *Client) Ticket(ctx context.Context, t TicketRequest) (Ticket, error) {
+	r, err := jsonRequest("issue a ticket", http.MethodPost, "/v1/tickets", t)
+	if err != nil {
+		return Ticket{}, err
+	}
+	return answer[Ticket](ctx, c, r)
+}

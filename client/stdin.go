@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+
+	"reprise"
+)
+
+// Stdin is how far the stdin of an execution is.
+type Stdin struct {
+	// Offset is the number of bytes that the command has been given.
+	Offset int64 `json:"offset"`
+	Open   bool  `json:"open"`
+}
+
+// WriteStdin gives data to the command, as the bytes from offset on, and with eof then
+// closes its stdin. Bytes before the offset that the server has accepted are passed over,
+// so that a write can be sent again, and is after a lost connection. It blocks
+// while the command does not read. Data is at most 16 MiB.
+//
+// The error is reprise.ErrConflict for an offset beyond the accepted one, and reprise.ErrEnded
+// after the end of stdin or of the execution.
+func (c *Client) WriteStdin(ctx context.Context, id string, offset int64, data []byte, eof bool) (Stdin, error) {
+	op := "write to execution " + id
+	if err := checkName(op, id); err != nil {
+		return Stdin{}, err
+	}
+	if offset < 0 {
+		return Stdin{}, fmt.Errorf("%s: %w: the offset %d", op, reprise.ErrInvalid, offset)
+	}
+	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}}
+	if eof {
+		query.Set("eof", "true")
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return answer[Stdin](ctx, c, &request{
+		op: op, method: http.MethodPost, path: executionPath(id, "/stdin"), query: query,
+		header: http.Header{"Content-Type": {bytesType}}, body: data, patient: true,
+	})
+}
+
+// StdinWriter returns a writer to the stdin of an execution that begins at an offset: 0, or
+// the length of the stdin in StartRequest. Its Close ends the command's stdin. It is safe for
+// concurrent use; each Write blocks until the command was given all of it.
+func (c *Client) StdinWriter(ctx context.Context, id string, offset int64) io.WriteCloser {
+	return &stdinWriter{c: c, ctx: ctx, id: id, offset: offset}
+}
+
+type stdinWriter struct {
+	c   *Client
+	ctx context.Context
+	id  string
+
+	mu     sync.Mutex
+	offset int64
+	closed bool
+}
+
+// stdinChunk bounds what is sent, and after a drop sent again, at a time.
+const stdinChunk = 1 << 20
+
+func (w *stdinWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return 0, io.ErrClosedPipe
+	}
+	n := 0
+	for n < len(p) {
+		given, err := w.send(p[n:min(n+stdinChunk, len(p))], false)
+		n += given
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// send gives one chunk and returns how much of it was accepted.
+func (w *stdinWriter) send(chunk []byte, eof bool) (int, error) {
+	at, err := w.c.WriteStdin(w.ctx, w.id, w.offset, chunk, eof)
+	if err != nil {
+		return 0, err
+	}
+	given := at.Offset - w.offset
+	if given < 0 || given > int64(len(chunk)) || given == 0 && len(chunk) > 0 {
+		return 0, fmt.Errorf("%w: stdin is at %d after %d bytes at %d", ErrProtocol, at.Offset, len(chunk), w.offset)
+	}
+	w.offset = at.Offset
+	return int(given), nil
+}
+
+// Close ends the command's stdin; where that has ended already there is nothing to do.
+func (w *stdinWriter) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	_, err := w.send(nil, true)
+	if errors.Is(err, reprise.ErrEnded) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,161 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// StreamConfig is what a stream is created with.
+type StreamConfig struct {
+	Retention Retention         `json:"retention,omitzero"`
+	Labels    map[string]string `json:"labels,omitempty"`
+}
+
+// Stream is a stream as the server shows it.
+type Stream struct {
+	Name string `json:"name"`
+	// Status is "open" or "ended". Outcome is "", and Ended and Expires are zero, until the end.
+	Status    string            `json:"status"`
+	Outcome   string            `json:"outcome"`
+	Labels    map[string]string `json:"labels"`
+	Retention Retention         `json:"retention"`
+	Created   time.Time         `json:"created"`
+	Ended     time.Time         `json:"ended"`
+	Expires   time.Time         `json:"expires"`
+	Window    Window            `json:"window"`
+	// Events and Bytes count what is kept.
+	Events uint64 `json:"events"`
+	Bytes  int64  `json:"bytes"`
+}
+
+// CreateStream creates a stream, or finds the one that is there with the same
+// configuration; with another one the error is reprise.ErrConflict.
+func (c *Client) CreateStream(ctx context.Context, name string, config StreamConfig) (Stream, error) {
+	op := "create stream " + name
+	if err := checkName(op, name); err != nil {
+		return Stream{}, err
+	}
+	r, err := jsonRequest(op, http.MethodPut, streamPath(name, ""), config)
+	if err != nil {
+		return Stream{}, err
+	}
+	return answer[Stream](ctx, c, r)
+}
+
+// ShowStream returns the state of a stream.
+func (c *Client) ShowStream(ctx context.Context, name string) (Stream, error) {
+	op := "show stream " + name
+	if err := checkName(op, name); err != nil {
+		return Stream{}, err
+	}
+	return answer[Stream](ctx, c, &request{op: op, method: http.MethodGet, path: streamPath(name, "")})
+}
+
+// RemoveStream removes a stream without a trace; its readers are told that it is not there.
+func (c *Client) RemoveStream(ctx context.Context, name string) error {
+	return c.remove(ctx, "remove stream "+name, name, streamPath(name, ""))
+}
+
+// StreamList is one page of streams, newest first. NextCursor is "" on the last page.
+type StreamList struct {
+	Streams    []Stream `json:"streams"`
+	NextCursor string   `json:"next_cursor"`
+}
+
+// ListStreams returns one page of streams. limit is 1 to 1,000, 0 for 100; cursor is
+// StreamList.NextCursor of the page before, or "".
+func (c *Client) ListStreams(ctx context.Context, limit int, cursor string) (StreamList, error) {
+	return answer[StreamList](ctx, c, &request{
+		op: "list streams", method: http.MethodGet, path: "/v1/streams", query: listQuery(limit, cursor),
+	})
+}
+
+// PageOptions say which page of events to get.
+type PageOptions struct {
+	// After is a cursor, "earliest" or "" for the first event that is kept, or "tail".
+	After string
+	// Limit is 1 to 1,000 events; 0 is 100.
+	Limit int
+	// Wait holds the request until there is an event, at most 60 s.
+	Wait time.Duration
+	// Types are the event types to get. Default: all.
+	Types []string
+}
+
+// Page is some events of a stream.
+type Page struct {
+	Events []Event
+	// NextCursor is what to get the next page after.
+	NextCursor string
+	// HasMore: the next page has something already.
+	HasMore bool
+	// Ended: the stream has ended, and after the last page there will be no more.
+	Ended  bool
+	Window Window
+}
+
+// UnmarshalJSON reads the answer of the server.
+func (p *Page) UnmarshalJSON(text []byte) error {
+	var w struct {
+		Events     []json.RawMessage `json:"events"`
+		NextCursor string            `json:"next_cursor"`
+		HasMore    bool              `json:"has_more"`
+		Ended      bool              `json:"ended"`
+		Window     Window            `json:"window"`
+	}
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	*p = Page{make([]Event, len(w.Events)), w.NextCursor, w.HasMore, w.Ended, w.Window}
+	for i, object := range w.Events {
+		var e wireEvent
+		if err := json.Unmarshal(object, &e); err != nil {
+			return err
+		}
+		var err error
+		if p.Events[i], err = e.event(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Page returns one page of the events of an execution. A cursor that has fallen
+// out of the window is refused as *reprise.WindowError. opts may be nil.
+func (c *Client) Page(ctx context.Context, id string, opts *PageOptions) (Page, error) {
+	op := "read execution " + id
+	if err := checkName(op, id); err != nil {
+		return Page{}, err
+	}
+	return c.page(ctx, op, executionPath(id, ""), opts)
+}
+
+// PageStream is Page for a stream that is no execution.
+func (c *Client) PageStream(ctx context.Context, name string, opts *PageOptions) (Page, error) {
+	op := "read stream " + name
+	if err := checkName(op, name); err != nil {
+		return Page{}, err
+	}
+	return c.page(ctx, op, streamPath(name, ""), opts)
+}
+
+func (c *Client) page(ctx context.Context, op, path string, opts *PageOptions) (Page, error) {
+	r := &request{op: op, method: http.MethodGet, path: path + "/events", query: url.Values{}}
+	if opts != nil {
+		setText(r.query, "after", opts.After)
+		setText(r.query, "types", strings.Join(opts.Types, ","))
+		if opts.Limit != 0 {
+			r.query.Set("limit", strconv.Itoa(opts.Limit))
+		}
+		if opts.Wait > 0 {
+			r.query.Set("wait", opts.Wait.String())
+			r.patient = true
+		}
+	}
+	return answer[Page](ctx, c, r)
+}
