@@ -1,5 +1,266 @@
 package execution_test
 
+import (
+	"bufio"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"reprise"
+	"reprise/execution"
+	"reprise/memstore"
+)
+
+// envServe makes the test binary a server, in the folder that it names, until it is killed.
 const envServe = "REPRISE_TEST_SERVE"
 
-func serveUntilKilled(string) {}
+// treeCommand leaves a child that kill(-pgid) and the death of its parent do not reach.
+const treeCommand = `echo kept; setsid sh -c 'echo "child $$"; exec sleep 1000' & echo "child $$"; sleep 0.2; echo up; exec sleep 1000`
+
+func serveUntilKilled(dir string) {
+	ctx := context.Background()
+	fail := func(err error) {
+		if err != nil {
+			fmt.Println("failed", err)
+			os.Exit(1)
+		}
+	}
+	store, err := openJournal(filepath.Join(dir, "journal"))
+	fail(err)
+	log, err := reprise.Open(ctx, store, nil)
+	fail(err)
+	h, err := execution.Open(ctx, log, &execution.Options{DisableCgroups: os.Getenv("REPRISE_TEST_SCAN") != ""})
+	fail(err)
+	for _, req := range []execution.Request{
+		{ID: "done", Command: "echo done; exit 4"},
+		{ID: "going", Command: treeCommand, Env: map[string]string{"SHELL": "x"}},
+	} {
+		_, _, err = h.Start(ctx, tenant, req)
+		fail(err)
+	}
+	s, err := h.Stream(ctx, tenant, "done")
+	fail(err)
+	r, err := s.Reader(ctx, reprise.Earliest())
+	fail(err)
+	for _, err := range r.Events(ctx) {
+		fail(err)
+	}
+	s, err = h.Stream(ctx, tenant, "going")
+	fail(err)
+	r, err = s.Reader(ctx, reprise.Earliest())
+	fail(err)
+	for e, err := range r.Events(ctx) {
+		fail(err)
+		if e.Type == execution.Stdout {
+			fmt.Print(string(e.Data))
+		}
+	}
+}
+
+// TestServerDies kills a server that runs a command, and opens its executions again. What
+// was acknowledged is there, the run is lost, once, and nothing of it is left running.
+func TestServerDies(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		dir := t.TempDir()
+		pids := runServer(t, dir, opts.DisableCgroups)
+		if len(pids) != 2 {
+			t.Fatalf("processes %v", pids)
+		}
+		for range 2 { // the second time there is nothing to recover
+			store, err := openJournal(filepath.Join(dir, "journal"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			log, err := reprise.Open(t.Context(), store, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := openHost(t, log, opts)
+			for _, pid := range pids {
+				until(t, "the processes are gone", func() bool { return !alive(pid) })
+			}
+			wantOutcome(t, finish(t, h, "done"), execution.Exited, 4, "")
+			x := finish(t, h, "going")
+			wantOutcome(t, x, execution.Lost, -1, "")
+			if x.Error == "" || x.Started == nil {
+				t.Errorf("error %q, started %v", x.Error, x.Started)
+			}
+			if got := output(t, h, "going", execution.Stdout); !strings.HasPrefix(string(got), "kept\n") || int64(len(got)) != x.Bytes.Stdout {
+				t.Errorf("output %q, said to be %d bytes", got, x.Bytes.Stdout)
+			}
+			if err := errors.Join(h.Close(), log.Close(), store.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// runServer runs a server until its command is up and kills it. It returns the processes of the command.
+func runServer(t *testing.T, dir string, scan bool) []int {
+	t.Helper()
+	server := exec.CommandContext(within(t), os.Args[0])
+	server.Env = append(os.Environ(), envServe+"="+dir)
+	if scan {
+		server.Env = append(server.Env, "REPRISE_TEST_SCAN=1")
+	}
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Wait() }()
+	var said strings.Builder
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if lines.Text() == "up" {
+			if err := server.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			return children(said.String())
+		}
+	}
+	t.Fatalf("the server said %q", said.String())
+	return nil
+}
+
+// TestLostWithoutABeginning: where the window has lost its beginning, nobody knows any
+// more at which offset the rest begins, and that is said.
+func TestLostWithoutABeginning(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	s, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: tenant, Name: "execution:cut"}, reprise.StreamConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if _, err := s.Append(t.Context(), reprise.Event{Type: execution.Stdout, Data: []byte(strconv.Itoa(i))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Trim(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, log, execution.Options{})
+	x, err := h.Show(within(t), tenant, "cut")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, x, execution.Lost, -1, "")
+	if _, err := h.Output(within(t), tenant, "cut", execution.Stdout); !errors.Is(err, reprise.ErrExpired) {
+		t.Errorf("output: %v", err)
+	}
+}
+
+// journal is a memstore that writes down what it is told, so that it outlives its process.
+type journal struct {
+	*memstore.Store
+	mu   sync.Mutex
+	file *os.File
+	enc  *gob.Encoder
+}
+
+// entry is one call: Create or Append.
+type entry struct {
+	Info *reprise.StreamInfo
+	Reqs []reprise.AppendRequest
+}
+
+func openJournal(path string) (*journal, error) {
+	j := &journal{Store: memstore.New(nil)}
+	old, err := os.Open(path)
+	if err == nil {
+		for dec := gob.NewDecoder(bufio.NewReader(old)); ; {
+			var e entry
+			if err := dec.Decode(&e); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				break
+			} else if err != nil {
+				return nil, err
+			}
+			if err := j.replay(e); err != nil {
+				return nil, err
+			}
+		}
+		_ = old.Close()
+	}
+	// What is left is written anew: a gob stream is not appended to by another encoder.
+	if j.file, err = os.Create(path + ".new"); err != nil {
+		return nil, err
+	}
+	j.enc = gob.NewEncoder(j.file)
+	if err := j.dump(); err != nil {
+		return nil, err
+	}
+	return j, os.Rename(path+".new", path)
+}
+
+func (j *journal) replay(e entry) error {
+	ctx := context.Background()
+	if e.Info != nil {
+		_, err := j.Store.Create(ctx, *e.Info)
+		return err
+	}
+	return errors.Join(j.Store.Append(ctx, e.Reqs)...)
+}
+
+// dump writes down what is kept of streams that were never trimmed.
+func (j *journal) dump() error {
+	ctx := context.Background()
+	list, err := j.Store.List(ctx, reprise.ListQuery{AllNamespaces: true, Limit: 1000})
+	if err != nil {
+		return err
+	}
+	for i := len(list.Streams) - 1; i >= 0; i-- {
+		s := list.Streams[i]
+		page, err := j.Store.Read(ctx, s.Key, 0, 1<<30)
+		if err != nil {
+			return err
+		}
+		created := reprise.StreamInfo{Key: s.Key, Epoch: s.Epoch, Config: s.Config, Created: s.Created}
+		if err := j.enc.Encode(entry{Info: &created}); err != nil {
+			return err
+		}
+		for n, b := range page.Batches {
+			req := reprise.AppendRequest{
+				Key: s.Key, Epoch: s.Epoch, First: b.First, Count: b.Count, Bytes: b.Bytes, Earliest: 1, Kept: s.Bytes,
+				Producers: page.Info.Producers,
+			}
+			if n == len(page.Batches)-1 {
+				req.End = page.Info.End
+			}
+			if err := j.enc.Encode(entry{Reqs: []reprise.AppendRequest{req}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (j *journal) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.enc.Encode(entry{Info: &info}); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	return j.Store.Create(ctx, info)
+}
+
+func (j *journal) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := j.enc.Encode(entry{Reqs: reqs}); err != nil {
+		return []error{err}
+	}
+	return j.Store.Append(ctx, reqs)
+}
+
+func (j *journal) Close() error { return errors.Join(j.file.Close(), j.Store.Close()) }

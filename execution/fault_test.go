@@ -1,0 +1,152 @@
+package execution_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"reprise"
+	"reprise/execution"
+	"reprise/memstore"
+)
+
+// failing is a store whose appends fail on demand, every other time after the batch was
+// stored, as when an answer is lost.
+type failing struct {
+	*memstore.Store
+	err   atomic.Pointer[error]
+	tries atomic.Int64
+}
+
+func (f *failing) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	err := f.err.Load()
+	if err == nil {
+		return f.Store.Append(ctx, reqs)
+	}
+	if f.tries.Add(1)%2 == 0 {
+		_ = f.Store.Append(ctx, reqs)
+	}
+	errs := make([]error, len(reqs))
+	for i := range errs {
+		errs[i] = fmt.Errorf("injected: %w", *err)
+	}
+	return errs
+}
+
+// TestStoreFailsForAWhile: a chatty command is held up and loses nothing.
+func TestStoreFailsForAWhile(t *testing.T) {
+	for _, cause := range []error{reprise.ErrUnavailable, reprise.ErrQuota} {
+		t.Run(cause.Error(), func(t *testing.T) {
+			store := &failing{Store: memstore.New(nil)}
+			var stalled atomic.Int64
+			h := openHost(t, newLog(t, store, nil), execution.Options{Hooks: &execution.Hooks{
+				Stalled: func(_ reprise.Tenant, d time.Duration) { stalled.Add(int64(d)) },
+			}})
+			x := start(t, h, execution.Request{Command: "echo up; seq 1 3000000"})
+			await(t, h, x.ID, "up")
+			for range 3 {
+				store.err.Store(&cause)
+				before := store.tries.Load()
+				until(t, "appends fail", func() bool { return store.tries.Load() >= before+4 })
+				store.err.Store(nil)
+			}
+			x = finish(t, h, x.ID)
+			wantOutcome(t, x, execution.Exited, 0, "")
+			var want bytes.Buffer
+			want.WriteString("up\n")
+			for i := range 3_000_000 {
+				fmt.Fprintln(&want, i+1)
+			}
+			if got := output(t, h, x.ID, execution.Stdout); !bytes.Equal(got, want.Bytes()) {
+				t.Errorf("%d bytes, want %d", len(got), want.Len())
+			}
+			if stalled.Load() == 0 {
+				t.Error("the wait was not measured")
+			}
+		})
+	}
+}
+
+// TestStoreFailsAtTheEnd: the end is kept when the store is back, and once.
+func TestStoreFailsAtTheEnd(t *testing.T) {
+	store := &failing{Store: memstore.New(nil)}
+	h := openHost(t, newLog(t, store, nil), execution.Options{})
+	x := start(t, h, execution.Request{Command: "echo up; read x", StdinOpen: true})
+	await(t, h, x.ID, "up")
+	cause := reprise.ErrUnavailable
+	store.err.Store(&cause)
+	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{EOF: true}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "appends fail", func() bool { return store.tries.Load() >= 2 })
+	if got := status(t, h, x.ID); got != execution.StatusRunning && got != execution.StatusEnded {
+		t.Errorf("status %s", got)
+	}
+	store.err.Store(nil)
+	wantOutcome(t, finish(t, h, x.ID), execution.Exited, 1, "")
+}
+
+// TestStreamIsRemovedUnderACommand: there is nowhere to put its output, so it is killed.
+func TestStreamIsRemovedUnderACommand(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	h := openHost(t, log, execution.Options{})
+	x := start(t, h, execution.Request{Command: `echo "child $$"; while :; do echo more; sleep 0.01; done`})
+	pids := children(await(t, h, x.ID, "more"))
+	s, err := h.Stream(within(t), tenant, x.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Remove(within(t), s.Key()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the run is over", func() bool { return h.Counts() == execution.Counts{} })
+	if len(pids) != 1 || alive(pids[0]) {
+		t.Errorf("left behind: %v", pids)
+	}
+}
+
+// TestStartIsToldOfAFailingStore: nothing is run that is not kept, and the same start
+// succeeds later.
+func TestStartIsToldOfAFailingStore(t *testing.T) {
+	store := &lostCreate{Store: memstore.New(nil)}
+	h := openHost(t, newLog(t, store, nil), execution.Options{})
+	req := execution.Request{ID: "x", Command: "echo once"}
+	if _, _, err := h.Start(within(t), tenant, req); !errors.Is(err, reprise.ErrUnavailable) {
+		t.Fatalf("start: %v", err)
+	}
+	if got := h.Counts(); got != (execution.Counts{}) {
+		t.Errorf("counts %+v", got)
+	}
+	start(t, h, req)
+	x := finish(t, h, "x")
+	if got := output(t, h, x.ID, execution.Stdout); string(got) != "once\n" {
+		t.Errorf("output %q", got)
+	}
+}
+
+// lostCreate is a store whose first Create succeeds and is not answered.
+type lostCreate struct {
+	*memstore.Store
+	calls atomic.Int64
+}
+
+func (l *lostCreate) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	created, err := l.Store.Create(ctx, info)
+	if l.calls.Add(1) == 1 {
+		return reprise.StreamInfo{}, fmt.Errorf("the answer was lost: %w", reprise.ErrUnavailable)
+	}
+	return created, err
+}
+
+// TestReadersDoNotHoldACommand leaves a reader that never reads.
+func TestReadersDoNotHoldACommand(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{Command: "seq 1 2000000"})
+	r := reader(t, h, x.ID) // and never reads
+	defer r.Close()
+	wantOutcome(t, finish(t, h, x.ID), execution.Exited, 0, "")
+}
