@@ -91,6 +91,9 @@ func (o *outputReader) read(ctx context.Context, p []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if o.end >= 0 { // there may be more by now
+		p = p[:min(int64(len(p)), o.end-o.opts.Offset)]
+	}
 	n, err := o.body.Read(p)
 	o.opts.Offset += int64(n)
 	if err != nil {
