@@ -92,7 +92,12 @@ func (s *Server) decodeBody(x *exchange, v any) error {
 	if err != nil {
 		return err
 	}
-	if mediaType(x.r) != jsonType {
+	return decodeAs(mediaType(x.r), text, v)
+}
+
+// decodeAs is decode for a body of the one media type that is taken.
+func decodeAs(mediaType string, text []byte, v any) error {
+	if mediaType != jsonType {
 		return invalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+jsonType)
 	}
 	return decode(text, v)

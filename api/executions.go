@@ -95,6 +95,9 @@ func (s *Server) listExecutions(x *exchange) error {
 		if !ok || key == "" {
 			return badRequest("label", "KEY=VALUE is taken")
 		}
+		if _, twice := q.Labels[key]; twice {
+			return badRequest("label", "a label is given twice")
+		}
 		if q.Labels == nil {
 			q.Labels = map[string]string{}
 		}

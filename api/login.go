@@ -17,10 +17,14 @@ func (s *Server) login(x *exchange) error {
 	var body struct {
 		Token string `json:"token"`
 	}
+	text, err := s.readBody(x)
+	if err != nil {
+		return err
+	}
 	scheme, token, _ := strings.Cut(x.r.Header.Get("Authorization"), " ")
-	if x.r.ContentLength == 0 && strings.EqualFold(scheme, "Bearer") {
+	if len(text) == 0 && strings.EqualFold(scheme, "Bearer") {
 		body.Token = strings.TrimSpace(token)
-	} else if err := s.decodeBody(x, &body); err != nil {
+	} else if err := decodeAs(mediaType(x.r), text, &body); err != nil {
 		return err
 	}
 	cookie, err := s.gate.Login(x.r, body.Token)

@@ -73,10 +73,12 @@ func (s *Server) createStream(x *exchange) error {
 		Retention execution.Retention `json:"retention"`
 		Labels    map[string]string   `json:"labels"`
 	}
-	if x.r.ContentLength != 0 {
-		if err := s.decodeBody(x, &body); err != nil {
-			return err
-		}
+	text, err := s.readBody(x)
+	if err == nil && len(text) > 0 {
+		err = decodeAs(mediaType(x.r), text, &body)
+	}
+	if err != nil {
+		return err
 	}
 	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 {
 		return unprocessable("retention", "a bound is negative")

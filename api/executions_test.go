@@ -1,0 +1,145 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestExecutionFromStartToRemoval(t *testing.T) {
+	w := start(t, setup{})
+	a := w.do("POST", "/v1/executions", `{"id":"one","command":"echo out; echo err >&2; exit 3","session":"s","labels":{"k":"v"}}`).is(201)
+	if a.header.Get("Location") != "/v1/executions/one" || a.header.Get("Execution-Id") != "one" {
+		t.Errorf("Location %q, Execution-Id %q", a.header.Get("Location"), a.header.Get("Execution-Id"))
+	}
+	w.do("POST", "/v1/executions", `{"id":"one","command":"echo out; echo err >&2; exit 3","session":"s","labels":{"k":"v"}}`).is(200)
+	w.do("POST", "/v1/executions", `{"id":"one","command":"another"}`).refused(409, "conflict")
+
+	a = w.ended("one")
+	if a.text("status") != "ended" || a.text("outcome") != "exited" || a.number("exit_code") != 3 || a.text("labels", "k") != "v" {
+		t.Errorf("shown as %s", a.body)
+	}
+	if got := w.do("GET", "/v1/executions/one/stdout", "").is(200).body; got != "out\n" {
+		t.Errorf("stdout %q", got)
+	}
+	if got := w.do("GET", "/v1/executions/one/stderr", "").is(200).body; got != "err\n" {
+		t.Errorf("stderr %q", got)
+	}
+	if head := w.do("HEAD", "/v1/executions/one", "").is(200); head.body != "" {
+		t.Errorf("HEAD with a body: %q", head.body)
+	}
+	w.do("POST", "/v1/executions/one/cancel", "").is(204)
+	w.do("DELETE", "/v1/executions/one", "").is(204)
+	w.do("DELETE", "/v1/executions/one", "").is(204)
+	w.do("GET", "/v1/executions/one", "").refused(404, "not_found")
+	w.do("GET", "/v1/executions/one/stdout", "").refused(404, "not_found")
+	w.do("POST", "/v1/executions/one/cancel", "").refused(404, "not_found")
+	w.do("POST", "/v1/executions/one/stdin", "x").refused(404, "not_found")
+	w.do("POST", "/v1/executions/one/signal", `{"signal":"INT"}`).refused(404, "not_found")
+}
+
+func TestStartIsIdempotentByKey(t *testing.T) {
+	w := start(t, setup{})
+	first := w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Idempotency-Key: k1").is(201)
+	second := w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Idempotency-Key: k1").is(200)
+	if first.text("id") != second.text("id") {
+		t.Errorf("ids %q and %q", first.text("id"), second.text("id"))
+	}
+	w.do("POST", "/v1/executions", `{"argv":["false"]}`, "Idempotency-Key: k1").refused(409, "conflict")
+	w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Idempotency-Key: "+strings.Repeat("k", 300)).refused(422, "invalid")
+}
+
+func TestStartThatStreamsAtOnce(t *testing.T) {
+	w := start(t, setup{})
+	a := w.do("POST", "/v1/executions", `{"id":"live","command":"echo hello"}`, "Accept: text/event-stream").is(200)
+	if a.header.Get("Execution-Id") != "live" || a.header.Get("Content-Type") != "text/event-stream" {
+		t.Errorf("header %v", a.header)
+	}
+	for _, part := range []string{"event: started\n", `"text":"hello\n"`, "event: end\n", `"outcome":"exited"`} {
+		if !strings.Contains(a.body, part) {
+			t.Errorf("%q is not in %q", part, a.body)
+		}
+	}
+	w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Accept: image/png").refused(406, "invalid")
+}
+
+func TestStdinSignalAndCancel(t *testing.T) {
+	w := start(t, setup{})
+	w.do("POST", "/v1/executions", `{"id":"cat","argv":["cat"],"stdin_open":true}`).is(201)
+	if a := w.do("POST", "/v1/executions/cat/stdin?offset=0", "hello ").is(200); a.number("offset") != 6 || a.member("open") != true {
+		t.Errorf("stdin: %s", a.body)
+	}
+	w.do("POST", "/v1/executions/cat/stdin?offset=0", "hello ").is(200) // again
+	w.do("POST", "/v1/executions/cat/stdin?offset=9", "x").refused(409, "conflict")
+	w.do("POST", "/v1/executions/cat/stdin?offset=6&eof=true", "world").is(200)
+	if a := w.ended("cat"); a.number("exit_code") != 0 {
+		t.Errorf("ended as %s", a.body)
+	}
+	if got := w.do("GET", "/v1/executions/cat/stdout", "").body; got != "hello world" {
+		t.Errorf("stdout %q", got)
+	}
+	w.do("POST", "/v1/executions/cat/stdin", "late").refused(409, "stream_ended")
+
+	w.do("POST", "/v1/executions", `{"id":"s","argv":["sleep","60"]}`).is(201)
+	follow := w.follow("/v1/executions/s/events", "Accept: application/x-ndjson")
+	follow.line() // started
+	w.do("POST", "/v1/executions/s/signal", `{"signal":"NOSUCH"}`).is(422)
+	w.do("POST", "/v1/executions/s/signal", `{}`).refused(422, "invalid")
+	w.do("POST", "/v1/executions/s/signal", `{"signal":"INT"}`).is(204)
+	follow.close()
+	if a := w.ended("s"); a.text("outcome") != "signaled" || a.text("signal") != "INT" {
+		t.Errorf("ended as %s", a.body)
+	}
+	w.do("POST", "/v1/executions/s/signal", `{"signal":"INT"}`).refused(409, "stream_ended")
+
+	w.do("POST", "/v1/executions", `{"id":"c","argv":["sleep","60"]}`).is(201)
+	w.do("POST", "/v1/executions/c/cancel", "").is(204)
+	if a := w.ended("c"); a.text("outcome") != "cancelled" {
+		t.Errorf("ended as %s", a.body)
+	}
+}
+
+func TestListsAndSessions(t *testing.T) {
+	w := start(t, setup{})
+	for _, id := range []string{"a", "b", "c"} {
+		w.do("POST", "/v1/executions", `{"id":"`+id+`","argv":["true"],"session":"s1","labels":{"n":"`+id+`"}}`).is(201)
+		w.ended(id)
+	}
+	page := w.do("GET", "/v1/executions?limit=2", "").is(200)
+	if ids := names(page, "executions", "id"); ids != "c b" {
+		t.Errorf("first page %s", ids)
+	}
+	page = w.do("GET", "/v1/executions?limit=2&cursor="+page.text("next_cursor"), "").is(200)
+	if ids := names(page, "executions", "id"); ids != "a" || page.text("next_cursor") != "" {
+		t.Errorf("second page %s %s", ids, page.body)
+	}
+	for query, want := range map[string]string{
+		"session=s1&status=ended": "c b a", "status=running": "", "label=n=b": "b", "session=none": "",
+	} {
+		if ids := names(w.do("GET", "/v1/executions?"+query, "").is(200), "executions", "id"); ids != want {
+			t.Errorf("%s: %q, want %q", query, ids, want)
+		}
+	}
+	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "status=done", "label=n", "cursor=junk", "no=1", "label=n=b&label=n=c", "status=ended&status=ended", "%zz", "a;b"} {
+		w.do("GET", "/v1/executions?"+query, "").refused(400, "invalid")
+	}
+	if ids := names(w.do("GET", "/v1/sessions", "").is(200), "sessions", "id"); ids != "s1" {
+		t.Errorf("sessions %q", ids)
+	}
+	if a := w.do("GET", "/v1/sessions/s1", "").is(200); a.number("count") != 3 || names(a, "executions", "id") != "c b a" {
+		t.Errorf("session %s", a.body)
+	}
+	w.do("DELETE", "/v1/sessions/s1", "").is(204)
+	w.do("GET", "/v1/sessions/s1", "").refused(404, "not_found")
+	w.do("GET", "/v1/executions/a", "").refused(404, "not_found")
+}
+
+// names joins one member of each item of a list.
+func names(a *answer, list, member string) string {
+	items, _ := a.member(list).([]any)
+	var all []string
+	for _, item := range items {
+		text, _ := item.(map[string]any)[member].(string)
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}

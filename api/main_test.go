@@ -1,0 +1,73 @@
+package api_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// wanted are the answers that the tests have to have seen, all of them held against the document.
+var wanted = map[string][]int{
+	"POST /v1/executions":            {200, 201, 400, 401, 406, 409, 413, 415, 422, 429, 503},
+	"GET /v1/executions":             {200, 400, 401},
+	"GET /v1/executions/{id}":        {200, 404},
+	"DELETE /v1/executions/{id}":     {204},
+	"GET /v1/executions/{id}/events": {200, 204, 400, 401, 403, 404, 406, 409, 410, 429},
+	"GET /v1/executions/{id}/stdout": {200, 206, 404, 410, 416},
+	"GET /v1/executions/{id}/stderr": {200},
+
+	"POST /v1/executions/{id}/stdin":  {200, 404, 409, 413},
+	"POST /v1/executions/{id}/signal": {204, 404, 409, 422},
+	"POST /v1/executions/{id}/cancel": {204, 404},
+
+	"GET /v1/streams":                {200, 500, 503},
+	"PUT /v1/streams/{name}":         {200, 201, 400, 409, 415, 422, 503},
+	"GET /v1/streams/{name}":         {200, 404, 410},
+	"DELETE /v1/streams/{name}":      {204},
+	"GET /v1/streams/{name}/events":  {200, 204, 400, 403, 404, 409, 410, 429},
+	"POST /v1/streams/{name}/events": {200, 400, 404, 409, 410, 413, 422, 429, 503},
+	"POST /v1/streams/{name}/end":    {200, 409, 422},
+
+	"GET /v1/sessions":         {200},
+	"GET /v1/sessions/{id}":    {200, 404},
+	"DELETE /v1/sessions/{id}": {204},
+
+	"POST /v1/login":    {204, 401, 429},
+	"DELETE /v1/login":  {204},
+	"POST /v1/tickets":  {201, 403, 404, 422},
+	"GET /openapi.yaml": {200},
+	"GET /healthz":      {200, 403},
+	"GET /readyz":       {200, 503},
+	"GET /metrics":      {200, 401},
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Println("leaked:", err)
+		code = 1
+	}
+	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
+	if code == 0 && whole && !sawAll() {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// sawAll reports whether the tests have seen every wanted answer.
+func sawAll() bool {
+	all := true
+	for operation, statuses := range wanted {
+		for _, status := range statuses {
+			if answer := fmt.Sprintf("%s %d", operation, status); !theContract().seen[answer] {
+				fmt.Println("no test has seen", answer)
+				all = false
+			}
+		}
+	}
+	return all
+}

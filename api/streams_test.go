@@ -1,0 +1,115 @@
+package api_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+)
+
+func TestStreamFromCreationToRemoval(t *testing.T) {
+	w := start(t, setup{})
+	path := "/v1/streams/" + url.PathEscape("builds/linux.amd64")
+	a := w.do("PUT", path, `{"retention":{"max_events":100,"max_age":"1h"},"labels":{"os":"linux"}}`).is(201)
+	if a.header.Get("Location") != path || a.text("name") != "builds/linux.amd64" || a.text("status") != "open" {
+		t.Errorf("created: %v %s", a.header, a.body)
+	}
+	w.do("PUT", path, `{"retention":{"max_events":100,"max_age":"1h"},"labels":{"os":"linux"}}`).is(200)
+	w.do("PUT", path, `{}`).refused(409, "conflict")
+	w.do("PUT", "/v1/streams/plain", "").is(201)
+
+	a = w.do("POST", path+"/events", `{"events":[{"type":"note","data":{"a": [1, "<"]}},{"data":12345678901234567890}]}`).is(200)
+	if a.number("first") != 1 || a.number("last") != 2 || a.text("cursor") == "" {
+		t.Errorf("published: %s", a.body)
+	}
+	w.do("POST", path+"/events", `{"type":"alone"}`).is(200)
+	w.do("POST", path+"/events", "{\"data\":\n1}\n", "Content-Type: application/x-ndjson").refused(400, "invalid")
+	w.do("POST", path+"/events", "{\"data\":4}\n\n{\"data\":5}", "Content-Type: application/x-ndjson; charset=utf-8").is(200)
+	w.do("POST", path+"/events?type=raw", "a\x00\xffb", "Content-Type: application/octet-stream").is(200)
+	w.do("POST", path+"/events", "plain text", "Content-Type: text/plain").is(200)
+	w.do("POST", path+"/end", `{"outcome":"exited"}`).refused(422, "invalid")
+	w.do("POST", path+"/end", `{"outcome":"completed","data":{"n":1}}`).is(200)
+	w.do("POST", path+"/end", `{"outcome":"completed","data":{"n":1}}`).refused(409, "stream_ended")
+
+	page := w.do("GET", path+"/events", "").is(200)
+	for _, part := range []string{
+		`"type":"note","seq":1,`, `"data":{"a":[1,"<"]}`, `"type":"message","seq":2,`, `"data":12345678901234567890}`,
+		`"type":"alone","seq":3,`, `"data":null}`, `"type":"raw","seq":6,`, `"base64":"YQD/Yg=="}`,
+		`"text":"plain text"}`, `"type":"end","seq":8,`, `"outcome":"completed","data":{"n":1}}`,
+	} {
+		if !strings.Contains(page.body, part) {
+			t.Errorf("%s is not in %s", part, page.body)
+		}
+	}
+	if page.member("ended") != true || page.member("has_more") != false {
+		t.Errorf("page %s", page.body)
+	}
+	if a = w.do("GET", path, "").is(200); a.text("status") != "ended" || a.text("outcome") != "completed" || a.number("events") != 8 {
+		t.Errorf("shown as %s", a.body)
+	}
+	if got := names(w.do("GET", "/v1/streams?limit=1", "").is(200), "streams", "name"); got != "plain" {
+		t.Errorf("newest %q", got)
+	}
+	w.do("DELETE", path, "").is(204)
+	w.do("DELETE", path, "").is(204)
+	w.do("GET", path, "").refused(404, "not_found")
+	w.do("POST", path+"/events", `{"data":1}`).refused(404, "not_found")
+}
+
+func TestPublishIsIdempotentByProducer(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("s")
+	publish := func(seq, body string) *answer {
+		return w.do("POST", "/v1/streams/s/events", body, "Producer-Id: p", "Producer-Epoch: 1", "Producer-Seq: "+seq)
+	}
+	first := publish("0", `{"data":"a"}`).is(200)
+	again := publish("0", `{"data":"a"}`).is(200)
+	if again.member("duplicate") != true || again.number("first") != first.number("first") || again.text("cursor") != first.text("cursor") {
+		t.Errorf("first %s, again %s", first.body, again.body)
+	}
+	publish("1", `{"data":"b"}`).is(200)
+	if a := publish("0", `{"data":"a"}`).is(200); a.member("duplicate") != true {
+		t.Errorf("an older duplicate: %s", a.body)
+	}
+	publish("5", `{"data":"c"}`).refused(409, "conflict")
+	publish("x", `{"data":"c"}`).refused(400, "invalid")
+	w.do("POST", "/v1/streams/s/events", `{"data":1}`, "Producer-Id: p").refused(400, "invalid")
+	w.do("POST", "/v1/streams/s/events", `{"data":1}`, "Producer-Id: p", "Producer-Epoch: 0", "Producer-Seq: 0").refused(409, "conflict")
+	if a := w.do("GET", "/v1/streams/s", ""); a.number("events") != 2 {
+		t.Errorf("kept: %s", a.body)
+	}
+}
+
+func TestPublishRefusesWholeBodies(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("s")
+	for _, c := range []struct {
+		name, body, contentType string
+		status                  int
+		field                   string
+	}{
+		{"no JSON", `{"data":`, "application/json", 400, ""},
+		{"two values", `{"data":1}{"data":2}`, "application/json", 400, ""},
+		{"nothing", "", "application/json", 400, ""},
+		{"no UTF-8", "{\"data\":\"\xff\"}", "application/json", 400, ""},
+		{"no object", `[1]`, "application/json", 422, ""},
+		{"unknown member", `{"data":1,"extra":2}`, "application/json", 422, "extra"},
+		{"unknown in a list", `{"events":[{"data":1},{"dat":2}]}`, "application/json", 422, "events[1].dat"},
+		{"other case", `{"Data":1}`, "application/json", 422, "Data"},
+		{"wrong type", `{"type":5}`, "application/json", 422, "type"},
+		{"no list", `{"events":{}}`, "application/json", 422, "events"},
+		{"empty list", `{"events":[]}`, "application/json", 422, "events"},
+		{"type that is taken", `{"type":"end"}`, "application/json", 400, ""},
+		{"type with a line break", `{"type":"a\nb"}`, "application/json", 400, ""},
+		{"second line", "{\"data\":1}\n{\"no\":2}\n", "application/x-ndjson", 422, "no"},
+		{"no lines", "\n\n", "application/x-ndjson", 400, ""},
+	} {
+		a := w.do("POST", "/v1/streams/s/events", c.body, "Content-Type: "+c.contentType)
+		if a.status != c.status || a.text("code") != "invalid" || a.text("field") != c.field {
+			t.Errorf("%s: %d %s", c.name, a.status, a.body)
+		}
+	}
+	w.do("POST", "/v1/streams/s/events?type=x", `{"data":1}`).refused(400, "invalid")
+	if a := w.do("GET", "/v1/streams/s", ""); a.number("events") != 0 {
+		t.Errorf("something was appended: %s", a.body)
+	}
+}
