@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -39,6 +40,7 @@ func (f *failing) Append(ctx context.Context, reqs []reprise.AppendRequest) []er
 
 // TestStoreFailsForAWhile: a chatty command is held up and loses nothing.
 func TestStoreFailsForAWhile(t *testing.T) {
+	const lines = 2_000_000
 	for _, cause := range []error{reprise.ErrUnavailable, reprise.ErrQuota} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			store := &failing{Store: memstore.New(nil)}
@@ -46,7 +48,7 @@ func TestStoreFailsForAWhile(t *testing.T) {
 			h := openHost(t, newLog(t, store, nil), execution.Options{Hooks: &execution.Hooks{
 				Stalled: func(_ reprise.Tenant, d time.Duration) { stalled.Add(int64(d)) },
 			}})
-			x := start(t, h, execution.Request{Command: "echo up; seq 1 3000000"})
+			x := start(t, h, execution.Request{Command: fmt.Sprintf("echo up; seq 1 %d", lines)})
 			await(t, h, x.ID, "up")
 			for range 3 {
 				store.err.Store(&cause)
@@ -58,8 +60,8 @@ func TestStoreFailsForAWhile(t *testing.T) {
 			wantOutcome(t, x, execution.Exited, 0, "")
 			var want bytes.Buffer
 			want.WriteString("up\n")
-			for i := range 3_000_000 {
-				fmt.Fprintln(&want, i+1)
+			for i := range int64(lines) {
+				want.Write(append(strconv.AppendInt(want.AvailableBuffer(), i+1, 10), '\n'))
 			}
 			if got := output(t, h, x.ID, execution.Stdout); !bytes.Equal(got, want.Bytes()) {
 				t.Errorf("%d bytes, want %d", len(got), want.Len())

@@ -40,6 +40,6 @@ func (r *run) deserted() {
 	alone := r.followers == 0
 	r.mu.Unlock()
 	if alone {
-		r.decide(verdict{outcome: Cancelled, reason: "nobody followed it any more"})
+		r.stop(verdict{outcome: Cancelled, reason: "nobody followed it any more"})
 	}
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // List returns executions, the newest first. The error is reprise.ErrInvalid for a
-// limit or an After that is none. Looking for a rare session or label
+// limit, a status or an After that is none. Looking for a rare session or label
 // reads the whole list.
 func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (ListPage, error) {
 	if q.Limit == 0 {
@@ -40,6 +40,11 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 	}
 	if q.Limit < 0 || q.Limit > maxLimit {
 		return ListPage{}, invalid("limit", "is 1 to %d", maxLimit)
+	}
+	switch q.Status {
+	case "", StatusQueued, StatusRunning, StatusEnded:
+	default:
+		return ListPage{}, invalid("status", "%q is not one of %s, %s and %s", q.Status, StatusQueued, StatusRunning, StatusEnded)
 	}
 	page := ListPage{Next: q.After}
 	for {

@@ -63,7 +63,7 @@ func TestListAndSessions(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", c.query, got, c.want)
 		}
 	}
-	for _, q := range []execution.ListQuery{{Limit: -1}, {Limit: 1001}, {After: "nonsense"}} {
+	for _, q := range []execution.ListQuery{{Limit: -1}, {Limit: 1001}, {After: "nonsense"}, {Status: "gone"}} {
 		if _, err := h.List(within(t), tenant, q); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%+v: %v", q, err)
 		}

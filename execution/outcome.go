@@ -33,25 +33,25 @@ type ending struct {
 	Isolation *Isolation `json:"isolation,omitempty"`
 }
 
-// decide ends the run for a reason, unless it has ended or another reason was first.
-func (r *run) decide(v verdict) {
+// stop ends the run for a reason, unless another one was first. If its process has
+// ended already, what is left of its tree is ended and the outcome stays.
+func (r *run) stop(v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Output over the limit was written before the process ended, whenever it was read.
-	if r.verdict != nil || r.exited && v.limit != limitOutput {
-		return
+	if r.verdict == nil && (!r.exited || v.limit == limitOutput) {
+		r.verdict = &v
 	}
-	r.verdict = &v
-	close(r.decided)
+	if !r.stopped {
+		r.stopped, r.now = true, v.now
+		close(r.stopping)
+	}
 }
 
-func (r *run) isDecided() bool {
-	select {
-	case <-r.decided:
-		return true
-	default:
-		return false
-	}
+func (r *run) isStopping() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stopped
 }
 
 // processEnded closes the time in which a decision counts.
@@ -95,5 +95,5 @@ func ms(t time.Time) *Time {
 	if t.IsZero() {
 		return nil
 	}
-	return &Time{t}
+	return &Time{t.UTC().Truncate(time.Millisecond)}
 }

@@ -24,7 +24,7 @@ import (
 const envServe = "REPRISE_TEST_SERVE"
 
 // treeCommand leaves a child that kill(-pgid) and the death of its parent do not reach.
-const treeCommand = `echo kept; setsid sh -c 'echo "child $$"; exec sleep 1000' & echo "child $$"; sleep 0.2; echo up; exec sleep 1000`
+const treeCommand = `echo kept; echo "child $$"; setsid sh -c 'echo "child $$"; exec sleep 1000' & sleep 0.2; echo up; exec sleep 1000`
 
 func serveUntilKilled(dir string) {
 	ctx := context.Background()
@@ -74,6 +74,10 @@ func TestServerDies(t *testing.T) {
 		pids := runServer(t, dir, opts.DisableCgroups)
 		if len(pids) != 2 {
 			t.Fatalf("processes %v", pids)
+		}
+		until(t, "the command dies with its server", func() bool { return !alive(pids[0]) })
+		if !alive(pids[1]) {
+			t.Error("there is nothing left to clean up")
 		}
 		for range 2 { // the second time there is nothing to recover
 			store, err := openJournal(filepath.Join(dir, "journal"))

@@ -116,15 +116,6 @@ func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) err
 
 func (r *run) cancel() { r.stop(verdict{outcome: Cancelled}) }
 
-// stop ends the run; one whose process has ended no longer waits for its output.
-func (r *run) stop(v verdict) {
-	r.decide(v)
-	select {
-	case r.hurry <- struct{}{}:
-	default:
-	}
-}
-
 // grace is the time between TERM and KILL.
 func (r *run) grace() time.Duration {
 	if r.request.Grace > 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"time"
 
 	"reprise"
 )
@@ -92,7 +91,7 @@ func (r *run) progress(x *Execution) {
 	defer r.mu.Unlock()
 	x.Bytes = r.bytes
 	if r.child != nil {
-		x.Started = ms(r.child.started.Round(time.Millisecond))
+		x.Started = ms(r.child.started)
 		x.Isolation = r.isolated
 	}
 }

@@ -1,0 +1,93 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"reprise"
+)
+
+// write appends what is in the spool until it is closed.
+func (r *run) write(s *spool) {
+	err := s.drain(func(events []reprise.Event) error {
+		if d := s.stall(); d > 0 && r.host.opts.Hooks.Stalled != nil {
+			r.host.opts.Hooks.Stalled(r.key.Tenant, d)
+		}
+		return r.append(events)
+	})
+	if err != nil {
+		s.abandon()
+		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.stop(verdict{outcome: Cancelled, reason: "its output cannot be kept", now: true})
+	}
+}
+
+func (r *run) append(events []reprise.Event) error {
+	appended, err := r.persist(func(ctx context.Context, opts reprise.AppendOptions) (reprise.Appended, error) {
+		return r.stream.AppendWith(ctx, opts, events...)
+	})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tail = appended.Last
+	for i := range events {
+		switch events[i].Type {
+		case Stdout:
+			r.bytes.Stdout += int64(len(events[i].Data))
+		case Stderr:
+			r.bytes.Stderr += int64(len(events[i].Data))
+		}
+	}
+	return nil
+}
+
+// producerID names the runs as idempotent producers of their streams: an append whose
+// answer was lost is tried again and is kept once.
+const producerID = "run"
+
+// The time between two tries to append begins with the first and goes up to the last.
+const (
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+// persist appends until that succeeds or cannot succeed any more.
+func (r *run) persist(appendTo func(context.Context, reprise.AppendOptions) (reprise.Appended, error)) (reprise.Appended, error) {
+	opts := reprise.AppendOptions{Producer: &reprise.ProducerID{ID: producerID, Seq: r.appends}}
+	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
+		appended, err := appendTo(r.host.ctx, opts)
+		switch {
+		case err == nil:
+			r.appends++
+			return appended, nil
+		case !errors.Is(err, reprise.ErrUnavailable) && !errors.Is(err, reprise.ErrQuota):
+			return appended, err
+		}
+		timer := time.NewTimer(wait/2 + rand.N(wait/2))
+		select {
+		case <-timer.C:
+		case <-r.host.ctx.Done():
+			timer.Stop()
+			return appended, context.Cause(r.host.ctx)
+		}
+	}
+}
+
+// end appends the end event. x is nil if there was no process.
+func (r *run) end(x *exit, e ending) {
+	e = r.judge(x, e)
+	_, err := r.persist(func(ctx context.Context, opts reprise.AppendOptions) (reprise.Appended, error) {
+		return r.stream.EndWith(ctx, opts, string(e.Outcome), reprise.Event{Format: reprise.FormatMembers, Data: e.marshal()})
+	})
+	if err != nil {
+		r.host.opts.Logger.Error("an execution has no end", "execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)
+		return
+	}
+	if hook := r.host.opts.Hooks.Ended; hook != nil {
+		hook(r.key.Tenant, e.Outcome, time.Duration(e.DurationMS)*time.Millisecond)
+	}
+}
