@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"reprise"
@@ -16,9 +17,10 @@ import (
 )
 
 // failing is a store whose appends fail on demand, every other time after the batch was
-// stored, as when an answer is lost.
+// stored, as when an answer is lost, where lossy is set.
 type failing struct {
 	*memstore.Store
+	lossy bool
 	err   atomic.Pointer[error]
 	tries atomic.Int64
 }
@@ -28,7 +30,7 @@ func (f *failing) Append(ctx context.Context, reqs []reprise.AppendRequest) []er
 	if err == nil {
 		return f.Store.Append(ctx, reqs)
 	}
-	if f.tries.Add(1)%2 == 0 {
+	if f.tries.Add(1)%2 == 0 && f.lossy {
 		_ = f.Store.Append(ctx, reqs)
 	}
 	errs := make([]error, len(reqs))
@@ -43,7 +45,7 @@ func TestStoreFailsForAWhile(t *testing.T) {
 	const lines = 2_000_000
 	for _, cause := range []error{reprise.ErrUnavailable, reprise.ErrQuota} {
 		t.Run(cause.Error(), func(t *testing.T) {
-			store := &failing{Store: memstore.New(nil)}
+			store := &failing{Store: memstore.New(nil), lossy: true}
 			var stalled atomic.Int64
 			h := openHost(t, newLog(t, store, nil), execution.Options{Hooks: &execution.Hooks{
 				Stalled: func(_ reprise.Tenant, d time.Duration) { stalled.Add(int64(d)) },
@@ -75,7 +77,7 @@ func TestStoreFailsForAWhile(t *testing.T) {
 
 // TestStoreFailsAtTheEnd: the end is kept when the store is back, and once.
 func TestStoreFailsAtTheEnd(t *testing.T) {
-	store := &failing{Store: memstore.New(nil)}
+	store := &failing{Store: memstore.New(nil), lossy: true}
 	h := openHost(t, newLog(t, store, nil), execution.Options{})
 	x := start(t, h, execution.Request{Command: "echo up; read x", StdinOpen: true})
 	await(t, h, x.ID, "up")
@@ -151,4 +153,41 @@ func TestReadersDoNotHoldACommand(t *testing.T) {
 	r := reader(t, h, x.ID) // and never reads
 	defer r.Close()
 	wantOutcome(t, finish(t, h, x.ID), execution.Exited, 0, "")
+}
+
+// TestCloseGivesUp: an end that cannot be kept does not hold the server for ever, and the
+// execution ends as lost when it is opened again.
+func TestCloseGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &failing{Store: memstore.New(nil)}
+		log := newLog(t, store, nil)
+		opts := &execution.Options{DisableCgroups: true, Dir: "/", Grace: time.Second}
+		h, err := execution.Open(t.Context(), log, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cause := reprise.ErrUnavailable
+		store.err.Store(&cause)
+		x, _, err := h.Start(t.Context(), tenant, execution.Request{Command: "true", Cwd: "/no/such/directory"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := h.Close(); !errors.Is(err, reprise.ErrUnavailable) {
+			t.Errorf("close: %v", err)
+		}
+		if d := time.Since(began); d > time.Minute {
+			t.Errorf("it took %s", d)
+		}
+		store.err.Store(nil)
+		again, err := execution.Open(t.Context(), log, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.Close()
+		if x, err = again.Show(t.Context(), tenant, x.ID); err != nil {
+			t.Fatal(err)
+		}
+		wantOutcome(t, x, execution.Lost, -1, "")
+	})
 }

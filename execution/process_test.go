@@ -1,6 +1,7 @@
 package execution_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"reprise"
 	"reprise/execution"
 )
 
@@ -272,4 +274,49 @@ func TestLanguages(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "reprise-code-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
+}
+
+// TestCancelledTreeHasItsGrace: the first process goes at once, one below it takes its time
+// and still says what it has to say.
+func TestCancelledTreeHasItsGrace(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		h := newHost(t, opts)
+		x := start(t, h, execution.Request{Command: `
+			setsid sh -c 'trap "sleep 0.2; echo last words; exit" TERM; echo up; while :; do sleep 0.01; done' &
+			wait`})
+		await(t, h, x.ID, "up")
+		for range 2 { // a second time makes no difference
+			if err := h.Cancel(within(t), tenant, x.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x = finish(t, h, x.ID)
+		wantOutcome(t, x, execution.Cancelled, 0, "TERM")
+		if got := string(output(t, h, x.ID, execution.Stdout)); got != "up\nlast words\n" || x.OutputTruncated {
+			t.Errorf("output %q, truncated %t", got, x.OutputTruncated)
+		}
+	})
+}
+
+// TestCancelWhileOutputIsAwaited: the command has ended by itself, and that stays its
+// outcome; what it left behind is ended.
+func TestCancelWhileOutputIsAwaited(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		opts.DrainTimeout = time.Hour
+		h := newHost(t, opts)
+		x := start(t, h, execution.Request{Command: `setsid sleep 1000 & echo "main $$"; exit 6`})
+		text := await(t, h, x.ID, "main")
+		var main int
+		if _, err := fmt.Sscanf(text, "main %d", &main); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the command has ended", func() bool { return !alive(main) })
+		until(t, "that is known", func() bool {
+			return errors.Is(h.Signal(within(t), tenant, x.ID, "CONT"), reprise.ErrEnded)
+		})
+		if err := h.Cancel(within(t), tenant, x.ID); err != nil {
+			t.Fatal(err)
+		}
+		wantOutcome(t, finish(t, h, x.ID), execution.Exited, 6, "")
+	})
 }

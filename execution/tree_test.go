@@ -1,0 +1,97 @@
+package execution
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestOwnCgroup(t *testing.T) {
+	const v2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
+	for name, c := range map[string]struct{ mounts, self, want string }{
+		"root":      {v2, "0::/\n", "/sys/fs/cgroup"},
+		"service":   {v2, "0::/system.slice/reprise.service\n", "/sys/fs/cgroup/system.slice/reprise.service"},
+		"hybrid":    {"31 2 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs rw\n41 31 0:38 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n", "9:name=systemd:/x\n0::/a\n", "/sys/fs/cgroup/unified/a"},
+		"container": {"30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/abc/inner\n", "/sys/fs/cgroup/inner"},
+		"outside":   {"30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/other\n", ""},
+		"escaped":   {`30 23 0:26 / /mnt/a\040b rw - cgroup2 cgroup2 rw` + "\n", "0::/\n", "/mnt/a b"},
+		"v1 alone":  {"30 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "4:cpu:/\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			mounts, self := filepath.Join(dir, "mountinfo"), filepath.Join(dir, "cgroup")
+			for file, text := range map[string]string{mounts: c.mounts, self: c.self} {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := ownCgroup(mounts, self)
+			if got != c.want || (err == nil) != (c.want != "") {
+				t.Errorf("got %q, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+// TestDeadHostsCgroupsAreRemoved leaves what a killed server would, with a process in it.
+func TestDeadHostsCgroupsAreRemoved(t *testing.T) {
+	s := newSpawner()
+	defer s.close()
+	dead, err := openCgroups(s)
+	if err != nil {
+		t.Logf("there are no cgroups here: %v", err)
+		return
+	}
+	tree, err := dead.newTree("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := startChild(s, &spec{argv: []string{"sleep", "1000"}, cwd: "/", environ: os.Environ()}, tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	alive, err := openCgroups(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(tree.dir); err != nil {
+		t.Errorf("a folder that is in use was removed: %v", err)
+	}
+	alive.close()
+	_ = dead.lock.Close() // as when its process dies
+	again, err := openCgroups(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	if _, err := os.Stat(dead.dir); !os.IsNotExist(err) {
+		t.Errorf("the folder of a dead server is there: %v", err)
+	}
+	c.await()
+	if x, err := c.reap(); err != nil || x.signal == nil || *x.signal != "KILL" {
+		t.Errorf("its process ended with %+v, %v", x, err)
+	}
+	_ = tree.fd.Close()
+}
+
+func TestIncompleteRune(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "a": 0, "é": 0, "€": 0, "😀": 0, "a\xc3": 1, "\xe2": 1, "\xe2\x82": 2, "\xf0\x9f\x98": 3,
+		"\x80\x80\x80\x80": 0, "\xff": 0, "\xe2a": 0, "a\xf0": 1, "\xc0": 0, "\xed\xa0": 0,
+	} {
+		if got := incompleteRune([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestEnvironMarksCannotBeForged(t *testing.T) {
+	got := environ([]string{"PATH=/bin", "SECRET=x", "LC_ALL=C", "EXTRA=y"}, []string{"EXTRA"},
+		map[string]string{envEpoch: "forged", "A": "1", "PATH": "/mine"}, true, envEpoch+"=true")
+	want := []string{"A=1", "EXTRA=y", "LC_ALL=C", "PATH=/mine", "TERM=xterm-256color", envEpoch + "=true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
