@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -45,12 +46,10 @@ func (s *Server) allowWrite(w http.ResponseWriter) {
 }
 
 // refuse answers with a problem. Where an answer has begun, or the client has
-// gone, there is nothing to say any more.
+// gone, there is nothing to say any more. Only a client that goes cancels a request
+// without a cause of its own.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if recordOf(w).status != 0 {
-		return
-	}
-	if r.Context().Err() != nil && s.draining.Err() == nil {
+	if recordOf(w).status != 0 || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return
 	}
 	p := problemOf(err)

@@ -40,7 +40,8 @@ func (s *Server) body(x *exchange, limit int64) (io.Reader, error) {
 }
 
 // pacedBody bounds the pauses in a body. When the body has ended it takes the
-// deadline back: the server goes on reading, to see whether the client is there.
+// deadline back: the server goes on reading, to see whether the client is there. After a
+// failure the deadline stays, or the server would wait for the rest before it answers.
 type pacedBody struct {
 	io.Reader
 	rc      *http.ResponseController
@@ -50,7 +51,7 @@ type pacedBody struct {
 func (b *pacedBody) Read(p []byte) (int, error) {
 	_ = b.rc.SetReadDeadline(time.Now().Add(b.timeout))
 	n, err := b.Reader.Read(p)
-	if err != nil {
+	if errors.Is(err, io.EOF) {
 		_ = b.rc.SetReadDeadline(time.Time{})
 	}
 	return n, err

@@ -207,7 +207,8 @@ func (c *conn) wait(ctx context.Context, heartbeat *time.Timer) bool {
 		case <-changed:
 			return true
 		case <-ctx.Done():
-			return false
+			// Whoever ends the request for a shutdown says so by its cause.
+			return c.goOn(context.Cause(ctx))
 		case <-heartbeat.C:
 			c.write([]byte(":\n\n"))
 			c.flush()
