@@ -1,0 +1,173 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// check is one thing that a Store must do.
+type check struct {
+	name string
+	// rule is the sentence of the contract, word by word.
+	rule  string
+	needs ability
+	run   func(e *env)
+}
+
+// ability is something that not every Store can do.
+type ability uint8
+
+const (
+	persists ability = 1 << iota
+	faults
+	sweeps
+	sizes
+)
+
+// env is what a check works with. Its methods, and those of stream, end the
+// check when the Store does not do what it must.
+type env struct {
+	ctx     context.Context
+	harness Harness
+	opts    Options
+	store   reprise.Store
+}
+
+// failure ends a check. It travels as a panic, up to attempt, so that checks
+// say what they do and not at every step what to do if that fails.
+type failure struct{ error }
+
+// attempt calls f and returns its failure.
+func (e *env) attempt(f func()) (err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case failure:
+			err = v.error
+		default:
+			panic(v)
+		}
+	}()
+	f()
+	return nil
+}
+
+func (e *env) failf(format string, args ...any) {
+	panic(failure{fmt.Errorf(format, args...)})
+}
+
+// noError ends the check if err is not nil. what names the call.
+func (e *env) noError(err error, what string, args ...any) {
+	if err != nil {
+		e.failf("%s: %w", fmt.Sprintf(what, args...), err)
+	}
+}
+
+// wantError ends the check if err does not wrap want.
+func (e *env) wantError(err, want error, what string, args ...any) {
+	if !errors.Is(err, want) {
+		e.failf("%s: the error is %v, want %v", fmt.Sprintf(what, args...), err, want)
+	}
+}
+
+// concurrently calls f n times at once, with 0 to n-1, and ends the check with the
+// first failure when all are done.
+func (e *env) concurrently(n int, f func(i int)) {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = e.attempt(func() { f(i) }) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			panic(failure{err})
+		}
+	}
+}
+
+// open opens the Store, or opens it again after close or crash.
+func (e *env) open() {
+	store, err := e.harness.Open()
+	e.noError(err, "open")
+	e.store = store
+}
+
+func (e *env) close() {
+	e.noError(e.store.Close(), "close")
+	e.store = nil
+}
+
+func (e *env) reopen() {
+	e.close()
+	e.open()
+}
+
+// until calls done again and again until it returns true.
+func (e *env) until(done func() bool, what string) {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	for !done() {
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			e.failf("after 10 s: %s", what)
+		case <-e.ctx.Done():
+			e.failf("%s: %w", what, context.Cause(e.ctx))
+		}
+	}
+}
+
+// now is the present time as streams are stamped with it.
+func now() time.Time { return time.UnixMilli(time.Now().UnixMilli()).UTC() }
+
+func key(name string) reprise.StreamKey {
+	return reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}
+}
+
+// create makes a new stream of the default tenant.
+func (e *env) create(name string) *stream {
+	return e.createKey(key(name), reprise.StreamConfig{})
+}
+
+func (e *env) createKey(k reprise.StreamKey, config reprise.StreamConfig) *stream {
+	want := reprise.StreamInfo{Key: k, Epoch: reprise.NewEpoch(), Config: config, Created: now()}
+	info, err := e.store.Create(e.ctx, want)
+	e.noError(err, "create %s", k)
+	want.Earliest = 1
+	e.sameInfo(info, want)
+	return &stream{e: e, key: k, epoch: want.Epoch, earliest: 1, info: want}
+}
+
+// sameInfo compares all of two states but their producers.
+func (e *env) sameInfo(got, want reprise.StreamInfo) {
+	same := got.Key == want.Key && got.Epoch == want.Epoch && got.Config.Equal(want.Config) &&
+		got.Created.Equal(want.Created) && got.Earliest == want.Earliest && got.Tail == want.Tail &&
+		got.Bytes == want.Bytes && sameEnd(got.End, want.End)
+	if !same {
+		e.failf("%s: got %s\n\twant %s", want.Key, describe(got), describe(want))
+	}
+}
+
+func describe(i reprise.StreamInfo) string {
+	end := "not ended"
+	if i.End != nil {
+		end = fmt.Sprintf("ended %+v", *i.End)
+	}
+	return fmt.Sprintf("{%s epoch %s, created %v, kept %d to %d, %d bytes, %+v, %s}",
+		i.Key, i.Epoch, i.Created, i.Earliest, i.Tail, i.Bytes, i.Config, end)
+}
+
+func sameEnd(a, b *reprise.End) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Outcome == b.Outcome && a.Time.Equal(b.Time) && a.Expires.Equal(b.Expires) && string(a.Data) == string(b.Data)
+}

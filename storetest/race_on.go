@@ -1,0 +1,6 @@
+//go:build race
+
+package storetest
+
+// raceDetector says that everything takes some ten times as long.
+const raceDetector = true

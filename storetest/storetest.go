@@ -1,0 +1,164 @@
+// Package storetest checks that a Store keeps the contract of reprise.Store.
+//
+// Whoever writes a backend, or a Store around a Store, gives Run a function that
+// opens it, and has the whole conformance test in a few lines; see the example. Every sentence of
+// the contract that says "must" has a check, and a check that fails quotes the
+// sentence. Benchmark measures what a Log asks of a Store.
+//
+// The suite relies on nothing but the contract. It opens a fresh Store for each
+// check and checks the optional abilities, reprise.Sweeper and reprise.Sizer, where
+// the Store has them.
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"reprise"
+)
+
+// Opener makes an empty place for the data of one Store: a folder, a
+// database, a key prefix. Run calls it for each check; what it sets up is released with
+// tb.Cleanup.
+type Opener func(tb testing.TB) Harness
+
+// Harness opens Stores in one place.
+type Harness struct {
+	// Open opens the Store. It is called again after the Store was closed, or
+	// after Crash, and then opens the same data.
+	Open func() (reprise.Store, error)
+	// Persistent says that what was acknowledged outlives the Store. Without
+	// it, Open is called once.
+	Persistent bool
+	// Crash, if not nil, leaves the place as a crash of the program would at this moment,
+	// while store is in use. The next Open opens what is left; store is closed
+	// before, and what it still writes must not count. For a Store of files Crash may copy them
+	// and have Open use the copy. Without it the Store is closed in the middle of its work.
+	Crash func(store reprise.Store) error
+	// Fault, if not nil, makes appends to store fail for a cause that may
+	// pass, such as a full disk or a lost connection, until mend is called.
+	Fault func(store reprise.Store) (mend func() error, err error)
+}
+
+// Options are the settings of Run and Benchmark. The zero value of each field
+// means its default.
+type Options struct {
+	// Events is how long the longest stream gets. Default: 1,000,000, and
+	// 100,000 under the race detector.
+	Events int
+	// Streams is how many streams there are at most. Default: 100,000, and
+	// 5,000 under the race detector.
+	Streams int
+	// Timeout bounds each check. Default: 5 minutes.
+	Timeout time.Duration
+}
+
+func (o *Options) withDefaults() Options {
+	d := Options{Events: 1_000_000, Streams: 100_000, Timeout: 5 * time.Minute}
+	if raceDetector {
+		d.Events, d.Streams = 100_000, 5_000
+	}
+	if o == nil {
+		return d
+	}
+	if o.Events > 0 {
+		d.Events = o.Events
+	}
+	if o.Streams > 0 {
+		d.Streams = o.Streams
+	}
+	if o.Timeout > 0 {
+		d.Timeout = o.Timeout
+	}
+	return d
+}
+
+// Run runs every check, each as a subtest of its own. opts may be nil.
+func Run(t *testing.T, open Opener, opts *Options) {
+	t.Helper()
+	able, err := abilitiesOf(open(t))
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	o := opts.withDefaults()
+	for _, group := range suite() {
+		t.Run(group.name, func(t *testing.T) {
+			for _, c := range group.checks {
+				if c.needs&^able != 0 {
+					continue
+				}
+				t.Run(c.name, func(t *testing.T) {
+					if err := c.try(t.Context(), open(t), o); err != nil {
+						t.Errorf("%v\n\tthe rule: %s", err, c.rule)
+					}
+				})
+			}
+		})
+	}
+}
+
+// group is the checks of one concern.
+type group struct {
+	name   string
+	checks []check
+}
+
+func suite() []group {
+	return []group{
+		{"create", createChecks},
+		{"append", appendChecks},
+		{"end", endChecks},
+		{"producers", producerChecks},
+		{"read", readChecks},
+		{"list", listChecks},
+		{"remove", removeChecks},
+		{"sweep", sweepChecks},
+		{"sizes", sizeChecks},
+		{"names", nameChecks},
+		{"context", contextChecks},
+		{"close", closeChecks},
+		{"crash", crashChecks},
+		{"scale", scaleChecks},
+	}
+}
+
+// abilitiesOf opens the Store once to see what it can do.
+func abilitiesOf(h Harness) (ability, error) {
+	store, err := h.Open()
+	if err != nil {
+		return 0, err
+	}
+	var able ability
+	if h.Persistent {
+		able |= persists
+	}
+	if h.Fault != nil {
+		able |= faults
+	}
+	if _, ok := store.(reprise.Sweeper); ok {
+		able |= sweeps
+	}
+	if _, ok := store.(reprise.Sizer); ok {
+		able |= sizes
+	}
+	return able, store.Close()
+}
+
+// try carries out c on a fresh Store and says what it found.
+func (c check) try(ctx context.Context, h Harness, o Options) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	defer cancel()
+	e := &env{ctx: ctx, harness: h, opts: o}
+	defer func() {
+		if e.store != nil {
+			if cerr := e.store.Close(); err == nil {
+				err = cerr
+			}
+		}
+	}()
+	return e.attempt(func() {
+		e.open()
+		c.run(e)
+	})
+}
