@@ -87,13 +87,22 @@ func (s *Server) follow(x *exchange, rd *reading) (err error) {
 	if rd.Request, err = ssehttp.ParseRequest(x.r); err != nil {
 		return err
 	}
-	if x.r.Method != http.MethodHead && (rd.form != jsonType || rd.wait > 0) {
-		release, err := s.enter(x, rd.executionID)
-		if err != nil {
-			return err
-		}
-		defer release()
+	if x.r.Method == http.MethodHead || rd.form == jsonType && rd.wait == 0 {
+		return s.send(x, rd)
 	}
+	leave, err := s.enter(x)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if rd.executionID != "" {
+		defer s.host.Follow(x.who.Tenant, rd.executionID)()
+	}
+	return s.send(x, rd)
+}
+
+// send answers in the form that was asked for.
+func (s *Server) send(x *exchange, rd *reading) error {
 	switch rd.form {
 	case sseType:
 		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &ssehttp.Options{
@@ -106,11 +115,10 @@ func (s *Server) follow(x *exchange, rd *reading) (err error) {
 	return s.page(x, rd)
 }
 
-// enter counts x as a reader, and as a follower of the execution if it names one. From
-// now on the context of the request ends when the proof of its sender does, or
-// when the server drains.
-func (s *Server) enter(x *exchange, executionID string) (release func(), err error) {
-	leave, err := s.readers.enter(x.who)
+// enter counts x as a reader. From now on the context of the request ends when the
+// proof of its sender does, or when the server drains.
+func (s *Server) enter(x *exchange) (leave func(), err error) {
+	uncount, err := s.readers.enter(x.who)
 	if err != nil {
 		return nil, err
 	}
@@ -121,17 +129,12 @@ func (s *Server) enter(x *exchange, executionID string) (release func(), err err
 		expired := fmt.Errorf("%w: expired", identity.ErrUnauthenticated)
 		stopTimer = time.AfterFunc(time.Until(x.who.Expires), func() { cancel(expired) }).Stop
 	}
-	unfollow := func() {}
-	if executionID != "" {
-		unfollow = s.host.Follow(x.who.Tenant, executionID)
-	}
 	x.r = x.r.WithContext(ctx)
 	return func() {
-		unfollow()
 		stopTimer()
 		stopDrain()
 		cancel(nil)
-		leave()
+		uncount()
 	}, nil
 }
 

@@ -1,11 +1,14 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"reprise"
 	"reprise/execution"
+	"reprise/ssehttp"
 )
 
 // The headers of a start.
@@ -53,30 +56,57 @@ func (s *Server) startExecution(x *exchange) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
-	e, created, err := s.host.Start(x.r.Context(), x.who.Tenant, req)
+	if form == sseType {
+		return s.startAndFollow(x, req)
+	}
+	e, created, err := s.start(x.r.Context(), x, req)
 	if err != nil {
 		return err
-	}
-	body := showExecution(e)
-	x.w.Header().Set(executionIDHeader, e.ID)
-	x.w.Header().Set("Location", body.Links.Self)
-	if form == sseType {
-		return s.followStarted(x, e.ID)
 	}
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
 	}
-	return s.answer(x, status, body)
+	return s.answer(x, status, showExecution(e))
 }
 
-// followStarted answers a start with the events from the first one on.
-func (s *Server) followStarted(x *exchange, id string) error {
-	stream, err := s.host.Stream(x.r.Context(), x.who.Tenant, id)
+// start starts a run and names it in the header of the answer.
+func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) (e execution.Execution, created bool, err error) {
+	e, created, err = s.host.Start(ctx, x.who.Tenant, req)
+	if err == nil {
+		x.w.Header().Set(executionIDHeader, e.ID)
+		x.w.Header().Set("Location", "/v1/executions/"+url.PathEscape(e.ID))
+	}
+	return e, created, err
+}
+
+// startAndFollow answers a start with the events from the first one on. All that can be
+// refused is refused before the start: a client that is told to try again must not
+// have started something by then.
+func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
+	position, err := ssehttp.ParseRequest(x.r)
+	if err == nil {
+		_, err = reprise.ParsePosition(position.After)
+	}
 	if err != nil {
 		return err
 	}
-	return s.follow(x, &reading{stream: stream, form: sseType, executionID: id})
+	ctx := x.r.Context()
+	leave, err := s.enter(x)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	e, _, err := s.start(ctx, x, req)
+	if err != nil {
+		return err
+	}
+	defer s.host.Follow(x.who.Tenant, e.ID)()
+	stream, err := s.host.Stream(ctx, x.who.Tenant, e.ID)
+	if err != nil {
+		return err
+	}
+	return s.send(x, &reading{stream: stream, form: sseType, Request: position})
 }
 
 func (s *Server) listExecutions(x *exchange) error {

@@ -30,11 +30,12 @@ func (s *Server) executionOutput(x *exchange) error {
 		return err
 	}
 	if follow && x.r.Method != http.MethodHead {
-		release, err := s.enter(x, id)
+		leave, err := s.enter(x)
 		if err != nil {
 			return err
 		}
-		defer release()
+		defer leave()
+		defer s.host.Follow(x.who.Tenant, id)()
 	}
 	output, err := s.host.Output(x.r.Context(), x.who.Tenant, id, channel)
 	if err != nil {
