@@ -182,6 +182,9 @@ func readJSON(ctx context.Context, res *http.Response, out any) error {
 	if len(body) > maxAnswer {
 		return fmt.Errorf("%w: an answer of more than %d bytes", ErrProtocol, maxAnswer)
 	}
+	if !json.Valid(body) { // where the length is not stated, a lost connection looks like this
+		return &transportError{errCutShort}
+	}
 	if err := json.Unmarshal(body, out); err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}

@@ -110,6 +110,9 @@ func TestCutAtEveryByte(t *testing.T) {
 			for n := range size {
 				// Once, and three times in a row: the later cuts hit what was resumed.
 				for _, cuts := range []int{1, 3} {
+					if race && (cuts > 1 || tt.name != "unmarked") && n%13 != cuts {
+						continue
+					}
 					got, _ := follow(t, tt.rec, tt.opts, tt.encode, n, cuts)
 					if diff := cmp.Diff(want, got); diff != "" {
 						t.Fatalf("%d cuts after %d bytes (-want +got):\n%s", cuts, n, diff)

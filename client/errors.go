@@ -14,13 +14,13 @@ import (
 // again: something that is no event, a seq that is left out, another content type.
 var ErrProtocol = errors.New("not the protocol of Reprise")
 
-// errTimeout is why a try was ended that took too long, errIdle why a
-// connection was that was silent for too long, errDropped why one is tried again that
-// ended without the end of its stream. Trying again may help with each.
+// Failures that pass: a try took too long; a connection was silent for too long, or
+// ended without the end of its stream; a JSON answer is damaged.
 var (
-	errTimeout = errors.New("the server takes too long to answer")
-	errIdle    = errors.New("the connection was silent for too long")
-	errDropped = errors.New("the connection ended before the stream")
+	errTimeout  = errors.New("the server takes too long to answer")
+	errIdle     = errors.New("the connection was silent for too long")
+	errDropped  = errors.New("the connection ended before the stream")
+	errCutShort = errors.New("the answer is no whole JSON")
 )
 
 // Error is why a call or a loop was given up.
