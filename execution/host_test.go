@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -374,6 +375,7 @@ func TestStopWaitsThenCancels(t *testing.T) {
 func TestNothingIsLeftOpen(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 8})
 	finish(t, h, start(t, h, execution.Request{Command: "true"}).ID)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it would close what we forget
 	before := descriptors(t)
 	var ids []string
 	for i := range 200 {

@@ -70,10 +70,10 @@ func TestChannelsKeepTheirOrder(t *testing.T) {
 // TestNoRuneIsSplit writes runes a byte at a time, and then half a one that never becomes whole.
 func TestNoRuneIsSplit(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	x := start(t, h, execution.Request{Command: `for i in 1 2 3 4 5 6 7 8; do
-		printf '\360'; sleep 0.01; printf '\237\230'; sleep 0.01; printf '\200'
-		printf '\342\202'; sleep 0.01; printf '\254x'
-	done`})
+	x := start(t, h, execution.Request{Argv: []string{"perl", "-e", `
+		for (1..8) { for (split //, "\360\237\230\200\342\202\254x") {
+			syswrite STDOUT, $_; select undef, undef, undef, 0.003;
+		} }`}})
 	var all []byte
 	for _, e := range follow(t, h, x.ID) {
 		if e.Type != execution.Stdout {
@@ -213,13 +213,13 @@ func finishCut(t *testing.T, h *execution.Host, id string) {
 	})
 }
 
+// TestChattyLinesBecomeFewEvents: 10,000 events are kept by default. 30,000 lines that are written
+// one by one must not go out of the window for being short.
 func TestChattyLinesBecomeFewEvents(t *testing.T) {
-	// 10,000 events are kept by default: a hundred thousand short lines must not go
-	// out of the window for being short.
 	h := newHost(t, execution.Options{})
-	x := start(t, h, execution.Request{Command: `seq 1 100000`})
+	x := start(t, h, execution.Request{Command: `i=0; while [ $i -lt 30000 ]; do echo $i; i=$((i+1)); done`})
 	x = finish(t, h, x.ID)
-	if got := output(t, h, x.ID, execution.Stdout); bytes.Count(got, []byte("\n")) != 100_000 {
+	if got := output(t, h, x.ID, execution.Stdout); bytes.Count(got, []byte("\n")) != 30_000 {
 		t.Errorf("%d lines are kept", bytes.Count(got, []byte("\n")))
 	}
 }

@@ -19,6 +19,7 @@ type spool struct {
 	broken         bool // nothing more will be taken
 	// stalled is how long readers have waited for space.
 	stalled time.Duration
+	taken   time.Time // when the writer last took something
 }
 
 const (
@@ -28,6 +29,12 @@ const (
 	spoolBytes = 2 << 20
 	// appendBytes is the most data that is given to one append.
 	appendBytes = 1 << 20
+	// appendEvery is the least time between two appends that are small. What comes
+	// alone is appended at once; what comes line by line becomes fewer events, of which
+	// a window holds only so many.
+	appendEvery = 2 * time.Millisecond
+	// gatherBytes is when an append is no longer small.
+	gatherBytes = 256 << 10
 	// keptBytes is how much memory an idle spool keeps.
 	keptBytes = 64 << 10
 )
@@ -109,9 +116,11 @@ func (s *spool) take() (b batch, ok bool) {
 	for len(s.filling.spans) == 0 && !s.closed && !s.broken {
 		s.changed.Wait()
 	}
+	s.gather()
 	if len(s.filling.spans) == 0 || s.broken {
 		return batch{}, false
 	}
+	s.taken = time.Now()
 	b = s.filling
 	s.filling, s.spare = s.spare, b
 	if cap(s.filling.buf) > keptBytes && len(b.buf) <= keptBytes {
@@ -120,6 +129,26 @@ func (s *spool) take() (b batch, ok bool) {
 	s.filling.buf, s.filling.spans = s.filling.buf[:0], s.filling.spans[:0]
 	s.changed.Broadcast()
 	return b, true
+}
+
+// gather waits for more while the last append was just now. The caller holds mu.
+func (s *spool) gather() {
+	due := s.taken.Add(appendEvery)
+	for !s.closed && !s.broken && len(s.filling.buf) < gatherBytes {
+		wait := time.Until(due)
+		if wait <= 0 {
+			return
+		}
+		timer := time.AfterFunc(wait, s.wake)
+		s.changed.Wait()
+		timer.Stop()
+	}
+}
+
+func (s *spool) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed.Broadcast()
 }
 
 // stall returns how long readers have waited since it was asked for last.

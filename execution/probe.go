@@ -1,0 +1,34 @@
+package execution
+
+import (
+	"fmt"
+	"os"
+
+	"reprise"
+)
+
+// ProbeCgroups tries whether commands can have cgroups of their own here, which make
+// killing a whole tree certain. The error says why not; their processes are then found in /proc.
+func ProbeCgroups() error {
+	s := newSpawner()
+	defer s.close()
+	c, err := openCgroups(s)
+	if err == nil {
+		c.close()
+	}
+	return err
+}
+
+// Interpreter returns the program in our PATH that runs code in a language. The error
+// is reprise.ErrInvalid for a language that is not one of Languages, and else says what was looked for.
+func Interpreter(name string) (program string, err error) {
+	l := languages[name]
+	if l == nil {
+		return "", fmt.Errorf("%w: unknown language %q", reprise.ErrInvalid, name)
+	}
+	argv, err := l.argv(os.Getenv("PATH"), "")
+	if err != nil {
+		return "", err
+	}
+	return argv[0], nil
+}
