@@ -30,7 +30,7 @@ func crash(e *env) {
 		started := make(chan struct{}, 1)
 		errs := make([]error, writers)
 		for i, s := range streams {
-			all[i].stream = s
+			all[i].stream, all[i].store = s, e.store
 			wg.Go(func() { errs[i] = e.attempt(func() { all[i].writeUntilClosed(started) }) })
 		}
 		for range 1 + 4*round {
@@ -66,6 +66,7 @@ func (e *env) crash() error {
 // writer appends to one stream until the Store is gone.
 type writer struct {
 	stream *stream
+	store  reprise.Store
 	// states is what the stream was before each append, and after the last.
 	states       []stream
 	acknowledged atomic.Int64 // appends
@@ -73,7 +74,6 @@ type writer struct {
 
 func (w *writer) writeUntilClosed(started chan<- struct{}) {
 	mine := *w.stream
-	store := mine.e.store
 	w.states = append(w.states, mine)
 	for n := 0; ; n++ {
 		req := mine.request(1 + n%5)
@@ -83,7 +83,7 @@ func (w *writer) writeUntilClosed(started chan<- struct{}) {
 		}
 		mine.accepted(req)
 		w.states = append(w.states, mine)
-		if errs := store.Append(mine.e.ctx, []reprise.AppendRequest{req}); errs != nil {
+		if errs := w.store.Append(mine.e.ctx, []reprise.AppendRequest{req}); errs != nil {
 			mine.e.wantError(errs[0], reprise.ErrClosed, "append while the Store is closed")
 			return
 		}

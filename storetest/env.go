@@ -112,13 +112,13 @@ func (e *env) reopen() {
 func (e *env) until(done func() bool, what string) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(e.opts.patience)
 	defer deadline.Stop()
 	for !done() {
 		select {
 		case <-ticker.C:
 		case <-deadline.C:
-			e.failf("after 10 s: %s", what)
+			e.failf("after %v: %s", e.opts.patience, what)
 		case <-e.ctx.Done():
 			e.failf("%s: %w", what, context.Cause(e.ctx))
 		}

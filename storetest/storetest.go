@@ -52,10 +52,13 @@ type Options struct {
 	Streams int
 	// Timeout bounds each check. Default: 5 minutes.
 	Timeout time.Duration
+
+	// patience is how long something that happens by itself may take.
+	patience time.Duration
 }
 
 func (o *Options) withDefaults() Options {
-	d := Options{Events: 1_000_000, Streams: 100_000, Timeout: 5 * time.Minute}
+	d := Options{Events: 1_000_000, Streams: 100_000, Timeout: 5 * time.Minute, patience: 10 * time.Second}
 	if raceDetector {
 		d.Events, d.Streams = 100_000, 5_000
 	}
@@ -70,6 +73,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if o.Timeout > 0 {
 		d.Timeout = o.Timeout
+	}
+	if o.patience > 0 {
+		d.patience = o.patience
 	}
 	return d
 }

@@ -12,3 +12,6 @@ func openMemory(testing.TB) Harness {
 }
 
 func TestMemory(t *testing.T) { Run(t, openMemory, nil) }
+
+// TestPersistent runs the checks that need a Store which can be opened again.
+func TestPersistent(t *testing.T) { Run(t, openPlace, &Options{Events: 10_000, Streams: 1000}) }
