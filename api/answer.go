@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,21 +16,23 @@ import (
 
 // answer sends a body as JSON.
 func (s *Server) answer(x *exchange, status int, body any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // it is never put into HTML, and commands are full of < and &
+	if err := encoder.Encode(body); err != nil {
 		return err
 	}
-	return s.answerJSON(x, status, text)
+	return s.answerJSON(x, status, text.Bytes())
 }
 
-// answerJSON sends text, which is JSON. A failure to do so has nobody to be told to.
+// answerJSON sends text, which is a line of JSON. A failure to do so has nobody to be told to.
 func (s *Server) answerJSON(x *exchange, status int, text []byte) error {
 	h := x.w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(text)+1))
+	h.Set("Content-Type", jsonType)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
 	s.allowWrite(x.w)
 	x.w.WriteHeader(status)
-	_, _ = x.w.Write(append(text, '\n'))
+	_, _ = x.w.Write(text)
 	return nil
 }
 

@@ -95,13 +95,13 @@ func TestOutputWhoseBeginningIsLost(t *testing.T) {
 	}
 }
 
-// 20 MB of what a program may print come back as they were.
+// 4 MB of what a program may print come back as they were.
 func TestOutputIsExact(t *testing.T) {
 	w := start(t, setup{log: reprise.Options{Retention: reprise.Retention{MaxEvents: 1 << 20, MaxBytes: 1 << 30}}})
-	w.do("POST", "/v1/executions", `{"id":"x","command":"head -c 20000000 /dev/zero | tr '\\0' '\\377'"}`).is(201)
+	w.do("POST", "/v1/executions", `{"id":"x","command":"head -c 4000000 /dev/zero | tr '\\0' '\\377'"}`).is(201)
 	w.ended("x")
 	got := w.do("GET", "/v1/executions/x/stdout", "").is(200).body
-	if len(got) != 20_000_000 || strings.Trim(got, "\xff") != "" {
+	if len(got) != 4_000_000 || strings.Trim(got, "\xff") != "" {
 		t.Errorf("%d bytes", len(got))
 	}
 }

@@ -72,6 +72,7 @@ func (s *Server) page(x *exchange, rd *reading) error {
 	}
 	body := append([]byte(`{"events":[`), p.events...)
 	body = append(append(body, "],"...), end[1:]...)
+	body = append(body, '\n')
 	return s.answerJSON(x, http.StatusOK, body)
 }
 
