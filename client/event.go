@@ -91,6 +91,16 @@ type wireEvent struct {
 
 // decodeFrame makes an Event of a frame that has data.
 func decodeFrame(frame sse.Event) (Event, error) {
+	if frame.ID != "" && frame.Type != reprise.TypeEnd && frame.Type != reprise.TypeGap {
+		if seq, at, data, ok := decodeFast(frame.Data); ok {
+			return Event{Seq: seq, Cursor: frame.ID, Time: at, Type: frame.Type, Data: data}, nil
+		}
+	}
+	return decodeSlow(frame)
+}
+
+// decodeSlow reads any JSON.
+func decodeSlow(frame sse.Event) (Event, error) {
 	var w wireEvent
 	if err := json.Unmarshal(frame.Data, &w); err != nil {
 		return Event{}, fmt.Errorf("%w: event %q: %w", ErrProtocol, frame.ID, err)
