@@ -3,7 +3,6 @@ package execution
 import (
 	"encoding/json"
 	"sync"
-	"syscall"
 	"time"
 
 	"reprise"
@@ -32,6 +31,9 @@ func (r *run) attend(c *child) {
 	ended := r.watch(c, m)
 	truncated := r.drain(c, pumps, drained)
 	m.sample()
+	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
+		r.stop(verdict{outcome: LimitExceeded, limit: limit})
+	}
 	c.tree.kill() // nothing of an execution outlives it
 	r.stdin.end()
 	feeding.Wait()
@@ -141,8 +143,7 @@ func (r *run) terminate(c *child) time.Duration {
 	r.graceEnds = time.Now()
 	if !r.now { // it does not change once stopping is closed
 		r.graceEnds = r.graceEnds.Add(r.grace())
-		c.tree.signal(syscall.SIGTERM)
-		c.tree.signal(syscall.SIGCONT) // one that is stopped does not see TERM
+		c.tree.terminate()
 	}
 	return time.Until(r.graceEnds)
 }

@@ -1,15 +1,8 @@
 package execution
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"syscall"
 	"time"
-
-	"github.com/creack/pty"
-	"golang.org/x/sys/unix"
 )
 
 // This file is the seam to the process: a run knows a child by its pipes, its tree and its
@@ -44,35 +37,8 @@ type exit struct {
 	usage  Usage
 }
 
-// pipeBytes is the size that output pipes are set to, so that a command can go on
-// writing while we are appending. An unprivileged user may have a lower limit.
-const pipeBytes = 1 << 20
-
-// pipe makes a pipe whose near end can be waited for, and whose far end, for the
-// command, blocks as a command expects.
-func pipe(nearReads bool) (near, far *os.File, err error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, os.NewSyscallError("pipe", err)
-	}
-	n, f := fds[0], fds[1]
-	if !nearReads {
-		n, f = f, n
-	}
-	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeBytes)
-	if err := unix.SetNonblock(n, true); err != nil {
-		_ = unix.Close(n)
-		_ = unix.Close(f)
-		return nil, nil, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(n), "pipe"), os.NewFile(uintptr(f), "pipe"), nil
-}
-
-// ends are the files of a process that is being started.
-type ends struct {
-	near [3]*os.File // stdin, stdout, stderr
-	far  [3]*os.File
-}
+// close frees the near ends.
+func (c *child) close() { closeAll(c.stdin, c.stdout, c.stderr) }
 
 func closeAll(files ...*os.File) {
 	for _, f := range files {
@@ -80,140 +46,4 @@ func closeAll(files ...*os.File) {
 			_ = f.Close()
 		}
 	}
-}
-
-func openPipes(stdin bool) (e ends, err error) {
-	defer func() {
-		if err != nil {
-			closeAll(e.near[:]...)
-			closeAll(e.far[:]...)
-		}
-	}()
-	if stdin {
-		e.near[0], e.far[0], err = pipe(false)
-	} else {
-		e.far[0], err = os.Open(os.DevNull)
-	}
-	for i := 1; i < 3 && err == nil; i++ {
-		e.near[i], e.far[i], err = pipe(true)
-	}
-	return e, err
-}
-
-func openTerminal(size *TTY) (ends, error) {
-	master, slave, err := pty.Open()
-	if err != nil {
-		return ends{}, fmt.Errorf("terminal: %w", err)
-	}
-	cols, rows := size.Cols, size.Rows
-	if cols == 0 {
-		cols = 80
-	}
-	if rows == 0 {
-		rows = 24
-	}
-	if err := pty.Setsize(master, &pty.Winsize{Cols: uint16(cols), Rows: uint16(rows)}); err != nil {
-		closeAll(master, slave)
-		return ends{}, fmt.Errorf("terminal: %w", err)
-	}
-	return ends{near: [3]*os.File{master, master, nil}, far: [3]*os.File{slave, slave, slave}}, nil
-}
-
-// startChild starts a process. The error says in plain words why it could not be
-// started; nothing is left of it then but tree, which the caller closes.
-func startChild(s *spawner, sp *spec, t tree) (*child, error) {
-	if err := checkDir(sp.cwd); err != nil {
-		return nil, err
-	}
-	path, err := lookPath(sp.argv[0], variable(sp.environ, "PATH"))
-	if err != nil {
-		return nil, err
-	}
-	var e ends
-	if sp.tty != nil {
-		e, err = openTerminal(sp.tty)
-	} else {
-		e, err = openPipes(sp.stdin)
-	}
-	if err != nil {
-		return nil, err
-	}
-	attr := &os.ProcAttr{
-		Dir: sp.cwd, Env: sp.environ, Files: e.far[:],
-		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: sp.tty != nil, Pdeathsig: syscall.SIGKILL},
-	}
-	t.prepare(attr.Sys)
-	started := time.Now()
-	process, err := s.start(path, sp.argv, attr)
-	closeAll(e.far[:]...)
-	if err != nil {
-		closeAll(e.near[:]...)
-		return nil, startError(sp.argv[0], err)
-	}
-	t.started(process.Pid)
-	return &child{
-		process: process, started: started, tree: t, tty: sp.tty != nil,
-		stdin: e.near[0], stdout: e.near[1], stderr: e.near[2],
-	}, nil
-}
-
-func startError(program string, err error) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: no such program, or its interpreter does not exist", program)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: not executable", program)
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s: not a program for this machine", program)
-	case errors.Is(err, syscall.E2BIG):
-		return fmt.Errorf("%s: the arguments and variables are too long", program)
-	}
-	return fmt.Errorf("%s: %w", program, err)
-}
-
-// await blocks until the process has ended. It stays a zombie, so that its number
-// still means it and no other, until reap.
-func (c *child) await() {
-	for {
-		err := unix.Waitid(unix.P_PID, c.process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR { //nolint:errorlint // an errno
-			return
-		}
-	}
-}
-
-// reap lets the ended process go and says how it ended.
-func (c *child) reap() (exit, error) {
-	state, err := c.process.Wait()
-	if err != nil {
-		return exit{}, fmt.Errorf("wait for the process: %w", err)
-	}
-	var x exit
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		name := signalName(status.Signal())
-		x.signal = &name
-	} else {
-		code := state.ExitCode()
-		x.code = &code
-	}
-	x.usage.UserMS = state.UserTime().Milliseconds()
-	x.usage.SystemMS = state.SystemTime().Milliseconds()
-	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
-		x.usage.MaxRSSBytes = peakOf(usage)
-	}
-	return x, nil
-}
-
-// close frees the near ends.
-func (c *child) close() { closeAll(c.stdin, c.stdout, c.stderr) }
-
-// peakOf is the peak of the process in bytes, or 0 where it is not known. Between
-// fork and exec a process shares our memory and its peak then counts ours, so that a figure
-// which is not above our own peak says nothing about the process.
-func peakOf(usage *syscall.Rusage) int64 {
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil || usage.Maxrss <= own.Maxrss {
-		return 0
-	}
-	return usage.Maxrss << 10 // KiB on Linux
 }

@@ -45,5 +45,6 @@
 // If our process dies, the kernel kills the command, and the next Host kills what else is
 // left of its tree.
 //
-// The package needs Linux.
+// Commands are run on Linux alone. Elsewhere the package builds, for programs that are
+// clients too, and every run ends as failed_to_start.
 package execution

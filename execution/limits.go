@@ -74,10 +74,7 @@ func (m *meter) usage(reaped Usage) Usage {
 
 // isolate makes what the request asks for hold and returns what is in force.
 func isolate(t tree, level string, limits Limits) *Isolation {
-	in := &Isolation{Level: level, Kill: "scan"}
-	if _, ok := t.(*cgroupTree); ok {
-		in.Kill = "cgroup"
-	}
+	in := &Isolation{Level: level, Kill: t.kind()}
 	t.enforce(limits, in)
 	sampled := func(field *string, limited bool) {
 		if limited && *field == "" {

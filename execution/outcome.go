@@ -38,8 +38,8 @@ type ending struct {
 func (r *run) stop(v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Output over the limit was written before the process ended, whenever it was read.
-	if r.verdict == nil && (!r.exited || v.limit == limitOutput) {
+	// A limit was exceeded before the process ended, whenever that is found out.
+	if r.verdict == nil && (!r.exited || v.outcome == LimitExceeded) {
 		r.verdict = &v
 	}
 	if !r.stopped {

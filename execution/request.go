@@ -240,8 +240,10 @@ func (r *Request) checkTimes() error {
 		field string
 		value Duration
 	}{
-		{"timeout", r.Timeout}, {"grace", r.Grace},
-		{"limits.cpu_time", r.Limits.CPUTime}, {"retention.max_age", r.Retention.MaxAge},
+		{"timeout", r.Timeout},
+		{"grace", r.Grace},
+		{"limits.cpu_time", r.Limits.CPUTime},
+		{"retention.max_age", r.Retention.MaxAge},
 	} {
 		if d.value < 0 {
 			return invalid(d.field, "is negative")
@@ -255,9 +257,11 @@ func (r *Request) checkLimits() error {
 		field string
 		value int64
 	}{
-		{"limits.output_bytes", r.Limits.OutputBytes}, {"limits.memory_bytes", r.Limits.MemoryBytes},
+		{"limits.output_bytes", r.Limits.OutputBytes},
+		{"limits.memory_bytes", r.Limits.MemoryBytes},
 		{"limits.processes", r.Limits.Processes},
-		{"retention.max_events", r.Retention.MaxEvents}, {"retention.max_bytes", r.Retention.MaxBytes},
+		{"retention.max_events", r.Retention.MaxEvents},
+		{"retention.max_bytes", r.Retention.MaxBytes},
 	} {
 		if n.value < 0 {
 			return invalid(n.field, "is negative")

@@ -2,9 +2,7 @@ package execution
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"reprise"
@@ -149,7 +147,7 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 	case r.child == nil:
 		return fmt.Errorf("%w: the command has not been started yet", reprise.ErrConflict)
 	}
-	if err := syscall.Kill(-r.child.process.Pid, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if err := r.child.signal(s); err != nil {
 		return fmt.Errorf("signal %s: %w", name, err)
 	}
 	return nil

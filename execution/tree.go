@@ -12,8 +12,9 @@ type tree interface {
 	prepare(attr *syscall.SysProcAttr)
 	// started is called with the first process.
 	started(pid int)
-	// signal sends s to every process. One that is being forked may be missed.
-	signal(s syscall.Signal)
+	// terminate sends TERM to every process, and CONT, for one that is stopped does not
+	// see TERM. One that is being forked may be missed.
+	terminate()
 	// kill kills every process and returns when none is left, or after a second
 	// where one will not die. It returns how many there were besides the
 	// first, which may be too few.
@@ -22,6 +23,8 @@ type tree interface {
 	usage() treeUsage
 	// enforce holds what it can of limits in the kernel and says so in in.
 	enforce(limits Limits, in *Isolation)
+	// kind is how the processes are found; see Isolation.Kill.
+	kind() string
 	// exceeded names the limit that the kernel has stopped the tree at, or "".
 	exceeded() string
 	// close frees what the tree takes. There are no processes any more.

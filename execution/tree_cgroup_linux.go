@@ -193,11 +193,9 @@ func (t *cgroupTree) prepare(attr *syscall.SysProcAttr) {
 
 func (t *cgroupTree) started(pid int) { t.first = pid }
 
-func (t *cgroupTree) signal(s syscall.Signal) {
-	for _, p := range t.members() {
-		p.send(s)
-	}
-}
+func (t *cgroupTree) kind() string { return "cgroup" }
+
+func (t *cgroupTree) terminate() { terminate(t.members()) }
 
 // members are the live processes in the group and the groups below it.
 func (t *cgroupTree) members() []process {

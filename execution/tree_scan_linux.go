@@ -61,9 +61,12 @@ func addDescendants(all map[int]process, in map[int]bool) {
 	}
 }
 
-func (t *scanTree) signal(s syscall.Signal) {
-	for _, p := range t.members() {
-		p.send(s)
+func (t *scanTree) terminate() { terminate(t.members()) }
+
+func terminate(members []process) {
+	for _, p := range members {
+		p.send(syscall.SIGTERM)
+		p.send(syscall.SIGCONT)
 	}
 }
 
@@ -102,6 +105,7 @@ func usageOf(members []process) (u treeUsage) {
 }
 
 func (t *scanTree) enforce(Limits, *Isolation) {}
+func (t *scanTree) kind() string               { return "scan" }
 func (t *scanTree) exceeded() string           { return "" }
 func (t *scanTree) close()                     {}
 

@@ -95,3 +95,33 @@ func TestEnvironMarksCannotBeForged(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestKernelHoldsLimits looks at what is written to the files of a cgroup with controllers, and at
+// what is made of what the kernel says there, in a folder that stands for one.
+func TestKernelHoldsLimits(t *testing.T) {
+	dir := t.TempDir()
+	tree := &cgroupTree{dir: dir, groups: &cgroups{memory: true, pids: true}}
+	in := isolate(tree, LevelLimits, Limits{MemoryBytes: 1 << 20, Processes: 7, CPUTime: 1})
+	want := Isolation{Level: LevelLimits, Kill: "cgroup", Memory: heldByKernel, Processes: heldByKernel, CPU: heldBySamples}
+	if *in != want {
+		t.Errorf("in force: %+v, want %+v", *in, want)
+	}
+	for file, want := range map[string]string{"memory.max": "1048576", "pids.max": "7", "memory.swap.max": "0", "memory.oom.group": "1"} {
+		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", file, got, err, want)
+		}
+	}
+	for _, step := range []struct{ file, text, want string }{
+		{"memory.events", "low 0\noom 1\noom_kill 0\n", ""},
+		{"pids.events", "max 0\n", ""},
+		{"pids.events", "max 3\n", limitProcesses},
+		{"memory.events", "low 0\noom 1\noom_kill 2\n", limitMemory},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, step.file), []byte(step.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := tree.exceeded(); got != step.want {
+			t.Errorf("after %s %q: %q, want %q", step.file, step.text, got, step.want)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+//go:build !linux
+
+package execution
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// Elsewhere than on Linux nothing can be run: Host.Start takes requests, and their runs
+// end as failed_to_start. It lets programs be built there that are clients too.
+
+var errNeedsLinux = fmt.Errorf("commands are run on Linux alone: %w", errors.ErrUnsupported)
+
+type spawner struct{}
+
+func newSpawner() *spawner { return &spawner{} }
+
+func (*spawner) close() {}
+
+type cgroups struct{}
+
+func openCgroups(*spawner) (*cgroups, error) { return nil, errNeedsLinux }
+
+func (*cgroups) newTree(string) (tree, error) { return nil, errNeedsLinux }
+
+func (*cgroups) close() {}
+
+// noTree is the tree of a run that cannot be started.
+type noTree struct{}
+
+func newScanTree(string) tree { return noTree{} }
+
+func (noTree) prepare(*syscall.SysProcAttr) {}
+func (noTree) started(int)                  {}
+func (noTree) terminate()                   {}
+func (noTree) kill() int                    { return 0 }
+func (noTree) usage() treeUsage             { return treeUsage{} }
+func (noTree) enforce(Limits, *Isolation)   {}
+func (noTree) kind() string                 { return "" }
+func (noTree) exceeded() string             { return "" }
+func (noTree) close()                       {}
+
+func startChild(*spawner, *spec, tree) (*child, error) { return nil, errNeedsLinux }
+
+func (*child) await()                      {}
+func (*child) reap() (exit, error)         { return exit{}, errNeedsLinux }
+func (*child) signal(syscall.Signal) error { return errNeedsLinux }
+
+func killMarked([]string) {}
+
+func parseSignal(name string) (syscall.Signal, error) {
+	return 0, invalid("signal", "%q: %v", name, errNeedsLinux)
+}
