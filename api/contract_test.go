@@ -184,7 +184,7 @@ func (c *contract) checkRequest(item, op node, r *http.Request, body []byte) err
 	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	schema, ok := c.at(requestBody, "content", mediaType, "schema")
 	if !ok {
-		if _, any := c.at(requestBody, "content", "*/*"); any {
+		if _, anything := c.at(requestBody, "content", "*/*"); anything {
 			return nil
 		}
 		return fmt.Errorf("content type %q is not documented", mediaType)

@@ -7,11 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,8 +123,8 @@ func checkJSON(text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return badRequest("", "a body of JSON is needed")
 	}
-	var any json.RawMessage
-	err := json.Unmarshal(text, &any)
+	var value json.RawMessage
+	err := json.Unmarshal(text, &value)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return badRequest("", fmt.Sprintf("the body is no JSON: byte %d: %v", syntax.Offset, syntax))
 	}
@@ -171,18 +169,28 @@ func named(path string) string {
 }
 
 func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil || members == nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
 		return unprocessable(path, named(path)+"an object is expected")
 	}
 	known := fieldsByName(t)
-	for _, name := range slices.Sorted(maps.Keys(members)) {
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return badRequest(path, err.Error())
+		}
+		name, _ := token.(string) // a name is all that can stand here
 		at := join(path, name)
 		field, ok := known[name]
 		if !ok {
-			return unprocessable(clip(at, 128), "there is no such member")
+			return unprocessable(clip(at, 128), "there is no such member, or it is given twice")
 		}
-		if err := checkValue(at, members[name], field); err != nil {
+		delete(known, name)
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return badRequest(at, err.Error())
+		}
+		if err := checkValue(at, value, field); err != nil {
 			return err
 		}
 	}

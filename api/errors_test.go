@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,11 +14,16 @@ import (
 	"reprise/memstore"
 )
 
+// refusal is a row of the table of errors, and a request that meets it.
+type refusal struct {
+	code      string
+	status    int
+	retryable bool
+	do        func() *answer
+}
+
 // Every row of the table of errors, over HTTP.
 func TestErrorTable(t *testing.T) {
-	key := func(name string) reprise.StreamKey {
-		return reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}
-	}
 	store := &faultyStore{Store: memstore.New(nil)}
 	w := start(t, setup{
 		store: store,
@@ -25,18 +31,32 @@ func TestErrorTable(t *testing.T) {
 		gate:  identity.Options{Failures: 1, FailureEvery: time.Hour},
 		host:  execution.Options{MaxRunning: 1, MaxQueued: -1},
 	})
-	s := w.stream("s", "one", "two")
-	other := w.stream("other", "x")
-	ended := w.stream("ended")
-	_, err := ended.End(t.Context(), "completed", reprise.Event{})
-	w.ok(err)
+	rows := slices.Concat(refusedPositions(w), refusedRequests(w), refusedSenders(w), refusedByTheServer(w, store))
+	for _, row := range rows {
+		a := row.do().refused(row.status, row.code)
+		if a.member("retryable") != row.retryable || a.number("status") != int64(row.status) {
+			t.Errorf("%s: %s", row.code, a.body)
+		}
+		if row.retryable && a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: no Retry-After", row.code)
+		}
+		if window := a.text("earliest") != "" && a.text("tail") != ""; window != (row.status == 410 && row.code != "stream_expired" || row.code == "cursor_ahead") {
+			t.Errorf("%s: window in %s", row.code, a.body)
+		}
+		if strings.Contains(a.body, "secret") || strings.Contains(a.body, "head") && row.code == "internal" {
+			t.Errorf("%s tells too much: %s", row.code, a.body)
+		}
+	}
+	if log := w.logged.String(); !strings.Contains(log, "lost its head") || !strings.Contains(log, "the secret of the store") {
+		t.Errorf("the log does not say why: %s", log)
+	}
+}
+
+// refusedPositions makes the stream s that the other rows use too.
+func refusedPositions(w *world) []refusal {
+	s, other := w.stream("s", "one", "two"), w.stream("other", "x")
 	events := "/v1/streams/s/events"
-	for _, row := range []struct {
-		code      string
-		status    int
-		retryable bool
-		do        func() *answer
-	}{
+	return []refusal{
 		{"cursor_malformed", 400, false, func() *answer { return w.do("GET", events+"?after=1.2.3", "") }},
 		{"cursor_foreign", 400, false, func() *answer { return w.do("GET", events+"?after="+other.Cursor(1).String(), "") }},
 		{"cursor_foreign", 400, false, func() *answer {
@@ -45,15 +65,24 @@ func TestErrorTable(t *testing.T) {
 		}},
 		{"cursor_ahead", 409, false, func() *answer { return w.do("GET", events+"?after="+s.Cursor(3).String(), "") }},
 		{"cursor_expired", 410, false, func() *answer {
-			w.ok(s.Trim(t.Context(), 2))
+			w.ok(s.Trim(w.Context(), 2))
 			return w.do("GET", events+"?after="+s.Cursor(0).String(), "")
 		}},
 		{"epoch_changed", 410, false, func() *answer {
 			old := other.Cursor(1).String()
-			w.ok(w.log.Remove(t.Context(), key("other")))
+			w.ok(w.log.Remove(w.Context(), other.Key()))
 			w.stream("other", "y")
 			return w.do("GET", "/v1/streams/other/events?after="+old, "")
 		}},
+	}
+}
+
+// refusedRequests are about what is there and what is sent.
+func refusedRequests(w *world) []refusal {
+	ended := w.stream("ended")
+	_, err := ended.End(w.Context(), "completed", reprise.Event{})
+	w.ok(err)
+	return []refusal{
 		{"not_found", 404, false, func() *answer { return w.do("GET", "/v1/streams/none", "") }},
 		{"not_found", 404, false, func() *answer { return w.do("GET", "/v1/streams/none/events", "") }},
 		{"not_found", 404, false, func() *answer { return w.do("GET", "/v1/executions/none/events", "") }},
@@ -62,7 +91,7 @@ func TestErrorTable(t *testing.T) {
 			w.do("PUT", "/v1/streams/old", `{"retention":{"max_age":"1ns"}}`).is(201)
 			w.do("POST", "/v1/streams/old/end", `{"outcome":"completed"}`).is(200)
 			w.eventually("the sweep finds it", func() bool {
-				swept, err := w.log.Sweep(t.Context())
+				swept, err := w.log.Sweep(w.Context())
 				w.ok(err)
 				return swept.Streams > 0
 			})
@@ -76,6 +105,13 @@ func TestErrorTable(t *testing.T) {
 		{"invalid", 422, false, func() *answer { return w.do("PUT", "/v1/streams/x", `{"color":"red"}`) }},
 		{"invalid", 415, false, func() *answer { return w.do("PUT", "/v1/streams/x", `{}`, "Content-Type: text/plain") }},
 		{"invalid", 405, false, func() *answer { return w.do("PATCH", "/v1/streams/x", `{}`) }},
+	}
+}
+
+// refusedSenders are about who sends, and how much.
+func refusedSenders(w *world) []refusal {
+	events := "/v1/streams/s/events"
+	return []refusal{
 		{"unauthenticated", 401, false, func() *answer { return w.do("GET", "/v1/executions", "", "Authorization: Bearer wrong") }},
 		{"rate_limited", 429, true, func() *answer { return w.do("GET", "/v1/executions", "", "Authorization: Bearer wrong") }},
 		{"forbidden", 403, false, func() *answer { return w.do("GET", "/healthz", "", "Host: evil.example.org") }},
@@ -93,6 +129,13 @@ func TestErrorTable(t *testing.T) {
 		{"payload_too_large", 413, false, func() *answer {
 			return w.do("POST", "/v1/executions", `{"command":"`+strings.Repeat("x", 1<<20)+`"}`)
 		}},
+	}
+}
+
+// refusedByTheServer are no fault of the client. The last one is the end of the server.
+func refusedByTheServer(w *world, store *faultyStore) []refusal {
+	events := "/v1/streams/s/events"
+	return []refusal{
 		{"store_unavailable", 503, true, func() *answer {
 			store.fail(func() error { return reprise.ErrUnavailable })
 			w.do("POST", events, `{"data":1}`).refused(503, "store_unavailable")
@@ -116,23 +159,6 @@ func TestErrorTable(t *testing.T) {
 			w.do("GET", "/readyz", "").refused(503, "shutting_down")
 			return w.do("POST", "/v1/executions", `{"argv":["true"]}`)
 		}},
-	} {
-		a := row.do().refused(row.status, row.code)
-		if a.member("retryable") != row.retryable || a.number("status") != int64(row.status) {
-			t.Errorf("%s: %s", row.code, a.body)
-		}
-		if row.retryable && a.header.Get("Retry-After") == "" {
-			t.Errorf("%s: no Retry-After", row.code)
-		}
-		if window := a.text("earliest") != "" && a.text("tail") != ""; window != (row.status == 410 && row.code != "stream_expired" || row.code == "cursor_ahead") {
-			t.Errorf("%s: window in %s", row.code, a.body)
-		}
-		if strings.Contains(a.body, "secret") || strings.Contains(a.body, "head") && row.code == "internal" {
-			t.Errorf("%s tells too much: %s", row.code, a.body)
-		}
-	}
-	if log := w.logged.String(); !strings.Contains(log, "lost its head") || !strings.Contains(log, "the secret of the store") {
-		t.Errorf("the log does not say why: %s", log)
 	}
 }
 

@@ -27,8 +27,12 @@ func TestHostileNames(t *testing.T) {
 		"execution:x", "execution%3Ax", "a%3Ab", "%C3%A9", "%FF%FE", strings.Repeat("n", 256), strings.Repeat("n", 10_000),
 	} {
 		for _, call := range [][3]string{
-			{"PUT", "", "{}"}, {"GET", "", ""}, {"DELETE", "", ""}, {"GET", "/events", ""},
-			{"POST", "/events", `{"data":1}`}, {"POST", "/end", `{"outcome":"completed"}`},
+			{"PUT", "", "{}"},
+			{"GET", "", ""},
+			{"DELETE", "", ""},
+			{"GET", "/events", ""},
+			{"POST", "/events", `{"data":1}`},
+			{"POST", "/end", `{"outcome":"completed"}`},
 		} {
 			w.do(call[0], "/v1/streams/"+name+call[1], call[2]).refused(400, "invalid")
 		}
@@ -83,6 +87,8 @@ func TestHostileBodies(t *testing.T) {
 		{`{"argv":["true",1]}`, 422, "argv"},
 		{`{"argv":["true"],"extra":1}`, 422, "extra"},
 		{`{"Argv":["true"]}`, 422, "Argv"},
+		{`{"tty":{"colour":1},"tty":{},"argv":["true"]}`, 422, "tty.colour"},
+		{`{"argv":["true"],"argv":["false"]}`, 422, "argv"},
 		{`{"argv":["true"],"tty":{"cols":80,"color":true}}`, 422, "tty.color"},
 		{`{"argv":["true"],"tty":[]}`, 422, "tty"},
 		{`{"argv":["true"],"limits":{"processes":1.5}}`, 422, "limits.processes"},
