@@ -79,6 +79,16 @@ func pageBlock(batches []Batch) (*block, error) {
 	return b, nil
 }
 
+// cut drops the events after tail, which the store has and the Log has not published yet. Were
+// they shown, others could be told of an older tail afterwards, and a cursor after them be
+// refused as beyond it.
+func (b *block) cut(tail uint64) {
+	if b.last() > tail {
+		b.ends = b.ends[:max(tail+1, b.first)-b.first]
+		b.buf = b.buf[:startOf(b.ends, len(b.ends))]
+	}
+}
+
 func (b *block) last() uint64 { return b.first + uint64(len(b.ends)) - 1 }
 
 // run is the events of b from seq first on.

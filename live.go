@@ -51,6 +51,13 @@ func newLive(info StreamInfo, defaults Retention, tenant *atomic.Int64) *live {
 	return lv
 }
 
+// tail is the seq of the last event that readers may see.
+func (lv *live) tail() uint64 {
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	return lv.info.Tail
+}
+
 // changed returns a channel that is closed when there is something after seq
 // next-1. The caller holds mu.
 func (lv *live) changed(next uint64) <-chan struct{} {

@@ -169,11 +169,13 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 	case page.Info.Epoch != lv.epoch:
 		err = ErrNotFound
 	case r.next < page.Info.Earliest:
-		return Run{}, r.fellOut(&page.Info)
+		return Run{}, r.fellOut(ctx, &page.Info)
 	case len(page.Batches) == 0:
 		err = fmt.Errorf("%w: no events after %d", ErrUnavailable, r.next-1)
 	default:
-		b, err = pageBlock(page.Batches)
+		if b, err = pageBlock(page.Batches); err == nil {
+			b.cut(lv.tail())
+		}
 	}
 	if err == nil && (b.first > r.next || b.last() < r.next) {
 		err = fmt.Errorf("%w: asked for event %d, got %d to %d", ErrUnavailable, r.next, b.first, b.last())
@@ -191,8 +193,12 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 	return b.run(r.next, lv.suffix), nil
 }
 
-// fellOut is gap with the window that the store has just told of.
-func (r *Reader) fellOut(info *StreamInfo) error {
+// fellOut is gap with the window that the store has just told of. It first lets the
+// commit come to its end that may have moved the window, so that nobody sees an older one afterwards.
+func (r *Reader) fellOut(ctx context.Context, info *StreamInfo) error {
+	if err := r.stream.log.exclusively(ctx, func() error { return nil }); err != nil {
+		return r.stream.op("read", err)
+	}
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
 	if r.live.info.Earliest < info.Earliest {

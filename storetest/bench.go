@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -46,6 +47,7 @@ type bench struct {
 	size  int                     // of an event
 	batch int                     // events
 	block []byte                  // from which the bytes of batches are cut
+	text  []byte                  // what blocks are filled with
 }
 
 func newBench(b *testing.B, open Opener, streams, size, batch int) *bench {
@@ -59,6 +61,7 @@ func newBench(b *testing.B, open Opener, streams, size, batch int) *bench {
 		}
 	})
 	m := &bench{B: b, store: store, size: size, batch: batch}
+	m.text = bytes.Repeat([]byte("The quick brown fox jumps over the lazy dog.\n"), max(64<<10, size*batch)/45+1)
 	for i := range streams {
 		info := reprise.StreamInfo{Key: key(fmt.Sprint("s/", i)), Epoch: reprise.NewEpoch(), Created: now()}
 		if _, err := store.Create(b.Context(), info); err != nil {
@@ -91,10 +94,8 @@ func (m *bench) next(keep int) {
 // bytes cuts a batch from a block, behind the one before, as a Log does.
 func (m *bench) bytes(n int) []byte {
 	if cap(m.block)-len(m.block) < n {
-		m.block = make([]byte, 0, max(64<<10, n))
-		for i := range m.block[:cap(m.block)] {
-			m.block[:cap(m.block)][i] = "The quick brown fox jumps over the lazy dog.\n"[i%45]
-		}
+		m.block = slices.Grow([]byte(nil), max(64<<10, n))
+		copy(m.block[:cap(m.block)], m.text)
 	}
 	from := len(m.block)
 	m.block = m.block[:from+n]

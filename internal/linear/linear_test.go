@@ -1,0 +1,258 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"go.uber.org/goleak"
+
+	"reprise"
+	"reprise/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stores are those that histories are recorded over.
+var stores = map[string]func(t *testing.T) reprise.Store{
+	"memory": func(*testing.T) reprise.Store { return memstore.New(nil) },
+	"slow":   func(*testing.T) reprise.Store { return slow{memstore.New(nil)} },
+}
+
+// slow is a Store that takes its time to say what it has done, as one over a network does, so
+// that others look at the stream in between.
+type slow struct{ *memstore.Store }
+
+func (s slow) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	defer pause()
+	return s.Store.Append(ctx, reqs)
+}
+
+func (s slow) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	defer pause()
+	return s.Store.Remove(ctx, key, spec)
+}
+
+func pause() {
+	for range 50 {
+		runtime.Gosched()
+	}
+}
+
+const (
+	rounds  = 20
+	streams = 2 // at once
+	window  = 12
+	calls   = 14 // of each caller
+)
+
+// TestLinearizable records histories of callers who append, trim, end, read and look, and lets
+// porcupine check them. The Log keeps almost nothing in memory, so that reads go to the store
+// and streams are put out of memory all the time.
+func TestLinearizable(t *testing.T) {
+	for name, open := range stores {
+		for _, opts := range []struct {
+			name string
+			reprise.Options
+		}{
+			{"hot", reprise.Options{}},
+			{"cold", reprise.Options{TailBytes: 1, TailTotalBytes: 1, MaxStreams: 1}},
+		} {
+			t.Run(name+"/"+opts.name, func(t *testing.T) {
+				store := open(t)
+				defer store.Close()
+				log, err := reprise.Open(t.Context(), store, &opts.Options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer log.Close()
+				for round := range uint64(rounds) {
+					var wg sync.WaitGroup
+					for i := range uint64(streams) {
+						wg.Go(func() { record(t, log, round*streams+i).check(t) })
+					}
+					wg.Wait()
+				}
+			})
+		}
+	}
+}
+
+// history is what the callers of one stream have seen.
+type history struct {
+	seed   uint64
+	stream *reprise.Stream
+	start  time.Time
+	nextID atomic.Int64
+	tail   atomic.Uint64 // that somebody has seen, for choosing positions
+
+	mu  sync.Mutex
+	ops []porcupine.Operation
+}
+
+// record lets callers loose on a new stream.
+func record(t *testing.T, log *reprise.Log, seed uint64) *history {
+	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s/" + strconv.FormatUint(seed, 10)}
+	s, _, err := log.Create(t.Context(), key, reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: window}})
+	if err != nil {
+		t.Error(err)
+		return &history{}
+	}
+	h := &history{seed: seed, stream: s, start: time.Now()}
+	callers := []func(context.Context, *rand.Rand, int) (input, output){
+		h.append, h.append, h.produce, h.produce, h.trim, h.poll, h.poll, h.info,
+	}
+	var wg sync.WaitGroup
+	for i, call := range callers {
+		rnd := rand.New(rand.NewPCG(seed, uint64(i)))
+		wg.Go(func() {
+			for n := range calls {
+				begin := time.Since(h.start)
+				in, out := call(t.Context(), rnd, n)
+				h.add(i, begin, in, out)
+			}
+		})
+	}
+	wg.Wait()
+	return h
+}
+
+func (h *history) add(caller int, begin time.Duration, in input, out output) {
+	end := time.Since(h.start)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{
+		ClientId: caller, Input: in, Call: begin.Nanoseconds(), Output: out, Return: end.Nanoseconds(),
+	})
+}
+
+func (h *history) check(t *testing.T) {
+	m := model(window)
+	result, info := porcupine.CheckOperationsVerbose(m, h.ops, 20*time.Second)
+	if result == porcupine.Ok {
+		return
+	}
+	t.Errorf("seed %d: the history is %v", h.seed, result)
+	for _, partial := range info.PartialLinearizationsOperations() {
+		longest := partial[0]
+		for _, p := range partial {
+			if len(p) > len(longest) {
+				longest = p
+			}
+		}
+		explained := map[int64]bool{}
+		for _, op := range longest {
+			explained[op.Call] = true
+		}
+		for _, op := range h.ops {
+			if !explained[op.Call] {
+				t.Logf("not explained: %d to %d ns, caller %d: %s", op.Call, op.Return, op.ClientId, m.DescribeOperation(op.Input, op.Output))
+			}
+		}
+	}
+}
+
+func (h *history) event(id int) reprise.Event {
+	return reprise.Event{Data: strconv.AppendInt(nil, int64(id), 10)}
+}
+
+func (h *history) newID() int { return int(h.nextID.Add(1)) }
+
+// append appends one or two events; the last call of all callers may end the stream.
+func (h *history) append(ctx context.Context, rnd *rand.Rand, n int) (input, output) {
+	in := input{op: "append", ids: []int{h.newID()}}
+	events := []reprise.Event{h.event(in.ids[0])}
+	if n == calls-2 && rnd.IntN(3) == 0 {
+		in.op = "end"
+		appended, err := h.stream.End(ctx, "completed", events[0])
+		return in, h.appended(appended, err)
+	}
+	if rnd.IntN(2) == 0 {
+		in.ids = append(in.ids, h.newID())
+		events = append(events, h.event(in.ids[1]))
+	}
+	appended, err := h.stream.Append(ctx, events...)
+	return in, h.appended(appended, err)
+}
+
+// produce appends one event that another caller may append at the same time, under the same id.
+func (h *history) produce(ctx context.Context, _ *rand.Rand, n int) (input, output) {
+	id := 1_000_000 + n
+	in := input{op: "append", ids: []int{id}, producer: id}
+	producer := &reprise.ProducerID{ID: strconv.Itoa(id)}
+	appended, err := h.stream.AppendWith(ctx, reprise.AppendOptions{Producer: producer}, h.event(id))
+	return in, h.appended(appended, err)
+}
+
+func (h *history) appended(a reprise.Appended, err error) output {
+	if err == nil {
+		h.tail.Store(a.Last)
+	}
+	return output{err: code(err), first: a.First, last: a.Last, duplicate: a.Duplicate}
+}
+
+func (h *history) trim(ctx context.Context, rnd *rand.Rand, _ int) (input, output) {
+	tail := h.tail.Load()
+	in := input{op: "trim", before: tail + 2 - min(tail+1, rnd.Uint64N(window))}
+	return in, output{err: code(h.stream.Trim(ctx, in.before))}
+}
+
+func (h *history) info(ctx context.Context, _ *rand.Rand, _ int) (input, output) {
+	info, err := h.stream.Info(ctx)
+	return input{op: "info"}, output{err: code(err), earliest: info.Earliest, tail: info.Tail, ended: info.End != nil}
+}
+
+func (h *history) poll(ctx context.Context, rnd *rand.Rand, _ int) (input, output) {
+	tail := h.tail.Load()
+	in := input{op: "poll", after: tail + 1 - min(tail+1, rnd.Uint64N(window+1))}
+	r, err := h.stream.Reader(ctx, reprise.After(h.stream.Cursor(in.after)))
+	if err != nil {
+		return in, output{err: code(err)}
+	}
+	defer r.Close()
+	run, err := r.Poll(ctx)
+	out := output{err: code(err)}
+	if run.Len() > 0 {
+		out.first, out.last = run.First(), run.Last()
+	}
+	for e := range run.All() {
+		id, err := strconv.Atoi(string(e.Data))
+		if err != nil {
+			out.err = err.Error()
+		}
+		out.ids = append(out.ids, id)
+	}
+	return in, out
+}
+
+// code is the word of the model for an error.
+func code(err error) string {
+	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
+		switch window.Reason {
+		case reprise.CursorAhead:
+			return "ahead"
+		case reprise.CursorExpired:
+			return "expired"
+		}
+	}
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, reprise.ErrEnded):
+		return "ended"
+	case errors.Is(err, reprise.ErrInvalid):
+		return "invalid"
+	case errors.Is(err, io.EOF):
+		return "eof"
+	}
+	return fmt.Sprint("unexpected: ", err)
+}
