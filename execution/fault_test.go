@@ -42,7 +42,7 @@ func (f *failing) Append(ctx context.Context, reqs []reprise.AppendRequest) []er
 
 // TestStoreFailsForAWhile: a chatty command is held up and loses nothing.
 func TestStoreFailsForAWhile(t *testing.T) {
-	const lines = 2_000_000
+	const lines = 1_000_000
 	for _, cause := range []error{reprise.ErrUnavailable, reprise.ErrQuota} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			store := &failing{Store: memstore.New(nil), lossy: true}

@@ -33,7 +33,9 @@ type Options struct {
 	DisconnectGrace time.Duration
 	// Dir is the working directory of requests that name none. Default: our own.
 	Dir string
-	// StateDir holds the temporary files that code is run from. Default: os.TempDir().
+	// StateDir holds the temporary files that code is run from. It is made if it is not
+	// there, and no other Host may use it: what a dead one has left there is
+	// removed. Default: os.TempDir(), where nothing is removed but our own.
 	StateDir string
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
@@ -129,6 +131,11 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
+	}
+	if opts != nil && opts.StateDir != "" {
+		if err := clearCode(opts.StateDir); err != nil {
+			return nil, fmt.Errorf("open host: %w", err)
+		}
 	}
 	h := &Host{
 		log: log, opts: o, queue: newQueue(&o), spawner: newSpawner(),

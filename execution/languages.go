@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -64,3 +65,15 @@ func (l *language) writeCode(dir, code string) (file string, remove func(), err 
 
 // codeFolder begins the names of the folders that code is put into.
 const codeFolder = "reprise-code-"
+
+// clearCode makes dir, and removes from it what a Host has left that died.
+func clearCode(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	left, err := filepath.Glob(filepath.Join(dir, codeFolder+"*"))
+	for _, folder := range left {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	return err
+}
