@@ -27,7 +27,6 @@ type child struct {
 	// stdin is nil where the command gets none. In a terminal, stdin and stdout are
 	// the same file and stderr is nil.
 	stdin, stdout, stderr *os.File
-	tty                   bool
 }
 
 // exit is how a process ended.

@@ -27,7 +27,9 @@ func pipe(nearReads bool) (near, far *os.File, err error) {
 	if !nearReads {
 		n, f = f, n
 	}
-	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeBytes)
+	if nearReads {
+		_, _ = unix.FcntlInt(uintptr(n), unix.F_SETPIPE_SZ, pipeBytes)
+	}
 	if err := unix.SetNonblock(n, true); err != nil {
 		_ = unix.Close(n)
 		_ = unix.Close(f)
@@ -112,7 +114,7 @@ func startChild(s *spawner, sp *spec, t tree) (*child, error) {
 	}
 	t.started(process.Pid)
 	return &child{
-		process: process, started: started, tree: t, tty: sp.tty != nil,
+		process: process, started: started, tree: t,
 		stdin: e.near[0], stdout: e.near[1], stderr: e.near[2],
 	}, nil
 }
@@ -122,7 +124,7 @@ func startError(program string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such program, or its interpreter does not exist", program)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: not executable", program)
+		return fmt.Errorf("%s: no permission to execute it, or to enter its working directory", program)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("%s: not a program for this machine", program)
 	case errors.Is(err, syscall.E2BIG):

@@ -72,14 +72,15 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 	}
 	plain := write("plain", "#!/bin/sh\n", 0o600)
 	noInterpreter := write("script", "#!/no/such/interpreter\n", 0o700)
-	h := newHost(t, execution.Options{Dir: dir})
+	opts := execution.Options{Dir: dir, StateDir: t.TempDir()}
+	h := newHost(t, opts)
 	for name, c := range map[string]struct {
 		req  execution.Request
 		says string
 	}{
 		"no program":     {execution.Request{Argv: []string{"no-such-program"}}, "not found in PATH"},
 		"no file":        {execution.Request{Argv: []string{"/no/such/program"}}, "no such program"},
-		"not executable": {execution.Request{Argv: []string{plain}}, "not executable"},
+		"not executable": {execution.Request{Argv: []string{plain}}, "no permission"},
 		"no interpreter": {execution.Request{Argv: []string{noInterpreter}}, "interpreter"},
 		"no cwd":         {execution.Request{Argv: []string{"true"}, Cwd: "nowhere"}, "does not exist"},
 		"cwd is a file":  {execution.Request{Argv: []string{"true"}, Cwd: "plain"}, "not a directory"},
@@ -97,9 +98,10 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 			}
 		})
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "reprise-code-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	until(t, "the code is removed", func() bool {
+		left, err := filepath.Glob(filepath.Join(opts.StateDir, "reprise-code-*"))
+		return err == nil && len(left) == 0
+	})
 }
 
 // TestWholeTreeDies cancels a command that has put children where kill(-pgid) does not
@@ -244,7 +246,8 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestLanguages(t *testing.T) {
-	h := newHost(t, execution.Options{})
+	opts := execution.Options{StateDir: t.TempDir()}
+	h := newHost(t, opts)
 	for language, code := range map[string]string{
 		"sh": "echo hi", "bash": "set -o pipefail; echo hi", "perl": `print "hi\n";`,
 		"python": "import sys\nprint('hi')", "javascript": "console.log('hi')",
@@ -271,9 +274,10 @@ func TestLanguages(t *testing.T) {
 			t.Errorf("the traceback is %s", got)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "reprise-code-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	until(t, "the code is removed", func() bool {
+		left, err := filepath.Glob(filepath.Join(opts.StateDir, "reprise-code-*"))
+		return err == nil && len(left) == 0
+	})
 }
 
 // TestCancelledTreeHasItsGrace: the first process goes at once, one below it takes its time
