@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"math"
-	"slices"
 	"sort"
 
 	"reprise"
@@ -18,7 +17,7 @@ type history struct {
 // chunk is a row of consecutive batches whose bytes follow each other in memory.
 type chunk struct {
 	first  uint64 // seq of the first event
-	events uint32
+	events uint64
 	bytes  []byte
 	// marks says where each batch but the last ends, so that a batch that
 	// lies alone takes no memory of its own.
@@ -29,29 +28,29 @@ type chunk struct {
 type mark struct{ bytes, events uint32 } // before it
 
 // next is the seq of the first event after c.
-func (c *chunk) next() uint64 { return c.first + uint64(c.events) }
+func (c *chunk) next() uint64 { return c.first + c.events }
 
 // append adds a batch behind the last one.
 func (h *history) append(first uint64, count int, bytes []byte) {
 	if n := len(h.chunks); n > h.head {
 		c := &h.chunks[n-1]
-		if c.precedes(bytes) && uint64(c.events)+uint64(count) <= math.MaxUint32 {
+		if c.events <= math.MaxUint32 && c.precedes(bytes) {
 			if c.marks == nil {
 				c.marks = make([]mark, 0, h.expected())
 			}
-			c.marks = append(c.marks, mark{uint32(len(c.bytes)), c.events})
+			c.marks = append(c.marks, mark{uint32(len(c.bytes)), uint32(c.events)})
 			c.bytes = c.bytes[:len(c.bytes)+len(bytes)]
-			c.events += uint32(count)
+			c.events += uint64(count)
 			return
 		}
 	}
-	h.push(chunk{first: first, events: uint32(count), bytes: bytes})
+	h.push(chunk{first: first, events: uint64(count), bytes: bytes})
 }
 
 // precedes reports whether b lies just behind the bytes of c, in the same allocation.
 func (c *chunk) precedes(b []byte) bool {
 	n := len(c.bytes)
-	return len(b) > 0 && cap(c.bytes)-n >= len(b) && &c.bytes[:n+1][n] == &b[0] && n+len(b) <= math.MaxUint32
+	return len(b) > 0 && n <= math.MaxUint32 && cap(c.bytes)-n >= len(b) && &c.bytes[:n+1][n] == &b[0]
 }
 
 // expected is how many marks the last chunk is likely to get: as many as the one
@@ -126,14 +125,8 @@ func count(chunks []chunk, start, maxBytes int) int {
 
 // holder is the index of the batch that holds the event seq.
 func (c *chunk) holder(seq uint64) int {
-	at := uint32(seq - c.first)
-	k, _ := slices.BinarySearchFunc(c.marks, at, func(m mark, at uint32) int {
-		if m.events <= at {
-			return -1
-		}
-		return 1
-	})
-	return k
+	at := seq - c.first
+	return sort.Search(len(c.marks), func(k int) bool { return uint64(c.marks[k].events) > at })
 }
 
 // begin is where the batch k begins.
@@ -146,13 +139,14 @@ func (c *chunk) begin(k int) mark {
 
 // batch is the batch k.
 func (c *chunk) batch(k int) reprise.Batch {
-	begin, end := c.begin(k), mark{uint32(len(c.bytes)), c.events}
+	begin := c.begin(k)
+	endBytes, endEvents := len(c.bytes), c.events
 	if k < len(c.marks) {
-		end = c.marks[k]
+		endBytes, endEvents = int(c.marks[k].bytes), uint64(c.marks[k].events)
 	}
 	return reprise.Batch{
 		First: c.first + uint64(begin.events),
-		Count: int(end.events - begin.events),
-		Bytes: c.bytes[begin.bytes:end.bytes:end.bytes],
+		Count: int(endEvents - uint64(begin.events)),
+		Bytes: c.bytes[begin.bytes:endBytes:endBytes],
 	}
 }

@@ -105,6 +105,32 @@ func compare(t *testing.T, got, want []reprise.Batch) {
 	}
 }
 
+// TestBatchesOfManyEvents has batches whose events cannot be counted in 32 bits.
+func TestBatchesOfManyEvents(t *testing.T) {
+	s := memstore.New(nil)
+	mustCreate(t, s, "s")
+	var from arena
+	var model []reprise.Batch
+	first := uint64(1)
+	for _, count := range []int{3, 1 << 31, 1 << 31, 1 << 33, 1, 1 << 40, 2, 1, 1 << 62} {
+		b := reprise.Batch{First: first, Count: count, Bytes: from.next(8)}
+		mustAppend(t, s, reprise.AppendRequest{
+			Key: key("s"), Epoch: epoch, First: b.First, Count: b.Count, Bytes: b.Bytes, Earliest: 1,
+		})
+		model = append(model, b)
+		first += uint64(count)
+	}
+	for i, b := range model {
+		for _, after := range []uint64{b.First - 1, b.First + uint64(b.Count)/2 - 1, b.Last() - 1} {
+			page, err := s.Read(t.Context(), key("s"), after, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, page.Batches, model[i:])
+		}
+	}
+}
+
 func TestMaxStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(&memstore.Options{MaxStreams: 3})
