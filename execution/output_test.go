@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -55,14 +56,23 @@ func TestOutputIsExact(t *testing.T) {
 
 func TestChannelsKeepTheirOrder(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	x := start(t, h, execution.Request{Command: `for i in 1 2 3 4 5; do echo "o$i"; sleep 0.02; echo "e$i" >&2; sleep 0.02; done`})
+	x := start(t, h, execution.Request{
+		Command: `for i in 1 2 3 4 5; do echo "o$i"; read x; echo "e$i" >&2; read x; done`, StdinOpen: true,
+	})
+	want := []string{"o1", "e1", "o2", "e2", "o3", "e3", "o4", "e4", "o5", "e5"}
+	for _, word := range want {
+		await(t, h, x.ID, word)
+		if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: -1, Data: strings.NewReader("\n")}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var got []string
 	for _, e := range follow(t, h, x.ID) {
 		if e.Type == execution.Stdout || e.Type == execution.Stderr {
 			got = append(got, strings.Fields(string(e.Data))...)
 		}
 	}
-	if want := "o1 e1 o2 e2 o3 e3 o4 e4 o5 e5"; strings.Join(got, " ") != want {
+	if !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
 }

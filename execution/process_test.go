@@ -112,12 +112,13 @@ func TestWholeTreeDies(t *testing.T) {
 		x := start(t, h, execution.Request{Command: `
 			sleep 1001 & echo "child $!"
 			setsid sh -c 'echo "child $$"; exec sleep 1002' &
-			(setsid sh -c '(trap "" TERM HUP; echo "child $$"; exec sleep 1003) & (sleep 1004 & echo "child $!")' &)
-			sleep 0.1; echo up; wait; sleep 1005`, Grace: execution.Duration(300 * time.Millisecond)})
-		pids := children(await(t, h, x.ID, "up"))
-		if len(pids) != 4 {
-			t.Fatalf("children %v", pids)
-		}
+			(setsid sh -c '(trap "" TERM HUP; exec sleep 1003) & echo "child $!"; (sleep 1004 & echo "child $!")' &)
+			wait; sleep 1005`, Grace: execution.Duration(300 * time.Millisecond)})
+		var pids []int
+		until(t, "all children are up", func() bool {
+			pids = children(string(output(t, h, x.ID, execution.Stdout)))
+			return len(pids) == 4
+		})
 		if err := h.Cancel(within(t), tenant, x.ID); err != nil {
 			t.Fatal(err)
 		}

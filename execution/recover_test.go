@@ -24,7 +24,7 @@ import (
 const envServe = "REPRISE_TEST_SERVE"
 
 // treeCommand leaves a child that kill(-pgid) and the death of its parent do not reach.
-const treeCommand = `echo kept; echo "child $$"; setsid sh -c 'echo "child $$"; exec sleep 1000' & sleep 0.2; echo up; exec sleep 1000`
+const treeCommand = `echo kept; echo "child $$"; setsid sh -c 'echo "child $$"; echo up; exec sleep 1000' & exec sleep 1000`
 
 func serveUntilKilled(dir string) {
 	ctx := context.Background()

@@ -23,7 +23,8 @@ func (t *scanTree) started(pid int) {
 	t.first.pid = pid
 }
 
-// members are the live processes of the tree, the first one too.
+// members are the live processes of the tree. The first one comes first, so that it is
+// killed itself and does not end because of what happens to its children.
 func (t *scanTree) members() []process {
 	if t.first.pid == 0 {
 		return nil
@@ -41,8 +42,11 @@ func (t *scanTree) members() []process {
 	}
 	addDescendants(all, in)
 	var members []process
+	if first, ok := all[t.first.pid]; ok && !first.dead {
+		members = append(members, first)
+	}
 	for pid, p := range all {
-		if in[pid] && !p.dead {
+		if in[pid] && !p.dead && pid != t.first.pid {
 			members = append(members, p)
 		}
 	}
