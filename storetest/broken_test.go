@@ -278,6 +278,17 @@ var brokenStores = []struct {
 			}
 		})
 	}},
+	{"read has one buffer", "read/kept pages", func(b *broken) {
+		var buffer []byte
+		b.read = edited(b, func(page *reprise.Page, _ uint64) {
+			buffer = buffer[:0]
+			for i := range page.Batches {
+				from := len(buffer)
+				buffer = append(buffer, page.Batches[i].Bytes...)
+				page.Batches[i].Bytes = buffer[from:]
+			}
+		})
+	}},
 	{"read looks twice", "read/while it changes", func(b *broken) {
 		b.read = func(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 			info, err := b.session.Read(ctx, key, after, 0)

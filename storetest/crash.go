@@ -141,6 +141,9 @@ func fault(e *env) {
 		s.tail = page.Info.Tail // the append that has failed may have been stored
 		req := s.request(1)
 		errs := e.store.Append(e.ctx, []reprise.AppendRequest{req})
+		if errs != nil && errors.Is(errs[0], reprise.ErrConflict) {
+			return false // the one that has failed has come in late
+		}
 		if errs != nil {
 			e.wantError(errs[0], reprise.ErrUnavailable, "append after a fault")
 			return false

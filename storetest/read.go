@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"reprise"
 )
@@ -12,6 +14,7 @@ const (
 	ruleReadBeyond     = "A position beyond the tail must give an empty page."
 	ruleReadOrder      = "Read returns the batches that hold the events after seq after, the first of which may begin earlier, in order and without a hole."
 	ruleReadError      = "The error is ErrNotFound or, for a while after the stream was swept, ErrExpired."
+	ruleReadKept       = "The caller must not change what is returned."
 	ruleReadCost       = "Finding the position must not cost more than O(log n) in the number of batches."
 )
 
@@ -75,6 +78,7 @@ var readChecks = []check{
 			e.wantError(err, reprise.ErrNotFound, "read %s", k)
 		}
 	}},
+	{name: "kept pages", rule: ruleReadKept, run: readKept},
 	{name: "while it changes", rule: ruleReadConsistent, run: readWhileItChanges},
 }
 
@@ -87,6 +91,47 @@ func (s *stream) everyPosition() {
 			s.e.sameInfo(page.Info, s.state())
 		}
 	}
+}
+
+// readKept keeps pages, as readers do, while everything about the stream changes.
+func readKept(e *env) {
+	p := newProducers(e)
+	p.send("a", "b", "c")
+	s := p.stream.append(3, 1, 200)
+	var pages, copies []reprise.Page
+	keep := func() {
+		for _, after := range []uint64{0, 2, s.tail - 1} {
+			page := s.read(after, 1<<20)
+			pages, copies = append(pages, page), append(copies, clonePage(page))
+		}
+	}
+	keep()
+	s.append(2, 300)
+	p.send("b", "d", "a")
+	keep()
+	s.trim(s.tail - 1)
+	p.send("c")
+	keep()
+	s.finish(now().Add(time.Hour))
+	s.remove(reprise.RemoveSpec{})
+	e.create("s").append(500, 20).read(0, 1<<20)
+	for i, want := range copies {
+		got := pages[i]
+		e.sameInfo(got.Info, want.Info)
+		e.sameBatches(got.Batches, want.Batches)
+		if !slices.Equal(got.Info.Producers, want.Info.Producers) {
+			e.failf("the producers of a page have become %v, they were %v", got.Info.Producers, want.Info.Producers)
+		}
+	}
+}
+
+func clonePage(page reprise.Page) reprise.Page {
+	page.Info.Producers = slices.Clone(page.Info.Producers)
+	page.Batches = slices.Clone(page.Batches)
+	for i := range page.Batches {
+		page.Batches[i].Bytes = slices.Clone(page.Batches[i].Bytes)
+	}
+	return page
 }
 
 // readWhileItChanges reads pages while one caller appends and moves the window and another trims.
