@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// byteCount is a flag such as "64MiB": a number, and KiB, MiB, GiB or TiB, of which
+// the first letter is enough.
+type byteCount int64
+
+// UnmarshalText reads it.
+func (n *byteCount) UnmarshalText(text []byte) error {
+	number := strings.TrimRight(string(text), "KMGTiB")
+	v, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || v < 0 {
+		return fmt.Errorf("%q is no size such as 64MiB", text)
+	}
+	shift, ok := shifts[string(text[len(number):])]
+	if !ok || bits.Len64(uint64(v))+shift > 63 {
+		return fmt.Errorf("%q is no size such as 64MiB", text)
+	}
+	*n = byteCount(v << shift)
+	return nil
+}
+
+var shifts = map[string]int{
+	"": 0, "B": 0, "K": 10, "KiB": 10, "M": 20, "MiB": 20, "G": 30, "GiB": 30, "T": 40, "TiB": 40,
+}
+
+// String writes it for people.
+func (n byteCount) String() string {
+	unit, v := 0, float64(n)
+	for ; v >= 1024 && unit < 4; unit++ {
+		v /= 1024
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%d B", int64(n))
+	}
+	return fmt.Sprintf("%.1f %ciB", v, "KMGT"[unit-1])
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"strings"
+
+	"reprise/client"
+)
+
+// connect is how the verbs of the client find the server.
+type connect struct {
+	URL       string `placeholder:"URL" help:"The server. Default: http://127.0.0.1:7070."`
+	TokenFile string `placeholder:"FILE" help:"File with the server's token. Default: REPRISE_TOKEN, or what a server of this machine has written."`
+}
+
+// client returns a client whose requests go through transport; nil is the usual one.
+func (c *connect) client(transport http.RoundTripper) (*client.Client, error) {
+	opts := &client.Options{URL: c.URL}
+	if transport != nil {
+		opts.HTTPClient = &http.Client{Transport: transport}
+	}
+	if c.TokenFile != "" {
+		token, err := os.ReadFile(c.TokenFile)
+		if err != nil {
+			return nil, &exit{code: exitUsage, err: err}
+		}
+		opts.Token = strings.TrimSpace(string(token))
+	}
+	server, err := client.New(opts)
+	if err != nil {
+		return nil, &exit{code: exitUsage, err: err}
+	}
+	return server, nil
+}

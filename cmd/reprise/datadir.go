@@ -1,0 +1,106 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"reprise"
+	"reprise/identity"
+
+	"golang.org/x/sys/unix"
+)
+
+// The files of a data directory.
+const (
+	tokenFile = "token"
+	keysFile  = "keys"
+	lockFile  = "lock"
+	storeFile = "reprise.db"
+)
+
+// dataDir is a data directory that no other process uses.
+type dataDir struct {
+	path string // absolute
+	lock *os.File
+}
+
+// errInUse: another process holds the data directory.
+var errInUse = errors.New("the data directory is in use")
+
+// lockDataDir makes the directory where it is missing, for its owner alone, and
+// takes it for this process. The lock goes with the process, however that ends.
+func lockDataDir(path string) (*dataDir, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if err := flock(lock); err != nil {
+		holder := lockHolder(lock)
+		lock.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w: %s by process %s; stop that one, or name another directory with --data", errInUse, path, holder)
+		}
+		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	if err := errors.Join(lock.Truncate(0), writePID(lock)); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	return &dataDir{path: path, lock: lock}, nil
+}
+
+func flock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func writePID(f *os.File) error {
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+// lockHolder is the id of the process that holds a lock, as far as it has said so.
+func lockHolder(f *os.File) string {
+	text := make([]byte, 20)
+	n, _ := f.ReadAt(text, 0)
+	if pid := strings.TrimSpace(string(text[:n])); pid != "" {
+		return pid
+	}
+	return "unknown"
+}
+
+// keys are those that sign cursors; they are made on the first start.
+func (d *dataDir) keys() (*reprise.Keys, error) {
+	return reprise.LoadKeys(filepath.Join(d.path, keysFile))
+}
+
+// verifier knows the token, which is made on the first start.
+func (d *dataDir) verifier() (identity.Verifier, error) {
+	path := filepath.Join(d.path, tokenFile)
+	token, err := identity.LoadToken(path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModePerm&0o077) != 0 {
+		return nil, fmt.Errorf("%s may be read by others (%v): chmod 600 it, and remove it for a new token if others may have read it", path, info.Mode())
+	}
+	return identity.NewToken(token)
+}
+
+func (d *dataDir) close() error { return d.lock.Close() }

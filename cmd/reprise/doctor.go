@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"reprise/cmd/reprise/internal/doctor"
+)
+
+// doctorCmd checks the machine.
+type doctorCmd struct {
+	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address that the server would listen on. Default: ${default}."`
+	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store  string `default:"sqlite:" placeholder:"URL" help:"Store of the server. Default: ${default}"`
+	JSON   bool   `name:"json" help:"Print each finding as a line of JSON."`
+}
+
+// Help is shown below the usage.
+func (*doctorCmd) Help() string {
+	return `Each line says ok, warn or fail, what was found, and what to do about it. The exit code is 1 if anything failed.`
+}
+
+// Run checks and reports.
+func (c *doctorCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	findings := doctor.Run(ctx, &doctor.Options{
+		Listen: c.Listen, Data: c.Data, OpenStore: c.openStore, InUse: errInUse,
+	})
+	for _, f := range findings {
+		if err := c.print(f); err != nil {
+			return err
+		}
+	}
+	if doctor.Failed(findings) {
+		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+func (c *doctorCmd) print(f doctor.Finding) error {
+	if c.JSON {
+		return printObject(f)
+	}
+	_, err := fmt.Fprintf(stdout, "%-4s  %-15s  %s\n", f.Result, f.Check, printable(f.Detail))
+	if err == nil && f.Advice != "" {
+		_, err = fmt.Fprintf(stdout, "%23s%s\n", "", f.Advice)
+	}
+	return err
+}
+
+// openStore opens and closes the store, if it is there already.
+func (c *doctorCmd) openStore(ctx context.Context) error {
+	if _, err := os.Stat(c.Data); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	dir, err := lockDataDir(c.Data)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.tryStore(ctx, dir), dir.close())
+}
+
+func (c *doctorCmd) tryStore(ctx context.Context, dir *dataDir) error {
+	if strings.HasPrefix(c.Store, "sqlite:") {
+		if _, err := os.Stat(sqlitePath(c.Store, dir)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	store, err := openStore(ctx, c.Store, dir)
+	if err != nil {
+		return err
+	}
+	return store.Close()
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// endCmd ends a stream.
+type endCmd struct {
+	connect `embed:""`
+
+	Outcome string `enum:"completed,failed,cancelled" default:"completed" placeholder:"OUTCOME" help:"How it has ended: completed, failed or cancelled. Default: ${default}."`
+	Result  string `placeholder:"JSON" help:"JSON value that the end event carries."`
+
+	Stream string `arg:"" help:"Name of the stream."`
+}
+
+// Run ends it.
+func (c *endCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	server, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	if c.Result != "" && !json.Valid([]byte(c.Result)) {
+		return usage("--result %q is no JSON value", c.Result)
+	}
+	_, err = server.Producer(c.Stream).End(ctx, c.Outcome, json.RawMessage(c.Result))
+	return err
+}

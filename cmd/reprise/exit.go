@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"reprise"
+	"reprise/client"
+	"reprise/problem"
+
+	"golang.org/x/sys/unix"
+)
+
+// The exit codes; those of run and follow are mostly the command's own.
+const (
+	exitFailed    = 1
+	exitUsage     = 2
+	exitTimedOut  = 124
+	exitOurs      = 125 // what run and follow exit with in place of exitFailed
+	exitNoStart   = 127
+	exitSignaled  = 128 // and the number of the signal
+	exitCancelled = exitSignaled + int(unix.SIGINT)
+)
+
+// exit is an error that names its exit code. err is nil where there is nothing to say.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+// usage is an error for what was typed.
+func usage(format string, args ...any) error {
+	return &exit{code: exitUsage, err: fmt.Errorf(format, args...)}
+}
+
+// ours gives a failure of the way to the server the code that no command is
+// likely to have.
+func ours(err error) error {
+	if _, ok := errors.AsType[*exit](err); ok || err == nil {
+		return err
+	}
+	code := exitOurs
+	if asked, ok := errors.AsType[*askedToStop](err); ok {
+		code = asked.code()
+	}
+	return &exit{code: code, err: err}
+}
+
+// report says what went wrong and what to do about it, and returns the exit code.
+func report(w io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	code := exitFailed
+	if asked, ok := errors.AsType[*askedToStop](err); ok {
+		return asked.code()
+	}
+	if e, ok := errors.AsType[*exit](err); ok {
+		if code = e.code; e.err == nil {
+			return code
+		}
+	}
+	fmt.Fprintln(w, "reprise:", err)
+	if hint := hint(err); hint != "" {
+		fmt.Fprintln(w, "  "+hint)
+	}
+	if code == exitUsage {
+		fmt.Fprintln(w, `  "reprise --help" lists what there is.`)
+	}
+	return code
+}
+
+// hint is what to do next about err, or "".
+func hint(err error) string {
+	p, _ := problem.As(err)
+	dial, _ := errors.AsType[*net.OpError](err)
+	switch {
+	case dial != nil && dial.Op == "dial":
+		return `Is the server running? Start it with "reprise serve", or set REPRISE_URL.`
+	case dial != nil && dial.Op == "listen":
+		return `Take another address, for example --listen 127.0.0.1:0 for any free port.`
+	case p.Code == problem.CodeUnauthenticated:
+		return `Set REPRISE_TOKEN to what is in the file "token" in the server's data directory.`
+	case p.Code == problem.CodeRateLimited, p.Code == problem.CodeStoreUnavailable, p.Code == problem.CodeShuttingDown:
+		return "Try again in a while."
+	case errors.Is(err, client.ErrProtocol):
+		return "Does REPRISE_URL lead to a Reprise server?"
+	case errors.Is(err, reprise.ErrNotFound):
+		return `"reprise list" shows what there is.`
+	case p.Code == problem.CodeCursorExpired, p.Code == problem.CodeEpochChanged:
+		return "What was there is no longer kept. --after earliest begins with what is."
+	case errors.Is(err, os.ErrPermission):
+		return "Run as the user who owns it, or name another place with --data."
+	}
+	return ""
+}
+
+// signalNumber is the number of a signal by its name without SIG, 0 for one that
+// has none.
+func signalNumber(name string) int { return int(unix.SignalNum("SIG" + name)) }

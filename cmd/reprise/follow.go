@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"os"
+
+	"reprise/client"
+)
+
+// followCmd shows what comes.
+type followCmd struct {
+	connect `embed:""`
+
+	Stream     bool     `short:"s" env:"-" help:"NAME is that of a stream, not the id of an execution."`
+	After      string   `placeholder:"CURSOR" help:"Go on after this position: a cursor as --json shows it, earliest, or tail (from now on). Default: the start."`
+	Types      []string `placeholder:"TYPE,..." help:"Only events of these types, and the end."`
+	JSON       bool     `name:"json" help:"Print each event as a line of JSON, with its cursor."`
+	CursorFile string   `placeholder:"FILE" help:"Keep the position in this file, and begin with the one that is there: after a kill nothing is missing, and at most the last event comes twice."`
+
+	Name string `arg:"" help:"Id of the execution or name of the stream."`
+}
+
+// Help is shown below the usage.
+func (*followCmd) Help() string {
+	return `Following changes nothing: any number may follow, and Ctrl-C leaves the execution alone. The exit code is that of the command. A stream that ends as completed is 0, one that ends otherwise 1.
+
+Without --json the output of an execution goes to stdout and stderr as it was written, and each event of a stream is a line.`
+}
+
+// Run follows to the end.
+func (c *followCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	return ours(c.follow(ctx))
+}
+
+func (c *followCmd) follow(ctx context.Context) error {
+	bridge, ctx := newBridge(ctx, os.Stderr)
+	server, err := c.client(bridge)
+	if err != nil {
+		return err
+	}
+	opts := &client.FollowOptions{After: c.After, Types: c.Types, OnDrop: bridge.dropped}
+	if c.CursorFile != "" {
+		opts.Cursors = client.FileCursor(c.CursorFile)
+	}
+	out := c.printer()
+	var end *client.End
+	for event, err := range c.events(ctx, server, opts) {
+		if err != nil {
+			return err
+		}
+		if event.End != nil {
+			end = event.End
+		}
+		if err := out.print(event); err != nil {
+			return err
+		}
+	}
+	if end == nil { // the cursor was that of the end
+		return c.knownEnd(ctx, server)
+	}
+	return outcome(end)
+}
+
+func (c *followCmd) events(ctx context.Context, server *client.Client, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
+	if c.Stream {
+		return server.FollowStream(ctx, c.Name, opts)
+	}
+	return server.Follow(ctx, c.Name, opts)
+}
+
+func (c *followCmd) printer() printer {
+	switch {
+	case c.JSON:
+		return &objects{stdout: stdout}
+	case c.Stream:
+		return &lines{stdout: stdout, stderr: os.Stderr}
+	}
+	return &channels{stdout: stdout, stderr: os.Stderr}
+}
+
+// knownEnd exits for an end that had been given before.
+func (c *followCmd) knownEnd(ctx context.Context, server *client.Client) error {
+	if c.Stream {
+		s, err := server.ShowStream(ctx, c.Name)
+		if err != nil {
+			return err
+		}
+		return outcome(&client.End{Outcome: s.Outcome})
+	}
+	x, err := server.Show(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	end := &client.End{Outcome: x.Outcome, ExitCode: x.ExitCode, Signal: x.Signal, Error: x.Error, Limit: x.Limit}
+	if x.DurationMS != nil {
+		end.DurationMS = *x.DurationMS
+	}
+	return outcome(end)
+}

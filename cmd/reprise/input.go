@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+)
+
+// inputCmd writes to a command's stdin.
+type inputCmd struct {
+	connect `embed:""`
+
+	Offset   int64 `placeholder:"N" help:"Our stdin begins with byte N of the command's; what it has been given already is passed over. Default: 0."`
+	KeepOpen bool  `help:"Do not close the command's stdin at the end of ours."`
+
+	ID string `arg:"" help:"Id of an execution that was started with --stdin."`
+}
+
+// Help is shown below the usage.
+func (*inputCmd) Help() string {
+	return `Bytes are counted from the start, so that the same input can be sent again after a failure and the command gets each byte once.`
+}
+
+// Run sends what there is.
+func (c *inputCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	server, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	if c.Offset < 0 {
+		return usage("--offset %d: a number from 0", c.Offset)
+	}
+	w := server.StdinWriter(ctx, c.ID, c.Offset)
+	if _, err := io.Copy(w, os.Stdin); err != nil {
+		return err
+	}
+	if c.KeepOpen {
+		return nil
+	}
+	return w.Close()
+}

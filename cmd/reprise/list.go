@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"strings"
+
+	"reprise/client"
+)
+
+// listCmd lists what there is.
+type listCmd struct {
+	connect `embed:""`
+
+	Streams  bool              `xor:"kind" env:"-" help:"List streams in place of executions."`
+	Sessions bool              `xor:"kind" env:"-" help:"List sessions in place of executions."`
+	Session  string            `placeholder:"ID" help:"Only executions of this session."`
+	Status   string            `enum:",queued,running,ended" default:"" placeholder:"STATUS" help:"Only executions that are queued, running or ended."`
+	Label    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Only executions with this label. May be repeated."`
+	Limit    int               `default:"100" placeholder:"N" help:"At most so many; 0 is all. Default: ${default}."`
+	JSON     bool              `name:"json" help:"Print each as a line of JSON."`
+}
+
+// Run lists.
+func (c *listCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	server, err := c.client(nil)
+	switch {
+	case err != nil:
+		return err
+	case c.Limit < 0:
+		return usage("--limit %d: a number from 1, or 0 for all", c.Limit)
+	case c.Streams:
+		return show(c, c.streams(ctx, server), streamRow, "NAME", "STATUS", "EVENTS", "BYTES", "CREATED")
+	case c.Sessions:
+		return show(c, c.sessions(ctx, server), sessionRow, "SESSION", "EXECUTIONS", "RUNNING", "QUEUED", "UPDATED")
+	}
+	return show(c, c.executions(ctx, server), executionRow, "ID", "STATUS", "STARTED", "TOOK", "COMMAND")
+}
+
+// show prints what a list yields, as rows or objects.
+func show[T any](c *listCmd, all iter.Seq2[T, error], row func(T) []string, heading ...string) error {
+	t := newTable(stdout, heading...)
+	n := 0
+	for v, err := range all {
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			err = printObject(v)
+		} else {
+			t.row(row(v)...)
+		}
+		if err != nil {
+			return err
+		}
+		if n++; n == c.Limit {
+			break
+		}
+	}
+	if c.JSON {
+		return nil
+	}
+	return t.flush()
+}
+
+// pages yields what is on a row of pages.
+func pages[T any](get func(limit int, cursor string) ([]T, string, error), limit int) iter.Seq2[T, error] {
+	const most = 1000
+	if limit == 0 || limit > most {
+		limit = most
+	}
+	return func(yield func(T, error) bool) {
+		for cursor := ""; ; {
+			page, next, err := get(limit, cursor)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, v := range page {
+				if !yield(v, nil) {
+					return
+				}
+			}
+			if cursor = next; cursor == "" {
+				return
+			}
+		}
+	}
+}
+
+func (c *listCmd) executions(ctx context.Context, server *client.Client) iter.Seq2[client.Execution, error] {
+	return pages(func(limit int, cursor string) ([]client.Execution, string, error) {
+		page, err := server.List(ctx, client.ExecutionQuery{
+			Session: c.Session, Status: c.Status, Labels: c.Label, Limit: limit, Cursor: cursor,
+		})
+		return page.Executions, page.NextCursor, err
+	}, c.Limit)
+}
+
+func (c *listCmd) streams(ctx context.Context, server *client.Client) iter.Seq2[client.Stream, error] {
+	return pages(func(limit int, cursor string) ([]client.Stream, string, error) {
+		page, err := server.ListStreams(ctx, limit, cursor)
+		return page.Streams, page.NextCursor, err
+	}, c.Limit)
+}
+
+func (c *listCmd) sessions(ctx context.Context, server *client.Client) iter.Seq2[client.Session, error] {
+	return pages(func(limit int, cursor string) ([]client.Session, string, error) {
+		page, err := server.ListSessions(ctx, limit, cursor)
+		return page.Sessions, page.NextCursor, err
+	}, c.Limit)
+}
+
+func executionRow(x client.Execution) []string {
+	took := "-"
+	if x.DurationMS != nil {
+		took = durationMS(*x.DurationMS).String()
+	}
+	return []string{x.ID, statusText(&x), moment(x.Started), took, clip(commandText(&x), 60)}
+}
+
+func streamRow(s client.Stream) []string {
+	status := s.Status
+	if s.Outcome != "" {
+		status = s.Outcome
+	}
+	return []string{s.Name, status, strconv.FormatUint(s.Events, 10), byteCount(s.Bytes).String(), moment(s.Created)}
+}
+
+func sessionRow(s client.Session) []string {
+	return []string{s.ID, strconv.Itoa(s.Count), strconv.Itoa(s.Running), strconv.Itoa(s.Queued), moment(s.Updated)}
+}
+
+// statusText is the status of an execution in a few words.
+func statusText(x *client.Execution) string {
+	switch {
+	case x.Outcome == "":
+		return x.Status
+	case x.Outcome == client.Exited && x.ExitCode != nil:
+		return "exited " + strconv.Itoa(*x.ExitCode)
+	case x.Signal != nil:
+		return x.Outcome + " " + *x.Signal
+	}
+	return x.Outcome
+}
+
+// commandText is what an execution runs, on one line.
+func commandText(x *client.Execution) string {
+	switch {
+	case x.Command != "":
+		return x.Command
+	case x.Language != "":
+		return x.Language + " code"
+	}
+	return strings.Join(x.Argv, " ")
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"reprise/client"
+)
+
+// printer writes the events of a stream.
+type printer interface {
+	// print writes one event.
+	print(client.Event) error
+}
+
+// channels writes output to where it would have gone, byte for byte, and nothing else
+// but notices of what is missing.
+type channels struct {
+	stdout, stderr io.Writer
+	missed         bool // output that is no longer kept
+}
+
+func (c *channels) print(e client.Event) (err error) {
+	switch {
+	case e.Gap != nil:
+		c.missed = true
+		err = printGap(c.stderr, e.Gap)
+	case e.IsJSON:
+	case e.Type == "stdout":
+		_, err = c.stdout.Write(e.Data)
+	case e.Type == "stderr":
+		_, err = c.stderr.Write(e.Data)
+	}
+	return err
+}
+
+// lines writes the data of each event as one line: strings and bytes as they are, other
+// JSON as it came.
+type lines struct{ stdout, stderr io.Writer }
+
+func (l *lines) print(e client.Event) error {
+	if e.Gap != nil {
+		return printGap(l.stderr, e.Gap)
+	}
+	if e.End != nil {
+		return nil
+	}
+	line := e.Data
+	var text string
+	if e.IsJSON && json.Unmarshal(e.Data, &text) == nil {
+		line = []byte(text)
+	}
+	if len(line) == 0 || line[len(line)-1] != '\n' {
+		line = append(line[:len(line):len(line)], '\n')
+	}
+	_, err := l.stdout.Write(line)
+	return err
+}
+
+func printGap(w io.Writer, gap *client.Gap) (err error) {
+	if gap.Missed == 0 {
+		_, err = fmt.Fprintf(w, "reprise: the history before this is no longer kept (%s)\n", gap.Code)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "reprise: %d events before this are no longer kept (%s)\n", gap.Missed, gap.Code)
+	return err
+}
+
+// objects writes each event as a line of JSON, in the form of the API's NDJSON.
+type objects struct{ stdout io.Writer }
+
+func (o *objects) print(e client.Event) error {
+	line, err := eventJSON(e)
+	if err != nil {
+		return err
+	}
+	_, err = o.stdout.Write(append(line, '\n'))
+	return err
+}
+
+// eventJSON is an event with its cursor and type as an object.
+func eventJSON(e client.Event) ([]byte, error) {
+	if e.Started != nil || e.End != nil || e.Gap != nil { // Data is the object without the two
+		members := map[string]json.RawMessage{}
+		if err := json.Unmarshal(e.Data, &members); err != nil {
+			return nil, err
+		}
+		for name, value := range map[string]string{"cursor": e.Cursor, "type": e.Type} {
+			members[name], _ = json.Marshal(value)
+		}
+		return json.Marshal(members)
+	}
+	object := struct {
+		Seq    uint64          `json:"seq"`
+		Cursor string          `json:"cursor"`
+		Time   string          `json:"time"`
+		Type   string          `json:"type"`
+		Text   *string         `json:"text,omitempty"`
+		Base64 []byte          `json:"base64,omitempty"`
+		Data   json.RawMessage `json:"data,omitempty"`
+	}{Seq: e.Seq, Cursor: e.Cursor, Time: e.Time.UTC().Format(timeLayout), Type: e.Type}
+	switch text := string(e.Data); {
+	case e.IsJSON:
+		object.Data = e.Data
+	case utf8.ValidString(text):
+		object.Text = &text
+	default:
+		object.Base64 = e.Data
+	}
+	return json.Marshal(object)
+}
+
+// timeLayout is RFC 3339 with milliseconds, as the API writes times.
+const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+
+// outcome is the exit code for how an execution or stream has ended, and the line
+// that says what the code does not.
+func outcome(end *client.End) error {
+	switch end.Outcome {
+	case client.Exited, client.Signaled:
+		return commandExit(end, 0, nil)
+	case "completed":
+		return nil
+	case client.TimedOut:
+		return &exit{code: exitTimedOut, err: fmt.Errorf("the command timed out after %v", durationMS(end.DurationMS))}
+	case client.FailedToStart:
+		return &exit{code: exitNoStart, err: fmt.Errorf("the command could not be started: %s", end.Error)}
+	case client.Cancelled:
+		return commandExit(end, exitCancelled, fmt.Errorf("the command was cancelled%s", because(end.Error)))
+	case client.LimitExceeded:
+		return commandExit(end, exitOurs, fmt.Errorf("the command exceeded its limit on %s", end.Limit))
+	case client.Lost:
+		return &exit{code: exitOurs, err: fmt.Errorf("the command was lost%s; whether it finished is not known", because(end.Error))}
+	}
+	return &exit{code: exitFailed, err: fmt.Errorf("the stream ended as %s", end.Outcome)}
+}
+
+// commandExit exits as the command did, but never as if it had succeeded where
+// instead says that it did not.
+func commandExit(end *client.End, instead int, err error) error {
+	code := instead
+	switch {
+	case end.Signal != nil:
+		code = exitSignaled + signalNumber(*end.Signal)
+	case end.ExitCode != nil && *end.ExitCode != 0:
+		code = *end.ExitCode
+	}
+	if code == 0 && err == nil {
+		return nil
+	}
+	return &exit{code: code, err: err}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"errors"
+)
+
+// removeCmd forgets things.
+type removeCmd struct {
+	connect `embed:""`
+
+	Stream  bool `short:"s" xor:"kind" env:"-" help:"The names are those of streams."`
+	Session bool `xor:"kind" env:"-" help:"The names are those of sessions, which go with all their executions."`
+
+	Names []string `arg:"" name:"name" help:"Ids of executions, or names of streams or sessions. One that does not exist is no error."`
+}
+
+// Run removes them all, as far as it can.
+func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	server, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	remove := server.Remove
+	switch {
+	case c.Stream:
+		remove = server.RemoveStream
+	case c.Session:
+		remove = server.RemoveSession
+	}
+	var errs []error
+	for _, name := range c.Names {
+		errs = append(errs, remove(ctx, name))
+	}
+	return errors.Join(errs...)
+}

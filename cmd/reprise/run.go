@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/client"
+)
+
+// runCmd runs a command on the server.
+type runCmd struct {
+	connect `embed:""`
+
+	Detach           bool              `short:"d" help:"Print the id and leave; \"reprise follow ID\" goes on."`
+	ID               string            `placeholder:"ID" help:"Id of the execution. Running the same again under the same id attaches to it."`
+	Session          string            `placeholder:"ID" help:"Session that the execution belongs to."`
+	Label            map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to find it by. May be repeated."`
+	Timeout          time.Duration     `placeholder:"DURATION" help:"End the command after this time."`
+	Grace            time.Duration     `placeholder:"DURATION" help:"Time between TERM and KILL. Default: 5s."`
+	Cwd              string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
+	Env              []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, ours. May be repeated."`
+	Stdin            bool              `short:"i" help:"Send our stdin to the command. Without it the command's stdin is empty."`
+	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
+	retain           `embed:""`
+
+	Argv []string `arg:"" passthrough:"" name:"command" help:"The command and its arguments, behind \"--\"."`
+}
+
+// Help is shown below the usage.
+func (*runCmd) Help() string {
+	return `stdout and stderr are the command's, byte for byte, and so is the exit code. A lost connection is bridged in silence, with a line on stderr when that takes longer than 2 seconds.
+
+The first Ctrl-C cancels the command with all its processes; the second leaves at once.`
+}
+
+// retain bounds what is kept of a stream that is created.
+type retain struct {
+	RetainEvents int64         `placeholder:"N" help:"Events that are kept. Default: the server's."`
+	RetainBytes  byteCount     `placeholder:"SIZE" help:"Bytes that are kept, for example 64MiB. Default: the server's."`
+	RetainAge    time.Duration `placeholder:"DURATION" help:"For how long after the end. Default: the server's."`
+}
+
+func (r *retain) retention() client.Retention {
+	return client.Retention{MaxEvents: r.RetainEvents, MaxBytes: int64(r.RetainBytes), MaxAge: client.Duration(r.RetainAge)}
+}
+
+// Run runs the command and exits as it does.
+func (c *runCmd) Run(ctx context.Context, asked *stops) error {
+	request, err := c.request()
+	if err != nil {
+		return err
+	}
+	if c.Detach {
+		ctx, release := asked.context(ctx)
+		defer release()
+		return c.detach(ctx, request)
+	}
+	return ours(c.attach(ctx, asked, request))
+}
+
+func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error {
+	server, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	execution, err := server.Start(ctx, request)
+	if err != nil {
+		return ours(err)
+	}
+	fmt.Fprintln(stdout, execution.ID)
+	return nil
+}
+
+func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartRequest) error {
+	please, now, release := asked.watch(ctx)
+	defer release()
+	bridge, following := newBridge(now, os.Stderr)
+	server, err := c.client(bridge)
+	if err != nil {
+		return err
+	}
+	stopCancelling := context.AfterFunc(please, func() {
+		if err := server.Cancel(now, request.ID); err != nil && now.Err() == nil {
+			fmt.Fprintln(os.Stderr, "reprise:", err)
+		}
+	})
+	defer stopCancelling()
+
+	out := &channels{stdout: stdout, stderr: os.Stderr}
+	for event, err := range server.Run(following, request, &client.FollowOptions{OnDrop: bridge.dropped}) {
+		switch {
+		case err != nil:
+			return err
+		case event.End != nil && out.missed:
+			return &exit{code: exitOurs, err: errors.New("output is missing that was no longer kept: keep more of it with --retain-events and --retain-bytes")}
+		case event.End != nil:
+			return outcome(event.End)
+		case event.Started != nil && c.Stdin:
+			go sendStdin(now, server, request.ID)
+		}
+		if err := out.print(event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendStdin gives the command what we read, until either ends.
+func sendStdin(ctx context.Context, server *client.Client, id string) {
+	w := server.StdinWriter(ctx, id, 0)
+	_, err := io.Copy(w, os.Stdin)
+	err = errors.Join(err, w.Close())
+	if err != nil && !errors.Is(err, reprise.ErrEnded) && ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "reprise: stdin:", err)
+	}
+}
+
+// request is what is asked of the server.
+func (c *runCmd) request() (client.StartRequest, error) {
+	argv := c.Argv
+	if len(argv) > 0 && argv[0] == "--" {
+		argv = argv[1:]
+	}
+	if len(argv) == 0 {
+		return client.StartRequest{}, usage("which command? For example: reprise run -- make test")
+	}
+	id := c.ID
+	if id == "" {
+		id = strings.ToLower(rand.Text())
+	}
+	return client.StartRequest{
+		ID: id, Session: c.Session, Labels: c.Label,
+		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
+		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
+		Retention: c.retention(),
+	}, nil
+}
+
+// environ is what --env asks for. A name that we do not have ourselves is left out, as
+// env(1) would.
+func (c *runCmd) environ() map[string]string {
+	env := map[string]string{}
+	for _, variable := range c.Env {
+		name, value, given := strings.Cut(variable, "=")
+		if !given {
+			if value, given = os.LookupEnv(name); !given {
+				continue
+			}
+		}
+		env[name] = value
+	}
+	return env
+}

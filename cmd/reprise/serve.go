@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"reprise"
+)
+
+// serveCmd runs the server.
+type serveCmd struct {
+	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
+	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, or memory:. Default: ${default}"`
+
+	Auth        string   `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the server: token (who has the token), or none (everybody; only on loopback). Default: ${default}."`
+	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin whose pages may use the server, for example https://example.org. May be repeated."`
+	AllowHost   []string `placeholder:"NAME" help:"Name by which the server may be called, beside loopback and its address. May be repeated."`
+
+	Drain          time.Duration `default:"10s" help:"How long running commands may go on after the first INT or TERM. A command cannot outlive the server yet; a second signal ends them at once. Default: ${default}."`
+	StopExecutions bool          `help:"End running commands at the first signal."`
+
+	RetainEvents int64         `placeholder:"N" help:"Events that a stream keeps. Default: 10000."`
+	RetainBytes  byteCount     `placeholder:"SIZE" help:"Bytes that a stream keeps. Default: 64MiB."`
+	RetainAge    time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 1h."`
+	SweepEvery   time.Duration `placeholder:"DURATION" help:"Time between sweeps for streams that are over age. Default: 5m."`
+
+	MaxTotalBytes        byteCount     `placeholder:"SIZE" help:"Bytes that all streams keep. Default: 16GiB."`
+	MaxTenantBytes       byteCount     `placeholder:"SIZE" help:"Bytes that the streams of one tenant keep. Default: no bound of their own."`
+	MaxReaders           int           `placeholder:"N" help:"Readers of one stream. Default: 10000."`
+	MaxRunning           int           `placeholder:"N" help:"Executions that run at a time; others wait. Default: 64."`
+	MaxRunningPerSession int           `placeholder:"N" help:"Executions of one session that run at a time. Default: no bound of their own."`
+	MaxQueued            int           `placeholder:"N" help:"Executions that wait. Default: 1000."`
+	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
+	PassEnv              []string      `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
+
+	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
+	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (a line a request), warn or error. Default: ${default}."`
+}
+
+// Help is shown below the usage.
+func (*serveCmd) Help() string {
+	return `On the first start a random token is written to DIR/token, and the keys that sign cursors to DIR/keys, both for their owner alone. Once the line "listening on URL" is on stdout, requests are answered.
+
+At the first INT or TERM the server takes no new requests, tells readers to come back, and waits for running commands until --drain is over; then it ends them, as a second signal does at once. What was running when a server was killed ends as "lost".`
+}
+
+// Run serves until it is asked to stop.
+func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
+	if c.Auth == "none" {
+		if err := checkOpenAddress(c.Listen); err != nil {
+			return err
+		}
+	}
+	please, now, release := asked.watch(ctx)
+	defer release()
+	s, err := c.open(please, newLogger(c.LogFormat, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	s.hello(c)
+	drain := c.Drain
+	if c.StopExecutions {
+		drain = 0
+	}
+	return errors.Join(s.serve(please, now, drain), s.close())
+}
+
+func (c *serveCmd) retention() reprise.Retention {
+	return reprise.Retention{MaxEvents: c.RetainEvents, MaxBytes: int64(c.RetainBytes), MaxAge: c.RetainAge}
+}

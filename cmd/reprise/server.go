@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"reprise"
+	"reprise/api"
+	"reprise/execution"
+	"reprise/identity"
+)
+
+// server is everything that serve has opened, from the inside out.
+type server struct {
+	dir      *dataDir
+	store    reprise.Store
+	log      *reprise.Log
+	host     *execution.Host
+	http     *http.Server
+	listener net.Listener
+	logger   *slog.Logger
+}
+
+// open opens all of it, or nothing.
+func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, err error) {
+	s = &server{logger: logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.dir, err = lockDataDir(c.Data); err != nil {
+		return s, err
+	}
+	keys, err := s.dir.keys()
+	if err != nil {
+		return s, err
+	}
+	var verifier identity.Verifier // nil lets everybody in
+	if c.Auth == "token" {
+		if verifier, err = s.dir.verifier(); err != nil {
+			return s, err
+		}
+	}
+	// The address comes before the store, for it is quickly known to be taken.
+	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
+		return s, err
+	}
+	if s.store, err = openStore(ctx, c.Store, s.dir); err != nil {
+		return s, err
+	}
+	metrics := api.NewMetrics()
+	if s.log, err = reprise.Open(ctx, s.store, c.logOptions(keys, metrics, logger)); err != nil {
+		return s, err
+	}
+	if s.host, err = execution.Open(ctx, s.log, c.hostOptions(keys, s.dir, metrics, logger)); err != nil {
+		return s, err
+	}
+	handler, err := api.New(s.log, s.host, identity.NewGate(keys, verifier, nil), &api.Options{
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, Metrics: metrics, Logger: logger,
+	})
+	if err != nil {
+		return s, err
+	}
+	s.http = api.NewHTTPServer(handler)
+	return s, nil
+}
+
+// url is where the server listens.
+func (s *server) url() string { return "http://" + s.listener.Addr().String() }
+
+// serve answers requests until please is done, and then stops: readers are told to
+// come back, and running commands have until drain is over, or now is done.
+func (s *server) serve(please, now context.Context, drain time.Duration) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.Serve(s.listener) }()
+	select {
+	case err := <-failed: // the listener is broken
+		return errors.Join(err, s.stop(now, 0))
+	case <-please.Done():
+	}
+	s.logger.Info("stopping", "reason", context.Cause(please), "running", s.host.Counts().Running, "drain", drain)
+	return s.stop(now, drain)
+}
+
+func (s *server) stop(now context.Context, drain time.Duration) error {
+	drained, cancel := context.WithTimeout(now, drain)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- s.shutdown(now) }()
+	return errors.Join(s.host.Stop(drained), <-closed)
+}
+
+// answerTimeout is how long a request that is under way may take to be answered
+// once the server stops. Readers are let go at once.
+const answerTimeout = 5 * time.Second
+
+// shutdown closes the listener and waits for requests to be answered. Those who
+// do not let go are cut off.
+func (s *server) shutdown(now context.Context) error {
+	ctx, cancel := context.WithTimeout(now, answerTimeout)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		return s.http.Close()
+	}
+	return nil
+}
+
+// close closes what was opened, from the outside in.
+func (s *server) close() error {
+	var errs []error
+	if s.listener != nil {
+		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if s.host != nil {
+		errs = append(errs, s.host.Close())
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	if s.dir != nil {
+		errs = append(errs, s.dir.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (c *serveCmd) logOptions(keys *reprise.Keys, metrics *api.Metrics, logger *slog.Logger) *reprise.Options {
+	return &reprise.Options{
+		Keys:           keys,
+		Retention:      c.retention(),
+		MaxTenantBytes: int64(c.MaxTenantBytes), MaxTotalBytes: int64(c.MaxTotalBytes),
+		MaxReaders: c.MaxReaders, SweepEvery: c.SweepEvery,
+		Logger: logger, Hooks: metrics.LogHooks(),
+	}
+}
+
+func (c *serveCmd) hostOptions(keys *reprise.Keys, dir *dataDir, metrics *api.Metrics, logger *slog.Logger) *execution.Options {
+	return &execution.Options{
+		MaxRunning: c.MaxRunning, MaxRunningPerSession: c.MaxRunningPerSession, MaxQueued: c.MaxQueued,
+		MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,
+		StateDir: dir.path, Secret: []byte(keys.Sign("reprise executions 1")),
+		Logger: logger, Hooks: metrics.ExecutionHooks(),
+	}
+}
+
+// checkOpenAddress refuses to let everybody in from elsewhere.
+func checkOpenAddress(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return usage("--listen %q: %w", address, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usage("--auth none lets everybody run commands, and --listen %s is not loopback: "+
+			"take --auth token, or listen on 127.0.0.1", address)
+	}
+	return nil
+}
+
+// defaultDataDir is "reprise" in the user's state directory, or here for a user
+// who has none.
+func defaultDataDir() string {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "reprise")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "reprise"
+	}
+	return filepath.Join(home, ".local", "state", "reprise")
+}
+
+// newLogger writes what happens to stderr.
+func newLogger(format string, level slog.Level) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+}
+
+// hello says where the server is and what to try next. Its first line is for
+// programs too.
+func (s *server) hello(c *serveCmd) {
+	url := s.url()
+	fmt.Fprintln(stdout, "listening on", url)
+	token := filepath.Join(s.dir.path, tokenFile)
+	switch {
+	case c.Auth == "none":
+		fmt.Fprintln(stdout, "everybody on this machine may run commands (--auth none)")
+	default:
+		fmt.Fprintln(stdout, "token in", token)
+	}
+	fmt.Fprintln(stdout, "events in", storeText(c.Store, s.dir))
+	fmt.Fprintln(stdout, "try, in another terminal:")
+	if url != "http://127.0.0.1:7070" {
+		fmt.Fprintln(stdout, "  export REPRISE_URL="+url)
+	}
+	if c.Auth == "token" && s.dir.path != defaultDataDir() {
+		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)
+	}
+	fmt.Fprintln(stdout, "  reprise run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'")
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !net.ParseIP(host).IsLoopback() && host != "localhost" {
+		s.logger.Warn("the connection is not encrypted: put a proxy with TLS before it where others can listen", "listen", c.Listen)
+	}
+}

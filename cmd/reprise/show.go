@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"reprise/client"
+)
+
+// showCmd shows the state of one thing.
+type showCmd struct {
+	connect `embed:""`
+
+	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is that of a stream."`
+	Session bool `xor:"kind" env:"-" help:"NAME is that of a session."`
+	JSON    bool `name:"json" help:"Print it as a line of JSON."`
+
+	Name string `arg:"" help:"Id of an execution, or name of a stream or session."`
+}
+
+// Run shows it.
+func (c *showCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	server, err := c.client(nil)
+	if err != nil {
+		return err
+	}
+	var shown any
+	var rows [][2]string
+	switch {
+	case c.Stream:
+		var s client.Stream
+		s, err = server.ShowStream(ctx, c.Name)
+		shown, rows = s, streamRows(&s)
+	case c.Session:
+		var s client.Session
+		s, err = server.ShowSession(ctx, c.Name)
+		shown, rows = s, sessionRows(&s)
+	default:
+		var x client.Execution
+		x, err = server.Show(ctx, c.Name)
+		shown, rows = x, executionRows(&x)
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return printObject(shown)
+	}
+	t := newTable(stdout)
+	for _, row := range rows {
+		if row[1] != "" {
+			t.row(row[0], row[1])
+		}
+	}
+	return t.flush()
+}
+
+func executionRows(x *client.Execution) [][2]string {
+	rows := [][2]string{
+		{"id", x.ID},
+		{"status", statusText(x)},
+		{"error", x.Error},
+		{"command", commandText(x)},
+		{"directory", x.Cwd},
+		{"session", x.Session},
+		{"labels", labelText(x.Labels)},
+		{"created", moment(x.Created)},
+		{"started", moment(x.Started)},
+		{"ended", moment(x.Ended)},
+		{"output", byteCount(x.Bytes.Stdout).String() + " stdout, " + byteCount(x.Bytes.Stderr).String() + " stderr"},
+		{"events", windowText(x.Window)},
+	}
+	if x.DurationMS != nil {
+		rows = append(rows, [2]string{"took", durationMS(*x.DurationMS).String()})
+	}
+	if x.Usage != nil {
+		rows = append(rows, [2]string{"used", durationMS(x.Usage.UserMS).String() + " user, " +
+			durationMS(x.Usage.SystemMS).String() + " system, " + byteCount(x.Usage.MaxRSSBytes).String() + " memory"})
+	}
+	if x.Isolation != nil {
+		rows = append(rows, [2]string{"isolation", x.Isolation.Level})
+	}
+	return rows
+}
+
+func streamRows(s *client.Stream) [][2]string {
+	status := s.Status
+	if s.Outcome != "" {
+		status += " " + s.Outcome
+	}
+	return [][2]string{
+		{"name", s.Name},
+		{"status", status},
+		{"labels", labelText(s.Labels)},
+		{"created", moment(s.Created)},
+		{"ended", moment(s.Ended)},
+		{"events", strconv.FormatUint(s.Events, 10) + " kept, " + byteCount(s.Bytes).String()},
+		{"window", windowText(s.Window)},
+	}
+}
+
+func sessionRows(s *client.Session) [][2]string {
+	rows := [][2]string{
+		{"session", s.ID},
+		{"created", moment(s.Created)},
+		{"executions", strconv.Itoa(s.Count) + ", " + strconv.Itoa(s.Running) + " running, " + strconv.Itoa(s.Queued) + " queued"},
+	}
+	for i := range s.Executions {
+		x := &s.Executions[i]
+		rows = append(rows, [2]string{"  " + x.ID, statusText(x) + "  " + clip(commandText(x), 60)})
+	}
+	return rows
+}
+
+func labelText(labels map[string]string) string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		texts = append(texts, name+"="+labels[name])
+	}
+	return strings.Join(texts, " ")
+}
+
+// windowText shows the cursors that can be followed from.
+func windowText(w client.Window) string { return "after " + w.Earliest + " to " + w.Tail }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// table writes rows in columns. People get a heading; without a terminal there is none,
+// so that the output can be cut up.
+type table struct {
+	w *tabwriter.Writer
+}
+
+func newTable(out io.Writer, heading ...string) *table {
+	t := &table{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	if isTerminal(out) {
+		t.row(heading...)
+	}
+	return t
+}
+
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		cells[i] = printable(cell)
+	}
+	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+}
+
+func (t *table) flush() error { return t.w.Flush() }
+
+// printable keeps what others have named from moving the cursor of a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// printObject writes v as a line of JSON.
+func printObject(v any) error {
+	encoder := json.NewEncoder(stdout)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(v)
+}
+
+// moment is a time for people: of day today, or the date.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format("2006-01-02 15:04:05")
+}
+
+func durationMS(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// clip cuts a cell to a width.
+func clip(s string, width int) string {
+	runes := []rune(s)
+	if len(runes) <= width {
+		return s
+	}
+	return string(runes[:width-1]) + "…"
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+// versionCmd prints the version.
+type versionCmd struct{}
+
+// Run prints it.
+func (*versionCmd) Run() error {
+	version, commit := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				commit = " " + setting.Value
+			}
+		}
+	}
+	fmt.Fprintf(stdout, "reprise %s%s %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}
