@@ -158,7 +158,6 @@ type watchedBody struct {
 }
 
 func (w *watchedBody) Read(p []byte) (int, error) {
-	w.idle.Stop()
 	if err := w.flush(w.ctx); err != nil {
 		return 0, err
 	}

@@ -168,6 +168,9 @@ func (f *follower) run(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		}
 		pause, err := f.failed(err)
+		if err == nil {
+			err = f.saver.flush(ctx) // the wait may be a long one
+		}
 		if err != nil {
 			return err
 		}

@@ -221,7 +221,8 @@ func TestFollowIdle(t *testing.T) {
 // The time that the loop takes for itself is not silence of the server.
 func TestFollowSlowLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := script(events(text(1, "stdout", "a"), text(2, "stdout", "b"), end(3)))
+		much := strings.Repeat("x", 100_000) // more than is read ahead
+		w := script(events(text(1, "stdout", much), text(2, "stdout", much), end(3)))
 		c := w.client(t, client.Options{})
 		n := 0
 		for _, err := range c.Follow(t.Context(), "x", nil) {
@@ -233,6 +234,36 @@ func TestFollowSlowLoop(t *testing.T) {
 		}
 		if n != 3 || w.count() != 1 {
 			t.Errorf("%d events, %d requests", n, w.count())
+		}
+	})
+}
+
+// What a server sends again is not given again, and is no reason to come back.
+func TestFollowLeavesOutWhatItHasSeen(t *testing.T) {
+	for _, types := range [][]string{nil, {"a"}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := script(events(text(1, "a", ""), text(2, "a", ""), text(2, "a", ""), text(1, "a", ""), "id: "+cursorAt(1, "A")+"\n\n", end(3)))
+			c := w.client(t, client.Options{})
+			got, err := collect(c.Follow(t.Context(), "x", &client.FollowOptions{Types: types}))
+			if err != nil || seqs(got) != "1 a,2 a,3 end" || w.count() != 1 {
+				t.Errorf("%v: %s, %v after %d requests", types, seqs(got), err, w.count())
+			}
+		})
+	}
+}
+
+// Faults that come now and then, with events between them, add up to nothing.
+func TestFollowForgivesFaultsAfterEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{answer: func(i int, _ *http.Request) ([]byte, bool) {
+			if i == 9 {
+				return events(end(10)), false
+			}
+			return events(text(i+1, "a", ""), "data: garbage\n\n"), false
+		}}
+		got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", nil))
+		if err != nil || len(got) != 10 {
+			t.Errorf("%s, %v", seqs(got), err)
 		}
 	})
 }

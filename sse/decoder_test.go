@@ -88,6 +88,7 @@ var decodeTests = []struct {
 	{"two BOMs", "\uFEFF\uFEFFdata: a\n\ndata: b\n\n", result{Events: []sse.Event{message("b")}}},
 	{"BOM later", "data: a\n\n\uFEFFdata: b\n\n", result{Events: []sse.Event{message("a")}}},
 	{"BOM alone on a line", "\uFEFF\ndata: a\n\n", result{Events: []sse.Event{message("a")}}},
+	{"BOM behind a blank line", "\n\uFEFFdata: a\n\n", result{}},
 	{"part of a BOM", "\xEF\xBBdata: a\n\ndata: b\n\n", result{Events: []sse.Event{message("b")}}},
 	// Ids.
 	{"id persists", "id: 1\ndata: a\n\ndata: b\n\n", result{
