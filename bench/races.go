@@ -1,0 +1,22 @@
+package bench
+
+import "errors"
+
+// errLost is what a check returns that did not find what must be there.
+var errLost = errors.New("events are missing")
+
+// Races are all races, in the order of the targets.
+func Races() []Race {
+	return []Race{
+		appendRace(),
+		positionRace(),
+		replayRace(),
+		resumeRace(),
+		burstRace(),
+		singleRace(),
+		latencyRace(),
+		idleRace(),
+		idsRace(),
+		heapRace(),
+	}
+}

@@ -1,0 +1,107 @@
+// Command report runs the races of package bench, prints how each target was
+// met, and keeps the raw samples.
+//
+//	go run ./report            all races, about eight minutes
+//	go run ./report -quick     that all of them run, under a minute
+//	go run ./report -only Replay
+//
+// Its status is not 0 if a race cannot run or if events were lost or doubled. It never
+// depends on how long something took.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"reprise/bench"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	if args := os.Args[1:]; bench.IsServer(args) {
+		return bench.Serve(ctx, args)
+	}
+	quick := flag.Bool("quick", false, "run everything once and small")
+	only := flag.String("only", "", "regular expression of the races to run")
+	laps := flag.Int("laps", 0, "laps of each race; 0 for the usual number")
+	results := flag.String("results", "results", "folder for the raw samples of a full run")
+	flag.Parse()
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	scale := bench.Full
+	if *quick {
+		scale = bench.Quick
+	}
+	if *laps > 0 {
+		scale.Laps = *laps
+	}
+	var raw bytes.Buffer
+	if err := bench.RecordMachine(&raw); err != nil {
+		return err
+	}
+	verdicts, err := race(ctx, scale, wanted, &raw)
+	if err != nil {
+		return err
+	}
+	var table bytes.Buffer
+	if err := bench.WriteTable(&table, verdicts); err != nil {
+		return err
+	}
+	_, _ = os.Stdout.Write(table.Bytes())
+	if *quick || *only != "" {
+		return nil
+	}
+	return keep(*results, raw.Bytes(), table.Bytes())
+}
+
+// race runs the races whose name is wanted and writes their samples to raw.
+func race(ctx context.Context, scale bench.Scale, wanted *regexp.Regexp, raw *bytes.Buffer) ([]bench.Verdict, error) {
+	var verdicts []bench.Verdict
+	for _, r := range bench.Races() {
+		if !wanted.MatchString(r.Name) {
+			continue
+		}
+		start := time.Now()
+		results, err := r.Run(ctx, scale)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(os.Stderr, "%-12s %5.1f s\n", r.Name, time.Since(start).Seconds())
+		if err := bench.Record(raw, r.Name, results); err != nil {
+			return nil, err
+		}
+		for _, row := range r.Rows {
+			verdicts = append(verdicts, row.Judge(results))
+		}
+	}
+	return verdicts, nil
+}
+
+// keep writes the samples and the table to dir.
+func keep(dir string, raw, table []byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	base := filepath.Join(dir, time.Now().UTC().Format("20060102-1504")+"-"+bench.Commit())
+	if err := os.WriteFile(base+".txt", raw, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(base+".table.txt", table, 0o644)
+}

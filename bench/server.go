@@ -1,0 +1,129 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// server is what runs in a process of its own.
+type server struct {
+	addr string
+	// publish appends one event; nil where there is nothing to publish to.
+	publish func(data []byte) error
+	// flush sends what publish has gathered; nil where publish sends.
+	flush func() error
+	// cursor is the text of the position just after an event; nil where ids are numbers.
+	cursor func(seq uint64) string
+	// runner is the contender that runs apart; nil where there is none.
+	runner Runner
+}
+
+// servers are the servers by name. Each reads its arguments and listens before it returns.
+var servers = map[string]func(ctx context.Context, args []string) (*server, error){
+	"fan-raw":      fanRaw,
+	"fan-hijack":   fanHijack,
+	"fan-coalesce": fanCoalesce,
+	"fan-reprise":  fanReprise,
+	"fan-gosse":    fanGoSSE,
+	"ready":        historyReady,
+	"bare":         historyBare,
+	"history":      historyReprise,
+	"gosse":        historyGoSSE,
+	"flush":        historyFlush,
+}
+
+// serveHTTP listens on loopback and serves h for as long as the process lives.
+func serveHTTP(h http.Handler) (addr string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	go func() { _ = http.Serve(l, h) }()
+	return l.Addr().String(), nil
+}
+
+var errOrder = errors.New("an order that is not known")
+
+// obey carries out an order.
+func (s *server) obey(ctx context.Context, order []string) (string, error) {
+	switch strings.Join(order[:1], "") {
+	case "cpu":
+		var use syscall.Rusage
+		err := syscall.Getrusage(syscall.RUSAGE_SELF, &use)
+		return strconv.FormatInt(use.Utime.Nano()+use.Stime.Nano(), 10), err
+	case "lap":
+		return s.lap(ctx)
+	case "memory":
+		return resident()
+	case "cursor":
+		seq, err := strconv.ParseUint(order[1], 10, 64)
+		if err != nil || s.cursor == nil {
+			return order[1], err
+		}
+		return s.cursor(seq), nil
+	case "burst":
+		n, err := strconv.Atoi(order[1])
+		if err != nil {
+			return "", err
+		}
+		return "ok", s.burst(n)
+	case "steady":
+		n, err := strconv.Atoi(order[1])
+		if err != nil {
+			return "", err
+		}
+		return "ok", s.steady(n, 20*time.Millisecond)
+	}
+	return "", fmt.Errorf("%w: %q", errOrder, order)
+}
+
+// burst publishes n events as fast as it can.
+func (s *server) burst(n int) error {
+	payload := newPayload()
+	for range n {
+		stamp(payload, time.Now())
+		if err := s.publish(payload); err != nil {
+			return err
+		}
+	}
+	if s.flush != nil {
+		return s.flush()
+	}
+	return nil
+}
+
+// steady publishes n events with a pause between them.
+func (s *server) steady(n int, pause time.Duration) error {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for range n {
+		<-ticker.C
+		if err := s.burst(1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resident is the memory that the process holds, in bytes, after it gave back what it can.
+func resident() (string, error) {
+	runtime.GC()
+	debug.FreeOSMemory()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return "", err
+	}
+	fields := strings.Fields(string(text))
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	return strconv.FormatInt(pages*int64(os.Getpagesize()), 10), err
+}
