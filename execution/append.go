@@ -9,8 +9,9 @@ import (
 	"reprise"
 )
 
-// write appends what is in the spool until it is closed.
-func (r *run) write(s *spool) {
+// write appends what is in the spool until it is closed. The error is why the rest cannot
+// be kept; the run is ended then.
+func (r *run) write(s *spool) error {
 	err := s.drain(func(events []reprise.Event) error {
 		if d := s.stall(); d > 0 && r.host.opts.Hooks.Stalled != nil {
 			r.host.opts.Hooks.Stalled(r.key.Tenant, d)
@@ -20,9 +21,13 @@ func (r *run) write(s *spool) {
 	if err != nil {
 		s.abandon()
 		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
-		r.stop(verdict{outcome: Cancelled, reason: "its output cannot be kept", now: true})
+		r.stop(verdict{outcome: Cancelled, reason: notKept, now: true})
 	}
+	return err
 }
+
+// notKept is why a run was cancelled, or what is wrong with one that had ended already.
+const notKept = "its output could not be kept"
 
 func (r *run) append(events []reprise.Event) error {
 	appended, err := r.persist(func(ctx context.Context, opts reprise.AppendOptions) (reprise.Appended, error) {
@@ -77,11 +82,11 @@ func (r *run) persist(appendTo func(context.Context, reprise.AppendOptions) (rep
 	}
 }
 
-// end appends the end event. x is nil if there was no process.
-func (r *run) end(x *exit, e ending) {
-	e = r.judge(x, e)
+// end appends the end event.
+func (r *run) end(e ending) {
+	e = r.judge(e)
 	_, err := r.persist(func(ctx context.Context, opts reprise.AppendOptions) (reprise.Appended, error) {
-		return r.stream.EndWith(ctx, opts, string(e.Outcome), reprise.Event{Format: reprise.FormatMembers, Data: e.marshal()})
+		return r.stream.EndWith(ctx, opts, string(e.Outcome), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
 	})
 	if err != nil {
 		r.host.opts.Logger.Error("an execution has no end", "execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)

@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -17,7 +16,8 @@ func (r *run) attend(c *child) {
 	for _, p := range pumps {
 		reading.Go(p.run)
 	}
-	writing.Go(func() { r.write(spool) })
+	var unkept error
+	writing.Go(func() { unkept = r.write(spool) })
 	if c.stdin != nil {
 		feeding.Go(func() { r.stdin.start(c.stdin, r.request.input(), r.request.StdinOpen) })
 	}
@@ -30,33 +30,42 @@ func (r *run) attend(c *child) {
 	m := newMeter(c.tree, r.request.Limits)
 	ended := r.watch(c, m)
 	truncated := r.drain(c, pumps, drained)
-	m.sample()
-	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
-		r.stop(verdict{outcome: LimitExceeded, limit: limit})
-	}
-	c.tree.kill() // nothing of an execution outlives it
+	e := r.conclude(c, m)
+	e.DurationMS = ended.Sub(c.started).Milliseconds()
 	r.stdin.end()
 	feeding.Wait()
 	spool.close()
 	writing.Wait()
 
-	x, err := c.reap()
-	e := ending{
-		Started: ms(c.started), DurationMS: ended.Sub(c.started).Milliseconds(), Isolation: r.isolated,
-		OutputTruncated: truncated || r.outputCut(),
+	e.OutputTruncated = truncated || r.outputCut()
+	if unkept != nil {
+		e.OutputTruncated, e.Error = true, notKept
 	}
+	r.end(e)
+}
+
+// conclude ends what is left of the tree of a process that has ended, and says how it did.
+func (r *run) conclude(c *child, m *meter) ending {
+	m.sample()
+	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
+		r.stop(verdict{outcome: LimitExceeded, limit: limit})
+	}
+	c.tree.kill() // nothing of an execution outlives it
+	e := ending{Started: ms(c.started), Isolation: r.isolated}
+	x, err := c.reap()
 	if err != nil {
 		e.Outcome, e.Error = Lost, err.Error()
 	}
+	e.ExitCode, e.Signal = x.code, x.signal
 	usage := m.usage(x.usage)
 	e.Usage = &usage
-	r.end(&x, e)
+	return e
 }
 
 // announce puts the started event in front of all output.
 func (r *run) announce(c *child, s *spool) {
 	said := describe(&r.request)
-	data, err := json.Marshal(struct {
+	data := mustMarshal(struct {
 		ID        string     `json:"id"`
 		Argv      []string   `json:"argv,omitempty"`
 		Command   string     `json:"command,omitempty"`
@@ -64,9 +73,6 @@ func (r *run) announce(c *child, s *spool) {
 		PID       int        `json:"pid"`
 		Isolation *Isolation `json:"isolation"`
 	}{r.id, said.Argv, said.Command, said.Language, c.process.Pid, r.isolated})
-	if err != nil {
-		panic(err) // strings and numbers have a JSON form
-	}
 	s.add(eventStarted, reprise.FormatMembers, data)
 }
 

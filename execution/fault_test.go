@@ -191,3 +191,16 @@ func TestCloseGivesUp(t *testing.T) {
 		wantOutcome(t, x, execution.Lost, -1, "")
 	})
 }
+
+// TestOutputThatCannotBeKept: the log takes no event of that size. The command may have
+// ended before that is found out; either way its end tells that something is missing.
+func TestOutputThatCannotBeKept(t *testing.T) {
+	log := newLog(t, memstore.New(nil), &reprise.Options{MaxEventBytes: 1000})
+	h := openHost(t, log, execution.Options{})
+	for _, after := range []string{"", "; exec sleep 100"} {
+		x := sh(t, h, "printf %05000d 1"+after)
+		if !x.OutputTruncated || x.Error == "" {
+			t.Errorf("outcome %s, truncated %t, error %q", *x.Outcome, x.OutputTruncated, x.Error)
+		}
+	}
+}

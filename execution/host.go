@@ -126,7 +126,7 @@ type Host struct {
 
 // Open makes a Host of the executions in log, which must be closed after it. Those
 // that another process was running when it died are ended as lost, after what
-// is left of their processes was killed. opts may be nil.
+// is left of their processes was killed. The Log must take events of 64 KiB. opts may be nil.
 func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	o, err := opts.withDefaults()
 	if err != nil {

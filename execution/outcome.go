@@ -1,9 +1,6 @@
 package execution
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // verdict is a decision to end a run, and why. The first one holds.
 type verdict struct {
@@ -61,17 +58,16 @@ func (r *run) processEnded() {
 	r.exited = true
 }
 
-// judge puts together why and how the run ended. x is nil if no process was started.
-func (r *run) judge(x *exit, e ending) ending {
+// judge adds to how the run ended why it did.
+func (r *run) judge(e ending) ending {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if x != nil {
-		e.ExitCode, e.Signal = x.code, x.signal
-	}
 	switch {
 	case r.verdict != nil:
 		e.Outcome, e.Limit = r.verdict.outcome, r.verdict.limit
-		e.Error = r.verdict.reason
+		if r.verdict.reason != "" {
+			e.Error = r.verdict.reason
+		}
 	case e.Outcome != "":
 	case e.Signal != nil:
 		e.Outcome = Signaled
@@ -80,14 +76,6 @@ func (r *run) judge(x *exit, e ending) ending {
 	}
 	e.Bytes = r.bytes
 	return e
-}
-
-func (e ending) marshal() []byte {
-	data, err := json.Marshal(e)
-	if err != nil {
-		panic(err) // no value of ending has no JSON form
-	}
-	return data
 }
 
 // ms is a time as it is written, or nil for none.

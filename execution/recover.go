@@ -72,6 +72,6 @@ func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo) error {
 		e.Started = ms(t.started)
 		e.DurationMS = t.last.Sub(t.started).Milliseconds()
 	}
-	_, err = s.End(ctx, string(Lost), reprise.Event{Format: reprise.FormatMembers, Data: e.marshal()})
+	_, err = s.End(ctx, string(Lost), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
 	return err
 }

@@ -61,7 +61,7 @@ func (r *run) run() {
 	case <-r.stopping:
 	}
 	if r.isStopping() { // in the queue, or just as its turn came
-		r.end(nil, ending{})
+		r.end(ending{})
 		return
 	}
 	if hook := r.host.opts.Hooks.Started; hook != nil {
@@ -72,7 +72,7 @@ func (r *run) run() {
 	c, remove, err := r.launch(t)
 	defer remove()
 	if err != nil {
-		r.end(nil, ending{Outcome: FailedToStart, Error: err.Error()})
+		r.end(ending{Outcome: FailedToStart, Error: err.Error()})
 		return
 	}
 	defer c.close()
