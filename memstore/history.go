@@ -12,6 +12,8 @@ type history struct {
 	// chunks from head on are in use; those before it are zero.
 	chunks []chunk
 	head   int
+	// only is the room for the first chunk, which is the only one of most streams.
+	only [1]chunk
 }
 
 // chunk is a row of consecutive batches whose bytes follow each other in memory.
@@ -66,12 +68,18 @@ func (h *history) expected() int {
 // push adds a chunk. When there is no room behind the chunks, and at least half of the
 // room is taken by ones that were trimmed, they move to the front instead of growing.
 func (h *history) push(c chunk) {
+	if h.chunks == nil {
+		h.chunks = h.only[:0]
+	}
 	if n := len(h.chunks); n == cap(h.chunks) && h.head > n/2 {
 		live := copy(h.chunks, h.chunks[h.head:])
 		clear(h.chunks[live:])
 		h.chunks, h.head = h.chunks[:live], 0
 	}
 	h.chunks = append(h.chunks, c)
+	if cap(h.chunks) > len(h.only) {
+		h.only[0] = chunk{}
+	}
 }
 
 // trim lets go of chunks whose events all have a seq below earliest. The cost is
