@@ -117,13 +117,13 @@ func TestSaveWhenCancelled(t *testing.T) {
 			if err != nil {
 				break
 			}
-			if event.Seq == 2 {
+			if event.Seq == 3 {
 				cancel()
 				break
 			}
 		}
 		cancel()
-		if saved, _ := store.Load(t.Context()); saved != cursorAt(1, "A") {
+		if saved, _ := store.Load(t.Context()); saved != cursorAt(2, "A") {
 			t.Errorf("saved %q", saved)
 		}
 	})
@@ -132,7 +132,7 @@ func TestSaveWhenCancelled(t *testing.T) {
 // While the server is away, what was handled is already safe.
 func TestSaveBeforeALongWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := script(events(text(1, "a", ""), text(2, "a", "")), plain(503, "", ""))
+		w := script(events(text(1, "a", ""), text(2, "a", ""), "data: garbage\n\n"), plain(503, "", ""))
 		store := new(recordingCursor)
 		opts := &client.FollowOptions{Cursors: store, SaveEvery: time.Hour, GiveUp: time.Hour}
 		opts.OnDrop = func(d client.Drop) {
