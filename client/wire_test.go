@@ -12,12 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"reprise/client"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // wire is a server that writes the bytes that it is told, over net.Pipe, so that it can
 // run in a synctest bubble and cut a response after any byte. Each
