@@ -1,0 +1,88 @@
+package sqlitestore
+
+import (
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"reprise"
+)
+
+// Create inserts the row of a stream. It is durable when Create returns.
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	if err := s.enter(ctx); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer s.use.RUnlock()
+	w := &s.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old, err := s.cache.load(ctx, info.Key)
+	switch {
+	case err == nil:
+		if existing, gone := old.existing(time.Now()); !gone {
+			if !existing.Config.Equal(info.Config) {
+				return reprise.StreamInfo{}, reprise.ErrConflict
+			}
+			return existing, nil
+		}
+	case err != reprise.ErrNotFound: //nolint:errorlint // as load documents
+		return reprise.StreamInfo{}, err
+	}
+	st, err := w.insertStream(info, old)
+	if err != nil {
+		return reprise.StreamInfo{}, storeError(context.Background(), err)
+	}
+	if old != nil {
+		s.cache.drop(old)
+	}
+	s.cache.put(st)
+	return st.info, nil
+}
+
+// existing is the state of the stream, unless it has gone or is a mark.
+func (st *stream) existing(now time.Time) (info reprise.StreamInfo, gone bool) {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.info, st.state(now) != nil
+}
+
+// insertStream inserts the row of a new stream, in place of the mark of an old one.
+func (w *writer) insertStream(info reprise.StreamInfo, old *stream) (*stream, error) {
+	config, err := marshalConfig(info.Config)
+	if err != nil {
+		return nil, err
+	}
+	st := &stream{info: reprise.StreamInfo{
+		Key: info.Key, Epoch: info.Epoch, Config: info.Config, Created: info.Created, Earliest: 1,
+	}}
+	err = w.transact(func() error {
+		if old != nil {
+			if err := w.deleteStream(old.id); err != nil {
+				return err
+			}
+		}
+		const query = `INSERT INTO streams (tenant, namespace, name, epoch, created, config) VALUES (?, ?, ?, ?, ?, ?)`
+		err := run(w.conn, query, func(stmt *sqlite.Stmt) {
+			stmt.BindText(1, string(info.Key.Tenant))
+			stmt.BindText(2, info.Key.Namespace())
+			stmt.BindText(3, info.Key.Name)
+			stmt.BindText(4, string(info.Epoch))
+			stmt.BindInt64(5, info.Created.UnixNano())
+			stmt.BindBytes(6, config)
+		})
+		st.id = w.conn.LastInsertRowID()
+		return err
+	})
+	return st, err
+}
+
+func (w *writer) deleteStream(id int64) error {
+	for _, query := range []string{`DELETE FROM batches WHERE stream = ?`, `DELETE FROM streams WHERE id = ?`} {
+		if err := run(w.conn, query, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, id) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package sqlitestore
+
+import (
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"reprise"
+)
+
+const (
+	// rowBytes is how large rows of folded batches get.
+	rowBytes = 64 << 10
+	// sliceBytes is how much is folded in one transaction: appends wait for it.
+	sliceBytes = 1 << 20
+	// vacuumPages is how many free pages a fold gives back to the file system at most.
+	vacuumPages = 256
+)
+
+func (s *Store) wakeFolder() {
+	select {
+	case s.foldNow <- struct{}{}:
+	default:
+	}
+}
+
+// foldLoop folds when the journal is long, and from time to time.
+func (s *Store) foldLoop() {
+	ticker := time.NewTicker(s.opts.FoldAfter)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.foldNow:
+		case <-ticker.C:
+		}
+		// On an error, such as a full disk, everything stays as it is until the next time.
+		_ = s.foldAll()
+	}
+}
+
+// foldAll moves everything that is in the journal now to its place. It goes in slices
+// between which appends go on. Only when all streams of the journal's rows
+// have been brought up to date are the rows deleted, but for the newest, whose id is to be known.
+func (s *Store) foldAll() error {
+	w := &s.writer
+	w.mu.Lock()
+	upTo, bytes := w.lastCommit, w.journalBytes
+	w.mu.Unlock()
+	if bytes == 0 {
+		return nil
+	}
+	list := s.cache.dirty()
+	for len(list) > 0 {
+		n, err := s.foldSlice(list)
+		if err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.transact(func() error {
+		return run(w.conn, `DELETE FROM commits WHERE id < ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, upTo) })
+	})
+	if err != nil {
+		return err
+	}
+	w.journalBytes -= bytes
+	s.cache.evict()
+	return execute(w.conn, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
+}
+
+// foldSlice folds the first streams of list, up to sliceBytes, in one transaction.
+func (s *Store) foldSlice(list []*stream) (n int, err error) {
+	w := &s.writer
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	folded := make([]int, 0, len(list)) // how many pending batches of each
+	size := 0
+	err = w.transact(func() error {
+		for n < len(list) && size < sliceBytes {
+			st := list[n]
+			pending := st.pending // it changes under the lock of the writer alone
+			for i := range pending {
+				size += len(pending[i].Bytes)
+			}
+			size += 256 // the row
+			if err := w.fold(st, pending); err != nil {
+				return err
+			}
+			folded = append(folded, len(pending))
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, count := range folded {
+		list[i].mu.Lock()
+		list[i].pending = list[i].pending[count:]
+		if len(list[i].pending) == 0 {
+			list[i].pending = nil
+		}
+		list[i].dirty = false
+		list[i].mu.Unlock()
+	}
+	return n, nil
+}
+
+// fold writes the pending batches of st and its state, and deletes rows before the window.
+func (w *writer) fold(st *stream, pending []reprise.Batch) error {
+	if st.removed {
+		return nil
+	}
+	for len(pending) > 0 {
+		n, size := 0, 0
+		for n < len(pending) && (n == 0 || size+len(pending[n].Bytes) <= rowBytes && pending[n].First == pending[n-1].Last()+1) {
+			size += len(pending[n].Bytes)
+			n++
+		}
+		if err := w.insertRow(st.id, pending[:n]); err != nil {
+			return err
+		}
+		pending = pending[n:]
+	}
+	if err := w.updateStream(st); err != nil {
+		return err
+	}
+	return w.deleteBefore(st.id, st.info.Earliest)
+}
+
+func (w *writer) deleteBefore(stream int64, earliest uint64) error {
+	return run(w.conn, `DELETE FROM batches WHERE stream = ? AND first < ? AND last < ?`, func(stmt *sqlite.Stmt) {
+		stmt.BindInt64(1, stream)
+		stmt.BindInt64(2, int64(earliest))
+		stmt.BindInt64(3, int64(earliest))
+	})
+}
+
+// updateStream writes the state of st into its row.
+func (w *writer) updateStream(st *stream) error {
+	const query = `UPDATE streams SET earliest = ?, tail = ?, kept = ?, ended = ?, producers = ?, expires = ?, applied = ? WHERE id = ?`
+	info := &st.info
+	return run(w.conn, query, func(stmt *sqlite.Stmt) {
+		stmt.BindInt64(1, int64(info.Earliest))
+		stmt.BindInt64(2, int64(info.Tail))
+		stmt.BindInt64(3, info.Bytes)
+		stmt.BindNull(4)
+		stmt.BindNull(5)
+		stmt.BindNull(6)
+		if info.End != nil {
+			stmt.BindBytes(4, appendEnd(nil, info.End))
+			stmt.BindInt64(6, info.End.Expires.UnixNano())
+		}
+		if len(info.Producers) > 0 {
+			stmt.BindBytes(5, appendProducers(nil, info.Producers))
+		}
+		stmt.BindInt64(7, w.lastCommit)
+		stmt.BindInt64(8, st.id)
+	})
+}
