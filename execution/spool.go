@@ -73,8 +73,11 @@ func (s *spool) add(typ string, format reprise.Format, data []byte) {
 	if s.broken {
 		return
 	}
+	before := len(s.filling.buf)
 	s.filling.add(typ, format, data)
-	s.changed.Broadcast()
+	if before == 0 || before < gatherBytes && len(s.filling.buf) >= gatherBytes {
+		s.changed.Broadcast() // at other times the writer is not waiting for this
+	}
 }
 
 func (b *batch) add(typ string, format reprise.Format, data []byte) {
