@@ -52,7 +52,7 @@ func (h *history) append(first uint64, count int, bytes []byte) {
 // precedes reports whether b lies just behind the bytes of c, in the same allocation.
 func (c *chunk) precedes(b []byte) bool {
 	n := len(c.bytes)
-	return len(b) > 0 && n <= math.MaxUint32 && cap(c.bytes)-n >= len(b) && &c.bytes[:n+1][n] == &b[0]
+	return len(b) > 0 && uint64(n) <= math.MaxUint32 && cap(c.bytes)-n >= len(b) && &c.bytes[:n+1][n] == &b[0]
 }
 
 // expected is how many marks the last chunk is likely to get: as many as the one
@@ -65,7 +65,7 @@ func (h *history) expected() int {
 	return least
 }
 
-// push adds a chunk. When there is no room behind the chunks, and at least half of the
+// push adds a chunk. When there is no room behind the chunks, and more than half of the
 // room is taken by ones that were trimmed, they move to the front instead of growing.
 func (h *history) push(c chunk) {
 	if h.chunks == nil {

@@ -2,6 +2,7 @@ package memstore_test
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -112,7 +113,7 @@ func TestBatchesOfManyEvents(t *testing.T) {
 	var from arena
 	var model []reprise.Batch
 	first := uint64(1)
-	for _, count := range []int{3, 1 << 31, 1 << 31, 1 << 33, 1, 1 << 40, 2, 1, 1 << 62} {
+	for _, count := range []int{3, math.MaxInt32, math.MaxInt32, math.MaxInt32, 1, math.MaxInt / 8, 2, 1, math.MaxInt} {
 		b := reprise.Batch{First: first, Count: count, Bytes: from.next(8)}
 		mustAppend(t, s, reprise.AppendRequest{
 			Key: key("s"), Epoch: epoch, First: b.First, Count: b.Count, Bytes: b.Bytes, Earliest: 1,

@@ -36,6 +36,8 @@ type env struct {
 	harness Harness
 	opts    Options
 	store   reprise.Store
+	// goroutines is how many there were before the Store was opened.
+	goroutines int
 }
 
 // failure ends a check. It travels as a panic, up to attempt, so that checks

@@ -12,6 +12,7 @@ package storetest
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -164,6 +165,7 @@ func (c check) try(ctx context.Context, h Harness, o Options) (err error) {
 		}
 	}()
 	return e.attempt(func() {
+		e.goroutines = runtime.NumGoroutine()
 		e.open()
 		c.run(e)
 	})
