@@ -152,7 +152,8 @@ func (s *Stream) append(ctx context.Context, opts AppendOptions, events []Event,
 		return Appended{}, err
 	}
 	c := calls.Get().(*call)
-	c.opts, c.events, c.end, c.size = opts, events, end, size
+	c.opts, c.end, c.size = opts, end, size
+	c.events = append(c.events, events...) // a copy, so that the caller's slice can lie on the stack
 	err = s.use(ctx, func(lv *live) error {
 		c.live = lv
 		return s.log.committer.do(ctx, c)
@@ -161,9 +162,21 @@ func (s *Stream) append(ctx context.Context, opts AppendOptions, events []Event,
 		return Appended{}, err // c may still lie in a group that has not been taken
 	}
 	appended := c.appended
-	c.events, c.joined = nil, false
-	calls.Put(c)
+	c.release()
 	return appended, nil
+}
+
+// maxIdleEvents bounds the room for events that a call keeps while it is not in use.
+const maxIdleEvents = 256
+
+// release gives back a call whose work is done. The events of a small one are left to be
+// overwritten, and its other fields are set again by who takes it.
+func (c *call) release() {
+	if cap(c.events) > maxIdleEvents {
+		c.events = nil
+	}
+	c.events, c.joined = c.events[:0], false
+	calls.Put(c)
 }
 
 // check validates an append and returns the most bytes that it takes.
