@@ -2,10 +2,12 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,6 +105,28 @@ func TestCallsGiveUp(t *testing.T) {
 			t.Errorf("%v after %d requests", err, w.count())
 		}
 	})
+}
+
+// A network that times out says that it is context.DeadlineExceeded. It is tried again all the same.
+func TestNetworkTimeoutsPass(t *testing.T) {
+	tries := 0
+	slow := roundTrip(func(r *http.Request) (*http.Response, error) {
+		if tries++; tries > 1 {
+			return nil, problem.New(problem.CodeNotFound, "")
+		}
+		_, err := (&net.Dialer{Timeout: time.Nanosecond}).DialContext(r.Context(), "tcp", "127.0.0.1:1")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the network said %v", err)
+		}
+		return nil, err
+	})
+	c, err := client.New(&client.Options{URL: "http://reprise.test", MinWait: time.Millisecond, HTTPClient: &http.Client{Transport: slow, Timeout: time.Nanosecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Show(t.Context(), "x"); !errors.Is(err, reprise.ErrNotFound) || tries != 2 {
+		t.Errorf("%v after %d tries", err, tries)
+	}
 }
 
 func TestCallsReadAndWriteTheContract(t *testing.T) {

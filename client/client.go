@@ -29,7 +29,7 @@ type Options struct {
 	// user's state directory holds ($XDG_STATE_HOME, or ~/.local/state), if it exists.
 	// "-" is no token at all.
 	Token string
-	// HTTPClient sends the requests. Its Timeout must be zero, or it would cut
+	// HTTPClient sends the requests. Its Timeout does not count, for it would cut
 	// those off that follow. Redirects are never followed: the token is not for other
 	// servers. Default: one with http.DefaultTransport.
 	HTTPClient *http.Client
@@ -91,6 +91,7 @@ func New(opts *Options) (*Client, error) {
 	if o.HTTPClient != nil {
 		c.http = *o.HTTPClient
 	}
+	c.http.Timeout = 0
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }

@@ -12,7 +12,7 @@
 //			return err
 //		case event.End != nil:
 //			fmt.Println("outcome", event.End.Outcome)
-//		default:
+//		case event.Type == "stdout":
 //			os.Stdout.Write(event.Data)
 //		}
 //	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -65,16 +64,15 @@ func Retryable(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false
 	}
-	for _, lasting := range []error{ErrProtocol, context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, lasting) {
-			return false
-		}
+	if errors.Is(err, ErrProtocol) {
+		return false
 	}
 	for _, passing := range []error{errTimeout, errIdle, errDropped} {
 		if errors.Is(err, passing) {
 			return true
 		}
 	}
+	// A timeout of the network claims to be context.DeadlineExceeded; in here it is none of ours.
 	_, ok := errors.AsType[*transportError](err)
 	return ok
 }

@@ -9,7 +9,7 @@ import (
 	"reprise/client"
 )
 
-// A run of a command whose output and exit code arrive whatever the connection does.
+// A run of a command whose output and outcome arrive whatever the connection does.
 func ExampleClient_Run() {
 	c, err := client.New(nil)
 	if err != nil {
@@ -23,7 +23,7 @@ func ExampleClient_Run() {
 		case event.Gap != nil:
 			log.Printf("%d events are no longer kept", event.Gap.Missed)
 		case event.End != nil:
-			fmt.Println(event.End.Outcome, *event.End.ExitCode)
+			fmt.Println(event.End.Outcome)
 		case event.Type == "stdout":
 			os.Stdout.Write(event.Data)
 		}
