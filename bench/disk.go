@@ -2,11 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
 
 	"reprise"
+	"reprise/sqlitestore"
 )
 
+// openDisk opens a store in a file.
 func openDisk(ctx context.Context, path string) (reprise.Store, error) {
-	return nil, errors.New("not yet")
+	return sqlitestore.Open(ctx, path, nil)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"strconv"
-	"time"
 
 	"reprise"
 	"reprise/memstore"
@@ -37,13 +36,13 @@ func idsLap(scale Scale, f func(i uint64) error) lapFunc {
 	return func(context.Context) (Sample, error) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		start := time.Now()
+		start := cpuTime()
 		for i := range n {
 			if err := f(uint64(i)); err != nil {
 				return nil, err
 			}
 		}
-		took := time.Since(start)
+		took := cpuTime() - start
 		runtime.ReadMemStats(&after)
 		return Sample{
 			"ns/op":     float64(took.Nanoseconds()) / float64(n),

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"time"
 
 	"reprise"
 	"reprise/bench/limit"
@@ -32,13 +31,13 @@ func positionRace() Race {
 func positionLap(scale Scale, find func() error) lapFunc {
 	n := scale.Of(200_000, 1000)
 	return func(context.Context) (Sample, error) {
-		start := time.Now()
+		start := cpuTime()
 		for range n {
 			if err := find(); err != nil {
 				return nil, err
 			}
 		}
-		return Sample{"ns/op": float64(time.Since(start).Nanoseconds()) / float64(n)}, nil
+		return Sample{"ns/op": float64((cpuTime() - start).Nanoseconds()) / float64(n)}, nil
 	}
 }
 

@@ -16,7 +16,11 @@ func Races() []Race {
 		singleRace(),
 		latencyRace(),
 		idleRace(),
+		durableRace(1),
+		durableRace(64),
+		durableRace(512),
 		idsRace(),
 		heapRace(),
+		correctRace(),
 	}
 }
