@@ -3,21 +3,19 @@ package execution_test
 import (
 	"bufio"
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"reprise"
 	"reprise/execution"
 	"reprise/memstore"
+	"reprise/sqlitestore"
 )
 
 // envServe makes the test binary a server, in the folder that it names, until it is killed.
@@ -34,7 +32,7 @@ func serveUntilKilled(dir string) {
 			os.Exit(1)
 		}
 	}
-	store, err := openJournal(filepath.Join(dir, "journal"))
+	store, err := sqlitestore.Open(ctx, filepath.Join(dir, "reprise.db"), nil)
 	fail(err)
 	log, err := reprise.Open(ctx, store, nil)
 	fail(err)
@@ -80,7 +78,7 @@ func TestServerDies(t *testing.T) {
 			t.Error("there is nothing left to clean up")
 		}
 		for range 2 { // the second time there is nothing to recover
-			store, err := openJournal(filepath.Join(dir, "journal"))
+			store, err := sqlitestore.Open(t.Context(), filepath.Join(dir, "reprise.db"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -164,107 +162,3 @@ func TestLostWithoutABeginning(t *testing.T) {
 		t.Errorf("output: %v", err)
 	}
 }
-
-// journal is a memstore that writes down what it is told, so that it outlives its process.
-type journal struct {
-	*memstore.Store
-	mu   sync.Mutex
-	file *os.File
-	enc  *gob.Encoder
-}
-
-// entry is one call: Create or Append.
-type entry struct {
-	Info *reprise.StreamInfo
-	Reqs []reprise.AppendRequest
-}
-
-func openJournal(path string) (*journal, error) {
-	j := &journal{Store: memstore.New(nil)}
-	old, err := os.Open(path)
-	if err == nil {
-		for dec := gob.NewDecoder(bufio.NewReader(old)); ; {
-			var e entry
-			if err := dec.Decode(&e); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				break
-			} else if err != nil {
-				return nil, err
-			}
-			if err := j.replay(e); err != nil {
-				return nil, err
-			}
-		}
-		_ = old.Close()
-	}
-	// What is left is written anew: a gob stream is not appended to by another encoder.
-	if j.file, err = os.Create(path + ".new"); err != nil {
-		return nil, err
-	}
-	j.enc = gob.NewEncoder(j.file)
-	if err := j.dump(); err != nil {
-		return nil, err
-	}
-	return j, os.Rename(path+".new", path)
-}
-
-func (j *journal) replay(e entry) error {
-	ctx := context.Background()
-	if e.Info != nil {
-		_, err := j.Store.Create(ctx, *e.Info)
-		return err
-	}
-	return errors.Join(j.Store.Append(ctx, e.Reqs)...)
-}
-
-// dump writes down what is kept of streams that were never trimmed.
-func (j *journal) dump() error {
-	ctx := context.Background()
-	list, err := j.Store.List(ctx, reprise.ListQuery{AllNamespaces: true, Limit: 1000})
-	if err != nil {
-		return err
-	}
-	for i := len(list.Streams) - 1; i >= 0; i-- {
-		s := list.Streams[i]
-		page, err := j.Store.Read(ctx, s.Key, 0, 1<<30)
-		if err != nil {
-			return err
-		}
-		created := reprise.StreamInfo{Key: s.Key, Epoch: s.Epoch, Config: s.Config, Created: s.Created}
-		if err := j.enc.Encode(entry{Info: &created}); err != nil {
-			return err
-		}
-		for n, b := range page.Batches {
-			req := reprise.AppendRequest{
-				Key: s.Key, Epoch: s.Epoch, First: b.First, Count: b.Count, Bytes: b.Bytes, Earliest: 1, Kept: s.Bytes,
-				Producers: page.Info.Producers,
-			}
-			if n == len(page.Batches)-1 {
-				req.End = page.Info.End
-			}
-			if err := j.enc.Encode(entry{Reqs: []reprise.AppendRequest{req}}); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (j *journal) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err := j.enc.Encode(entry{Info: &info}); err != nil {
-		return reprise.StreamInfo{}, err
-	}
-	return j.Store.Create(ctx, info)
-}
-
-func (j *journal) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if err := j.enc.Encode(entry{Reqs: reqs}); err != nil {
-		return []error{err}
-	}
-	return j.Store.Append(ctx, reqs)
-}
-
-func (j *journal) Close() error { return errors.Join(j.file.Close(), j.Store.Close()) }
