@@ -10,6 +10,7 @@ import (
 	"reprise"
 	"reprise/execution"
 	"reprise/identity"
+	"reprise/ssehttp"
 )
 
 // Options are the settings of a Server. The zero value of each field means its default.
@@ -78,6 +79,7 @@ type Server struct {
 	host    *execution.Host
 	gate    *identity.Gate
 	opts    Options
+	sse     ssehttp.Options
 	readers readerLimit
 	mux     *http.ServeMux
 	health  health
@@ -94,6 +96,7 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 	if err := s.opts.checkNames(); err != nil {
 		return nil, err
 	}
+	s.sse = ssehttp.Options{Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout}
 	s.readers.max = s.opts.MaxReadersPerPrincipal
 	s.opts.Metrics.watch(host)
 	s.draining, s.drain = context.WithCancelCause(context.Background())

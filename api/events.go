@@ -39,7 +39,7 @@ func (s *Server) executionEvents(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.events(x, &reading{stream: stream, executionID: id})
+	return s.follow(x, &reading{stream: stream, executionID: id})
 }
 
 func (s *Server) streamEvents(x *exchange) error {
@@ -54,11 +54,11 @@ func (s *Server) streamEvents(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.events(x, &reading{stream: stream})
+	return s.follow(x, &reading{stream: stream})
 }
 
-// events finds out what the client wants to read, and in which form.
-func (s *Server) events(x *exchange, rd *reading) error {
+// parse finds out what the client wants to read, and in which form.
+func (rd *reading) parse(x *exchange) error {
 	var err error
 	if rd.form, err = accepts(x.r, jsonType, sseType, ndjsonType); err != nil {
 		return err
@@ -78,13 +78,14 @@ func (s *Server) events(x *exchange, rd *reading) error {
 			}
 		}
 	}
-	return s.follow(x, rd)
+	rd.Request, err = ssehttp.ParseRequest(x.r)
+	return err
 }
 
 // follow answers with the events. While it does, the principal has one more
 // reader and the execution one more follower; a look that waits for nothing is neither.
-func (s *Server) follow(x *exchange, rd *reading) (err error) {
-	if rd.Request, err = ssehttp.ParseRequest(x.r); err != nil {
+func (s *Server) follow(x *exchange, rd *reading) error {
+	if err := rd.parse(x); err != nil {
 		return err
 	}
 	if x.r.Method == http.MethodHead || rd.form == jsonType && rd.wait == 0 {
@@ -105,9 +106,7 @@ func (s *Server) follow(x *exchange, rd *reading) (err error) {
 func (s *Server) send(x *exchange, rd *reading) error {
 	switch rd.form {
 	case sseType:
-		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &ssehttp.Options{
-			Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout,
-		})
+		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &s.sse)
 		return nil
 	case ndjsonType:
 		return s.lines(x, rd)

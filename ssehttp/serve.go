@@ -80,30 +80,46 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // stream has ended and all was sent, when the client has gone, or when the Log
 // is closed. What is wrong with the position is answered as a problem. opts may be nil.
 func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request, opts *Options) {
+	c := open(w, r, s, req, opts)
+	if c == nil {
+		return
+	}
+	defer c.reader.Close()
+	c.follow(r.Context())
+}
+
+// open begins the response. It returns nil if that is all there is to it: a refusal, the
+// very end of the stream, or an answer to HEAD. It is apart from Serve, which stays on
+// the stack of every reader that waits, to keep that small.
+//
+//go:noinline
+func open(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request, opts *Options) *conn {
 	reader, gap, err := req.Open(r, s)
 	if err != nil {
 		_ = problem.Write(w, problem.From(err))
-		return
+		return nil
 	}
-	defer reader.Close()
 	c := newConn(w, reader, req.Types, opts.withDefaults())
-	run, err := reader.Poll(r.Context())
+	c.run, c.polled = reader.Poll(r.Context())
 	switch {
-	case errors.Is(err, io.EOF) && gap == nil:
+	case errors.Is(c.polled, io.EOF) && gap == nil:
 		w.WriteHeader(http.StatusNoContent)
-		return
-	case err != nil && !goesOn(err):
-		_ = problem.Write(w, problem.From(err))
-		return
+		reader.Close()
+		return nil
+	case c.polled != nil && !goesOn(c.polled):
+		_ = problem.Write(w, problem.From(c.polled))
+		reader.Close()
+		return nil
 	}
 	c.begin()
 	if r.Method == http.MethodHead {
-		return
+		reader.Close()
+		return nil
 	}
 	if gap != nil {
 		c.gap(gap)
 	}
-	c.follow(r.Context(), run, err)
+	return c
 }
 
 // goesOn reports whether a response can go on after err from Reader.Poll.
@@ -124,6 +140,9 @@ type conn struct {
 	rc     *http.ResponseController
 	reader *reprise.Reader
 	opts   Options
+
+	run    reprise.Run // what was polled and not sent yet
+	polled error       // the error that came with it
 
 	wanted map[string]bool // nil for all types
 	suffix string          // of the cursors; for a filtered reader alone
@@ -160,22 +179,26 @@ func (c *conn) retry(after time.Duration) {
 	c.write([]byte("retry: " + strconv.FormatInt(after.Milliseconds(), 10) + "\n\n"))
 }
 
-// follow sends run, which was polled with err, and then all that comes.
-func (c *conn) follow(ctx context.Context, run reprise.Run, err error) {
+// follow sends what was polled, and then all that comes.
+func (c *conn) follow(ctx context.Context) {
 	heartbeat := time.NewTimer(c.opts.Heartbeat)
 	defer heartbeat.Stop()
-	for {
-		if run.Len() > 0 {
-			c.send(run)
-		}
-		if err != nil && !c.goOn(err) || c.err != nil {
+	for c.step() {
+		if c.run.Len() == 0 && c.polled == nil && !c.wait(ctx, heartbeat) {
 			return
 		}
-		if run.Len() == 0 && err == nil && !c.wait(ctx, heartbeat) {
-			return
-		}
-		run, err = c.reader.Poll(ctx)
+		c.run, c.polled = c.reader.Poll(ctx)
 	}
+}
+
+// step deals with what was polled and reports whether there may be more.
+//
+//go:noinline
+func (c *conn) step() bool {
+	if c.run.Len() > 0 {
+		c.send(c.run)
+	}
+	return (c.polled == nil || c.goOn(c.polled)) && c.err == nil
 }
 
 // goOn deals with an error of the reader and reports whether there may be more.
