@@ -1,0 +1,49 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write what the scripts compare with")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"reprise": func() { os.Exit(Main(os.Args[1:])) },
+	})
+}
+
+// TestScripts runs sessions with the real binary: a server, clients, and a proxy
+// between them that cuts connections. Beside the commands of testscript there are:
+//
+//	server NAME [FLAG...]   start a server on the data directory NAME, wait until it listens,
+//	                        and let the clients use it; its log is NAME.log. The next
+//	                        server of the same NAME takes the same address.
+//	halt NAME SIGNAL...     send signals to the server and wait for its end; with "!" that
+//	                        must be a failure
+//	proxy [BYTES]           put a proxy before the server that cuts each connection after so
+//	                        many bytes of answers
+//	cut                     cut all connections of the proxy
+//	until FILE REGEXP       wait until a file has what is looked for
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
+			env.Setenv("TMPDIR", env.WorkDir)
+			// Nothing of whoever runs the tests.
+			env.Setenv("REPRISE_LOG_LEVEL", "info")
+			env.Values[worldKey{}] = newWorld(env)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"server": cmdServer, "halt": cmdHalt, "proxy": cmdProxy, "cut": cmdCut, "until": cmdUntil,
+		},
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+	})
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+)
+
+// patience bounds everything that a script waits for.
+const patience = 30 * time.Second
+
+// daemon is a server that a test has started.
+type daemon struct {
+	cmd  *exec.Cmd
+	addr string
+	done chan struct{} // closed when it has ended
+	err  error         // of its end
+}
+
+// startDaemon starts a server and waits until it listens. Its stderr goes to the file log.
+func startDaemon(env []string, dir, log string, args ...string) (*daemon, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	stderr, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close()
+	d := &daemon{done: make(chan struct{})}
+	d.cmd = &exec.Cmd{
+		Path: program, Args: append([]string{"reprise", "serve"}, args...),
+		Env: env, Dir: dir, Stderr: stderr,
+		SysProcAttr: &unix.SysProcAttr{Pdeathsig: unix.SIGKILL},
+	}
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.cmd.Start(); err != nil {
+		return nil, err
+	}
+	ready := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if addr, ok := strings.CutPrefix(lines.Text(), "listening on http://"); ok {
+				ready <- addr
+			}
+		}
+		d.err = d.cmd.Wait()
+		close(d.done)
+	}()
+	select {
+	case d.addr = <-ready:
+		return d, nil
+	case <-d.done:
+		text, _ := os.ReadFile(log)
+		return nil, errors.New("the server ended: " + string(text))
+	case <-time.After(patience):
+		_ = d.kill()
+		return nil, errors.New("the server does not listen")
+	}
+}
+
+// kill ends the server as nothing else can and waits for its end.
+func (d *daemon) kill() error { return d.signal(unix.SIGKILL) }
+
+// signal sends a signal and waits for the end.
+func (d *daemon) signal(signals ...unix.Signal) error {
+	for _, s := range signals {
+		if err := d.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+	}
+	select {
+	case <-d.done:
+		return nil
+	case <-time.After(patience):
+		return errors.New("the server does not end")
+	}
+}
+
+// world is what a script has started.
+type world struct {
+	mu      sync.Mutex
+	daemons map[string]*daemon
+	addrs   map[string]string // of the servers by name, for their successors
+	proxy   *proxy
+}
+
+type worldKey struct{}
+
+func newWorld(env *testscript.Env) *world {
+	w := &world{daemons: map[string]*daemon{}, addrs: map[string]string{}}
+	env.Defer(func() {
+		for _, d := range w.daemons {
+			_ = d.kill()
+		}
+		if w.proxy != nil {
+			w.proxy.close()
+		}
+	})
+	return w
+}
+
+func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
+
+func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: server NAME [FLAG...]")
+	}
+	w, name := worldOf(ts), args[0]
+	listen := w.addrs[name]
+	if listen == "" {
+		listen = "127.0.0.1:0"
+	}
+	var env []string
+	for _, variable := range []string{"PATH", "TMPDIR", "XDG_STATE_HOME", "HOME", "GOCOVERDIR", "REPRISE_SECRET_OF_THE_SERVER"} {
+		env = append(env, variable+"="+ts.Getenv(variable))
+	}
+	flags := append([]string{"--listen", listen, "--data", ts.MkAbs(name)}, args[1:]...)
+	d, err := startDaemon(env, ts.MkAbs("."), ts.MkAbs(name+".log"), flags...)
+	ts.Check(err)
+	w.daemons[name], w.addrs[name] = d, d.addr
+	token, err := os.ReadFile(ts.MkAbs(name + "/token"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // --auth none makes none
+		ts.Check(err)
+	}
+	ts.Setenv("REPRISE_TOKEN", strings.TrimSpace(string(token)))
+	if w.proxy == nil {
+		ts.Setenv("REPRISE_URL", "http://"+d.addr)
+	}
+}
+
+func cmdHalt(ts *testscript.TestScript, neg bool, args []string) {
+	w := worldOf(ts)
+	if len(args) < 2 || w.daemons[args[0]] == nil {
+		ts.Fatalf("usage: halt NAME SIGNAL...")
+	}
+	d := w.daemons[args[0]]
+	for _, name := range args[1:] {
+		ts.Check(d.cmd.Process.Signal(unix.SignalNum("SIG" + name)))
+		if len(args) > 2 {
+			// Signals of one kind that wait to be handled are one: let it be handled.
+			waitFor(ts, func() bool { return logHas(ts, args[0], "stopping") })
+		}
+	}
+	ts.Check(d.signal())
+	if failed := d.err != nil; failed != neg {
+		ts.Fatalf("the server ended with %v", d.err)
+	}
+}
+
+func logHas(ts *testscript.TestScript, name, text string) bool {
+	log, err := os.ReadFile(ts.MkAbs(name + ".log"))
+	return err == nil && strings.Contains(string(log), text)
+}
+
+func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
+	w := worldOf(ts)
+	limit := int64(-1)
+	if len(args) == 1 {
+		var err error
+		limit, err = strconv.ParseInt(args[0], 10, 64)
+		ts.Check(err)
+	}
+	p, err := newProxy(strings.TrimPrefix(ts.Getenv("REPRISE_URL"), "http://"), limit)
+	ts.Check(err)
+	w.proxy = p
+	ts.Setenv("REPRISE_URL", "http://"+p.addr())
+}
+
+func cmdCut(ts *testscript.TestScript, neg bool, args []string) { worldOf(ts).proxy.cut() }
+
+func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: until FILE REGEXP")
+	}
+	wanted, err := regexp.Compile(args[1])
+	ts.Check(err)
+	waitFor(ts, func() bool {
+		text, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && wanted.Match(text)
+	})
+}
+
+func waitFor(ts *testscript.TestScript, ok func() bool) {
+	if !eventually(ok) {
+		ts.Fatalf("it did not come to that within %v", patience)
+	}
+}
+
+// eventually looks again and again whether something has happened.
+func eventually(ok func() bool) bool {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
+		if ok() {
+			return true
+		}
+	}
+	return false
+}
