@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -366,5 +367,19 @@ func TestDrainTellsReadersToComeBack(t *testing.T) {
 	}
 	if _, err := s.Append(t.Context(), reprise.Event{}); err != nil {
 		t.Errorf("the stream does not go on: %v", err)
+	}
+}
+
+// Who has reached the server by an address may call it by that address.
+func TestHostMayBeTheAddressThatWasReached(t *testing.T) {
+	w := start(t, setup{})
+	for host, status := range map[string]int{"192.0.2.7:7070": 200, "192.0.2.8:7070": 403, "[2001:db8::1]": 403} {
+		r := httptest.NewRequest("GET", "http://"+host+"/healthz", nil)
+		local := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7070}
+		answer := httptest.NewRecorder()
+		w.server.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local)))
+		if answer.Code != status {
+			t.Errorf("%s: status %d, want %d", host, answer.Code, status)
+		}
 	}
 }

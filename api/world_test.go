@@ -34,7 +34,8 @@ type setup struct {
 	host  execution.Options
 	gate  identity.Options
 	api   api.Options
-	open  bool // no token is needed
+	open  bool          // no token is needed
+	keys  *reprise.Keys // of a server before
 }
 
 // world is a whole server and a client that holds all it sees against the contract.
@@ -78,7 +79,10 @@ func start(tb testing.TB, s setup) *world {
 		s.api.Metrics = api.NewMetrics()
 	}
 	s.api.Logger = slog.New(slog.NewTextHandler(w.logged, nil))
-	keys := reprise.NewKeys()
+	keys := s.keys
+	if keys == nil {
+		keys = reprise.NewKeys()
+	}
 	s.log.Keys, s.log.Hooks = keys, s.api.Metrics.LogHooks()
 	s.host.Hooks, s.host.Dir, s.host.StateDir = s.api.Metrics.ExecutionHooks(), tb.TempDir(), tb.TempDir()
 	var verifier identity.Verifier
