@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"reprise"
 	"reprise/memstore"
+	"reprise/sqlitestore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,6 +28,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var stores = map[string]func(t *testing.T) reprise.Store{
 	"memory": func(*testing.T) reprise.Store { return memstore.New(nil) },
 	"slow":   func(*testing.T) reprise.Store { return slow{memstore.New(nil)} },
+	"sqlite": func(t *testing.T) reprise.Store {
+		store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "db"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	},
 }
 
 // slow is a Store that takes its time to say what it has done, as one over a network does, so
