@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"reprise/client"
+)
+
+const (
+	killRounds     = 10
+	killPublishers = 4
+)
+
+// TestG6KilledServer kills the server again and again while streams are published to.
+// Afterwards everything that was acknowledged is there, once and in order, and so is
+// what was sent again because its acknowledgement was lost. (G6, G9)
+func TestG6KilledServer(t *testing.T) {
+	dir := t.TempDir()
+	log := dir + "/server.log"
+	start := func(listen string) *daemon {
+		t.Helper()
+		d, err := startDaemon(os.Environ(), dir, log, "--listen", listen, "--data", dir+"/data", "--log-level", "error")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	server := start("127.0.0.1:0")
+	defer func() { _ = server.kill() }()
+	token, err := os.ReadFile(dir + "/data/token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(&client.Options{
+		URL: "http://" + server.addr, Token: strings.TrimSpace(string(token)),
+		MinWait: 10 * time.Millisecond, MaxWait: 50 * time.Millisecond, GiveUp: patience,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var stop atomic.Bool
+	var publishing sync.WaitGroup
+	published := make([]int, killPublishers)
+	for i := range published {
+		publishing.Go(func() { published[i] = publishUntil(t, c, streamName(i), &stop) })
+	}
+	for range killRounds {
+		<-time.After(20*time.Millisecond + rand.N(150*time.Millisecond)) // a moment like any other
+		if err := server.kill(); err != nil {
+			t.Fatal(err)
+		}
+		server = start(server.addr)
+	}
+	stop.Store(true)
+	publishing.Wait()
+	for i, n := range published {
+		if n == 0 {
+			t.Errorf("nothing was acknowledged on %s", streamName(i))
+		}
+		checkNumbers(t, c, streamName(i), n)
+	}
+	t.Logf("%d kills, acknowledged: %v", killRounds, published)
+}
+
+func streamName(i int) string { return fmt.Sprintf("numbers/%d", i) }
+
+// publishUntil publishes 0, 1, 2, ..., a few at a time, and returns how many were acknowledged.
+func publishUntil(t *testing.T, c *client.Client, name string, stop *atomic.Bool) int {
+	_, err := c.CreateStream(t.Context(), name, client.StreamConfig{Retention: client.Retention{MaxEvents: 1 << 30}})
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	producer := c.Producer(name)
+	n := 0
+	for !stop.Load() {
+		events := make([]client.NewEvent, 1+n%3)
+		for i := range events {
+			events[i].Data = strconv.AppendInt(nil, int64(n+i), 10)
+		}
+		answer, err := producer.Publish(t.Context(), events...)
+		if err != nil {
+			t.Errorf("publish after %d: %v", n, err)
+			return n
+		}
+		if want := uint64(n + len(events)); answer.Last != want {
+			t.Errorf("event %d was acknowledged as %d", want, answer.Last)
+		}
+		n += len(events)
+	}
+	if _, err := producer.End(t.Context(), "completed", nil); err != nil {
+		t.Error(err)
+	}
+	return n
+}
+
+// checkNumbers reads a stream and expects 0 to n-1, each once.
+func checkNumbers(t *testing.T, c *client.Client, name string, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	next := 0
+	for event, err := range c.FollowStream(ctx, name, &client.FollowOptions{OnGap: client.GapFail}) {
+		switch {
+		case err != nil:
+			t.Fatalf("%s after %d: %v", name, next, err)
+		case event.End != nil:
+		case string(event.Data) != strconv.Itoa(next):
+			t.Fatalf("%s: event %d is %s", name, next, event.Data)
+		default:
+			next++
+		}
+	}
+	if next != n {
+		t.Errorf("%s: %d events, acknowledged were %d", name, next, n)
+	}
+}
