@@ -52,6 +52,8 @@ func (f *follower) frames(ctx context.Context, d *sse.Decoder) error {
 			f.retry = min(retry, maxAsked)
 		}
 		switch {
+		case ctx.Err() != nil: // what was read ahead is not for one who has cancelled
+			err = context.Cause(ctx)
 		case err == nil:
 			err = f.frame(ctx, frame)
 		case errors.Is(err, io.EOF):

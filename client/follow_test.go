@@ -288,6 +288,25 @@ func TestFollowCancelled(t *testing.T) {
 	}
 }
 
+// Who cancels within the loop gets nothing more, though more has been read ahead.
+func TestFollowCancelledWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := script(events(text(1, "a", ""), text(2, "a", ""), end(3))).client(t, client.Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := 0
+		for _, err := range c.Follow(ctx, "x", nil) {
+			if n++; n == 2 && !errors.Is(err, context.Canceled) {
+				t.Errorf("then %v", err)
+			}
+			cancel()
+		}
+		if n != 2 {
+			t.Errorf("%d turns", n)
+		}
+	})
+}
+
 func TestFollowGap(t *testing.T) {
 	gap := fmt.Sprintf(`{"code":"cursor_expired","earliest":%q,"tail":%q,"missed":4}`, cursorAt(5, "A"), cursorAt(6, "A"))
 	midStream := events(text(1, "stdout", "a"), frame(5, "A", "gap", gap), text(6, "stdout", "f"), end(7))

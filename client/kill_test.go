@@ -57,6 +57,7 @@ func child(args []string) error {
 // R9.4: a client process that is killed, at any moment, goes on where it was: nothing
 // is left out, and of what was handled only the very last event can come again.
 func TestKilledClientGoesOn(t *testing.T) {
+	t.Parallel()
 	const total, kills = 400, 6
 	url, dir := liveServer(t), t.TempDir()
 	c := liveClient(t, url, &cutter{after: -1})

@@ -119,6 +119,7 @@ func liveClient(t *testing.T, url string, c *cutter) *client.Client {
 // The test of the issue, against the real server and a real command: the answer to the
 // start is cut at every byte, once or three times in a row, and each event is found exactly once.
 func TestCutTheRealServerAtEveryByte(t *testing.T) {
+	t.Parallel()
 	url := liveServer(t)
 	run := client.StartRequest{ID: "recorded", Command: `printf 'one\ntwo\000\377'; sleep 0.1; printf 'no newline' >&2; exit 3`}
 	want, err := collect(liveClient(t, url, &cutter{after: -1}).Run(t.Context(), run, nil))
@@ -163,6 +164,7 @@ func TestCutTheRealServerAtEveryByte(t *testing.T) {
 
 // A megabyte of noise through connections that break every few thousand bytes, byte for byte.
 func TestOutputOfTheRealServer(t *testing.T) {
+	t.Parallel()
 	c := liveClient(t, liveServer(t), &cutter{after: 150_000, cuts: 6})
 	seed := fmt.Sprintf("head -c 1000000 /dev/urandom > %[1]s; cat %[1]s", t.TempDir()+"/noise")
 	e, err := c.Start(t.Context(), client.StartRequest{Command: seed})
@@ -197,6 +199,7 @@ func TestOutputOfTheRealServer(t *testing.T) {
 
 // Every call against the real server, so that both read the contract alike.
 func TestCallsOfTheRealServer(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	c := liveClient(t, liveServer(t), &cutter{after: -1})
 	ok := func(err error) {
@@ -257,6 +260,7 @@ func TestCallsOfTheRealServer(t *testing.T) {
 }
 
 func TestStreamsOfTheRealServer(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	const name = "notes/2026.11_a-b"
 	c := liveClient(t, liveServer(t), &cutter{after: -1})
