@@ -87,7 +87,11 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 	if len(w.staged) == 0 {
 		return errs
 	}
-	if err := w.store(); err != nil {
+	err := w.store()
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull && w.shrinkLog() == nil {
+		err = w.store()
+	}
+	if err != nil {
 		if errs == nil {
 			errs = make([]error, len(reqs))
 		}
@@ -188,6 +192,10 @@ func (w *writer) store() error {
 	w.journalBytes += len(w.journal)
 	return nil
 }
+
+// shrinkLog copies the write-ahead log into the file and empties it, which on a full
+// disk may be what makes room for the next commit.
+func (w *writer) shrinkLog() error { return execute(w.conn, "PRAGMA wal_checkpoint(TRUNCATE)") }
 
 // insertRow puts consecutive batches of a stream into one row of the table batches.
 func (w *writer) insertRow(stream int64, batches []reprise.Batch) error {

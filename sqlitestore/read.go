@@ -20,13 +20,18 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	if err != nil {
 		return reprise.Page{}, err
 	}
-	for {
+	for range maxTries {
 		page, whole, err := s.page(ctx, st, after, maxBytes)
 		if whole || err != nil {
 			return page, err
 		}
 	}
+	return reprise.Page{}, fmt.Errorf("stream %s: batches after %d: %w", key, after, errDamaged)
 }
+
+// maxTries is how often a page is read again because the stream was trimmed meanwhile. A hole that
+// is there each time is not a matter of time.
+const maxTries = 100
 
 // page reads one page. whole is false if the stream was trimmed or removed
 // meanwhile, so that rows are missing: then the view is not consistent.

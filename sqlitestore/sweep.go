@@ -16,9 +16,8 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 		return nil, err
 	}
 	defer s.use.RUnlock()
-	if err := s.foldAll(); err != nil {
-		return nil, storeError(context.Background(), err)
-	}
+	// On a full disk this may fail; what the rows know of can be swept all the same, and makes room.
+	_ = s.foldAll()
 	var due []*stream
 	err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
 		due, err = selectExpired(conn, now, limit)
@@ -84,28 +83,53 @@ func (w *writer) forgetMarks(now time.Time) error {
 	return run(w.conn, `DELETE FROM streams WHERE mark <= ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, now.UnixNano()) })
 }
 
-// Sizes adds up the rows, after the journal was folded into them.
+// Sizes adds up the rows and, for streams whose rows are older, what is in memory.
 func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.use.RUnlock()
-	if err := s.foldAll(); err != nil {
-		return nil, storeError(context.Background(), err)
-	}
+	return s.sizes(ctx)
+}
+
+func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
+	// The writer's lock keeps rows and memory as they are to each other.
+	s.writer.mu.Lock()
+	defer s.writer.mu.Unlock()
 	sizes := map[reprise.Tenant]reprise.Size{}
+	add := func(tenant reprise.Tenant, sign int64, info *reprise.StreamInfo) {
+		size := sizes[tenant]
+		size.Events += sign * int64(info.Kept())
+		size.Bytes += sign * info.Bytes
+		sizes[tenant] = size
+	}
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
-		stmt := conn.Prep(`SELECT tenant, count(*), sum(tail + 1 - earliest), sum(kept) FROM streams WHERE mark IS NULL GROUP BY tenant`)
-		defer stmt.Reset()
-		for {
-			more, err := stmt.Step()
-			if err != nil || !more {
+		if err := sumSizes(conn, sizes); err != nil {
+			return err
+		}
+		for _, st := range s.cache.dirty() {
+			row, err := selectStream(conn, st.info.Key)
+			if err != nil || row == nil {
 				return err
 			}
-			sizes[reprise.Tenant(stmt.ColumnText(0))] = reprise.Size{
-				Streams: stmt.ColumnInt64(1), Events: stmt.ColumnInt64(2), Bytes: stmt.ColumnInt64(3),
-			}
+			add(st.info.Key.Tenant, -1, &row.info)
+			add(st.info.Key.Tenant, +1, &st.info)
 		}
+		return nil
 	})
 	return sizes, err
+}
+
+func sumSizes(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
+	stmt := conn.Prep(`SELECT tenant, count(*), sum(tail + 1 - earliest), sum(kept) FROM streams WHERE mark IS NULL GROUP BY tenant`)
+	defer stmt.Reset()
+	for {
+		more, err := stmt.Step()
+		if err != nil || !more {
+			return err
+		}
+		sizes[reprise.Tenant(stmt.ColumnText(0))] = reprise.Size{
+			Streams: stmt.ColumnInt64(1), Events: stmt.ColumnInt64(2), Bytes: stmt.ColumnInt64(3),
+		}
+	}
 }
