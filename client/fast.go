@@ -13,7 +13,7 @@ import (
 //	{"seq":7,"time":"2026-11-20T09:30:00.000Z","text":"..."}
 //
 // or "base64" in place of "text". It is false for all else, which encoding/json then reads, at
-// six times the cost. What it does read, it reads alike.
+// several times the cost. What it does read, it reads alike.
 func decodeFast(object []byte) (seq uint64, at time.Time, data []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(object, []byte(`{"seq":`))
 	if !ok {
