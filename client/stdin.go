@@ -76,7 +76,7 @@ func (w *stdinWriter) Write(p []byte) (int, error) {
 	}
 	n := 0
 	for n < len(p) {
-		given, err := w.send(p[n:min(n+stdinChunk, len(p))], false)
+		given, err := w.send(p[n:min(n+stdinChunk, len(p))])
 		n += given
 		if err != nil {
 			return n, err
@@ -86,20 +86,21 @@ func (w *stdinWriter) Write(p []byte) (int, error) {
 }
 
 // send gives one chunk and returns how much of it was accepted.
-func (w *stdinWriter) send(chunk []byte, eof bool) (int, error) {
-	at, err := w.c.WriteStdin(w.ctx, w.id, w.offset, chunk, eof)
+func (w *stdinWriter) send(chunk []byte) (int, error) {
+	at, err := w.c.WriteStdin(w.ctx, w.id, w.offset, chunk, false)
 	if err != nil {
 		return 0, err
 	}
 	given := at.Offset - w.offset
-	if given < 0 || given > int64(len(chunk)) || given == 0 && len(chunk) > 0 {
+	if given <= 0 || given > int64(len(chunk)) {
 		return 0, fmt.Errorf("%w: stdin is at %d after %d bytes at %d", ErrProtocol, at.Offset, len(chunk), w.offset)
 	}
 	w.offset = at.Offset
 	return int(given), nil
 }
 
-// Close ends the command's stdin; where that has ended already there is nothing to do.
+// Close ends the command's stdin; where that has ended already, or another has given more
+// of it meanwhile, there is nothing else to do.
 func (w *stdinWriter) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +108,7 @@ func (w *stdinWriter) Close() error {
 		return nil
 	}
 	w.closed = true
-	_, err := w.send(nil, true)
+	_, err := w.c.WriteStdin(w.ctx, w.id, w.offset, nil, true)
 	if errors.Is(err, reprise.ErrEnded) {
 		return nil
 	}
