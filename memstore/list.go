@@ -52,13 +52,13 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage
 	}
 	var page reprise.ListPage
 	last := below
-	for st := range o.before(below) {
+	for number := range o.before(below) {
 		if len(page.Streams) == q.Limit {
 			page.Next = strconv.FormatUint(last, 10)
 			break
 		}
-		page.Streams = append(page.Streams, st.summary())
-		last = st.number
+		page.Streams = append(page.Streams, s.numbers[number].summary())
+		last = number
 	}
 	return page, nil
 }

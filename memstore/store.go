@@ -42,7 +42,8 @@ type Store struct {
 	closed  bool
 	streams map[reprise.StreamKey]*stream
 	tenants map[reprise.Tenant]*tenant
-	created uint64 // streams ever created: the order of the newest
+	created uint64 // streams ever created; the newest has this number
+	numbers map[uint64]*stream
 	orders  map[scope]*order
 	marks   marks
 
@@ -76,6 +77,7 @@ func New(opts *Options) *Store {
 		maxStreams: defaultMaxStreams,
 		streams:    map[reprise.StreamKey]*stream{},
 		tenants:    map[reprise.Tenant]*tenant{},
+		numbers:    map[uint64]*stream{},
 		orders:     map[scope]*order{},
 		marks:      marks{byKey: map[reprise.StreamKey]*due{}},
 	}
@@ -151,13 +153,14 @@ func (s *Store) add(st *stream) {
 	}
 	st.tenant.streams++
 	s.streams[key] = st
+	s.numbers[st.number] = st
 	for _, in := range scopes(key) {
 		o := s.orders[in]
 		if o == nil {
 			o = &order{}
 			s.orders[in] = o
 		}
-		o.add(st)
+		o.add(st.number)
 	}
 }
 
@@ -165,6 +168,7 @@ func (s *Store) add(st *stream) {
 func (s *Store) drop(st *stream) {
 	key := st.info.Key
 	delete(s.streams, key)
+	delete(s.numbers, st.number)
 	s.last.Store(nil)
 	for _, in := range scopes(key) {
 		o := s.orders[in]
@@ -262,7 +266,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.streams, s.tenants, s.orders = nil, nil, nil
+	s.streams, s.numbers, s.tenants, s.orders = nil, nil, nil, nil
 	s.last.Store(nil)
 	s.marks, s.ending.queue = marks{}, nil
 	return nil
