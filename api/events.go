@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 
 	"reprise"
 	"reprise/identity"
-	"reprise/problem"
 	"reprise/ssehttp"
 )
 
@@ -104,14 +102,15 @@ func (s *Server) follow(x *exchange, rd *reading) error {
 
 // send answers in the form that was asked for.
 func (s *Server) send(x *exchange, rd *reading) error {
+	opts := ssehttp.Options{Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout}
 	switch rd.form {
-	case sseType:
-		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &s.sse)
-		return nil
+	case jsonType:
+		return s.page(x, rd)
 	case ndjsonType:
-		return s.lines(x, rd)
+		opts.Form = lines{}
 	}
-	return s.page(x, rd)
+	ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &opts)
+	return nil
 }
 
 // enter counts x as a reader. From now on the context of the request ends when the
@@ -170,50 +169,9 @@ func (l *readerLimit) enter(who identity.Principal) (leave func(), err error) {
 	}, nil
 }
 
-// gapBody tells, as an event, what cannot be had any more. Its cursor is where the events go on.
-type gapBody struct {
-	Cursor   string `json:"cursor"`
-	Type     string `json:"type"`
-	Code     string `json:"code"`
-	Earliest string `json:"earliest"`
-	Tail     string `json:"tail"`
-	Missed   uint64 `json:"missed"`
-}
-
-// appendGap appends the gap event for a refused position to dst.
-func (s *Server) appendGap(dst []byte, reader *reprise.Reader, refusal error) []byte {
-	p := problem.From(refusal)
-	gap := gapBody{Type: reprise.TypeGap, Code: string(p.Code), Earliest: p.Earliest, Tail: p.Tail}
-	if window, ok := errors.AsType[*reprise.WindowError](refusal); ok {
-		gap.Missed = window.Missed()
-	} else {
-		info := reader.Info()
-		window := s.window(&info)
-		gap.Earliest, gap.Tail = window.Earliest, window.Tail
-	}
-	gap.Cursor = gap.Earliest
-	text, err := json.Marshal(gap)
-	if err != nil {
-		panic(err) // strings and a number
-	}
-	return append(dst, text...)
-}
-
 // fellOut reports whether err says that a reader is before the window, where
 // the reader can go on from the earliest event.
 func fellOut(err error) bool {
 	window, ok := errors.AsType[*reprise.WindowError](err)
 	return ok && window.Reason == reprise.CursorExpired
-}
-
-// wantedTypes is the filter of a reading; nil for all.
-func (rd *reading) wantedTypes() map[string]bool {
-	if len(rd.Types) == 0 {
-		return nil
-	}
-	wanted := map[string]bool{}
-	for _, t := range rd.Types {
-		wanted[t] = true
-	}
-	return wanted
 }

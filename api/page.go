@@ -10,6 +10,7 @@ import (
 
 	"reprise"
 	"reprise/execution"
+	"reprise/ssehttp"
 )
 
 const (
@@ -129,7 +130,7 @@ func (p *page) take(run reprise.Run) {
 
 func (p *page) gap(refusal error) {
 	p.separate()
-	p.events = p.server.appendGap(p.events, p.reader, refusal)
+	p.events = appendGap(p.events, ssehttp.NewGap(p.reader, refusal))
 }
 
 // separate makes room for one more event.
@@ -138,4 +139,16 @@ func (p *page) separate() {
 		p.events = append(p.events, ',')
 	}
 	p.count++
+}
+
+// wantedTypes is the filter of a reading; nil for all.
+func (rd *reading) wantedTypes() map[string]bool {
+	if len(rd.Types) == 0 {
+		return nil
+	}
+	wanted := map[string]bool{}
+	for _, t := range rd.Types {
+		wanted[t] = true
+	}
+	return wanted
 }
