@@ -1,7 +1,9 @@
 package reprise
 
 import (
+	"io"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 )
@@ -19,6 +21,8 @@ type block struct {
 	// slices of the same memory, under live.mu.
 	buf  []byte
 	ends []uint32
+	// cold is true for what was read from the store for one reader.
+	cold bool
 
 	wire wire
 }
@@ -50,33 +54,57 @@ func newBlock(first uint64, size, before int) *block {
 	return &block{first: first, buf: make([]byte, 0, room)}
 }
 
-// pageBlock makes a block of a page from the store.
-func pageBlock(batches []Batch) (*block, error) {
-	b := &block{first: batches[0].First, buf: batches[0].Bytes}
-	count, size := 0, 0
-	for _, batch := range batches {
-		count += batch.Count
-		size += len(batch.Bytes)
-	}
-	if len(batches) > 1 {
-		b.buf = make([]byte, 0, size)
-		for _, batch := range batches {
-			b.buf = append(b.buf, batch.Bytes...)
+// pageBlock makes a block of the first batches of a page from the store, and returns
+// the others. It takes those that lie behind each other in memory, as they mostly do, and
+// copies nothing; only short ones that lie apart are put together.
+func pageBlock(batches []Batch) (b *block, rest []Batch, err error) {
+	b = &block{first: batches[0].First, cold: true}
+	count, own := 0, false
+	for len(batches) > 0 && (len(b.buf) < shortPage || follows(b.buf, batches[0].Bytes)) {
+		next := batches[0].Bytes
+		switch {
+		case count == 0:
+			b.buf = next
+		case follows(b.buf, next):
+			b.buf = b.buf[:len(b.buf)+len(next)]
+		case !own: // the room behind buf is the store's
+			b.buf, own = slices.Concat(b.buf, next), true
+		default:
+			b.buf = append(b.buf, next...)
 		}
+		count += batches[0].Count
+		batches = batches[1:]
 	}
-	b.ends = make([]uint32, 0, count)
-	for start := 0; start < size; {
-		end, err := recordEnd(b.buf, start)
+	if b.ends, err = recordEnds(b.buf, count); err != nil {
+		return nil, nil, err
+	}
+	return b, batches, nil
+}
+
+// shortPage is what a block of a page should not fall short of.
+const shortPage = 16 << 10
+
+// follows reports whether b lies just behind a, in the same allocation.
+func follows(a, b []byte) bool {
+	n := len(a)
+	return n > 0 && len(b) > 0 && cap(a)-n >= len(b) && &a[:n+1][n] == &b[0]
+}
+
+// recordEnds says where each of the count records of b ends.
+func recordEnds(b []byte, count int) ([]uint32, error) {
+	ends := make([]uint32, 0, count)
+	for start := 0; start < len(b); {
+		end, err := recordEnd(b, start)
 		if err != nil {
 			return nil, err
 		}
-		b.ends = append(b.ends, uint32(end))
+		ends = append(ends, uint32(end))
 		start = end
 	}
-	if len(b.ends) != count {
+	if len(ends) != count {
 		return nil, errBatch
 	}
-	return b, nil
+	return ends, nil
 }
 
 // cut drops the events after tail, which the store has and the Log has not published yet. Were
@@ -158,18 +186,62 @@ func (r Run) Encoded(enc Encoder) []byte {
 		w.enc = enc
 	}
 	if w.enc != enc {
-		var dst []byte
-		var e Event
-		for i := r.lo; i < len(r.ends); i++ {
-			r.event(&e, i)
-			dst = enc.AppendEvent(dst, &e, r.suffix)
-		}
+		dst, _ := r.encode(nil, enc, r.lo, math.MaxInt)
 		return dst
 	}
 	w.extend(r)
 	from := startOf(w.ends, r.lo)
 	to := w.ends[len(r.ends)-1]
 	return w.buf[from:to:to]
+}
+
+// encode appends the wire form of the events from index i on to dst, until dst is at least
+// enough bytes long. It returns the index of the first event that is left.
+func (r Run) encode(dst []byte, enc Encoder, i, enough int) ([]byte, int) {
+	var e Event
+	for ; i < len(r.ends) && len(dst) < enough; i++ {
+		r.event(&e, i)
+		dst = enc.AppendEvent(dst, &e, r.suffix)
+	}
+	return dst, i
+}
+
+// pieces are buffers for what WriteEncoded writes at a time.
+var pieces = sync.Pool{New: func() any {
+	b := make([]byte, 0, pieceBytes+pieceBytes/8)
+	return &b
+}}
+
+// maxPiece bounds the buffers that are kept, pieceBytes is when a piece is written.
+const (
+	pieceBytes = 64 << 10
+	maxPiece   = 2 * pieceBytes
+)
+
+// WriteEncoded writes the wire form of the events to w, in as few pieces as make sense. The
+// bytes are those of Encoded; but for events that were read from the store, and that no other reader
+// shares, only a piece of them is in memory at a time. w must not keep what is written.
+func (r Run) WriteEncoded(w io.Writer, enc Encoder) error {
+	if r.Len() == 0 {
+		return nil
+	}
+	if !r.block.cold {
+		_, err := w.Write(r.Encoded(enc))
+		return err
+	}
+	piece := pieces.Get().(*[]byte)
+	defer func() {
+		if cap(*piece) <= maxPiece {
+			pieces.Put(piece)
+		}
+	}()
+	for i := r.lo; i < len(r.ends); {
+		*piece, i = r.encode((*piece)[:0], enc, i, pieceBytes)
+		if _, err := w.Write(*piece); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // frameOverhead is a guess at what a frame takes beside its record, to size buffers.

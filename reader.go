@@ -18,8 +18,9 @@ const pageBytes = 256 << 10
 type Reader struct {
 	stream *Stream
 	live   *live
-	next   uint64 // seq of the next event to hand out
-	closed bool   // guarded by live.mu
+	next   uint64  // seq of the next event to hand out
+	closed bool    // guarded by live.mu
+	ahead  []Batch // what the last page held after what was handed out
 }
 
 // Reader opens a reader after the position at, which is checked first. The
@@ -145,7 +146,9 @@ func (r *Reader) poll() (run Run, cold bool, err error) {
 	case r.next < lv.info.Earliest:
 		return Run{}, false, r.gap()
 	}
-	run = lv.hot(r.next)
+	if run = lv.hot(r.next); run.Len() > 0 {
+		r.ahead = nil
+	}
 	return run, run.Len() == 0, nil
 }
 
@@ -158,39 +161,57 @@ func (r *Reader) gap() error {
 	return err
 }
 
-// page reads from the store.
+// page hands out what was read ahead, or reads from the store.
 func (r *Reader) page(ctx context.Context) (Run, error) {
-	log, lv := r.stream.log, r.live
-	start := time.Now()
-	page, err := log.store.Read(ctx, lv.key, r.next-1, pageBytes)
-	var b *block
-	switch {
-	case err != nil:
-	case page.Info.Epoch != lv.epoch:
-		err = ErrNotFound
-	case r.next < page.Info.Earliest:
-		return Run{}, r.fellOut(ctx, &page.Info)
-	case len(page.Batches) == 0:
-		err = fmt.Errorf("%w: no events after %d", ErrUnavailable, r.next-1)
-	default:
-		if b, err = pageBlock(page.Batches); err == nil {
-			b.cut(lv.tail())
+	if len(r.ahead) == 0 || r.ahead[0].First != r.next {
+		if err := r.readAhead(ctx); err != nil {
+			return Run{}, err
 		}
+	}
+	b, rest, err := pageBlock(r.ahead)
+	r.ahead = rest
+	if err == nil {
+		b.cut(r.live.tail())
 	}
 	if err == nil && (b.first > r.next || b.last() < r.next) {
 		err = fmt.Errorf("%w: asked for event %d, got %d to %d", ErrUnavailable, r.next, b.first, b.last())
 	}
-	if hook := log.opts.Hooks.StoreRead; hook != nil {
-		info := ReadInfo{Duration: time.Since(start), Err: err}
-		if b != nil {
-			info.Events, info.Bytes = len(b.ends), len(b.buf)
-		}
-		hook(info)
-	}
 	if err != nil {
+		r.ahead = nil
 		return Run{}, r.stream.op("read", err)
 	}
-	return b.run(r.next, lv.suffix), nil
+	return b.run(r.next, r.live.suffix), nil
+}
+
+// readAhead reads a page from the store.
+func (r *Reader) readAhead(ctx context.Context) error {
+	log, lv := r.stream.log, r.live
+	start := time.Now()
+	page, err := log.store.Read(ctx, lv.key, r.next-1, pageBytes)
+	if hook := log.opts.Hooks.StoreRead; hook != nil {
+		hook(readInfo(page.Batches, time.Since(start), err))
+	}
+	switch {
+	case err != nil:
+		return r.stream.op("read", err)
+	case page.Info.Epoch != lv.epoch:
+		return r.stream.op("read", ErrNotFound)
+	case r.next < page.Info.Earliest:
+		return r.fellOut(ctx, &page.Info)
+	case len(page.Batches) == 0:
+		return r.stream.op("read", fmt.Errorf("%w: no events after %d", ErrUnavailable, r.next-1))
+	}
+	r.ahead = page.Batches
+	return nil
+}
+
+func readInfo(batches []Batch, took time.Duration, err error) ReadInfo {
+	info := ReadInfo{Duration: took, Err: err}
+	for i := range batches {
+		info.Events += batches[i].Count
+		info.Bytes += len(batches[i].Bytes)
+	}
+	return info
 }
 
 // fellOut is gap with the window that the store has just told of. It first lets the
