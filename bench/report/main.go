@@ -39,6 +39,7 @@ func run(ctx context.Context) error {
 	quick := flag.Bool("quick", false, "run everything once and small")
 	only := flag.String("only", "", "regular expression of the races to run")
 	laps := flag.Int("laps", 0, "laps of each race; 0 for the usual number")
+	show := flag.Bool("raw", false, "print the raw samples too")
 	results := flag.String("results", "results", "folder for the raw samples of a full run")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
@@ -63,6 +64,9 @@ func run(ctx context.Context) error {
 	var table bytes.Buffer
 	if err := bench.WriteTable(&table, verdicts); err != nil {
 		return err
+	}
+	if *show {
+		_, _ = os.Stdout.Write(raw.Bytes())
 	}
 	_, _ = os.Stdout.Write(table.Bytes())
 	if *quick || *only != "" {
