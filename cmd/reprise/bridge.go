@@ -32,9 +32,17 @@ type bridge struct {
 	said  bool
 }
 
+// bridging is what the user may say about it.
+type bridging struct {
+	Quiet bool `short:"q" help:"Say nothing about lost connections."`
+}
+
 // newBridge returns a bridge, and the context to follow with, which ends where there is nothing
 // to bridge to.
-func newBridge(ctx context.Context, out io.Writer) (*bridge, context.Context) {
+func (q bridging) newBridge(ctx context.Context, out io.Writer) (*bridge, context.Context) {
+	if q.Quiet {
+		out = io.Discard
+	}
 	ctx, giveUp := context.WithCancelCause(ctx)
 	return &bridge{out: out, giveUp: giveUp}, ctx
 }

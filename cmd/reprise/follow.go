@@ -10,7 +10,8 @@ import (
 
 // followCmd shows what comes.
 type followCmd struct {
-	connect `embed:""`
+	connect  `embed:""`
+	bridging `embed:""`
 
 	Stream     bool     `short:"s" env:"-" help:"NAME is that of a stream, not the id of an execution."`
 	After      string   `placeholder:"CURSOR" help:"Go on after this position: a cursor as --json shows it, earliest, or tail (from now on). Default: the start."`
@@ -36,7 +37,7 @@ func (c *followCmd) Run(ctx context.Context, asked *stops) error {
 }
 
 func (c *followCmd) follow(ctx context.Context) error {
-	bridge, ctx := newBridge(ctx, os.Stderr)
+	bridge, ctx := c.newBridge(ctx, os.Stderr)
 	server, err := c.client(bridge)
 	if err != nil {
 		return err

@@ -16,7 +16,8 @@ import (
 
 // runCmd runs a command on the server.
 type runCmd struct {
-	connect `embed:""`
+	connect  `embed:""`
+	bridging `embed:""`
 
 	Detach           bool              `short:"d" help:"Print the id and leave; \"reprise follow ID\" goes on."`
 	ID               string            `placeholder:"ID" help:"Id of the execution. Running the same again under the same id attaches to it."`
@@ -81,7 +82,7 @@ func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error 
 func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartRequest) error {
 	please, now, release := asked.watch(ctx)
 	defer release()
-	bridge, following := newBridge(now, os.Stderr)
+	bridge, following := c.newBridge(now, os.Stderr)
 	server, err := c.client(bridge)
 	if err != nil {
 		return err

@@ -1,0 +1,194 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"reprise"
+	"reprise/api"
+	"reprise/execution"
+	"reprise/identity"
+	"reprise/memstore"
+)
+
+// TestBrowser lets a real browser follow a stream with nothing but EventSource, cuts its
+// connection once in the middle, and expects each event once. (G1)
+func TestBrowser(t *testing.T) {
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("chromium is missing: apt-get install chromium")
+		}
+		t.Skip("chromium is missing")
+	}
+	pages := httptest.NewServer(http.FileServer(http.Dir(".")))
+	defer pages.Close()
+	server := newServer(t, pages.URL)
+	proxy := newCutter(t, server.addr)
+	events := server.ticket(t)
+
+	// The stream goes on only when the first part has arrived and the connection was cut.
+	go func() {
+		server.publish(t, 1, 5)
+		<-proxy.done
+		server.publish(t, 6, 10)
+		server.end(t)
+	}()
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	browser := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--user-data-dir="+t.TempDir(), "--timeout=15000", "--virtual-time-budget=600000", "--dump-dom",
+		pages.URL+"/index.html#http://"+proxy.addr()+events)
+	dom, err := browser.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "ended: completed, events 1,2,3,4,5,6,7,8,9,10"; !strings.Contains(string(dom), want) {
+		t.Errorf("%q is not in the page:\n%s", want, dom)
+	}
+	if proxy.cuts.Load() != 1 || proxy.accepted.Load() < 2 {
+		t.Errorf("%d cuts, %d connections", proxy.cuts.Load(), proxy.accepted.Load())
+	}
+}
+
+// testServer is a server whose pages come from another origin.
+type testServer struct {
+	addr   string
+	url    string
+	stream *reprise.Stream
+}
+
+func newServer(t *testing.T, origin string) *testServer {
+	t.Helper()
+	ctx := t.Context()
+	store := memstore.New(nil)
+	keys := reprise.NewKeys()
+	log, err := reprise.Open(ctx, store, &reprise.Options{Keys: keys})
+	check(t, err)
+	host, err := execution.Open(ctx, log, nil)
+	check(t, err)
+	handler, err := api.New(log, host, identity.NewGate(keys, nil, nil), &api.Options{Origins: []string{origin}})
+	check(t, err)
+	server := httptest.NewServer(handler)
+	t.Cleanup(func() {
+		handler.Drain()
+		server.CloseClientConnections()
+		server.Close()
+		check(t, host.Close())
+		check(t, log.Close())
+		check(t, store.Close())
+	})
+	stream, _, err := log.Create(ctx, reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "numbers"}, reprise.StreamConfig{})
+	check(t, err)
+	return &testServer{addr: server.Listener.Addr().String(), url: server.URL, stream: stream}
+}
+
+func (s *testServer) publish(t *testing.T, from, to int) {
+	for i := from; i <= to; i++ {
+		_, err := s.stream.Append(t.Context(), reprise.Event{Type: "message", Data: fmt.Append(nil, i), Format: reprise.FormatJSON})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (s *testServer) end(t *testing.T) {
+	_, err := s.stream.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// ticket is the path of the events with a ticket in it.
+func (s *testServer) ticket(t *testing.T) string {
+	t.Helper()
+	answer, err := http.Post(s.url+"/v1/tickets", "application/json", strings.NewReader(`{"stream":"numbers"}`))
+	check(t, err)
+	defer answer.Body.Close()
+	var ticket struct {
+		Events string `json:"events"`
+	}
+	check(t, json.NewDecoder(answer.Body).Decode(&ticket))
+	return ticket.Events
+}
+
+// cutAfter is the text of the event after which the connection is cut.
+const cutAfter = `"data":5`
+
+// cutter passes connections on and cuts the first one that has carried cutAfter.
+type cutter struct {
+	listener net.Listener
+	target   string
+	done     chan struct{} // closed by the cut
+	accepted atomic.Int64
+	cuts     atomic.Int64
+}
+
+func newCutter(t *testing.T, target string) *cutter {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	c := &cutter{listener: listener, target: target, done: make(chan struct{})}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c.accepted.Add(1)
+			go c.pass(client)
+		}
+	}()
+	return c
+}
+
+func (c *cutter) addr() string { return c.listener.Addr().String() }
+
+func (c *cutter) pass(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", c.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() {
+		_, _ = io.Copy(server, client)
+		server.Close()
+	}()
+	carried := ""
+	for buffer := make([]byte, 4096); ; {
+		n, err := server.Read(buffer)
+		if _, writeErr := client.Write(buffer[:n]); err != nil || writeErr != nil {
+			return
+		}
+		if c.cuts.Load() == 0 {
+			if carried += string(buffer[:n]); strings.Contains(carried, cutAfter) {
+				c.cuts.Add(1)
+				_ = client.(*net.TCPConn).SetLinger(0)
+				close(c.done)
+				return
+			}
+		}
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

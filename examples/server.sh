@@ -1,0 +1,35 @@
+# Sourced by the examples: builds reprise, starts a server of its own on a free port with
+# a temporary data directory, and ends both with the script. Sets:
+#   tmp      a temporary folder
+#   reprise  the binary
+# and REPRISE_URL and REPRISE_TOKEN for clients.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tmp=$(mktemp -d)
+children=()
+finish() {
+  for child in "${children[@]}"; do kill "$child" 2>/dev/null || true; done
+  for child in "${children[@]}"; do wait "$child" 2>/dev/null || true; done
+  rm -rf "$tmp"
+}
+trap finish EXIT
+
+# until_listening FILE: the address that a program has printed into FILE.
+until_listening() {
+  for _ in $(seq 300); do
+    sed -n 's/^listening on //p' "$1" | grep . && return
+    sleep 0.1
+  done
+  echo "nothing listens; see below" >&2
+  cat "$1" >&2
+  return 1
+}
+
+go build -o "$tmp/reprise" ./cmd/reprise
+reprise=$tmp/reprise
+"$reprise" serve --listen 127.0.0.1:0 --data "$tmp/data" --log-level warn --stop-executions >"$tmp/serve.out" &
+children+=($!)
+REPRISE_URL=$(until_listening "$tmp/serve.out")
+REPRISE_TOKEN=$(cat "$tmp/data/token")
+export REPRISE_URL REPRISE_TOKEN
