@@ -19,6 +19,9 @@ import (
 // is at rest says so, see docs/storage-sqlite.md.
 const recordHead = 6 + 1 + 1
 
+// maxMillis is the latest time that a record can hold, in the year 10889.
+const maxMillis = 1<<48 - 1
+
 var errBatch = errors.New("a batch that cannot be decoded")
 
 // recordSize is the most bytes that appendRecord appends for e.
@@ -34,7 +37,7 @@ func appendRecord(dst []byte, e *Event, now int64) []byte {
 	}
 	ms := now
 	if !e.Time.IsZero() {
-		ms = max(e.Time.UnixMilli(), 0)
+		ms = min(max(e.Time.UnixMilli(), 0), maxMillis)
 	}
 	dst = binary.AppendUvarint(dst, uint64(recordHead+len(typ)+len(e.Data)))
 	dst = append(dst, byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms),

@@ -78,6 +78,9 @@ func pageBlock(batches []Batch) (b *block, rest []Batch, err error) {
 	if b.ends, err = recordEnds(b.buf, count); err != nil {
 		return nil, nil, err
 	}
+	if len(batches) == 0 {
+		return b, nil, nil // an empty slice would keep the page in memory
+	}
 	return b, batches, nil
 }
 

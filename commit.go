@@ -45,7 +45,12 @@ func (m *commits) init(l *Log) {
 
 // exclusively runs f while no commit is under way.
 func (m *commits) exclusively(ctx context.Context, f func() error) error {
-	return m.committer.do(ctx, &call{fn: f})
+	return m.committer.do(ctx, &call{fn: func() error {
+		if err := m.log.usable(); err != nil {
+			return err
+		}
+		return f()
+	}})
 }
 
 // run carries out the calls of a group: what is not an append first, since it may
@@ -123,15 +128,15 @@ func (m *commits) ready(lv *live) error {
 		return gone
 	}
 	page, err := m.log.store.Read(context.Background(), lv.key, 1<<63, 0)
+	if err == nil && page.Info.Epoch != lv.epoch {
+		err = ErrNotFound
+	}
 	if err != nil {
+		m.forgetIfLost(lv, err)
 		return err
 	}
-	if page.Info.Epoch != lv.epoch {
-		m.log.forget(lv.key, ErrNotFound)
-		return ErrNotFound
-	}
 	lv.stale = false
-	lv.sizes.reset(&page.Info, lv.retention.MaxBytes)
+	lv.sizes.reset(&page.Info)
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	m.usage.add(lv.tenant, page.Info.Bytes-lv.info.Bytes)
@@ -229,7 +234,8 @@ func withProducer(list []Producer, p Producer) []Producer {
 }
 
 // reserve makes room for size bytes in one block. A batch lies in one piece, so
-// what was staged moves along to a new block; the old one stays as it was published.
+// what was staged moves along to a new block, of twice its size so that a long batch
+// does not move with each append; the old one stays as it was published.
 func (st *staged) reserve(size int) {
 	if st.block != nil && cap(st.buf)-len(st.buf) >= size {
 		return
@@ -241,7 +247,7 @@ func (st *staged) reserve(size int) {
 	}
 	base := uint32(st.from)
 	lengths := st.ends[len(st.ends)-st.count:]
-	st.block = newBlock(st.first, len(batch)+size, before)
+	st.block = newBlock(st.first, len(batch)+max(size, len(batch)), before)
 	st.from = 0
 	st.buf = append(st.block.buf, batch...)
 	st.ends = make([]uint32, 0, max(8, len(st.block.ends)))
@@ -319,10 +325,15 @@ func (m *commits) fail(lv *live, err error) {
 	st := &lv.staged
 	st.err = err
 	lv.stale = true
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
-		m.log.forget(lv.key, err)
-	}
+	m.forgetIfLost(lv, err)
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	m.log.hotBytes.Add(-lv.cool())
+}
+
+// forgetIfLost drops a stream that the store no longer has.
+func (m *commits) forgetIfLost(lv *live, err error) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
+		m.log.forget(lv.key, err)
+	}
 }

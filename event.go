@@ -71,13 +71,15 @@ func checkEvent(e *Event, maxBytes int, end bool) error {
 		if bytes.IndexByte(e.Data, '\n') >= 0 || bytes.IndexByte(e.Data, '\r') >= 0 {
 			return fmt.Errorf("%w: JSON data with a line break", ErrInvalid)
 		}
-		if len(e.Data) == 0 || e.Format == FormatMembers && (len(e.Data) < 2 || e.Data[0] != '{') {
+		if len(e.Data) == 0 || e.Format == FormatMembers && !isBraced(e.Data) {
 			return fmt.Errorf("%w: data is not of the stated JSON format", ErrInvalid)
 		}
 		return nil
 	}
 	return fmt.Errorf("%w: unknown format %d", ErrInvalid, e.Format)
 }
+
+func isBraced(b []byte) bool { return len(b) >= 2 && b[0] == '{' && b[len(b)-1] == '}' }
 
 func checkType(t string, end bool) error {
 	if len(t) > maxTypeBytes {

@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"strconv"
@@ -31,9 +32,9 @@ func (e *Event) AppendMembers(dst []byte) []byte {
 		return append(dst, e.Data...)
 	case FormatMembers:
 		dst = append(dst, '"')
-		if len(e.Data) > 2 {
+		if members := bytes.Trim(e.Data[1:len(e.Data)-1], " \t"); len(members) > 0 {
 			dst = append(dst, ',')
-			dst = append(dst, e.Data[1:len(e.Data)-1]...)
+			dst = append(dst, members...)
 		}
 		return dst
 	}

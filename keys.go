@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -60,6 +61,9 @@ func ParseKeys(text []byte) (*Keys, error) {
 		secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
 		if err != nil || len(secret) != keySecretBytes || !isKeyID(id) {
 			return nil, fmt.Errorf("%w: line %d of the keys is not \"<id> <base64 of %d bytes>\"", ErrInvalid, n, keySecretBytes)
+		}
+		if slices.ContainsFunc(k.ring, func(other key) bool { return other.id == id }) {
+			return nil, fmt.Errorf("%w: line %d of the keys repeats the id %q", ErrInvalid, n, id)
 		}
 		k.ring = append(k.ring, key{id: id, secret: secret})
 	}

@@ -47,7 +47,7 @@ var closedChan = func() chan struct{} {
 func newLive(info StreamInfo, defaults Retention, tenant *atomic.Int64) *live {
 	lv := &live{key: info.Key, epoch: info.Epoch, created: info.Config, info: info, tenant: tenant, used: true}
 	lv.retention = info.Config.Retention.or(defaults)
-	lv.sizes.reset(&info, lv.retention.MaxBytes)
+	lv.sizes.reset(&info)
 	return lv
 }
 
@@ -114,8 +114,8 @@ func (lv *live) hot(next uint64) Run {
 
 // trimHot drops the oldest blocks until at most limit bytes are left, and those before
 // the window. The newest block stays. The caller holds mu.
-func (lv *live) trimHot(limit int) {
-	n := 0
+func (lv *live) trimHot(limit int) (freed int64) {
+	before, n := lv.hotBytes, 0
 	for n < len(lv.blocks)-1 && (lv.hotBytes > limit || lv.blocks[n].last() < lv.info.Earliest) {
 		lv.hotBytes -= cap(lv.blocks[n].buf)
 		n++
@@ -124,6 +124,7 @@ func (lv *live) trimHot(limit int) {
 		clear(lv.blocks[:n])
 		lv.blocks = lv.blocks[n:]
 	}
+	return int64(before - lv.hotBytes)
 }
 
 // sign makes the tags of the cursors, once. The caller holds mu.

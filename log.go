@@ -93,6 +93,10 @@ type Log struct {
 	mu      sync.Mutex
 	streams map[StreamKey]*live
 	closed  bool
+	// evictAbove and coolAbove are where the streams and the bytes in memory are looked at
+	// again that could not be put out the last time.
+	evictAbove int
+	coolAbove  int64 // touched within a commit alone
 
 	// loading[h] is held while a stream whose key hashes to h is looked up
 	// in the store, so that two never make two lives of one stream.
@@ -192,6 +196,9 @@ func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	if q.Limit < 1 || q.Limit > 1000 {
 		return ListPage{}, fmt.Errorf("list: %w: a limit of %d, 1 to 1000 are taken", ErrInvalid, q.Limit)
 	}
+	if err := l.usable(); err != nil {
+		return ListPage{}, fmt.Errorf("list: %w", err)
+	}
 	page, err := l.store.List(ctx, q)
 	if err != nil {
 		return ListPage{}, fmt.Errorf("list: %w", err)
@@ -235,6 +242,16 @@ func (l *Log) lockKey(key StreamKey) (unlock func()) {
 	mu := &l.loading[maphash.Comparable(l.seed, key)%uint64(len(l.loading))]
 	mu.Lock()
 	return mu.Unlock
+}
+
+// usable is ErrClosed after Close.
+func (l *Log) usable() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	return nil
 }
 
 // lookup finds a stream in memory; nil if it is not there.

@@ -197,7 +197,7 @@ func (r *Reader) readAhead(ctx context.Context) error {
 	case page.Info.Epoch != lv.epoch:
 		return r.stream.op("read", ErrNotFound)
 	case r.next < page.Info.Earliest:
-		return r.fellOut(ctx, &page.Info)
+		return r.fellOut(ctx)
 	case len(page.Batches) == 0:
 		return r.stream.op("read", fmt.Errorf("%w: no events after %d", ErrUnavailable, r.next-1))
 	}
@@ -214,20 +214,16 @@ func readInfo(batches []Batch, took time.Duration, err error) ReadInfo {
 	return info
 }
 
-// fellOut is gap with the window that the store has just told of. It first lets the
-// commit come to its end that may have moved the window, so that nobody sees an older one afterwards.
-func (r *Reader) fellOut(ctx context.Context, info *StreamInfo) error {
-	if err := r.stream.log.exclusively(ctx, func() error { return nil }); err != nil {
+// fellOut is gap when the store tells of a window that has moved on. It first lets the commit
+// come to its end that moved it, or learns of it from the store if that commit seemed to
+// fail, so that nobody sees an older window afterwards.
+func (r *Reader) fellOut(ctx context.Context) error {
+	log := r.stream.log
+	if err := log.exclusively(ctx, func() error { return log.ready(r.live) }); err != nil {
 		return r.stream.op("read", err)
 	}
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
-	if r.live.info.Earliest < info.Earliest {
-		return &WindowError{
-			Reason: CursorExpired, Asked: r.live.cursor(r.next - 1),
-			Earliest: r.live.cursor(info.Earliest - 1), Tail: r.live.cursor(info.Tail),
-		}
-	}
 	return r.gap()
 }
 
@@ -260,8 +256,8 @@ func (r *Reader) Events(ctx context.Context) iter.Seq2[Event, error] {
 				return
 			}
 			for e := range run.All() {
+				r.next = e.Seq + 1 // so that Cursor is just after e
 				if !yield(e, nil) {
-					r.next = e.Seq + 1
 					return
 				}
 			}

@@ -6,10 +6,11 @@ import (
 )
 
 // sizeIndex knows how many bytes of a stream lie before a seq, in steps that are
-// small beside its bound: it is asked how far to trim to get rid of some bytes.
+// small beside what is kept: it is asked how far to trim to get rid of some bytes, and
+// how many bytes a trim gets rid of.
 type sizeIndex struct {
 	steps []sizeStep // oldest first
-	grain int64      // no step grows beyond it
+	total int64      // of all steps
 	// unknown is true while the one step stands for all that was kept when the
 	// stream came into memory.
 	unknown bool
@@ -21,18 +22,23 @@ type sizeStep struct {
 	bytes int64
 }
 
-func (x *sizeIndex) reset(info *StreamInfo, maxBytes int64) {
-	*x = sizeIndex{grain: maxBytes / 256}
+// stepShare is the part of what is kept that a step may grow to.
+const stepShare = 256
+
+func (x *sizeIndex) reset(info *StreamInfo) {
+	*x = sizeIndex{}
 	if info.Bytes > 0 {
 		x.steps = []sizeStep{{last: info.Tail, bytes: info.Bytes}}
+		x.total = info.Bytes
 		x.unknown = true
 	}
 }
 
 // add counts a batch.
 func (x *sizeIndex) add(last uint64, bytes int64) {
+	x.total += bytes
 	n := len(x.steps)
-	if n > 0 && x.steps[n-1].bytes+bytes <= x.grain {
+	if n > 0 && x.steps[n-1].bytes+bytes <= x.total/stepShare {
 		x.steps[n-1].last = last
 		x.steps[n-1].bytes += bytes
 		return
@@ -48,6 +54,7 @@ func (x *sizeIndex) before(earliest uint64) (bytes int64) {
 		n++
 	}
 	x.steps = x.steps[n:]
+	x.total -= bytes
 	x.unknown = x.unknown && n == 0
 	return bytes
 }
@@ -67,7 +74,7 @@ func (x *sizeIndex) oldest(over int64) (last uint64) {
 // learn replaces the one step of a stream that came into memory by what the
 // store holds.
 func (m *commits) learn(lv *live) error {
-	learned := sizeIndex{grain: lv.sizes.grain}
+	var learned sizeIndex
 	for after := lv.info.Earliest - 1; after < lv.info.Tail; {
 		page, err := m.log.store.Read(context.Background(), lv.key, after, 1<<20)
 		if err != nil {
@@ -83,6 +90,7 @@ func (m *commits) learn(lv *live) error {
 	}
 	if steps := lv.sizes.steps; len(steps) > 1 { // what was appended since
 		learned.steps = append(learned.steps[:len(learned.steps):len(learned.steps)], steps[1:]...)
+		learned.total += lv.sizes.total - steps[0].bytes
 	}
 	lv.sizes = learned
 	return nil
@@ -92,23 +100,29 @@ func (m *commits) learn(lv *live) error {
 // stream gives up its oldest events, and if those are not enough, c is refused.
 func (m *commits) makeRoom(lv *live, c *call) error {
 	st := &lv.staged
-	size := int64(c.size)
-	own := st.kept + size - lv.retention.MaxBytes
-	others := m.usage.over(lv.tenant, st.kept-lv.info.Bytes+size)
-	if others > st.kept {
-		return fmt.Errorf("%w: tenant %s", ErrQuota, lv.key.Tenant)
-	}
-	over := max(own, others)
-	if over <= 0 {
+	own, others := m.over(lv, c)
+	if own <= 0 && others <= 0 {
 		return nil
 	}
 	if lv.sizes.unknown {
+		had := lv.sizes.total
 		if err := m.learn(lv); err != nil {
 			return err
 		}
+		st.kept += lv.sizes.total - had
+		own, others = m.over(lv, c)
 	}
-	st.trim(lv, lv.sizes.oldest(over)+1)
+	if others > st.kept {
+		return fmt.Errorf("%w: tenant %s", ErrQuota, lv.key.Tenant)
+	}
+	st.trim(lv, lv.sizes.oldest(max(own, others))+1)
 	return nil
+}
+
+// over is by how much c would exceed the bound of the stream, and those of tenant and process.
+func (m *commits) over(lv *live, c *call) (own, others int64) {
+	kept := lv.staged.kept + int64(c.size)
+	return kept - lv.retention.MaxBytes, m.usage.over(lv.tenant, kept-lv.info.Bytes)
 }
 
 // trim moves the start of the window to earliest, if that is later.

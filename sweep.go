@@ -54,8 +54,11 @@ func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
 	}
 }
 
-// forgetEpoch is forget, unless the name has been used again.
+// forgetEpoch is forget, unless the name has been used again. It waits for a look-up
+// that is under way, which may have found the stream before it went.
 func (l *Log) forgetEpoch(key StreamKey, epoch Epoch, why error) {
+	unlock := l.lockKey(key)
+	defer unlock()
 	if lv, err := l.lookup(key); err == nil && lv != nil && lv.epoch == epoch {
 		l.forget(key, why)
 	}
@@ -100,56 +103,64 @@ func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 // evictIfFull puts streams out of memory that nobody uses, if there are too many.
 func (l *Log) evictIfFull(ctx context.Context) {
 	l.mu.Lock()
-	full := len(l.streams) > l.opts.MaxStreams
+	full := len(l.streams) > max(l.opts.MaxStreams, l.evictAbove)
 	l.mu.Unlock()
 	if full {
 		// No commit may be under way, since it may be about to publish to one of them.
 		_ = l.exclusively(ctx, func() error {
-			l.unused(l.opts.MaxStreams-l.opts.MaxStreams/8, (*live).evict)
+			l.evict()
 			return nil
 		})
 	}
 }
 
-// coolIfFull drops the hot tails of streams that nobody uses, if all hot tails take too much.
-func (l *Log) coolIfFull() {
-	if l.hotBytes.Load() > l.opts.TailTotalBytes {
-		l.unused(0, func(lv *live) (int64, bool) {
-			if l.hotBytes.Load() <= l.opts.TailTotalBytes-l.opts.TailTotalBytes/8 {
-				return 0, false
-			}
-			return lv.cool(), false
-		})
-	}
-}
-
-// unused calls f, with live.mu held, for streams without readers that were not
-// used since the last time, until at most enough streams are in memory. f returns
-// what it has freed and whether the stream is to leave.
-func (l *Log) unused(enough int, f func(*live) (freed int64, leave bool)) {
+// evict puts streams out of memory until an eighth of the room is free. A stream that was
+// used since the last time is spared the first time around, one with readers always;
+// where that leaves too many, the next time is when an eighth more have come, for a look
+// at all streams must not be the price of each new one.
+func (l *Log) evict() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for range 2 { // the first time around may find all of them used
+	for range 2 {
 		for key, lv := range l.streams {
-			if len(l.streams) <= enough {
-				return
+			if len(l.streams) <= l.opts.MaxStreams-l.opts.MaxStreams/8 {
+				break
 			}
 			lv.mu.Lock()
 			if lv.readers == 0 && !lv.used {
-				freed, leave := f(lv)
-				l.hotBytes.Add(-freed)
-				if leave {
-					delete(l.streams, key)
-				}
+				lv.gone = errEvicted // its handles look it up again
+				l.hotBytes.Add(-lv.cool())
+				delete(l.streams, key)
 			}
 			lv.used = false
 			lv.mu.Unlock()
 		}
 	}
+	l.evictAbove = len(l.streams) + l.opts.MaxStreams/8
 }
 
-// evict makes the handles of lv look it up again. The caller holds mu.
-func (lv *live) evict() (freed int64, leave bool) {
-	lv.gone = errEvicted
-	return lv.cool(), true
+// coolIfFull drops the hot tails of streams that nobody uses, and all but the newest
+// block of the others, if all hot tails take too much, until an eighth of the room
+// is free. As with evict, what cannot be dropped is not looked at again each time.
+func (l *Log) coolIfFull() {
+	room := l.opts.TailTotalBytes
+	if l.hotBytes.Load() <= max(room, l.coolAbove) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lv := range l.streams {
+		if l.hotBytes.Load() <= room-room/8 {
+			break
+		}
+		lv.mu.Lock()
+		if lv.readers == 0 && !lv.used {
+			l.hotBytes.Add(-lv.cool())
+		} else {
+			l.hotBytes.Add(-lv.trimHot(0))
+		}
+		lv.used = false
+		lv.mu.Unlock()
+	}
+	l.coolAbove = l.hotBytes.Load() + room/8
 }

@@ -87,11 +87,11 @@ func (p *page) fill(ctx context.Context) error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case fellOut(err) && p.rd.GapEvent:
-			p.gap(err)
 			if err := p.reader.Seek(reprise.Earliest()); err != nil {
 				return err
 			}
 			p.position = p.reader.Cursor().Seq
+			p.gap(err)
 		case err != nil && p.count > 0:
 			return nil // it will be told to who asks for the next page
 		case err != nil:
@@ -130,7 +130,7 @@ func (p *page) take(run reprise.Run) {
 
 func (p *page) gap(refusal error) {
 	p.separate()
-	p.events = appendGap(p.events, ssehttp.NewGap(p.reader, refusal))
+	p.events = appendGap(p.events, ssehttp.NewGap(p.reader, refusal, p.reader.Cursor()))
 }
 
 // separate makes room for one more event.

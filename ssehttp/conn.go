@@ -47,7 +47,6 @@ func (c *conn) begin() {
 	h.Set("X-Accel-Buffering", "no")
 	h.Set("X-Content-Type-Options", "nosniff")
 	c.w.WriteHeader(http.StatusOK)
-	c.write(c.opts.Form.AppendRetry(nil, c.opts.Retry))
 }
 
 // follow sends what was polled, and then all that comes.
@@ -77,8 +76,10 @@ func (c *conn) goOn(err error) bool {
 	window, ok := errors.AsType[*reprise.WindowError](err)
 	switch {
 	case ok && window.Reason == reprise.CursorExpired:
-		c.gap(err)
-		return c.reader.Seek(reprise.Earliest()) == nil
+		if c.reader.Seek(reprise.Earliest()) == nil {
+			c.gap(err, c.reader.Cursor())
+		}
+		return true // where Seek was refused, the next Poll says why
 	case errors.Is(err, reprise.ErrClosed):
 		c.write(c.opts.Form.AppendRetry(nil, c.opts.ShutdownRetry))
 	}
@@ -129,8 +130,11 @@ func (c *conn) send(run reprise.Run) {
 	c.write(frames)
 }
 
-// gap tells what cannot be had any more.
-func (c *conn) gap(refusal error) { c.write(c.opts.Form.AppendGap(nil, NewGap(c.reader, refusal))) }
+// gap tells what cannot be had any more; the stream goes on after at.
+func (c *conn) gap(refusal error, at reprise.Cursor) {
+	c.moved = 0 // what was left out lies before the gap
+	c.write(c.opts.Form.AppendGap(nil, NewGap(c.reader, refusal, at)))
+}
 
 // write hands bytes to the response, within the time that the reader has for them.
 func (c *conn) write(b []byte) {
@@ -154,11 +158,19 @@ func (c *conn) flush() {
 	}
 }
 
+// release takes the deadline away, which would otherwise cut a later response on the
+// same connection.
+func (c *conn) release() {
+	if c.err == nil {
+		_ = c.rc.SetWriteDeadline(time.Time{})
+	}
+}
+
 // allow moves the deadline for writes. Setting one takes longer than a small
-// write, so it is set at most once a second.
+// write, so it is set at most once a second, or a few times within a shorter timeout.
 func (c *conn) allow() {
 	now := time.Now()
-	if deadline := now.Add(c.opts.WriteTimeout); deadline.Sub(c.deadline) >= time.Second {
+	if deadline := now.Add(c.opts.WriteTimeout); deadline.Sub(c.deadline) >= min(time.Second, c.opts.WriteTimeout/4) {
 		c.deadline = deadline
 		// A ResponseWriter without deadlines is one without a network behind it.
 		_ = c.rc.SetWriteDeadline(deadline)

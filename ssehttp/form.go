@@ -35,14 +35,18 @@ type Gap struct {
 	Missed uint64 `json:"missed"`
 }
 
-// NewGap makes the notice of a refused position, for a reader of that stream.
-func NewGap(reader *reprise.Reader, refusal error) Gap {
-	p := problem.From(refusal)
-	if window, ok := errors.AsType[*reprise.WindowError](refusal); ok {
-		return Gap{Code: string(p.Code), Earliest: p.Earliest, Tail: p.Tail, Missed: window.Missed()}
+// NewGap makes the notice of a refused position, for a reader of that stream which goes on
+// after at. The window may have moved since the refusal, so at decides what is missing.
+func NewGap(reader *reprise.Reader, refusal error, at reprise.Cursor) Gap {
+	gap := Gap{
+		Code:     string(problem.From(refusal).Code),
+		Earliest: at.String(),
+		Tail:     reader.Stream().Cursor(reader.Info().Tail).String(),
 	}
-	info, s := reader.Info(), reader.Stream()
-	return Gap{Code: string(p.Code), Earliest: s.Cursor(info.Earliest - 1).String(), Tail: s.Cursor(info.Tail).String()}
+	if window, ok := errors.AsType[*reprise.WindowError](refusal); ok && window.Reason == reprise.CursorExpired {
+		gap.Missed = at.Seq - window.Asked.Seq
+	}
+	return gap
 }
 
 // EventStream is text/event-stream, as the HTML standard (section 9.2) has it: an id

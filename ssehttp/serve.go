@@ -88,6 +88,7 @@ func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Reques
 	}
 	defer c.reader.Close()
 	c.follow(r.Context())
+	c.release()
 }
 
 // open begins the response. It returns nil if that is all there is to it: a refusal, the
@@ -102,6 +103,7 @@ func open(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request
 		return nil
 	}
 	c := newConn(w, reader, req.Types, opts.withDefaults())
+	at := reader.Cursor()
 	c.run, c.polled = reader.Poll(r.Context())
 	switch {
 	case errors.Is(c.polled, io.EOF) && gap == nil:
@@ -118,8 +120,9 @@ func open(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request
 		reader.Close()
 		return nil
 	}
+	c.write(c.opts.Form.AppendRetry(nil, c.opts.Retry))
 	if gap != nil {
-		c.gap(gap)
+		c.gap(gap, at)
 	}
 	return c
 }
