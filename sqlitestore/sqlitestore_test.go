@@ -31,4 +31,4 @@ func open(tb testing.TB) storetest.Harness {
 	}
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, open, nil) }
+func TestStore(t *testing.T) { storetest.Run(t, open, &storetest.Options{Streams: suiteStreams}) }
