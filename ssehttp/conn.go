@@ -116,9 +116,14 @@ func (c *conn) wait(ctx context.Context, heartbeat *time.Timer) bool {
 // send writes the events of a run, or those of them that are wanted.
 func (c *conn) send(run reprise.Run) {
 	if c.wanted == nil {
-		c.write(run.Encoded(c.opts.Form))
+		_ = run.WriteEncoded(paced{c}, c.opts.Form) // c.err has the error
 		return
 	}
+	c.write(c.filtered(run))
+}
+
+// filtered is the wire form of the events that are wanted.
+func (c *conn) filtered(run reprise.Run) []byte {
 	var frames []byte
 	for e := range run.All() {
 		c.moved = e.Seq
@@ -127,7 +132,7 @@ func (c *conn) send(run reprise.Run) {
 			c.moved = 0
 		}
 	}
-	c.write(frames)
+	return frames
 }
 
 // gap tells what cannot be had any more; the stream goes on after at.
@@ -143,6 +148,14 @@ func (c *conn) write(b []byte) {
 	}
 	c.allow()
 	_, c.err = c.w.Write(b)
+}
+
+// paced is conn.write as an io.Writer.
+type paced struct{ c *conn }
+
+func (p paced) Write(b []byte) (int, error) {
+	p.c.write(b)
+	return len(b), p.c.err
 }
 
 // flush sends all that was written. Where events were left out since the last

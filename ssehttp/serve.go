@@ -59,23 +59,32 @@ type Handler struct {
 
 // ServeHTTP answers GET and HEAD.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s, req, ok := h.find(w, r); ok {
+		Serve(w, r, s, req, h.Options)
+	}
+}
+
+// find says which stream is asked for and how, or answers with a refusal. It is apart from
+// ServeHTTP for the same reason as open is from Serve.
+//
+//go:noinline
+func (h *Handler) find(w http.ResponseWriter, r *http.Request) (s *reprise.Stream, req Request, ok bool) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		refusal := problem.New(problem.CodeInvalid, "streams are read with GET")
 		refusal.Status = http.StatusMethodNotAllowed
 		_ = problem.Write(w, refusal)
-		return
+		return nil, Request{}, false
 	}
 	s, err := h.Stream(r)
-	var req Request
 	if err == nil {
 		req, err = ParseRequest(r)
 	}
 	if err != nil {
 		_ = problem.Write(w, problem.From(err))
-		return
+		return nil, Request{}, false
 	}
-	Serve(w, r, s, req, h.Options)
+	return s, req, true
 }
 
 // Serve answers r with the events of s, as Server-Sent Events unless opts.Form says otherwise, and returns when the
