@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"reprise"
+)
+
+// storeCmd looks at a store or tidies it, in the place of a server.
+type storeCmd struct {
+	Stats storeStatsCmd `cmd:"" help:"Print what each tenant keeps."`
+	Sweep storeSweepCmd `cmd:"" help:"Remove streams that are over age now. A server does so by itself."`
+	Check storeCheckCmd `cmd:"" help:"Read everything and report what is damaged."`
+}
+
+// storePlace says which store.
+type storePlace struct {
+	Data  string `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store string `default:"sqlite:" placeholder:"URL" help:"Store of the server. Default: ${default}"`
+	JSON  bool   `name:"json" help:"Print lines of JSON."`
+}
+
+// use opens the store that is there already, for as long as do takes.
+func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Context, reprise.Store, *reprise.Log) error) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	if _, err := os.Stat(p.Data); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	dir, err := lockDataDir(p.Data)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.useIn(ctx, dir, do), dir.close())
+}
+
+func (p *storePlace) useIn(ctx context.Context, dir *dataDir, do func(context.Context, reprise.Store, *reprise.Log) error) error {
+	if strings.HasPrefix(p.Store, "sqlite:") {
+		if _, err := os.Stat(sqlitePath(p.Store, dir)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no store yet: %w", err)
+		}
+	}
+	store, err := openStore(ctx, p.Store, dir)
+	if err != nil {
+		return err
+	}
+	log, err := reprise.Open(ctx, store, &reprise.Options{SweepEvery: -1})
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	return errors.Join(do(ctx, store, log), log.Close(), store.Close())
+}
+
+// storeStatsCmd prints sizes.
+type storeStatsCmd struct {
+	storePlace `embed:""`
+}
+
+// Run prints them.
+func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
+	return c.use(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
+		sizes, err := log.Sizes(ctx)
+		if err != nil {
+			return err
+		}
+		t := newTable(stdout, "TENANT", "STREAMS", "EVENTS", "BYTES")
+		for _, tenant := range slices.Sorted(maps.Keys(sizes)) {
+			size := sizes[tenant]
+			if c.JSON {
+				err = printObject(map[string]any{"tenant": tenant, "streams": size.Streams, "events": size.Events, "bytes": size.Bytes})
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(string(tenant), strconv.FormatInt(size.Streams, 10), strconv.FormatInt(size.Events, 10), byteCount(size.Bytes).String())
+		}
+		return t.flush()
+	})
+}
+
+// storeSweepCmd sweeps once.
+type storeSweepCmd struct {
+	storePlace `embed:""`
+}
+
+// Run sweeps.
+func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
+	return c.use(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
+		swept, err := log.Sweep(ctx)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printObject(map[string]int64{"streams": swept.Streams, "events": swept.Events, "bytes": swept.Bytes})
+		}
+		_, err = fmt.Fprintf(stdout, "removed %d streams with %d events, %v\n", swept.Streams, swept.Events, byteCount(swept.Bytes))
+		return err
+	})
+}
+
+// storeCheckCmd checks everything.
+type storeCheckCmd struct {
+	storePlace `embed:""`
+}
+
+// checker is a store that can check itself: a sentence for each thing that is wrong.
+type checker interface {
+	Check(ctx context.Context) (wrong []string, err error)
+}
+
+// Run checks, and exits with 1 if anything is wrong.
+func (c *storeCheckCmd) Run(ctx context.Context, asked *stops) error {
+	return c.use(ctx, asked, func(ctx context.Context, store reprise.Store, _ *reprise.Log) error {
+		s, ok := store.(checker)
+		if !ok {
+			return usage("--store %s cannot be checked", hideSecrets(c.Store))
+		}
+		wrong, err := s.Check(ctx)
+		if err != nil {
+			return err
+		}
+		for _, sentence := range wrong {
+			if c.JSON {
+				err = printObject(map[string]string{"wrong": sentence})
+			} else {
+				_, err = fmt.Fprintln(stdout, sentence)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if len(wrong) > 0 {
+			return &exit{code: exitFailed, err: errors.New("the store is damaged: what is damaged is not served, and the rest is; restore a backup, or remove the streams that are named")}
+		}
+		if !c.JSON {
+			fmt.Fprintln(stdout, "nothing is wrong")
+		}
+		return nil
+	})
+}
