@@ -37,6 +37,14 @@ func (g *gate) open() {
 	close(g.pass)
 }
 
+// openOne lets the commits go that wait now, and shuts behind them.
+func (g *gate) openOne() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.pass)
+	g.pass = make(chan struct{})
+}
+
 func (g *gate) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	g.mu.Lock()
 	pass := g.pass

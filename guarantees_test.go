@@ -234,8 +234,7 @@ func TestG6DeliveryFollowsCommit(t *testing.T) {
 		r := openReader(t, s, reprise.Earliest())
 		changed := r.Changed()
 		gated.shut()
-		var wg sync.WaitGroup
-		wg.Go(func() { add(t, s, text("1")) })
+		appended := appending(t.Context(), s, text("1"))
 		<-gated.stored // in the store, and the Log has not been told
 		select {
 		case <-changed:
@@ -246,7 +245,7 @@ func TestG6DeliveryFollowsCommit(t *testing.T) {
 			t.Errorf("%d events were shown before the commit", len(events))
 		}
 		gated.open()
-		wg.Wait()
+		check(t, <-appended)
 		<-changed
 		events, _ := drain(t, r)
 		wantTexts(t, events, 1, "1")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -185,6 +186,21 @@ func windowError(tb testing.TB, err error, reason reprise.WindowReason) *reprise
 		tb.Fatalf("the error is %v, want %s", err, reason)
 	}
 	return refused
+}
+
+// until waits for a condition that is about to hold.
+func until(tb testing.TB, holds func() bool) {
+	tb.Helper()
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			tb.Fatal("it did not come to pass")
+		}
+	}
 }
 
 // aborted is a context that was cancelled with a cause of its own.

@@ -1,0 +1,256 @@
+package reprise_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"reprise"
+)
+
+// appending appends to s in a goroutine of its own.
+func appending(ctx context.Context, s *reprise.Stream, events ...reprise.Event) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.Append(ctx, events...)
+		done <- err
+	}()
+	return done
+}
+
+// TestAppendsGoTogether: what comes while a commit is under way goes into the next one, whatever the streams.
+func TestAppendsGoTogether(t *testing.T) {
+	const streams = 50
+	store := newGate(memory(t))
+	log := openLog(t, store, nil)
+	first := create(t, log, "first", reprise.Retention{})
+	store.shut()
+	alone := appending(t.Context(), first, text("1"))
+	if n := <-store.stored; n != 1 {
+		t.Fatalf("a lone append went in a commit of %d", n)
+	}
+	waiting := make([]<-chan error, streams)
+	handles := make([]*reprise.Stream, streams)
+	for i := range streams {
+		handles[i] = create(t, log, fmt.Sprint("s", i), reprise.Retention{})
+		waiting[i] = appending(t.Context(), handles[i], numbered(1, 3)...)
+	}
+	until(t, func() bool { return log.Waiting() == streams })
+	store.open()
+	check(t, <-alone)
+	for _, done := range waiting {
+		check(t, <-done)
+	}
+	if n := <-store.stored; n != streams {
+		t.Errorf("the next commit had %d streams, want %d", n, streams)
+	}
+	for _, s := range handles {
+		wantNumbered(t, kept(t, s), 1, 3)
+	}
+}
+
+// TestLoneAppendWaitsForNobody: it is a commit of its own, made by its own goroutine.
+func TestLoneAppendWaitsForNobody(t *testing.T) {
+	commits := 0
+	log := openLog(t, memory(t), &reprise.Options{Hooks: &reprise.Hooks{Committed: func(c reprise.CommitInfo) {
+		commits++ // in the goroutine of the caller: the race detector would tell
+		if c.Streams != 1 || c.Events != 2 || c.Failed != 0 {
+			t.Errorf("commit %+v", c)
+		}
+	}}})
+	s := create(t, log, "s", reprise.Retention{})
+	for range 10 {
+		add(t, s, numbered(1, 2)...)
+	}
+	if commits != 10 {
+		t.Errorf("%d commits for 10 appends", commits)
+	}
+}
+
+// TestConcurrentAppendsKeepTheirOrder: every acknowledged event is there once, in the order of its writer.
+func TestConcurrentAppendsKeepTheirOrder(t *testing.T) {
+	const writers, each, streams = 24, 60, 3
+	log := openLog(t, memory(t), &reprise.Options{TailBytes: 2000})
+	handles := make([]*reprise.Stream, streams)
+	for i := range handles {
+		handles[i] = create(t, log, fmt.Sprint(i), reprise.Retention{})
+	}
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			last := [streams]uint64{}
+			for i := range each {
+				n := i%4 + 1
+				events := make([]reprise.Event, n)
+				for k := range events {
+					events[k] = text(fmt.Sprintf("%d %d %d", w, i, k))
+				}
+				appended, err := handles[i%streams].Append(t.Context(), events...)
+				if err != nil || appended.Last-appended.First+1 != uint64(n) || appended.First <= last[i%streams] {
+					t.Errorf("%+v after %d: %v", appended, last[i%streams], err)
+				}
+				last[i%streams] = appended.Last
+			}
+		})
+	}
+	wg.Wait()
+	total := 0
+	for _, s := range handles {
+		seen := map[string]bool{}
+		last := map[int]int{}
+		for i, e := range kept(t, s) {
+			var w, n, k int
+			if _, err := fmt.Sscanf(string(e.Data), "%d %d %d", &w, &n, &k); err != nil {
+				t.Fatal(err)
+			}
+			if e.Seq != uint64(i+1) || seen[string(e.Data)] || n*4+k < last[w] {
+				t.Fatalf("event %d at place %d: %q, seen %v, writer was at %d", e.Seq, i+1, e.Data, seen[string(e.Data)], last[w])
+			}
+			seen[string(e.Data)], last[w] = true, n*4+k
+			total++
+		}
+	}
+	if want := writers * each / 4 * (1 + 2 + 3 + 4); total != want {
+		t.Errorf("%d events, want %d", total, want)
+	}
+}
+
+// TestCancelledBeforeItsTurn: who leaves the queue gets the cause at once, and what he left is not appended; the
+// leader of a group that leaves does not hold up the others.
+func TestCancelledBeforeItsTurn(t *testing.T) {
+	store := newGate(memory(t))
+	log := openLog(t, store, nil)
+	s := create(t, log, "s", reprise.Retention{})
+	store.shut()
+	under := appending(t.Context(), s, text("under way"))
+	<-store.stored
+
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	leaders := appending(ctx, s, text("left by the leader"))
+	until(t, func() bool { return log.Waiting() == 1 })
+	stays := appending(t.Context(), s, text("stays"))
+	until(t, func() bool { return log.Waiting() == 2 })
+	follower := appending(ctx, s, text("left by a follower"))
+	until(t, func() bool { return log.Waiting() == 3 })
+	cancel(cause)
+	wantError(t, <-leaders, cause) // while the store is still shut
+	wantError(t, <-follower, cause)
+	store.open()
+	check(t, <-under)
+	check(t, <-stays)
+	wantTexts(t, kept(t, s), 1, "under way", "stays")
+}
+
+// TestCancelledInItsCommit: once the commit has begun it cannot be taken back, and its answer is waited for.
+func TestCancelledInItsCommit(t *testing.T) {
+	store := newGate(memory(t))
+	log := openLog(t, store, nil)
+	s := create(t, log, "s", reprise.Retention{})
+	store.shut()
+	under := appending(t.Context(), s, text("1"))
+	<-store.stored
+	ctx, cancel := context.WithCancel(t.Context())
+	next := appending(ctx, s, text("2"))
+	until(t, func() bool { return log.Waiting() == 1 })
+	store.openOne()
+	check(t, <-under)
+	<-store.stored // the second is in the store
+	cancel()
+	store.open()
+	check(t, <-next)
+	wantNumbered(t, kept(t, s), 1, 2)
+}
+
+func TestCancelledContextAppendsNothing(t *testing.T) {
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	ctx, cause := aborted(t)
+	_, err := s.Append(ctx, text("1"))
+	wantError(t, err, cause)
+	_, err = s.End(ctx, "completed", reprise.Event{})
+	wantError(t, err, cause)
+	wantError(t, s.Trim(ctx, 1), cause)
+	if tail := info(t, s).Tail; tail != 0 {
+		t.Errorf("%d events were appended", tail)
+	}
+}
+
+// TestLeadershipNeverStalls: callers that come and go at any moment leave nobody waiting, and
+// each event that was acknowledged is there once, each whose caller left at most once.
+func TestLeadershipNeverStalls(t *testing.T) {
+	const writers, each = 16, 150
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	var mu sync.Mutex
+	acknowledged := map[string]bool{}
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				ctx, cancel := context.WithCancel(t.Context())
+				if i%3 == w%3 {
+					go cancel()
+				}
+				id := fmt.Sprint(w, " ", i)
+				_, err := s.Append(ctx, text(id))
+				cancel()
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				mu.Lock()
+				acknowledged[id] = err == nil
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	count := map[string]int{}
+	for _, e := range kept(t, s) {
+		count[string(e.Data)]++
+	}
+	for id, ok := range acknowledged {
+		if n := count[id]; ok && n != 1 || !ok && n != 0 {
+			t.Errorf("event %q, acknowledged %v, is there %d times", id, ok, n)
+		}
+	}
+}
+
+// TestAppendCopies: what the caller does with its slices afterwards changes nothing.
+func TestAppendCopies(t *testing.T) {
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	events := numbered(1, 3)
+	add(t, s, events...)
+	for i := range events {
+		events[i].Data[0], events[i].Type = 'x', "other"
+	}
+	wantNumbered(t, kept(t, s), 1, 3)
+}
+
+// TestManySmallAppendsInOneCommit: the cost of a group is linear in its size.
+func TestManySmallAppendsInOneCommit(t *testing.T) {
+	const calls, size = 2000, 2000
+	store := newGate(memory(t))
+	log := openLog(t, store, nil)
+	s := create(t, log, "s", reprise.Retention{})
+	store.shut()
+	under := appending(t.Context(), s, text("1"))
+	<-store.stored
+	data := make([]byte, size)
+	waiting := make([]<-chan error, calls)
+	for i := range waiting {
+		waiting[i] = appending(t.Context(), s, reprise.Event{Data: data})
+	}
+	until(t, func() bool { return log.Waiting() == calls })
+	store.open()
+	check(t, <-under)
+	for _, done := range waiting {
+		check(t, <-done)
+	}
+	if n := len(kept(t, s)); n != calls+1 {
+		t.Errorf("%d events, want %d", n, calls+1)
+	}
+}
