@@ -55,43 +55,28 @@ func newBlock(first uint64, size, before int) *block {
 }
 
 // pageBlock makes a block of the first batches of a page from the store, and returns
-// the others. It takes those that lie behind each other in memory, as they mostly do, and
-// copies nothing; only short ones that lie apart are put together.
+// the others. A long batch is taken as it lies; short ones are put together.
 func pageBlock(batches []Batch) (b *block, rest []Batch, err error) {
-	b = &block{first: batches[0].First, cold: true}
-	count, own := 0, false
-	for len(batches) > 0 && (len(b.buf) < shortPage || follows(b.buf, batches[0].Bytes)) {
-		next := batches[0].Bytes
-		switch {
-		case count == 0:
-			b.buf = next
-		case follows(b.buf, next):
-			b.buf = b.buf[:len(b.buf)+len(next)]
-		case !own: // the room behind buf is the store's
-			b.buf, own = slices.Concat(b.buf, next), true
-		default:
-			b.buf = append(b.buf, next...)
+	b = &block{first: batches[0].First, buf: batches[0].Bytes, cold: true}
+	count, size, n := batches[0].Count, len(b.buf), 1
+	for ; n < len(batches) && size < longBatch; n++ {
+		count += batches[n].Count
+		size += len(batches[n].Bytes)
+	}
+	if n > 1 {
+		b.buf = make([]byte, 0, size)
+		for _, batch := range batches[:n] {
+			b.buf = append(b.buf, batch.Bytes...)
 		}
-		count += batches[0].Count
-		batches = batches[1:]
 	}
 	if b.ends, err = recordEnds(b.buf, count); err != nil {
 		return nil, nil, err
 	}
-	if len(batches) == 0 {
-		return b, nil, nil // an empty slice would keep the page in memory
-	}
-	return b, batches, nil
+	return b, batches[n:], nil
 }
 
-// shortPage is what a block of a page should not fall short of.
-const shortPage = 16 << 10
-
-// follows reports whether b lies just behind a, in the same allocation.
-func follows(a, b []byte) bool {
-	n := len(a)
-	return n > 0 && len(b) > 0 && cap(a)-n >= len(b) && &a[:n+1][n] == &b[0]
-}
+// longBatch is the size from which on a batch is worth a block of its own.
+const longBatch = 16 << 10
 
 // recordEnds says where each of the count records of b ends.
 func recordEnds(b []byte, count int) ([]uint32, error) {

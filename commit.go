@@ -120,12 +120,9 @@ func (m *commits) stage(c *call) error {
 
 // ready makes sure that what is known of the stream is what the store has.
 func (m *commits) ready(lv *live) error {
-	lv.mu.Lock()
-	gone := lv.gone
-	lv.used = true
-	lv.mu.Unlock()
-	if gone != nil || !lv.stale {
-		return gone
+	// Only the one whose turn it is writes gone, so that reading it here takes no lock.
+	if lv.gone != nil || !lv.stale {
+		return lv.gone
 	}
 	page, err := m.log.store.Read(context.Background(), lv.key, 1<<63, 0)
 	if err == nil && page.Info.Epoch != lv.epoch {
@@ -152,23 +149,24 @@ func (c *call) repeats(known []Producer) (done bool, err error) {
 	if p == nil {
 		return false, nil
 	}
-	newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: ^uint64(0)} // before Seq 0
+	var newest Producer
 	for _, k := range known {
 		if k.ID == p.ID {
 			newest = k
 		}
 	}
+	next := uint64(0) // for one that is not known, or at a new epoch
 	switch {
 	case p.Epoch < newest.Epoch:
 		return false, fmt.Errorf("%w: producer %q is at epoch %d", ErrFenced, p.ID, newest.Epoch)
-	case p.Epoch > newest.Epoch:
-		newest = Producer{Seq: ^uint64(0)}
+	case newest.ID != "" && p.Epoch == newest.Epoch:
+		next = newest.Seq + 1
 	}
 	switch {
-	case p.Seq == newest.Seq+1:
+	case p.Seq == next:
 		return false, nil
-	case p.Seq > newest.Seq:
-		return false, fmt.Errorf("%w: producer %q is to go on with %d, not %d", ErrConflict, p.ID, newest.Seq+1, p.Seq)
+	case p.Seq > next:
+		return false, fmt.Errorf("%w: producer %q is to go on with %d, not %d", ErrConflict, p.ID, next, p.Seq)
 	}
 	c.appended = Appended{Duplicate: true}
 	if p.Seq == newest.Seq {
@@ -313,6 +311,7 @@ func (m *commits) publish(lv *live) {
 	lv.info.Tail = st.first + uint64(st.count) - 1
 	lv.info.Earliest, lv.info.Bytes, lv.info.End = st.earliest, st.kept, st.end
 	lv.info.Producers = st.producers
+	lv.used = true
 	lv.trimHot(m.log.opts.TailBytes)
 	m.log.hotBytes.Add(int64(lv.hotBytes - before))
 	lv.wakeAll()

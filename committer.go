@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
 // committer lets one goroutine at a time work on the store, and hands it all
@@ -14,11 +15,22 @@ type committer struct {
 	// run carries out the calls of a group, in order, and sets their errors.
 	run func([]*call)
 
+	// state is idle, working or wanted. Whoever moves it from idle has the turn. It
+	// goes to wanted, and from there back to idle, under mu alone; so a caller that
+	// nobody joins takes no lock.
+	state atomic.Int32
+
 	mu      sync.Mutex
-	busy    bool
 	waiting *group
 	alone   [1]*call // the group of a call that waits for nobody
 }
+
+// The states of a committer.
+const (
+	idle    int32 = iota
+	working       // somebody has the turn
+	wanted        // somebody has the turn and is to give it on
+)
 
 // call is one thing to do in a commit: an append, or fn.
 type call struct {
@@ -53,23 +65,33 @@ func (m *committer) do(ctx context.Context, c *call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	m.mu.Lock()
-	if !m.busy {
-		m.busy = true
-		m.mu.Unlock()
-		m.alone[0] = c
-		m.run(m.alone[:])
-		m.alone[0] = nil
-		m.next()
-		return c.err
+	if !m.state.CompareAndSwap(idle, working) {
+		return m.join(ctx, c)
 	}
-	return m.join(ctx, c)
+	m.alone[0] = c
+	m.run(m.alone[:])
+	m.alone[0] = nil
+	m.next()
+	return c.err
 }
 
-// join waits with others for the next commit. The caller holds mu, which join releases.
+// want asks whoever has the turn to give it on. It returns false if nobody has it. The caller holds mu.
+func (m *committer) want() bool {
+	return m.state.CompareAndSwap(working, wanted) || m.state.Load() == wanted
+}
+
+// join waits with others for the next commit.
 func (m *committer) join(ctx context.Context, c *call) error {
-	for m.waiting != nil && m.waiting.bytes+c.size > maxGroupBytes {
+	m.mu.Lock()
+	for {
+		if !m.want() {
+			m.mu.Unlock()
+			return m.do(ctx, c)
+		}
 		full := m.waiting
+		if full == nil || full.bytes+c.size <= maxGroupBytes {
+			break
+		}
 		m.mu.Unlock()
 		select {
 		case <-full.done:
@@ -77,10 +99,6 @@ func (m *committer) join(ctx context.Context, c *call) error {
 			return context.Cause(ctx)
 		}
 		m.mu.Lock()
-		if !m.busy {
-			m.mu.Unlock()
-			return m.do(ctx, c)
-		}
 	}
 	g := m.waiting
 	first := g == nil
@@ -116,8 +134,10 @@ func (m *committer) join(ctx context.Context, c *call) error {
 // leave takes c out of g if the work has not begun, and waits for it otherwise.
 func (m *committer) leave(ctx context.Context, g *group, c *call) error {
 	m.mu.Lock()
-	c.left = m.waiting == g
-	left := c.left
+	left := m.waiting == g
+	if left { // otherwise c.left is being read
+		c.left = true
+	}
 	m.mu.Unlock()
 	if left {
 		return context.Cause(ctx)
@@ -141,10 +161,13 @@ func (m *committer) work(g *group) {
 
 // next gives the turn to the group that waits, if there is one.
 func (m *committer) next() {
+	if m.state.CompareAndSwap(working, idle) {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.waiting == nil {
-		m.busy = false
+		m.state.Store(idle)
 		return
 	}
 	m.waiting.turn <- struct{}{}

@@ -155,6 +155,6 @@ func (c *chunk) batch(k int) reprise.Batch {
 	return reprise.Batch{
 		First: c.first + uint64(begin.events),
 		Count: int(endEvents - uint64(begin.events)),
-		Bytes: c.bytes[begin.bytes:endBytes], // with the room behind it, so that a Log sees what follows
+		Bytes: c.bytes[begin.bytes:endBytes:endBytes],
 	}
 }
