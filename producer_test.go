@@ -1,0 +1,160 @@
+package reprise_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"reprise"
+)
+
+func producing(id string, epoch, seq uint64) reprise.AppendOptions {
+	return reprise.AppendOptions{Producer: &reprise.ProducerID{ID: id, Epoch: epoch, Seq: seq}}
+}
+
+func TestProducers(t *testing.T) {
+	type answer struct {
+		first, last uint64
+		duplicate   bool
+		err         error
+	}
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		keys := reprise.NewKeys()
+		log := openLog(t, store, &reprise.Options{Keys: keys})
+		s := create(t, log, "s", reprise.Retention{})
+		steps := []struct {
+			what       string
+			id         string
+			epoch, seq uint64
+			events     int
+			want       answer
+		}{
+			{"a new one", "a", 0, 0, 2, answer{first: 1, last: 2}},
+			{"a repeat", "a", 0, 0, 2, answer{first: 1, last: 2, duplicate: true}},
+			{"the next", "a", 0, 1, 1, answer{first: 3, last: 3}},
+			{"an old repeat", "a", 0, 0, 2, answer{duplicate: true}},
+			{"a gap", "a", 0, 3, 1, answer{err: reprise.ErrConflict}},
+			{"a gap at the end of numbers", "a", 0, math.MaxUint64, 1, answer{err: reprise.ErrConflict}},
+			{"another one", "b", 7, 0, 1, answer{first: 4, last: 4}},
+			{"an unknown one in the middle", "c", 0, 5, 1, answer{err: reprise.ErrConflict}},
+			{"an unknown one at the end of numbers", "c", 0, math.MaxUint64, 1, answer{err: reprise.ErrConflict}},
+			{"a new epoch in the middle", "a", 1, 2, 1, answer{err: reprise.ErrConflict}},
+			{"a new epoch", "a", 1, 0, 1, answer{first: 5, last: 5}},
+			{"the old epoch", "a", 0, 2, 1, answer{err: reprise.ErrFenced}},
+			{"the old epoch, a repeat", "a", 0, 1, 1, answer{err: reprise.ErrFenced}},
+			{"the new epoch, a repeat", "a", 1, 0, 1, answer{first: 5, last: 5, duplicate: true}},
+		}
+		for _, step := range steps {
+			appended, err := s.AppendWith(t.Context(), producing(step.id, step.epoch, step.seq), numbered(1, step.events)...)
+			if step.want.err != nil {
+				wantError(t, err, step.want.err)
+				continue
+			}
+			if want := (reprise.Appended{First: step.want.first, Last: step.want.last, Duplicate: step.want.duplicate}); err != nil || appended != want {
+				t.Errorf("%s: %+v, %v, want %+v", step.what, appended, err, want)
+			}
+		}
+		if tail := info(t, s).Tail; tail != 5 {
+			t.Errorf("%d events, want 5", tail)
+		}
+
+		check(t, log.Close())
+		again, err := openLog(t, store, &reprise.Options{Keys: keys}).Stream(t.Context(), named("s"))
+		check(t, err)
+		appended, err := again.AppendWith(t.Context(), producing("a", 1, 0), text("1"))
+		if err != nil || !appended.Duplicate || appended.First != 5 {
+			t.Errorf("after a restart: %+v, %v", appended, err)
+		}
+	})
+}
+
+func TestProducerIDs(t *testing.T) {
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	for _, id := range []string{"", fmt.Sprintf("%065d", 0)} {
+		_, err := s.AppendWith(t.Context(), producing(id, 0, 0), text("1"))
+		wantError(t, err, reprise.ErrInvalid)
+	}
+	_, err := s.AppendWith(t.Context(), producing(fmt.Sprintf("%064d", 0), 0, 0), text("1"))
+	check(t, err)
+}
+
+// TestProducersAreForgotten: the oldest goes, and comes back as an unknown one.
+func TestProducersAreForgotten(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		log := openLog(t, store, nil)
+		s := create(t, log, "s", reprise.Retention{})
+		for i := range reprise.MaxProducers + 1 {
+			_, err := s.AppendWith(t.Context(), producing(fmt.Sprint(i), 0, 0), text("x"))
+			check(t, err)
+		}
+		producers := info(t, s).Producers
+		if len(producers) != reprise.MaxProducers || producers[0].ID != "1" {
+			t.Errorf("%d producers are known, the oldest is %q", len(producers), producers[0].ID)
+		}
+		appended, err := s.AppendWith(t.Context(), producing("1", 0, 0), text("x"))
+		if err != nil || !appended.Duplicate {
+			t.Errorf("one that is known: %+v, %v", appended, err)
+		}
+		_, err = s.AppendWith(t.Context(), producing("0", 0, 1), text("x"))
+		wantError(t, err, reprise.ErrConflict)
+	})
+}
+
+// TestProducerRepeatsInOneCommit: a repeat that waits beside its original is a duplicate of it, in the commit of both.
+func TestProducerRepeatsInOneCommit(t *testing.T) {
+	store := newGate(memory(t))
+	log := openLog(t, store, nil)
+	s := create(t, log, "s", reprise.Retention{})
+	store.shut()
+	under := appending(t.Context(), s, text("1"))
+	<-store.stored
+	type answer struct {
+		appended reprise.Appended
+		err      error
+	}
+	answers := make(chan answer, 3)
+	for i := range cap(answers) {
+		go func() {
+			appended, err := s.AppendWith(t.Context(), producing("p", 0, 0), numbered(2, 2)...)
+			answers <- answer{appended, err}
+		}()
+		until(t, func() bool { return log.Waiting() == i+1 })
+	}
+	store.open()
+	check(t, <-under)
+	originals := 0
+	for range cap(answers) {
+		a := <-answers
+		check(t, a.err)
+		if a.appended.First != 2 || a.appended.Last != 3 {
+			t.Errorf("%+v", a.appended)
+		}
+		if !a.appended.Duplicate {
+			originals++
+		}
+	}
+	if originals != 1 {
+		t.Errorf("%d of 3 were taken for the original", originals)
+	}
+	wantNumbered(t, kept(t, s), 1, 3)
+}
+
+// TestEndOnce: an end that is tried again with its producer is a duplicate, not an append after the end.
+func TestEndOnce(t *testing.T) {
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	for i := range 2 {
+		appended, err := s.EndWith(t.Context(), producing("p", 0, 0), "completed", reprise.Event{})
+		if err != nil || appended.Duplicate != (i == 1) || appended.First != 1 {
+			t.Errorf("%d: %+v, %v", i, appended, err)
+		}
+	}
+	_, err := s.EndWith(t.Context(), producing("p", 0, 1), "failed", reprise.Event{})
+	wantError(t, err, reprise.ErrEnded)
+	_, err = s.End(t.Context(), "", reprise.Event{})
+	wantError(t, err, reprise.ErrInvalid)
+	if outcome := info(t, s).End.Outcome; outcome != "completed" {
+		t.Errorf("the outcome is %q", outcome)
+	}
+}
