@@ -140,7 +140,7 @@ func durableToRows(_ context.Context, scale Scale) (Runner, error) {
 		return nil, err
 	}
 	payload := newPayload()
-	commits := scale.Of(1000, 20)
+	commits := scale.Of(300, 20)
 	var seq int64
 	return closing{func(context.Context) (Sample, error) {
 		start := time.Now()

@@ -58,7 +58,7 @@ func burstRace() Race {
 	return Race{
 		Name: "Burst",
 		Contenders: fanContenders(func(p *process, s *swarm, scale Scale) lapFunc {
-			bursts := scale.Of(40, 3)
+			bursts := scale.Of(25, 3)
 			return func(ctx context.Context) (Sample, error) { return fanLap(ctx, p, s, bursts, burstSize) }
 		}),
 		Rows: []Row{{
@@ -74,7 +74,7 @@ func singleRace() Race {
 	return Race{
 		Name: "Single",
 		Contenders: fanContenders(func(p *process, s *swarm, scale Scale) lapFunc {
-			events := scale.Of(150, 5)
+			events := scale.Of(100, 5)
 			return func(ctx context.Context) (Sample, error) { return fanLap(ctx, p, s, events, 1) }
 		}),
 		Rows: []Row{{

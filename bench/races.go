@@ -22,5 +22,6 @@ func Races() []Race {
 		idsRace(),
 		heapRace(),
 		correctRace(),
+		outputRace(),
 	}
 }
