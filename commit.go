@@ -209,66 +209,6 @@ func (st *staged) add(lv *live, c *call) {
 		st.end = &end
 	}
 	if p := c.opts.Producer; p != nil {
-		var newest Producer
-	for _, k := range known {
-		if k.ID == p.ID {
-			newest = k
-		}
-	}
-	next := uint64(0) // for one that is not known, or at a new epoch
-	switch {
-	case p.Epoch < newest.Epoch:
-		return false, fmt.Errorf("%w: producer %q is at epoch %d", ErrFenced, p.ID, newest.Epoch)
-	case newest.ID != "" && p.Epoch == newest.Epoch:
-		next = newest.Seq + 1
-	}
-	switch {
-	case p.Seq == next:
-		return false, nil
-	case p.Seq > next:
-		return false, fmt.Errorf("%w: producer %q is to go on with %d, not %d", ErrConflict, p.ID, next, p.Seq)
-	}
-	c.appended = Appended{Duplicate: true}
-	if p.Seq == newest.Seq {
-		c.appended.First, c.appended.Last = newest.First, newest.Last
-	}
-	return true, nil
-}
-
-// begin stages nothing yet. Here and in fill, fields are set one by one: for a lone
-// append, copying whole structs with their pointers would take longer than the rest.
-func (st *staged) begin(lv *live) {
-	st.first, st.count = lv.info.Tail+1, 0
-	st.earliest, st.kept = lv.info.Earliest, lv.info.Bytes
-	st.producers, st.fresh = lv.info.Producers, nil
-	st.end, st.err = nil, nil
-	st.block, st.from, st.buf, st.ends = nil, 0, nil, nil
-	if n := len(lv.blocks); n > 0 {
-		b := lv.blocks[n-1]
-		st.block, st.from, st.buf, st.ends = b, len(b.buf), b.buf, b.ends
-	}
-}
-
-// add encodes the events of c into the batch, behind those that are staged.
-func (st *staged) add(lv *live, c *call) {
-	c.joined = true
-	st.reserve(c.size)
-	next := st.first + uint64(st.count)
-	c.appended = Appended{First: next, Last: next + uint64(len(c.events)) - 1}
-	before := len(st.buf)
-	ms := time.Now().UnixMilli()
-	for i := range c.events {
-		st.buf = appendRecord(st.buf, &c.events[i], ms)
-		st.ends = append(st.ends, uint32(len(st.buf)))
-	}
-	st.count += len(c.events)
-	st.kept += int64(len(st.buf) - before)
-	if c.end != nil {
-		end := *c.end
-		end.Expires = end.Time.Add(lv.retention.MaxAge)
-		st.end = &end
-	}
-	if p := c.opts.Producer; p != nil {
 		newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.Seq, First: c.appended.First, Last: c.appended.Last}
 		st.producers = withProducer(st.producers, newest)
 		st.fresh = withProducer(st.fresh, newest)
