@@ -8,10 +8,10 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"reprise"
+	"reprise/sqlitestore"
 )
 
 // storeCmd looks at a store or tidies it, in the place of a server.
@@ -66,25 +66,54 @@ type storeStatsCmd struct {
 
 // Run prints them.
 func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
-	return c.use(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
+	return c.use(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
 		sizes, err := log.Sizes(ctx)
 		if err != nil {
 			return err
 		}
-		t := newTable(stdout, "TENANT", "STREAMS", "EVENTS", "BYTES")
-		for _, tenant := range slices.Sorted(maps.Keys(sizes)) {
-			size := sizes[tenant]
-			if c.JSON {
-				err = printObject(map[string]any{"tenant": tenant, "streams": size.Streams, "events": size.Events, "bytes": size.Bytes})
-				if err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(string(tenant), strconv.FormatInt(size.Streams, 10), strconv.FormatInt(size.Events, 10), byteCount(size.Bytes).String())
+		stats := storeStats{Tenants: map[reprise.Tenant]tenantSize{}}
+		for tenant, size := range sizes {
+			stats.Tenants[tenant] = tenantSize(size)
 		}
-		return t.flush()
+		if s, ok := store.(*sqlitestore.Store); ok {
+			file, err := s.Stats(ctx)
+			if err != nil {
+				return err
+			}
+			stats.SQLite = &file
+		}
+		if c.JSON {
+			return printObject(stats)
+		}
+		return stats.print()
 	})
+}
+
+// storeStats is what each tenant keeps, and what the file is made of.
+type storeStats struct {
+	Tenants map[reprise.Tenant]tenantSize `json:"tenants"`
+	SQLite  *sqlitestore.Stats            `json:"sqlite,omitempty"`
+}
+
+// tenantSize is a reprise.Size as JSON.
+type tenantSize struct {
+	Streams int64 `json:"streams"`
+	Events  int64 `json:"events"`
+	Bytes   int64 `json:"bytes"`
+}
+
+func (s *storeStats) print() error {
+	t := newTable(stdout)
+	for _, tenant := range slices.Sorted(maps.Keys(s.Tenants)) {
+		size := s.Tenants[tenant]
+		t.row("tenant "+string(tenant), fmt.Sprintf("%d streams, %d events, %v", size.Streams, size.Events, byteCount(size.Bytes)))
+	}
+	if f := s.SQLite; f != nil {
+		t.row("file", fmt.Sprintf("%v, of which %v are free", byteCount(f.FileBytes), byteCount(f.FreeBytes)))
+		t.row("journal", fmt.Sprintf("%d commits, %v", f.Commits, byteCount(f.JournalBytes)))
+		t.row("log", byteCount(f.WALBytes).String())
+	}
+	return t.flush()
 }
 
 // storeSweepCmd sweeps once.
