@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -93,7 +92,6 @@ func (d *daemon) signal(signals ...unix.Signal) error {
 
 // world is what a script has started.
 type world struct {
-	mu      sync.Mutex
 	daemons map[string]*daemon
 	addrs   map[string]string // of the servers by name, for their successors
 	proxy   *proxy
