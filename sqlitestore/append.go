@@ -80,6 +80,9 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 		return slices.Repeat([]error{err}, len(reqs))
 	}
 	defer s.use.RUnlock()
+	if err := s.holdBack(); err != nil {
+		return slices.Repeat([]error{storeError(context.Background(), err)}, len(reqs))
+	}
 	w := &s.writer
 	w.mu.Lock()
 	defer w.mu.Unlock()

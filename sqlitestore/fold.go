@@ -36,15 +36,38 @@ func (s *Store) foldLoop() {
 		case <-s.foldNow:
 		case <-ticker.C:
 		}
-		// On an error, such as a full disk, everything stays as it is until the next time.
-		_ = s.foldAll()
+		s.fold()
 	}
+}
+
+// fold is foldAll in the background. On an error, such as a full disk, everything stays as
+// it is until the next time.
+func (s *Store) fold() {
+	if err := s.foldAll(); err != nil {
+		s.opts.Logger.Warn("the journal could not be folded", "file", s.path, "error", err)
+	}
+}
+
+// maxJournal is how many times Options.FoldBytes the journal may take.
+const maxJournal = 4
+
+// holdBack folds before an append if the journal has become too long, so that what waits in memory is bounded.
+func (s *Store) holdBack() error {
+	s.writer.mu.Lock()
+	long := s.writer.journalBytes >= maxJournal*s.opts.FoldBytes
+	s.writer.mu.Unlock()
+	if !long {
+		return nil
+	}
+	return s.foldAll()
 }
 
 // foldAll moves everything that is in the journal now to its place. It goes in slices
 // between which appends go on. Only when all streams of the journal's rows
 // have been brought up to date are the rows deleted, but for the newest, whose id is to be known.
 func (s *Store) foldAll() error {
+	s.folding.Lock()
+	defer s.folding.Unlock()
 	w := &s.writer
 	w.mu.Lock()
 	upTo, bytes := w.lastCommit, w.journalBytes

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -20,12 +21,15 @@ type Options struct {
 	// reprise.ErrUnavailable until something was removed. Default: no bound but the disk.
 	MaxBytes int64
 	// FoldBytes is how many bytes of small batches wait in the journal, and in
-	// memory, until they are folded. Default: 8 MiB.
+	// memory, until they are folded. Appends wait when it is four times as much.
+	// Default: 8 MiB.
 	FoldBytes int
 	// FoldAfter is how long they wait at most when little comes. Default: 10 s.
 	FoldAfter time.Duration
 	// Readers is how many reads go on at a time. Default: 4.
 	Readers int
+	// Logger is told when folding fails. Default: silent.
+	Logger *slog.Logger
 }
 
 func (o *Options) withDefaults() Options {
@@ -41,6 +45,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.Readers == 0 {
 		d.Readers = 4
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	return d
 }
@@ -59,6 +66,7 @@ type Store struct {
 	writer  writer
 	cache   cache
 
+	folding sync.Mutex    // held by foldAll
 	foldNow chan struct{} // wakes the folder
 	stop    chan struct{}
 	folder  sync.WaitGroup
@@ -141,8 +149,7 @@ func (s *Store) Close() error {
 	s.use.Unlock()
 	close(s.stop)
 	s.folder.Wait()
-	// What cannot be folded now, for example on a full disk, stays in the journal.
-	_ = s.foldAll()
+	s.fold() // what cannot be folded now, for example on a full disk, stays in the journal
 	return s.release()
 }
 

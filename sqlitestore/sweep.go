@@ -17,7 +17,7 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	}
 	defer s.use.RUnlock()
 	// On a full disk this may fail; what the rows know of can be swept all the same, and makes room.
-	_ = s.foldAll()
+	s.fold()
 	var due []*stream
 	err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
 		due, err = selectExpired(conn, now, limit)
