@@ -37,7 +37,7 @@ func (c Contender) start(ctx context.Context, r *Race, scale Scale) (Runner, err
 
 // Runner is a contender that is ready to run.
 type Runner interface {
-	// Lap does the work once.
+	// Lap does the work once. A nil Sample is no lap.
 	Lap(ctx context.Context) (Sample, error)
 	Close() error
 }
@@ -95,7 +95,9 @@ func (r *Race) Run(ctx context.Context, scale Scale) ([]Result, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s/%s: %w", r.Name, r.Contenders[i].Name, err)
 			}
-			results[i].Samples = append(results[i].Samples, sample)
+			if sample != nil {
+				results[i].Samples = append(results[i].Samples, sample)
+			}
 		}
 	}
 	return results, nil

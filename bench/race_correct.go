@@ -43,7 +43,7 @@ func correct(store string, events int) func(context.Context, Scale) (Runner, err
 		done := false // once is enough
 		return lapFunc(func(ctx context.Context) (Sample, error) {
 			if done {
-				return Sample{}, nil
+				return nil, nil
 			}
 			done = true
 			return correctLap(ctx, store, events)
