@@ -1,0 +1,295 @@
+package reprise_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"reprise"
+)
+
+// TestReaderContract: what Poll, Next and Changed say at each place of a stream.
+func TestReaderContract(t *testing.T) {
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	r := openReader(t, s, reprise.Earliest())
+	if run, err := r.Poll(t.Context()); err != nil || run.Len() != 0 {
+		t.Errorf("of an empty stream: %d events, %v", run.Len(), err)
+	}
+	changed := r.Changed()
+	if closed(changed) {
+		t.Error("an empty stream has changed")
+	}
+	add(t, s, numbered(1, 3)...)
+	<-changed
+	run, err := r.Next(t.Context())
+	check(t, err)
+	if run.Len() != 3 || run.First() != 1 || run.Last() != 3 || r.Cursor() != s.Cursor(3) {
+		t.Errorf("%d events, %d to %d, cursor %v", run.Len(), run.First(), run.Last(), r.Cursor())
+	}
+	changed = r.Changed()
+	if closed(changed) {
+		t.Error("a stream that was read has changed")
+	}
+	end(t, s)
+	<-changed
+	run, err = r.Poll(t.Context())
+	check(t, err)
+	if run.First() != 4 {
+		t.Errorf("the end is event %d", run.First())
+	}
+	for range 2 {
+		if !closed(r.Changed()) {
+			t.Error("who waits at the end waits for ever")
+		}
+		_, err = r.Poll(t.Context())
+		wantError(t, err, io.EOF)
+		_, err = r.Next(t.Context())
+		wantError(t, err, io.EOF)
+	}
+	check(t, r.Seek(reprise.After(s.Cursor(2))))
+	events, ended := drain(t, r)
+	if !ended || len(events) != 2 || events[0].Seq != 3 {
+		t.Errorf("after Seek: %d events, ended %v", len(events), ended)
+	}
+	windowError(t, r.Seek(reprise.After(s.Cursor(5))), reprise.CursorAhead)
+	if r.Cursor() != s.Cursor(4) {
+		t.Error("a refused Seek has moved the reader")
+	}
+	if r.Stream().Key() != named("s") || r.Info().Tail != 4 {
+		t.Errorf("it reads %v to %d", r.Stream().Key(), r.Info().Tail)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestReaderEvents(t *testing.T) {
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	add(t, s, numbered(1, 5)...)
+	r := openReader(t, s, reprise.After(s.Cursor(1)))
+	for e, err := range r.Events(t.Context()) {
+		check(t, err)
+		if r.Cursor() != s.Cursor(e.Seq) {
+			t.Errorf("at event %d the cursor is %v", e.Seq, r.Cursor())
+		}
+		if e.Seq == 3 {
+			break
+		}
+	}
+	end(t, s)
+	var seqs []uint64
+	for e, err := range r.Events(t.Context()) {
+		check(t, err)
+		seqs = append(seqs, e.Seq)
+	}
+	if fmt.Sprint(seqs) != "[4 5 6]" {
+		t.Errorf("after a break it goes on with %v", seqs)
+	}
+	ctx, cause := aborted(t)
+	tail := openReader(t, create(t, log, "other", reprise.Retention{}), reprise.Tail())
+	yielded := 0
+	for _, err := range tail.Events(ctx) {
+		yielded++
+		wantError(t, err, cause)
+	}
+	if yielded != 1 {
+		t.Errorf("%d errors were yielded", yielded)
+	}
+}
+
+// TestTheEndOfReaders: each who waits learns at once why there is nothing more.
+func TestTheEndOfReaders(t *testing.T) {
+	cause := errors.New("enough")
+	for _, c := range []struct {
+		name string
+		do   func(*reprise.Log, *reprise.Reader, context.CancelCauseFunc) error
+		want error
+	}{
+		{"Reader.Close", func(_ *reprise.Log, r *reprise.Reader, _ context.CancelCauseFunc) error { return r.Close() }, reprise.ErrClosed},
+		{"Log.Close", func(l *reprise.Log, _ *reprise.Reader, _ context.CancelCauseFunc) error { return l.Close() }, reprise.ErrClosed},
+		{"Remove", func(l *reprise.Log, r *reprise.Reader, _ context.CancelCauseFunc) error {
+			return l.Remove(context.Background(), r.Stream().Key())
+		}, reprise.ErrNotFound},
+		{"cancel", func(_ *reprise.Log, _ *reprise.Reader, cancel context.CancelCauseFunc) error {
+			cancel(cause)
+			return nil
+		}, cause},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			log := openLog(t, memory(t), nil)
+			s := create(t, log, "s", reprise.Retention{})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			readers := make([]*reprise.Reader, 20)
+			got := make(chan error, len(readers))
+			for i := range readers {
+				readers[i] = openReader(t, s, reprise.Tail())
+				go func() {
+					_, err := readers[i].Next(ctx)
+					got <- err
+				}()
+			}
+			for _, r := range readers {
+				check(t, c.do(log, r, cancel))
+			}
+			for range readers {
+				wantError(t, <-got, c.want)
+			}
+			for _, r := range readers {
+				check(t, r.Close())
+			}
+		})
+	}
+}
+
+// TestThousandReaders: each gets everything in order, and they are woken, not polling.
+func TestThousandReaders(t *testing.T) {
+	const readers, events = 1000, 60
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	var wg sync.WaitGroup
+	var started sync.WaitGroup
+	var polls atomic.Int64
+	started.Add(readers)
+	for range readers {
+		r := openReader(t, s, reprise.Earliest())
+		wg.Go(func() {
+			started.Done()
+			next := uint64(1)
+			for {
+				changed := r.Changed()
+				run, err := r.Poll(t.Context())
+				polls.Add(1)
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				for e := range run.All() {
+					if e.Seq != next {
+						t.Errorf("event %d, want %d: %v", e.Seq, next, err)
+						return
+					}
+					next++
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if run.Len() == 0 {
+					<-changed
+				}
+			}
+			if next != events+2 {
+				t.Errorf("the end came before event %d", next)
+			}
+		})
+	}
+	started.Wait()
+	for i := range events {
+		add(t, s, numbered(i+1, 1)...)
+	}
+	end(t, s)
+	wg.Wait()
+	if most := int64(readers * 2 * (events + 2)); polls.Load() > most {
+		t.Errorf("%d polls, at most %d are of use", polls.Load(), most)
+	}
+	// Whoever has gone makes room: the bound is on those who are there.
+	for range 3 {
+		check(t, openReader(t, s, reprise.Tail()).Close())
+	}
+}
+
+func TestReaderLimit(t *testing.T) {
+	opened, refused, gone := 0, 0, 0
+	log := openLog(t, memory(t), &reprise.Options{MaxReaders: 3, Hooks: &reprise.Hooks{
+		ReaderOpened: func(_ reprise.StreamKey, err error) {
+			if opened++; err != nil {
+				refused++
+			}
+		},
+		ReaderClosed: func(reprise.StreamKey) { gone++ },
+	}})
+	s, other := create(t, log, "s", reprise.Retention{}), create(t, log, "other", reprise.Retention{})
+	var last *reprise.Reader
+	for range 3 {
+		last = openReader(t, s, reprise.Earliest())
+	}
+	_, err := s.Reader(t.Context(), reprise.Earliest())
+	wantError(t, err, reprise.ErrTooManyReaders)
+	openReader(t, other, reprise.Earliest()) // the bound is that of a stream
+	check(t, last.Close())
+	check(t, last.Close()) // once
+	openReader(t, s, reprise.Earliest())
+	_, err = s.Reader(t.Context(), reprise.Earliest())
+	wantError(t, err, reprise.ErrTooManyReaders)
+	if opened != 7 || refused != 2 || gone != 1 {
+		t.Errorf("hooks: %d asked, %d refused, %d closed", opened, refused, gone)
+	}
+}
+
+// lines and marks are two encoders.
+type (
+	lines struct{}
+	marks struct{ mark string }
+)
+
+func (lines) AppendEvent(dst []byte, e *reprise.Event, suffix string) []byte {
+	dst = strconv.AppendUint(dst, e.Seq, 10)
+	return append(append(append(append(dst, suffix...), ' '), e.Data...), '\n')
+}
+
+func (m marks) AppendEvent(dst []byte, e *reprise.Event, _ string) []byte {
+	return append(append(dst, m.mark...), e.Data...)
+}
+
+// TestEncoded: the wire form is that of the events, whoever asks first, hot or cold, and stays
+// as it is while others go on.
+func TestEncoded(t *testing.T) {
+	for _, tailBytes := range []int{1, 1 << 20} {
+		log := openLog(t, memory(t), &reprise.Options{TailBytes: tailBytes})
+		s := create(t, log, "s", reprise.Retention{})
+		suffix := s.Cursor(0).String()[1:]
+		type piece struct{ got, want []byte }
+		var pieces []piece
+		r := openReader(t, s, reprise.Earliest())
+		for i := 1; i <= 400; i += 2 {
+			add(t, s, numbered(i, 2)...)
+			at := openReader(t, s, reprise.After(s.Cursor(uint64(i/2))))
+			for _, reader := range []*reprise.Reader{r, at} {
+				run, err := reader.Poll(t.Context())
+				check(t, err)
+				var want, marked []byte
+				for e := range run.All() {
+					want = lines{}.AppendEvent(want, &e, suffix)
+					marked = marks{"m"}.AppendEvent(marked, &e, suffix)
+				}
+				var written bytes.Buffer
+				check(t, run.WriteEncoded(&written, lines{}))
+				pieces = append(pieces, piece{run.Encoded(lines{}), want}, piece{run.Encoded(marks{"m"}), marked},
+					piece{written.Bytes(), want})
+			}
+			check(t, at.Close())
+		}
+		for i, p := range pieces {
+			if !bytes.Equal(p.got, p.want) {
+				t.Fatalf("piece %d is\n%s\nwant\n%s", i, p.got, p.want)
+			}
+		}
+	}
+	if len((reprise.Run{}).Encoded(lines{})) != 0 {
+		t.Error("an empty run has a wire form")
+	}
+}
