@@ -171,14 +171,6 @@ func (c *conn) flush() {
 	}
 }
 
-// release takes the deadline away, which would otherwise cut a later response on the
-// same connection.
-func (c *conn) release() {
-	if c.err == nil {
-		_ = c.rc.SetWriteDeadline(time.Time{})
-	}
-}
-
 // allow moves the deadline for writes. Setting one takes longer than a small
 // write, so it is set at most once a second, or a few times within a shorter timeout.
 func (c *conn) allow() {

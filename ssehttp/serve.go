@@ -97,7 +97,6 @@ func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Reques
 	}
 	defer c.reader.Close()
 	c.follow(r.Context())
-	c.release()
 }
 
 // open begins the response. It returns nil if that is all there is to it: a refusal, the
