@@ -45,31 +45,27 @@ func (s *Store) recover(ctx context.Context) error {
 	}
 }
 
+// removed stands for a commit after all others: nothing is applied to a stream that has gone.
+const removed = 1<<63 - 1
+
 // replay applies an entry of the journal, unless the row of its stream has it.
 func (s *Store) replay(commit int64, e *entry, applied map[int64]int64) error {
-	st := s.cache.byID[e.stream]
-	if st == nil {
-		upTo, known := applied[e.stream]
-		if !known {
-			var err error
-			if st, upTo, err = s.selectByID(e.stream); err != nil {
-				return err
-			}
-			if st == nil || !st.mark.IsZero() {
-				upTo = 1<<63 - 1 // removed since
-			}
-			applied[e.stream] = upTo
-			if st != nil && upTo < 1<<63-1 {
-				s.cache.put(st)
-			}
+	if _, seen := applied[e.stream]; !seen {
+		st, upTo, err := s.selectByID(e.stream)
+		if err != nil {
+			return err
 		}
-		if st == nil {
-			return nil
+		if st == nil || !st.mark.IsZero() {
+			upTo = removed
+		} else {
+			s.cache.put(st)
 		}
+		applied[e.stream] = upTo
 	}
 	if commit <= applied[e.stream] {
 		return nil
 	}
+	st := s.cache.byID[e.stream]
 	if e.first != st.info.Tail+1 {
 		return fmt.Errorf("commit %d of the journal: %w: batch %d of stream %s, whose tail is %d", commit, errDamaged, e.first, st.info.Key, st.info.Tail)
 	}
