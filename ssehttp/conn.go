@@ -23,6 +23,7 @@ type conn struct {
 	suffix string          // of the cursors; for a filtered reader alone
 	moved  uint64          // seq up to which events were left out since the last frame
 
+	flushed  time.Time // when all that there was had been sent
 	deadline time.Time // that is set for writes
 	err      error     // the first failed write
 }
@@ -54,7 +55,7 @@ func (c *conn) follow(ctx context.Context) {
 	heartbeat := time.NewTimer(c.opts.Heartbeat)
 	defer heartbeat.Stop()
 	for c.step() {
-		if c.run.Len() == 0 && c.polled == nil && !c.wait(ctx, heartbeat) {
+		if c.polled == nil && !c.wait(ctx, heartbeat) {
 			return
 		}
 		c.run, c.polled = c.reader.Poll(ctx)
@@ -96,7 +97,6 @@ func (c *conn) wait(ctx context.Context, heartbeat *time.Timer) bool {
 	default:
 	}
 	c.flush()
-	heartbeat.Reset(c.opts.Heartbeat)
 	for c.err == nil {
 		select {
 		case <-changed:
@@ -105,9 +105,15 @@ func (c *conn) wait(ctx context.Context, heartbeat *time.Timer) bool {
 			// Whoever ends the request for a shutdown says so by its cause.
 			return c.goOn(context.Cause(ctx))
 		case <-heartbeat.C:
-			c.write(c.opts.Form.AppendHeartbeat(nil))
-			c.flush()
-			heartbeat.Reset(c.opts.Heartbeat)
+			// The timer runs on while events are sent: setting it for each of them costs
+			// more than to let it go off for nothing now and then.
+			silence := time.Since(c.flushed)
+			if silence >= c.opts.Heartbeat {
+				c.write(c.opts.Form.AppendHeartbeat(nil))
+				c.flush()
+				silence = 0
+			}
+			heartbeat.Reset(c.opts.Heartbeat - silence)
 		}
 	}
 	return false
@@ -168,6 +174,7 @@ func (c *conn) flush() {
 	if c.err == nil {
 		c.allow()
 		c.err = c.rc.Flush()
+		c.flushed = time.Now()
 	}
 }
 
