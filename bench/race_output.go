@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"reprise"
@@ -20,14 +21,16 @@ func outputRace() Race {
 	const limit = "limit=cat-to-file"
 	row := func(store string) Row {
 		return Row{
-			Target: "C1", What: "a command prints 200 MB, " + store, Unit: "s/run", Ours: "store=" + store, Limit: limit,
+			Target: "C1", What: "a command prints 200 MB, " + store, Unit: "s/run",
+			Ours: "store=" + store, Limit: limit, Peer: "limit=cat-to-file-synced",
 			First: Bound{Than: limit, Most: 1.5}, Goal: Bound{Than: limit, Most: 1.5},
 		}
 	}
 	return Race{
 		Name: "Output",
 		Contenders: []Contender{
-			{limit, outputCat, false},
+			{limit, outputCat(""), false},
+			{"limit=cat-to-file-synced", outputCat(" && sync %s.copy"), false},
 			{"store=memory", outputReprise("memory"), false},
 			{"store=sqlite", outputReprise("sqlite"), false},
 		},
@@ -50,17 +53,20 @@ func outputSource(scale Scale) (path string, text []byte, remove func() error, e
 	return path, text, remove, os.WriteFile(path, text, 0o600)
 }
 
-func outputCat(_ context.Context, scale Scale) (Runner, error) {
-	path, _, remove, err := outputSource(scale)
-	if err != nil {
-		return nil, err
+// outputCat prints into a file; then is what is done with it afterwards.
+func outputCat(then string) func(context.Context, Scale) (Runner, error) {
+	return func(_ context.Context, scale Scale) (Runner, error) {
+		path, _, remove, err := outputSource(scale)
+		if err != nil {
+			return nil, err
+		}
+		script := strings.ReplaceAll("cat %s | cat > %s.copy"+then, "%s", path)
+		return closing{func(ctx context.Context) (Sample, error) {
+			start := time.Now()
+			err := exec.CommandContext(ctx, "sh", "-c", script).Run()
+			return Sample{"s/run": time.Since(start).Seconds()}, err
+		}, remove}, nil
 	}
-	script := fmt.Sprintf("cat %s | cat > %s.copy", path, path)
-	return closing{func(ctx context.Context) (Sample, error) {
-		start := time.Now()
-		err := exec.CommandContext(ctx, "sh", "-c", script).Run()
-		return Sample{"s/run": time.Since(start).Seconds()}, err
-	}, remove}, nil
 }
 
 func outputReprise(kind string) func(context.Context, Scale) (Runner, error) {
