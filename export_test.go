@@ -9,3 +9,13 @@ func (l *Log) Waiting() int {
 	}
 	return len(l.committer.waiting.calls)
 }
+
+// HotBytes is what the events in memory take.
+func (l *Log) HotBytes() int64 { return l.hotBytes.Load() }
+
+// InMemory is how many streams are in memory.
+func (l *Log) InMemory() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.streams)
+}

@@ -159,7 +159,7 @@ func (l *Log) Create(ctx context.Context, key StreamKey, config StreamConfig) (s
 }
 
 func (l *Log) create(ctx context.Context, key StreamKey, config StreamConfig) (*live, bool, error) {
-	defer l.evictIfFull(ctx)
+	l.evictIfFull(ctx)
 	unlock := l.lockKey(key)
 	defer unlock()
 	lv, err := l.lookup(key)
@@ -272,7 +272,7 @@ func (l *Log) load(ctx context.Context, key StreamKey) (*live, error) {
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
-	defer l.evictIfFull(ctx)
+	l.evictIfFull(ctx)
 	unlock := l.lockKey(key)
 	defer unlock()
 	if lv, err := l.lookup(key); lv != nil || err != nil {

@@ -88,10 +88,6 @@ func (m *commits) learn(lv *live) error {
 			after = b.Last()
 		}
 	}
-	if steps := lv.sizes.steps; len(steps) > 1 { // what was appended since
-		learned.steps = append(learned.steps[:len(learned.steps):len(learned.steps)], steps[1:]...)
-		learned.total += lv.sizes.total - steps[0].bytes
-	}
 	lv.sizes = learned
 	return nil
 }
@@ -144,10 +140,13 @@ func (m *commits) trim(ctx context.Context, lv *live, before uint64) error {
 	case before <= lv.info.Earliest:
 		return nil
 	}
-	kept := lv.info.Bytes - lv.sizes.before(before)
-	if before > lv.info.Tail {
-		kept = 0
+	if lv.sizes.unknown {
+		if err := m.learn(lv); err != nil {
+			return err
+		}
 	}
+	lv.sizes.before(before)
+	kept := lv.sizes.total
 	if err := m.log.store.Remove(ctx, lv.key, RemoveSpec{Trim: before, Kept: kept, Epoch: lv.epoch}); err != nil {
 		lv.stale = true
 		return err

@@ -100,10 +100,11 @@ func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return due, nil
 }
 
-// evictIfFull puts streams out of memory that nobody uses, if there are too many.
+// evictIfFull puts streams out of memory that nobody uses, if there are too many for one
+// more. It comes before that one does, which might otherwise be put out before it was of use.
 func (l *Log) evictIfFull(ctx context.Context) {
 	l.mu.Lock()
-	full := len(l.streams) > max(l.opts.MaxStreams, l.evictAbove)
+	full := len(l.streams) >= max(l.opts.MaxStreams, l.evictAbove)
 	l.mu.Unlock()
 	if full {
 		// No commit may be under way, since it may be about to publish to one of them.
