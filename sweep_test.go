@@ -1,0 +1,144 @@
+package reprise_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"reprise"
+	"reprise/memstore"
+)
+
+// sweeping runs f in a bubble, over a store that finds expired streams by itself and over one
+// that has to be listed.
+func sweeping(t *testing.T, f func(*testing.T, reprise.Store)) {
+	t.Helper()
+	for _, able := range []bool{true, false} {
+		t.Run(fmt.Sprint("sweeper=", able), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var store reprise.Store = memstore.New(nil)
+				if !able {
+					store = newFaulty(store)
+				}
+				defer store.Close()
+				f(t, store)
+			})
+		})
+	}
+}
+
+// TestAge: it counts from the end, and what has not ended stays.
+func TestAge(t *testing.T) {
+	sweeping(t, func(t *testing.T, store reprise.Store) {
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1, Remember: 24 * time.Hour})
+		defer log.Close()
+		config := reprise.StreamConfig{Retention: reprise.Retention{MaxAge: time.Hour}}
+		s, _, err := log.Create(t.Context(), named("ends"), config)
+		check(t, err)
+		open := create(t, log, "open", reprise.Retention{MaxAge: time.Hour})
+		add(t, s, numbered(1, 5)...)
+		add(t, open, numbered(1, 5)...)
+		bytes := info(t, s).Bytes
+		r := openReader(t, s, reprise.Earliest())
+		time.Sleep(2 * time.Hour)
+		end(t, s)
+		if expires := info(t, s).End.Expires; !expires.Equal(time.Now().Add(time.Hour)) {
+			t.Errorf("it expires at %v", expires)
+		}
+
+		time.Sleep(time.Hour - time.Millisecond)
+		result, err := log.Sweep(t.Context())
+		if err != nil || result.Streams != 0 {
+			t.Fatalf("a moment too early: %+v, %v", result, err)
+		}
+		time.Sleep(time.Millisecond)
+		result, err = log.Sweep(t.Context())
+		if err != nil || result.Streams != 1 || result.Events != 6 || result.Bytes <= bytes {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		for range 2 {
+			_, err = r.Poll(t.Context())
+			wantError(t, err, reprise.ErrExpired)
+		}
+		_, err = s.Info(t.Context())
+		wantError(t, err, reprise.ErrExpired)
+		_, err = log.Stream(t.Context(), named("ends"))
+		wantError(t, err, reprise.ErrExpired)
+		time.Sleep(24*time.Hour + time.Millisecond)
+		_, err = log.Stream(t.Context(), named("ends"))
+		wantError(t, err, reprise.ErrNotFound)
+		wantNumbered(t, kept(t, open), 1, 5)
+	})
+}
+
+// TestNameOfASweptStream is free again at once, for another life.
+func TestNameOfASweptStream(t *testing.T) {
+	sweeping(t, func(t *testing.T, store reprise.Store) {
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		defer log.Close()
+		s := create(t, log, "s", reprise.Retention{MaxAge: time.Minute})
+		end(t, s)
+		old := s.Cursor(1)
+		time.Sleep(time.Minute)
+		_, err := log.Sweep(t.Context())
+		check(t, err)
+		again := create(t, log, "s", reprise.Retention{MaxAge: time.Minute})
+		_, err = again.Reader(t.Context(), reprise.After(old))
+		windowError(t, err, reprise.EpochChanged)
+		_, err = log.Sweep(t.Context())
+		check(t, err)
+		add(t, again, text("1"))
+		wantNumbered(t, kept(t, again), 1, 1)
+	})
+}
+
+// TestSweepByItself: in the background, and more streams than are removed at a time.
+func TestSweepByItself(t *testing.T) {
+	sweeping(t, func(t *testing.T, store reprise.Store) {
+		const streams = 1201
+		swept := make(chan reprise.SweepResult, 10)
+		log := openLog(t, store, &reprise.Options{
+			SweepEvery: 10 * time.Minute,
+			Hooks: &reprise.Hooks{Swept: func(result reprise.SweepResult, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				swept <- result
+			}},
+		})
+		defer log.Close()
+		for i := range streams {
+			end(t, create(t, log, fmt.Sprint(i), reprise.Retention{MaxAge: time.Minute}))
+		}
+		start := time.Now()
+		if result := <-swept; result.Streams != streams || result.Events != streams {
+			t.Errorf("%+v", result)
+		}
+		if took := time.Since(start); took != 10*time.Minute {
+			t.Errorf("the sweep came after %v", took)
+		}
+		sizes, err := log.Sizes(t.Context())
+		if err != nil || sizes[reprise.DefaultTenant].Streams != 0 {
+			t.Errorf("%+v, %v", sizes, err)
+		}
+	})
+}
+
+// TestSweepGivesRoom: what was swept no longer counts against the tenant.
+func TestSweepGivesRoom(t *testing.T) {
+	sweeping(t, func(t *testing.T, store reprise.Store) {
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1, MaxTenantBytes: 10_000})
+		defer log.Close()
+		large := reprise.Event{Data: make([]byte, 9000)}
+		s, late := create(t, log, "s", reprise.Retention{MaxAge: time.Minute}), create(t, log, "late", reprise.Retention{})
+		add(t, s, large)
+		end(t, s)
+		_, err := late.Append(t.Context(), large)
+		wantError(t, err, reprise.ErrQuota)
+		time.Sleep(time.Minute)
+		_, err = log.Sweep(t.Context())
+		check(t, err)
+		add(t, late, large)
+	})
+}
