@@ -27,11 +27,12 @@ CREATE TABLE commits (
 	data BLOB NOT NULL        -- see entry
 );
 
--- Large batches, and small ones that were folded, many of one stream in a row.
+-- Large batches, and small ones that were folded, many of one stream in a row. The key is an
+-- index beside the table: in a table WITHOUT ROWID each step of a search would read a whole row.
 CREATE TABLE batches (
 	stream INTEGER NOT NULL,
 	first  INTEGER NOT NULL, -- seq of the first event
 	last   INTEGER NOT NULL, -- seq of the last event
 	data   BLOB    NOT NULL, -- see appendRow
 	PRIMARY KEY (stream, first)
-) WITHOUT ROWID;
+);
