@@ -29,7 +29,7 @@ type conn struct {
 }
 
 func newConn(w http.ResponseWriter, reader *reprise.Reader, types []string, opts Options) *conn {
-	c := &conn{w: w, rc: http.NewResponseController(w), reader: reader, opts: opts}
+	c := &conn{w: w, rc: http.NewResponseController(w), reader: reader, opts: opts, flushed: time.Now()}
 	if len(types) > 0 {
 		c.wanted = map[string]bool{}
 		for _, t := range types {
@@ -93,6 +93,12 @@ func (c *conn) wait(ctx context.Context, heartbeat *time.Timer) bool {
 	changed := c.reader.Changed()
 	select {
 	case <-changed: // more has come meanwhile: send it together
+		if ctx.Err() != nil {
+			return c.goOn(context.Cause(ctx))
+		}
+		if c.moved > 0 && time.Since(c.flushed) >= c.opts.Heartbeat {
+			c.flush() // nothing that comes is wanted, which is silence too
+		}
 		return true
 	default:
 	}
