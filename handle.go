@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Stream is a handle on one stream of a Log. It is safe for concurrent use and
@@ -139,6 +140,7 @@ func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string
 	if event.Time.IsZero() {
 		event.Time = now()
 	}
+	event.Time = time.UnixMilli(event.Time.UnixMilli()).UTC() // as it is kept
 	end := &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
 	appended, err := s.append(ctx, opts, []Event{event}, end)
 	return appended, s.op("end", err)
