@@ -46,7 +46,8 @@ const (
 	// FormatBytes is any bytes. They are shown as the member "text" if they
 	// are valid UTF-8 and as "base64" if not.
 	FormatBytes Format = iota
-	// FormatJSON is one JSON value without line breaks, shown as the member "data".
+	// FormatJSON is one JSON value without line breaks, shown as the member "data". It
+	// is not parsed: whoever appends it vouches for it.
 	FormatJSON
 	// FormatMembers is a JSON object without line breaks, whose members are
 	// shown beside "seq" and "time".

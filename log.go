@@ -1,11 +1,13 @@
 package reprise
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,6 +174,7 @@ func (l *Log) create(ctx context.Context, key StreamKey, config StreamConfig) (*
 		}
 		return lv, false, nil
 	}
+	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta) // the caller keeps its own
 	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now()}
 	info, err := l.store.Create(ctx, want)
 	if err != nil {
