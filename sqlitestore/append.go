@@ -24,10 +24,12 @@ type writer struct {
 	conn *sqlite.Conn
 
 	staged  []staged
+	round   uint64 // number of the commit in the making
 	journal []byte // the row in the making
 
 	lastCommit   int64 // id of the newest row of the journal
 	journalBytes int   // of rows that are not folded
+	trimmed      int64 // bytes that have left windows since the last fold, whose rows are still there
 }
 
 // staged is a request that has been checked.
@@ -107,10 +109,12 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 		return errs
 	}
 	for i := range w.staged {
+		req := w.staged[i].req
+		w.trimmed += max(0, w.staged[i].stream.info.Bytes+int64(len(req.Bytes))-req.Kept)
 		w.staged[i].apply()
 	}
 	clear(w.staged)
-	if w.journalBytes >= s.opts.FoldBytes {
+	if w.journalBytes >= s.opts.FoldBytes || w.trimmed >= int64(s.opts.FoldBytes) {
 		s.wakeFolder()
 	}
 	return errs
@@ -121,12 +125,17 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
 	w := &s.writer
 	w.staged, w.journal = w.staged[:0], w.journal[:0]
+	w.round++
 	now := time.Now()
 	for i := range reqs {
 		req := &reqs[i]
 		st, err := s.cache.load(ctx, req.Key)
 		if err == nil {
 			err = st.accepts(req, now)
+		}
+		if err == nil && st.round == w.round {
+			// Both would be found good, and the file would be refused at the next start.
+			err = fmt.Errorf("%w: two batches of one stream in a commit", reprise.ErrConflict)
 		}
 		if err != nil {
 			if errs == nil {
@@ -135,13 +144,17 @@ func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs [
 			errs[i] = err
 			continue
 		}
+		st.round = w.round
 		large := len(req.Bytes) >= largeBytes
 		e := entry{
 			stream: st.id, first: req.First, count: req.Count, earliest: req.Earliest, kept: req.Kept,
 			bytes: req.Bytes, end: req.End, producers: req.Producers,
 		}
-		if large {
+		switch {
+		case large:
 			e.bytes = nil
+		case e.bytes == nil:
+			e.bytes = []byte{} // an empty batch is in the journal all the same
 		}
 		w.journal = appendEntry(w.journal, &e)
 		w.staged = append(w.staged, staged{req, st, large})

@@ -20,6 +20,8 @@ type stream struct {
 	// pending batches in order; those before pending[0] are in the table. The
 	// slice is only appended to or replaced, so a reader may keep it.
 	pending []reprise.Batch
+	// round is the writer's when the stream was staged last; guarded by writer.mu.
+	round uint64
 	// dirty is true while the row is older than info.
 	dirty bool
 	// mark is when the swept stream is forgotten; removed is set when it is.
@@ -65,11 +67,13 @@ func (c *cache) find(key reprise.StreamKey) *stream {
 	return c.byKey[key]
 }
 
-func (c *cache) put(st *stream) {
+// put returns how many streams there are now.
+func (c *cache) put(st *stream) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.byKey[st.info.Key] = st
 	c.byID[st.id] = st
+	return len(c.byKey)
 }
 
 // drop takes a removed stream out.
@@ -104,7 +108,9 @@ func (c *cache) load(ctx context.Context, key reprise.StreamKey) (*stream, error
 	if st == nil {
 		return nil, reprise.ErrNotFound
 	}
-	c.put(st)
+	if c.put(st) > maxCached {
+		c.store.wakeFolder() // which evicts, and then folds what there is
+	}
 	return st, nil
 }
 

@@ -69,7 +69,7 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream) (*stream, er
 			stmt.BindText(2, info.Key.Namespace())
 			stmt.BindText(3, info.Key.Name)
 			stmt.BindText(4, string(info.Epoch))
-			stmt.BindInt64(5, info.Created.UnixNano())
+			stmt.BindInt64(5, nanos(info.Created))
 			stmt.BindBytes(6, config)
 		})
 		st.id = w.conn.LastInsertRowID()

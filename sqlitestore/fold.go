@@ -14,8 +14,10 @@ const (
 	rowBytes = 64 << 10
 	// sliceBytes is how much is folded in one transaction: appends wait for it.
 	sliceBytes = 1 << 20
-	// vacuumPages is how many free pages a fold gives back to the file system at most.
+	// vacuumPages is how many free pages go back to the file system in one transaction.
 	vacuumPages = 256
+	// sparePages stay in the file for what comes next.
+	sparePages = (8 << 20) / pageSize
 )
 
 func (s *Store) wakeFolder() {
@@ -37,7 +39,34 @@ func (s *Store) foldLoop() {
 		case <-ticker.C:
 		}
 		s.fold()
+		if err := s.shrink(); err != nil {
+			s.opts.Logger.Warn("free pages could not be given back", "file", s.path, "error", err)
+		}
 	}
+}
+
+// shrink gives free pages back to the file system, in steps between which appends go on.
+func (s *Store) shrink() error {
+	for {
+		select {
+		case <-s.stop:
+			return nil
+		default:
+		}
+		if more, err := s.writer.shrink(); err != nil || !more {
+			return err
+		}
+	}
+}
+
+func (w *writer) shrink() (more bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	free, err := pragma(w.conn, "freelist_count")
+	if err != nil || free < sparePages+vacuumPages {
+		return false, err
+	}
+	return true, execute(w.conn, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
 }
 
 // fold is foldAll in the background. On an error, such as a full disk, everything stays as
@@ -71,6 +100,10 @@ func (s *Store) foldAll() error {
 	w := &s.writer
 	w.mu.Lock()
 	upTo, bytes := w.lastCommit, w.journalBytes
+	w.trimmed = 0
+	if bytes == 0 {
+		s.cache.evict()
+	}
 	w.mu.Unlock()
 	if bytes == 0 {
 		return nil
@@ -93,7 +126,7 @@ func (s *Store) foldAll() error {
 	}
 	w.journalBytes -= bytes
 	s.cache.evict()
-	return execute(w.conn, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
+	return nil
 }
 
 // foldSlice folds the first streams of list, up to sliceBytes, in one transaction.
@@ -177,7 +210,7 @@ func (w *writer) updateStream(st *stream) error {
 		stmt.BindNull(6)
 		if info.End != nil {
 			stmt.BindBytes(4, appendEnd(nil, info.End))
-			stmt.BindInt64(6, info.End.Expires.UnixNano())
+			stmt.BindInt64(6, nanos(info.End.Expires))
 		}
 		if len(info.Producers) > 0 {
 			stmt.BindBytes(5, appendProducers(nil, info.Producers))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"time"
 
 	"reprise"
@@ -91,6 +92,19 @@ func appendEntry(dst []byte, e *entry) []byte {
 	return dst
 }
 
+// nanos is t in nanoseconds since 1970, or the nearest that there is: a retention may
+// well reach beyond the year 2262, and time.UnixNano would turn that into the past.
+func nanos(t time.Time) int64 {
+	const most = math.MaxInt64 / int64(time.Second)
+	switch s := t.Unix(); {
+	case s >= most:
+		return math.MaxInt64
+	case s <= -most:
+		return math.MinInt64
+	}
+	return t.UnixNano()
+}
+
 func appendBytes[T string | []byte](dst []byte, b T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }
@@ -98,8 +112,8 @@ func appendBytes[T string | []byte](dst []byte, b T) []byte {
 // appendEnd appends outcome, time, expiry (ns since 1970, signed varints) and data.
 func appendEnd(dst []byte, end *reprise.End) []byte {
 	dst = appendBytes(dst, end.Outcome)
-	dst = binary.AppendVarint(dst, end.Time.UnixNano())
-	dst = binary.AppendVarint(dst, end.Expires.UnixNano())
+	dst = binary.AppendVarint(dst, nanos(end.Time))
+	dst = binary.AppendVarint(dst, nanos(end.Expires))
 	return appendBytes(dst, end.Data)
 }
 

@@ -80,6 +80,14 @@ func probe(path string) (fresh bool, err error) {
 		return false, err
 	}
 	v, err := pragma(conn, "user_version")
+	if err == nil && id == 0 && v == 0 {
+		// Nothing but settings: a crash or a full disk has cut short what migrate does.
+		tables, err := first(conn, "SELECT count(*) FROM sqlite_schema")
+		if err != nil || tables > 0 {
+			return false, errors.Join(err, ErrNotOurs)
+		}
+		return true, nil
+	}
 	switch {
 	case err != nil:
 		return false, err
@@ -92,7 +100,12 @@ func probe(path string) (fresh bool, err error) {
 }
 
 func pragma(conn *sqlite.Conn, name string) (value int64, err error) {
-	err = sqlitex.ExecuteTransient(conn, "PRAGMA "+name, &sqlitex.ExecOptions{
+	return first(conn, "PRAGMA "+name)
+}
+
+// first is the number that a query returns.
+func first(conn *sqlite.Conn, query string) (value int64, err error) {
+	err = sqlitex.ExecuteTransient(conn, query, &sqlitex.ExecOptions{
 		ResultFunc: func(stmt *sqlite.Stmt) error {
 			value = stmt.ColumnInt64(0)
 			return nil

@@ -16,11 +16,12 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 		return reprise.Page{}, err
 	}
 	defer s.use.RUnlock()
-	st, err := s.cache.load(ctx, key)
-	if err != nil {
-		return reprise.Page{}, err
-	}
 	for range maxTries {
+		// Each time anew: one that was put out of memory meanwhile no longer changes.
+		st, err := s.cache.load(ctx, key)
+		if err != nil {
+			return reprise.Page{}, err
+		}
 		page, whole, err := s.page(ctx, st, after, maxBytes)
 		if whole || err != nil {
 			return page, err

@@ -78,7 +78,7 @@ func (w *writer) mark(list []*stream, until time.Time) error {
 				return err
 			}
 			err := run(w.conn, `UPDATE streams SET mark = ? WHERE id = ?`, func(stmt *sqlite.Stmt) {
-				stmt.BindInt64(1, until.UnixNano())
+				stmt.BindInt64(1, nanos(until))
 				stmt.BindInt64(2, st.id)
 			})
 			if err != nil {

@@ -40,7 +40,7 @@ func selectExpired(conn *sqlite.Conn, now time.Time, limit int) (due []*stream, 
 	stmt := conn.Prep(`SELECT ` + streamColumns + ` FROM streams
 		WHERE expires <= ? AND expires IS NOT NULL AND mark IS NULL ORDER BY expires LIMIT ?`)
 	defer stmt.Reset()
-	stmt.BindInt64(1, now.UnixNano())
+	stmt.BindInt64(1, nanos(now))
 	stmt.BindInt64(2, int64(limit))
 	for {
 		more, err := stmt.Step()
@@ -80,7 +80,7 @@ func (s *Store) markExpired(ctx context.Context, due []*stream, remember time.Ti
 
 // forgetMarks deletes the marks whose time is past.
 func (w *writer) forgetMarks(now time.Time) error {
-	return run(w.conn, `DELETE FROM streams WHERE mark <= ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, now.UnixNano()) })
+	return run(w.conn, `DELETE FROM streams WHERE mark <= ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, nanos(now)) })
 }
 
 // Sizes adds up the rows and, for streams whose rows are older, what is in memory.
