@@ -207,3 +207,59 @@ func TestOneStreamOfACommitFails(t *testing.T) {
 	_, err = bad.Info(t.Context())
 	wantError(t, err, reprise.ErrNotFound)
 }
+
+// TestWindowMovedByAFailedCommit: the store has trimmed, though it said that it failed. A reader is told
+// where it can go on, and does; it is not sent back to what is gone.
+func TestWindowMovedByAFailedCommit(t *testing.T) {
+	eachStore(t, func(t *testing.T, inner reprise.Store) {
+		store := newFaulty(inner)
+		log := openLog(t, store, nil)
+		s := create(t, log, "s", reprise.Retention{MaxEvents: 3})
+		add(t, s, numbered(1, 3)...)
+		r := openReader(t, s, reprise.Earliest())
+		store.after.Store(true)
+		_, err := s.Append(t.Context(), numbered(4, 2)...)
+		wantError(t, err, reprise.ErrUnavailable)
+		_, err = r.Poll(t.Context())
+		refused := windowError(t, err, reprise.CursorExpired)
+		if refused.Missed() != 2 || refused.Earliest.Seq != 2 || refused.Tail.Seq != 5 {
+			t.Errorf("missed %d, window %d to %d", refused.Missed(), refused.Earliest.Seq, refused.Tail.Seq)
+		}
+		for _, at := range []reprise.Position{reprise.After(refused.Earliest), reprise.After(refused.Tail), reprise.Earliest()} {
+			check(t, r.Seek(at))
+		}
+		events, _ := drain(t, r)
+		wantNumbered(t, events, 3, 3)
+	})
+}
+
+// TestRepeatFallsWithItsOriginal: a repeat in the same commit is no duplicate if that fails.
+func TestRepeatFallsWithItsOriginal(t *testing.T) {
+	faulty := newFaulty(memory(t))
+	store := newGate(faulty)
+	log := openLog(t, store, nil)
+	s := create(t, log, "s", reprise.Retention{})
+	store.shut()
+	under := appending(t.Context(), s, text("1"))
+	<-store.stored
+	faulty.before.Store(true)
+	errs := make(chan error, 2)
+	for i := range cap(errs) {
+		go func() {
+			_, err := s.AppendWith(t.Context(), producing("p", 0, 0), text("2"))
+			errs <- err
+		}()
+		until(t, func() bool { return log.Waiting() == i+1 })
+	}
+	store.open()
+	check(t, <-under)
+	for range cap(errs) {
+		wantError(t, <-errs, reprise.ErrUnavailable)
+	}
+	faulty.before.Store(false)
+	appended, err := s.AppendWith(t.Context(), producing("p", 0, 0), text("2"))
+	if err != nil || appended.Duplicate {
+		t.Errorf("the retry: %+v, %v", appended, err)
+	}
+	wantNumbered(t, kept(t, s), 1, 2)
+}

@@ -90,7 +90,7 @@ func TestParseKeys(t *testing.T) {
 	for _, text := range []string{
 		"", "\n", "# nothing\n", "first", "first ", "first " + secret[4:], "first " + secret + "AAAA",
 		"first !" + secret[1:], secret, "a/b " + secret, " " + secret, strings.Repeat("x", 33) + " " + secret,
-		firstKey + "second", firstKey + "\x00\x01\x02", strings.Repeat("x", 1<<20),
+		firstKey + "second", firstKey + strings.Replace(secondKey, "second", "first", 1), firstKey + "\x00\x01\x02", strings.Repeat("x", 1<<20),
 	} {
 		_, err := reprise.ParseKeys([]byte(text))
 		if !errors.Is(err, reprise.ErrInvalid) {

@@ -169,7 +169,9 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 		}
 	}
 	b, rest, err := pageBlock(r.ahead)
-	r.ahead = rest
+	if r.ahead = rest; len(rest) == 0 {
+		r.ahead = nil // an empty slice would keep the page in memory while r waits
+	}
 	if err == nil {
 		b.cut(r.live.tail())
 	}

@@ -1,0 +1,112 @@
+package reprise_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"reprise"
+)
+
+// private is a Store whose pages share no memory, as those of a store on disk.
+type private struct{ reprise.Store }
+
+func (s private) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	page, err := s.Store.Read(ctx, key, after, maxBytes)
+	for i := range page.Batches {
+		page.Batches[i].Bytes = bytes.Clone(page.Batches[i].Bytes)
+	}
+	return page, err
+}
+
+// heap is what is in use after a collection.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // what finalizers and pools let go
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestIdleReadersKeepNoPages: a reader that has read from the store and waits at the tail holds a position.
+func TestIdleReadersKeepNoPages(t *testing.T) {
+	const readers = 100
+	log := openLog(t, private{memory(t)}, nil)
+	s := create(t, log, "s", reprise.Retention{})
+	for i := range 10 {
+		add(t, s, reprise.Event{Data: bytes.Repeat([]byte{byte(i)}, 20_000)})
+	}
+	check(t, log.Cool())
+	before := heap()
+	for range readers {
+		r := openReader(t, s, reprise.Earliest())
+		if events, _ := drain(t, r); len(events) != 10 {
+			t.Fatalf("%d events, want 10", len(events))
+		}
+	}
+	if each := (heap() - before) / readers; each > 4<<10 {
+		t.Errorf("a reader that waits keeps %d bytes", each)
+	}
+}
+
+// TestHotBytesAreGivenBack: what streams take in memory is counted as it is, however they leave it.
+func TestHotBytesAreGivenBack(t *testing.T) {
+	store := newFaulty(memory(t))
+	log := openLog(t, store, &reprise.Options{MaxStreams: 8, TailBytes: 10_000, TailTotalBytes: 20_000})
+	var handles []*reprise.Stream
+	for i := range 40 { // most are evicted again
+		s := create(t, log, fmt.Sprint(i), reprise.Retention{MaxEvents: 8})
+		for range 10 { // in several blocks
+			add(t, s, reprise.Event{Data: make([]byte, 600)})
+		}
+		handles = append(handles, s)
+	}
+	for i, s := range handles {
+		store.after.Store(i%3 == 0)
+		_, err := s.Append(t.Context(), text("31"))
+		if i%3 == 0 {
+			wantError(t, err, reprise.ErrUnavailable)
+			store.after.Store(false)
+		}
+		add(t, s, text("32"))
+	}
+	if log.HotBytes() <= 0 {
+		t.Errorf("%d bytes in memory", log.HotBytes())
+	}
+	for i := range handles {
+		check(t, log.Remove(t.Context(), named(fmt.Sprint(i))))
+	}
+	if left := log.HotBytes(); left != 0 {
+		t.Errorf("%d bytes are counted though no stream is left", left)
+	}
+}
+
+// TestLongCommitAllocatesLittle: what is staged does not move with each append.
+func TestLongCommitAllocatesLittle(t *testing.T) {
+	const calls, size = 1500, 2000
+	store := newGate(memory(t))
+	log := openLog(t, store, nil)
+	s := create(t, log, "s", reprise.Retention{})
+	store.shut()
+	under := appending(t.Context(), s, text("1"))
+	<-store.stored
+	waiting := make([]<-chan error, calls)
+	data := make([]byte, size)
+	for i := range waiting {
+		waiting[i] = appending(t.Context(), s, reprise.Event{Data: data})
+	}
+	until(t, func() bool { return log.Waiting() == calls })
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	store.open()
+	check(t, <-under)
+	for _, done := range waiting {
+		check(t, <-done)
+	}
+	runtime.ReadMemStats(&after)
+	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 10*calls*size {
+		t.Errorf("%d bytes were allocated for a commit of %d", allocated, calls*size)
+	}
+}
