@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strconv"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 )
@@ -48,24 +49,26 @@ func (e *Event) AppendMembers(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendTime appends t as RFC 3339 in UTC with milliseconds. It is what
-// t.UTC().AppendFormat does with that layout, at a quarter of the cost.
+// appendTime appends t as RFC 3339 in UTC with milliseconds.
 func appendTime(dst []byte, t time.Time) []byte {
-	t = t.UTC()
-	year, month, day := t.Date()
-	hour, minute, second := t.Clock()
-	if year < 0 || year > 9999 {
-		return t.AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
+	unix := t.Unix()
+	s := lastSecond.Load()
+	if s == nil || s.unix != unix {
+		s = &second{unix: unix, text: t.UTC().AppendFormat(nil, "2006-01-02T15:04:05.")}
+		lastSecond.Store(s)
 	}
 	ms := t.Nanosecond() / 1e6
-	return append(dst,
-		byte('0'+year/1000), byte('0'+year/100%10), byte('0'+year/10%10), byte('0'+year%10), '-',
-		byte('0'+month/10), byte('0'+month%10), '-',
-		byte('0'+day/10), byte('0'+day%10), 'T',
-		byte('0'+hour/10), byte('0'+hour%10), ':',
-		byte('0'+minute/10), byte('0'+minute%10), ':',
-		byte('0'+second/10), byte('0'+second%10), '.',
-		byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
+	dst = append(dst, s.text...)
+	return append(dst, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
+}
+
+// lastSecond is the second that a time was last appended of. Events lie close together, so
+// that it is mostly the same, and working it out takes ten times as long as the rest.
+var lastSecond atomic.Pointer[second]
+
+type second struct {
+	unix int64
+	text []byte // up to and with the dot before the milliseconds
 }
 
 // appendEscaped appends the text as the inside of a JSON string (RFC 8259,
@@ -94,17 +97,17 @@ func appendEscaped(dst, text []byte) []byte {
 	}
 }
 
-// plainPrefix is the length of the longest prefix that needs no escape. It looks
-// at eight bytes at a time.
+// plainPrefix is the length of the longest prefix that needs no escape.
 func plainPrefix(b []byte) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	n := 0
+	for ; len(b)-n >= 32; n += 32 {
+		w := b[n : n+32]
+		if special(w)|special(w[8:])|special(w[16:])|special(w[24:]) != 0 {
+			break
+		}
+	}
 	for ; len(b)-n >= 8; n += 8 {
-		w := binary.LittleEndian.Uint64(b[n:])
-		quote := w ^ ones*'"'
-		slash := w ^ ones*'\\'
-		// A byte of x is below v where (x - v*ones) &^ x has its high bit set, for v <= 128.
-		if ((w-ones*0x20)&^w|(quote-ones)&^quote|(slash-ones)&^slash)&highs != 0 {
+		if special(b[n:]) != 0 {
 			break
 		}
 	}
@@ -114,4 +117,14 @@ func plainPrefix(b []byte) int {
 		}
 	}
 	return n
+}
+
+// special looks at eight bytes at once and is 0 if none of them needs an escape.
+func special(b []byte) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	w := binary.LittleEndian.Uint64(b)
+	quote := w ^ ones*'"'
+	slash := w ^ ones*'\\'
+	// A byte of x is below v where (x - v*ones) &^ x has its high bit set, for v <= 128.
+	return ((w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs
 }
