@@ -295,7 +295,13 @@ var brokenStores = []struct {
 			if err != nil {
 				return info, err
 			}
-			runtime.Gosched()
+			for range 10_000 { // until something has changed, so that the fault shows
+				now, err := b.session.Read(ctx, key, after, 0)
+				if err != nil || now.Info.Tail != info.Info.Tail {
+					break
+				}
+				runtime.Gosched()
+			}
 			page, err := b.session.Read(ctx, key, after, maxBytes)
 			page.Info = info.Info
 			return page, err
