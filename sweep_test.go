@@ -142,3 +142,19 @@ func TestSweepGivesRoom(t *testing.T) {
 		add(t, late, large)
 	})
 }
+
+// TestSweepOfATenantsLastStream: who keeps nothing any more has all of the room.
+func TestSweepOfATenantsLastStream(t *testing.T) {
+	sweeping(t, func(t *testing.T, store reprise.Store) {
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1, MaxTenantBytes: 10_000})
+		defer log.Close()
+		for i := range 3 {
+			s := create(t, log, fmt.Sprint(i), reprise.Retention{MaxAge: time.Minute})
+			add(t, s, reprise.Event{Data: make([]byte, 9000)})
+			end(t, s)
+			time.Sleep(time.Minute)
+			_, err := log.Sweep(t.Context())
+			check(t, err)
+		}
+	})
+}
