@@ -108,7 +108,7 @@ func (m *commits) makeRoom(lv *live, c *call) error {
 		st.kept += lv.sizes.total - had
 		own, others = m.over(lv, c)
 	}
-	if others > st.kept {
+	if others > st.kept && c.end == nil { // a stream can always end: that is what lets it be swept
 		return fmt.Errorf("%w: tenant %s", ErrQuota, lv.key.Tenant)
 	}
 	st.trim(lv, lv.sizes.oldest(max(own, others))+1)

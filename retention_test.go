@@ -175,9 +175,12 @@ func TestTotals(t *testing.T) {
 			check(t, err)
 			_, err = late.Append(t.Context(), reprise.Event{Data: make([]byte, 6000)})
 			check(t, err)
-			_, err = create(t, again, name+"/last", reprise.Retention{}).Append(t.Context(), reprise.Event{Data: make([]byte, 2000)})
+			last := create(t, again, name+"/last", reprise.Retention{})
+			_, err = last.Append(t.Context(), reprise.Event{Data: make([]byte, 2000)})
 			wantError(t, err, reprise.ErrQuota)
-			for _, key := range []reprise.StreamKey{quiet.Key(), late.Key(), other.Key()} {
+			_, err = last.End(t.Context(), "completed", reprise.Event{Data: make([]byte, 2000)})
+			check(t, err) // or it could never be swept
+			for _, key := range []reprise.StreamKey{quiet.Key(), late.Key(), other.Key(), last.Key()} {
 				check(t, again.Remove(t.Context(), key))
 			}
 			sizes, err := again.Sizes(t.Context())
