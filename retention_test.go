@@ -71,12 +71,11 @@ func TestByteBound(t *testing.T) {
 func TestBytesAfterAReload(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
 		const bound, size = 20_000, 100
-		s := create(t, openLog(t, store, nil), "s", reprise.Retention{MaxBytes: bound, MaxEvents: 150})
+		create(t, openLog(t, store, nil), "s", reprise.Retention{MaxBytes: bound, MaxEvents: 150})
 		data := fmt.Sprintf("%0*d", size, 0)
 		for range 20 {
 			log := openLog(t, store, nil)
-			var err error
-			s, err = log.Stream(t.Context(), named("s"))
+			s, err := log.Stream(t.Context(), named("s"))
 			check(t, err)
 			for range 25 {
 				add(t, s, text(data), text(data))
