@@ -35,6 +35,7 @@ tidy:
 .PHONY: test
 test: ## tests with the race detector, in random order
 	go test -race -shuffle=on -timeout 15m ./...
+	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for ten seconds
