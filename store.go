@@ -11,15 +11,25 @@ import (
 // there or the context is cancelled, in which case they return the cause of
 // the cancellation. After Close all of them return ErrClosed. An error that may
 // pass (a lost connection, a full disk) wraps ErrUnavailable and leaves the
-// Store usable: it must work again by itself once the cause is gone.
+// Store usable: it must work again by itself once the cause is gone. A Store that
+// may wait for a server bounds that wait by itself, to 10 seconds where nothing
+// else is said, whatever the context allows.
+//
+// One Log at a time uses a Store, unless it is a Watcher: that may be shared by
+// any number of Logs in any number of processes, its replicas.
+//
+// A Store around another one implements every optional ability (Watcher, Sweeper,
+// Sizer) and answers errors.ErrUnsupported where the one inside has it not.
 //
 // What the rules below say with "must" is checked by package storetest.
 type Store interface {
-	// Create makes the stream info.Key with info.Epoch, info.Config and
-	// info.Created; the other fields are zero.
+	// Create makes the stream info.Key with info.Epoch, info.Config, info.Created and
+	// info.Owner. A stream that is copied from another Store goes on where it
+	// was: info.Tail, info.End and info.Producers are kept as given too, and are zero
+	// otherwise. The other fields are zero.
 	//
-	// It must return the stream as it is kept, with Earliest 1 and Tail 0 for a
-	// new one. If the stream exists with an equal configuration, Create must
+	// It must return the stream as it is kept, with no events: a new one has
+	// Earliest info.Tail+1 and Bytes 0. If the stream exists with an equal configuration, Create must
 	// return the existing stream and change nothing; with another
 	// configuration it must return ErrConflict. The name of an expired stream
 	// must be free again. Of concurrent calls exactly one must create.
@@ -31,10 +41,13 @@ type Store interface {
 	// or not at all, and must be durable when Append returns, to the level that
 	// the Store documents.
 	//
-	// A request must be refused with ErrNotFound if the stream does not exist
-	// in that epoch, with ErrEnded if it has ended, and with ErrConflict if
-	// First is not its tail plus one. An error that wraps ErrUnavailable leaves
-	// open whether the batch was stored.
+	// A request must be refused, in this order, with ErrNotFound if the stream does
+	// not exist in that epoch, with ErrFenced if its Owner is neither that of the
+	// stream nor one with a higher Fence, with ErrEnded if the stream has ended, and with
+	// ErrConflict if First is not its tail plus one. An Owner with a higher
+	// Fence must become that of the stream in the same commit. An error that wraps ErrUnavailable leaves
+	// open whether the batch was stored, and whether it will be: a request that is still
+	// on its way may be stored later, as long as nothing else has taken its place.
 	//
 	// The Store may keep the Bytes of each request for ever and must not change them.
 	Append(ctx context.Context, reqs []AppendRequest) []error
@@ -71,6 +84,8 @@ type Store interface {
 type AppendRequest struct {
 	Key   StreamKey
 	Epoch Epoch
+	// Owner is who appends, the zero Owner for a stream that has none.
+	Owner Owner
 	// First is the seq of the first event, which is the tail plus one.
 	First uint64
 	// Count is the number of events, at least 1.
@@ -161,11 +176,25 @@ type RemoveSpec struct {
 	Epoch Epoch
 }
 
+// Watcher is a Store that is shared by replicas and can tell what the others do.
+type Watcher interface {
+	// Watch calls moved soon after another replica may have appended to the stream, trimmed, removed
+	// or swept it, until stop is called. It does not block, and moved must not
+	// either. Changes made before Watch returns need not be told. Where changes may have been missed, because a connection was
+	// lost or is not up yet, moved must be called once they can be seen again. It may
+	// be called for no reason, from any goroutine, and once more while stop returns.
+	//
+	// However many streams are watched, a replica must need no more than a fixed number of
+	// connections for it. The error is errors.ErrUnsupported or ErrClosed.
+	Watch(key StreamKey, moved func()) (stop func(), err error)
+}
+
 // Sweeper is a Store that finds expired streams without listing all of them.
 type Sweeper interface {
 	// Sweep removes up to limit streams whose End.Expires is not after now,
 	// leaves a mark in the place of each until remember, and forgets marks whose time is
-	// past. It returns the streams that it removed, without Producers.
+	// past. It returns the streams that it removed, without Producers. Of replicas that
+	// sweep at the same time each stream is returned to one.
 	Sweep(ctx context.Context, now, remember time.Time, limit int) ([]StreamInfo, error)
 }
 

@@ -158,12 +158,26 @@ type End struct {
 	Data []byte
 }
 
+// Owner is a writer that has a stream to itself, such as the replica that runs
+// an execution. Of two owners the one with the higher Fence is the newer, and what the
+// older appends is refused with ErrFenced. The zero Owner is that of a stream to which
+// anybody may append.
+type Owner struct {
+	// Name says who it is, for example "replica-k3v9": 1 to 64 bytes of letters, digits, '.', '_' and '-'.
+	Name string
+	// Fence is 1 for the owner that a stream is created with and one more for
+	// each that takes it over.
+	Fence uint64
+}
+
 // StreamInfo is the state of a stream in one consistent view.
 type StreamInfo struct {
 	Key     StreamKey
 	Epoch   Epoch
 	Config  StreamConfig
 	Created time.Time
+	// Owner is who may append, the zero Owner if anybody may.
+	Owner Owner
 	// Earliest is the seq of the first kept event and Tail that of the last one
 	// ever appended, 0 if there was none. Where nothing is kept Earliest is Tail+1.
 	Earliest, Tail uint64
