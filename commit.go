@@ -31,6 +31,7 @@ type staged struct {
 	ends      []uint32 // block.ends with the batch
 	earliest  uint64
 	kept      int64
+	owner     Owner
 	end       *End
 	producers []Producer // all of the stream, with the new ones
 	fresh     []Producer // the new ones
@@ -96,6 +97,9 @@ func (m *commits) stage(c *call) error {
 	st := &lv.staged
 	if st.index == 0 {
 		st.begin(lv)
+	}
+	if c.opts.Owner != st.owner && c.opts.Owner.Fence <= st.owner.Fence {
+		return fmt.Errorf("%w: it belongs to %q", ErrFenced, st.owner.Name)
 	}
 	if done, err := c.repeats(st.producers); done || err != nil {
 		// An append that repeats one of this very commit stands and falls with it.
@@ -181,7 +185,7 @@ func (st *staged) begin(lv *live) {
 	st.first, st.count = lv.info.Tail+1, 0
 	st.earliest, st.kept = lv.info.Earliest, lv.info.Bytes
 	st.producers, st.fresh = lv.info.Producers, nil
-	st.end, st.err = nil, nil
+	st.owner, st.end, st.err = lv.info.Owner, nil, nil
 	st.block, st.from, st.buf, st.ends = nil, 0, nil, nil
 	if n := len(lv.blocks); n > 0 {
 		b := lv.blocks[n-1]
@@ -192,6 +196,7 @@ func (st *staged) begin(lv *live) {
 // add encodes the events of c into the batch, behind those that are staged.
 func (st *staged) add(lv *live, c *call) {
 	c.joined = true
+	st.owner = c.opts.Owner
 	st.reserve(c.size)
 	next := st.first + uint64(st.count)
 	c.appended = Appended{First: next, Last: next + uint64(len(c.events)) - 1}
@@ -260,7 +265,7 @@ func (st *staged) fill(r *AppendRequest, lv *live) {
 	r.First, r.Count = st.first, st.count
 	r.Bytes = st.buf[st.from:len(st.buf)] // with the room behind it, so that a store can tell what follows in memory
 	r.Earliest, r.Kept = st.earliest, st.kept
-	r.End, r.Producers = st.end, st.fresh
+	r.Owner, r.End, r.Producers = st.owner, st.end, st.fresh
 }
 
 // commit hands the batches to the store and publishes those that it has kept.
@@ -310,7 +315,7 @@ func (m *commits) publish(lv *live) {
 	st.block.buf, st.block.ends = st.buf, st.ends
 	lv.info.Tail = st.first + uint64(st.count) - 1
 	lv.info.Earliest, lv.info.Bytes, lv.info.End = st.earliest, st.kept, st.end
-	lv.info.Producers = st.producers
+	lv.info.Owner, lv.info.Producers = st.owner, st.producers
 	lv.used = true
 	lv.trimHot(m.log.opts.TailBytes)
 	m.log.hotBytes.Add(int64(lv.hotBytes - before))

@@ -39,6 +39,9 @@ type Appended struct {
 type AppendOptions struct {
 	// Producer makes the append idempotent.
 	Producer *ProducerID
+	// Owner is who appends. A stream that has an owner is appended to by that one alone; an Owner with a
+	// higher Fence takes it over with the append. All others are refused with ErrFenced.
+	Owner Owner
 }
 
 // ProducerID numbers the appends of an idempotent producer. An append whose Seq is not
@@ -110,8 +113,8 @@ func (s *Stream) Cursor(seq uint64) Cursor {
 // no reader is shown them before. Either all of them are appended, next to each other,
 // or none. The events are copied.
 //
-// The error is ErrInvalid for events that are not allowed, ErrEnded after the
-// end, ErrQuota, ErrUnavailable (in which case the events may have been kept: see
+// The error is ErrInvalid for events that are not allowed, ErrFenced for a stream that
+// another owns, ErrEnded after the end, ErrQuota, ErrUnavailable (in which case the events may have been kept: see
 // AppendWith), or the cause if ctx is cancelled before the commit begins.
 func (s *Stream) Append(ctx context.Context, events ...Event) (Appended, error) {
 	return s.AppendWith(ctx, AppendOptions{}, events...)
@@ -194,6 +197,9 @@ func (l *Log) check(opts AppendOptions, events []Event, end bool) (size int, err
 	}
 	if size > maxGroupBytes {
 		return 0, fmt.Errorf("%w: an append of %d bytes, at most %d are taken", ErrInvalid, size, maxGroupBytes)
+	}
+	if err := opts.Owner.validate(); err != nil {
+		return 0, err
 	}
 	if p := opts.Producer; p != nil && (p.ID == "" || len(p.ID) > maxTypeBytes) {
 		return 0, fmt.Errorf("%w: a producer id is 1 to %d bytes long", ErrInvalid, maxTypeBytes)

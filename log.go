@@ -150,17 +150,28 @@ func (l *Log) Close() error {
 // configuration; created says which. The error is ErrConflict if the name is taken by another
 // configuration, and ErrInvalid if key or configuration are not allowed.
 func (l *Log) Create(ctx context.Context, key StreamKey, config StreamConfig) (s *Stream, created bool, err error) {
-	if err := errors.Join(key.Validate(), config.validate()); err != nil {
+	return l.CreateWith(ctx, CreateOptions{}, key, config)
+}
+
+// CreateOptions are for streams that need more than a configuration.
+type CreateOptions struct {
+	// Owner is who may append to the stream if it is made now; see AppendOptions.Owner.
+	Owner Owner
+}
+
+// CreateWith is Create with options.
+func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (s *Stream, created bool, err error) {
+	if err := errors.Join(key.Validate(), config.validate(), opts.Owner.validate()); err != nil {
 		return nil, false, fmt.Errorf("create %s: %w", key, err)
 	}
-	lv, created, err := l.create(ctx, key, config)
+	lv, created, err := l.create(ctx, opts, key, config)
 	if err != nil {
 		return nil, false, fmt.Errorf("create %s: %w", key, err)
 	}
 	return l.handle(lv), created, nil
 }
 
-func (l *Log) create(ctx context.Context, key StreamKey, config StreamConfig) (*live, bool, error) {
+func (l *Log) create(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (*live, bool, error) {
 	l.evictIfFull(ctx)
 	unlock := l.lockKey(key)
 	defer unlock()
@@ -175,7 +186,7 @@ func (l *Log) create(ctx context.Context, key StreamKey, config StreamConfig) (*
 		return lv, false, nil
 	}
 	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta) // the caller keeps its own
-	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now()}
+	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now(), Owner: opts.Owner}
 	info, err := l.store.Create(ctx, want)
 	if err != nil {
 		return nil, false, err

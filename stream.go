@@ -170,6 +170,22 @@ type Owner struct {
 	Fence uint64
 }
 
+// validate accepts the zero Owner. The error wraps ErrInvalid.
+func (o Owner) validate() error {
+	if o == (Owner{}) {
+		return nil
+	}
+	if o.Name == "" || len(o.Name) > maxTenantBytes || o.Fence == 0 {
+		return fmt.Errorf("%w: owner %q with fence %d: a name has 1 to %d bytes, a fence is at least 1", ErrInvalid, o.Name, o.Fence, maxTenantBytes)
+	}
+	for i := range len(o.Name) {
+		if !isNameByte(o.Name[i]) {
+			return fmt.Errorf("%w: owner %q holds %q", ErrInvalid, o.Name, o.Name[i])
+		}
+	}
+	return nil
+}
+
 // StreamInfo is the state of a stream in one consistent view.
 type StreamInfo struct {
 	Key     StreamKey

@@ -1,0 +1,60 @@
+package reprise_test
+
+import (
+	"errors"
+	"testing"
+
+	"reprise"
+	"reprise/memstore"
+)
+
+// TestOwner: a stream with an owner is that one's, until one with a higher fence appends.
+func TestOwner(t *testing.T) {
+	ctx := t.Context()
+	log, err := reprise.Open(ctx, memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	first, second := reprise.Owner{Name: "first", Fence: 1}, reprise.Owner{Name: "second", Fence: 2}
+	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "owned"}
+	s, _, err := log.CreateWith(ctx, reprise.CreateOptions{Owner: first}, key, reprise.StreamConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendAs := func(o reprise.Owner) error {
+		_, err := s.AppendWith(ctx, reprise.AppendOptions{Owner: o}, text("x"))
+		return err
+	}
+	for _, step := range []struct {
+		name  string
+		owner reprise.Owner
+		want  error
+	}{
+		{"the owner", first, nil},
+		{"nobody", reprise.Owner{}, reprise.ErrFenced},
+		{"another with the same fence", reprise.Owner{Name: "other", Fence: 1}, reprise.ErrFenced},
+		{"one with a higher fence", second, nil},
+		{"the owner before", first, reprise.ErrFenced},
+		{"one without a name", reprise.Owner{Fence: 3}, reprise.ErrInvalid},
+		{"one without a fence", reprise.Owner{Name: "second"}, reprise.ErrInvalid},
+		{"the owner now", second, nil},
+	} {
+		if err := appendAs(step.owner); !errors.Is(err, step.want) {
+			t.Errorf("append by %s: %v, want %v", step.name, err, step.want)
+		}
+	}
+	info, err := s.Info(ctx)
+	if err != nil || info.Owner != second || info.Tail != 3 {
+		t.Errorf("owner %+v, tail %d (%v), want %+v and 3", info.Owner, info.Tail, err, second)
+	}
+	if _, err := s.EndWith(ctx, reprise.AppendOptions{Owner: second}, "completed", reprise.Event{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := appendAs(first); !errors.Is(err, reprise.ErrFenced) {
+		t.Errorf("append by the owner before, after the end: %v, want ErrFenced", err)
+	}
+	if err := appendAs(reprise.Owner{Name: "third", Fence: 3}); !errors.Is(err, reprise.ErrEnded) {
+		t.Errorf("take-over after the end: %v, want ErrEnded", err)
+	}
+}
