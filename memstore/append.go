@@ -42,12 +42,15 @@ func (s *Store) append(req *reprise.AppendRequest) error {
 	defer st.mu.Unlock()
 	info := &st.info
 	switch {
+	case req.Owner != info.Owner && req.Owner.Fence <= info.Owner.Fence:
+		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, info.Owner.Name, info.Owner.Fence)
 	case info.End != nil:
 		return reprise.ErrEnded
 	case req.First != info.Tail+1:
 		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
 	}
 	kept, bytes := info.Kept(), info.Bytes
+	info.Owner = req.Owner
 	info.Tail += uint64(req.Count)
 	info.Earliest = max(info.Earliest, req.Earliest)
 	info.Bytes = req.Kept

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -135,10 +136,16 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 	config := info.Config
 	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta)
 	st := &stream{info: reprise.StreamInfo{
-		Key: info.Key, Epoch: info.Epoch, Config: config, Created: info.Created, Earliest: 1,
+		Key: info.Key, Epoch: info.Epoch, Config: config, Created: info.Created, Owner: info.Owner,
+		Earliest: info.Tail + 1, Tail: info.Tail, Producers: slices.Clone(info.Producers),
 	}}
 	s.add(st)
-	return st.info, nil
+	if info.End != nil {
+		end := *info.End
+		end.Data = bytes.Clone(end.Data)
+		s.end(st, end)
+	}
+	return st.state(), nil
 }
 
 // add makes st findable. The caller holds mu for writing.

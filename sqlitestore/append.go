@@ -150,6 +150,9 @@ func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs [
 			stream: st.id, first: req.First, count: req.Count, earliest: req.Earliest, kept: req.Kept,
 			bytes: req.Bytes, end: req.End, producers: req.Producers,
 		}
+		if req.Owner != st.info.Owner { // it takes the stream over
+			e.owner = &req.Owner
+		}
 		switch {
 		case large:
 			e.bytes = nil
@@ -170,6 +173,8 @@ func (st *stream) accepts(req *reprise.AppendRequest, now time.Time) error {
 	switch {
 	case st.state(now) != nil, st.info.Epoch != req.Epoch:
 		return reprise.ErrNotFound
+	case req.Owner != st.info.Owner && req.Owner.Fence <= st.info.Owner.Fence:
+		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, st.info.Owner.Name, st.info.Owner.Fence)
 	case st.info.End != nil:
 		return reprise.ErrEnded
 	case req.First != st.info.Tail+1:
@@ -239,6 +244,7 @@ func (g *staged) apply() {
 	if !g.large {
 		st.pending = append(st.pending, reprise.Batch{First: req.First, Count: req.Count, Bytes: req.Bytes[:len(req.Bytes):len(req.Bytes)]})
 	}
+	st.info.Owner = req.Owner
 	st.info.Tail += uint64(req.Count)
 	st.info.Earliest = max(st.info.Earliest, req.Earliest)
 	st.info.Bytes = req.Kept

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -55,7 +56,8 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream) (*stream, er
 		return nil, err
 	}
 	st := &stream{info: reprise.StreamInfo{
-		Key: info.Key, Epoch: info.Epoch, Config: info.Config, Created: info.Created, Earliest: 1,
+		Key: info.Key, Epoch: info.Epoch, Config: info.Config, Created: info.Created, Owner: info.Owner,
+		Earliest: info.Tail + 1, Tail: info.Tail, End: info.End, Producers: slices.Clone(info.Producers),
 	}}
 	err = w.transact(func() error {
 		if old != nil {
@@ -63,14 +65,16 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream) (*stream, er
 				return err
 			}
 		}
-		const query = `INSERT INTO streams (tenant, namespace, name, epoch, created, config) VALUES (?, ?, ?, ?, ?, ?)`
+		const query = `INSERT INTO streams (earliest, tail, kept, ended, expires, producers, owner, fence,
+			tenant, namespace, name, epoch, created, config) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 		err := run(w.conn, query, func(stmt *sqlite.Stmt) {
-			stmt.BindText(1, string(info.Key.Tenant))
-			stmt.BindText(2, info.Key.Namespace())
-			stmt.BindText(3, info.Key.Name)
-			stmt.BindText(4, string(info.Epoch))
-			stmt.BindInt64(5, nanos(info.Created))
-			stmt.BindBytes(6, config)
+			bindState(stmt, &st.info)
+			stmt.BindText(9, string(info.Key.Tenant))
+			stmt.BindText(10, info.Key.Namespace())
+			stmt.BindText(11, info.Key.Name)
+			stmt.BindText(12, string(info.Epoch))
+			stmt.BindInt64(13, nanos(info.Created))
+			stmt.BindBytes(14, config)
 		})
 		st.id = w.conn.LastInsertRowID()
 		return err

@@ -199,23 +199,11 @@ func (w *writer) deleteBefore(stream int64, earliest uint64) error {
 
 // updateStream writes the state of st into its row.
 func (w *writer) updateStream(st *stream) error {
-	const query = `UPDATE streams SET earliest = ?, tail = ?, kept = ?, ended = ?, producers = ?, expires = ?, applied = ? WHERE id = ?`
-	info := &st.info
+	const query = `UPDATE streams SET earliest = ?1, tail = ?2, kept = ?3, ended = ?4, expires = ?5, producers = ?6,
+		owner = ?7, fence = ?8, applied = ?9 WHERE id = ?10`
 	return run(w.conn, query, func(stmt *sqlite.Stmt) {
-		stmt.BindInt64(1, int64(info.Earliest))
-		stmt.BindInt64(2, int64(info.Tail))
-		stmt.BindInt64(3, info.Bytes)
-		stmt.BindNull(4)
-		stmt.BindNull(5)
-		stmt.BindNull(6)
-		if info.End != nil {
-			stmt.BindBytes(4, appendEnd(nil, info.End))
-			stmt.BindInt64(6, nanos(info.End.Expires))
-		}
-		if len(info.Producers) > 0 {
-			stmt.BindBytes(5, appendProducers(nil, info.Producers))
-		}
-		stmt.BindInt64(7, w.lastCommit)
-		stmt.BindInt64(8, st.id)
+		bindState(stmt, &st.info)
+		stmt.BindInt64(9, w.lastCommit)
+		stmt.BindInt64(10, st.id)
 	})
 }

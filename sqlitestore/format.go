@@ -42,13 +42,14 @@ func unseal(b []byte) (content []byte, err error) {
 // entry is what a commit says of one stream. In the journal, a row is one entry behind
 // the other:
 //
-//	+--------+-------+-------+----------+------+-------+---------+-------+-------------+
-//	| stream | first | count | earliest | kept | flags | bytes   | end   | producers   |
-//	|        |       |       |          |      |       | if bit 0| bit 1 | if bit 2    |
-//	+--------+-------+-------+----------+------+-------+---------+-------+-------------+
+//	+--------+-------+-------+----------+------+-------+----------+----------+-----------+----------+
+//	| stream | first | count | earliest | kept | flags | bytes    | end      | producers | owner    |
+//	|        |       |       |          |      |       | if bit 0 | if bit 1 | if bit 2  | if bit 3 |
+//	+--------+-------+-------+----------+------+-------+----------+----------+-----------+----------+
 //
 // The bytes of a large batch are not in the journal but in a row of the table batches, which is
-// written in the same transaction.
+// written in the same transaction. The owner is there if it has taken the stream over with this batch;
+// version 1 of the file knows none.
 type entry struct {
 	stream    int64
 	first     uint64
@@ -58,12 +59,15 @@ type entry struct {
 	bytes     []byte // nil if they lie in batches
 	end       *reprise.End
 	producers []reprise.Producer
+	owner     *reprise.Owner // nil if it stays
 }
 
 const (
 	hasBytes = 1 << iota
 	hasEnd
 	hasProducers
+	hasOwner
+	unknown // and all above: of no version
 )
 
 func appendEntry(dst []byte, e *entry) []byte {
@@ -77,6 +81,9 @@ func appendEntry(dst []byte, e *entry) []byte {
 	if len(e.producers) > 0 {
 		flags |= hasProducers
 	}
+	if e.owner != nil {
+		flags |= hasOwner
+	}
 	for _, n := range [...]uint64{uint64(e.stream), e.first, uint64(e.count), e.earliest, uint64(e.kept), flags} {
 		dst = binary.AppendUvarint(dst, n)
 	}
@@ -88,6 +95,10 @@ func appendEntry(dst []byte, e *entry) []byte {
 	}
 	if len(e.producers) > 0 {
 		dst = appendProducers(dst, e.producers)
+	}
+	if e.owner != nil {
+		dst = appendBytes(dst, e.owner.Name)
+		dst = binary.AppendUvarint(dst, e.owner.Fence)
 	}
 	return dst
 }
@@ -200,6 +211,10 @@ func (c *cutter) entry() entry {
 	if flags&hasProducers != 0 {
 		e.producers = c.producers()
 	}
+	if flags&hasOwner != 0 {
+		e.owner = &reprise.Owner{Name: string(c.bytes()), Fence: c.uint()}
+	}
+	c.bad = c.bad || flags >= unknown
 	return e
 }
 

@@ -13,14 +13,18 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-//go:embed schema.sql
-var schema string
+var (
+	//go:embed schema.sql
+	schema string
+	//go:embed schema2.sql
+	schema2 string
+)
 
 const (
 	// applicationID marks our files: "rpse", see https://www.sqlite.org/pragma.html#pragma_application_id.
 	applicationID = 0x72707365
 	// version is that of the schema and of all formats within.
-	version = 1
+	version = 2
 	// pageSize keeps a lone append small; see docs/storage-sqlite.md for what was measured.
 	pageSize = 4096
 	// checkpointPages is how long the write-ahead log gets before it is copied into the file.
@@ -154,7 +158,7 @@ func execute(conn *sqlite.Conn, statements ...string) error {
 }
 
 // migrations[i] turns a file of schema i into one of schema i+1.
-var migrations = []string{schema}
+var migrations = [version]string{schema, schema2}
 
 // migrate runs the migrations that the file has not seen, each in a transaction.
 func migrate(conn *sqlite.Conn) error {
@@ -162,7 +166,7 @@ func migrate(conn *sqlite.Conn) error {
 	if err != nil {
 		return err
 	}
-	for v := int(from); v < len(migrations); v++ {
+	for v := int(from); v < version; v++ {
 		script := fmt.Sprintf("%s\nPRAGMA application_id=%d;\nPRAGMA user_version=%d;\n", migrations[v], applicationID, v+1)
 		if err := sqlitex.ExecuteScript(conn, script, nil); err != nil {
 			return fmt.Errorf("migrate from schema %d: %w", v, err)

@@ -69,8 +69,12 @@ func (s *Store) replay(commit int64, e *entry, applied map[int64]int64) error {
 	if e.first != st.info.Tail+1 {
 		return fmt.Errorf("commit %d of the journal: %w: batch %d of stream %s, whose tail is %d", commit, errDamaged, e.first, st.info.Key, st.info.Tail)
 	}
+	owner := st.info.Owner
+	if e.owner != nil {
+		owner = *e.owner
+	}
 	g := staged{stream: st, large: e.bytes == nil, req: &reprise.AppendRequest{
-		First: e.first, Count: e.count, Bytes: e.bytes, Earliest: e.earliest, Kept: e.kept,
+		Owner: owner, First: e.first, Count: e.count, Bytes: e.bytes, Earliest: e.earliest, Kept: e.kept,
 		End: e.end, Producers: e.producers,
 	}}
 	g.apply()
@@ -90,5 +94,5 @@ func (s *Store) selectByID(id int64) (st *stream, applied int64, err error) {
 		return nil, 0, err
 	}
 	st, err = scanStream(stmt)
-	return st, stmt.ColumnInt64(12), err
+	return st, stmt.ColumnInt64(14), err
 }

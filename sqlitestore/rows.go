@@ -9,7 +9,7 @@ import (
 )
 
 // streamColumns are what scanStream reads.
-const streamColumns = `id, tenant, name, epoch, created, config, earliest, tail, kept, ended, producers, mark`
+const streamColumns = `id, tenant, name, epoch, created, config, earliest, tail, kept, ended, producers, mark, owner, fence`
 
 // scanStream makes a stream of a row of streamColumns.
 func scanStream(stmt *sqlite.Stmt) (*stream, error) {
@@ -40,6 +40,7 @@ func scanStream(stmt *sqlite.Stmt) (*stream, error) {
 	if !stmt.ColumnIsNull(11) {
 		st.mark = time.Unix(0, stmt.ColumnInt64(11)).UTC()
 	}
+	info.Owner = reprise.Owner{Name: stmt.ColumnText(12), Fence: uint64(stmt.ColumnInt64(13))}
 	return st, nil
 }
 
@@ -60,6 +61,26 @@ func selectStream(conn *sqlite.Conn, key reprise.StreamKey) (st *stream, err err
 		return nil, err
 	}
 	return scanStream(stmt)
+}
+
+// bindState binds what is kept of a stream in its row, in the order of these columns:
+// earliest, tail, kept, ended, expires, producers, owner, fence.
+func bindState(stmt *sqlite.Stmt, info *reprise.StreamInfo) {
+	stmt.BindInt64(1, int64(info.Earliest))
+	stmt.BindInt64(2, int64(info.Tail))
+	stmt.BindInt64(3, info.Bytes)
+	stmt.BindNull(4)
+	stmt.BindNull(5)
+	stmt.BindNull(6)
+	if info.End != nil {
+		stmt.BindBytes(4, appendEnd(nil, info.End))
+		stmt.BindInt64(5, nanos(info.End.Expires))
+	}
+	if len(info.Producers) > 0 {
+		stmt.BindBytes(6, appendProducers(nil, info.Producers))
+	}
+	stmt.BindText(7, info.Owner.Name)
+	stmt.BindInt64(8, int64(info.Owner.Fence))
 }
 
 // run carries out a prepared statement that returns no rows, after bind has bound it.
