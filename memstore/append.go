@@ -41,8 +41,9 @@ func (s *Store) append(req *reprise.AppendRequest) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	info := &st.info
+	other := req.Owner != info.Owner
 	switch {
-	case req.Owner != info.Owner && req.Owner.Fence <= info.Owner.Fence:
+	case other && req.Owner.Fence <= info.Owner.Fence:
 		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, info.Owner.Name, info.Owner.Fence)
 	case info.End != nil:
 		return reprise.ErrEnded
@@ -50,7 +51,9 @@ func (s *Store) append(req *reprise.AppendRequest) error {
 		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
 	}
 	kept, bytes := info.Kept(), info.Bytes
-	info.Owner = req.Owner
+	if other {
+		info.Owner = req.Owner
+	}
 	info.Tail += uint64(req.Count)
 	info.Earliest = max(info.Earliest, req.Earliest)
 	info.Bytes = req.Kept

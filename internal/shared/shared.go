@@ -1,0 +1,235 @@
+// Package shared lets several replicas in one process share a Store that was made for one,
+// such as a memstore: for tests of what replicas do together, also in a synctest bubble.
+//
+//	hub := shared.New(memstore.New(nil))
+//	a, b := hub.Store(), hub.Store()
+//
+// Each of a and b is a reprise.Store and a reprise.Watcher, and is meant for one Log. What is done
+// through one of them is told to those who watch through the others.
+package shared
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// Hub is the Store that replicas share. It is safe for concurrent use.
+type Hub struct {
+	inner reprise.Store
+
+	mu      sync.Mutex
+	open    int // replicas
+	watches map[reprise.StreamKey][]*watch
+}
+
+// watch is one call of Watch.
+type watch struct {
+	by    *Store
+	moved func()
+}
+
+// New makes a Hub around inner, which is closed with the last of the replicas.
+func New(inner reprise.Store) *Hub {
+	return &Hub{inner: inner, watches: map[reprise.StreamKey][]*watch{}}
+}
+
+// Store makes another replica. Where all that there were have been closed, the Store inside is closed too,
+// and the new one answers ErrClosed.
+func (h *Hub) Store() *Store {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open++
+	return &Store{hub: h}
+}
+
+// tell calls moved for those who watch key through another replica than by.
+func (h *Hub) tell(by *Store, key reprise.StreamKey) {
+	h.mu.Lock()
+	list := h.watches[key] // is only replaced
+	h.mu.Unlock()
+	for _, w := range list {
+		if w.by != by {
+			w.moved()
+		}
+	}
+}
+
+// drop ends the watches of key that match.
+func (h *Hub) drop(key reprise.StreamKey, match func(*watch) bool) {
+	left := slices.DeleteFunc(slices.Clone(h.watches[key]), match)
+	if h.watches[key] = left; len(left) == 0 {
+		delete(h.watches, key)
+	}
+}
+
+// Store is the Store of one replica. It starts no goroutines: the one that changes a stream also
+// calls moved, after the change and before it returns. Sweep and Sizes answer
+// errors.ErrUnsupported where the Store inside has them not.
+type Store struct {
+	hub *Hub
+
+	// use is held for reading by each call and for writing by Close.
+	use    sync.RWMutex
+	closed bool
+}
+
+var (
+	_ reprise.Store   = (*Store)(nil)
+	_ reprise.Watcher = (*Store)(nil)
+	_ reprise.Sweeper = (*Store)(nil)
+	_ reprise.Sizer   = (*Store)(nil)
+)
+
+// enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
+func (s *Store) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.use.RLock()
+	if s.closed {
+		s.use.RUnlock()
+		return reprise.ErrClosed
+	}
+	return nil
+}
+
+// Create is that of the Store inside. Nobody is told.
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	if err := s.enter(ctx); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer s.use.RUnlock()
+	return s.hub.inner.Create(ctx, info)
+}
+
+// Append is that of the Store inside. What was stored, or may have been, is told.
+func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	if err := s.enter(ctx); err != nil {
+		return slices.Repeat([]error{err}, len(reqs))
+	}
+	defer s.use.RUnlock()
+	errs := s.hub.inner.Append(ctx, reqs)
+	for i := range reqs {
+		if errs == nil || mayHave(errs[i]) {
+			s.hub.tell(s, reqs[i].Key)
+		}
+	}
+	return errs
+}
+
+// mayHave reports whether a call with this error may have changed something.
+func mayHave(err error) bool {
+	for _, refusal := range []error{reprise.ErrNotFound, reprise.ErrFenced, reprise.ErrEnded, reprise.ErrConflict, reprise.ErrClosed} {
+		if errors.Is(err, refusal) {
+			return false
+		}
+	}
+	return true
+}
+
+// Read is that of the Store inside.
+func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	if err := s.enter(ctx); err != nil {
+		return reprise.Page{}, err
+	}
+	defer s.use.RUnlock()
+	return s.hub.inner.Read(ctx, key, after, maxBytes)
+}
+
+// List is that of the Store inside.
+func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	if err := s.enter(ctx); err != nil {
+		return reprise.ListPage{}, err
+	}
+	defer s.use.RUnlock()
+	return s.hub.inner.List(ctx, q)
+}
+
+// Remove is that of the Store inside. What was removed, or may have been, is told.
+func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.use.RUnlock()
+	err := s.hub.inner.Remove(ctx, key, spec)
+	if mayHave(err) {
+		s.hub.tell(s, key)
+	}
+	return err
+}
+
+// Sweep is that of the Store inside. What was swept is told.
+func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	sweeper, ok := s.hub.inner.(reprise.Sweeper)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	swept, err := sweeper.Sweep(ctx, now, remember, limit)
+	for i := range swept {
+		s.hub.tell(s, swept[i].Key)
+	}
+	return swept, err
+}
+
+// Sizes is that of the Store inside.
+func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
+	sizer, ok := s.hub.inner.(reprise.Sizer)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	return sizer.Sizes(ctx)
+}
+
+// Watch tells what is done through the other replicas; see reprise.Watcher. Nothing is missed. The calls of
+// moved for one stream may overlap.
+func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
+	if err := s.enter(context.Background()); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := &watch{by: s, moved: moved}
+	h.watches[key] = append(slices.Clip(h.watches[key]), w)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.drop(key, func(other *watch) bool { return other == w })
+	}, nil
+}
+
+// Close ends what this replica watches, and with the last replica closes the Store inside.
+func (s *Store) Close() error {
+	s.use.Lock()
+	defer s.use.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	h := s.hub
+	h.mu.Lock()
+	for key := range h.watches {
+		h.drop(key, func(w *watch) bool { return w.by == s })
+	}
+	h.open--
+	last := h.open == 0
+	h.mu.Unlock()
+	if last {
+		return h.inner.Close()
+	}
+	return nil
+}
