@@ -1,0 +1,265 @@
+package testserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// RedisOptions are the settings of a Redis server. The zero value of each field means its default.
+type RedisOptions struct {
+	// Config is more arguments for redis-server, such as "--maxmemory", "8mb". They come after those that
+	// are given without it: an append-only file that is synced with each write, and no snapshots.
+	Config []string
+	// Password, if not "", is asked of everybody.
+	Password string
+	// TLS makes the server speak nothing but TLS, with a certificate that RedisServer.CAFile has signed,
+	// for "localhost" and 127.0.0.1.
+	TLS bool
+	// Cluster makes the server a node of a Redis Cluster, in which it is alone at first; see RedisCluster.
+	Cluster bool
+}
+
+// RedisServer is a Redis server of its own. Its methods are not safe for concurrent use.
+type RedisServer struct {
+	opts RedisOptions
+	dir  string
+	port int
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+}
+
+// Redis starts a server that ends with the test. Where there is no binary the test is skipped, and fails
+// when CI is set.
+func Redis(tb testing.TB, opts *RedisOptions) *RedisServer {
+	tb.Helper()
+	s, err := StartRedis(opts)
+	switch {
+	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
+		tb.Skip(err)
+	case err != nil:
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+// StartRedis starts a server for somebody who is no test, such as TestMain, and who calls Stop. The error
+// is ErrMissing if the binary is not there.
+func StartRedis(opts *RedisOptions) (*RedisServer, error) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return nil, fmt.Errorf("%w: redis-server", ErrMissing)
+	}
+	s := &RedisServer{}
+	if opts != nil {
+		s.opts = *opts
+	}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "redis-"); err != nil {
+		return nil, err
+	}
+	if s.opts.TLS {
+		if err := makeCertificate(s.dir); err != nil {
+			return nil, errors.Join(err, s.Stop())
+		}
+	}
+	// Somebody else may take the port between now and the start: then another one is tried.
+	for range 5 {
+		if s.port, err = s.freePort(); err != nil {
+			break
+		}
+		if err = s.Start(); err == nil {
+			return s, nil
+		}
+	}
+	return nil, errors.Join(err, s.Stop())
+}
+
+// clusterBusOffset is how far above its port a node of a cluster listens for the others.
+const clusterBusOffset = 10_000
+
+// freePort finds a port that nobody listens at now, and for a node of a cluster one whose bus is free too.
+func (s *RedisServer) freePort() (int, error) {
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, err
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		if err := l.Close(); err != nil {
+			return 0, err
+		}
+		if !s.opts.Cluster {
+			return port, nil
+		}
+		if port+clusterBusOffset > 65535 {
+			continue
+		}
+		bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+clusterBusOffset)))
+		if err == nil {
+			return port, bus.Close()
+		}
+	}
+	return 0, errors.New("no free port for a node of a cluster")
+}
+
+// Addr is the address of the server, such as "127.0.0.1:7000".
+func (s *RedisServer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// URL is how programs name the server, with its password.
+func (s *RedisServer) URL() string {
+	scheme, login := "redis", ""
+	if s.opts.TLS {
+		scheme = "rediss"
+	}
+	if s.opts.Password != "" {
+		login = ":" + s.opts.Password + "@"
+	}
+	return scheme + "://" + login + s.Addr()
+}
+
+// CAFile is the certificate, in PEM, that has signed the server's; see RedisOptions.TLS.
+func (s *RedisServer) CAFile() string { return filepath.Join(s.dir, "ca.pem") }
+
+// Dir is the folder with the data of the server.
+func (s *RedisServer) Dir() string { return filepath.Join(s.dir, "data") }
+
+// Start starts the server, again after Kill, at the same port and with the data that it has left. It
+// returns when the server answers.
+func (s *RedisServer) Start() error {
+	if s.cmd != nil {
+		return errors.New("the server is running")
+	}
+	if err := os.MkdirAll(s.Dir(), 0o700); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd = exec.Command("redis-server", s.args()...)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		return err
+	}
+	cmd, done := s.cmd, make(chan struct{})
+	s.done = done
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	return s.awaitReady()
+}
+
+func (s *RedisServer) args() []string {
+	port := strconv.Itoa(s.port)
+	args := []string{
+		"--bind", "127.0.0.1", "--dir", s.Dir(), "--save", "", "--appendonly", "yes", "--appendfsync", "always",
+		"--daemonize", "no", "--repl-diskless-sync-delay", "0",
+	}
+	if s.opts.TLS {
+		args = append(args, "--port", "0", "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", s.CAFile(),
+			"--tls-cert-file", filepath.Join(s.dir, "cert.pem"), "--tls-key-file", filepath.Join(s.dir, "key.pem"))
+	} else {
+		args = append(args, "--port", port)
+	}
+	if s.opts.Password != "" {
+		args = append(args, "--requirepass", s.opts.Password, "--masterauth", s.opts.Password)
+	}
+	if s.opts.Cluster {
+		args = append(args, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000")
+	}
+	return append(args, s.opts.Config...)
+}
+
+// readyWithin is how long a server may take to answer.
+const readyWithin = 20 * time.Second
+
+// awaitReady asks the server until it answers, and ends it if it does not.
+func (s *RedisServer) awaitReady() error {
+	deadline := time.After(readyWithin)
+	for {
+		reply, err := s.Command("PING")
+		if err == nil && strings.Contains(reply, "PONG") {
+			return nil
+		}
+		select {
+		case <-s.done:
+			s.cmd = nil
+			return fmt.Errorf("redis-server has ended: %s", s.log())
+		case <-deadline:
+			return errors.Join(fmt.Errorf("redis-server does not answer: %w: %s", err, s.log()), s.Kill())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (s *RedisServer) logFile() string { return filepath.Join(s.dir, "log") }
+
+// log is what the server has last said.
+func (s *RedisServer) log() string {
+	text, err := os.ReadFile(s.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
+
+// Command sends a command with redis-cli and returns what that prints.
+func (s *RedisServer) Command(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	cli := []string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-e"}
+	if s.opts.TLS {
+		cli = append(cli, "--tls", "--cacert", s.CAFile())
+	}
+	cmd := exec.CommandContext(ctx, "redis-cli", append(cli, args...)...)
+	cmd.Env = os.Environ()
+	if s.opts.Password != "" {
+		cmd.Env = append(cmd.Env, "REDISCLI_AUTH="+s.opts.Password)
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("redis-cli %s: %w: %s", args[0], err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Kill ends the server with SIGKILL, as a crash would.
+func (s *RedisServer) Kill() error {
+	if s.cmd == nil {
+		return nil
+	}
+	err := s.cmd.Process.Kill()
+	<-s.done
+	s.cmd = nil
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// Pause stops the server with SIGSTOP: its connections stay, and it does not answer.
+func (s *RedisServer) Pause() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume is the inverse of Pause.
+func (s *RedisServer) Resume() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Stop ends the server and removes its data.
+func (s *RedisServer) Stop() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
