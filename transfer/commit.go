@@ -1,0 +1,63 @@
+package transfer
+
+import (
+	"context"
+
+	"reprise"
+)
+
+// pending is a batch that waits for its commit.
+type pending struct {
+	req  reprise.AppendRequest
+	done chan error // with room for the answer
+}
+
+// A commit takes as many batches as wait, each of another stream, up to these bounds.
+const (
+	maxCommitBatches = 500
+	maxCommitBytes   = 8 << 20
+)
+
+// commits appends what comes through the queue until that is closed. Batches of different
+// streams that come while a commit is under way go into the next one together.
+func (c *copier) commits(ctx context.Context) {
+	var group []*pending
+	var reqs []reprise.AppendRequest
+	for p := range c.queue {
+		group, reqs = append(group[:0], p), append(reqs[:0], p.req)
+		for bytes := len(p.req.Bytes); len(group) < maxCommitBatches && bytes < maxCommitBytes; {
+			select {
+			case p, ok := <-c.queue:
+				if ok {
+					group, reqs = append(group, p), append(reqs, p.req)
+					bytes += len(p.req.Bytes)
+					continue
+				}
+			default:
+			}
+			break
+		}
+		errs := c.to.Append(ctx, reqs)
+		for i, p := range group {
+			if errs != nil {
+				p.done <- errs[i]
+			} else {
+				p.done <- nil
+			}
+		}
+		clear(group)
+		clear(reqs)
+	}
+}
+
+// append appends one batch. A worker waits for it, so no two of one stream are in a commit.
+func (c *copier) append(req reprise.AppendRequest) error {
+	p := &pending{req: req, done: make(chan error, 1)}
+	c.queue <- p
+	err := <-p.done
+	if err == nil {
+		c.events.Add(int64(req.Count))
+		c.bytes.Add(int64(len(req.Bytes)))
+	}
+	return err
+}
