@@ -1,0 +1,84 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"reprise"
+)
+
+// errDead is why a life has ended that others have ended.
+var errDead = fmt.Errorf("%w: this replica was taken for dead and joins anew", reprise.ErrUnavailable)
+
+// run lives one life after the other.
+func (m *Member) run() {
+	for {
+		lf := m.current()
+		if lf == nil || !m.beatUntilDead(lf) {
+			return
+		}
+		m.bury(lf)
+		for {
+			err := m.begin(m.ctx)
+			if err == nil {
+				break
+			}
+			m.opts.Logger.Warn("cannot join again", "error", err)
+			if !sleep(m.ctx, m.opts.Beat) {
+				return
+			}
+		}
+		m.tell(func(w *Watch) func(string) { return w.Joined }, m.Name())
+	}
+}
+
+// beatUntilDead beats. It returns true when this replica was taken for dead, false when it is closed.
+func (m *Member) beatUntilDead(lf *life) bool {
+	failing := false
+	for {
+		_, err := lf.beats.Append(lf.ctx, reprise.Event{Type: "beat"})
+		pause := m.opts.Beat
+		switch {
+		case err == nil:
+			m.mu.Lock()
+			m.lastBeat = time.Now()
+			m.mu.Unlock()
+		case m.ctx.Err() != nil || errors.Is(err, reprise.ErrClosed):
+			return false
+		case isGone(err) || errors.Is(err, reprise.ErrFenced):
+			return true
+		default:
+			pause /= 4
+			if !failing {
+				m.opts.Logger.Warn("a beat cannot be kept", "replica", lf.name, "error", err)
+			}
+		}
+		failing = err != nil
+		if !sleep(m.ctx, pause) {
+			return false
+		}
+	}
+}
+
+// bury ends a life that others have ended.
+func (m *Member) bury(lf *life) {
+	m.mu.Lock()
+	if m.life == lf {
+		m.life = nil
+	}
+	if p := m.peers[lf.name]; p != nil {
+		p.gone = true // our own going is told as Fenced
+	}
+	m.mu.Unlock()
+	lf.end(errDead)
+	m.opts.Logger.Error("this replica was taken for dead", "replica", lf.name, "ttl", m.opts.TTL)
+	ctx, cancel := context.WithTimeout(m.ctx, m.opts.Beat)
+	defer cancel()
+	// Whoever has ended the beats ends the inbox as well, unless it died over that.
+	if err := m.endStream(ctx, lf.inbox.Key(), outcomeLost); err != nil {
+		m.opts.Logger.Warn("an inbox has no end", "replica", lf.name, "error", err)
+	}
+	m.tell(func(w *Watch) func(string) { return w.Fenced }, lf.name)
+}

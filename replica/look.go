@@ -1,0 +1,137 @@
+package replica
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"reprise"
+)
+
+// outcomeLost ends the streams of a replica that was taken for dead.
+const outcomeLost = "lost"
+
+// peer is what we know of a replica.
+type peer struct {
+	joined time.Time
+	tail   uint64    // of its beats
+	moved  time.Time // when that was last seen to move, or when counting began
+	gone   bool      // its stream has ended, and all were told
+}
+
+// lookEvery looks at the beats of the others.
+func (m *Member) lookEvery() {
+	failing := false
+	for sleep(m.ctx, m.opts.Beat) {
+		ctx, cancel := context.WithTimeout(m.ctx, m.opts.TTL)
+		err := m.Look(ctx)
+		cancel()
+		if err != nil && !failing && m.ctx.Err() == nil {
+			m.opts.Logger.Warn("cannot see the other replicas", "error", err)
+		}
+		failing = err != nil
+	}
+}
+
+// Look looks at once at who is there, which happens by itself every Options.Beat. What is
+// then asked of Alive holds for names that were found in the store before. The error is that of the Log.
+func (m *Member) Look(ctx context.Context) error {
+	m.looking.Lock()
+	defer m.looking.Unlock()
+	began := time.Now()
+	infos, err := m.list(ctx)
+	if err != nil {
+		return err
+	}
+	left, late := m.observe(began, infos)
+	for _, name := range late {
+		// Only the store's word makes a replica dead. Where that cannot be had now, the
+		// next look finds it late again, or begins to count anew.
+		if err = m.endStream(ctx, streamKey(beatNamespace, name), outcomeLost); err != nil {
+			break
+		}
+		m.opts.Logger.Warn("a replica was taken for dead", "replica", name, "ttl", m.opts.TTL)
+		left = append(left, name)
+		if err := m.endStream(ctx, streamKey(inboxNamespace, name), outcomeLost); err != nil {
+			m.opts.Logger.Warn("an inbox has no end", "replica", name, "error", err)
+		}
+	}
+	for _, name := range left {
+		m.gone(name)
+	}
+	return err
+}
+
+// list returns the streams of beats, of replicas that have gone too.
+func (m *Member) list(ctx context.Context) ([]reprise.StreamInfo, error) {
+	var all []reprise.StreamInfo
+	query := reprise.ListQuery{Tenant: Tenant, Namespace: beatNamespace, Limit: 1000}
+	for {
+		page, err := m.log.List(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Streams...)
+		if query.After = page.Next; query.After == "" {
+			return all, nil
+		}
+	}
+}
+
+// observe compares what was listed, from the time began on, with what is known. It returns the names of
+// replicas that have left and of those that are late.
+func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, late []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	// Who did not look or could not write for so long is no witness that others did not.
+	blind := began.Sub(m.lastLook) > m.opts.TTL/2 || began.Sub(m.lastBeat) > m.opts.TTL/2
+	first := m.lastLook.IsZero()
+	m.lastLook = began
+	now := time.Now()
+	listed := make(map[string]bool, len(infos))
+	for i := range infos {
+		info := &infos[i]
+		name := strings.TrimPrefix(info.Key.Name, beatNamespace)
+		listed[name] = true
+		p := m.peers[name]
+		if p == nil {
+			// What had gone before we came is nothing to tell.
+			p = &peer{joined: info.Created, tail: info.Tail, moved: now, gone: first && info.End != nil}
+			m.peers[name] = p
+		}
+		if info.Tail > p.tail || blind {
+			p.tail, p.moved = info.Tail, now
+		}
+		switch self := m.life != nil && m.life.name == name; {
+		case p.gone || self:
+		case info.End != nil:
+			left = append(left, name)
+		case began.Sub(p.moved) >= m.opts.TTL:
+			late = append(late, name)
+		}
+	}
+	for name, p := range m.peers {
+		switch {
+		case listed[name]:
+		case p.gone:
+			delete(m.peers, name)
+		default: // its stream was removed, with its end
+			left = append(left, name)
+		}
+	}
+	return left, late
+}
+
+// gone notes that a replica has left, lets those go who wait for its answers, and tells who wants to know.
+func (m *Member) gone(name string) {
+	m.mu.Lock()
+	if p := m.peers[name]; p != nil {
+		p.gone = true
+	}
+	lf := m.life
+	m.mu.Unlock()
+	if lf != nil {
+		lf.abandon(name)
+	}
+	m.tell(func(w *Watch) func(string) { return w.Left }, name)
+}

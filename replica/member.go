@@ -1,0 +1,313 @@
+package replica
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// Tenant owns the streams by which replicas know each other.
+const Tenant reprise.Tenant = "reprise.system"
+
+const (
+	beatNamespace  = "replica:"
+	inboxNamespace = "inbox:"
+	// keepEnded is how long the streams of a replica that has gone are kept.
+	keepEnded = 10 * time.Minute
+)
+
+// Options are the settings of a Member. The zero value of each field means its default.
+type Options struct {
+	// Name begins the name of the replica; a random part follows. It is 1 to 48 bytes of
+	// letters, digits, '.', '_' and '-'. Default: "replica".
+	Name string
+	// Beat is the time between two beats, and between two looks at those of others. Default: 2 s.
+	Beat time.Duration
+	// TTL is how long a replica may go without a beat before it is taken for dead. It must be
+	// the same on all replicas, and at least three times Beat. Default: 10 s.
+	TTL time.Duration
+	// CallTimeout bounds calls whose context allows more. Default: 10 s.
+	CallTimeout time.Duration
+	// MaxServing is how many calls of others are served at a time; more
+	// are refused with reprise.ErrUnavailable. Default: 256.
+	MaxServing int
+	// Logger is told who comes and goes, and what goes wrong. Default: silent.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	d.Name = cmp.Or(d.Name, "replica")
+	d.Beat = cmp.Or(d.Beat, 2*time.Second)
+	d.TTL = cmp.Or(d.TTL, 10*time.Second)
+	d.CallTimeout = cmp.Or(d.CallTimeout, 10*time.Second)
+	d.MaxServing = cmp.Or(d.MaxServing, 256)
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(d.Name) > 48 {
+		return d, fmt.Errorf("%w: a replica's name begins with at most 48 bytes", reprise.ErrInvalid)
+	}
+	if d.Beat < 0 || d.TTL < 3*d.Beat {
+		return d, fmt.Errorf("%w: a TTL of %s for beats every %s, three of them at least are needed", reprise.ErrInvalid, d.TTL, d.Beat)
+	}
+	return d, streamKey(beatNamespace, d.Name).Validate()
+}
+
+// Member is a replica as it takes part. It is safe for concurrent use.
+type Member struct {
+	log  *reprise.Log
+	opts Options
+
+	ctx   context.Context //nolint:containedctx // the time of membership
+	stop  context.CancelCauseFunc
+	tasks sync.WaitGroup
+
+	looking sync.Mutex // held while the streams of the others are looked at
+
+	mu       sync.Mutex
+	life     *life // nil while it joins anew, and after the end
+	peers    map[string]*peer
+	lastLook time.Time // when the last look began that succeeded
+	lastBeat time.Time // when a beat was last acknowledged
+	watches  map[*Watch]bool
+	services map[string]Handler
+}
+
+// life is a Member under one name.
+type life struct {
+	name  string
+	beats *reprise.Stream
+	inbox *reprise.Stream
+
+	ctx context.Context //nolint:containedctx // until the Member ends or the name is taken for dead
+	end context.CancelCauseFunc
+
+	mu      sync.Mutex
+	pending map[string]*pending           // calls of ours, by id
+	serving map[string]context.CancelFunc // calls of others
+}
+
+// Watch is told of changes among the replicas. Its functions may be nil. They are called by
+// the goroutine that noticed, so they must be quick and must not call Leave or Close.
+type Watch struct {
+	// Left is called when another replica has left or was taken for dead. Each name comes once.
+	Left func(name string)
+	// Fenced is called when this replica was itself taken for dead under a name, because it
+	// stood still or could not reach the store: others may have taken over what it owned.
+	Fenced func(name string)
+	// Joined is called when this replica has joined again after that, under a new name.
+	Joined func(name string)
+}
+
+// Join makes this process a replica of those that share the Store of log, which must be
+// closed after the Member. When it returns the others can see it, and it knows who is
+// there. The error is reprise.ErrInvalid for options, or that of the Log. opts may be nil.
+func Join(ctx context.Context, log *reprise.Log, opts *Options) (*Member, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("join: %w", err)
+	}
+	m := &Member{
+		log: log, opts: o,
+		peers: map[string]*peer{}, watches: map[*Watch]bool{}, services: map[string]Handler{},
+	}
+	m.ctx, m.stop = context.WithCancelCause(context.Background())
+	if err = m.begin(ctx); err == nil {
+		err = m.Look(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("join: %w", err), m.Close())
+	}
+	m.tasks.Go(m.run)
+	m.tasks.Go(m.lookEvery)
+	return m, nil
+}
+
+func streamKey(namespace, name string) reprise.StreamKey {
+	return reprise.StreamKey{Tenant: Tenant, Name: namespace + name}
+}
+
+// begin makes the streams of a new name.
+func (m *Member) begin(ctx context.Context) error {
+	lf := &life{
+		name:    m.opts.Name + "-" + strings.ToLower(rand.Text()[:10]),
+		pending: map[string]*pending{}, serving: map[string]context.CancelFunc{},
+	}
+	var err error
+	// The inbox comes first: whoever sees the replica can call it.
+	lf.inbox, _, err = m.log.Create(ctx, streamKey(inboxNamespace, lf.name), reprise.StreamConfig{
+		Retention: reprise.Retention{MaxEvents: 10_000, MaxBytes: 32 << 20, MaxAge: keepEnded},
+	})
+	if err != nil {
+		return err
+	}
+	lf.beats, _, err = m.log.Create(ctx, streamKey(beatNamespace, lf.name), reprise.StreamConfig{
+		Retention: reprise.Retention{MaxEvents: 4, MaxBytes: 64 << 10, MaxAge: keepEnded},
+	})
+	if err != nil {
+		return errors.Join(err, m.log.Remove(ctx, lf.inbox.Key()))
+	}
+	reader, err := lf.inbox.Reader(ctx, reprise.Earliest())
+	if err != nil {
+		return err
+	}
+	lf.ctx, lf.end = context.WithCancelCause(m.ctx)
+	m.mu.Lock()
+	m.life, m.lastBeat = lf, time.Now()
+	m.mu.Unlock()
+	m.tasks.Go(func() { m.receive(lf, reader) })
+	m.opts.Logger.Info("replica joined", "replica", lf.name)
+	return nil
+}
+
+// Name is the name of this replica, or "" while it is none: after it was taken for dead
+// and before it has joined again, and after Leave or Close.
+func (m *Member) Name() string {
+	if lf := m.current(); lf != nil {
+		return lf.name
+	}
+	return ""
+}
+
+// current is the present life, or nil.
+func (m *Member) current() *life {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.life
+}
+
+// Watch has the functions of w called until stop is called, which may be once more while stop returns.
+func (m *Member) Watch(w Watch) (stop func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watches[&w] = true
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.watches, &w)
+	}
+}
+
+// tell calls one function of each Watch.
+func (m *Member) tell(which func(*Watch) func(string), name string) {
+	m.mu.Lock()
+	var calls []func(string)
+	for w := range m.watches {
+		if f := which(w); f != nil {
+			calls = append(calls, f)
+		}
+	}
+	m.mu.Unlock()
+	for _, f := range calls {
+		f(name)
+	}
+}
+
+// Leave tells the others that this replica has gone, by ending its streams, and closes it.
+// It tries until ctx is done; the others then take it for dead after Options.TTL, and the
+// error is that of the Log. Leaving again does nothing.
+func (m *Member) Leave(ctx context.Context) error {
+	lf := m.current()
+	err := m.Close()
+	if lf == nil {
+		return err
+	}
+	for {
+		err = errors.Join(m.endStream(ctx, lf.beats.Key(), "left"), m.endStream(ctx, lf.inbox.Key(), "left"))
+		if err == nil || !errors.Is(err, reprise.ErrUnavailable) || !sleep(ctx, m.opts.Beat/4) {
+			return err
+		}
+	}
+}
+
+// Close ends all that this replica does and tells nobody: the others take it for dead after
+// Options.TTL. Calls under way return reprise.ErrClosed. Closing again does nothing.
+func (m *Member) Close() error {
+	m.stop(reprise.ErrClosed)
+	m.mu.Lock()
+	m.life = nil
+	m.mu.Unlock()
+	m.tasks.Wait()
+	m.mu.Lock()
+	m.life = nil // it may just have joined anew
+	m.mu.Unlock()
+	return nil
+}
+
+// endStream ends a stream that may have ended or gone already.
+func (m *Member) endStream(ctx context.Context, key reprise.StreamKey, outcome string) error {
+	s, err := m.log.Stream(ctx, key)
+	if err == nil {
+		_, err = s.End(ctx, outcome, reprise.Event{})
+	}
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+// isGone reports whether an append was refused because the stream has ended or is there no more.
+func isGone(err error) bool {
+	return errors.Is(err, reprise.ErrEnded) || errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
+}
+
+// sleep waits, and returns false if ctx was done before.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Replica is one that is there.
+type Replica struct {
+	Name string
+	// Joined is when its streams were made, by its own clock.
+	Joined time.Time
+	// Seen is when we last saw a new beat, by our clock.
+	Seen time.Time
+	// Self is true for the Member itself.
+	Self bool
+}
+
+// Members returns the replicas that are there, by name.
+func (m *Member) Members() []Replica {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []Replica
+	for name, p := range m.peers {
+		if !p.gone {
+			list = append(list, Replica{Name: name, Joined: p.joined, Seen: p.moved, Self: m.life != nil && name == m.life.name})
+		}
+	}
+	slices.SortFunc(list, func(a, b Replica) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Alive reports whether a replica is there, as far as the last look has told.
+func (m *Member) Alive(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life != nil && name == m.life.name {
+		return true
+	}
+	p := m.peers[name]
+	return p != nil && !p.gone
+}

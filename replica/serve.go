@@ -1,0 +1,189 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"reprise"
+	"reprise/problem"
+)
+
+// Handler answers calls from other replicas. ctx is done when the caller does not wait any more, when
+// this replica ends, or is taken for dead. An error goes to the caller by its code; see package problem.
+// Handlers run at the same time, each in a goroutine of its own. They may keep body.
+type Handler func(ctx context.Context, from string, body []byte) ([]byte, error)
+
+// Serve has f answer the calls to a service; nil ends that. Calls to a service that nobody
+// answers are refused with reprise.ErrUnavailable.
+func (m *Member) Serve(service string, f Handler) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f == nil {
+		delete(m.services, service)
+		return
+	}
+	m.services[service] = f
+}
+
+// receive reads an inbox for as long as its life lasts.
+func (m *Member) receive(lf *life, reader *reprise.Reader) {
+	defer reader.Close()
+	var a assembler
+	var seen recent
+	for {
+		run, err := reader.Next(lf.ctx)
+		switch {
+		case err == nil:
+			m.dispatch(lf, &run, &a, &seen)
+		case lf.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, reprise.ErrClosed) || isGone(err):
+			return // where it was others who ended it, the next beat finds that out
+		default:
+			if _, ok := errors.AsType[*reprise.WindowError](err); ok {
+				m.opts.Logger.Warn("calls were missed", "replica", lf.name, "error", err)
+				a.forget()
+				if reader.Seek(reprise.Earliest()) == nil {
+					continue
+				}
+			}
+			if !sleep(lf.ctx, m.opts.Beat/4) {
+				return
+			}
+		}
+	}
+}
+
+// dispatch carries out the messages of a run of events. A call that was cancelled before we got to
+// it, because we stood still, is not begun.
+func (m *Member) dispatch(lf *life, run *reprise.Run, a *assembler, seen *recent) {
+	var calls []message
+	for e := range run.All() {
+		msg, ok := a.add(&e)
+		if !ok {
+			continue
+		}
+		switch msg.typ {
+		case typeCall:
+			if seen.add(msg.ID) {
+				calls = append(calls, msg)
+			}
+		case typeAnswer:
+			lf.answered(msg)
+		case typeCancel:
+			for i := range calls {
+				if calls[i].ID == msg.ID {
+					calls[i].typ = typeCancel
+				}
+			}
+			lf.cancelled(msg.ID)
+		}
+	}
+	for _, msg := range calls {
+		if msg.typ == typeCall {
+			m.begun(lf, msg)
+		}
+	}
+}
+
+// begun serves a call in a goroutine of its own, or refuses it.
+func (m *Member) begun(lf *life, msg message) {
+	ctx, cancel := context.WithTimeout(lf.ctx, min(time.Duration(msg.WithinMS)*time.Millisecond, time.Hour))
+	m.mu.Lock()
+	f := m.services[msg.Service]
+	m.mu.Unlock()
+	lf.mu.Lock()
+	full := len(lf.serving) >= m.opts.MaxServing
+	if !full {
+		lf.serving[msg.ID] = cancel
+	}
+	lf.mu.Unlock()
+	switch {
+	case full:
+		f = refuse(fmt.Errorf("%w: replica %s serves as many calls as it may", reprise.ErrUnavailable, lf.name))
+	case f == nil:
+		f = refuse(fmt.Errorf("%w: replica %s does not serve %q", reprise.ErrUnavailable, lf.name, msg.Service))
+	}
+	m.tasks.Go(func() {
+		defer cancel()
+		body, err := f(ctx, msg.From, msg.body)
+		if !full {
+			lf.served(msg.ID)
+		}
+		m.answer(ctx, lf, &msg, body, err)
+	})
+}
+
+func refuse(err error) Handler {
+	return func(context.Context, string, []byte) ([]byte, error) { return nil, err }
+}
+
+// answer sends what a handler has returned, for as long as the caller waits.
+func (m *Member) answer(ctx context.Context, lf *life, call *message, body []byte, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	h := header{ID: call.ID}
+	if err == nil && len(body) > MaxBody {
+		err = fmt.Errorf("an answer of %d bytes to %q", len(body), call.Service)
+	}
+	if err != nil {
+		p := problem.From(err)
+		if p.Code == problem.CodeInternal {
+			m.opts.Logger.Error("a call failed", "service", call.Service, "from", call.From, "error", err)
+		}
+		h.Code, h.Detail, h.Field, body = string(p.Code), p.Detail, p.Field, nil
+	}
+	events, err := encode(typeAnswer, h, body)
+	if err == nil {
+		err = m.send(ctx, call.From, events)
+	}
+	if err != nil {
+		m.opts.Logger.Info("a call cannot be answered", "service", call.Service, "from", call.From, "replica", lf.name, "error", err)
+	}
+}
+
+// cancelled ends a call that is being served.
+func (lf *life) cancelled(id string) {
+	lf.mu.Lock()
+	defer lf.mu.Unlock()
+	if cancel := lf.serving[id]; cancel != nil {
+		cancel()
+	}
+}
+
+func (lf *life) served(id string) {
+	lf.mu.Lock()
+	defer lf.mu.Unlock()
+	delete(lf.serving, id)
+}
+
+// recent remembers the newest ids, so that a call that was sent twice, because the answer of
+// the store was lost, is served once.
+type recent struct {
+	ids  map[string]bool
+	ring []string
+	next int
+}
+
+const recentIDs = 4096
+
+// add reports whether the id is new.
+func (r *recent) add(id string) bool {
+	if r.ids[id] {
+		return false
+	}
+	if r.ids == nil {
+		r.ids = map[string]bool{}
+	}
+	r.ids[id] = true
+	if len(r.ring) < recentIDs {
+		r.ring = append(r.ring, id)
+		return true
+	}
+	delete(r.ids, r.ring[r.next])
+	r.ring[r.next] = id
+	r.next = (r.next + 1) % recentIDs
+	return true
+}
