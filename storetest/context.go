@@ -43,10 +43,14 @@ func (e *env) everyCall(ctx context.Context, s *stream) map[string]error {
 		errs[fmt.Sprint("Append, request ", i)] = err
 	}
 	if sweeper, ok := e.store.(reprise.Sweeper); ok {
-		_, errs["Sweep"] = sweeper.Sweep(ctx, now(), now(), 10)
+		if _, err := sweeper.Sweep(ctx, now(), now(), 10); !errors.Is(err, errors.ErrUnsupported) {
+			errs["Sweep"] = err
+		}
 	}
 	if sizer, ok := e.store.(reprise.Sizer); ok {
-		_, errs["Sizes"] = sizer.Sizes(ctx)
+		if _, err := sizer.Sizes(ctx); !errors.Is(err, errors.ErrUnsupported) {
+			errs["Sizes"] = err
+		}
 	}
 	return errs
 }

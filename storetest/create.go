@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	ruleCreateNew        = "It must return the stream as it is kept, with Earliest 1 and Tail 0 for a new one."
+	ruleCreateNew        = "It must return the stream as it is kept, with no events: a new one has Earliest info.Tail+1 and Bytes 0."
+	ruleCreateCopied     = "A stream that is copied from another Store goes on where it was: info.Tail, info.End and info.Producers are kept as given too, and are zero otherwise."
 	ruleCreateExisting   = "If the stream exists with an equal configuration, Create must return the existing stream and change nothing; with another configuration it must return ErrConflict."
 	ruleCreateExpired    = "The name of an expired stream must be free again."
 	ruleCreateConcurrent = "Of concurrent calls exactly one must create."
@@ -40,6 +41,9 @@ var createChecks = []check{
 		e.sameInfo(info, s.state())
 	}},
 	{name: "conflict", rule: ruleCreateExisting, run: createConflict},
+	{name: "copied", rule: ruleCreateCopied, run: createCopied},
+	{name: "copied after its end", rule: ruleCreateCopied, run: createCopiedEnded},
+	{name: "copied producers", rule: ruleCreateCopied, run: createCopiedProducers},
 	{name: "expired", rule: ruleCreateExpired, run: func(e *env) {
 		s := e.create("name").append(2)
 		s.remove(reprise.RemoveSpec{Remember: now().Add(time.Hour)})

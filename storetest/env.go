@@ -27,6 +27,9 @@ const (
 	faults
 	sweeps
 	sizes
+	shares
+	watches
+	deafens
 )
 
 // env is what a check works with. Its methods, and those of stream, end the
@@ -36,6 +39,8 @@ type env struct {
 	harness Harness
 	opts    Options
 	store   reprise.Store
+	// replicas are others that share have opened.
+	replicas []reprise.Store
 	// goroutines is how many there were before the Store was opened.
 	goroutines int
 }
@@ -100,6 +105,14 @@ func (e *env) open() {
 	e.store = store
 }
 
+// share opens another replica. What is returned works with that one, and is closed with e.
+func (e *env) share() *env {
+	store, err := e.harness.Share()
+	e.noError(err, "open another replica")
+	e.replicas = append(e.replicas, store)
+	return &env{ctx: e.ctx, harness: e.harness, opts: e.opts, store: store}
+}
+
 func (e *env) close() {
 	e.noError(e.store.Close(), "close")
 	e.store = nil
@@ -140,18 +153,26 @@ func (e *env) create(name string) *stream {
 }
 
 func (e *env) createKey(k reprise.StreamKey, config reprise.StreamConfig) *stream {
-	want := reprise.StreamInfo{Key: k, Epoch: reprise.NewEpoch(), Config: config, Created: now()}
+	return e.createInfo(reprise.StreamInfo{Key: k, Config: config})
+}
+
+// createInfo makes a new stream of what is set in want, with an epoch of its own.
+func (e *env) createInfo(want reprise.StreamInfo) *stream {
+	want.Epoch, want.Created = reprise.NewEpoch(), now()
 	info, err := e.store.Create(e.ctx, want)
-	e.noError(err, "create %s", k)
-	want.Earliest = 1
+	e.noError(err, "create %s", want.Key)
+	want.Earliest = want.Tail + 1
 	e.sameInfo(info, want)
-	return &stream{e: e, key: k, epoch: want.Epoch, earliest: 1, info: want}
+	return &stream{
+		e: e, key: want.Key, epoch: want.Epoch, owner: want.Owner, info: want,
+		earliest: want.Earliest, tail: want.Tail, end: want.End,
+	}
 }
 
 // sameInfo compares all of two states but their producers.
 func (e *env) sameInfo(got, want reprise.StreamInfo) {
 	same := got.Key == want.Key && got.Epoch == want.Epoch && got.Config.Equal(want.Config) &&
-		got.Created.Equal(want.Created) && got.Earliest == want.Earliest && got.Tail == want.Tail &&
+		got.Created.Equal(want.Created) && got.Owner == want.Owner && got.Earliest == want.Earliest && got.Tail == want.Tail &&
 		got.Bytes == want.Bytes && sameEnd(got.End, want.End)
 	if !same {
 		e.failf("%s: got %s\n\twant %s", want.Key, describe(got), describe(want))
@@ -163,8 +184,8 @@ func describe(i reprise.StreamInfo) string {
 	if i.End != nil {
 		end = fmt.Sprintf("ended %+v", *i.End)
 	}
-	return fmt.Sprintf("{%s epoch %s, created %v, kept %d to %d, %d bytes, %+v, %s}",
-		i.Key, i.Epoch, i.Created, i.Earliest, i.Tail, i.Bytes, i.Config, end)
+	return fmt.Sprintf("{%s epoch %s, created %v, owner %+v, kept %d to %d, %d bytes, %+v, %s}",
+		i.Key, i.Epoch, i.Created, i.Owner, i.Earliest, i.Tail, i.Bytes, i.Config, end)
 }
 
 func sameEnd(a, b *reprise.End) bool {

@@ -6,12 +6,14 @@
 // sentence. Benchmark measures what a Log asks of a Store.
 //
 // The suite relies on nothing but the contract. It opens a fresh Store for each
-// check and checks the optional abilities, reprise.Sweeper and reprise.Sizer, where
-// the Store has them.
+// check and checks the optional abilities, reprise.Watcher, reprise.Sweeper and
+// reprise.Sizer, where the Store has them. A method that answers
+// errors.ErrUnsupported is one that it has not.
 package storetest
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -40,6 +42,12 @@ type Harness struct {
 	// Fault, if not nil, makes appends to store fail for a cause that may
 	// pass, such as a full disk or a lost connection, until mend is called.
 	Fault func(store reprise.Store) (mend func() error, err error)
+	// Share, if not nil, opens another replica on the data of the Store that Open has opened,
+	// while that one is in use. A Store that is a reprise.Watcher needs it. Each is closed by the suite.
+	Share func() (reprise.Store, error)
+	// Deafen, if not nil, cuts the connections by which store hears what other replicas do, and
+	// returns at once. They must come back by themselves.
+	Deafen func(store reprise.Store) error
 }
 
 // Options are the settings of Run and Benchmark. The zero value of each field
@@ -115,6 +123,7 @@ func suite() []group {
 	return []group{
 		{"create", createChecks},
 		{"append", appendChecks},
+		{"owners", ownerChecks},
 		{"end", endChecks},
 		{"producers", producerChecks},
 		{"read", readChecks},
@@ -123,6 +132,8 @@ func suite() []group {
 		{"sweep", sweepChecks},
 		{"sizes", sizeChecks},
 		{"names", nameChecks},
+		{"watch", watchChecks},
+		{"share", shareChecks},
 		{"context", contextChecks},
 		{"close", closeChecks},
 		{"crash", crashChecks},
@@ -143,11 +154,34 @@ func abilitiesOf(h Harness) (ability, error) {
 	if h.Fault != nil {
 		able |= faults
 	}
-	if _, ok := store.(reprise.Sweeper); ok {
-		able |= sweeps
+	if h.Share != nil {
+		able |= shares
 	}
-	if _, ok := store.(reprise.Sizer); ok {
-		able |= sizes
+	ctx := context.Background()
+	if sweeper, ok := store.(reprise.Sweeper); ok {
+		if _, err := sweeper.Sweep(ctx, now(), now(), 1); !errors.Is(err, errors.ErrUnsupported) {
+			able |= sweeps
+		}
+	}
+	if sizer, ok := store.(reprise.Sizer); ok {
+		if _, err := sizer.Sizes(ctx); !errors.Is(err, errors.ErrUnsupported) {
+			able |= sizes
+		}
+	}
+	if watcher, ok := store.(reprise.Watcher); ok {
+		stop, err := watcher.Watch(key("s"), func() {})
+		if err == nil {
+			stop()
+		}
+		if !errors.Is(err, errors.ErrUnsupported) {
+			able |= watches
+		}
+	}
+	if able&watches != 0 && able&shares == 0 {
+		return 0, errors.Join(errors.New("a Watcher is shared by replicas, which takes Harness.Share"), store.Close())
+	}
+	if h.Deafen != nil {
+		able |= deafens
 	}
 	return able, store.Close()
 }
@@ -158,8 +192,11 @@ func (c check) try(ctx context.Context, h Harness, o Options) (err error) {
 	defer cancel()
 	e := &env{ctx: ctx, harness: h, opts: o}
 	defer func() {
-		if e.store != nil {
-			if cerr := e.store.Close(); err == nil {
+		for _, store := range append(e.replicas, e.store) {
+			if store == nil {
+				continue
+			}
+			if cerr := store.Close(); err == nil {
 				err = cerr
 			}
 		}

@@ -17,9 +17,17 @@ type stream struct {
 	e              *env
 	key            reprise.StreamKey
 	epoch          reprise.Epoch
+	owner          reprise.Owner
 	earliest, tail uint64
 	info           reprise.StreamInfo // as it was created
 	end            *reprise.End
+}
+
+// on is s as another replica sees it.
+func (s *stream) on(other *env) *stream {
+	its := *s
+	its.e = other
+	return &its
 }
 
 // appendEvent appends the bytes of the event seq of a stream.
@@ -63,7 +71,7 @@ func keptBytes(earliest, tail uint64) int64 { return int64(tail+1-earliest) * ev
 func (s *stream) request(count int) reprise.AppendRequest {
 	first := s.tail + 1
 	return reprise.AppendRequest{
-		Key: s.key, Epoch: s.epoch, First: first, Count: count, Bytes: s.batch(first, count),
+		Key: s.key, Epoch: s.epoch, Owner: s.owner, First: first, Count: count, Bytes: s.batch(first, count),
 		Earliest: s.earliest, Kept: keptBytes(s.earliest, s.tail+uint64(count)),
 	}
 }
@@ -72,6 +80,7 @@ func (s *stream) request(count int) reprise.AppendRequest {
 func (s *stream) accepted(req reprise.AppendRequest) {
 	s.tail = req.First + uint64(req.Count) - 1
 	s.earliest = req.Earliest
+	s.owner = req.Owner
 	s.end = req.End
 }
 
@@ -125,6 +134,7 @@ func (s *stream) remove(spec reprise.RemoveSpec) {
 // state is what Info must be.
 func (s *stream) state() reprise.StreamInfo {
 	info := s.info
+	info.Owner = s.owner
 	info.Earliest, info.Tail, info.Bytes, info.End = s.earliest, s.tail, keptBytes(s.earliest, s.tail), s.end
 	return info
 }

@@ -1,0 +1,4 @@
+package storetest
+
+var watchChecks = []check{}
+var shareChecks = []check{}
