@@ -1,0 +1,314 @@
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// NATSOptions are the settings of a NATS server. The zero value of each field means its default.
+type NATSOptions struct {
+	// Config is more lines of the configuration file of nats-server, such as "max_payload: 256KB".
+	Config string
+	// JetStream is more lines of the section jetstream, such as "max_file_store: 8MB". The section has the
+	// data folder of the server and nothing else by default.
+	JetStream string
+	// User and Password, if User is not "", are asked of everybody.
+	User, Password string
+	// TLS makes the server speak nothing but TLS, with a certificate that NATSServer.CAFile has signed,
+	// for "localhost" and 127.0.0.1.
+	TLS bool
+}
+
+// NATSServer is a NATS server of its own, with JetStream. Its methods are not safe for concurrent use.
+type NATSServer struct {
+	opts    NATSOptions
+	name    string
+	dir     string
+	port    int
+	cluster string // lines of the section cluster, "" for a server that is alone
+	cmd     *exec.Cmd
+	stdin   *os.File
+	done    chan struct{} // closed when the process has ended
+}
+
+// NATS starts a server that ends with the test. Where the go command is missing, with which it is
+// built, the test is skipped, and fails when CI is set.
+func NATS(tb testing.TB, opts *NATSOptions) *NATSServer {
+	tb.Helper()
+	s, err := StartNATS(opts)
+	failOrSkip(tb, err)
+	tb.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return s
+}
+
+func failOrSkip(tb testing.TB, err error) {
+	tb.Helper()
+	switch {
+	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
+		tb.Skip(err)
+	case err != nil:
+		tb.Fatal(err)
+	}
+}
+
+// StartNATS starts a server for somebody who is no test, such as TestMain, and who calls Stop. The error
+// is ErrMissing if there is no go command.
+func StartNATS(opts *NATSOptions) (*NATSServer, error) {
+	s, err := newNATS(opts, "alone")
+	if err != nil {
+		return nil, err
+	}
+	// Somebody else may take the port between now and the start: then another one is tried.
+	for range 5 {
+		if s.port, err = freePort(); err != nil {
+			break
+		}
+		if err = s.Start(); err == nil {
+			return s, nil
+		}
+	}
+	return nil, errors.Join(err, s.Stop())
+}
+
+func newNATS(opts *NATSOptions, name string) (*NATSServer, error) {
+	s := &NATSServer{name: name}
+	if opts != nil {
+		s.opts = *opts
+	}
+	if _, err := natsBinary(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.dir, err = os.MkdirTemp("", "nats-"); err != nil {
+		return nil, err
+	}
+	if s.opts.TLS {
+		if err := makeCertificate(s.dir); err != nil {
+			return nil, errors.Join(err, s.Stop())
+		}
+	}
+	return s, nil
+}
+
+// natsBinary builds the server, once in a process, and returns the path by which it can be started. What
+// was built has no name any more and goes with the process, so that nothing is left behind.
+var natsBinary = sync.OnceValues(func() (string, error) {
+	if _, err := exec.LookPath("go"); err != nil {
+		return "", fmt.Errorf("%w: no go command to build the NATS server with", ErrMissing)
+	}
+	_, here, _, _ := runtime.Caller(0)
+	dir, err := os.MkdirTemp("", "natsd-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "natsd")
+	build := exec.Command("go", "build", "-o", path, ".")
+	build.Dir = filepath.Join(filepath.Dir(here), "natsd")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build in %s: %w\n%s", build.Dir, err, out)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	binaryFile = f // must not be closed by the garbage collector
+	return fmt.Sprintf("/proc/self/fd/%d", f.Fd()), nil
+})
+
+var binaryFile *os.File
+
+// freePort finds a port that nobody listens at now.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	return l.Addr().(*net.TCPAddr).Port, l.Close()
+}
+
+// Addr is the address of the server, such as "127.0.0.1:4222".
+func (s *NATSServer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// URL is how programs name the server, with its user and password.
+func (s *NATSServer) URL() string {
+	scheme, login := "nats", ""
+	if s.opts.TLS {
+		scheme = "tls"
+	}
+	if s.opts.User != "" {
+		login = s.opts.User + ":" + s.opts.Password + "@"
+	}
+	return scheme + "://" + login + s.Addr()
+}
+
+// CAFile is the certificate, in PEM, that has signed the server's; see NATSOptions.TLS.
+func (s *NATSServer) CAFile() string { return filepath.Join(s.dir, "ca.pem") }
+
+func (s *NATSServer) logFile() string { return filepath.Join(s.dir, "log") }
+
+// Start starts the server, again after Kill, at the same port and with the data that it has left. It
+// returns when the server answers; one of a cluster may still have to find the others.
+func (s *NATSServer) Start() error {
+	if s.cmd != nil {
+		return errors.New("the server is running")
+	}
+	binary, err := natsBinary()
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(s.dir, "nats.conf")
+	if err := os.WriteFile(config, []byte(s.config()), 0o600); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	in, out, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	cmd := exec.Command(binary, config)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	s.cmd, s.stdin, s.done = cmd, out, make(chan struct{})
+	done := s.done
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	return s.awaitReady()
+}
+
+func (s *NATSServer) config() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "server_name: %s\nlisten: %q\n", s.name, s.Addr())
+	fmt.Fprintf(&b, "jetstream {\n  store_dir: %q\n%s\n}\n", filepath.Join(s.dir, "data"), s.opts.JetStream)
+	if s.opts.User != "" {
+		fmt.Fprintf(&b, "authorization { user: %q, password: %q }\n", s.opts.User, s.opts.Password)
+	}
+	if s.opts.TLS {
+		fmt.Fprintf(&b, "tls { cert_file: %q, key_file: %q, ca_file: %q, timeout: 5 }\n",
+			filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem"), s.CAFile())
+	}
+	if s.cluster != "" {
+		fmt.Fprintf(&b, "cluster {\n%s\n}\n", s.cluster)
+	}
+	b.WriteString(s.opts.Config + "\n")
+	return b.String()
+}
+
+// awaitReady waits until the server greets whoever connects.
+func (s *NATSServer) awaitReady() error {
+	const patience = 20 * time.Second
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		select {
+		case <-s.done:
+			text, _ := os.ReadFile(s.logFile())
+			return errors.Join(fmt.Errorf("the NATS server has ended: %s", text), s.Kill())
+		case <-time.After(5 * time.Millisecond):
+		}
+		if s.greets() {
+			return nil
+		}
+	}
+	text, _ := os.ReadFile(s.logFile())
+	return errors.Join(fmt.Errorf("the NATS server does not answer within %v: %s", patience, text), s.Kill())
+}
+
+func (s *NATSServer) greets() bool {
+	conn, err := net.DialTimeout("tcp", s.Addr(), time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+	var greeting [4]byte
+	n, err := conn.Read(greeting[:])
+	return err == nil && string(greeting[:n]) == "INFO"
+}
+
+// Kill ends the server with SIGKILL, if it runs. What it has written is kept for Start.
+func (s *NATSServer) Kill() error {
+	if s.cmd == nil {
+		return nil
+	}
+	err := s.signal(syscall.SIGKILL)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	<-s.done
+	s.cmd = nil
+	return errors.Join(err, s.stdin.Close())
+}
+
+// Pause holds the server up (SIGSTOP): connections stay, and nobody answers.
+func (s *NATSServer) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume lets the server go on after Pause.
+func (s *NATSServer) Resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *NATSServer) signal(sig syscall.Signal) error {
+	if s.cmd == nil {
+		return errors.New("the server does not run")
+	}
+	return s.cmd.Process.Signal(sig)
+}
+
+// Stop ends the server and removes its folder. Stopping again does nothing.
+func (s *NATSServer) Stop() error {
+	return errors.Join(s.Kill(), os.RemoveAll(s.dir))
+}
+
+// NATSCluster starts n servers that are one cluster, which ends with the test. The first answers when it
+// returns; that the cluster has a leader is for the caller to wait for.
+func NATSCluster(tb testing.TB, n int, opts *NATSOptions) []*NATSServer {
+	tb.Helper()
+	servers := make([]*NATSServer, n)
+	routes := make([]string, n)
+	for i := range servers {
+		s, err := newNATS(opts, fmt.Sprint("node-", i))
+		failOrSkip(tb, err)
+		tb.Cleanup(func() {
+			if err := s.Stop(); err != nil {
+				tb.Error(err)
+			}
+		})
+		var route int
+		if s.port, err = freePort(); err == nil {
+			route, err = freePort()
+		}
+		failOrSkip(tb, err)
+		servers[i], routes[i] = s, fmt.Sprintf("nats://127.0.0.1:%d", route)
+	}
+	for i, s := range servers {
+		s.cluster = fmt.Sprintf("  name: test\n  listen: %q\n  routes: [\"%s\"]",
+			strings.TrimPrefix(routes[i], "nats://"), strings.Join(routes, `", "`))
+		failOrSkip(tb, s.Start())
+	}
+	return servers
+}
+
+// Name is that of the server in its cluster.
+func (s *NATSServer) Name() string { return s.name }
