@@ -212,7 +212,9 @@ func TestCopyRefuses(t *testing.T) {
 		}
 	})
 	for name, spoil := range map[string]func(t *testing.T, to reprise.Store){
-		"another life": func(t *testing.T, to reprise.Store) { create(t, openLog(t, to), key("s"), reprise.StreamConfig{}, nobody) },
+		"another life": func(t *testing.T, to reprise.Store) {
+			create(t, openLog(t, to), key("s"), reprise.StreamConfig{}, nobody)
+		},
 		"gone on": func(t *testing.T, to reprise.Store) {
 			s, err := openLog(t, to).Stream(t.Context(), key("s"))
 			check(t, err)
