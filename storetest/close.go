@@ -123,6 +123,11 @@ func noGoroutineIsLeft(e *env) {
 		}
 	}
 	e.close()
+	e.noGoroutines()
+}
+
+// noGoroutines waits until there are no more goroutines than before the Store was opened.
+func (e *env) noGoroutines() {
 	var left int
 	err := e.attempt(func() {
 		e.until(func() bool {

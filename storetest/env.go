@@ -140,6 +140,16 @@ func (e *env) until(done func() bool, what string) {
 	}
 }
 
+// pause lets time pass, so that others come to different places.
+func (e *env) pause(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.ctx.Done():
+	}
+}
+
 // now is the present time as streams are stamped with it.
 func now() time.Time { return time.UnixMilli(time.Now().UnixMilli()).UTC() }
 

@@ -12,7 +12,8 @@ import (
 
 func open(testing.TB) storetest.Harness {
 	hub := shared.New(memstore.New(nil))
-	return storetest.Harness{Open: func() (reprise.Store, error) { return hub.Store(), nil }}
+	another := func() (reprise.Store, error) { return hub.Store(), nil }
+	return storetest.Harness{Open: another, Share: another}
 }
 
 func TestStore(t *testing.T) {
