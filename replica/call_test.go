@@ -216,9 +216,14 @@ func TestInboxWithRubbish(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range []reprise.Event{
-			{Type: "part", Data: []byte("alone")}, {Type: "call", Data: []byte("{")}, {Type: "call", Data: []byte(`{"id":"x","parts":-1}`)},
-			{Type: "call", Data: []byte(`{"id":"x","parts":1000000}`)}, {Type: "answer", Data: []byte(`{"id":"y"}`)},
-			{Type: "cancel", Data: []byte(`{"id":"z"}`)}, {Type: "call", Data: []byte(`{"id":"cut","from":"a","parts":3}`)}, {Type: "other"},
+			{Type: "part", Data: []byte("alone")},
+			{Type: "call", Data: []byte("{")},
+			{Type: "call", Data: []byte(`{"id":"x","parts":-1}`)},
+			{Type: "call", Data: []byte(`{"id":"x","parts":1000000}`)},
+			{Type: "answer", Data: []byte(`{"id":"y"}`)},
+			{Type: "cancel", Data: []byte(`{"id":"z"}`)},
+			{Type: "call", Data: []byte(`{"id":"cut","from":"a","parts":3}`)},
+			{Type: "other"},
 		} {
 			if _, err := inbox.Append(t.Context(), e); err != nil {
 				t.Fatal(err)
