@@ -56,7 +56,7 @@ func (m *commits) exclusively(ctx context.Context, f func() error) error {
 
 // run carries out the calls of a group: what is not an append first, since it may
 // put streams out of memory that must not be staged then, and after that all
-// appends in one commit.
+// appends in one commit. Those that another replica was ahead of are tried again.
 func (m *commits) run(group []*call) {
 	for _, c := range group {
 		if c.fn != nil && !c.left {
@@ -71,12 +71,31 @@ func (m *commits) run(group []*call) {
 	if len(m.reqs) == 0 {
 		return
 	}
-	m.commit()
+	for try := 1; m.commit() && try < maxTries; try++ {
+		m.stageAgain(group)
+	}
+	m.settle(group)
+	m.log.coolIfFull()
+}
+
+// maxTries is how often an append is tried that other replicas are ahead of.
+const maxTries = 32
+
+// settle tells the calls what has become of their batches.
+func (m *commits) settle(group []*call) {
 	for _, c := range group {
 		if c.joined && c.err == nil {
 			c.err = c.live.staged.err
 		}
+		if c.joined && errors.Is(c.err, ErrConflict) {
+			c.err = fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
+		}
 	}
+	m.unstage()
+}
+
+// unstage makes room for the next commit.
+func (m *commits) unstage() {
 	for _, lv := range m.lives {
 		lv.staged.index = 0
 	}
@@ -85,7 +104,24 @@ func (m *commits) run(group []*call) {
 		clear(m.lives)
 	}
 	m.reqs, m.lives = m.reqs[:0], m.lives[:0]
-	m.log.coolIfFull()
+}
+
+// stageAgain stages the calls whose streams another replica has appended to meanwhile.
+func (m *commits) stageAgain(group []*call) {
+	m.unstage()
+	for _, c := range group {
+		if !c.joined || c.err != nil || !errors.Is(c.live.staged.err, ErrConflict) {
+			continue
+		}
+		c.joined = false
+		c.again = true
+	}
+	for _, c := range group {
+		if c.again {
+			c.again = false
+			c.err = m.stage(c)
+		}
+	}
 }
 
 // stage checks an append against the stream and adds its events to the batch.
@@ -129,11 +165,11 @@ func (m *commits) ready(lv *live) error {
 		return lv.gone
 	}
 	page, err := m.log.store.Read(context.Background(), lv.key, 1<<63, 0)
-	if err == nil && page.Info.Epoch != lv.epoch {
-		err = ErrNotFound
-	}
 	if err != nil {
 		m.forgetIfLost(lv, err)
+		return err
+	}
+	if err := m.sameLife(lv, lv.info.Tail, &page.Info); err != nil {
 		return err
 	}
 	lv.stale = false
@@ -268,8 +304,9 @@ func (st *staged) fill(r *AppendRequest, lv *live) {
 	r.Owner, r.End, r.Producers = st.owner, st.end, st.fresh
 }
 
-// commit hands the batches to the store and publishes those that it has kept.
-func (m *commits) commit() {
+// commit hands the batches to the store and publishes those that it has kept. overtaken is true if
+// another replica was ahead of one.
+func (m *commits) commit() (overtaken bool) {
 	var start time.Time
 	hook := m.log.opts.Hooks.Committed
 	if hook != nil {
@@ -279,6 +316,7 @@ func (m *commits) commit() {
 	for i, lv := range m.lives {
 		if errs != nil && errs[i] != nil {
 			m.fail(lv, errs[i])
+			overtaken = overtaken || errors.Is(errs[i], ErrConflict)
 			continue
 		}
 		m.publish(lv)
@@ -286,6 +324,7 @@ func (m *commits) commit() {
 	if hook != nil {
 		hook(m.info(errs, time.Since(start)))
 	}
+	return overtaken
 }
 
 func (m *commits) info(errs []error, took time.Duration) CommitInfo {

@@ -42,6 +42,7 @@ type call struct {
 	end    *End // set for an append of the end event
 	size   int  // most bytes that the events take
 
+	again    bool // to be staged once more
 	joined   bool // the result depends on the commit of the stream's batch
 	left     bool // the caller has gone; guarded by committer.mu until the group is taken
 	appended Appended

@@ -15,6 +15,9 @@ import (
 type Stream struct {
 	log  *Log
 	live atomic.Pointer[live]
+	// bound is set once the handle has been used: from then on it stands for that one life of its
+	// name. Before, the life in memory may be one that another replica has ended.
+	bound atomic.Bool
 }
 
 func (l *Log) handle(lv *live) *Stream {
@@ -62,19 +65,31 @@ func (s *Stream) use(ctx context.Context, f func(*live) error) error {
 	lv := s.live.Load()
 	for {
 		err := f(lv)
-		if err != errEvicted { //nolint:errorlint // ours, never wrapped
+		if err != errEvicted && !s.mayHaveMoved(err) { //nolint:errorlint // ours, never wrapped
+			if err == nil && !s.bound.Load() {
+				s.bound.Store(true)
+			}
 			return err
 		}
-		again, err := s.log.load(ctx, lv.key)
-		if err != nil {
-			return err
+		again, lerr := s.log.load(ctx, lv.key)
+		if lerr != nil {
+			return lerr
 		}
-		if again.epoch != lv.epoch {
+		if again.epoch != lv.epoch && (s.bound.Swap(true) || !s.log.Shared()) {
 			return ErrNotFound
+		}
+		if again == lv {
+			return err
 		}
 		s.live.Store(again)
 		lv = again
 	}
+}
+
+// mayHaveMoved reports whether the name may have a life that is newer than the one in memory, with
+// which a handle that was not used yet can begin.
+func (s *Stream) mayHaveMoved(err error) bool {
+	return err != nil && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired)) && !s.bound.Load() && s.log.Shared()
 }
 
 // op says what was asked of which stream, around the errors of others.
@@ -85,10 +100,16 @@ func (s *Stream) op(name string, err error) error {
 	return fmt.Errorf("%s %s: %w", name, s.Key(), err)
 }
 
-// Info is the state of the stream. It does no I/O while the stream is in memory.
+// Info is the state of the stream. While the stream is in memory it does no I/O, unless the
+// store is shared with other replicas, which is asked each time.
 func (s *Stream) Info(ctx context.Context) (StreamInfo, error) {
 	var info StreamInfo
 	err := s.use(ctx, func(lv *live) error {
+		if s.log.Shared() {
+			if err := s.log.refresh(ctx, lv); err != nil {
+				return err
+			}
+		}
 		lv.mu.Lock()
 		defer lv.mu.Unlock()
 		info = lv.info

@@ -22,6 +22,8 @@ type live struct {
 	sizes  sizeIndex
 	stale  bool // the store may hold more than info says: read it again first
 
+	flights flights
+
 	mu   sync.Mutex
 	info StreamInfo
 	// blocks is the hot tail, oldest first, without a hole up to info.Tail.
@@ -33,6 +35,9 @@ type live struct {
 	// gone is why the stream cannot be used any more, or errEvicted.
 	gone error
 	used bool // since the last look of the evictor
+	// watched says that the store tells us what other replicas do to the stream, visited that it
+	// had a reader since that was last asked.
+	watched, visited bool
 	// tags are the tags of the cursors, by key; suffix is ".<epoch>.<tag>" with the first. Made on demand.
 	tags   []string
 	suffix string

@@ -85,10 +85,13 @@ func orDefault[T comparable](field *T, value T) {
 
 // Log keeps streams of events in a Store and lets any number of readers follow
 // them. It is safe for concurrent use. Only one Log may
-// use a Store at a time within a process.
+// use a Store at a time, unless the Store is a Watcher: then any number of them, its
+// replicas, keep the same streams.
 type Log struct {
 	store Store
 	opts  Options
+	// watcher is the store as a Watcher; nil if nobody else writes to it.
+	watcher atomic.Pointer[Watcher]
 	commits
 	hotBytes atomic.Int64 // of all live streams
 
@@ -105,8 +108,7 @@ type Log struct {
 	loading [64]sync.Mutex
 	seed    maphash.Seed
 
-	stop    context.CancelCauseFunc // ends the background work
-	sweeper sync.WaitGroup
+	background background
 }
 
 // Open makes a Log of what is in store. The store stays the caller's, who closes
@@ -116,15 +118,17 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	if err := l.opts.Retention.validate(); err != nil {
 		return nil, err
 	}
-	background, stop := context.WithCancelCause(context.Background())
-	l.stop = stop
+	if w, ok := store.(Watcher); ok {
+		l.watcher.Store(&w)
+	}
+	l.background.init()
 	l.commits.init(l)
 	if err := l.measure(ctx); err != nil {
-		stop(ErrClosed)
+		l.background.end()
 		return nil, fmt.Errorf("open log: %w", err)
 	}
 	if l.opts.SweepEvery > 0 {
-		l.sweeper.Go(func() { l.sweepEvery(background) })
+		l.background.start(l.sweepEvery)
 	}
 	return l, nil
 }
@@ -132,8 +136,7 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 // Close ends the commit under way and lets every reader go with ErrClosed. It does not
 // close the Store. Closing again does nothing.
 func (l *Log) Close() error {
-	l.stop(ErrClosed)
-	l.sweeper.Wait()
+	l.background.end()
 	return l.committer.do(context.Background(), &call{fn: func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -173,26 +176,50 @@ func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey,
 
 func (l *Log) create(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (*live, bool, error) {
 	l.evictIfFull(ctx)
-	unlock := l.lockKey(key)
-	defer unlock()
-	lv, err := l.lookup(key)
-	if err != nil {
+	lv, older, created, err := l.createOrFind(ctx, opts, key, config)
+	if older == nil || err != nil {
+		return lv, created, err
+	}
+	if err := l.exclusively(ctx, func() error {
+		l.forgetEpoch(key, older.epoch, ErrNotFound)
+		return nil
+	}); err != nil {
 		return nil, false, err
 	}
-	if lv != nil {
+	lv, err = l.load(ctx, key)
+	return lv, created, err
+}
+
+// createOrFind makes a stream or finds it. If it was made, by us or another replica, while a life of it was in
+// memory that another replica has ended, it returns that one as older, which is to be forgotten.
+func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (lv, older *live, created bool, err error) {
+	unlock := l.lockKey(key)
+	defer unlock()
+	lv, err = l.lookup(key)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if lv != nil && !l.Shared() {
 		if !lv.created.Equal(config) {
-			return nil, false, fmt.Errorf("%w: it exists with another configuration", ErrConflict)
+			return nil, nil, false, fmt.Errorf("%w: it exists with another configuration", ErrConflict)
 		}
-		return lv, false, nil
+		return lv, nil, false, nil
 	}
 	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta) // the caller keeps its own
 	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now(), Owner: opts.Owner}
 	info, err := l.store.Create(ctx, want)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
-	lv, err = l.admit(info)
-	return lv, info.Epoch == want.Epoch, err
+	created = info.Epoch == want.Epoch
+	switch {
+	case lv == nil:
+		lv, err = l.admit(info)
+		return lv, nil, created, err
+	case lv.epoch == info.Epoch:
+		return lv, nil, created, nil
+	}
+	return nil, lv, created, nil
 }
 
 // Stream finds a stream. The error is ErrNotFound, or ErrExpired while a swept

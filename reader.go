@@ -29,7 +29,7 @@ type Reader struct {
 // must be closed.
 func (s *Stream) Reader(ctx context.Context, at Position) (*Reader, error) {
 	r := &Reader{stream: s}
-	err := s.use(ctx, func(lv *live) error { return r.open(lv, at) })
+	err := s.use(ctx, func(lv *live) error { return r.open(ctx, lv, at) })
 	if hook := s.log.opts.Hooks.ReaderOpened; hook != nil {
 		hook(s.Key(), err)
 	}
@@ -39,21 +39,67 @@ func (s *Stream) Reader(ctx context.Context, at Position) (*Reader, error) {
 	return r, nil
 }
 
-func (r *Reader) open(lv *live, at Position) error {
+func (r *Reader) open(ctx context.Context, lv *live, at Position) error {
+	known, err := r.enter(lv, at)
+	if err != nil || known {
+		return err
+	}
+	refreshErr := r.stream.log.refresh(ctx, lv)
+	if refreshErr != nil && !errors.Is(refreshErr, ErrUnavailable) {
+		r.leave(lv)
+		return refreshErr
+	}
+	lv.mu.Lock()
+	r.next, err = lv.locate(at, r.stream.log.opts.Keys)
+	lv.mu.Unlock()
+	if refreshErr != nil && isAhead(err) {
+		err = refreshErr // it may well be there; what is in memory can be read while the store fails
+	}
+	if err != nil {
+		r.leave(lv)
+	}
+	return err
+}
+
+// enter takes a place among the readers of lv. known is true if the position could be found, and
+// what is in memory is up to date enough to start from.
+func (r *Reader) enter(lv *live, at Position) (known bool, err error) {
 	log := r.stream.log
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
-	next, err := lv.locate(at, log.opts.Keys)
-	if err != nil {
-		return err
+	if lv.gone != nil {
+		return false, lv.gone
+	}
+	known = lv.watched && !at.tail || !log.Shared()
+	if err := log.watch(lv); err != nil {
+		return false, err
+	}
+	if known {
+		r.next, err = lv.locate(at, log.opts.Keys)
+		if known = !isAhead(err) || !log.Shared(); known && err != nil {
+			return false, err
+		}
 	}
 	if lv.readers >= log.opts.MaxReaders {
-		return ErrTooManyReaders
+		return false, ErrTooManyReaders
 	}
 	lv.readers++
-	lv.used = true
-	r.live, r.next = lv, next
-	return nil
+	lv.used, lv.visited = true, true
+	r.live = lv
+	return known, nil
+}
+
+// isAhead reports whether err refuses a position beyond the tail.
+func isAhead(err error) bool {
+	window, ok := errors.AsType[*WindowError](err)
+	return ok && window.Reason == CursorAhead
+}
+
+// leave gives back the place of a reader that could not be opened.
+func (r *Reader) leave(lv *live) {
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	lv.readers--
 }
 
 // Close lets the reader go. A Next that waits returns ErrClosed. Closing again does nothing.
@@ -187,12 +233,8 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 
 // readAhead reads a page from the store.
 func (r *Reader) readAhead(ctx context.Context) error {
-	log, lv := r.stream.log, r.live
-	start := time.Now()
-	page, err := log.store.Read(ctx, lv.key, r.next-1, pageBytes)
-	if hook := log.opts.Hooks.StoreRead; hook != nil {
-		hook(readInfo(page.Batches, time.Since(start), err))
-	}
+	lv := r.live
+	page, err := r.stream.log.readPage(ctx, lv.key, r.next-1)
 	switch {
 	case err != nil:
 		return r.stream.op("read", err)
@@ -201,10 +243,23 @@ func (r *Reader) readAhead(ctx context.Context) error {
 	case r.next < page.Info.Earliest:
 		return r.fellOut(ctx)
 	case len(page.Batches) == 0:
+		if err := r.learn(ctx); err != nil { // of a store that has lost them
+			return r.stream.op("read", err)
+		}
 		return r.stream.op("read", fmt.Errorf("%w: no events after %d", ErrUnavailable, r.next-1))
 	}
 	r.ahead = page.Batches
 	return nil
+}
+
+// readPage reads events from the store.
+func (l *Log) readPage(ctx context.Context, key StreamKey, after uint64) (Page, error) {
+	start := time.Now()
+	page, err := l.store.Read(ctx, key, after, pageBytes)
+	if hook := l.opts.Hooks.StoreRead; hook != nil {
+		hook(readInfo(page.Batches, time.Since(start), err))
+	}
+	return page, err
 }
 
 func readInfo(batches []Batch, took time.Duration, err error) ReadInfo {
@@ -218,15 +273,23 @@ func readInfo(batches []Batch, took time.Duration, err error) ReadInfo {
 
 // fellOut is gap when the store tells of a window that has moved on. It first lets the commit
 // come to its end that moved it, or learns of it from the store if that commit seemed to
-// fail, so that nobody sees an older window afterwards.
+// fail or was another replica's, so that nobody sees an older window afterwards.
 func (r *Reader) fellOut(ctx context.Context) error {
-	log := r.stream.log
-	if err := log.exclusively(ctx, func() error { return log.ready(r.live) }); err != nil {
+	if err := r.learn(ctx); err != nil {
 		return r.stream.op("read", err)
 	}
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
 	return r.gap()
+}
+
+// learn brings what is known of the stream up to what the store has told.
+func (r *Reader) learn(ctx context.Context) error {
+	log := r.stream.log
+	if log.Shared() {
+		return log.refresh(ctx, r.live)
+	}
+	return log.exclusively(ctx, func() error { return log.ready(r.live) })
 }
 
 // Next is Poll, but waits until there is an event or an error.

@@ -131,6 +131,9 @@ func (st *staged) trim(lv *live, earliest uint64) {
 
 // trim carries out Stream.Trim.
 func (m *commits) trim(ctx context.Context, lv *live, before uint64) error {
+	if m.log.Shared() {
+		lv.stale = true // another replica may have appended
+	}
 	if err := m.ready(lv); err != nil {
 		return err
 	}
