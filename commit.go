@@ -71,7 +71,7 @@ func (m *commits) run(group []*call) {
 	if len(m.reqs) == 0 {
 		return
 	}
-	for try := 1; m.commit() && try < maxTries; try++ {
+	for try := 1; len(m.reqs) > 0 && m.commit() && try < maxTries; try++ {
 		m.stageAgain(group)
 	}
 	m.settle(group)
@@ -84,10 +84,10 @@ const maxTries = 32
 // settle tells the calls what has become of their batches.
 func (m *commits) settle(group []*call) {
 	for _, c := range group {
-		if c.joined && c.err == nil {
+		if c.joined && c.live.staged.err != nil {
 			c.err = c.live.staged.err
 		}
-		if c.joined && errors.Is(c.err, ErrConflict) {
+		if c.joined && errors.Is(c.live.staged.err, ErrConflict) {
 			c.err = fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
 		}
 	}
@@ -106,11 +106,15 @@ func (m *commits) unstage() {
 	m.reqs, m.lives = m.reqs[:0], m.lives[:0]
 }
 
+// isOvertaken reports whether the store has refused a batch because of what another replica has appended. Only
+// when that has been read can an append be told from one that is there already.
+func isOvertaken(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrEnded) }
+
 // stageAgain stages the calls whose streams another replica has appended to meanwhile.
 func (m *commits) stageAgain(group []*call) {
 	m.unstage()
 	for _, c := range group {
-		if !c.joined || c.err != nil || !errors.Is(c.live.staged.err, ErrConflict) {
+		if !c.joined || !isOvertaken(c.live.staged.err) {
 			continue
 		}
 		c.joined = false
@@ -134,12 +138,12 @@ func (m *commits) stage(c *call) error {
 	if st.index == 0 {
 		st.begin(lv)
 	}
+	// What is judged by the appends of this very commit stands and falls with them.
+	c.joined = st.index != 0
 	if c.opts.Owner != st.owner && c.opts.Owner.Fence <= st.owner.Fence {
 		return fmt.Errorf("%w: it belongs to %q", ErrFenced, st.owner.Name)
 	}
 	if done, err := c.repeats(st.producers); done || err != nil {
-		// An append that repeats one of this very commit stands and falls with it.
-		c.joined = st.index != 0
 		return err
 	}
 	if st.end != nil || lv.info.End != nil {
@@ -316,7 +320,7 @@ func (m *commits) commit() (overtaken bool) {
 	for i, lv := range m.lives {
 		if errs != nil && errs[i] != nil {
 			m.fail(lv, errs[i])
-			overtaken = overtaken || errors.Is(errs[i], ErrConflict)
+			overtaken = overtaken || isOvertaken(errs[i])
 			continue
 		}
 		m.publish(lv)

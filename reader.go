@@ -40,66 +40,59 @@ func (s *Stream) Reader(ctx context.Context, at Position) (*Reader, error) {
 }
 
 func (r *Reader) open(ctx context.Context, lv *live, at Position) error {
-	known, err := r.enter(lv, at)
-	if err != nil || known {
+	if err := r.enter(lv); err != nil {
 		return err
 	}
-	refreshErr := r.stream.log.refresh(ctx, lv)
-	if refreshErr != nil && !errors.Is(refreshErr, ErrUnavailable) {
-		r.leave(lv)
-		return refreshErr
+	var stale error
+	if r.stream.log.Shared() {
+		stale = r.stream.log.refresh(ctx, lv)
 	}
-	lv.mu.Lock()
-	r.next, err = lv.locate(at, r.stream.log.opts.Keys)
-	lv.mu.Unlock()
-	if refreshErr != nil && isAhead(err) {
-		err = refreshErr // it may well be there; what is in memory can be read while the store fails
+	err := stale
+	if err == nil || errors.Is(err, ErrUnavailable) { // what is in memory can be read while the store fails
+		lv.mu.Lock()
+		r.next, err = lv.locate(at, r.stream.log.opts.Keys)
+		lv.mu.Unlock()
+	}
+	if stale != nil && isAhead(err) {
+		err = stale
 	}
 	if err != nil {
-		r.leave(lv)
+		r.leave()
 	}
 	return err
 }
 
-// enter takes a place among the readers of lv. known is true if the position could be found, and
-// what is in memory is up to date enough to start from.
-func (r *Reader) enter(lv *live, at Position) (known bool, err error) {
+// enter takes a place among the readers of lv.
+func (r *Reader) enter(lv *live) error {
 	log := r.stream.log
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	if lv.gone != nil {
-		return false, lv.gone
-	}
-	known = lv.watched && !at.tail || !log.Shared()
-	if err := log.watch(lv); err != nil {
-		return false, err
-	}
-	if known {
-		r.next, err = lv.locate(at, log.opts.Keys)
-		if known = !isAhead(err) || !log.Shared(); known && err != nil {
-			return false, err
-		}
+		return lv.gone
 	}
 	if lv.readers >= log.opts.MaxReaders {
-		return false, ErrTooManyReaders
+		return ErrTooManyReaders
+	}
+	if err := log.watch(lv); err != nil {
+		return err
 	}
 	lv.readers++
 	lv.used, lv.visited = true, true
 	r.live = lv
-	return known, nil
+	return nil
+}
+
+// leave gives the place back.
+func (r *Reader) leave() {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	r.live.readers--
 }
 
 // isAhead reports whether err refuses a position beyond the tail.
 func isAhead(err error) bool {
 	window, ok := errors.AsType[*WindowError](err)
 	return ok && window.Reason == CursorAhead
-}
-
-// leave gives back the place of a reader that could not be opened.
-func (r *Reader) leave(lv *live) {
-	lv.mu.Lock()
-	defer lv.mu.Unlock()
-	lv.readers--
 }
 
 // Close lets the reader go. A Next that waits returns ErrClosed. Closing again does nothing.

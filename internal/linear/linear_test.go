@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
+	"reprise/internal/shared"
 	"reprise/memstore"
 	"reprise/sqlitestore"
 )
@@ -87,7 +88,7 @@ func TestLinearizable(t *testing.T) {
 				for round := range uint64(rounds) {
 					var wg sync.WaitGroup
 					for i := range uint64(streams) {
-						wg.Go(func() { record(t, log, round*streams+i).check(t) })
+						wg.Go(func() { record(t, []*reprise.Log{log}, round*streams+i).check(t) })
 					}
 					wg.Wait()
 				}
@@ -96,10 +97,41 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
+// TestReplicas records the same histories of callers who are spread over two replicas of one Log.
+func TestReplicas(t *testing.T) {
+	for name, open := range stores {
+		t.Run(name, func(t *testing.T) {
+			hub := shared.New(open(t))
+			var logs []*reprise.Log
+			keys := reprise.NewKeys()
+			for _, opts := range []reprise.Options{
+				{Keys: keys},
+				{Keys: keys, TailBytes: 1, TailTotalBytes: 1, MaxStreams: 1},
+			} {
+				store := hub.Store()
+				defer store.Close()
+				log, err := reprise.Open(t.Context(), store, &opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer log.Close()
+				logs = append(logs, log)
+			}
+			for round := range uint64(rounds) {
+				var wg sync.WaitGroup
+				for i := range uint64(streams) {
+					wg.Go(func() { record(t, logs, round*streams+i).check(t) })
+				}
+				wg.Wait()
+			}
+		})
+	}
+}
+
 // history is what the callers of one stream have seen.
 type history struct {
-	seed   uint64
-	stream *reprise.Stream
+	seed    uint64
+	handles []*reprise.Stream // one of each replica
 	start  time.Time
 	nextID atomic.Int64
 	tail   atomic.Uint64 // that somebody has seen, for choosing positions
@@ -108,16 +140,19 @@ type history struct {
 	ops []porcupine.Operation
 }
 
-// record lets callers loose on a new stream.
-func record(t *testing.T, log *reprise.Log, seed uint64) *history {
+// record lets callers loose on a new stream, each on one of the replicas.
+func record(t *testing.T, logs []*reprise.Log, seed uint64) *history {
 	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s/" + strconv.FormatUint(seed, 10)}
-	s, _, err := log.Create(t.Context(), key, reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: window}})
-	if err != nil {
-		t.Error(err)
-		return &history{}
+	h := &history{seed: seed, start: time.Now()}
+	for _, log := range logs {
+		s, _, err := log.Create(t.Context(), key, reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: window}})
+		if err != nil {
+			t.Error(err)
+			return &history{}
+		}
+		h.handles = append(h.handles, s)
 	}
-	h := &history{seed: seed, stream: s, start: time.Now()}
-	callers := []func(context.Context, *rand.Rand, int) (input, output){
+	callers := []func(context.Context, *reprise.Stream, *rand.Rand, int) (input, output){
 		h.append, h.append, h.produce, h.produce, h.trim, h.poll, h.poll, h.info,
 	}
 	var wg sync.WaitGroup
@@ -126,7 +161,7 @@ func record(t *testing.T, log *reprise.Log, seed uint64) *history {
 		wg.Go(func() {
 			for n := range calls {
 				begin := time.Since(h.start)
-				in, out := call(t.Context(), rnd, n)
+				in, out := call(t.Context(), h.handles[(i+n)%len(h.handles)], rnd, n)
 				h.add(i, begin, in, out)
 			}
 		})
@@ -177,28 +212,28 @@ func (h *history) event(id int) reprise.Event {
 func (h *history) newID() int { return int(h.nextID.Add(1)) }
 
 // append appends one or two events; the last call of all callers may end the stream.
-func (h *history) append(ctx context.Context, rnd *rand.Rand, n int) (input, output) {
+func (h *history) append(ctx context.Context, s *reprise.Stream, rnd *rand.Rand, n int) (input, output) {
 	in := input{op: "append", ids: []int{h.newID()}}
 	events := []reprise.Event{h.event(in.ids[0])}
 	if n == calls-2 && rnd.IntN(3) == 0 {
 		in.op = "end"
-		appended, err := h.stream.End(ctx, "completed", events[0])
+		appended, err := s.End(ctx, "completed", events[0])
 		return in, h.appended(appended, err)
 	}
 	if rnd.IntN(2) == 0 {
 		in.ids = append(in.ids, h.newID())
 		events = append(events, h.event(in.ids[1]))
 	}
-	appended, err := h.stream.Append(ctx, events...)
+	appended, err := s.Append(ctx, events...)
 	return in, h.appended(appended, err)
 }
 
 // produce appends one event that another caller may append at the same time, under the same id.
-func (h *history) produce(ctx context.Context, _ *rand.Rand, n int) (input, output) {
+func (h *history) produce(ctx context.Context, s *reprise.Stream, _ *rand.Rand, n int) (input, output) {
 	id := 1_000_000 + n
 	in := input{op: "append", ids: []int{id}, producer: id}
 	producer := &reprise.ProducerID{ID: strconv.Itoa(id)}
-	appended, err := h.stream.AppendWith(ctx, reprise.AppendOptions{Producer: producer}, h.event(id))
+	appended, err := s.AppendWith(ctx, reprise.AppendOptions{Producer: producer}, h.event(id))
 	return in, h.appended(appended, err)
 }
 
@@ -209,21 +244,21 @@ func (h *history) appended(a reprise.Appended, err error) output {
 	return output{err: code(err), first: a.First, last: a.Last, duplicate: a.Duplicate}
 }
 
-func (h *history) trim(ctx context.Context, rnd *rand.Rand, _ int) (input, output) {
+func (h *history) trim(ctx context.Context, s *reprise.Stream, rnd *rand.Rand, _ int) (input, output) {
 	tail := h.tail.Load()
 	in := input{op: "trim", before: tail + 2 - min(tail+1, rnd.Uint64N(window))}
-	return in, output{err: code(h.stream.Trim(ctx, in.before))}
+	return in, output{err: code(s.Trim(ctx, in.before))}
 }
 
-func (h *history) info(ctx context.Context, _ *rand.Rand, _ int) (input, output) {
-	info, err := h.stream.Info(ctx)
+func (h *history) info(ctx context.Context, s *reprise.Stream, _ *rand.Rand, _ int) (input, output) {
+	info, err := s.Info(ctx)
 	return input{op: "info"}, output{err: code(err), earliest: info.Earliest, tail: info.Tail, ended: info.End != nil}
 }
 
-func (h *history) poll(ctx context.Context, rnd *rand.Rand, _ int) (input, output) {
+func (h *history) poll(ctx context.Context, s *reprise.Stream, rnd *rand.Rand, _ int) (input, output) {
 	tail := h.tail.Load()
 	in := input{op: "poll", after: tail + 1 - min(tail+1, rnd.Uint64N(window+1))}
-	r, err := h.stream.Reader(ctx, reprise.After(h.stream.Cursor(in.after)))
+	r, err := s.Reader(ctx, reprise.After(s.Cursor(in.after)))
 	if err != nil {
 		return in, output{err: code(err)}
 	}
