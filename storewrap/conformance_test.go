@@ -1,0 +1,60 @@
+package storewrap_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"reprise"
+	"reprise/memstore"
+	"reprise/sqlitestore"
+	"reprise/storetest"
+	"reprise/storewrap"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// short keeps the suite to what a wrapper can get wrong; the Stores inside have their own tests at full size.
+var short = &storetest.Options{Events: 10_000, Streams: 800}
+
+// wrap puts a wrapper around a Store.
+type wrap func(tb testing.TB, inner reprise.Store) reprise.Store
+
+// conform runs the suite with the wrapper around a Store in memory and around one in a file.
+func conform(t *testing.T, wrap wrap) {
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		storetest.Run(t, func(tb testing.TB) storetest.Harness {
+			return storetest.Harness{Open: func() (reprise.Store, error) { return wrap(tb, memstore.New(nil)), nil }}
+		}, short)
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		storetest.Run(t, func(tb testing.TB) storetest.Harness {
+			path := filepath.Join(tb.TempDir(), "reprise.db")
+			return storetest.Harness{Persistent: true, Open: func() (reprise.Store, error) {
+				inner, err := sqlitestore.Open(tb.Context(), path, &sqlitestore.Options{Sync: sqlitestore.SyncNormal})
+				if err != nil {
+					return nil, err
+				}
+				return wrap(tb, inner), nil
+			}}
+		}, short)
+	})
+}
+
+func check(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+func compress(tb testing.TB, inner reprise.Store) reprise.Store {
+	s, err := storewrap.Compress(inner, nil)
+	check(tb, err)
+	return s
+}
+
+func TestCompressed(t *testing.T) { conform(t, compress) }

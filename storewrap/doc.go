@@ -1,0 +1,2 @@
+// Package storewrap holds Stores around a Store.
+package storewrap
