@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -20,11 +24,61 @@ func openStore(ctx context.Context, url string, dir *dataDir) (reprise.Store, er
 		}
 		return memstore.New(nil), nil
 	case "sqlite":
-		return sqlitestore.Open(ctx, sqlitePath(url, dir), nil)
+		store, err := sqlitestore.Open(ctx, sqlitePath(url, dir), nil)
+		if err != nil {
+			return nil, err // and not a Store that is a nil pointer
+		}
+		return store, nil
 	case "redis", "rediss", "postgres", "postgresql", "nats":
 		return nil, usage("--store %s: stores on %s are not built in yet; take sqlite: or memory:", hideSecrets(url), scheme)
 	}
 	return nil, usage("--store %q: take sqlite:, sqlite:PATH or memory:", hideSecrets(url))
+}
+
+// place is a store that a verb has opened in the place of a server.
+type place struct {
+	store reprise.Store
+	dir   *dataDir // nil for a store that lies elsewhere
+}
+
+// openPlace opens the store that a URL names, alone: that of a server which runs on a file
+// is refused. data is the data directory, for "sqlite:" without a path. mustExist refuses to make a new file.
+func openPlace(ctx context.Context, url, data string, mustExist bool) (p *place, err error) {
+	if url == "memory:" {
+		return nil, usage("--store %s: what is in memory is gone with its server", url)
+	}
+	p = &place{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	if url == "sqlite:" {
+		if _, err := os.Stat(data); err != nil && mustExist {
+			return p, fmt.Errorf("data directory: %w", err)
+		}
+		if p.dir, err = lockDataDir(data); err != nil {
+			return p, err
+		}
+	}
+	if strings.HasPrefix(url, "sqlite:") && mustExist {
+		if _, err := os.Stat(sqlitePath(url, p.dir)); errors.Is(err, fs.ErrNotExist) {
+			return p, fmt.Errorf("there is no store yet: %w", err)
+		}
+	}
+	p.store, err = openStore(ctx, url, p.dir)
+	return p, err
+}
+
+func (p *place) close() error {
+	var errs []error
+	if p.store != nil {
+		errs = append(errs, p.store.Close())
+	}
+	if p.dir != nil {
+		errs = append(errs, p.dir.close())
+	}
+	return errors.Join(errs...)
 }
 
 // sqlitePath is the file that a sqlite: URL names.

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
-	"strings"
 
 	"reprise"
 	"reprise/sqlitestore"
@@ -19,44 +16,40 @@ type storeCmd struct {
 	Stats storeStatsCmd `cmd:"" help:"Print what each tenant keeps."`
 	Sweep storeSweepCmd `cmd:"" help:"Remove streams that are over age now. A server does so by itself."`
 	Check storeCheckCmd `cmd:"" help:"Read everything and report what is damaged."`
+	Copy  storeCopyCmd  `cmd:"" help:"Copy all streams to another store, where their cursors stay good."`
 }
 
 // storePlace says which store.
 type storePlace struct {
+	URL   string `arg:"" optional:"" help:"The store. Default: that of --store."`
 	Data  string `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Store string `default:"sqlite:" placeholder:"URL" help:"Store of the server. Default: ${default}"`
 	JSON  bool   `name:"json" help:"Print lines of JSON."`
 }
 
 // use opens the store that is there already, for as long as do takes.
-func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Context, reprise.Store, *reprise.Log) error) error {
+func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Context, reprise.Store) error) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	if _, err := os.Stat(p.Data); err != nil {
-		return fmt.Errorf("data directory: %w", err)
+	if p.URL != "" {
+		p.Store = p.URL
 	}
-	dir, err := lockDataDir(p.Data)
+	place, err := openPlace(ctx, p.Store, p.Data, true)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.useIn(ctx, dir, do), dir.close())
+	return errors.Join(do(ctx, place.store), place.close())
 }
 
-func (p *storePlace) useIn(ctx context.Context, dir *dataDir, do func(context.Context, reprise.Store, *reprise.Log) error) error {
-	if strings.HasPrefix(p.Store, "sqlite:") {
-		if _, err := os.Stat(sqlitePath(p.Store, dir)); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no store yet: %w", err)
+// useLog is use with a Log that does not sweep by itself.
+func (p *storePlace) useLog(ctx context.Context, asked *stops, do func(context.Context, reprise.Store, *reprise.Log) error) error {
+	return p.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
+		log, err := reprise.Open(ctx, store, &reprise.Options{SweepEvery: -1})
+		if err != nil {
+			return err
 		}
-	}
-	store, err := openStore(ctx, p.Store, dir)
-	if err != nil {
-		return err
-	}
-	log, err := reprise.Open(ctx, store, &reprise.Options{SweepEvery: -1})
-	if err != nil {
-		return errors.Join(err, store.Close())
-	}
-	return errors.Join(do(ctx, store, log), log.Close(), store.Close())
+		return errors.Join(do(ctx, store, log), log.Close())
+	})
 }
 
 // storeStatsCmd prints sizes.
@@ -66,7 +59,7 @@ type storeStatsCmd struct {
 
 // Run prints them.
 func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
-	return c.use(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
+	return c.useLog(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
 		sizes, err := log.Sizes(ctx)
 		if err != nil {
 			return err
@@ -75,12 +68,12 @@ func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 		for tenant, size := range sizes {
 			stats.Tenants[tenant] = tenantSize(size)
 		}
-		if s, ok := store.(*sqlitestore.Store); ok {
-			file, err := s.Stats(ctx)
+		if file, ok := store.(*sqlitestore.Store); ok {
+			size, err := file.Stats(ctx)
 			if err != nil {
 				return err
 			}
-			stats.SQLite = &file
+			stats.SQLite = &size
 		}
 		if c.JSON {
 			return printObject(stats)
@@ -123,7 +116,7 @@ type storeSweepCmd struct {
 
 // Run sweeps.
 func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
-	return c.use(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
+	return c.useLog(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
 		swept, err := log.Sweep(ctx)
 		if err != nil {
 			return err
@@ -133,46 +126,5 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 		}
 		_, err = fmt.Fprintf(stdout, "removed %d streams with %d events, %v\n", swept.Streams, swept.Events, byteCount(swept.Bytes))
 		return err
-	})
-}
-
-// storeCheckCmd checks everything.
-type storeCheckCmd struct {
-	storePlace `embed:""`
-}
-
-// checker is a store that can check itself: a sentence for each thing that is wrong.
-type checker interface {
-	Check(ctx context.Context) (wrong []string, err error)
-}
-
-// Run checks, and exits with 1 if anything is wrong.
-func (c *storeCheckCmd) Run(ctx context.Context, asked *stops) error {
-	return c.use(ctx, asked, func(ctx context.Context, store reprise.Store, _ *reprise.Log) error {
-		s, ok := store.(checker)
-		if !ok {
-			return usage("--store %s cannot be checked", hideSecrets(c.Store))
-		}
-		wrong, err := s.Check(ctx)
-		if err != nil {
-			return err
-		}
-		for _, sentence := range wrong {
-			if c.JSON {
-				err = printObject(map[string]string{"wrong": sentence})
-			} else {
-				_, err = fmt.Fprintln(stdout, sentence)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if len(wrong) > 0 {
-			return &exit{code: exitFailed, err: errors.New("the store is damaged: what is damaged is not served, and the rest is; restore a backup, or remove the streams that are named")}
-		}
-		if !c.JSON {
-			fmt.Fprintln(stdout, "nothing is wrong")
-		}
-		return nil
 	})
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/transfer"
+)
+
+// storeCopyCmd copies one store into another.
+type storeCopyCmd struct {
+	From string `arg:"" help:"The store to copy, for example sqlite: for that of --data."`
+	To   string `arg:"" help:"The store to copy to."`
+
+	Data     string         `default:"${state}" placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Tenant   reprise.Tenant `placeholder:"TENANT" help:"Copy the streams of this tenant alone."`
+	Parallel int            `default:"16" placeholder:"N" help:"Streams to copy at a time. Default: ${default}."`
+	JSON     bool           `name:"json" help:"Print lines of JSON: progress, what failed, and the result."`
+}
+
+// Help is shown below the usage.
+func (*storeCopyCmd) Help() string {
+	return `Streams keep their epoch, window, owner, producers, end and time of expiry, so that cursors which were given out stay good, as long as the new server has the file "keys" of the old one's data directory. What was copied is read back and compared with the source, byte by byte.
+
+A copy that was interrupted goes on where it stopped when it is run again. A stream that is still being appended to is copied up to where it was caught up with, and named at the end: run the copy again when its writers have stopped. Marks of expired streams are not copied. What the target already holds in another life, or has gone on with, is not touched, and named.
+
+Exit codes: 0 all is copied; 1 something could not be copied; 2 wrong usage.`
+}
+
+// Run copies.
+func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	if sameStore(c.From, c.To, c.Data) {
+		return usage("%s: a store cannot be copied to itself", hideSecrets(c.From))
+	}
+	from, err := openPlace(ctx, c.From, c.Data, true)
+	if err != nil {
+		return err
+	}
+	to, err := openPlace(ctx, c.To, c.Data, false)
+	if err != nil {
+		return errors.Join(err, from.close())
+	}
+	started := time.Now()
+	result, err := transfer.Copy(ctx, from.store, to.store, &transfer.Options{
+		Tenant: c.Tenant, Parallel: c.Parallel, Progress: c.progress,
+	})
+	if isTerminal(os.Stderr) && !c.JSON {
+		fmt.Fprintln(os.Stderr)
+	}
+	return errors.Join(err, c.report(&result, time.Since(started)), from.close(), to.close())
+}
+
+// sameStore reports whether two URLs lead to one store, as far as can be told from them.
+func sameStore(a, b, data string) bool {
+	if !strings.HasPrefix(a, "sqlite:") || !strings.HasPrefix(b, "sqlite:") {
+		return a == b
+	}
+	dir := &dataDir{path: data}
+	one, err := os.Stat(sqlitePath(a, dir))
+	other, errOther := os.Stat(sqlitePath(b, dir))
+	if err != nil || errOther != nil {
+		return sqlitePath(a, dir) == sqlitePath(b, dir)
+	}
+	return os.SameFile(one, other)
+}
+
+// progress is for people on stderr, and on stdout for programs.
+func (c *storeCopyCmd) progress(p transfer.Progress) {
+	if c.JSON {
+		_ = printObject(map[string]any{"progress": p})
+		return
+	}
+	if !isTerminal(os.Stderr) {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "\r\x1b[K%d of %d streams, %d events, %v", p.Done, p.Found, p.Events, byteCount(p.Bytes))
+}
+
+// report says how it went.
+func (c *storeCopyCmd) report(r *transfer.Result, took time.Duration) error {
+	if c.JSON {
+		for _, f := range r.Failed {
+			if err := printObject(map[string]string{"tenant": string(f.Key.Tenant), "stream": f.Key.Name, "failed": f.Err.Error()}); err != nil {
+				return err
+			}
+		}
+		for _, key := range r.Moving {
+			if err := printObject(map[string]string{"tenant": string(key.Tenant), "stream": key.Name, "moving": "appended to meanwhile"}); err != nil {
+				return err
+			}
+		}
+		return printObject(map[string]any{"result": struct {
+			transfer.Result
+			Moving int `json:"moving"`
+			Failed int `json:"failed"`
+		}{*r, len(r.Moving), len(r.Failed)}})
+	}
+	for _, key := range r.Moving {
+		fmt.Fprintf(os.Stderr, "reprise: stream %s was appended to meanwhile: run this again when its writers have stopped\n", key)
+	}
+	_, err := fmt.Fprintf(stdout, "copied %d streams with %d events, %v, in %v; %d were there already, %d went meanwhile, %d failed\n",
+		r.Copied, r.Events, byteCount(r.Bytes), took.Round(time.Millisecond), r.Present, r.Gone, len(r.Failed))
+	return err
+}
