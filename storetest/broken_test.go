@@ -24,6 +24,7 @@ type broken struct {
 	remove func(context.Context, reprise.StreamKey, reprise.RemoveSpec) error
 	sweep  func(context.Context, time.Time, time.Time, int) ([]reprise.StreamInfo, error)
 	sizes  func(context.Context) (map[reprise.Tenant]reprise.Size, error)
+	watch  func(reprise.StreamKey, func()) (func(), error)
 	close  func() error
 }
 
@@ -55,25 +56,18 @@ func (b *broken) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, er
 	return b.sizes(ctx)
 }
 
+func (b *broken) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
+	return b.watch(key, moved)
+}
+
 func (b *broken) Close() error { return b.close() }
 
 // TestBrokenStores holds the suite against Stores that each break one rule, and
 // wants the check named to find it.
 func TestBrokenStores(t *testing.T) {
-	for _, tt := range brokenStores {
+	for _, tt := range slices.Concat(brokenStores, brokenOwners, brokenReplicas) {
 		t.Run(tt.name, func(t *testing.T) {
-			p := openPlace(t)
-			open := p.Open
-			p.Open = func() (reprise.Store, error) {
-				store, err := open()
-				good := store.(*session)
-				b := &broken{
-					session: good, create: good.Create, append: good.Append, read: good.Read, list: good.List,
-					remove: good.Remove, sweep: good.Sweep, sizes: good.Sizes, close: good.Close,
-				}
-				tt.breaks(b)
-				return b, err
-			}
+			p := openBroken(t, tt.breaks)
 			c := find(t, tt.caught)
 			o := (&Options{Events: 200_000, Streams: 1000, patience: 300 * time.Millisecond}).withDefaults()
 			if err := c.try(t.Context(), p, o); err == nil {
@@ -83,6 +77,24 @@ func TestBrokenStores(t *testing.T) {
 			}
 		})
 	}
+}
+
+// openBroken is openPlace with Stores that breaks has changed.
+func openBroken(t *testing.T, breaks func(b *broken)) Harness {
+	p := openPlace(t)
+	open := p.Open
+	p.Open = func() (reprise.Store, error) {
+		store, err := open()
+		good := store.(*session)
+		b := &broken{
+			session: good, create: good.Create, append: good.Append, read: good.Read, list: good.List,
+			remove: good.Remove, sweep: good.Sweep, sizes: good.Sizes, watch: good.Watch, close: good.Close,
+		}
+		breaks(b)
+		return b, err
+	}
+	p.Share = p.Open
+	return p
 }
 
 // find returns the check group/name.
@@ -99,11 +111,14 @@ func find(t *testing.T, name string) check {
 	return check{}
 }
 
-var brokenStores = []struct {
+// brokenStore breaks one rule.
+type brokenStore struct {
 	name   string
 	caught string // by the check
 	breaks func(b *broken)
-}{
+}
+
+var brokenStores = []brokenStore{
 	{"create answers with what it was given", "create/same", func(b *broken) {
 		b.create = func(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 			_, err := b.session.Create(ctx, info)

@@ -173,37 +173,35 @@ func shareSweep(e *env) {
 	}
 }
 
-// shareList lists through one replica while streams come and go through another.
+// shareList lists through one replica; between the pages streams come and go through another.
 func shareList(e *env) {
 	const n = 100
 	other := e.share()
 	for i := range n {
 		[]*env{e, other}[i%2].create(fmt.Sprint("old/", i))
 	}
-	var done atomic.Bool
-	e.concurrently(2, func(i int) {
-		if i == 0 {
-			for round := 0; !done.Load(); round++ {
-				s := other.create(fmt.Sprint("new/", round))
-				if round%2 == 0 {
-					s.remove(reprise.RemoveSpec{})
-				}
-			}
-			return
-		}
-		defer done.Store(true)
-		for limit := 1; limit < 30; limit += 7 {
-			q := everything
-			q.Limit = limit
-			seen := map[string]int{}
-			for _, info := range e.list(q) {
+	for limit := 1; limit < 30; limit += 7 {
+		seen := map[string]int{}
+		q := everything
+		q.Limit = limit
+		for round := 0; ; round++ {
+			page, err := e.store.List(e.ctx, q)
+			e.noError(err, "list %+v", q)
+			for _, info := range page.Streams {
 				seen[info.Key.Name]++
 			}
-			for i := range n {
-				if name := fmt.Sprint("old/", i); seen[name] != 1 {
-					e.failf("%s appears %d times over all pages of %d, want once", name, seen[name], limit)
-				}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
+			s := other.create(fmt.Sprintf("new/%d/%d", limit, round))
+			if round%2 == 0 {
+				s.remove(reprise.RemoveSpec{})
 			}
 		}
-	})
+		for i := range n {
+			if name := fmt.Sprint("old/", i); seen[name] != 1 {
+				e.failf("%s appears %d times over all pages of %d, want once", name, seen[name], limit)
+			}
+		}
+	}
 }

@@ -56,6 +56,21 @@ var sweepChecks = []check{
 		plain := e.createKey(reprise.StreamKey{Tenant: "other", Name: "x:s"}, configs()["all"]).append(3, 4).trim(5)
 		e.sweep(at, at.Add(time.Hour), 10, p.stream.finish(at), plain.finish(at))
 	}},
+	{name: "copied", rule: ruleSweep, needs: sweeps, run: func(e *env) {
+		end := copiedEnd()
+		s := e.createInfo(reprise.StreamInfo{Key: key("s"), Tail: 41, End: end, Owner: owner("a", 2), Producers: []reprise.Producer{{ID: "p"}}})
+		left := e.copied("left", 7)
+		e.sweep(end.Expires.Add(-time.Millisecond), end.Expires, 10)
+		e.sweep(end.Expires, end.Expires.Add(time.Hour), 10, s)
+		s.gone(reprise.ErrExpired)
+		e.listed(everything, left.state())
+	}},
+	{name: "owned", rule: ruleSweepResult, needs: sweeps, run: func(e *env) {
+		at := now()
+		s := e.owned("s", owner("a", 1)).append(3)
+		s.owner = owner("b", 2)
+		e.sweep(at, at.Add(time.Hour), 10, s.finish(at))
+	}},
 	{name: "marks", rule: ruleSweep, needs: sweeps, run: func(e *env) {
 		at := now()
 		short, long := e.create("short").finish(at), e.create("long").finish(at.Add(time.Millisecond))
@@ -119,6 +134,11 @@ var sizeChecks = []check{
 		e.sized(b)
 		again := e.createKey(c.key, reprise.StreamConfig{}).append(1)
 		e.sized(b, again)
+	}},
+	{name: "copied", rule: ruleSizes, needs: sizes, run: func(e *env) {
+		s := e.copied("s", 41)
+		e.sized(s)
+		e.sized(s.append(3))
 	}},
 	{name: "nothing", rule: ruleSizes, needs: sizes, run: func(e *env) { e.sized() }},
 	{name: "swept", rule: ruleSizes, needs: sizes | sweeps, run: func(e *env) {

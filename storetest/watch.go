@@ -27,8 +27,9 @@ var watchChecks = []check{
 		other := e.share()
 		s := e.create("s").append(2).finish(now())
 		w := e.watch(s.key)
-		other.sweep(now().Add(time.Second), now().Add(time.Hour), 10, s)
-		w.until(func() bool { return e.readError(s.key, reprise.ErrExpired) }, "another replica has swept the stream")
+		w.told("has swept the stream", func() {
+			other.sweep(now().Add(time.Second), now().Add(time.Hour), 10, s)
+		}, func() bool { return e.readError(s.key, reprise.ErrExpired) })
 	}},
 	{name: "follow", rule: ruleWatchBlind, needs: watches, run: watchFollow},
 	{name: "deafened", rule: ruleWatchBlind, needs: watches | deafens, run: watchDeafened},
@@ -37,10 +38,11 @@ var watchChecks = []check{
 		other := e.share()
 		w := e.watch(key("s"))
 		for round := range uint64(5) {
-			s := other.create("s").append(1)
-			w.until(func() bool { return e.tail(s.key) == 1 }, fmt.Sprintf("the stream has an event in life %d", round))
-			s.remove(reprise.RemoveSpec{})
-			w.until(func() bool { return e.readError(s.key, reprise.ErrNotFound) }, "the stream is gone")
+			s := other.create("s")
+			w.told(fmt.Sprintf("has appended in life %d", round), func() { s.append(1) }, func() bool { return e.tail(s.key) == 1 })
+			w.told("has removed the stream", func() { s.remove(reprise.RemoveSpec{}) }, func() bool {
+				return e.readError(s.key, reprise.ErrNotFound)
+			})
 		}
 	}},
 	{name: "at once", rule: ruleWatchNoBlock, needs: watches, run: watchAtOnce},
@@ -55,9 +57,8 @@ var watchChecks = []check{
 		other := e.share()
 		for i := range 50 {
 			s := e.create(fmt.Sprint("s/", i))
-			w := e.watch(s.key)
-			s.on(other).append(1)
-			w.until(func() bool { return e.tail(s.key) == 1 }, "another replica has appended")
+			w, its := e.watch(s.key), s.on(other)
+			w.told("has appended", func() { its.append(1) }, func() bool { return e.tail(s.key) == 1 })
 		}
 		e.noError(other.store.Close(), "close the other replica")
 		e.close()
@@ -101,6 +102,13 @@ func (w *watched) until(seen func() bool, what string) {
 	}
 }
 
+// told makes a change through another replica, of which the watcher must be told, and which it must see.
+func (w *watched) told(what string, change func(), seen func() bool) {
+	before := w.calls.Load()
+	change()
+	w.until(func() bool { return w.calls.Load() > before && seen() }, "another replica "+what)
+}
+
 // tail is that of a stream, 0 if it is not there.
 func (e *env) tail(k reprise.StreamKey) uint64 {
 	page, err := e.store.Read(e.ctx, k, 1<<63, 0)
@@ -124,32 +132,32 @@ func watchChanges(e *env) {
 	s := e.create("s").append(2)
 	w := e.watch(s.key)
 	its := s.on(other)
+	changes := []struct {
+		what string
+		make func()
+	}{
+		{"has appended several times", func() { its.append(1, 2, 3, 4, 5, 6, 7, 8) }},
+		{"has appended much", func() { its.append(64 << 10) }}, // a MiB
+		{"has taken the stream over", func() { its.send(its.by(owner("b", 2))) }},
+		{"has trimmed the stream", func() { its.trim(20) }},
+		{"has ended the stream", func() { its.finish(now().Add(time.Hour)) }},
+	}
 	seen := func() bool {
 		page := s.read(0, 1<<20)
 		return page.Info.Tail == its.tail && page.Info.Earliest == its.earliest && (page.Info.End != nil) == (its.end != nil)
 	}
 	for range 20 {
-		its.append(1)
-		w.until(seen, "another replica has appended")
+		w.told("has appended", func() { its.append(1) }, seen)
 	}
-	its.append(1, 2, 3, 4, 5, 6, 7, 8)
-	w.until(seen, "another replica has appended several times")
-	its.append(64 << 10) // a MiB
-	w.until(seen, "another replica has appended much")
-	its.send(its.by(owner("b", 2)))
-	w.until(seen, "another replica has taken the stream over")
-	its.trim(20)
-	w.until(seen, "another replica has trimmed the stream")
-	its.finish(now().Add(time.Hour))
-	w.until(seen, "another replica has ended the stream")
-	for _, info := range []reprise.RemoveSpec{{}, {Remember: now().Add(time.Hour)}} {
+	for _, c := range changes {
+		w.told(c.what, c.make, seen)
+	}
+	for spec, want := range map[*reprise.RemoveSpec]error{
+		{}: reprise.ErrNotFound, {Remember: now().Add(time.Hour)}: reprise.ErrExpired,
+	} {
 		gone := e.create("gone").append(1)
-		w, want := e.watch(gone.key), reprise.ErrNotFound
-		if !info.Remember.IsZero() {
-			want = reprise.ErrExpired
-		}
-		gone.on(other).remove(info)
-		w.until(func() bool { return e.readError(gone.key, want) }, "another replica has removed the stream")
+		w := e.watch(gone.key)
+		w.told("has removed the stream", func() { gone.on(other).remove(*spec) }, func() bool { return e.readError(gone.key, want) })
 		w.stop()
 	}
 }
@@ -185,10 +193,7 @@ func watchDeafened(e *env) {
 	w, quietly := e.watch(s.key), e.watch(quiet.key)
 	for range 5 {
 		e.noError(e.harness.Deafen(e.store), "cut the connections of the watcher")
-		for range 3 {
-			its.append(1)
-		}
-		w.until(func() bool { return e.tail(s.key) == its.tail }, "another replica has appended while the connection was lost")
+		w.told("has appended while the connection was lost", func() { its.append(1, 1, 1) }, func() bool { return e.tail(s.key) == its.tail })
 		before := quietly.calls.Load()
 		e.noError(e.harness.Deafen(e.store), "cut the connections of the watcher")
 		quietly.until(func() bool { return quietly.calls.Load() > before }, "the connection was lost, so that changes may have been missed")
@@ -201,15 +206,14 @@ func watchStop(e *env) {
 	its := s.on(other)
 	for range 20 {
 		stopped, kept := e.watch(s.key), e.watch(s.key)
-		its.append(1)
-		stopped.until(func() bool { return stopped.calls.Load() > 0 && e.tail(s.key) == its.tail }, "another replica has appended")
-		kept.until(func() bool { return kept.calls.Load() > 0 }, "another replica has appended")
+		always := func() bool { return true }
+		kept.told("has appended", func() {
+			stopped.told("has appended", func() { its.append(1) }, always)
+		}, always)
 		stopped.stop()
 		before := stopped.calls.Load()
 		for range 5 {
-			told := kept.calls.Load()
-			its.append(1)
-			kept.until(func() bool { return kept.calls.Load() > told }, "another replica has appended, after another watcher of the stream has stopped")
+			kept.told("has appended, after another watcher of the stream has stopped", func() { its.append(1) }, always)
 		}
 		if after := stopped.calls.Load(); after > before+1 {
 			e.failf("moved was called %d times after stop", after-before)
@@ -238,7 +242,7 @@ func watchMany(e *env) {
 	for i, s := range streams {
 		watchers[i] = e.watch(s.key)
 	}
-	for range 3 {
+	for round := range int64(3) {
 		for part := range slices.Chunk(streams, 250) {
 			reqs := make([]reprise.AppendRequest, len(part))
 			for i, s := range part {
@@ -252,7 +256,7 @@ func watchMany(e *env) {
 			}
 		}
 		for i, w := range watchers {
-			w.until(func() bool { return e.tail(w.key) == streams[i].tail }, "another replica has appended to all streams")
+			w.until(func() bool { return w.calls.Load() > round && e.tail(w.key) == streams[i].tail }, "another replica has appended to all streams")
 		}
 		if more := runtime.NumGoroutine() - before; more > manyGoroutines {
 			e.failf("%d more goroutines for %d watched streams, at most %d are allowed", more, manyWatches, manyGoroutines)
@@ -268,11 +272,11 @@ func watchMany(e *env) {
 
 // watchAtOnce measures how long Watch takes, also while others use the Store.
 func watchAtOnce(e *env) {
-	const most = 5 * time.Millisecond
+	const most, times = 5 * time.Millisecond, 300
 	other := e.share()
 	s := e.create("s")
 	its := s.on(other)
-	took := make([]time.Duration, 0, manyWatches)
+	took := make([]time.Duration, 0, times)
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	var failed error
@@ -288,7 +292,7 @@ func watchAtOnce(e *env) {
 			}
 		})
 	})
-	for i := range manyWatches {
+	for i := range times {
 		start := time.Now()
 		w := e.watch(key(fmt.Sprint("s/", i)))
 		took = append(took, time.Since(start))
