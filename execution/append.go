@@ -18,7 +18,12 @@ func (r *run) write(s *spool) error {
 		}
 		return r.append(events)
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, reprise.ErrFenced):
+		s.abandon()
+		r.fence()
+	default:
 		s.abandon()
 		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
 		r.stop(verdict{outcome: Cancelled, reason: notKept, now: true})
@@ -62,7 +67,7 @@ const (
 
 // persist appends until that succeeds or cannot succeed any more.
 func (r *run) persist(appendTo func(context.Context, reprise.AppendOptions) (reprise.Appended, error)) (reprise.Appended, error) {
-	opts := reprise.AppendOptions{Producer: &reprise.ProducerID{ID: producerID, Seq: r.appends}}
+	opts := reprise.AppendOptions{Producer: &reprise.ProducerID{ID: producerID, Seq: r.appends}, Owner: r.owner}
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		appended, err := appendTo(r.host.ctx, opts)
 		switch {
@@ -88,7 +93,12 @@ func (r *run) end(e ending) {
 	_, err := r.persist(func(ctx context.Context, opts reprise.AppendOptions) (reprise.Appended, error) {
 		return r.stream.EndWith(ctx, opts, string(e.Outcome), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(err, reprise.ErrFenced):
+		r.fence() // who has taken it over has given it its end
+		return
+	default:
 		r.host.opts.Logger.Error("an execution has no end", "execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/replica"
 )
 
 // Options are the settings of a Host. The zero value of each field means its default.
@@ -46,6 +47,10 @@ type Options struct {
 	// DisableCgroups makes the Host find the processes of a run in /proc even where
 	// it could use cgroups.
 	DisableCgroups bool
+	// Replica makes the Host one of several that share the executions in a store, each with
+	// a Log and a Member of its own; see docs/replicas.md. It must be closed after the Host. Default: nil, the
+	// Host is alone.
+	Replica *replica.Member
 	// Logger is told of what goes wrong in the background. Default: silent.
 	Logger *slog.Logger
 	// Hooks are called as things happen.
@@ -61,6 +66,10 @@ type Hooks struct {
 	Ended func(tenant reprise.Tenant, outcome Outcome, duration time.Duration)
 	// Stalled is called when a command's output has waited for the store.
 	Stalled func(tenant reprise.Tenant, waited time.Duration)
+	// Fenced is called when a run of ours is killed because this replica was taken for dead.
+	Fenced func(tenant reprise.Tenant)
+	// TakenOver is called when this replica has ended a run of a dead one as lost.
+	TakenOver func(tenant reprise.Tenant)
 }
 
 // Counts says how many executions have not ended.
@@ -104,7 +113,7 @@ func orDefault[T comparable](field *T, value T) {
 }
 
 // Host runs executions and keeps them as streams of a Log. It is safe for concurrent use.
-// One Host at a time may use the executions of a Log.
+// One Host at a time may use the executions in a store, unless each has an Options.Replica.
 type Host struct {
 	log     *reprise.Log
 	opts    Options
@@ -122,11 +131,16 @@ type Host struct {
 	locked  map[reprise.StreamKey]chan struct{}
 	closing bool
 	closed  chan struct{} // closed when all is over
+
+	caretaker sync.WaitGroup
+	left      chan struct{} // has a token when another replica has gone
+	unwatch   func()
 }
 
 // Open makes a Host of the executions in log, which must be closed after it. Those
 // that another process was running when it died are ended as lost, after what
-// is left of their processes was killed. The Log must take events of 64 KiB. opts may be nil.
+// is left of their processes was killed. With Options.Replica these are the ones of replicas that
+// have gone, and of those that go later. The Log must take events of 64 KiB. opts may be nil.
 func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -140,7 +154,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	h := &Host{
 		log: log, opts: o, queue: newQueue(&o), spawner: newSpawner(),
 		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{},
-		closed: make(chan struct{}),
+		closed: make(chan struct{}), left: make(chan struct{}, 1), unwatch: func() {},
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	if !o.DisableCgroups {
@@ -148,6 +162,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 			o.Logger.Info("no cgroups: processes are found in /proc", "reason", err)
 		}
 	}
+	h.attendReplicas()
 	if err := h.recover(ctx); err != nil {
 		h.release()
 		return nil, fmt.Errorf("open host: %w", err)
@@ -208,7 +223,9 @@ func (h *Host) lock(ctx context.Context, key reprise.StreamKey) (unlock func(), 
 func (h *Host) finished(r *run) {
 	h.queue.leave(r)
 	h.mu.Lock()
-	delete(h.runs, r.key)
+	if h.runs[r.key] == r { // another replica may have removed it, and the id be used again
+		delete(h.runs, r.key)
+	}
 	h.mu.Unlock()
 	r.mu.Lock()
 	if r.alone != nil {
@@ -290,6 +307,7 @@ func (h *Host) Close() error {
 // release frees what the Host holds once nothing runs any more.
 func (h *Host) release() {
 	h.giveUp(reprise.ErrClosed)
+	h.leaveReplicas()
 	if h.cgroups != nil {
 		h.cgroups.close()
 	}

@@ -3,14 +3,16 @@ package execution
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"time"
 
 	"reprise"
 )
 
-// recover ends the executions that have no end: they were run by a process that has died.
-// What still runs of them is killed first.
+// recover ends the executions that have no end and that nobody runs any more. What still runs
+// of them on this machine is killed first.
 func (h *Host) recover(ctx context.Context) error {
-	left, err := h.left(ctx)
+	left, err := h.abandoned(ctx)
 	if err != nil {
 		return err
 	}
@@ -19,18 +21,57 @@ func (h *Host) recover(ctx context.Context) error {
 		marks[i] = markOf(left[i].Epoch)
 	}
 	killMarked(marks)
-	for i := range left {
-		err := h.lose(ctx, &left[i])
-		if err != nil && !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, reprise.ErrExpired) && !errors.Is(err, reprise.ErrEnded) {
+	for _, i := range rand.Perm(len(left)) { // other replicas do the same now, and each begins somewhere else
+		if err := h.takeOver(ctx, &left[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// left are the streams of all tenants' executions that have no end.
-func (h *Host) left(ctx context.Context) ([]reprise.StreamInfo, error) {
-	var left []reprise.StreamInfo
+// abandoned are the streams of all tenants' executions that have no end and that nobody runs.
+func (h *Host) abandoned(ctx context.Context) ([]reprise.StreamInfo, error) {
+	open, err := h.unended(ctx)
+	if err != nil || len(open) == 0 || h.opts.Replica == nil {
+		return open, err
+	}
+	// Every owner joined before its executions began, so one that is not there now has gone.
+	if err := h.opts.Replica.Look(ctx); err != nil {
+		return nil, err
+	}
+	self := h.opts.Replica.Name()
+	left := open[:0]
+	for _, info := range open {
+		switch {
+		case h.find(info.Key) != nil: // ours, under whatever name
+		case info.Owner.Name == self:
+			if err := h.forgotten(ctx, &info); err != nil {
+				return nil, err
+			}
+		case !h.opts.Replica.Alive(info.Owner.Name):
+			left = append(left, info)
+		}
+	}
+	return left, nil
+}
+
+// forgotten ends an execution of ours that has no run, if that is still so: it was made, and
+// who asked for it was told that it could not be.
+func (h *Host) forgotten(ctx context.Context, info *reprise.StreamInfo) error {
+	unlock, err := h.lock(ctx, info.Key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if h.find(info.Key) != nil {
+		return nil
+	}
+	return h.takeOver(ctx, info)
+}
+
+// unended are the streams of all tenants' executions that have no end.
+func (h *Host) unended(ctx context.Context) ([]reprise.StreamInfo, error) {
+	var open []reprise.StreamInfo
 	query := reprise.ListQuery{Namespace: namespace, Limit: maxLimit}
 	for {
 		page, err := h.log.List(ctx, query)
@@ -39,24 +80,63 @@ func (h *Host) left(ctx context.Context) ([]reprise.StreamInfo, error) {
 		}
 		for _, info := range page.Streams {
 			if info.End == nil {
-				left = append(left, info)
+				open = append(open, info)
 			}
 		}
 		if query.After = page.Next; query.After == "" {
-			return left, nil
+			return open, nil
 		}
 	}
 }
 
-// lose ends an execution as lost, with what the kept events tell of it.
-func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo) error {
+// takeOver ends an execution as lost, unless somebody else does or has done so.
+func (h *Host) takeOver(ctx context.Context, info *reprise.StreamInfo) error {
+	opts := reprise.AppendOptions{}
+	if info.Owner.Fence > 0 || h.opts.Replica != nil {
+		opts.Owner = reprise.Owner{Name: aloneName, Fence: info.Owner.Fence + 1}
+	}
+	if h.opts.Replica != nil {
+		me, err := h.owner()
+		if err != nil {
+			return err
+		}
+		opts.Owner.Name = me.Name
+	}
+	duration, err := h.lose(ctx, info, opts)
+	switch {
+	case err == nil:
+		h.opts.Logger.Warn("an execution was lost", "execution", info.Key.Name, "tenant", info.Key.Tenant, "owner", info.Owner.Name)
+		if hook := h.opts.Hooks.TakenOver; hook != nil && h.opts.Replica != nil {
+			hook(info.Key.Tenant)
+		}
+		if hook := h.opts.Hooks.Ended; hook != nil {
+			hook(info.Key.Tenant, Lost, duration)
+		}
+	case isOver(err), errors.Is(err, reprise.ErrFenced): // by another replica
+	default:
+		return err
+	}
+	return nil
+}
+
+// isOver reports whether there is nothing to append to any more.
+func isOver(err error) bool {
+	return errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) || errors.Is(err, reprise.ErrEnded)
+}
+
+// lose ends an execution as lost, with what the kept events tell of it. It returns for how long it is
+// known to have run. What was appended since info was listed is kept and not counted.
+func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo, opts reprise.AppendOptions) (time.Duration, error) {
 	s, err := h.log.Stream(ctx, info.Key)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	if s.Cursor(0).Epoch != info.Epoch {
+		return 0, reprise.ErrNotFound // the id was used again
 	}
 	t, err := count(ctx, s, info.Tail)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	e := ending{
 		Outcome: Lost, Bytes: t.bytes,
@@ -72,6 +152,6 @@ func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo) error {
 		e.Started = ms(t.started)
 		e.DurationMS = t.last.Sub(t.started).Milliseconds()
 	}
-	_, err = s.End(ctx, string(Lost), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
-	return err
+	_, err = s.EndWith(ctx, opts, string(Lost), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
+	return time.Duration(e.DurationMS) * time.Millisecond, err
 }

@@ -17,6 +17,7 @@ type run struct {
 	session string
 	request Request
 	stream  *reprise.Stream
+	owner   reprise.Owner // who we are to the store; zero where we are alone
 	stdin   *stdin
 	created time.Time
 
@@ -30,6 +31,7 @@ type run struct {
 	verdict  *verdict // why it was ended, if that was decided before it ended
 	now      bool     // without TERM and grace
 	stopped  bool     // stopping is closed
+	fenced   bool     // another replica has taken it over, or may
 	exited   bool     // the process has ended
 	child    *child
 	isolated *Isolation

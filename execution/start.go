@@ -29,6 +29,9 @@ func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 	defer unlock()
 	config := h.config(&req)
 	r := newRun(h, key, id, req)
+	if r.owner, err = h.owner(); err != nil {
+		return Execution{}, false, err
+	}
 	if err := h.admit(r); err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
 			return x, false, nil
@@ -78,23 +81,24 @@ func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise
 // create makes the stream and lets the run go. created is false if the execution was
 // there.
 func (h *Host) create(ctx context.Context, r *run, config reprise.StreamConfig) (created bool, err error) {
-	r.stream, created, err = h.log.Create(ctx, r.key, config)
+	r.stream, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, config)
 	if err != nil {
 		return false, err
 	}
 	if !created && h.find(r.key) == nil {
-		// An empty stream without a run is what an earlier start has left that was
-		// not told that its stream was made.
+		// An empty stream of ours without a run is what an earlier start has left that
+		// was not told that its stream was made.
 		info, err := r.stream.Info(ctx)
 		if err != nil {
 			return false, err
 		}
-		created = info.Tail == 0 && info.End == nil
+		created = info.Tail == 0 && info.End == nil && info.Owner == r.owner
 	}
 	if created {
 		h.mu.Lock()
 		h.runs[r.key] = r
 		h.mu.Unlock()
+		h.checkOwner(r)
 		go r.run()
 	}
 	return created, nil

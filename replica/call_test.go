@@ -145,7 +145,7 @@ func TestCallsWhileTheStoreFails(t *testing.T) {
 		b.Serve("count", func(context.Context, string, []byte) ([]byte, error) {
 			return fmt.Append(nil, served.Add(1)), nil
 		})
-		store.lossy = true
+		store.loses(true)
 		var refused atomic.Int64
 		store.breaks(func(op string, key reprise.StreamKey) bool {
 			return op == "append" && key.Namespace() == "inbox:" && refused.Add(1)%3 != 0
@@ -158,7 +158,7 @@ func TestCallsWhileTheStoreFails(t *testing.T) {
 		if served.Load() != 5 {
 			t.Errorf("5 calls were served %d times", served.Load())
 		}
-		store.lossy = false
+		store.loses(false)
 		store.breaks(func(string, reprise.StreamKey) bool { return true })
 		since := time.Now()
 		if err := second(a.Call(t.Context(), b.Name(), "count", nil)); !errors.Is(err, reprise.ErrUnavailable) || time.Since(since) != 10*time.Second {

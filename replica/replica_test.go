@@ -50,11 +50,21 @@ func (f *faulty) breaks(broken func(op string, key reprise.StreamKey) bool) {
 	f.broken = broken
 }
 
+// loses sets whether what fails is stored all the same.
+func (f *faulty) loses(lossy bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lossy = lossy
+}
+
 func (f *faulty) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	errs := make([]error, len(reqs))
+	f.mu.Lock()
+	lossy := f.lossy
+	f.mu.Unlock()
 	for i := range reqs {
 		errs[i] = f.fails("append", reqs[i].Key)
-		if stored := f.lossy || errs[i] == nil; stored {
+		if lossy || errs[i] == nil {
 			if more := f.Store.Append(ctx, reqs[i:i+1]); more != nil && errs[i] == nil {
 				errs[i] = more[0]
 			}

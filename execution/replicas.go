@@ -1,0 +1,119 @@
+package execution
+
+import (
+	"fmt"
+	"time"
+
+	"reprise"
+	"reprise/replica"
+)
+
+// What a Host does as one of several replicas. A run belongs to the replica that has started
+// it: its stream has an Owner, and the store refuses what anybody else appends who has
+// no higher fence. A replica whose name was ended by the others is dead, and whoever comes first
+// ends each of its executions as lost, under the next fence.
+
+const (
+	// scanEvery is the time between two looks for executions that nobody runs, besides those when a replica has gone.
+	scanEvery = 5 * time.Minute
+	// scanRetry is the time after one that has failed.
+	scanRetry = time.Second
+)
+
+// attendReplicas begins to listen to the other replicas.
+func (h *Host) attendReplicas() {
+	if h.opts.Replica == nil {
+		return
+	}
+	h.unwatch = h.opts.Replica.Watch(replica.Watch{
+		Left: func(string) {
+			select {
+			case h.left <- struct{}{}:
+			default:
+			}
+		},
+		Fenced: h.fence,
+	})
+	h.caretaker.Go(h.takeCare)
+}
+
+// leaveReplicas ends what attendReplicas began, once h.ctx is done.
+func (h *Host) leaveReplicas() {
+	h.unwatch()
+	h.caretaker.Wait()
+}
+
+// takeCare ends what dead replicas have left, whenever one has gone and now and then.
+func (h *Host) takeCare() {
+	timer := time.NewTimer(scanEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-h.left:
+		case <-timer.C:
+		case <-h.ctx.Done():
+			return
+		}
+		next := scanEvery
+		if err := h.recover(h.ctx); err != nil && h.ctx.Err() == nil {
+			h.opts.Logger.Warn("executions of dead replicas have no end yet", "error", err)
+			next = scanRetry
+		}
+		timer.Reset(next)
+	}
+}
+
+// aloneName is how a Host that is alone takes over executions of replicas.
+const aloneName = "host"
+
+// owner is who starts executions: this replica, under its present name, or nobody where the Host
+// is alone.
+func (h *Host) owner() (reprise.Owner, error) {
+	if h.opts.Replica == nil {
+		return reprise.Owner{}, nil
+	}
+	name := h.opts.Replica.Name()
+	if name == "" {
+		return reprise.Owner{}, fmt.Errorf("%w: this replica was taken for dead and has not joined again", reprise.ErrUnavailable)
+	}
+	return reprise.Owner{Name: name, Fence: 1}, nil
+}
+
+// fence kills the runs that we have under a name that was taken for dead.
+func (h *Host) fence(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.runs {
+		if r.owner.Name == name {
+			r.fence()
+		}
+	}
+}
+
+// checkOwner fences a new run whose owner was taken for dead while it was made.
+func (h *Host) checkOwner(r *run) {
+	if h.opts.Replica != nil && h.opts.Replica.Name() != r.owner.Name {
+		r.fence()
+	}
+}
+
+// fencedOff is why a run of a replica was killed that was taken for dead.
+const fencedOff = "the server stood still or could not reach the store, and was taken for dead"
+
+// fence kills a run that others have taken over, or will: two must not go on with it. It is
+// safe to call more than once.
+func (r *run) fence() {
+	r.mu.Lock()
+	again := r.fenced
+	r.fenced = true
+	r.mu.Unlock()
+	if again {
+		return
+	}
+	r.host.opts.Logger.Error("an execution is killed that other replicas take for lost",
+		"execution", r.id, "tenant", r.key.Tenant, "owner", r.owner.Name)
+	if hook := r.host.opts.Hooks.Fenced; hook != nil {
+		hook(r.key.Tenant)
+	}
+	r.stop(verdict{outcome: Lost, reason: fencedOff, now: true})
+}
