@@ -58,3 +58,13 @@ func compress(tb testing.TB, inner reprise.Store) reprise.Store {
 }
 
 func TestCompressed(t *testing.T) { conform(t, compress) }
+
+func encrypt(tb testing.TB, inner reprise.Store) reprise.Store {
+	keys, err := storewrap.NewKeyset(storewrap.Key{ID: "test", Secret: make([]byte, 32)})
+	check(tb, err)
+	s, err := storewrap.Encrypt(inner, keys)
+	check(tb, err)
+	return s
+}
+
+func TestEncrypted(t *testing.T) { conform(t, encrypt) }
