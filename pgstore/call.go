@@ -1,0 +1,149 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"reprise"
+)
+
+// errTimeout is the cause where the server has not answered within Options.Timeout.
+var errTimeout = errors.New("no answer in time")
+
+// bounded is ctx with the bound of time of one operation.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.opts.Timeout, fmt.Errorf("%w: %w: %v", reprise.ErrUnavailable, errTimeout, s.opts.Timeout))
+}
+
+// asked is the error of an operation whose bounded context is ctx and whose caller's is caller.
+func asked(caller, ctx context.Context, err error) error {
+	if err != nil && caller.Err() == nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return storeError(caller, err)
+}
+
+// takeRow is handed each row of a result. The values belong to the driver: it copies what it keeps.
+type takeRow func(row [][]byte) error
+
+// run carries out a statement that may be carried out twice: a connection that turns out to be lost is replaced
+// once. Each time the rows go to what begin returns.
+func (s *Store) run(caller context.Context, sql string, p *params, begin func() takeRow) error {
+	ctx, cancel := s.bounded(caller)
+	defer cancel()
+	err := s.try(ctx, sql, p, begin())
+	if err != nil && ctx.Err() == nil && (lost(err) || undone(err)) {
+		err = s.try(ctx, sql, p, begin())
+	}
+	return asked(caller, ctx, err)
+}
+
+// lost reports whether the connection was, so that another one may do better.
+func lost(err error) bool {
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
+		return false
+	}
+	switch code := sqlState(err); code {
+	case "":
+		return !errors.Is(err, ErrDamaged) && !errors.Is(err, reprise.ErrInvalid)
+	case "57P01", "57P02", "08006": // admin_shutdown, crash_shutdown, connection_failure
+		return true
+	}
+	return false
+}
+
+func (s *Store) try(ctx context.Context, sql string, p *params, take takeRow) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	rows := conn.Conn().PgConn().ExecParams(ctx, sql, p.values, p.oids, binaryFormat, binaryFormat)
+	return drain(rows, take)
+}
+
+// drain hands over the rows that there are and ends the reading, whatever take says.
+func drain(rows *pgconn.ResultReader, take takeRow) error {
+	var taken error
+	for rows.NextRow() {
+		if take != nil && taken == nil {
+			taken = take(rows.Values())
+		}
+	}
+	if _, err := rows.Close(); err != nil {
+		return err
+	}
+	return taken
+}
+
+// commit carries out a statement in a transaction of its own and then tells others about the streams with
+// the hashes, both in one round trip. The notification is a transaction of its own, since one in the same would
+// make all commits of the server that notify wait for each other's sync. It is nobody's
+// loss if that never comes: a server that ends takes the listening connections with it.
+func (s *Store) commit(caller context.Context, sql string, p *params, hashes hashList, take takeRow) error {
+	ctx, cancel := s.bounded(caller)
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		defer cancel()
+		return asked(caller, ctx, err)
+	}
+	pipe := conn.Conn().PgConn().StartPipeline(ctx)
+	pipe.SendQueryParams(sql, p.values, p.oids, binaryFormat, binaryFormat)
+	pipe.SendPipelineSync()
+	notify := !s.opts.NoNotify && len(hashes) > 0
+	if notify {
+		n := s.notification(hashes)
+		pipe.SendQueryParams(s.sql.notify, n.values, n.oids, binaryFormat, binaryFormat)
+		pipe.SendPipelineSync()
+	}
+	err = errors.Join(pipe.Flush(), first(pipe, take))
+	if err == nil && notify {
+		s.background.Go(func() { finish(pipe, conn, cancel) }) // nobody waits for that
+		return nil
+	}
+	err = asked(caller, ctx, err)
+	finish(pipe, conn, cancel)
+	return err
+}
+
+// first reads the results of the first statement. They count only once its transaction has ended, which is what
+// the answer to the sync says.
+func first(pipe *pgconn.Pipeline, take takeRow) error {
+	var taken error
+	for {
+		result, err := pipe.GetResults()
+		switch result := result.(type) {
+		case *pgconn.ResultReader:
+			if err == nil {
+				err = drain(result, take)
+			}
+		case *pgconn.PipelineSync:
+			return errors.Join(taken, err)
+		case nil:
+			if err == nil {
+				return errors.Join(taken, errors.New("the connection has ended"))
+			}
+		}
+		if err != nil {
+			taken = err
+			if sqlState(err) == "" {
+				return taken
+			}
+		}
+	}
+}
+
+// finish reads what is left and gives the connection back. It bounds that by a time of its own, so that a server that
+// stands still does not hold up Close.
+func finish(pipe *pgconn.Pipeline, conn *pgxpool.Conn, cancel context.CancelFunc) {
+	stop := time.AfterFunc(time.Second, cancel)
+	defer stop.Stop()
+	_ = pipe.Close()
+	conn.Release()
+	cancel()
+}
