@@ -1,0 +1,215 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
+	"time"
+
+	"reprise"
+)
+
+// The fields of a state. Numbers are decimal.
+//
+//	e  epoch                          k  bytes that the kept events take
+//	c  configuration, see config      x  the end, see end; absent while there is none
+//	b  when it was created            z  when it expires, in ms
+//	n  number in the lists            p  producers, see marshalProducers
+//	o  name of the owner              h  id of the server's history at the last append
+//	f  fence of the owner             r  id of the server's process then
+//	s  start of the window            m  until when the mark is kept, in ms; then there is nothing else
+//	t  tail
+//
+// An entry of the batches has the fields n (count of events), c (checksum) and b (the bytes), in this order.
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is the CRC-32C of the seqs that a batch has, and of its bytes.
+func checksum(first uint64, count int, bytes []byte) uint32 {
+	var head [16]byte
+	binary.BigEndian.PutUint64(head[:], first)
+	binary.BigEndian.PutUint64(head[8:], uint64(count))
+	return crc32.Update(crc32.Checksum(head[:], castagnoli), castagnoli, bytes)
+}
+
+// config is a reprise.StreamConfig as JSON. Equal ones are the same text.
+type config struct {
+	MaxEvents int64             `json:"max_events,omitempty"`
+	MaxBytes  int64             `json:"max_bytes,omitempty"`
+	MaxAge    time.Duration     `json:"max_age_ns,omitempty"`
+	Labels    map[string][]byte `json:"labels,omitempty"` // keys are hexadecimal: they need not be UTF-8
+	Meta      []byte            `json:"meta,omitempty"`
+}
+
+func marshalConfig(c reprise.StreamConfig) (string, error) {
+	labels := make(map[string][]byte, len(c.Labels))
+	for k, v := range c.Labels {
+		labels[hex.EncodeToString([]byte(k))] = []byte(v)
+	}
+	text, err := json.Marshal(config{c.Retention.MaxEvents, c.Retention.MaxBytes, c.Retention.MaxAge, labels, c.Meta})
+	return string(text), err
+}
+
+func unmarshalConfig(text string) (reprise.StreamConfig, error) {
+	var c config
+	if text == "{}" { // of most streams
+		return reprise.StreamConfig{}, nil
+	}
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return reprise.StreamConfig{}, fmt.Errorf("%w: configuration: %w", ErrDamaged, err)
+	}
+	out := reprise.StreamConfig{
+		Retention: reprise.Retention{MaxEvents: c.MaxEvents, MaxBytes: c.MaxBytes, MaxAge: c.MaxAge},
+		Meta:      c.Meta,
+	}
+	if len(c.Labels) > 0 {
+		out.Labels = make(map[string]string, len(c.Labels))
+	}
+	for k, v := range c.Labels {
+		key, err := hex.DecodeString(k)
+		if err != nil {
+			return out, fmt.Errorf("%w: label: %w", ErrDamaged, err)
+		}
+		out.Labels[string(key)] = string(v)
+	}
+	return out, nil
+}
+
+// end is a reprise.End as JSON.
+type end struct {
+	Outcome []byte    `json:"outcome"` // it need not be UTF-8
+	Time    time.Time `json:"time"`
+	Expires time.Time `json:"expires"`
+	Data    []byte    `json:"data,omitempty"`
+}
+
+func marshalEnd(e *reprise.End) (string, error) {
+	if e == nil {
+		return "", nil
+	}
+	text, err := json.Marshal(end{[]byte(e.Outcome), e.Time.UTC(), e.Expires.UTC(), e.Data})
+	return string(text), err
+}
+
+func unmarshalEnd(text string) (*reprise.End, error) {
+	var e end
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		return nil, fmt.Errorf("%w: end: %w", ErrDamaged, err)
+	}
+	return &reprise.End{Outcome: string(e.Outcome), Time: e.Time, Expires: e.Expires, Data: e.Data}, nil
+}
+
+// millis is t in ms since 1970, rounded up, as scripts compare it.
+func millis(t time.Time) string { return strconv.FormatInt(ceilMillis(t), 10) }
+
+func ceilMillis(t time.Time) int64 { return max(0, t.Add(time.Millisecond-1).UnixMilli()) }
+
+// marshalProducers writes each producer as "<length of id>:<id><epoch> <seq> <first> <last>;", the oldest first.
+func marshalProducers(list []reprise.Producer) string {
+	var b []byte
+	for _, p := range list {
+		b = append(strconv.AppendInt(b, int64(len(p.ID)), 10), ':')
+		b = append(b, p.ID...)
+		for i, n := range [...]uint64{p.Epoch, p.Seq, p.First, p.Last} {
+			if i > 0 {
+				b = append(b, ' ')
+			}
+			b = strconv.AppendUint(b, n, 10)
+		}
+		b = append(b, ';')
+	}
+	return string(b)
+}
+
+func unmarshalProducers(text string) (list []reprise.Producer, err error) {
+	for text != "" {
+		length, rest, _ := strings.Cut(text, ":")
+		n, err := strconv.Atoi(length)
+		if err != nil || n < 0 || n > len(rest) {
+			return nil, fmt.Errorf("%w: producers", ErrDamaged)
+		}
+		p := reprise.Producer{ID: rest[:n]}
+		var numbers string
+		numbers, text, _ = strings.Cut(rest[n:], ";")
+		fields := strings.Split(numbers, " ")
+		into := [...]*uint64{&p.Epoch, &p.Seq, &p.First, &p.Last}
+		if len(fields) != len(into) {
+			return nil, fmt.Errorf("%w: producers", ErrDamaged)
+		}
+		for i, f := range fields {
+			if *into[i], err = strconv.ParseUint(f, 10, 64); err != nil {
+				return nil, fmt.Errorf("%w: producers: %w", ErrDamaged, err)
+			}
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// state is what Redis keeps of a stream.
+type state struct {
+	info   reprise.StreamInfo
+	number uint64 // in the lists
+	marked bool   // there is nothing but a mark
+}
+
+// parseState reads names and values of fields, as HGETALL gives them. There is no stream if there are none.
+func parseState(key reprise.StreamKey, fields []string) (st state, err error) {
+	st.info.Key = key
+	for i := 0; i+1 < len(fields) && err == nil; i += 2 {
+		if name := fields[i]; len(name) == 1 {
+			err = st.set(name[0], fields[i+1])
+		}
+	}
+	if err != nil {
+		return st, fmt.Errorf("stream %s: %w", key, err)
+	}
+	return st, nil
+}
+
+func (st *state) set(field byte, value string) (err error) {
+	info := &st.info
+	number := func(into *uint64) (err error) {
+		if *into, err = strconv.ParseUint(value, 10, 64); err != nil {
+			err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return err
+	}
+	switch field {
+	case 'e':
+		info.Epoch = reprise.Epoch(value)
+	case 'c':
+		info.Config, err = unmarshalConfig(value)
+	case 'b':
+		info.Created, err = time.Parse(time.RFC3339Nano, value)
+	case 'n':
+		err = number(&st.number)
+	case 'o':
+		info.Owner.Name = value
+	case 'f':
+		err = number(&info.Owner.Fence)
+	case 's':
+		err = number(&info.Earliest)
+	case 't':
+		err = number(&info.Tail)
+	case 'k':
+		info.Bytes, err = strconv.ParseInt(value, 10, 64)
+	case 'x':
+		info.End, err = unmarshalEnd(value)
+	case 'p':
+		info.Producers, err = unmarshalProducers(value)
+	case 'm':
+		st.marked = true
+	}
+	return err
+}
+
+// absent reports whether there is no stream, be there a mark or not.
+func (st *state) absent() bool { return st.info.Epoch == "" }
+
+// stateFields are those of a list: all but the producers.
+var stateFields = []string{"e", "c", "b", "n", "o", "f", "s", "t", "k", "x", "m"}

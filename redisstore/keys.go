@@ -1,0 +1,73 @@
+package redisstore
+
+import (
+	"strings"
+
+	"reprise"
+)
+
+// The keys of a log with the prefix "reprise". Braces hold what decides about the slot in a Redis Cluster.
+//
+//	reprise:{default/builds/42}:state    hash: all that is known of the stream, or the mark that it has left
+//	reprise:{default/builds/42}:batches  stream: one entry for each batch, its id is "<last seq>-0"
+//	reprise:{reprise}:number             the number of the stream that was created last
+//	reprise:{reprise}:list...            sorted sets: the streams by number, four times; see listKey
+//	reprise:{reprise}:ends               sorted set: the streams that have ended, by End.Expires
+//
+// The state is also the name of the channel on which changes of the stream are told.
+type keys struct{ prefix string }
+
+func (k keys) state(key reprise.StreamKey) string   { return k.of(key) + "state" }
+func (k keys) batches(key reprise.StreamKey) string { return k.of(key) + "batches" }
+
+func (k keys) of(key reprise.StreamKey) string {
+	return k.prefix + ":{" + string(key.Tenant) + "/" + key.Name + "}:"
+}
+
+func (k keys) index(name string) string { return k.prefix + ":{" + k.prefix + "}:" + name }
+func (k keys) number() string           { return k.index("number") }
+func (k keys) ends() string             { return k.index("ends") }
+
+// listKey names the sorted set of the streams of a tenant ("" for all) in a namespace (of all if allNamespaces).
+func (k keys) listKey(tenant reprise.Tenant, namespace string, allNamespaces bool) string {
+	name := "list"
+	if tenant != "" {
+		name += ":t=" + string(tenant)
+	}
+	if !allNamespaces {
+		name += ":n=" + namespace
+	}
+	return k.index(name)
+}
+
+// lists are those that a stream is in.
+func (k keys) lists(key reprise.StreamKey) [4]string {
+	namespace := key.Namespace()
+	return [...]string{
+		k.listKey("", "", true), k.listKey(key.Tenant, "", true),
+		k.listKey("", namespace, false), k.listKey(key.Tenant, namespace, false),
+	}
+}
+
+// parseKey is the inverse of reprise.StreamKey.String.
+func parseKey(text string) (key reprise.StreamKey, ok bool) {
+	tenant, name, ok := strings.Cut(text, "/")
+	return reprise.StreamKey{Tenant: reprise.Tenant(tenant), Name: name}, ok
+}
+
+// listable reports whether there can be streams that q asks for. What cannot be a name must not become
+// part of a key.
+func listable(q *reprise.ListQuery) bool {
+	tenant := q.Tenant
+	if tenant == "" {
+		tenant = reprise.DefaultTenant
+	}
+	namespace := q.Namespace
+	if q.AllNamespaces {
+		namespace = ""
+	}
+	if namespace != "" && !strings.HasSuffix(namespace, ":") {
+		return false
+	}
+	return reprise.StreamKey{Tenant: tenant, Name: namespace + "x"}.Validate() == nil
+}

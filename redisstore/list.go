@@ -1,0 +1,167 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"reprise"
+)
+
+// List takes names from a sorted set, and the states of those streams, in two round trips.
+func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	bounded, leave, err := s.enter(ctx)
+	if err != nil {
+		return reprise.ListPage{}, err
+	}
+	defer leave()
+	var before uint64
+	if q.After != "" {
+		before, err = strconv.ParseUint(q.After, 10, 64)
+		if err != nil || before == 0 || decimal(before) != q.After {
+			return reprise.ListPage{}, fmt.Errorf("%w: list after %.40q", reprise.ErrInvalid, q.After)
+		}
+	}
+	if !listable(&q) && q.After == "" {
+		return reprise.ListPage{}, nil
+	}
+	page, err := s.list(bounded, &q, before)
+	if err != nil && !errors.Is(err, reprise.ErrInvalid) && !errors.Is(err, ErrDamaged) {
+		err = failed(ctx, err)
+	}
+	return page, err
+}
+
+func (s *Store) list(ctx context.Context, q *reprise.ListQuery, before uint64) (page reprise.ListPage, err error) {
+	list := s.keys.listKey(q.Tenant, q.Namespace, q.AllNamespaces)
+	for {
+		// One more than asked for, so as to know whether there are more.
+		places, newest, err := s.places(ctx, list, before, q.Limit+1)
+		if err != nil {
+			return reprise.ListPage{}, err
+		}
+		if before > newest {
+			return reprise.ListPage{}, fmt.Errorf("%w: list after %d, there were only %d streams", reprise.ErrInvalid, before, newest)
+		}
+		states, err := s.states(ctx, places)
+		if err != nil {
+			return reprise.ListPage{}, err
+		}
+		for i, st := range states {
+			if st == nil {
+				continue
+			}
+			if len(page.Streams) == q.Limit {
+				return page, nil
+			}
+			page.Streams = append(page.Streams, st.info)
+			page.Next = decimal(places[i].number)
+		}
+		if len(places) <= q.Limit {
+			page.Next = ""
+			return page, nil
+		}
+		before = places[len(places)-1].number
+	}
+}
+
+// place is one of the members of a list: "<number>:<when in ms>:<tenant>/<name>", with the number as score.
+type place struct {
+	number uint64
+	since  time.Time // when it was taken
+	key    reprise.StreamKey
+}
+
+// places reads members of a list before a number, or the newest if that is 0. newest is the number given last.
+func (s *Store) places(ctx context.Context, list string, before uint64, limit int) (places []place, newest uint64, err error) {
+	from := "+inf"
+	if before > 0 {
+		from = "(" + decimal(before)
+	}
+	b := s.client.B()
+	results := s.client.DoMulti(ctx, b.Get().Key(s.keys.number()).Build(),
+		s.client.B().Zrange().Key(list).Min(from).Max("-inf").Byscore().Rev().Limit(0, int64(limit)).Build())
+	if newest, err = results[0].AsUint64(); rueidis.IsRedisNil(err) {
+		newest, err = 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	members, err := texts(results[1])
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, m := range members {
+		p, err := parsePlace(m)
+		if err != nil {
+			return nil, 0, err
+		}
+		places = append(places, p)
+	}
+	return places, newest, nil
+}
+
+func parsePlace(member string) (p place, err error) {
+	parts := strings.SplitN(member, ":", 3)
+	if len(parts) == 3 {
+		var ms int64
+		var nerr, merr error
+		p.number, nerr = strconv.ParseUint(parts[0], 10, 64)
+		ms, merr = strconv.ParseInt(parts[1], 10, 64)
+		key, ok := parseKey(parts[2])
+		if nerr == nil && merr == nil && ok {
+			p.since, p.key = time.UnixMilli(ms), key
+			return p, nil
+		}
+	}
+	return p, fmt.Errorf("%w: %q in a list", ErrDamaged, member)
+}
+
+// states reads the states of streams, without their producers. It is nil for a place that is for nothing: of a stream that was
+// never made, or has gone. Such a one is given up when it is old enough not to be of a stream in the making.
+func (s *Store) states(ctx context.Context, places []place) ([]*state, error) {
+	commands := make([]rueidis.Completed, len(places))
+	for i, p := range places {
+		commands[i] = s.client.B().Hmget().Key(s.keys.state(p.key)).Field(stateFields...).Build()
+	}
+	states := make([]*state, len(places))
+	var old []place
+	for i, r := range s.client.DoMulti(ctx, commands...) {
+		st, err := parseValues(places[i].key, r)
+		if err != nil {
+			return nil, err
+		}
+		if st.number == places[i].number && !st.absent() {
+			states[i] = &st
+			continue
+		}
+		if time.Since(places[i].since) > overdue {
+			old = append(old, places[i])
+		}
+	}
+	return states, s.delist(ctx, old...)
+}
+
+func parseValues(key reprise.StreamKey, r rueidis.RedisResult) (state, error) {
+	values, err := r.ToArray()
+	if err != nil {
+		return state{}, err
+	}
+	fields := make([]string, 0, 2*len(values))
+	for i := range values {
+		if values[i].IsNil() {
+			continue
+		}
+		text, err := values[i].ToString()
+		if err != nil {
+			return state{}, err
+		}
+		fields = append(fields, stateFields[i], text)
+	}
+	return parseState(key, fields)
+}

@@ -1,0 +1,72 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"reprise"
+	"reprise/internal/testserver"
+	"reprise/redisstore"
+	"reprise/storetest"
+)
+
+// shared is the server of all tests that need none of their own. It is nil where there is no binary.
+var shared *testserver.RedisServer
+
+func TestMain(m *testing.M) {
+	var err error
+	if shared, err = testserver.StartRedis(nil); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		if !errors.Is(err, testserver.ErrMissing) || os.Getenv("CI") != "" {
+			os.Exit(1)
+		}
+	}
+	code := m.Run()
+	if shared != nil {
+		if err := shared.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// server is the shared one.
+func server(tb testing.TB) *testserver.RedisServer {
+	tb.Helper()
+	if shared == nil {
+		tb.Skip("redis-server is not installed")
+	}
+	return shared
+}
+
+var prefixes atomic.Int64
+
+// place makes a prefix of its own on a server.
+func place(tb testing.TB, on *testserver.RedisServer) string {
+	prefix := fmt.Sprint("t", prefixes.Add(1))
+	return on.URL() + "?prefix=" + prefix
+}
+
+func open(tb testing.TB) storetest.Harness { return harness(tb, place(tb, server(tb))) }
+
+func harness(tb testing.TB, url string) storetest.Harness {
+	return storetest.Harness{
+		Persistent: true,
+		Open:       func() (reprise.Store, error) { return redisstore.Open(tb.Context(), url, nil) },
+		Share:      func() (reprise.Store, error) { return redisstore.Open(tb.Context(), url, nil) },
+	}
+}
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, open, &storetest.Options{Events: 30_000, Streams: 3_000})
+}
