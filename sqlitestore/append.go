@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -20,7 +19,7 @@ const largeBytes = 16 << 10
 
 // writer is the connection that writes, and what belongs to it.
 type writer struct {
-	mu   sync.Mutex // held for each transaction
+	turn // of whoever changes the file; held for each transaction
 	conn *sqlite.Conn
 
 	staged  []staged
@@ -39,7 +38,7 @@ type staged struct {
 	large  bool
 }
 
-func (w *writer) init(conn *sqlite.Conn, maxBytes int64) error {
+func (w *writer) connect(conn *sqlite.Conn, maxBytes int64) error {
 	w.conn = conn
 	if maxBytes > 0 {
 		return execute(conn, fmt.Sprintf("PRAGMA max_page_count=%d", max(64, maxBytes/pageSize)))
@@ -47,9 +46,8 @@ func (w *writer) init(conn *sqlite.Conn, maxBytes int64) error {
 	return nil
 }
 
+// close is called when nobody uses w any more.
 func (w *writer) close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.conn == nil {
 		return nil
 	}
@@ -58,7 +56,7 @@ func (w *writer) close() error {
 	return err
 }
 
-// transact runs f in a transaction, which is undone if f or the commit fails. The caller holds mu.
+// transact runs f in a transaction, which is undone if f or the commit fails. The caller has the turn.
 func (w *writer) transact(f func() error) error {
 	if err := run(w.conn, "BEGIN IMMEDIATE", nothing); err != nil {
 		return err
@@ -82,17 +80,20 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 		return slices.Repeat([]error{err}, len(reqs))
 	}
 	defer s.use.RUnlock()
-	if err := s.holdBack(); err != nil {
-		return slices.Repeat([]error{storeError(context.Background(), err)}, len(reqs))
-	}
 	w := &s.writer
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	err := s.holdBack(ctx)
+	if err == nil {
+		err = w.take(ctx)
+	}
+	if err != nil {
+		return slices.Repeat([]error{storeError(ctx, err)}, len(reqs))
+	}
+	defer w.leave()
 	errs := s.stage(ctx, reqs)
 	if len(w.staged) == 0 {
 		return errs
 	}
-	err := w.store()
+	err = w.store()
 	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull && w.shrinkLog() == nil {
 		err = w.store()
 	}
@@ -184,7 +185,7 @@ func (st *stream) accepts(req *reprise.AppendRequest, now time.Time) error {
 }
 
 // store writes what is staged. A commit without large batches is one statement, and so
-// its own transaction. The caller holds mu.
+// its own transaction. The caller has the turn.
 func (w *writer) store() error {
 	write := func() error {
 		for i := range w.staged {

@@ -20,7 +20,7 @@ type stream struct {
 	// pending batches in order; those before pending[0] are in the table. The
 	// slice is only appended to or replaced, so a reader may keep it.
 	pending []reprise.Batch
-	// round is the writer's when the stream was staged last; guarded by writer.mu.
+	// round is the writer's when the stream was staged last; guarded by the writer's turn.
 	round uint64
 	// dirty is true while the row is older than info.
 	dirty bool
@@ -92,6 +92,8 @@ func (c *cache) load(ctx context.Context, key reprise.StreamKey) (*stream, error
 	if st := c.find(key); st != nil {
 		return st, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, longestWait, errBusy)
+	defer cancel()
 	c.loading.Lock()
 	defer c.loading.Unlock()
 	if st := c.find(key); st != nil {

@@ -17,8 +17,10 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 	}
 	defer s.use.RUnlock()
 	w := &s.writer
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.take(ctx); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer w.leave()
 	old, err := s.cache.load(ctx, info.Key)
 	switch {
 	case err == nil:

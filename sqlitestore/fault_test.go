@@ -91,6 +91,36 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// What cannot be written to is refused in so many words, and not as something that may pass.
+func TestReadOnly(t *testing.T) {
+	dir := smallDisk(t, 4<<20)
+	path := filepath.Join(dir, "events.db")
+	refused := func(what string) {
+		t.Helper()
+		s, err := sqlitestore.Open(t.Context(), path, nil)
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, sqlitestore.ErrReadOnly) || errors.Is(err, reprise.ErrUnavailable) {
+			t.Errorf("%s: %v, want ErrReadOnly", what, err)
+		}
+	}
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remount(syscall.MS_RDONLY)
+	refused("an empty folder")
+	remount(0)
+	closeStore(t, path)
+	remount(syscall.MS_RDONLY)
+	refused("a folder with a file")
+	remount(0)
+	mustOpen(t, path, nil)
+}
+
 const (
 	killRounds    = 25
 	writerStreams = 3

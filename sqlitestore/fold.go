@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -38,7 +39,7 @@ func (s *Store) foldLoop() {
 		case <-s.foldNow:
 		case <-ticker.C:
 		}
-		s.fold()
+		s.fold(context.Background())
 		if err := s.shrink(); err != nil {
 			s.opts.Logger.Warn("free pages could not be given back", "file", s.path, "error", err)
 		}
@@ -60,8 +61,10 @@ func (s *Store) shrink() error {
 }
 
 func (w *writer) shrink() (more bool, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.take(context.Background()); err != nil {
+		return false, err
+	}
+	defer w.leave()
 	free, err := pragma(w.conn, "freelist_count")
 	if err != nil || free < sparePages+vacuumPages {
 		return false, err
@@ -71,8 +74,8 @@ func (w *writer) shrink() (more bool, err error) {
 
 // fold is foldAll in the background. On an error, such as a full disk, everything stays as
 // it is until the next time.
-func (s *Store) fold() {
-	if err := s.foldAll(); err != nil {
+func (s *Store) fold(ctx context.Context) {
+	if err := s.foldAll(ctx); err != nil && ctx.Err() == nil {
 		s.opts.Logger.Warn("the journal could not be folded", "file", s.path, "error", err)
 	}
 }
@@ -81,43 +84,53 @@ func (s *Store) fold() {
 const maxJournal = 4
 
 // holdBack folds before an append if the journal has become too long, so that what waits in memory is bounded.
-func (s *Store) holdBack() error {
-	s.writer.mu.Lock()
+func (s *Store) holdBack(ctx context.Context) error {
+	if err := s.writer.take(ctx); err != nil {
+		return err
+	}
 	long := s.writer.journalBytes >= maxJournal*s.opts.FoldBytes
-	s.writer.mu.Unlock()
+	s.writer.leave()
 	if !long {
 		return nil
 	}
-	return s.foldAll()
+	ctx, cancel := context.WithTimeoutCause(ctx, longestWait, errBusy)
+	defer cancel()
+	return s.foldAll(ctx)
 }
 
 // foldAll moves everything that is in the journal now to its place. It goes in slices
 // between which appends go on. Only when all streams of the journal's rows
 // have been brought up to date are the rows deleted, but for the newest, whose id is to be known.
-func (s *Store) foldAll() error {
-	s.folding.Lock()
-	defer s.folding.Unlock()
+func (s *Store) foldAll(ctx context.Context) error {
+	if err := s.folding.take(ctx); err != nil {
+		return err
+	}
+	defer s.folding.leave()
 	w := &s.writer
-	w.mu.Lock()
+	if err := w.take(ctx); err != nil {
+		return err
+	}
 	upTo, bytes := w.lastCommit, w.journalBytes
 	w.trimmed = 0
 	if bytes == 0 {
 		s.cache.evict()
 	}
-	w.mu.Unlock()
+	w.leave()
 	if bytes == 0 {
 		return nil
 	}
 	list := s.cache.dirty()
 	for len(list) > 0 {
-		n, err := s.foldSlice(list)
+		n, err := s.foldSlice(ctx, list)
 		if err != nil {
 			return err
 		}
 		list = list[n:]
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.take(ctx); err != nil {
+		return err
+	}
+	defer w.leave()
 	err := w.transact(func() error {
 		return run(w.conn, `DELETE FROM commits WHERE id < ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, upTo) })
 	})
@@ -130,10 +143,12 @@ func (s *Store) foldAll() error {
 }
 
 // foldSlice folds the first streams of list, up to sliceBytes, in one transaction.
-func (s *Store) foldSlice(list []*stream) (n int, err error) {
+func (s *Store) foldSlice(ctx context.Context, list []*stream) (n int, err error) {
 	w := &s.writer
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.take(ctx); err != nil {
+		return 0, err
+	}
+	defer w.leave()
 	folded := make([]int, 0, len(list)) // how many pending batches of each
 	size := 0
 	err = w.transact(func() error {

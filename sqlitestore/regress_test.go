@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -98,10 +99,39 @@ func TestFoldsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s.writer.mu.Lock()
-	defer s.writer.mu.Unlock()
+	if err := s.writer.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer s.writer.leave()
 	if s.writer.journalBytes < 0 {
 		t.Fatalf("journalBytes is %d", s.writer.journalBytes)
+	}
+}
+
+// Calls wait for others no longer than their context allows, nor than the Store does; then they leave no trace.
+func TestWaitingIsBounded(t *testing.T) {
+	s := openHere(t, filepath.Join(t.TempDir(), "a.db"), nil)
+	info := createHere(t, s, "s")
+	reqs := []reprise.AppendRequest{next(&info, []byte("x"))}
+	if err := s.writer.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("the cause")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(10*time.Millisecond, func() { cancel(cause) })
+	if errs := s.Append(ctx, reqs); len(errs) != 1 || !errors.Is(errs[0], cause) {
+		t.Errorf("append that is cancelled while it waits: %v", errs)
+	}
+	s.writer.longest = 10 * time.Millisecond
+	if errs := s.Append(context.Background(), reqs); len(errs) != 1 || !errors.Is(errs[0], reprise.ErrUnavailable) {
+		t.Errorf("append that waits for too long: %v", errs)
+	}
+	if err := s.Remove(context.Background(), info.Key, reprise.RemoveSpec{}); !errors.Is(err, reprise.ErrUnavailable) {
+		t.Errorf("removal that waits for too long: %v", err)
+	}
+	s.writer.leave()
+	if errs := s.Append(t.Context(), reqs); errs != nil {
+		t.Errorf("append after that: %v", errs)
 	}
 }
 
@@ -181,7 +211,7 @@ func TestReadingDoesNotFillMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.foldAll(); err != nil {
+	if err := s.foldAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.cache.mu.RLock()

@@ -17,8 +17,10 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	}
 	defer s.use.RUnlock()
 	w := &s.writer
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.take(ctx); err != nil {
+		return err
+	}
+	defer w.leave()
 	st, err := s.cache.load(ctx, key)
 	trim := spec.Trim > 0
 	if errors.Is(err, reprise.ErrNotFound) && !trim {

@@ -66,7 +66,7 @@ type Store struct {
 	writer  writer
 	cache   cache
 
-	folding sync.Mutex    // held by foldAll
+	folding turn          // of foldAll
 	foldNow chan struct{} // wakes the folder
 	stop    chan struct{}
 	folder  sync.WaitGroup
@@ -79,17 +79,19 @@ var (
 )
 
 // Open opens the file at path, or makes it, readable for its owner alone. opts may be nil.
-// The error is ErrInUse, ErrNotOurs, ErrNewer or ErrDamaged, or that of the system.
+// The error is ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly or ErrDamaged, or that of the system.
 func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error) {
 	s := &Store{
 		path: path, opts: opts.withDefaults(),
 		foldNow: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
+	s.writer.init()
+	s.folding.init()
 	s.readers = make(chan *sqlite.Conn, s.opts.Readers)
 	defer func() {
 		if err != nil {
 			s.release()
-			err = fmt.Errorf("open %s: %w", path, err)
+			err = fmt.Errorf("open %s: %w", path, openError(err))
 		}
 	}()
 	if s.lock, err = lockFile(path); err != nil {
@@ -111,21 +113,19 @@ func (s *Store) connect() error {
 	if err != nil {
 		return err
 	}
-	if fresh {
-		// SQLite would make it readable for others.
-		f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return err
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
+	// SQLite would make it readable for others, and open it for reading alone where it cannot be written to.
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
 	}
 	conn, err := openWriter(s.path, fresh, s.opts.Sync)
 	if err != nil {
 		return err
 	}
-	if err := s.writer.init(conn, s.opts.MaxBytes); err != nil {
+	if err := s.writer.connect(conn, s.opts.MaxBytes); err != nil {
 		return err
 	}
 	for range s.opts.Readers {
@@ -149,7 +149,7 @@ func (s *Store) Close() error {
 	s.use.Unlock()
 	close(s.stop)
 	s.folder.Wait()
-	s.fold() // what cannot be folded now, for example on a full disk, stays in the journal
+	s.fold(context.Background()) // what cannot be folded now, for example on a full disk, stays in the journal
 	return s.release()
 }
 

@@ -17,7 +17,7 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	}
 	defer s.use.RUnlock()
 	// On a full disk this may fail; what the rows know of can be swept all the same, and makes room.
-	s.fold()
+	s.fold(ctx)
 	var due []*stream
 	err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
 		due, err = selectExpired(conn, now, limit)
@@ -27,8 +27,10 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 		return nil, err
 	}
 	w := &s.writer
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	if err := w.take(ctx); err != nil {
+		return nil, err
+	}
+	defer w.leave()
 	swept, err := s.markExpired(ctx, due, remember)
 	if err == nil {
 		err = w.forgetMarks(now)
@@ -93,9 +95,11 @@ func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 }
 
 func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
-	// The writer's lock keeps rows and memory as they are to each other.
-	s.writer.mu.Lock()
-	defer s.writer.mu.Unlock()
+	// The writer's turn keeps rows and memory as they are to each other.
+	if err := s.writer.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.writer.leave()
 	sizes := map[reprise.Tenant]reprise.Size{}
 	add := func(tenant reprise.Tenant, sign int64, info *reprise.StreamInfo) {
 		size := sizes[tenant]
