@@ -129,6 +129,7 @@ type Host struct {
 	mu      sync.Mutex
 	runs    map[reprise.StreamKey]*run
 	locked  map[reprise.StreamKey]chan struct{}
+	far     map[reprise.StreamKey]*farFollow // followed here, run elsewhere
 	closing bool
 	closed  chan struct{} // closed when all is over
 
@@ -153,7 +154,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	}
 	h := &Host{
 		log: log, opts: o, queue: newQueue(&o), spawner: newSpawner(),
-		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{},
+		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{}, far: map[reprise.StreamKey]*farFollow{},
 		closed: make(chan struct{}), left: make(chan struct{}, 1), unwatch: func() {},
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())

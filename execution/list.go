@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"reprise"
 )
@@ -106,14 +107,38 @@ func (q *ListQuery) matches(x *Execution) bool {
 // tell. What has gone or does not match any more is left out.
 func (h *Host) withWindows(ctx context.Context, tenant reprise.Tenant, q *ListQuery, found []Execution) []Execution {
 	kept := found[:0]
+	far := map[string][]int{} // indexes in kept, by the replica that runs them
 	for _, x := range found {
-		shown, err := h.Show(ctx, tenant, x.ID)
+		shown, owner, err := h.look(ctx, tenant, x.ID)
 		switch {
 		case err == nil && q.matches(&shown):
+			if owner != "" {
+				far[owner] = append(far[owner], len(kept))
+			}
 			kept = append(kept, shown)
 		case err != nil && !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, reprise.ErrExpired):
 			kept = append(kept, x)
 		}
 	}
+	h.showFar(ctx, tenant, kept, far)
 	return kept
+}
+
+// showFar fills in how far executions are that other replicas run, each of which is asked once.
+func (h *Host) showFar(ctx context.Context, tenant reprise.Tenant, list []Execution, far map[string][]int) {
+	var asking sync.WaitGroup
+	for owner, indexes := range far {
+		asking.Go(func() {
+			keys := make([]reprise.StreamKey, len(indexes))
+			for i, at := range indexes {
+				keys[i] = keyOf(tenant, list[at].ID)
+			}
+			if p, err := h.progressOf(ctx, owner, keys...); err == nil {
+				for i, at := range indexes {
+					list[at].show(p[i])
+				}
+			}
+		})
+	}
+	asking.Wait()
 }

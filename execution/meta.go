@@ -42,7 +42,9 @@ type meta struct {
 	EnvNames []string `json:"env_names,omitempty"`
 	TTY      *TTY     `json:"tty,omitempty"`
 	Timeout  Duration `json:"timeout,omitzero"`
-	Digest   string   `json:"digest,omitempty"`
+	// KillOnDisconnect tells other replicas that followers count.
+	KillOnDisconnect bool   `json:"kill_on_disconnect,omitempty"`
+	Digest           string `json:"digest,omitempty"`
 }
 
 // Bounds of what is shown, so that a Meta holds it even where each byte takes six in JSON.
@@ -57,7 +59,7 @@ const (
 func describe(req *Request) meta {
 	m := meta{
 		Command: shorten(req.Command, shownBytes), Language: req.Language,
-		Cwd: shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout,
+		Cwd: shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, KillOnDisconnect: req.KillOnDisconnect,
 	}
 	room := shownBytes
 	for _, arg := range req.Argv {

@@ -96,9 +96,12 @@ func (o *Output) look(ctx context.Context) error {
 		}
 		total, o.ended = e.Bytes, true
 	case r != nil:
-		total, upTo = r.appended()
+		p := r.progress()
+		total, upTo = p.Bytes, p.Tail
 	default:
-		return fmt.Errorf("%w: the execution is not run here", reprise.ErrUnavailable)
+		if total, upTo, err = o.lookElsewhere(ctx, &info); err != nil {
+			return err
+		}
 	}
 	o.size, o.first, o.from = total.of(o.channel), 0, 1
 	if info.Earliest == 1 {
@@ -115,11 +118,19 @@ func (o *Output) look(ctx context.Context) error {
 	return nil
 }
 
-// appended is how much output there is, up to which event.
-func (r *run) appended() (Bytes, uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.bytes, r.tail
+// lookElsewhere is how much output there is, up to which event, of an execution that another replica runs.
+func (o *Output) lookElsewhere(ctx context.Context, info *reprise.StreamInfo) (Bytes, uint64, error) {
+	if owner := o.host.runner(info); owner != "" {
+		if p, err := o.host.progressOf(ctx, owner, info.Key); err == nil && p[0] != nil {
+			return p[0].Bytes, p[0].Tail, nil
+		}
+	}
+	if info.Earliest > 1 {
+		// The owner alone knows how much came before what is kept, until it says so in the end event.
+		return Bytes{}, 0, fmt.Errorf("%w: the replica that runs the execution does not say how far it is", reprise.ErrUnavailable)
+	}
+	t, err := count(ctx, o.stream, info.Tail)
+	return t.bytes, info.Tail, err
 }
 
 // tally is what count has found.

@@ -26,7 +26,8 @@ func (h *Host) attendReplicas() {
 		return
 	}
 	h.unwatch = h.opts.Replica.Watch(replica.Watch{
-		Left: func(string) {
+		Left: func(name string) {
+			h.followersLeft(name)
 			select {
 			case h.left <- struct{}{}:
 			default:
@@ -34,12 +35,16 @@ func (h *Host) attendReplicas() {
 		},
 		Fenced: h.fence,
 	})
+	h.opts.Replica.Serve(service, h.answer)
 	h.caretaker.Go(h.takeCare)
 }
 
 // leaveReplicas ends what attendReplicas began, once h.ctx is done.
 func (h *Host) leaveReplicas() {
 	h.unwatch()
+	if h.opts.Replica != nil {
+		h.opts.Replica.Serve(service, nil)
+	}
 	h.caretaker.Wait()
 }
 

@@ -40,6 +40,7 @@ type run struct {
 	tail  uint64
 	// who follows; see follow.go.
 	followers int
+	replicas  map[string]bool // others on which somebody follows, each of them one follower
 	alone     *time.Timer
 
 	appends   uint64    // the writer's

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"reprise"
@@ -139,17 +140,20 @@ func (h *Host) Session(ctx context.Context, tenant reprise.Tenant, id string) (S
 // RemoveSession removes all executions of a session, as Remove does. It blocks until those
 // that run have ended. Removing a session that has none does nothing.
 func (h *Host) RemoveSession(ctx context.Context, tenant reprise.Tenant, id string) error {
-	var ids []string
+	var ids, going []string
 	err := h.each(ctx, tenant, func(_ *reprise.StreamInfo, x *Execution) {
 		if x.Session == id && id != "" {
 			ids = append(ids, x.ID)
+			if x.Status != StatusEnded {
+				going = append(going, x.ID)
+			}
 		}
 	})
-	for _, id := range ids { // first all are cancelled, so that their times of grace pass together
-		if r := h.find(keyOf(tenant, id)); r != nil {
-			r.cancel()
-		}
+	var cancelling sync.WaitGroup
+	for _, id := range going { // first all are cancelled, so that their times of grace pass together
+		cancelling.Go(func() { _ = h.Cancel(ctx, tenant, id) }) // Remove says what is wrong
 	}
+	cancelling.Wait()
 	for _, id := range ids {
 		err = errors.Join(err, h.Remove(ctx, tenant, id))
 	}

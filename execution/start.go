@@ -104,18 +104,6 @@ func (h *Host) create(ctx context.Context, r *run, config reprise.StreamConfig) 
 	return created, nil
 }
 
-// Cancel ends an execution: TERM to all its processes and, after a time of grace, KILL.
-// It does not wait for that. Cancelling what has ended does nothing. The errors are
-// those of Show.
-func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
-	if r := h.find(keyOf(tenant, id)); r != nil {
-		r.cancel()
-		return nil
-	}
-	_, err := h.Stream(ctx, tenant, id)
-	return err
-}
-
 func (r *run) cancel() { r.stop(verdict{outcome: Cancelled}) }
 
 // grace is the time between TERM and KILL.
@@ -127,86 +115,3 @@ func (r *run) grace() time.Duration {
 }
 
 func (r *run) epoch() reprise.Epoch { return r.stream.Cursor(0).Epoch }
-
-// Signal sends a signal, by its POSIX name with or without SIG, to the process group of the
-// command. The error is a *FieldError for a name that is none, reprise.ErrConflict
-// if the command has not been started, reprise.ErrEnded if it has ended, or as of Show.
-func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name string) error {
-	s, err := parseSignal(name)
-	if err != nil {
-		return err
-	}
-	r := h.find(keyOf(tenant, id))
-	if r == nil {
-		if _, err := h.Stream(ctx, tenant, id); err != nil {
-			return err
-		}
-		return fmt.Errorf("%w: the command has ended", reprise.ErrEnded)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock() // the process is not reaped before this is let go
-	switch {
-	case r.exited:
-		return fmt.Errorf("%w: the command has ended", reprise.ErrEnded)
-	case r.child == nil:
-		return fmt.Errorf("%w: the command has not been started yet", reprise.ErrConflict)
-	}
-	if err := r.child.signal(s); err != nil {
-		return fmt.Errorf("signal %s: %w", name, err)
-	}
-	return nil
-}
-
-// WriteStdin gives data to the command of a request with StdinOpen. It blocks until the
-// command has taken all of it (or its pipe has), ctx is done, or the
-// command ends; a command that has not been started yet is waited for. The answer
-// says how much has been taken, with an error too.
-//
-// The error is reprise.ErrConflict for an offset beyond what was taken,
-// reprise.ErrEnded when stdin is closed or the command has ended, reprise.ErrInvalid
-// when Data cannot be read, or as of Show.
-func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string, w StdinWrite) (Stdin, error) {
-	r := h.find(keyOf(tenant, id))
-	if r == nil {
-		if _, err := h.Stream(ctx, tenant, id); err != nil {
-			return Stdin{}, err
-		}
-		return Stdin{}, fmt.Errorf("%w: the command has ended", reprise.ErrEnded)
-	}
-	if !r.request.StdinOpen {
-		return r.stdin.state(), fmt.Errorf("%w: stdin was not opened", reprise.ErrEnded)
-	}
-	select {
-	case r.stdin.turn <- struct{}{}:
-	case <-r.done:
-		return r.stdin.state(), fmt.Errorf("%w: the command has ended", reprise.ErrEnded)
-	case <-ctx.Done():
-		return r.stdin.state(), context.Cause(ctx)
-	}
-	defer func() { <-r.stdin.turn }()
-	err := r.stdin.write(ctx, w)
-	return r.stdin.state(), err
-}
-
-// Remove forgets an execution; one that has not ended is cancelled first, and Remove waits
-// for its end until ctx is done. Removing what is not there does nothing.
-func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) error {
-	if checkID("id", id) != nil {
-		return nil
-	}
-	key := keyOf(tenant, id)
-	unlock, err := h.lock(ctx, key)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if r := h.find(key); r != nil {
-		r.cancel()
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return h.log.Remove(ctx, key)
-}

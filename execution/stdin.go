@@ -22,6 +22,9 @@ type StdinWrite struct {
 	Data io.Reader
 	// EOF closes stdin after Data.
 	EOF bool
+
+	// exact refuses an Offset below the accepted one too.
+	exact bool
 }
 
 // Stdin is how far the stdin of an execution is.
@@ -89,50 +92,52 @@ func (s *stdin) state() Stdin {
 	return Stdin{Offset: s.offset, Open: s.open}
 }
 
-// write does one StdinWrite. The caller holds the turn.
-func (s *stdin) write(ctx context.Context, w StdinWrite) error {
+// write does one StdinWrite. The caller holds the turn. took is how many bytes of Data
+// were written or passed over.
+func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error) {
 	skip := int64(0)
 	if w.Offset >= 0 {
 		at := s.state().Offset
-		if w.Offset > at {
-			return fmt.Errorf("%w: stdin at offset %d, the command has been given %d bytes", reprise.ErrConflict, w.Offset, at)
+		if w.Offset > at || w.exact && w.Offset != at {
+			return 0, fmt.Errorf("%w: stdin at offset %d, the command has been given %d bytes", reprise.ErrConflict, w.Offset, at)
 		}
 		skip = at - w.Offset
 	}
 	if w.Data != nil {
-		if err := s.copyFrom(ctx, w.Data, skip); err != nil {
-			return err
+		if took, err = s.copyFrom(ctx, w.Data, skip); err != nil {
+			return took, err
 		}
 	} else if !s.state().Open && !w.EOF {
-		return fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
+		return 0, fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
 	}
 	if w.EOF {
 		s.shut()
 	}
-	return nil
+	return took, nil
 }
 
-// copyFrom gives the command what comes after the first skip bytes of data.
-func (s *stdin) copyFrom(ctx context.Context, data io.Reader, skip int64) error {
-	if _, err := io.CopyN(io.Discard, data, skip); err != nil {
+// copyFrom gives the command what comes after the first skip bytes of data. took counts both.
+func (s *stdin) copyFrom(ctx context.Context, data io.Reader, skip int64) (took int64, err error) {
+	if took, err = io.CopyN(io.Discard, data, skip); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil // all of it was given before
+			return took, nil // all of it was given before
 		}
-		return fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
+		return took, fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
 	}
 	buf := make([]byte, chunkBytes)
 	for {
 		n, err := data.Read(buf)
 		if n > 0 {
-			if _, err := s.copy(ctx, buf[:n]); err != nil {
-				return err
+			written, err := s.copy(ctx, buf[:n])
+			if took += int64(written); err != nil {
+				return took, err
 			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return took, nil
 		case err != nil:
-			return fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
+			return took, fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
 		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 
 // Show returns the execution. The error is reprise.ErrNotFound, or
 // reprise.ErrExpired for one that was swept.
+//
+// Of one that another replica runs and has not ended, Bytes, Started and Isolation are as that replica
+// tells, and zero where it does not answer within 2 s.
 func (h *Host) Show(ctx context.Context, tenant reprise.Tenant, id string) (Execution, error) {
 	s, err := h.Stream(ctx, tenant, id)
 	if err != nil {
@@ -26,15 +29,38 @@ func (h *Host) Stream(ctx context.Context, tenant reprise.Tenant, id string) (*r
 	return h.log.Stream(ctx, keyOf(tenant, id))
 }
 
+// show is Show for a stream.
 func (h *Host) show(ctx context.Context, s *reprise.Stream) (Execution, error) {
+	x, owner, err := h.lookAt(ctx, s)
+	if err == nil && owner != "" {
+		if p, err := h.progressOf(ctx, owner, s.Key()); err == nil {
+			x.show(p[0])
+		}
+	}
+	return x, err
+}
+
+// look is Show without asking the replica that runs the execution, which it returns, or "".
+func (h *Host) look(ctx context.Context, tenant reprise.Tenant, id string) (x Execution, owner string, err error) {
+	s, err := h.Stream(ctx, tenant, id)
+	if err != nil {
+		return Execution{}, "", err
+	}
+	return h.lookAt(ctx, s)
+}
+
+func (h *Host) lookAt(ctx context.Context, s *reprise.Stream) (x Execution, owner string, err error) {
 	r := h.find(s.Key()) // before the info: a run that has gone has an end there
 	info, err := s.Info(ctx)
 	if err != nil {
-		return Execution{}, err
+		return Execution{}, "", err
 	}
-	x := h.view(&info, r)
+	x = h.view(&info, r)
 	x.Window = Window{Earliest: s.Cursor(info.Earliest - 1).String(), Tail: s.Cursor(info.Tail).String()}
-	return x, nil
+	if r == nil {
+		owner = h.runner(&info)
+	}
+	return x, owner, nil
 }
 
 // view is the execution whose stream is info and whose run, if it has not ended, is
@@ -56,7 +82,9 @@ func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
 		x.end(info.End)
 	case r != nil:
 		x.Status = h.queue.status(r)
-		r.progress(&x)
+		x.show(r.progress())
+	case info.Tail == 0: // on another replica, which has not started it
+		x.Status = StatusQueued
 	}
 	return x
 }
@@ -85,13 +113,29 @@ func (x *Execution) end(end *reprise.End) {
 	x.DurationMS = &e.DurationMS
 }
 
-// progress fills in how far the run is.
-func (r *run) progress(x *Execution) {
+// progress is how far a run is that has not ended.
+type progress struct {
+	// Started is nil where the process has not been started.
+	Started   *Time      `json:"started,omitempty"`
+	Isolation *Isolation `json:"isolation,omitempty"`
+	Bytes     Bytes      `json:"bytes"`
+	// Tail is the last event that Bytes counts.
+	Tail uint64 `json:"tail"`
+}
+
+func (r *run) progress() *progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	x.Bytes = r.bytes
+	p := &progress{Bytes: r.bytes, Tail: r.tail}
 	if r.child != nil {
-		x.Started = ms(r.child.started)
-		x.Isolation = r.isolated
+		p.Started, p.Isolation = ms(r.child.started), r.isolated
+	}
+	return p
+}
+
+// show fills in how far the run is; p is nil where nobody knows.
+func (x *Execution) show(p *progress) {
+	if p != nil {
+		x.Bytes, x.Started, x.Isolation = p.Bytes, p.Started, p.Isolation
 	}
 }
