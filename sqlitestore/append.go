@@ -81,10 +81,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 	}
 	defer s.use.RUnlock()
 	w := &s.writer
-	err := s.holdBack(ctx)
-	if err == nil {
-		err = w.take(ctx)
-	}
+	err := s.takeToAppend(ctx)
 	if err != nil {
 		return slices.Repeat([]error{storeError(ctx, err)}, len(reqs))
 	}

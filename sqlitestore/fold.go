@@ -83,19 +83,33 @@ func (s *Store) fold(ctx context.Context) {
 // maxJournal is how many times Options.FoldBytes the journal may take.
 const maxJournal = 4
 
-// holdBack folds before an append if the journal has become too long, so that what waits in memory is bounded.
-func (s *Store) holdBack(ctx context.Context) error {
-	if err := s.writer.take(ctx); err != nil {
-		return err
+// takeToAppend takes the turn, and folds before that if the journal has become too long, so that what waits in
+// memory is bounded. It takes longestWait at most.
+func (s *Store) takeToAppend(ctx context.Context) error {
+	w := &s.writer
+	ready := func() bool {
+		if w.journalBytes < maxJournal*s.opts.FoldBytes {
+			return true
+		}
+		w.leave()
+		return false
 	}
-	long := s.writer.journalBytes >= maxJournal*s.opts.FoldBytes
-	s.writer.leave()
-	if !long {
+	if w.taken() && ready() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, longestWait, errBusy)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.longest, errBusy)
 	defer cancel()
-	return s.foldAll(ctx)
+	for {
+		if err := w.take(ctx); err != nil {
+			return err
+		}
+		if ready() {
+			return nil
+		}
+		if err := s.foldAll(ctx); err != nil {
+			return err
+		}
+	}
 }
 
 // foldAll moves everything that is in the journal now to its place. It goes in slices

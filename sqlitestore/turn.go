@@ -16,12 +16,20 @@ type turn struct {
 
 func (t *turn) init() { t.held, t.longest = make(chan struct{}, 1), longestWait }
 
-// take waits for the turn. If the error is nil, the caller calls leave.
-func (t *turn) take(ctx context.Context) error {
+// taken takes the turn if nobody has it.
+func (t *turn) taken() bool {
 	select {
 	case t.held <- struct{}{}:
-		return nil
+		return true
 	default:
+		return false
+	}
+}
+
+// take waits for the turn. If the error is nil, the caller calls leave.
+func (t *turn) take(ctx context.Context) error {
+	if t.taken() {
+		return nil
 	}
 	timer := time.NewTimer(t.longest)
 	defer timer.Stop()
