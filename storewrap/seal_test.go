@@ -1,7 +1,6 @@
 package storewrap
 
 import (
-	"bytes"
 	"testing"
 
 	"reprise"
@@ -30,7 +29,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{codeEncrypted, 255})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if plain, err := s.open(at, b); err == nil && !bytes.Equal(b, sealed) {
+		if plain, err := s.open(at, b); err == nil && string(plain) != "a batch" { // sealed by another process of the fuzzer
 			t.Fatalf("%x was opened as %q", b, plain)
 		}
 	})

@@ -1,0 +1,311 @@
+package storewrap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// RetryOptions are the settings of Retry. The zero value of each field means its default.
+type RetryOptions struct {
+	// Timeout is for how long a call is tried. A try that is under way then is cancelled; the first one of an
+	// append is left to the bound of the Store inside. Default: 30 s.
+	Timeout time.Duration
+	// Wait is the time before the second try, and twice as much before each further one, up to MaxWait. What is
+	// waited is a random part of it, between a half and the whole. Defaults: 20 ms, 2 s.
+	Wait, MaxWait time.Duration
+	// Budget bounds the tries of all calls together, so that a Store that has trouble is not asked more
+	// than usual: it is how many further tries may be made in a row, and ten calls that succeed give back one. Default: 100.
+	Budget int
+}
+
+func (o *RetryOptions) withDefaults() RetryOptions {
+	var d RetryOptions
+	if o != nil {
+		d = *o
+	}
+	if d.Timeout == 0 {
+		d.Timeout = 30 * time.Second
+	}
+	if d.Wait == 0 {
+		d.Wait = 20 * time.Millisecond
+	}
+	if d.MaxWait == 0 {
+		d.MaxWait = 2 * time.Second
+	}
+	if d.Budget == 0 {
+		d.Budget = 100
+	}
+	return d
+}
+
+// Retrying is a Store that tries again what fails for a cause that may pass. It is safe for concurrent use.
+type Retrying struct {
+	around
+	opts RetryOptions
+
+	mu     sync.Mutex
+	tenths int // of further tries that may be made
+}
+
+// Retry tries again what fails in inner with an error that wraps reprise.ErrUnavailable, until the call
+// succeeds, fails otherwise, or has used up its time or the budget; then the last error is
+// returned, and the next call is tried as any other. A context that is cancelled ends the wait.
+//
+// An append that has failed may have been stored all the same. Where the next try is refused
+// because of that, the batch is read back: if it is there with the same bytes the append has
+// succeeded. Two writers without an Owner that append the same bytes at the same seq cannot be told apart that way.
+//
+// Removing without RemoveSpec.Epoch is not tried again: the name might be another stream's by then.
+//
+// The error wraps reprise.ErrInvalid: a negative setting, or a wrapper inside that must be outside.
+func Retry(inner reprise.Store, opts *RetryOptions) (*Retrying, error) {
+	if err := place(retries, inner); err != nil {
+		return nil, err
+	}
+	o := opts.withDefaults()
+	if o.Timeout < 0 || o.Wait < 0 || o.MaxWait < 0 || o.Budget < 0 {
+		return nil, fmt.Errorf("%w: a negative setting of Retry", reprise.ErrInvalid)
+	}
+	return &Retrying{around: around{inner}, opts: o, tenths: triesInTenths(o.Budget)}, nil
+}
+
+func (r *Retrying) layer() layer { return retries }
+
+// Create makes a stream; see reprise.Store.
+func (r *Retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept reprise.StreamInfo, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		kept, err = r.inner.Create(ctx, info)
+		return err
+	})
+	return kept, err
+}
+
+// Read returns a page; see reprise.Store.
+func (r *Retrying) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (page reprise.Page, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		page, err = r.inner.Read(ctx, key, after, maxBytes)
+		return err
+	})
+	return page, err
+}
+
+// List returns streams; see reprise.Store.
+func (r *Retrying) List(ctx context.Context, q reprise.ListQuery) (list reprise.ListPage, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		list, err = r.inner.List(ctx, q)
+		return err
+	})
+	return list, err
+}
+
+// Remove forgets events or a stream; see reprise.Store.
+func (r *Retrying) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	if spec.Epoch == "" {
+		return r.inner.Remove(ctx, key, spec)
+	}
+	return r.try(ctx, func(ctx context.Context) error { return r.inner.Remove(ctx, key, spec) })
+}
+
+// Sweep removes expired streams; see reprise.Sweeper. What a try has removed whose answer was lost is not returned.
+func (r *Retrying) Sweep(ctx context.Context, now, remember time.Time, limit int) (swept []reprise.StreamInfo, err error) {
+	err = r.try(ctx, func(ctx context.Context) error {
+		if len(swept) == limit {
+			return nil // an error has come with the last of them
+		}
+		some, err := r.around.Sweep(ctx, now, remember, limit-len(swept))
+		swept = append(swept, some...)
+		return err
+	})
+	return swept, err
+}
+
+// Sizes returns what each tenant keeps; see reprise.Sizer.
+func (r *Retrying) Sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.Size, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		sizes, err = r.around.Sizes(ctx)
+		return err
+	})
+	return sizes, err
+}
+
+// Append stores batches; see reprise.Store.
+func (r *Retrying) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	errs := r.inner.Append(ctx, reqs)
+	if !anyUnavailable(errs) {
+		r.succeeded()
+		return errs
+	}
+	a := &doubtful{store: r, all: reqs, errs: slices.Clone(errs), settled: make([]bool, len(reqs))}
+	first := true
+	_ = r.try(ctx, func(ctx context.Context) error { // each request has its own error
+		if !first {
+			a.again(ctx)
+		}
+		first = false
+		return a.left()
+	})
+	if ctx.Err() != nil {
+		a.fail(context.Cause(ctx))
+	}
+	return a.result()
+}
+
+func anyUnavailable(errs []error) bool {
+	for _, err := range errs {
+		if errors.Is(err, reprise.ErrUnavailable) {
+			return true
+		}
+	}
+	return false
+}
+
+// doubtful is an append of which some requests may have been stored.
+type doubtful struct {
+	store *Retrying
+	all   []reprise.AppendRequest
+	errs  []error
+	// settled is true for a request that will not be tried again, whatever its error is.
+	settled []bool
+}
+
+func (a *doubtful) open(i int) bool {
+	return !a.settled[i] && errors.Is(a.errs[i], reprise.ErrUnavailable)
+}
+
+// again tries what has failed for a cause that may pass.
+func (a *doubtful) again(ctx context.Context) {
+	var reqs []reprise.AppendRequest
+	var places []int
+	for i := range a.errs {
+		if a.open(i) {
+			reqs, places = append(reqs, a.all[i]), append(places, i)
+		}
+	}
+	errs := a.store.inner.Append(ctx, reqs)
+	for n, i := range places {
+		var err error
+		if errs != nil {
+			err = errs[n]
+		}
+		a.errs[i], a.settled[i] = a.verdict(ctx, &reqs[n], err)
+	}
+}
+
+// verdict is the result of a request that was in doubt before err, and whether it is the last word.
+func (a *doubtful) verdict(ctx context.Context, req *reprise.AppendRequest, err error) (_ error, settled bool) {
+	if !errors.Is(err, reprise.ErrConflict) && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrFenced) {
+		return err, false
+	}
+	page, rerr := a.store.inner.Read(ctx, req.Key, req.First-1, max(1, len(req.Bytes)))
+	switch {
+	case rerr != nil: // refusing it would say that it was not stored
+		return rerr, false
+	case page.Info.Epoch != req.Epoch || page.Info.Tail < req.First:
+		return err, true
+	case len(page.Batches) == 0 || page.Batches[0].First > req.First: // it was trimmed, whatever it was
+		last := req.First + uint64(req.Count) - 1
+		if i := page.Info; i.Tail == last && i.Earliest == req.Earliest && i.Bytes == req.Kept && req.Earliest > last {
+			return nil, true // by this very append
+		}
+		return fmt.Errorf("%w: whether the batch at %d was stored cannot be told any more", reprise.ErrUnavailable, req.First), true
+	}
+	if b := page.Batches[0]; b.First == req.First && b.Count == req.Count && bytes.Equal(b.Bytes, req.Bytes) {
+		return nil, true
+	}
+	return err, true
+}
+
+// left is an error while something is in doubt.
+func (a *doubtful) left() error {
+	for i, err := range a.errs {
+		if a.open(i) {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail ends the tries for a cause.
+func (a *doubtful) fail(cause error) {
+	for i := range a.errs {
+		if a.open(i) {
+			a.errs[i] = cause
+		}
+	}
+}
+
+func (a *doubtful) result() []error {
+	for _, err := range a.errs {
+		if err != nil {
+			return a.errs
+		}
+	}
+	return nil
+}
+
+// try calls f until it returns something other than reprise.ErrUnavailable, or there is no time or budget left.
+func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, r.opts.Timeout, errTime)
+	defer cancel()
+	var last error
+	for wait := r.opts.Wait; ; wait = min(2*wait, r.opts.MaxWait) {
+		err := f(bounded)
+		switch {
+		case errors.Is(err, errTime) && last != nil:
+			return last
+		case !errors.Is(err, reprise.ErrUnavailable):
+			r.succeeded()
+			return err
+		}
+		last = err
+		if !r.mayTry() || !pause(bounded, wait/2+rand.N(wait/2+1)) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return last
+		}
+	}
+}
+
+// errTime is the cause when the time of a call is up.
+var errTime = fmt.Errorf("%w: the time for all tries is up", reprise.ErrUnavailable)
+
+// pause waits, and returns false if ctx has ended before.
+func pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// triesInTenths is so many tries: a call that succeeds gives back a tenth of one.
+func triesInTenths(n int) int { return 10 * min(n, math.MaxInt/10) }
+
+func (r *Retrying) mayTry() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tenths < triesInTenths(1) {
+		return false
+	}
+	r.tenths -= triesInTenths(1)
+	return true
+}
+
+func (r *Retrying) succeeded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tenths = min(r.tenths+1, triesInTenths(r.opts.Budget))
+}
