@@ -57,13 +57,19 @@ func place(tb testing.TB, on *testserver.RedisServer) string {
 	return on.URL() + "?prefix=" + prefix
 }
 
-func open(tb testing.TB) storetest.Harness { return harness(tb, place(tb, server(tb))) }
-
-func harness(tb testing.TB, url string) storetest.Harness {
+// open makes a place on the shared server, which a fault kills.
+func open(tb testing.TB) storetest.Harness {
+	on := server(tb)
+	url := place(tb, on)
 	return storetest.Harness{
 		Persistent: true,
 		Open:       func() (reprise.Store, error) { return redisstore.Open(tb.Context(), url, nil) },
 		Share:      func() (reprise.Store, error) { return redisstore.Open(tb.Context(), url, nil) },
+		Fault:      func(reprise.Store) (mend func() error, err error) { return on.Start, on.Kill() },
+		Deafen: func(reprise.Store) error {
+			_, err := on.Command("CLIENT", "KILL", "TYPE", "pubsub")
+			return err
+		},
 	}
 }
 
