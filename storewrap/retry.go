@@ -52,6 +52,12 @@ type Retrying struct {
 	around
 	opts RetryOptions
 
+	// use is held for reading by each call and for writing by Close.
+	use     sync.RWMutex
+	closed  bool
+	closing chan struct{} // closed when waiting is to end
+	close   sync.Once
+
 	mu     sync.Mutex
 	tenths int // of further tries that may be made
 }
@@ -75,10 +81,19 @@ func Retry(inner reprise.Store, opts *RetryOptions) (*Retrying, error) {
 	if o.Timeout < 0 || o.Wait < 0 || o.MaxWait < 0 || o.Budget < 0 {
 		return nil, fmt.Errorf("%w: a negative setting of Retry", reprise.ErrInvalid)
 	}
-	return &Retrying{around: around{inner}, opts: o, tenths: triesInTenths(o.Budget)}, nil
+	return &Retrying{around: around{inner}, opts: o, tenths: triesInTenths(o.Budget), closing: make(chan struct{})}, nil
 }
 
 func (r *Retrying) layer() layer { return retries }
+
+// Close closes the Store inside; see reprise.Store. Calls that wait for their next try make it at once, and no more after that.
+func (r *Retrying) Close() error {
+	r.close.Do(func() { close(r.closing) })
+	r.use.Lock()
+	defer r.use.Unlock()
+	r.closed = true
+	return r.inner.Close()
+}
 
 // Create makes a stream; see reprise.Store.
 func (r *Retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept reprise.StreamInfo, err error) {
@@ -109,7 +124,7 @@ func (r *Retrying) List(ctx context.Context, q reprise.ListQuery) (list reprise.
 
 // Remove forgets events or a stream; see reprise.Store.
 func (r *Retrying) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
-	if spec.Epoch == "" {
+	if spec.Epoch == "" { // Close of the Store inside waits for it
 		return r.inner.Remove(ctx, key, spec)
 	}
 	return r.try(ctx, func(ctx context.Context) error { return r.inner.Remove(ctx, key, spec) })
@@ -139,6 +154,11 @@ func (r *Retrying) Sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.
 
 // Append stores batches; see reprise.Store.
 func (r *Retrying) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	r.use.RLock()
+	defer r.use.RUnlock()
+	if r.closed {
+		return slices.Repeat([]error{reprise.ErrClosed}, len(reqs))
+	}
 	errs := r.inner.Append(ctx, reqs)
 	if !anyUnavailable(errs) {
 		r.succeeded()
@@ -146,7 +166,7 @@ func (r *Retrying) Append(ctx context.Context, reqs []reprise.AppendRequest) []e
 	}
 	a := &doubtful{store: r, all: reqs, errs: slices.Clone(errs), settled: make([]bool, len(reqs))}
 	first := true
-	_ = r.try(ctx, func(ctx context.Context) error { // each request has its own error
+	_ = r.repeat(ctx, func(ctx context.Context) error { // each request has its own error
 		if !first {
 			a.again(ctx)
 		}
@@ -254,6 +274,16 @@ func (a *doubtful) result() []error {
 
 // try calls f until it returns something other than reprise.ErrUnavailable, or there is no time or budget left.
 func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) error {
+	r.use.RLock()
+	defer r.use.RUnlock()
+	if r.closed {
+		return reprise.ErrClosed
+	}
+	return r.repeat(ctx, f)
+}
+
+// repeat is try for one who holds r.use.
+func (r *Retrying) repeat(ctx context.Context, f func(ctx context.Context) error) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, r.opts.Timeout, errTime)
 	defer cancel()
 	var last error
@@ -266,8 +296,9 @@ func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) e
 			r.succeeded()
 			return err
 		}
+		hurried := last != nil && r.isClosing()
 		last = err
-		if !r.mayTry() || !pause(bounded, wait/2+rand.N(wait/2+1)) {
+		if hurried || !r.mayTry() || !r.pause(bounded, wait/2+rand.N(wait/2+1)) {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -279,14 +310,25 @@ func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) e
 // errTime is the cause when the time of a call is up.
 var errTime = fmt.Errorf("%w: the time for all tries is up", reprise.ErrUnavailable)
 
-// pause waits, and returns false if ctx has ended before.
-func pause(ctx context.Context, wait time.Duration) bool {
+// pause waits, or until the Store is to be closed, and returns false if ctx has ended before.
+func (r *Retrying) pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
+	case <-r.closing:
+		return true
 	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *Retrying) isClosing() bool {
+	select {
+	case <-r.closing:
+		return true
+	default:
 		return false
 	}
 }
