@@ -1,0 +1,186 @@
+package natsstore
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+
+	"reprise"
+)
+
+// cache keeps, of the streams that were used last, what spares questions to the server. None of it is relied
+// upon: a state that is old is found out when an append is refused, and records never change.
+type cache struct {
+	mu      sync.Mutex
+	byKey   map[reprise.StreamKey]*list.Element
+	order   list.List // of *known, the one used last in front
+	records map[uint64]*record
+	size    int // of records, about, in bytes
+}
+
+const (
+	maxKnown       = 32 << 10
+	maxRecordBytes = 16 << 20
+	// maxPlaces is how many places in a stream are known at most.
+	maxPlaces = 64
+)
+
+// known is what is known of a stream.
+type known struct {
+	key  reprise.StreamKey
+	last *entry // the newest message, without its body
+	// places are where batches begin, by their first event: from the sequence on, the next message of the
+	// stream with a batch is the one that begins with that event.
+	places []skip
+	// written and base estimate what lies before the window; see tidy.
+	written, base int64
+}
+
+func (c *cache) init() {
+	c.byKey = map[reprise.StreamKey]*list.Element{}
+	c.records = map[uint64]*record{}
+}
+
+// of is what is known of a stream, nothing at first. The caller holds mu.
+func (c *cache) of(key reprise.StreamKey) *known {
+	if e := c.byKey[key]; e != nil {
+		c.order.MoveToFront(e)
+		return e.Value.(*known)
+	}
+	if c.order.Len() >= maxKnown {
+		oldest := c.order.Back()
+		delete(c.byKey, oldest.Value.(*known).key)
+		c.order.Remove(oldest)
+	}
+	k := &known{key: key}
+	c.byKey[key] = c.order.PushFront(k)
+	return k
+}
+
+// last is the newest message that is known of a stream, nil if none is.
+func (c *cache) last(key reprise.StreamKey) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byKey[key]; e != nil {
+		c.order.MoveToFront(e)
+		return e.Value.(*known).last
+	}
+	return nil
+}
+
+// put notes a message if it is newer than the one that is known.
+func (c *cache) put(key reprise.StreamKey, last *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.putLocked(key, last)
+}
+
+func (c *cache) putLocked(key reprise.StreamKey, last *entry) *known {
+	k := c.of(key)
+	if k.last != nil && k.last.seq >= last.seq {
+		return k
+	}
+	if k.last == nil || k.last.epoch != last.epoch {
+		k.places, k.written, k.base = nil, 0, last.kept
+	}
+	k.last = &entry{state: last.state, seq: last.seq}
+	return k
+}
+
+// forget drops what is known of a stream.
+func (c *cache) forget(key reprise.StreamKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byKey[key]; e != nil {
+		delete(c.byKey, key)
+		c.order.Remove(e)
+	}
+}
+
+// appended notes a message that was written, and reports whether what lies before the window is worth a purge.
+func (c *cache) appended(key reprise.StreamKey, last *entry, bytes int) (purge bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.putLocked(key, last)
+	k.written += int64(bytes)
+	dead := k.written - (last.kept - k.base)
+	if dead < max(last.kept/purgePart, leastPurge) {
+		return false
+	}
+	k.written, k.base = 0, last.kept
+	return true
+}
+
+// place is the nearest places at or before, and after, the event seq.
+func (c *cache) place(key reprise.StreamKey, epoch reprise.Epoch, seq uint64) (at, beyond skip) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[key]
+	if e == nil {
+		return skip{}, skip{}
+	}
+	k := e.Value.(*known)
+	if k.last == nil || k.last.epoch != epoch {
+		return skip{}, skip{}
+	}
+	i, found := slices.BinarySearchFunc(k.places, seq, compareFirst)
+	if found {
+		at = k.places[i]
+	}
+	if i < len(k.places) {
+		beyond = k.places[i]
+	}
+	return at, beyond
+}
+
+func compareFirst(p skip, seq uint64) int {
+	switch {
+	case p.first < seq:
+		return -1
+	case p.first > seq:
+		return 1
+	}
+	return 0
+}
+
+// addPlace notes where a batch begins. When there are too many, every other is dropped.
+func (c *cache) addPlace(key reprise.StreamKey, epoch reprise.Epoch, p skip) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := c.of(key)
+	if k.last == nil || k.last.epoch != epoch {
+		return
+	}
+	i, found := slices.BinarySearchFunc(k.places, p.first, compareFirst)
+	if found {
+		return
+	}
+	k.places = slices.Insert(k.places, i, p)
+	if len(k.places) > maxPlaces {
+		for i := range maxPlaces / 2 {
+			k.places[i] = k.places[2*i+1]
+		}
+		k.places = k.places[:maxPlaces/2]
+	}
+}
+
+func (c *cache) record(seq uint64) *record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.records[seq]
+}
+
+// addRecord keeps a record. When they have become too large all are dropped; those in use come back.
+func (c *cache) addRecord(seq uint64, r *record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	size := 256 + len(r.config.Meta)
+	for label, value := range r.config.Labels {
+		size += 64 + len(label) + len(value)
+	}
+	if c.size += size; c.size > maxRecordBytes {
+		clear(c.records)
+		c.size = size
+	}
+	c.records[seq] = r
+}

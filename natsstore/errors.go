@@ -1,0 +1,65 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"reprise"
+)
+
+// ErrDamaged: bytes on the server are not those that were written, or batches are missing. It wraps
+// nothing that is retryable.
+var ErrDamaged = errors.New("damaged")
+
+var (
+	errLost       = errors.New("the connection was lost before the answer")
+	errTimeout    = errors.New("no answer in time")
+	errNobody     = errors.New("no server answers for the stream now")
+	errWrongLast  = errors.New("another message has come first")
+	errBehind     = errors.New("the server that answers is behind")
+	errIncomplete = errors.New("an answer that makes no sense")
+)
+
+// The error codes of JetStream that are told apart; see server/errors.json of nats-server.
+const (
+	codeNoMessage    = 10037
+	codeNoStream     = 10059
+	codeWrongLast    = 10071
+	codeStreamExists = 10058
+)
+
+// unavailable says that trying again may help.
+func unavailable(err error) error {
+	if errors.Is(err, reprise.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)
+}
+
+// ended is the error of a call whose context has ended: the cause, if that was the caller's.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errTimeout) {
+		return unavailable(cause)
+	}
+	return cause
+}
+
+// apiError is what the server answers in place of what was asked for.
+func apiError(e *jetstream.APIError) error {
+	if e.ErrorCode == codeWrongLast {
+		return errWrongLast
+	}
+	return unavailable(e)
+}
+
+// isCode reports whether err is an answer of JetStream with that code.
+func isCode(err error, code jetstream.ErrorCode) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && e.ErrorCode == code
+}
+
+func isDamage(err error) bool { return errors.Is(err, ErrDamaged) || errors.Is(err, errNewer) }

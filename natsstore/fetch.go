@@ -1,0 +1,170 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"reprise"
+)
+
+// entry is a message of a stream's subject.
+type entry struct {
+	*state
+	seq  uint64
+	body []byte
+}
+
+// getRequest asks for messages; see ADR-31 of NATS.
+type getRequest struct {
+	Seq       uint64   `json:"seq,omitempty"`
+	Last      string   `json:"last_by_subj,omitempty"`
+	Next      string   `json:"next_by_subj,omitempty"`
+	Batch     int      `json:"batch,omitempty"`
+	MaxBytes  int      `json:"max_bytes,omitempty"`
+	MultiLast []string `json:"multi_last,omitempty"`
+	UpTo      uint64   `json:"up_to_seq,omitempty"`
+}
+
+// The headers that the server adds to what it hands out.
+const (
+	headerSequence = "Nats-Sequence"
+	headerSubject  = "Nats-Subject"
+	headerTime     = "Nats-Time-Stamp"
+	headerUpTo     = "Nats-UpTo-Sequence"
+)
+
+func sequenceOf(msg *nats.Msg) (uint64, error) {
+	n, err := strconv.ParseUint(msg.Header.Get(headerSequence), 10, 64)
+	if err != nil {
+		return 0, unavailable(fmt.Errorf("%w: a message without a sequence", errIncomplete))
+	}
+	return n, nil
+}
+
+// direct asks any server that has the messages, which may be behind the others, and calls got with each.
+// upTo is the last sequence that the server has looked at, 0 where it does not say.
+func (s *Store) direct(ctx context.Context, stream string, req *getRequest, got func(*nats.Msg) error) (upTo uint64, err error) {
+	body, err := json.Marshal(req)
+	if err != nil {
+		return 0, err
+	}
+	err = s.wire.ask(ctx, s.api+"DIRECT.GET."+stream, body, func(msg *nats.Msg) (bool, error) {
+		switch code := status(msg); code {
+		case "":
+			return req.Batch > 0 || len(req.MultiLast) > 0, got(msg)
+		case endOfBatch:
+			upTo, _ = strconv.ParseUint(msg.Header.Get(headerUpTo), 10, 64)
+			return false, nil
+		case notFound:
+			return false, nil
+		default:
+			return false, unavailable(fmt.Errorf("%s %s", code, msg.Header.Get("Description")))
+		}
+	})
+	return upTo, err
+}
+
+// request asks the server of JetStream something, and puts the answer into the value that is given.
+func (s *Store) request(ctx context.Context, subject string, req, answer any) error {
+	var body []byte
+	if req != nil {
+		var err error
+		if body, err = json.Marshal(req); err != nil {
+			return err
+		}
+	}
+	return s.wire.ask(ctx, s.api+subject, body, func(msg *nats.Msg) (bool, error) {
+		var failed struct {
+			Error *jetstream.APIError `json:"error"`
+		}
+		if err := json.Unmarshal(msg.Data, &failed); err != nil {
+			return false, unavailable(fmt.Errorf("%w: %w", errIncomplete, err))
+		}
+		if failed.Error != nil {
+			return false, apiError(failed.Error)
+		}
+		return false, json.Unmarshal(msg.Data, answer)
+	})
+}
+
+// stored is a message as the leader of a stream hands it out.
+type stored struct {
+	Message struct {
+		Subject string    `json:"subject"`
+		Seq     uint64    `json:"seq"`
+		Header  []byte    `json:"hdrs"`
+		Data    []byte    `json:"data"`
+		Time    time.Time `json:"time"`
+	} `json:"message"`
+}
+
+// last is the newest message of a stream: its state. It is nil if there is none. Where there are several
+// servers the leader is asked, for the others may be behind.
+func (s *Store) last(ctx context.Context, key reprise.StreamKey) (*entry, error) {
+	req := &getRequest{Last: s.subjects.stream(key)}
+	var found *entry
+	if s.single {
+		_, err := s.direct(ctx, s.name, req, func(msg *nats.Msg) (err error) {
+			found, err = entryOf(msg)
+			return err
+		})
+		return found, s.explain(key, err)
+	}
+	var answer stored
+	err := s.request(ctx, "STREAM.MSG.GET."+s.name, req, &answer)
+	if isCode(err, codeNoMessage) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	head, err := nats.DecodeHeadersMsg(answer.Message.Header)
+	if err == nil {
+		found, err = newEntry(answer.Message.Seq, head, answer.Message.Data)
+	}
+	return found, s.explain(key, err)
+}
+
+// explain says which stream err is about.
+func (s *Store) explain(key reprise.StreamKey, err error) error {
+	if isDamage(err) {
+		return fmt.Errorf("stream %s: %w", key, err)
+	}
+	return err
+}
+
+func entryOf(msg *nats.Msg) (*entry, error) {
+	seq, err := sequenceOf(msg)
+	if err != nil {
+		return nil, err
+	}
+	return newEntry(seq, msg.Header, msg.Data)
+}
+
+func newEntry(seq uint64, head nats.Header, body []byte) (*entry, error) {
+	text := head[header]
+	if len(text) != 1 {
+		return nil, fmt.Errorf("%w: message %d has no state", ErrDamaged, seq)
+	}
+	st, err := decodeState(text[0])
+	if err != nil {
+		return nil, fmt.Errorf("message %d: %w", seq, err)
+	}
+	return &entry{state: st, seq: seq, body: body}, nil
+}
+
+// message is the one at a sequence, nil if it is not there (any more, or not yet).
+func (s *Store) message(ctx context.Context, stream string, seq uint64) (*nats.Msg, error) {
+	var found *nats.Msg
+	_, err := s.direct(ctx, stream, &getRequest{Seq: seq}, func(msg *nats.Msg) error {
+		found = msg
+		return nil
+	})
+	return found, err
+}

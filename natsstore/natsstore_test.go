@@ -1,0 +1,73 @@
+package natsstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/goleak"
+
+	"reprise"
+	"reprise/internal/testserver"
+	"reprise/natsstore"
+	"reprise/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// places counts the names that were given to stores.
+var places atomic.Int64
+
+// place is the URL of an empty place on a server.
+func place(server *testserver.NATSServer, params string) string {
+	return fmt.Sprintf("%s?name=T%d%s", server.URL(), places.Add(1), params)
+}
+
+// drop removes what was kept in a place.
+func drop(tb testing.TB, where string) {
+	tb.Helper()
+	u, err := url.Parse(where)
+	must(tb, err)
+	name := u.Query().Get("name")
+	u.RawQuery = ""
+	conn, err := nats.Connect(u.String())
+	must(tb, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	must(tb, err)
+	for _, stream := range []string{name, name + "_INDEX"} {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if err := js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			tb.Error(err)
+		}
+		cancel()
+	}
+}
+
+// onServer makes places on a server that is there already.
+func onServer(server *testserver.NATSServer) storetest.Opener {
+	return func(tb testing.TB) storetest.Harness {
+		where := place(server, "&timeout=20s")
+		tb.Cleanup(func() { drop(tb, where) })
+		open := func() (reprise.Store, error) { return natsstore.Open(context.Background(), where, nil) }
+		return storetest.Harness{Open: open, Share: open, Persistent: true}
+	}
+}
+
+func TestStore(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	storetest.Run(t, onServer(server), &storetest.Options{Events: 100_000, Streams: 2000})
+}

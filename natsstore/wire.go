@@ -1,0 +1,337 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// wire is the one connection of a Store. Requests that many messages answer, and many requests that are
+// waited for together, share one subscription to an inbox.
+type wire struct {
+	nc     *nats.Conn
+	inbox  string // with the dot at its end
+	logger *slog.Logger
+	next   atomic.Uint64
+
+	mu       sync.Mutex
+	up       chan struct{} // closed while there is a connection
+	isUp     bool
+	awaiters map[uint64]awaiter
+	// returned is called, from a goroutine of the connection, when there is a connection again.
+	returned func()
+	// denied is the last refusal of a subject, which the server does not tie to a request.
+	denied error
+}
+
+// awaiter gets the answers to something. Its methods are called by one goroutine at a time and must not block.
+type awaiter interface {
+	answer(i int, msg *nats.Msg)
+	fail(err error)
+}
+
+// connect opens the connection. It does not wait for a server that is not there.
+func connect(ctx context.Context, url string, opts []nats.Option, logger *slog.Logger) (*wire, error) {
+	w := &wire{logger: logger, up: make(chan struct{}), isUp: true, awaiters: map[uint64]awaiter{}}
+	close(w.up)
+	opts = append([]nats.Option{
+		nats.Name("reprise"),
+		nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond), nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectJitter(50*time.Millisecond, 100*time.Millisecond),
+		// What is to be sent while there is no connection is not kept for later: its caller would not know.
+		nats.ReconnectBufSize(-1),
+		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
+		nats.Timeout(5 * time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { w.down(err) }),
+		nats.ReconnectHandler(func(*nats.Conn) { w.reconnected() }),
+		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { w.asyncError(sub, err) }),
+	}, opts...)
+	if deadline, ok := ctx.Deadline(); ok {
+		opts = append(opts, nats.Timeout(min(5*time.Second, max(time.Millisecond, time.Until(deadline)))))
+	}
+	var err error
+	if w.nc, err = nats.Connect(url, opts...); err != nil {
+		return nil, err
+	}
+	w.inbox = nats.NewInbox() + "."
+	sub, err := w.nc.Subscribe(w.inbox+">", w.dispatch)
+	if err == nil {
+		err = sub.SetPendingLimits(-1, -1)
+	}
+	if err != nil {
+		w.nc.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// dispatch hands an answer to whoever waits for it. Answers that come too late go nowhere.
+func (w *wire) dispatch(msg *nats.Msg) {
+	id, index, many := strings.Cut(msg.Subject[len(w.inbox):], ".")
+	n, err := strconv.ParseUint(id, 36, 64)
+	if err != nil {
+		return
+	}
+	i := 0
+	if many {
+		if i, err = strconv.Atoi(index); err != nil {
+			return
+		}
+	}
+	w.mu.Lock()
+	a := w.awaiters[n]
+	w.mu.Unlock()
+	if a != nil {
+		a.answer(i, msg)
+	}
+}
+
+// await registers a, and returns the subject to which its answers are to be sent.
+func (w *wire) await(a awaiter) (id uint64, reply string) {
+	id = w.next.Add(1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.awaiters[id] = a
+	return id, w.inbox + strconv.FormatUint(id, 36)
+}
+
+func (w *wire) leave(id uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.awaiters, id)
+}
+
+// failAll tells all who wait that no answer will come.
+func (w *wire) failAll(err error) {
+	w.mu.Lock()
+	all := make([]awaiter, 0, len(w.awaiters))
+	for _, a := range w.awaiters {
+		all = append(all, a)
+	}
+	w.mu.Unlock()
+	for _, a := range all {
+		a.fail(err)
+	}
+}
+
+func (w *wire) down(err error) {
+	w.mu.Lock()
+	if w.isUp {
+		w.isUp, w.up = false, make(chan struct{})
+	}
+	w.mu.Unlock()
+	w.failAll(unavailable(errLost))
+	if err != nil {
+		w.logger.Warn("connection to NATS lost", "error", err)
+	}
+}
+
+func (w *wire) reconnected() {
+	w.mu.Lock()
+	if !w.isUp {
+		w.isUp = true
+		close(w.up)
+	}
+	returned := w.returned
+	w.mu.Unlock()
+	w.logger.Info("connected to NATS again", "server", w.nc.ConnectedServerName())
+	if returned != nil {
+		returned()
+	}
+}
+
+func (w *wire) asyncError(sub *nats.Subscription, err error) {
+	w.logger.Warn("NATS", "error", err)
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		w.mu.Lock()
+		w.denied = err
+		w.mu.Unlock()
+		w.failAll(unavailable(err))
+	}
+	if errors.Is(err, nats.ErrSlowConsumer) && sub != nil {
+		// Wake-ups were dropped: they may have been anybody's.
+		w.mu.Lock()
+		returned := w.returned
+		w.mu.Unlock()
+		if returned != nil {
+			returned()
+		}
+	}
+}
+
+// ready waits until there is a connection.
+func (w *wire) ready(ctx context.Context) error {
+	w.mu.Lock()
+	up := w.up
+	w.mu.Unlock()
+	select {
+	case <-up:
+		return nil
+	default:
+	}
+	select {
+	case <-up:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// close ends the connection, and with it all who wait.
+func (w *wire) close() {
+	w.failAll(unavailable(errLost))
+	w.nc.Close()
+}
+
+// replies collects the answers to one request, which has one or more.
+type replies struct {
+	mu    sync.Mutex
+	msgs  []*nats.Msg
+	err   error
+	fresh chan struct{} // has room for one
+}
+
+func (r *replies) answer(_ int, msg *nats.Msg) {
+	r.mu.Lock()
+	r.msgs = append(r.msgs, msg)
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *replies) fail(err error) {
+	r.mu.Lock()
+	r.err = err
+	r.mu.Unlock()
+	r.signal()
+}
+
+func (r *replies) signal() {
+	select {
+	case r.fresh <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for answers and takes those that have come.
+func (r *replies) take(ctx context.Context) ([]*nats.Msg, error) {
+	for {
+		r.mu.Lock()
+		msgs, err := r.msgs, r.err
+		r.msgs = nil
+		r.mu.Unlock()
+		switch {
+		case len(msgs) > 0:
+			return msgs, nil
+		case err != nil:
+			return nil, err
+		}
+		select {
+		case <-r.fresh:
+		case <-ctx.Done():
+			return nil, ended(ctx)
+		}
+	}
+}
+
+// askAgain is after how long a request is sent again: while a cluster has no leader for a stream, some are lost.
+const askAgain = 2500 * time.Millisecond
+
+// retryEvery is how long it takes until a server is asked again that has no leader for the stream yet.
+const retryEvery = 50 * time.Millisecond
+
+// ask sends a request and calls got with each message of the answer, until that returns false. It asks again
+// where nobody answers yet or the connection is lost, so the request must be one that changes nothing.
+func (w *wire) ask(ctx context.Context, subject string, body []byte, got func(*nats.Msg) (more bool, err error)) error {
+	for started := false; ; {
+		err := w.ready(ctx)
+		if err == nil {
+			attempt, cancel := context.WithTimeoutCause(ctx, askAgain, errTimeout)
+			err = w.askOnce(attempt, subject, body, func(msg *nats.Msg) (bool, error) {
+				if status(msg) == noResponders {
+					return false, errNobody
+				}
+				started = true
+				return got(msg)
+			})
+			cancel()
+		}
+		passes := errors.Is(err, errNobody) || errors.Is(err, errLost) || errors.Is(err, errTimeout)
+		switch {
+		case ctx.Err() != nil && passes:
+			return ended(ctx)
+		case started && passes:
+			return unavailable(err)
+		case !passes:
+			return err
+		}
+		if err := pause(ctx, retryEvery); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *wire) askOnce(ctx context.Context, subject string, body []byte, got func(*nats.Msg) (more bool, err error)) error {
+	r := &replies{fresh: make(chan struct{}, 1)}
+	id, reply := w.await(r)
+	defer w.leave(id)
+	if err := w.nc.PublishRequest(subject, reply, body); err != nil {
+		return w.sendError(err)
+	}
+	for {
+		msgs, err := r.take(ctx)
+		if err != nil {
+			return err
+		}
+		for _, msg := range msgs {
+			if more, err := got(msg); err != nil || !more {
+				return err
+			}
+		}
+	}
+}
+
+// sendError is what to make of an error of the client. Between the loss of a connection and the
+// news of it the client answers with several.
+func (w *wire) sendError(err error) error {
+	if errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) {
+		return err
+	}
+	return errLost
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// The statuses of answers that have no body.
+const (
+	noResponders = "503"
+	endOfBatch   = "204"
+	notFound     = "404"
+)
+
+// status is that of an answer, "" for a message.
+func status(msg *nats.Msg) string {
+	if len(msg.Header) == 0 {
+		return ""
+	}
+	if s := msg.Header["Status"]; len(s) > 0 {
+		return s[0]
+	}
+	return ""
+}
