@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strconv"
@@ -60,7 +61,7 @@ func unmarshalConfig(text string) (reprise.StreamConfig, error) {
 		return reprise.StreamConfig{}, nil
 	}
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return reprise.StreamConfig{}, fmt.Errorf("%w: configuration: %w", ErrDamaged, err)
+		return reprise.StreamConfig{}, err
 	}
 	out := reprise.StreamConfig{
 		Retention: reprise.Retention{MaxEvents: c.MaxEvents, MaxBytes: c.MaxBytes, MaxAge: c.MaxAge},
@@ -72,7 +73,7 @@ func unmarshalConfig(text string) (reprise.StreamConfig, error) {
 	for k, v := range c.Labels {
 		key, err := hex.DecodeString(k)
 		if err != nil {
-			return out, fmt.Errorf("%w: label: %w", ErrDamaged, err)
+			return out, err
 		}
 		out.Labels[string(key)] = string(v)
 	}
@@ -98,7 +99,7 @@ func marshalEnd(e *reprise.End) (string, error) {
 func unmarshalEnd(text string) (*reprise.End, error) {
 	var e end
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
-		return nil, fmt.Errorf("%w: end: %w", ErrDamaged, err)
+		return nil, err
 	}
 	return &reprise.End{Outcome: string(e.Outcome), Time: e.Time, Expires: e.Expires, Data: e.Data}, nil
 }
@@ -125,12 +126,14 @@ func marshalProducers(list []reprise.Producer) string {
 	return string(b)
 }
 
+var errProducers = errors.New("not a list of producers")
+
 func unmarshalProducers(text string) (list []reprise.Producer, err error) {
 	for text != "" {
 		length, rest, _ := strings.Cut(text, ":")
 		n, err := strconv.Atoi(length)
 		if err != nil || n < 0 || n > len(rest) {
-			return nil, fmt.Errorf("%w: producers", ErrDamaged)
+			return nil, errProducers
 		}
 		p := reprise.Producer{ID: rest[:n]}
 		var numbers string
@@ -138,11 +141,11 @@ func unmarshalProducers(text string) (list []reprise.Producer, err error) {
 		fields := strings.Split(numbers, " ")
 		into := [...]*uint64{&p.Epoch, &p.Seq, &p.First, &p.Last}
 		if len(fields) != len(into) {
-			return nil, fmt.Errorf("%w: producers", ErrDamaged)
+			return nil, errProducers
 		}
 		for i, f := range fields {
 			if *into[i], err = strconv.ParseUint(f, 10, 64); err != nil {
-				return nil, fmt.Errorf("%w: producers: %w", ErrDamaged, err)
+				return nil, err
 			}
 		}
 		list = append(list, p)
@@ -160,25 +163,20 @@ type state struct {
 // parseState reads names and values of fields, as HGETALL gives them. There is no stream if there are none.
 func parseState(key reprise.StreamKey, fields []string) (st state, err error) {
 	st.info.Key = key
+	var field string
 	for i := 0; i+1 < len(fields) && err == nil; i += 2 {
-		if name := fields[i]; len(name) == 1 {
-			err = st.set(name[0], fields[i+1])
+		if field = fields[i]; len(field) == 1 {
+			err = st.set(field[0], fields[i+1])
 		}
 	}
 	if err != nil {
-		return st, fmt.Errorf("stream %s: %w", key, err)
+		return st, fmt.Errorf("%w: stream %s: field %q: %w", ErrDamaged, key, field, err)
 	}
 	return st, nil
 }
 
 func (st *state) set(field byte, value string) (err error) {
 	info := &st.info
-	number := func(into *uint64) (err error) {
-		if *into, err = strconv.ParseUint(value, 10, 64); err != nil {
-			err = fmt.Errorf("%w: %w", ErrDamaged, err)
-		}
-		return err
-	}
 	switch field {
 	case 'e':
 		info.Epoch = reprise.Epoch(value)
@@ -187,15 +185,15 @@ func (st *state) set(field byte, value string) (err error) {
 	case 'b':
 		info.Created, err = time.Parse(time.RFC3339Nano, value)
 	case 'n':
-		err = number(&st.number)
+		st.number, err = strconv.ParseUint(value, 10, 64)
 	case 'o':
 		info.Owner.Name = value
 	case 'f':
-		err = number(&info.Owner.Fence)
+		info.Owner.Fence, err = strconv.ParseUint(value, 10, 64)
 	case 's':
-		err = number(&info.Earliest)
+		info.Earliest, err = strconv.ParseUint(value, 10, 64)
 	case 't':
-		err = number(&info.Tail)
+		info.Tail, err = strconv.ParseUint(value, 10, 64)
 	case 'k':
 		info.Bytes, err = strconv.ParseInt(value, 10, 64)
 	case 'x':

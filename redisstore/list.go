@@ -133,6 +133,10 @@ func (s *Store) states(ctx context.Context, places []place) ([]*state, error) {
 	var old []place
 	for i, r := range s.client.DoMulti(ctx, commands...) {
 		st, err := parseValues(places[i].key, r)
+		if errors.Is(err, ErrDamaged) {
+			s.opts.Logger.Error("a stream is passed over in lists and sizes", "error", err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
