@@ -18,6 +18,7 @@ type commits struct {
 	usage     usage
 	reqs      []AppendRequest
 	lives     []*live // whose batches reqs are
+	unsure    bool    // a call is in doubt
 }
 
 // staged is what the commit under way will add to a stream.
@@ -68,10 +69,10 @@ func (m *commits) run(group []*call) {
 			c.err = m.stage(c)
 		}
 	}
-	if len(m.reqs) == 0 {
+	if len(m.reqs) == 0 && !m.unsure {
 		return
 	}
-	for try := 1; len(m.reqs) > 0 && m.commit() && try < maxTries; try++ {
+	for try := 1; m.commit() && try < maxTries; try++ {
 		m.stageAgain(group)
 	}
 	m.settle(group)
@@ -110,11 +111,16 @@ func (m *commits) unstage() {
 // when that has been read can an append be told from one that is there already.
 func isOvertaken(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrEnded) }
 
-// stageAgain stages the calls whose streams another replica has appended to meanwhile.
+// stageAgain stages the calls whose streams another replica has appended to meanwhile, or may have.
 func (m *commits) stageAgain(group []*call) {
 	m.unstage()
+	m.unsure = false
 	for _, c := range group {
-		if !c.joined || !isOvertaken(c.live.staged.err) {
+		switch {
+		case c.doubt == toBeAsked:
+			c.doubt = asked
+			c.live.stale = true
+		case !c.joined || !isOvertaken(c.live.staged.err):
 			continue
 		}
 		c.joined = false
@@ -144,6 +150,9 @@ func (m *commits) stage(c *call) error {
 		return fmt.Errorf("%w: it belongs to %q", ErrFenced, st.owner.Name)
 	}
 	if done, err := c.repeats(st.producers); done || err != nil {
+		if err != nil && c.doubt == 0 && m.log.Shared() { // the producer may have gone on at another replica
+			c.doubt, m.unsure = toBeAsked, true
+		}
 		return err
 	}
 	if st.end != nil || lv.info.End != nil {
@@ -309,8 +318,12 @@ func (st *staged) fill(r *AppendRequest, lv *live) {
 }
 
 // commit hands the batches to the store and publishes those that it has kept. overtaken is true if
-// another replica was ahead of one.
+// another replica was ahead of one, or may have been ahead of what was refused.
 func (m *commits) commit() (overtaken bool) {
+	overtaken = m.unsure
+	if len(m.reqs) == 0 {
+		return overtaken
+	}
 	var start time.Time
 	hook := m.log.opts.Hooks.Committed
 	if hook != nil {

@@ -42,12 +42,22 @@ type call struct {
 	end    *End // set for an append of the end event
 	size   int  // most bytes that the events take
 
-	again    bool // to be staged once more
-	joined   bool // the result depends on the commit of the stream's batch
-	left     bool // the caller has gone; guarded by committer.mu until the group is taken
+	again    bool  // to be staged once more
+	doubt    doubt // about a refusal
+	joined   bool  // the result depends on the commit of the stream's batch
+	left     bool  // the caller has gone; guarded by committer.mu until the group is taken
 	appended Appended
 	err      error
 }
+
+// doubt is about an append that is refused for what we know of its producer, on a store where another replica
+// may know more: the store is asked before the refusal counts.
+type doubt uint8
+
+const (
+	toBeAsked doubt = iota + 1
+	asked
+)
 
 // maxGroupBytes bounds what goes into one commit.
 const maxGroupBytes = 8 << 20

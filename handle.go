@@ -201,7 +201,7 @@ func (c *call) release() {
 	if cap(c.events) > maxIdleEvents {
 		c.events = nil
 	}
-	c.events, c.joined = c.events[:0], false
+	c.events, c.joined, c.doubt = c.events[:0], false, 0
 	calls.Put(c)
 }
 

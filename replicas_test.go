@@ -458,3 +458,26 @@ func TestWatchEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestProducerMoves: a producer goes on at another replica with the next number, which that one has to ask the store about.
+func TestProducerMoves(t *testing.T) {
+	logs := replicas(t, 2, nil)
+	handles := []*reprise.Stream{createOn(t, logs[0], "s"), createOn(t, logs[1], "s")}
+	appendAs := func(n int, seq uint64) (reprise.Appended, error) {
+		return handles[n].AppendWith(t.Context(), reprise.AppendOptions{Producer: &reprise.ProducerID{ID: "p", Seq: seq}}, text("x"))
+	}
+	for seq := range uint64(20) {
+		appended, err := appendAs(int(seq/3)%2, seq)
+		if err != nil || appended.Duplicate {
+			t.Fatalf("append %d: %+v, %v", seq, appended, err)
+		}
+	}
+	for n := range handles {
+		if _, err := appendAs(n, 30); !errors.Is(err, reprise.ErrConflict) {
+			t.Errorf("replica %d takes a number that leaves others out: %v", n, err)
+		}
+		if appended, err := appendAs(n, 19); err != nil || !appended.Duplicate || appended.First != 20 {
+			t.Errorf("replica %d about the last number: %+v, %v", n, appended, err)
+		}
+	}
+}
