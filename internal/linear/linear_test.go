@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -23,7 +24,16 @@ import (
 	"reprise/sqlitestore"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(replicaEnv); url != "" {
+		if err := serveReplica(url, os.Getenv(replicaEnv+"_KEYS")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // stores are those that histories are recorded over.
 var stores = map[string]func(t *testing.T) reprise.Store{
@@ -132,9 +142,9 @@ func TestReplicas(t *testing.T) {
 type history struct {
 	seed    uint64
 	handles []*reprise.Stream // one of each replica
-	start  time.Time
-	nextID atomic.Int64
-	tail   atomic.Uint64 // that somebody has seen, for choosing positions
+	start   time.Time
+	nextID  atomic.Int64
+	tail    atomic.Uint64 // that somebody has seen, for choosing positions
 
 	mu  sync.Mutex
 	ops []porcupine.Operation

@@ -9,7 +9,7 @@ import (
 
 // input is a call. after and before are seqs.
 type input struct {
-	op       string // "append", "end", "trim", "poll", "info"
+	op       string // "append", "write", "end", "trim", "poll", "info"
 	ids      []int  // of the appended events
 	producer int    // of an append that may be tried again, 0 for none
 	after    uint64
@@ -44,7 +44,7 @@ func model(window uint64) porcupine.Model {
 		Step: func(st, in, out any) (bool, any) {
 			s, i, o := st.(state), in.(input), out.(output)
 			switch i.op {
-			case "append", "end":
+			case "append", "write", "end":
 				return s.append(i, o)
 			case "trim":
 				return s.trim(i, o)
