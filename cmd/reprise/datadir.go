@@ -3,14 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"reprise"
-	"reprise/identity"
 
 	"golang.org/x/sys/unix"
 )
@@ -83,24 +79,6 @@ func lockHolder(f *os.File) string {
 		return pid
 	}
 	return "unknown"
-}
-
-// keys are those that sign cursors; they are made on the first start.
-func (d *dataDir) keys() (*reprise.Keys, error) {
-	return reprise.LoadKeys(filepath.Join(d.path, keysFile))
-}
-
-// verifier knows the token, which is made on the first start.
-func (d *dataDir) verifier() (identity.Verifier, error) {
-	path := filepath.Join(d.path, tokenFile)
-	token, err := identity.LoadToken(path)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModePerm&0o077) != 0 {
-		return nil, fmt.Errorf("%s may be read by others (%v): chmod 600 it, and remove it for a new token if others may have read it", path, info.Mode())
-	}
-	return identity.NewToken(token)
 }
 
 func (d *dataDir) close() error { return d.lock.Close() }

@@ -71,7 +71,7 @@ func (c *doctorCmd) tryStore(ctx context.Context, dir *dataDir) error {
 			return nil
 		}
 	}
-	store, err := openStore(ctx, c.Store, dir)
+	store, err := openStore(ctx, c.Store, dir, nil)
 	if err != nil {
 		return err
 	}

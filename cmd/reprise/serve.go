@@ -13,7 +13,10 @@ import (
 type serveCmd struct {
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, or memory:. Default: ${default}"`
+	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://. Default: ${default}"`
+
+	Secrets string `placeholder:"DIR" help:"Directory of the token and of the keys that sign cursors. The replicas of a store need the same. Default: the data directory."`
+	Replica string `placeholder:"NAME" help:"What the name of this server begins with among the replicas of its store. Default: the name of the machine."`
 
 	Auth        string   `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the server: token (who has the token), or none (everybody; only on loopback). Default: ${default}."`
 	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin whose pages may use the server, for example https://example.org. May be repeated."`

@@ -15,6 +15,7 @@ import (
 	"reprise/api"
 	"reprise/execution"
 	"reprise/identity"
+	"reprise/replica"
 )
 
 // server is everything that serve has opened, from the inside out.
@@ -22,6 +23,7 @@ type server struct {
 	dir      *dataDir
 	store    reprise.Store
 	log      *reprise.Log
+	member   *replica.Member // nil where there can be no other replicas
 	host     *execution.Host
 	http     *http.Server
 	listener net.Listener
@@ -39,13 +41,13 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if s.dir, err = lockDataDir(c.Data); err != nil {
 		return s, err
 	}
-	keys, err := s.dir.keys()
+	keys, err := c.keys()
 	if err != nil {
 		return s, err
 	}
 	var verifier identity.Verifier // nil lets everybody in
 	if c.Auth == "token" {
-		if verifier, err = s.dir.verifier(); err != nil {
+		if verifier, err = c.verifier(); err != nil {
 			return s, err
 		}
 	}
@@ -53,14 +55,17 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
 		return s, err
 	}
-	if s.store, err = openStore(ctx, c.Store, s.dir); err != nil {
+	if s.store, err = openStore(ctx, c.Store, s.dir, logger); err != nil {
 		return s, err
 	}
 	metrics := api.NewMetrics()
 	if s.log, err = reprise.Open(ctx, s.store, c.logOptions(keys, metrics, logger)); err != nil {
 		return s, err
 	}
-	if s.host, err = execution.Open(ctx, s.log, c.hostOptions(keys, s.dir, metrics, logger)); err != nil {
+	if err = s.join(ctx, c, keys); err != nil {
+		return s, err
+	}
+	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(c, keys, metrics)); err != nil {
 		return s, err
 	}
 	handler, err := api.New(s.log, s.host, identity.NewGate(keys, verifier, nil), &api.Options{
@@ -124,6 +129,9 @@ func (s *server) close() error {
 	if s.host != nil {
 		errs = append(errs, s.host.Close())
 	}
+	if s.member != nil {
+		errs = append(errs, s.member.Close())
+	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
@@ -146,12 +154,12 @@ func (c *serveCmd) logOptions(keys *reprise.Keys, metrics *api.Metrics, logger *
 	}
 }
 
-func (c *serveCmd) hostOptions(keys *reprise.Keys, dir *dataDir, metrics *api.Metrics, logger *slog.Logger) *execution.Options {
+func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metrics) *execution.Options {
 	return &execution.Options{
 		MaxRunning: c.MaxRunning, MaxRunningPerSession: c.MaxRunningPerSession, MaxQueued: c.MaxQueued,
 		MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,
-		StateDir: dir.path, Secret: []byte(keys.Sign("reprise executions 1")),
-		Logger: logger, Hooks: metrics.ExecutionHooks(),
+		StateDir: s.dir.path, Secret: []byte(keys.Sign("reprise executions 1")),
+		Replica: s.member, Logger: s.logger, Hooks: metrics.ExecutionHooks(),
 	}
 }
 
@@ -195,7 +203,7 @@ func newLogger(format string, level slog.Level) *slog.Logger {
 func (s *server) hello(c *serveCmd) {
 	url := s.url()
 	fmt.Fprintln(stdout, "listening on", url)
-	token := filepath.Join(s.dir.path, tokenFile)
+	token := filepath.Join(c.secrets(), tokenFile)
 	switch {
 	case c.Auth == "none":
 		fmt.Fprintln(stdout, "everybody on this machine may run commands (--auth none)")
@@ -203,11 +211,14 @@ func (s *server) hello(c *serveCmd) {
 		fmt.Fprintln(stdout, "token in", token)
 	}
 	fmt.Fprintln(stdout, "events in", storeText(c.Store, s.dir))
+	if s.member != nil {
+		fmt.Fprintln(stdout, "one of the replicas of that store, by the name of", s.member.Name())
+	}
 	fmt.Fprintln(stdout, "try, in another terminal:")
 	if url != "http://127.0.0.1:7070" {
 		fmt.Fprintln(stdout, "  export REPRISE_URL="+url)
 	}
-	if c.Auth == "token" && s.dir.path != defaultDataDir() {
+	if c.Auth == "token" && c.secrets() != defaultDataDir() {
 		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)
 	}
 	fmt.Fprintln(stdout, "  reprise run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'")

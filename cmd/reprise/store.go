@@ -5,34 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"reprise"
-	"reprise/memstore"
-	"reprise/sqlitestore"
+	"reprise/internal/storeurl"
 )
 
 // openStore opens the store that a URL names.
-func openStore(ctx context.Context, url string, dir *dataDir) (reprise.Store, error) {
-	scheme, _, _ := strings.Cut(url, ":")
-	switch scheme {
-	case "memory":
-		if url != "memory:" {
-			return nil, usage("--store %s: memory: takes nothing behind the colon", url)
-		}
-		return memstore.New(nil), nil
-	case "sqlite":
-		store, err := sqlitestore.Open(ctx, sqlitePath(url, dir), nil)
-		if err != nil {
-			return nil, err // and not a Store that is a nil pointer
-		}
-		return store, nil
-	case "redis", "rediss", "postgres", "postgresql", "nats":
-		return nil, usage("--store %s: stores on %s are not built in yet; take sqlite: or memory:", hideSecrets(url), scheme)
+func openStore(ctx context.Context, url string, dir *dataDir, logger *slog.Logger) (reprise.Store, error) {
+	if strings.HasPrefix(url, "sqlite:") {
+		url = "sqlite:" + sqlitePath(url, dir)
 	}
-	return nil, usage("--store %q: take sqlite:, sqlite:PATH or memory:", hideSecrets(url))
+	store, err := storeurl.Open(ctx, url, logger)
+	if errors.Is(err, storeurl.ErrScheme) {
+		return nil, usage("--store %q: %w", storeurl.Redact(url), storeurl.ErrScheme)
+	}
+	return store, err
 }
 
 // place is a store that a verb has opened in the place of a server.
@@ -66,7 +57,7 @@ func openPlace(ctx context.Context, url, data string, mustExist bool) (p *place,
 			return p, fmt.Errorf("there is no store yet: %w", err)
 		}
 	}
-	p.store, err = openStore(ctx, url, p.dir)
+	p.store, err = openStore(ctx, url, p.dir, nil)
 	return p, err
 }
 
@@ -89,19 +80,10 @@ func sqlitePath(url string, dir *dataDir) string {
 	return filepath.Join(dir.path, storeFile)
 }
 
-// storeText is the store's URL as it is shown.
+// storeText is the store's URL as it is shown, without passwords.
 func storeText(url string, dir *dataDir) string {
 	if strings.HasPrefix(url, "sqlite:") {
 		return "sqlite:" + sqlitePath(url, dir)
 	}
-	return url
-}
-
-// hideSecrets cuts off what may hold a password.
-func hideSecrets(url string) string {
-	scheme, _, ok := strings.Cut(url, "://")
-	if !ok {
-		return url
-	}
-	return scheme + "://..."
+	return storeurl.Redact(url)
 }

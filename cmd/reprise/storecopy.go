@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/storeurl"
 	"reprise/transfer"
 )
 
@@ -37,7 +38,7 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
 	if sameStore(c.From, c.To, c.Data) {
-		return usage("%s: a store cannot be copied to itself", hideSecrets(c.From))
+		return usage("%s: a store cannot be copied to itself", storeurl.Redact(c.From))
 	}
 	from, err := openPlace(ctx, c.From, c.Data, true)
 	if err != nil {
