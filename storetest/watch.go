@@ -152,12 +152,13 @@ func watchChanges(e *env) {
 	for _, c := range changes {
 		w.told(c.what, c.make, seen)
 	}
-	for spec, want := range map[*reprise.RemoveSpec]error{
-		{}: reprise.ErrNotFound, {Remember: now().Add(time.Hour)}: reprise.ErrExpired,
-	} {
-		gone := e.create("gone").append(1)
+	for _, spec := range []reprise.RemoveSpec{{}, {Remember: now().Add(time.Hour)}} {
+		gone, want := e.create("gone").append(1), reprise.ErrNotFound
+		if !spec.Remember.IsZero() {
+			want = reprise.ErrExpired
+		}
 		w := e.watch(gone.key)
-		w.told("has removed the stream", func() { gone.on(other).remove(*spec) }, func() bool { return e.readError(gone.key, want) })
+		w.told("has removed the stream", func() { gone.on(other).remove(spec) }, func() bool { return e.readError(gone.key, want) })
 		w.stop()
 	}
 }
