@@ -194,8 +194,15 @@ func (a *appending) answer(i int, text string) {
 // which the requests are to be sent again. A stream that got another epoch is not found any more.
 func (a *appending) adopt(which []int) (again []int) {
 	s := a.store
+	same, err := s.restartKeeps(a.ctx)
+	if err != nil { // whether events are lost is not decided without the answer
+		for _, i := range which {
+			a.refuse(i, err)
+		}
+		return nil
+	}
 	keeps := "0"
-	if s.restartKeeps(a.ctx) {
+	if same {
 		keeps = "1"
 	}
 	calls := make([]call, len(which))

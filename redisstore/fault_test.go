@@ -222,8 +222,12 @@ func TestWatchOverARestart(t *testing.T) {
 		within(t, 5*time.Second, "the server is back", func() bool { return tryOne(t, other, &info, "event") == nil })
 	})
 	rises("a lost connection", func() { command(t, server, "CLIENT", "KILL", "TYPE", "pubsub") })
-	before := moved.Load()
 	info = read(t, s, info.Key).Info
+	rises("its other connections are back", func() {
+		within(t, 5*time.Second, "s appends", func() bool { return tryOne(t, s, &info, "event") == nil })
+		must(t, tryOne(t, other, &info, "event"))
+	})
+	before := moved.Load()
 	appendN(t, s, &info, 5)
 	time.Sleep(50 * time.Millisecond)
 	if now := moved.Load(); now != before {

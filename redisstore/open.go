@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -79,14 +77,17 @@ func (s *Store) inspect(ctx context.Context) error {
 			return err
 		}
 	}
-	s.warn(ctx)
-	return nil
+	return s.warn(ctx)
 }
 
 // warn tells the logger what the servers may lose.
-func (s *Store) warn(ctx context.Context) {
+func (s *Store) warn(ctx context.Context) error {
 	log := s.opts.Logger
-	for addr, settings := range s.settings(ctx) {
+	all, err := s.settings(ctx)
+	if err != nil {
+		return err
+	}
+	for addr, settings := range all {
 		switch {
 		case settings == nil:
 			log.Info("redis does not tell its settings: nothing is known of what a crash takes back", "server", addr)
@@ -102,30 +103,38 @@ func (s *Store) warn(ctx context.Context) {
 			log.Warn("redis may evict streams when its memory is full", "server", addr, "maxmemory-policy", policy)
 		}
 	}
+	return nil
 }
 
-// settings asks each server for those that matter here. They are nil for one that does not tell.
-func (s *Store) settings(ctx context.Context) map[string]map[string]string {
+// settings asks each server for those that matter here. They are nil for one that refuses to tell.
+func (s *Store) settings(ctx context.Context) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
 	for addr, node := range s.client.Nodes() {
 		command := node.B().ConfigGet().Parameter("appendonly", "appendfsync", "maxmemory-policy").Build()
-		settings, err := node.Do(ctx, command).AsStrMap()
+		settings, err := node.Do(ctx, command.ToRetryable()).AsStrMap()
+		if refusal, refused := rueidis.IsRedisErr(err); err != nil && (!refused || refusal.IsLoading()) {
+			return nil, err
+		}
 		if err != nil {
 			settings = nil
 		}
 		all[addr] = settings
 	}
-	return all
+	return all, nil
 }
 
 // restartKeeps reports whether a start of the server gives back all that was acknowledged.
-func (s *Store) restartKeeps(ctx context.Context) bool {
+func (s *Store) restartKeeps(ctx context.Context) (bool, error) {
 	if s.opts.Restart != RestartAuto {
-		return s.opts.Restart == RestartKeeps
+		return s.opts.Restart == RestartKeeps, nil
 	}
-	return !slices.ContainsFunc(slices.Collect(maps.Values(s.settings(ctx))), func(settings map[string]string) bool {
-		return settings["appendonly"] != "yes" || settings["appendfsync"] != "always"
-	})
+	all, err := s.settings(ctx)
+	for _, settings := range all {
+		if settings["appendonly"] != "yes" || settings["appendfsync"] != "always" {
+			return false, err
+		}
+	}
+	return err == nil && len(all) > 0, err
 }
 
 // parseInfo reads what INFO says.
