@@ -34,7 +34,8 @@ func (m *Member) run() {
 	}
 }
 
-// beatUntilDead beats. It returns true when this replica was taken for dead, false when it is closed.
+// beatUntilDead beats. It returns true when this replica was taken for dead or has lost its streams, false
+// when it is closed.
 func (m *Member) beatUntilDead(lf *life) bool {
 	failing := false
 	for {
@@ -47,7 +48,7 @@ func (m *Member) beatUntilDead(lf *life) bool {
 			m.mu.Unlock()
 		case m.ctx.Err() != nil || errors.Is(err, reprise.ErrClosed):
 			return false
-		case isGone(err) || errors.Is(err, reprise.ErrFenced):
+		case isGone(err) || lf.ctx.Err() != nil:
 			return true
 		default:
 			pause /= 4
@@ -56,8 +57,8 @@ func (m *Member) beatUntilDead(lf *life) bool {
 			}
 		}
 		failing = err != nil
-		if !sleep(m.ctx, pause) {
-			return false
+		if !sleep(lf.ctx, pause) {
+			return m.ctx.Err() == nil
 		}
 	}
 }
@@ -74,11 +75,13 @@ func (m *Member) bury(lf *life) {
 	m.mu.Unlock()
 	lf.end(errDead)
 	m.opts.Logger.Error("this replica was taken for dead", "replica", lf.name, "ttl", m.opts.TTL)
+	m.tell(func(w *Watch) func(string) { return w.Fenced }, lf.name)
 	ctx, cancel := context.WithTimeout(m.ctx, m.opts.Beat)
 	defer cancel()
-	// Whoever has ended the beats ends the inbox as well, unless it died over that.
-	if err := m.endStream(ctx, lf.inbox.Key(), outcomeLost); err != nil {
-		m.opts.Logger.Warn("an inbox has no end", "replica", lf.name, "error", err)
+	// Whoever has ended one of them has ended the other as well, unless it died over that.
+	for _, s := range []*reprise.Stream{lf.beats, lf.inbox} {
+		if err := m.endStream(ctx, s.Key(), outcomeLost); err != nil {
+			m.opts.Logger.Warn("a stream of a replica has no end", "stream", s.Key().Name, "error", err)
+		}
 	}
-	m.tell(func(w *Watch) func(string) { return w.Fenced }, lf.name)
 }

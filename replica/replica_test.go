@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
+	"reprise/internal/shared"
 	"reprise/memstore"
 	"reprise/replica"
 )
@@ -27,7 +28,7 @@ const (
 
 // faulty is a store that refuses what broken selects.
 type faulty struct {
-	*memstore.Store
+	*shared.Store
 	mu     sync.Mutex
 	broken func(op string, key reprise.StreamKey) bool
 	// lossy: appends are stored before they are refused.
@@ -73,6 +74,13 @@ func (f *faulty) Append(ctx context.Context, reqs []reprise.AppendRequest) []err
 	return errs
 }
 
+func (f *faulty) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	if err := f.fails("read", key); err != nil {
+		return reprise.Page{}, err
+	}
+	return f.Store.Read(ctx, key, after, maxBytes)
+}
+
 func (f *faulty) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 	if err := f.fails("list", reprise.StreamKey{}); err != nil {
 		return reprise.ListPage{}, err
@@ -100,7 +108,7 @@ func newLog(t *testing.T, store reprise.Store) *reprise.Log {
 func bubble(t *testing.T, test func(t *testing.T, log *reprise.Log, store *faulty)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		store := &faulty{Store: memstore.New(nil)}
+		store := &faulty{Store: shared.New(memstore.New(nil)).Store()}
 		log := newLog(t, store)
 		defer func() {
 			if err := errors.Join(log.Close(), store.Close()); err != nil {

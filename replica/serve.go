@@ -38,8 +38,11 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 		switch {
 		case err == nil:
 			m.dispatch(lf, &run, &a, &seen)
-		case lf.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, reprise.ErrClosed) || isGone(err):
-			return // where it was others who ended it, the next beat finds that out
+		case lf.ctx.Err() != nil || errors.Is(err, reprise.ErrClosed):
+			return
+		case errors.Is(err, io.EOF) || isGone(err):
+			lf.end(errDead) // a replica without an inbox is none
+			return
 		default:
 			if _, ok := errors.AsType[*reprise.WindowError](err); ok {
 				m.opts.Logger.Warn("calls were missed", "replica", lf.name, "error", err)

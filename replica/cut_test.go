@@ -1,0 +1,96 @@
+package replica_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"reprise"
+	"reprise/internal/shared"
+	"reprise/memstore"
+	"reprise/replica"
+)
+
+// TestOneIsCutOff has three replicas with a Log each, of which one cannot reach the store for a while: the others
+// take it for dead, it takes nobody for dead, and when it is back it learns that and joins again.
+func TestOneIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := shared.New(memstore.New(nil))
+		var stores []*faulty
+		var logs []*reprise.Log
+		var members []*replica.Member
+		var heard []*news
+		for i := range 3 {
+			stores = append(stores, &faulty{Store: hub.Store()})
+			logs = append(logs, newLog(t, stores[i]))
+			m, n := join(t, logs[i], string(rune('a'+i)))
+			m.Serve("echo", echo)
+			members, heard = append(members, m), append(heard, n)
+		}
+		defer func() {
+			closeAll(t, members...)
+			for i := range logs {
+				if err := errors.Join(logs[i].Close(), stores[i].Close()); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		a, b, c := members[0], members[1], members[2]
+		time.Sleep(time.Minute)
+		old := c.Name()
+		stores[2].breaks(func(string, reprise.StreamKey) bool { return true })
+		time.Sleep(time.Hour)
+		left := []string{"left " + old}
+		if !slices.Equal(heard[0].all(), left) || !slices.Equal(heard[1].all(), left) || a.Alive(old) || b.Alive(old) {
+			t.Errorf("the others heard %q and %q", heard[0].all(), heard[1].all())
+		}
+		if len(heard[2].all()) != 0 || !c.Alive(a.Name()) || c.Name() != old {
+			t.Errorf("the one that was cut off heard %q", heard[2].all())
+		}
+		stores[2].breaks(nil)
+		time.Sleep(3 * beat)
+		if got := heard[2].all(); c.Name() == old || !slices.Equal(got, []string{"fenced " + old, "joined " + c.Name()}) {
+			t.Errorf("when it is back it heard %q and is called %s", got, c.Name())
+		}
+		if answer, err := a.Call(t.Context(), c.Name(), "echo", []byte("again")); err != nil || string(answer) != a.Name()+" again" {
+			t.Errorf("%q, %v", answer, err)
+		}
+		if answer, err := c.Call(t.Context(), b.Name(), "echo", []byte("back")); err != nil || string(answer) != c.Name()+" back" {
+			t.Errorf("%q, %v", answer, err)
+		}
+		if err := second(a.Call(t.Context(), old, "echo", nil)); !errors.Is(err, reprise.ErrUnavailable) {
+			t.Errorf("its old name answers %v", err)
+		}
+	})
+}
+
+// TestStreamsOfAReplicaAreRemoved: one whose inbox or beats are gone joins again.
+func TestStreamsOfAReplicaAreRemoved(t *testing.T) {
+	for _, namespace := range []string{"inbox:", "replica:"} {
+		t.Run(namespace, func(t *testing.T) {
+			bubble(t, func(t *testing.T, log *reprise.Log, _ *faulty) {
+				a, heardA := join(t, log, "a")
+				b, heardB := join(t, log, "b")
+				defer closeAll(t, a, b)
+				b.Serve("echo", echo)
+				time.Sleep(beat)
+				old := b.Name()
+				if err := log.Remove(t.Context(), reprise.StreamKey{Tenant: replica.Tenant, Name: namespace + old}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(3 * beat)
+				if got := heardB.all(); !slices.Equal(got, []string{"fenced " + old, "joined " + b.Name()}) {
+					t.Errorf("it heard %q", got)
+				}
+				if got := heardA.all(); !slices.Equal(got, []string{"left " + old}) {
+					t.Errorf("the other heard %q", got)
+				}
+				if err := second(a.Call(t.Context(), b.Name(), "echo", nil)); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
