@@ -112,7 +112,7 @@ func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, lat
 	}
 	for name, p := range m.peers {
 		switch {
-		case listed[name]:
+		case listed[name] || m.life != nil && m.life.name == name: // our own next beat finds out
 		case p.gone:
 			delete(m.peers, name)
 		default: // its stream was removed, with its end
