@@ -75,7 +75,7 @@ func TestStreamsOfAReplicaAreRemoved(t *testing.T) {
 				b, heardB := join(t, log, "b")
 				defer closeAll(t, a, b)
 				b.Serve("echo", echo)
-				time.Sleep(beat)
+				time.Sleep(beat + time.Millisecond)
 				old := b.Name()
 				if err := log.Remove(t.Context(), reprise.StreamKey{Tenant: replica.Tenant, Name: namespace + old}); err != nil {
 					t.Fatal(err)
