@@ -41,17 +41,12 @@ func (s *Store) append(req *reprise.AppendRequest) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	info := &st.info
-	other := req.Owner != info.Owner
-	switch {
-	case other && req.Owner.Fence <= info.Owner.Fence:
-		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, info.Owner.Name, info.Owner.Fence)
-	case info.End != nil:
-		return reprise.ErrEnded
-	case req.First != info.Tail+1:
-		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
+	newOwner := req.Owner != info.Owner
+	if newOwner && req.Owner.Fence <= info.Owner.Fence || info.End != nil || req.First != info.Tail+1 {
+		return st.refusal(req)
 	}
 	kept, bytes := info.Kept(), info.Bytes
-	if other {
+	if newOwner {
 		info.Owner = req.Owner
 	}
 	info.Tail += uint64(req.Count)
@@ -67,6 +62,18 @@ func (s *Store) append(req *reprise.AppendRequest) error {
 		s.end(st, *req.End)
 	}
 	return nil
+}
+
+// refusal is the first reason not to store req, which there is. The caller holds st.mu.
+func (st *stream) refusal(req *reprise.AppendRequest) error {
+	switch info := &st.info; {
+	case req.Owner != info.Owner && req.Owner.Fence <= info.Owner.Fence:
+		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, info.Owner.Name, info.Owner.Fence)
+	case info.End != nil:
+		return reprise.ErrEnded
+	default:
+		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
+	}
 }
 
 // end marks st as ended. The caller holds st.mu.
