@@ -28,6 +28,10 @@ const (
 	codeNoMessage    = 10037
 	codeNoStream     = 10059
 	codeWrongLast    = 10071
+	codeResources    = 10023 // of the server or the account
+	codeMemory       = 10028
+	codeStorage      = 10047
+	codeStoreFailed  = 10077 // the stream is full, or its disk
 	codeStreamExists = 10058
 )
 
@@ -63,3 +67,8 @@ func isCode(err error, code jetstream.ErrorCode) bool {
 }
 
 func isDamage(err error) bool { return errors.Is(err, ErrDamaged) || errors.Is(err, errNewer) }
+
+// isFull reports whether there was no room for a message.
+func isFull(err error) bool {
+	return isCode(err, codeResources) || isCode(err, codeMemory) || isCode(err, codeStorage) || isCode(err, codeStoreFailed)
+}

@@ -57,13 +57,16 @@ func drop(tb testing.TB, where string) {
 	}
 }
 
-// onServer makes places on a server that is there already.
+// onServer makes places on a server that is there already, and nobody else's: it is killed.
 func onServer(server *testserver.NATSServer) storetest.Opener {
 	return func(tb testing.TB) storetest.Harness {
-		where := place(server, "&timeout=20s")
+		where := place(server, "&timeout=3s")
 		tb.Cleanup(func() { drop(tb, where) })
 		open := func() (reprise.Store, error) { return natsstore.Open(context.Background(), where, nil) }
-		return storetest.Harness{Open: open, Share: open, Persistent: true}
+		return storetest.Harness{
+			Open: open, Share: open, Persistent: true,
+			Fault: func(reprise.Store) (func() error, error) { return server.Start, server.Kill() },
+		}
 	}
 }
 

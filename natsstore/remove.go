@@ -16,7 +16,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 		return err
 	}
 	defer leave()
-	for {
+	for full := false; ; {
 		last, err := s.last(ctx, key)
 		if err != nil {
 			return err
@@ -26,7 +26,15 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 		} else {
 			err = s.removeWhole(ctx, key, last, spec)
 		}
-		if !errors.Is(err, errWrongLast) {
+		switch {
+		case errors.Is(err, errWrongLast):
+		case spec.Trim != 0 && isFull(err) && !full:
+			// A trim is a message, for which there may be room without what is of no use any more.
+			full = true
+			if err := s.tidy.purgeOld(ctx, key); err != nil {
+				return err
+			}
+		default:
 			return err
 		}
 	}
@@ -80,7 +88,15 @@ func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, re
 		ttl += max(0, int64(time.Until(remember)/time.Second))
 	}
 	p := []post{{subject: s.subjects.stream(key), state: st, expected: last.seq, alone: true, ttl: ttl}}
-	if s.post(ctx, p); p[0].err != nil {
+	if s.post(ctx, p); isFull(p[0].err) && !last.gone {
+		// There is no room for even this message. What is to go anyway makes some, all but the newest message, by which
+		// others find out that the stream is there.
+		if err := s.makeRoom(ctx, key, last); err != nil {
+			return err
+		}
+		s.post(ctx, p)
+	}
+	if p[0].err != nil {
 		return p[0].err
 	}
 	s.cache.forget(key)
@@ -91,4 +107,13 @@ func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, re
 		}
 	}
 	return nil
+}
+
+// makeRoom purges all of a stream but its newest message.
+func (s *Store) makeRoom(ctx context.Context, key reprise.StreamKey, last *entry) error {
+	err := s.tidy.purgeSubject(ctx, s.subjects.stream(key), last.seq)
+	if last.bulky {
+		err = errors.Join(err, s.tidy.purgeSubject(ctx, s.subjects.parts(key), last.seq), s.tidy.purgeSubject(ctx, s.subjects.data(key), last.seq))
+	}
+	return err
 }
