@@ -11,7 +11,7 @@ import (
 )
 
 const appendStatement = `SELECT * FROM {schema}.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`
+	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -101,8 +101,7 @@ func (c *commit) hashes() hashList {
 func (c *commit) params(durability string) *params {
 	n := len(c.reqs)
 	p := new(params).text(durability)
-	p.texts(n, func(i int) string { return string(c.at(i).Key.Tenant) })
-	p.texts(n, func(i int) string { return c.at(i).Key.Name })
+	p.texts(n, func(i int) string { return c.at(i).Key.String() })
 	p.texts(n, func(i int) string { return string(c.at(i).Epoch) })
 	p.texts(n, func(i int) string { return c.at(i).Owner.Name })
 	p.int8s(n, func(i int) int64 { return bigint(c.at(i).Owner.Fence) })

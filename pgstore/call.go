@@ -63,8 +63,16 @@ func (s *Store) try(ctx context.Context, sql string, p *params, take takeRow) er
 		return err
 	}
 	defer conn.Release()
-	rows := conn.Conn().PgConn().ExecParams(ctx, sql, p.values, p.oids, binaryFormat, binaryFormat)
-	return drain(rows, take)
+	return drain(conn.Conn().PgConn().ExecParams(ctx, sql, p.values, p.oids, binaryFormat, binaryFormat), take)
+}
+
+// send puts a statement into a pipeline, and the end of its transaction behind it.
+//
+// No statement has a name: a pooler may give each transaction another connection, and a prepared one saves nothing
+// that could be measured, since what takes time lies in functions, whose plans the server keeps.
+func send(pipe *pgconn.Pipeline, sql string, p *params) {
+	pipe.SendQueryParams(sql, p.values, p.oids, binaryFormat, binaryFormat)
+	pipe.SendPipelineSync()
 }
 
 // drain hands over the rows that there are and ends the reading, whatever take says.
@@ -92,14 +100,11 @@ func (s *Store) commit(caller context.Context, sql string, p *params, hashes has
 		defer cancel()
 		return asked(caller, ctx, err)
 	}
-	pipe := conn.Conn().PgConn().StartPipeline(ctx)
-	pipe.SendQueryParams(sql, p.values, p.oids, binaryFormat, binaryFormat)
-	pipe.SendPipelineSync()
 	notify := !s.opts.NoNotify && len(hashes) > 0
+	pipe := conn.Conn().PgConn().StartPipeline(ctx)
+	send(pipe, sql, p)
 	if notify {
-		n := s.notification(hashes)
-		pipe.SendQueryParams(s.sql.notify, n.values, n.oids, binaryFormat, binaryFormat)
-		pipe.SendPipelineSync()
+		send(pipe, s.sql.notify, s.notification(hashes))
 	}
 	err = errors.Join(pipe.Flush(), first(pipe, take))
 	if err == nil && notify {

@@ -19,7 +19,7 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 	if err != nil {
 		return reprise.StreamInfo{}, err
 	}
-	p := new(params).text(string(info.Key.Tenant)).text(info.Key.Namespace()).text(info.Key.Name).
+	p := new(params).text(info.Key.String()).text(string(info.Key.Tenant)).text(info.Key.Namespace()).
 		text(string(info.Epoch)).int8(nanos(info.Created)).bytes(config).
 		text(info.Owner.Name).int8(bigint(info.Owner.Fence)).int8(bigint(info.Tail))
 	end := info.End

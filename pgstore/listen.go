@@ -98,7 +98,7 @@ func (s *Store) hear(pg *pgconn.PgConn) error {
 }
 
 // probe finds out whether notifications arrive. Over a connection to the server itself they do; a
-// pooler has made up a process id of its own, and may keep them.
+// pooler, which has made up a process id of its own, may keep them.
 func (s *Store) probe(ctx context.Context, pg *pgconn.PgConn) error {
 	result := pg.ExecParams(ctx, "SELECT pg_backend_pid()", nil, nil, nil, binaryFormat).Read()
 	if result.Err != nil {

@@ -7,7 +7,7 @@ import (
 	"reprise"
 )
 
-const readStatement = `SELECT * FROM {schema}.read($1, $2, $3, $4, $5)`
+const readStatement = `SELECT * FROM {schema}.read($1, $2, $3, $4)`
 
 // slabBytes is how large a piece of memory small batches of a page share.
 const slabBytes = 64 << 10
@@ -20,7 +20,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	defer s.use.RUnlock()
 	for try := 0; ; try++ {
 		var c *collector
-		p := new(params).text(string(key.Tenant)).text(key.Name).int8(bigint(after)).int8(int64(maxBytes)).int8(now())
+		p := new(params).text(key.String()).int8(bigint(after)).int8(int64(maxBytes)).int8(now())
 		err := s.run(ctx, s.sql.read, p, func() takeRow {
 			c = &collector{key: key, after: bigint(after), room: maxBytes}
 			return c.take

@@ -9,29 +9,29 @@ import (
 
 const (
 	trimStatement = `WITH s AS (
-		SELECT id, epoch FROM {schema}.streams WHERE tenant = $1 AND name = $2
+		SELECT id, epoch FROM {schema}.streams WHERE key = $1
 	), u AS (
-		UPDATE {schema}.streams u SET earliest = least($4, u.tail + 1), bytes = $5
-		FROM s WHERE u.id = s.id AND ($3 = '' OR u.epoch = $3) AND u.earliest < $4
+		UPDATE {schema}.streams u SET earliest = least($3, u.tail + 1), bytes = $4
+		FROM s WHERE u.id = s.id AND ($2 = '' OR u.epoch = $2) AND u.earliest < $3
 	)
 	SELECT id FROM s`
 
 	removeStatement = `WITH s AS (
-		DELETE FROM {schema}.streams WHERE tenant = $1 AND name = $2 AND ($3 = '' OR epoch = $3) RETURNING id
+		DELETE FROM {schema}.streams WHERE key = $1 AND ($2 = '' OR epoch = $2) RETURNING id
 	), p AS (
 		DELETE FROM {schema}.producers p USING s WHERE p.stream = s.id
 	), m AS (
-		DELETE FROM {schema}.marks WHERE tenant = $1 AND name = $2 AND ($3 = '' OR epoch = $3)
+		DELETE FROM {schema}.marks WHERE key = $1 AND ($2 = '' OR epoch = $2)
 	)
 	SELECT id FROM s`
 
 	markStatement = `WITH s AS (
-		DELETE FROM {schema}.streams WHERE tenant = $1 AND name = $2 AND ($3 = '' OR epoch = $3) RETURNING id, epoch
+		DELETE FROM {schema}.streams WHERE key = $1 AND ($2 = '' OR epoch = $2) RETURNING id, epoch
 	), p AS (
 		DELETE FROM {schema}.producers p USING s WHERE p.stream = s.id
 	), m AS (
-		INSERT INTO {schema}.marks AS m (tenant, name, epoch, until) SELECT $1, $2, s.epoch, $4 FROM s
-		ON CONFLICT (tenant, name) DO UPDATE SET epoch = excluded.epoch, until = excluded.until
+		INSERT INTO {schema}.marks AS m (key, epoch, until) SELECT $1, s.epoch, $3 FROM s
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, until = excluded.until
 	)
 	SELECT id FROM s`
 )
@@ -43,7 +43,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 		return err
 	}
 	defer s.use.RUnlock()
-	p := new(params).text(string(key.Tenant)).text(key.Name).text(string(spec.Epoch))
+	p := new(params).text(key.String()).text(string(spec.Epoch))
 	hashes := hashList{hashOf(key)}
 	found := false
 	take := func([][]byte) error {
@@ -72,8 +72,8 @@ const (
 	), p AS (
 		DELETE FROM {schema}.producers p USING due WHERE p.stream = due.id
 	), m AS (
-		INSERT INTO {schema}.marks AS m (tenant, name, epoch, until) SELECT s.tenant, s.name, s.epoch, $2 FROM s
-		ON CONFLICT (tenant, name) DO UPDATE SET epoch = excluded.epoch, until = excluded.until
+		INSERT INTO {schema}.marks AS m (key, epoch, until) SELECT s.key, s.epoch, $2 FROM s
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, until = excluded.until
 	)
 	SELECT s::{schema}.streams FROM s`
 

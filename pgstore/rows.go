@@ -84,8 +84,11 @@ func streamInfo(b []byte) (id int64, info reprise.StreamInfo, err error) {
 	info.Bytes = int8Of(f[3])
 	info.Owner = reprise.Owner{Name: string(f[10]), Fence: uint64(int8Of(f[4]))}
 	info.Created = fromNanos(int8Of(f[5]))
-	info.Key = reprise.StreamKey{Tenant: reprise.Tenant(f[11]), Name: string(f[13])}
-	info.Epoch = reprise.Epoch(f[14])
+	if len(f[11]) <= len(f[13]) {
+		return 0, info, errDamagedRow
+	}
+	info.Key = reprise.StreamKey{Tenant: reprise.Tenant(f[13]), Name: string(f[11][len(f[13])+1:])}
+	info.Epoch = reprise.Epoch(f[12])
 	if info.Config, err = unmarshalConfig(f[15]); err != nil {
 		return 0, info, err
 	}

@@ -22,9 +22,7 @@ type hashList []keyHash
 
 func hashOf(key reprise.StreamKey) (out keyHash) {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(key.Tenant))
-	_, _ = h.Write([]byte{'/'})
-	_, _ = h.Write([]byte(key.Name))
+	_, _ = h.Write([]byte(key.String()))
 	var sum [8]byte
 	base64.RawURLEncoding.Encode(out[:], h.Sum(sum[:0])[:hashChars*3/4])
 	return out
@@ -164,8 +162,8 @@ func (w *watches) list() []*watch {
 type polled struct{ id, earliest, tail int64 }
 
 const pollStatement = `SELECT r.place, s.id, s.earliest, s.tail
-	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS r (tenant, name, place)
-	JOIN {schema}.streams s ON s.tenant = r.tenant AND s.name = r.name`
+	FROM unnest($1::text[]) WITH ORDINALITY AS r (key, place)
+	JOIN {schema}.streams s ON s.key = r.key`
 
 const (
 	// pollMost is how many streams one statement looks at.
@@ -210,8 +208,7 @@ func (s *Store) pollLoop() {
 func (s *Store) poll(list []*watch) error {
 	now := make([]polled, len(list))
 	p := new(params)
-	p.texts(len(list), func(i int) string { return string(list[i].key.Tenant) })
-	p.texts(len(list), func(i int) string { return list[i].key.Name })
+	p.texts(len(list), func(i int) string { return list[i].key.String() })
 	err := s.run(s.life, s.sql.poll, p, func() takeRow {
 		return func(row [][]byte) error {
 			if i := int8Of(row[0]) - 1; i >= 0 && i < int64(len(now)) {

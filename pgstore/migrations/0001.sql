@@ -15,15 +15,14 @@ CREATE TABLE {schema}.streams (
 	ended     bigint, -- time of the end event; NULL while the stream has not ended
 	expires   bigint,
 	owner     text COLLATE "C" NOT NULL,
+	key       text COLLATE "C" NOT NULL UNIQUE, -- tenant/name: in one column, since there must be no choice of indexes
+	epoch     text COLLATE "C" NOT NULL,
 	tenant    text COLLATE "C" NOT NULL,
 	namespace text COLLATE "C" NOT NULL,
-	name      text COLLATE "C" NOT NULL,
-	epoch     text COLLATE "C" NOT NULL,
 	config    bytea NOT NULL,
 	outcome   bytea,
-	data      bytea,
-	UNIQUE (tenant, name)
-) WITH (fillfactor = 60);
+	data      bytea
+) WITH (fillfactor = 40);
 CREATE INDEX ON {schema}.streams (tenant, id);
 CREATE INDEX ON {schema}.streams (namespace, id);
 CREATE INDEX ON {schema}.streams (tenant, namespace, id);
@@ -63,11 +62,9 @@ CREATE TABLE {schema}.producers (
 
 -- The names of swept streams, as long as they are remembered.
 CREATE TABLE {schema}.marks (
-	tenant text COLLATE "C" NOT NULL,
-	name   text COLLATE "C" NOT NULL,
-	epoch  text COLLATE "C" NOT NULL,
-	until  bigint NOT NULL,
-	PRIMARY KEY (tenant, name)
+	key   text COLLATE "C" PRIMARY KEY,
+	epoch text COLLATE "C" NOT NULL,
+	until bigint NOT NULL
 );
 CREATE INDEX ON {schema}.marks (until);
 
@@ -86,7 +83,7 @@ SELECT {schema}.add_part(1, 0);
 -- carry producers once more by their place, from 1 on. It returns the refused ones with the reason.
 CREATE FUNCTION {schema}.append(
 	durability text,
-	tenants text[], names text[], epochs text[], owners text[], fences bigint[],
+	keys text[], epochs text[], owners text[], fences bigint[],
 	firsts bigint[], counts integer[], earliests bigint[], kept bigint[], crcs integer[], contents bytea[],
 	end_places integer[], outcomes bytea[], end_times bigint[], end_expires bigint[], datas bytea[],
 	p_places integer[], p_ids bytea[], p_epochs bigint[], p_seqs bigint[], p_firsts bigint[], p_lasts bigint[]
@@ -110,9 +107,9 @@ BEGIN
 	WITH u AS (
 		UPDATE {schema}.streams s SET
 			tail = r.first + r.count - 1, earliest = greatest(s.earliest, r.earliest), bytes = r.kept, owner = r.owner, fence = r.fence
-		FROM unnest(tenants, names, epochs, owners, fences, firsts, counts, earliests, kept, crcs, contents)
-			WITH ORDINALITY AS r (tenant, name, epoch, owner, fence, first, count, earliest, kept, crc, content, place)
-		WHERE s.tenant = r.tenant AND s.name = r.name AND s.epoch = r.epoch
+		FROM unnest(keys, epochs, owners, fences, firsts, counts, earliests, kept, crcs, contents)
+			WITH ORDINALITY AS r (key, epoch, owner, fence, first, count, earliest, kept, crc, content, place)
+		WHERE s.key = r.key AND s.epoch = r.epoch
 			AND (r.fence > s.fence OR r.fence = s.fence AND r.owner = s.owner)
 			AND s.ended IS NULL AND r.first = s.tail + 1
 		RETURNING s.id, s.tail, r.count, r.crc, r.content, r.place
@@ -139,9 +136,9 @@ BEGIN
 			WHEN r.fence < s.fence OR r.fence = s.fence AND r.owner <> s.owner THEN 2
 			WHEN s.ended IS NOT NULL THEN 3
 			ELSE 4 END, s.tail
-	FROM unnest(tenants, names, epochs, owners, fences)
-		WITH ORDINALITY AS r (tenant, name, epoch, owner, fence, place)
-	LEFT JOIN {schema}.streams s ON s.tenant = r.tenant AND s.name = r.name AND s.epoch = r.epoch
+	FROM unnest(keys, epochs, owners, fences)
+		WITH ORDINALITY AS r (key, epoch, owner, fence, place)
+	LEFT JOIN {schema}.streams s ON s.key = r.key AND s.epoch = r.epoch
 	WHERE stored IS NULL OR r.place <> ALL (stored);
 END
 $$;
@@ -183,7 +180,7 @@ $$;
 
 -- read is one page: a row with the stream first, and then a row a batch. All of it is as of
 -- one moment, since a STABLE function sees what its caller does.
-CREATE FUNCTION {schema}.read(of_tenant text, of_name text, after bigint, max_bytes bigint, now bigint)
+CREATE FUNCTION {schema}.read(of_key text, after bigint, max_bytes bigint, now bigint)
 RETURNS TABLE (last bigint, count integer, crc integer, bytes bytea, info {schema}.streams, producers text, marked boolean)
 LANGUAGE plpgsql STABLE
 SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off AS $$
@@ -193,9 +190,9 @@ DECLARE
 	from_seq bigint;
 	room bigint := max_bytes;
 BEGIN
-	SELECT * INTO s FROM {schema}.streams WHERE tenant = of_tenant AND name = of_name;
+	SELECT * INTO s FROM {schema}.streams WHERE key = of_key;
 	IF NOT FOUND THEN
-		marked := EXISTS (SELECT FROM {schema}.marks WHERE tenant = of_tenant AND name = of_name AND until > now);
+		marked := EXISTS (SELECT FROM {schema}.marks WHERE key = of_key AND until > now);
 		RETURN NEXT;
 		RETURN;
 	END IF;
@@ -223,7 +220,7 @@ $$;
 
 -- make creates a stream, or returns the one that there is.
 CREATE FUNCTION {schema}.make(
-	of_tenant text, of_namespace text, of_name text, of_epoch text, of_created bigint, of_config bytea,
+	of_key text, of_tenant text, of_namespace text, of_epoch text, of_created bigint, of_config bytea,
 	of_owner text, of_fence bigint, of_tail bigint,
 	of_outcome bytea, of_ended bigint, of_expires bigint, of_data bytea,
 	p_ids bytea[], p_epochs bigint[], p_seqs bigint[], p_firsts bigint[], p_lasts bigint[]
@@ -234,21 +231,21 @@ DECLARE
 BEGIN
 	created := true;
 	LOOP
-		INSERT INTO {schema}.streams AS s (tenant, namespace, name, epoch, created, config, owner, fence, tail, earliest,
+		INSERT INTO {schema}.streams AS s (key, tenant, namespace, epoch, created, config, owner, fence, tail, earliest,
 			part, outcome, ended, expires, data)
-		VALUES (of_tenant, of_namespace, of_name, of_epoch, of_created, of_config, of_owner, of_fence, of_tail, of_tail + 1,
+		VALUES (of_key, of_tenant, of_namespace, of_epoch, of_created, of_config, of_owner, of_fence, of_tail, of_tail + 1,
 			(SELECT max(p.n) FROM {schema}.parts p), of_outcome, of_ended, of_expires, of_data)
-		ON CONFLICT (tenant, name) DO NOTHING
+		ON CONFLICT (key) DO NOTHING
 		RETURNING s.* INTO info;
 		EXIT WHEN FOUND;
-		SELECT * INTO info FROM {schema}.streams s WHERE s.tenant = of_tenant AND s.name = of_name;
+		SELECT * INTO info FROM {schema}.streams s WHERE s.key = of_key;
 		IF FOUND THEN
 			created := false;
 			EXIT;
 		END IF; -- else it was removed in between
 	END LOOP;
 	IF created THEN
-		DELETE FROM {schema}.marks m WHERE m.tenant = of_tenant AND m.name = of_name;
+		DELETE FROM {schema}.marks m WHERE m.key = of_key;
 		IF n > 0 THEN
 			PERFORM {schema}.keep_producers(ARRAY[1], ARRAY[info.id], ARRAY[0::bigint], array_fill(1, ARRAY[n]),
 				p_ids, p_epochs, p_seqs, p_firsts, p_lasts);

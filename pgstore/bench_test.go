@@ -1,0 +1,123 @@
+package pgstore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"reprise"
+	"reprise/internal/testserver"
+	"reprise/pgstore"
+	"reprise/storetest"
+)
+
+func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, open, nil) }
+
+// durable is a server that syncs each commit to the disk, as PostgreSQL does by default.
+func durable(b *testing.B) *testserver.PostgresServer {
+	return testserver.Postgres(b, &testserver.PostgresOptions{Config: []string{"max_wal_size = 4GB", "checkpoint_timeout = 1h"}})
+}
+
+func openLog(b *testing.B, url string) (*reprise.Log, *pgstore.Store) {
+	b.Helper()
+	s, err := pgstore.Open(b.Context(), url, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	log, err := reprise.Open(b.Context(), s, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := log.Close(); err != nil {
+			b.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return log, s
+}
+
+var event = reprise.Event{Type: "note", Data: bytes.Repeat([]byte("x"), 200)}
+
+// BenchmarkDurable is events of 200 bytes that are acknowledged when they are on the disk: from 100 appenders that
+// each wait for their events, to as many streams, and what PostgreSQL does itself with the same
+// events, a row each, in one COPY.
+func BenchmarkDurable(b *testing.B) {
+	url := durable(b).URL()
+	for _, streams := range []int{1, 100} {
+		for _, batch := range []int{1, 100} {
+			b.Run(fmt.Sprintf("store=postgres/appenders=100/streams=%d/batch=%d", streams, batch), func(b *testing.B) {
+				log, _ := openLog(b, url)
+				appendAll(b, log, 100, streams, batch)
+			})
+		}
+	}
+	b.Run("limit=copy", func(b *testing.B) {
+		sql(b, url, `DROP TABLE IF EXISTS bare`, `CREATE TABLE bare (id bigint, data bytea)`)
+		conn, err := pgx.Connect(b.Context(), url)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		n := 0
+		b.ResetTimer()
+		_, err = conn.CopyFrom(b.Context(), pgx.Identifier{"bare"}, []string{"id", "data"}, pgx.CopyFromFunc(func() ([]any, error) {
+			if n++; n > b.N {
+				return nil, nil
+			}
+			return []any{int64(n), event.Data}, nil
+		}))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+	})
+}
+
+// appendAll has the appenders append b.N events between them.
+func appendAll(b *testing.B, log *reprise.Log, appenders, streams, batch int) {
+	handles := make([]*reprise.Stream, streams)
+	for i := range handles {
+		st, _, err := log.Create(b.Context(), reprise.StreamKey{Tenant: "bench", Name: fmt.Sprintf("%s/%d", rand.Text(), i)}, reprise.StreamConfig{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		handles[i] = st
+	}
+	events := make([]reprise.Event, batch)
+	for i := range events {
+		events[i] = event
+	}
+	var left atomic.Int64
+	var wg sync.WaitGroup
+	left.Store(int64(b.N))
+	b.ResetTimer()
+	for a := range appenders {
+		wg.Go(func() {
+			for left.Add(-int64(batch)) > -int64(batch) {
+				if _, err := handles[a%streams].Append(b.Context(), events...); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// BenchmarkReplay reads 100,000 events, written by 100 appenders, and the same a row each.
+func BenchmarkReplay(b *testing.B) {
+	const events = 100_000
+	url := durable(b).URL()
+	sql(b, url, `CREATE TABLE bare (id bigint PRIMARY KEY, data bytea)`,
+		fmt.Sprintf(`INSERT INTO bare SELECT n, repeat('x', 200)::bytea FROM generate_series(1, %d) n`, events), `VACUUM ANALYZE bare`)
+}
