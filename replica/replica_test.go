@@ -88,6 +88,13 @@ func (f *faulty) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPag
 	return f.Store.List(ctx, q)
 }
 
+func (f *faulty) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	if err := f.fails("sweep", reprise.StreamKey{}); err != nil {
+		return nil, err
+	}
+	return f.Store.Sweep(ctx, now, remember, limit)
+}
+
 func (f *faulty) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	if err := f.fails("create", info.Key); err != nil {
 		return reprise.StreamInfo{}, err
