@@ -4,11 +4,12 @@
 -- nothing, and the tail that an appender has seen. Answer: "0" nothing to do, "1" the same, "2" another epoch.
 local st = redis.call('HMGET', KEYS[1], 'e', 't', 'h', 'r')
 local now, before = history()
-if st[1] ~= ARGV[3] or st[3] == now then return '0' end
+local epoch, owner = string.match(st[1] or '', '^(%S*)( %S* %d+)$')
+if epoch ~= ARGV[3] or st[3] == now then return '0' end
 local process = run()
 local same = not before and (st[4] == process or ARGV[5] == '1') and not more(ARGV[6], st[2])
 redis.call('HSET', KEYS[1], 'h', now, 'r', process)
 if same then return '1' end
-redis.call('HSET', KEYS[1], 'e', ARGV[4])
+redis.call('HSET', KEYS[1], 'e', ARGV[4] .. owner)
 redis.call(ARGV[1], KEYS[1], ARGV[2])
 return '2'

@@ -150,27 +150,41 @@ func (a *appending) group(which []int) int {
 	return len(which)
 }
 
+// requestArgs is how many arguments of append.lua a request takes, without what few of them have.
+const requestArgs = 8
+
 // call is the arguments of append.lua.
 func (a *appending) call(which []int) call {
 	s := a.store
-	c := call{keys: make([]string, 0, 2*len(which)), args: make([]string, 0, 2+13*len(which))}
+	c := call{keys: make([]string, 0, 2*len(which)), args: make([]string, 0, 2+(requestArgs+1)*len(which))}
 	c.args = append(c.args, s.publish, s.me)
+	var more []string
 	for _, i := range which {
 		req := &a.reqs[i]
 		c.keys = append(c.keys, s.keys.state(req.Key), s.keys.batches(req.Key))
-		end, expires := "", ""
-		if req.End != nil {
-			// A failure to write JSON cannot be: its fields are bytes, and times that noteEnd has seen.
-			end, _ = marshalEnd(req.End)
-			expires = millis(req.End.Expires)
+		at := "0"
+		if req.End != nil || len(req.Producers) > 0 {
+			at = strconv.Itoa(2 + requestArgs*len(which) + len(more) + 1)
+			end, expires := "", ""
+			if req.End != nil {
+				// It cannot fail: the fields are bytes, and times that are not beyond the year 9999.
+				end, _ = marshalEnd(req.End)
+				expires = millis(req.End.Expires)
+			}
+			more = append(more, end, expires, marshalProducers(req.Producers))
 		}
-		c.args = append(c.args,
-			string(req.Epoch), req.Owner.Name, decimal(req.Owner.Fence), decimal(req.First-1), decimal(req.First+uint64(req.Count)-1),
-			strconv.Itoa(req.Count), decimal(req.Earliest), strconv.FormatInt(req.Kept, 10),
-			strconv.FormatUint(uint64(checksum(req.First, req.Count, req.Bytes)), 10), rueidis.BinaryString(req.Bytes),
-			end, expires, marshalProducers(req.Producers))
+		c.args = append(c.args, life(req.Epoch, req.Owner), decimal(req.First-1), decimal(req.First+uint64(req.Count)-1),
+			decimal(req.Earliest), strconv.FormatInt(req.Kept, 10), head(req), rueidis.BinaryString(req.Bytes), at)
 	}
+	c.args = append(c.args, more...)
 	return c
+}
+
+// head is what stands beside the bytes of a batch.
+func head(req *reprise.AppendRequest) string {
+	var b [32]byte
+	text := append(strconv.AppendInt(b[:0], int64(req.Count), 10), ' ')
+	return string(strconv.AppendUint(text, uint64(checksum(req.First, req.Count, req.Bytes)), 10))
 }
 
 // answer notes what the script has said of a request.

@@ -1,5 +1,7 @@
 -- KEYS: for each request the state and the batches of its stream.
--- ARGV: how to publish, who appends, and 13 for each request, see below.
+-- ARGV: how to publish, who appends, for each request its life, the tail before and after it, the start of the window, the
+-- bytes kept, the head and the bytes of the batch, and where more stands behind all of these, 0 if nothing: the end, when it
+-- expires, and producers.
 -- Answer: one text for each request, "0" where it was stored.
 local max_producers = 64
 
@@ -25,39 +27,51 @@ local function remember(known, fresh)
   return table.concat(left)
 end
 
-local now = history()
-local replies = {}
+-- other_owner answers an append by another owner than that of the stream, or to another epoch.
+local function other_owner(is, asked)
+  if not is then return '1' end
+  local epoch, _, fence = string.match(is, '^(%S*) (%S*) (%d+)$')
+  local asked_epoch, _, asked_fence = string.match(asked, '^(%S*) (%S*) (%d+)$')
+  if epoch ~= asked_epoch then return '1' end
+  if not more(asked_fence, fence) then return '2' end
+  return '0'
+end
+
+local call, now, replies = redis.call, history(), {}
 for i = 1, #KEYS / 2 do
   local state, batches = KEYS[2 * i - 1], KEYS[2 * i]
-  local a = 2 + 13 * (i - 1)
-  local epoch, owner, fence, prev, last = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5]
-  local st = redis.call('HMGET', state, 'e', 'o', 'f', 't', 's', 'h', 'x')
-  local other = owner ~= st[2] or fence ~= st[3]
-  local reply = '0'
-  if st[1] ~= epoch then reply = '1'
-  elseif other and not more(fence, st[3]) then reply = '2'
-  elseif st[7] then reply = '3'
-  elseif st[6] ~= now then reply = '5'
-  elseif st[4] ~= prev then reply = '4' .. st[4]
+  local a = 2 + 8 * (i - 1)
+  local life, prev, last, earliest, extra = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], tonumber(ARGV[a + 8])
+  local st = call('HMGET', state, 'e', 't', 's', 'h', 'x')
+  local reply, takes = '0', false
+  if st[1] ~= life then
+    reply = other_owner(st[1], life)
+    takes = reply == '0'
+  end
+  if reply ~= '0' then
+  elseif st[5] then reply = '3'
+  elseif st[4] ~= now then reply = '5'
+  elseif st[2] ~= prev then reply = '4' .. st[2]
   else
-    local earliest, done = ARGV[a + 7], nil
-    if more(earliest, st[5]) then
-      done = redis.pcall('XADD', batches, 'MINID', '~', earliest, last .. '-0',
-        'n', ARGV[a + 6], 'c', ARGV[a + 9], 'b', ARGV[a + 10])
+    local done
+    if earliest ~= st[3] and more(earliest, st[3]) then
+      done = redis.pcall('XADD', batches, 'MINID', '~', earliest, last .. '-0', 'h', ARGV[a + 6], 'b', ARGV[a + 7])
     else
-      earliest = st[5]
-      done = redis.pcall('XADD', batches, last .. '-0', 'n', ARGV[a + 6], 'c', ARGV[a + 9], 'b', ARGV[a + 10])
+      earliest = st[3]
+      done = redis.pcall('XADD', batches, last .. '-0', 'h', ARGV[a + 6], 'b', ARGV[a + 7])
     end
     if type(done) == 'table' then
       reply = '6' .. done.err
     else
-      redis.call('HSET', state, 't', last, 's', earliest, 'k', ARGV[a + 8])
-      if other then redis.call('HSET', state, 'o', owner, 'f', fence) end
-      if ARGV[a + 11] ~= '' then redis.call('HSET', state, 'x', ARGV[a + 11], 'z', ARGV[a + 12]) end
-      if ARGV[a + 13] ~= '' then
-        redis.call('HSET', state, 'p', remember(redis.call('HGET', state, 'p') or '', ARGV[a + 13]))
+      call('HSET', state, 't', last, 's', earliest, 'k', ARGV[a + 5])
+      if takes then call('HSET', state, 'e', life) end
+      if extra > 0 then
+        if ARGV[extra] ~= '' then call('HSET', state, 'x', ARGV[extra], 'z', ARGV[extra + 1]) end
+        if ARGV[extra + 2] ~= '' then
+          call('HSET', state, 'p', remember(call('HGET', state, 'p') or '', ARGV[extra + 2]))
+        end
       end
-      redis.call(ARGV[1], state, ARGV[2])
+      call(ARGV[1], state, ARGV[2])
     end
   end
   replies[i] = reply

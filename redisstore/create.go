@@ -53,8 +53,8 @@ func (s *Store) create(ctx context.Context, info *reprise.StreamInfo) (st state,
 		return st, err
 	}
 	args := []string{
-		config, "e", string(info.Epoch), "b", info.Created.UTC().Format(time.RFC3339Nano), "n", decimal(number),
-		"o", info.Owner.Name, "f", decimal(info.Owner.Fence), "s", decimal(info.Tail + 1), "t", decimal(info.Tail), "k", "0",
+		config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano), "n", decimal(number),
+		"s", decimal(info.Tail + 1), "t", decimal(info.Tail), "k", "0",
 	}
 	if end != "" {
 		args = append(args, "x", end, "z", millis(info.End.Expires))

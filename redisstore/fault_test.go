@@ -176,7 +176,7 @@ func TestDamageIsNotServed(t *testing.T) {
 	command(t, on, "XDEL", batches(&missing), "3-0")
 	entry := strings.Split(command(t, on, "XRANGE", batches(&changed), "5-0", "5-0"), "\n")
 	command(t, on, "DEL", batches(&changed))
-	command(t, on, "XADD", batches(&changed), "5-0", "n", "1", "c", entry[4], "b", "evend")
+	command(t, on, "XADD", batches(&changed), "5-0", "h", entry[2], "b", "evend")
 
 	for _, info := range []*reprise.StreamInfo{&changed, &missing} {
 		_, err := s.Read(t.Context(), info.Key, 0, 1<<20)

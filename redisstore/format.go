@@ -16,16 +16,15 @@ import (
 
 // The fields of a state. Numbers are decimal.
 //
-//	e  epoch                          k  bytes that the kept events take
+//	e  epoch and owner, see life      k  bytes that the kept events take
 //	c  configuration, see config      x  the end, see end; absent while there is none
 //	b  when it was created            z  when it expires, in ms
 //	n  number in the lists            p  producers, see marshalProducers
-//	o  name of the owner              h  id of the server's history at the last append
-//	f  fence of the owner             r  id of the server's process then
-//	s  start of the window            m  until when the mark is kept, in ms; then there is nothing else
-//	t  tail
+//	s  start of the window            h  id of the server's history at the last append
+//	t  tail                           r  id of the server's process then
+//	m  until when the mark is kept, in ms; then there is nothing else
 //
-// An entry of the batches has the fields n (count of events), c (checksum) and b (the bytes), in this order.
+// An entry of the batches has the fields h ("<count of events> <checksum>") and b (the bytes), in this order.
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -35,6 +34,22 @@ func checksum(first uint64, count int, bytes []byte) uint32 {
 	binary.BigEndian.PutUint64(head[:], first)
 	binary.BigEndian.PutUint64(head[8:], uint64(count))
 	return crc32.Update(crc32.Checksum(head[:], castagnoli), castagnoli, bytes)
+}
+
+// life is an epoch and its owner: "<epoch> <name> <fence>".
+func life(epoch reprise.Epoch, owner reprise.Owner) string {
+	return string(epoch) + " " + owner.Name + " " + decimal(owner.Fence)
+}
+
+// parseLife is the inverse of life.
+func parseLife(text string) (epoch reprise.Epoch, owner reprise.Owner, err error) {
+	parts := strings.Split(text, " ")
+	if len(parts) != 3 {
+		return "", owner, errors.New("not an epoch and an owner")
+	}
+	owner.Name = parts[1]
+	owner.Fence, err = strconv.ParseUint(parts[2], 10, 64)
+	return reprise.Epoch(parts[0]), owner, err
 }
 
 // config is a reprise.StreamConfig as JSON. Equal ones are the same text.
@@ -179,17 +194,13 @@ func (st *state) set(field byte, value string) (err error) {
 	info := &st.info
 	switch field {
 	case 'e':
-		info.Epoch = reprise.Epoch(value)
+		info.Epoch, info.Owner, err = parseLife(value)
 	case 'c':
 		info.Config, err = unmarshalConfig(value)
 	case 'b':
 		info.Created, err = time.Parse(time.RFC3339Nano, value)
 	case 'n':
 		st.number, err = strconv.ParseUint(value, 10, 64)
-	case 'o':
-		info.Owner.Name = value
-	case 'f':
-		info.Owner.Fence, err = strconv.ParseUint(value, 10, 64)
 	case 's':
 		info.Earliest, err = strconv.ParseUint(value, 10, 64)
 	case 't':
@@ -210,4 +221,4 @@ func (st *state) set(field byte, value string) (err error) {
 func (st *state) absent() bool { return st.info.Epoch == "" }
 
 // stateFields are those of a list: all but the producers.
-var stateFields = []string{"e", "c", "b", "n", "o", "f", "s", "t", "k", "x", "m"}
+var stateFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "m"}

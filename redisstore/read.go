@@ -52,8 +52,8 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	return page, nil
 }
 
-// entryParts is how many texts a batch is in the answer: id, count, checksum, bytes.
-const entryParts = 4
+// entryParts is how many texts a batch is in the answer: id, head, bytes.
+const entryParts = 3
 
 func parseBatches(key reprise.StreamKey, answer *rueidis.RedisMessage) ([]reprise.Batch, error) {
 	parts, err := answer.ToArray()
@@ -80,19 +80,21 @@ func parseBatch(parts []rueidis.RedisMessage) (b reprise.Batch, last uint64, err
 	if last, err = strconv.ParseUint(id, 10, 64); err != nil {
 		return b, 0, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	count, err := parts[1].AsUint64()
-	if err != nil || count < 1 || count > last {
-		return b, last, fmt.Errorf("%w: count of events", ErrDamaged)
-	}
-	sum, err := parts[2].AsUint64()
+	head, err := parts[1].ToString()
 	if err != nil {
-		return b, last, fmt.Errorf("%w: checksum", ErrDamaged)
+		return b, last, err
 	}
-	if b.Bytes, err = parts[3].AsBytes(); err != nil {
+	counted, summed, _ := strings.Cut(head, " ")
+	count, cerr := strconv.ParseUint(counted, 10, 64)
+	sum, serr := strconv.ParseUint(summed, 10, 32)
+	if cerr != nil || serr != nil || count < 1 || count > last {
+		return b, last, fmt.Errorf("%w: the head is %q", ErrDamaged, head)
+	}
+	if b.Bytes, err = parts[2].AsBytes(); err != nil {
 		return b, last, err
 	}
 	b.First, b.Count = last-count+1, int(count)
-	if sum != uint64(checksum(b.First, b.Count, b.Bytes)) {
+	if uint32(sum) != checksum(b.First, b.Count, b.Bytes) {
 		return b, last, fmt.Errorf("%w: the checksum does not hold", ErrDamaged)
 	}
 	return b, last, nil

@@ -14,13 +14,13 @@ while total < left do
   for _, entry in ipairs(entries) do
     local fields = entry[2]
     local n = #found
-    found[n + 1], found[n + 2], found[n + 3], found[n + 4] = entry[1], fields[2], fields[4], fields[6]
+    found[n + 1], found[n + 2], found[n + 3] = entry[1], fields[2], fields[4]
     from = '(' .. entry[1]
-    total = total + #fields[6]
+    total = total + #fields[4]
     if total >= left then break end
   end
   if #entries < count then break end
   -- As many as are likely to be left, so that little is taken in vain.
-  count = math.max(1, math.min(4 * count, 128, math.ceil((left - total) * #found / 4 / math.max(total, 1))))
+  count = math.max(1, math.min(4 * count, 128, math.ceil((left - total) * #found / 3 / math.max(total, 1))))
 end
 return {state, found}

@@ -10,7 +10,7 @@ if not st[1] then
   if what == 'drop' and ARGV[3] == '' and st[5] then redis.call('DEL', KEYS[1]) end
   return {'1'}
 end
-if ARGV[3] ~= '' and ARGV[3] ~= st[1] then return {'0'} end
+if ARGV[3] ~= '' and ARGV[3] ~= string.match(st[1], '^%S*') then return {'0'} end
 if what == 'trim' then
   if not more(ARGV[5], st[2]) then return {'0'} end
   redis.call('HSET', KEYS[1], 's', ARGV[5], 'k', ARGV[6])

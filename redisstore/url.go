@@ -116,6 +116,7 @@ func certificates(driver *rueidis.ClientOption, opts *Options) error {
 func tune(driver *rueidis.ClientOption, opts *Options) {
 	driver.ClientName = "reprise"
 	driver.DisableCache = true
+	driver.AlwaysPipelining = true // so that a lost connection is noticed at once, and not by the next append
 	driver.ConnWriteTimeout = opts.Timeout
 	driver.Dialer.Timeout = min(opts.Timeout, 5*time.Second)
 	driver.PipelineMultiplex = 1 // two connections: one for appends, while a long page comes through the other

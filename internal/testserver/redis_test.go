@@ -40,3 +40,13 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Each node of a cluster has slots, and all know of all.
+func TestRedisCluster(t *testing.T) {
+	c := testserver.Cluster(t, 3)
+	for _, node := range c.Nodes {
+		if out, err := node.Command("-c", "SET", "key:"+node.Addr(), "value"); err != nil || out != "OK" {
+			t.Errorf("%s: %q, %v", node.Addr(), out, err)
+		}
+	}
+}
