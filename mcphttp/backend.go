@@ -2,6 +2,7 @@ package mcphttp
 
 import (
 	"context"
+	"net/http"
 )
 
 // Backend answers what clients send. Its methods are called from many goroutines at
@@ -22,8 +23,9 @@ type Backend interface {
 	Cancel(x *Exchange, notification Message)
 	// Attach tells that a client listens to what concerns the session as a whole, which is sent with
 	// Session.Notify and Session.Ask. It is called before the first byte of each GET stream,
-	// on the replica that has it, and again when a client comes back.
-	Attach(ctx context.Context, s *Session) error
+	// on the replica that has it, and again when a client comes back. ctx ends with the session and
+	// with the Handler; r is the GET. An error refuses it.
+	Attach(ctx context.Context, s *Session, r *http.Request) error
 	// Detach tells that this process has nothing more to do with s: the session has ended, was not
 	// used for a while (it may come back, as another *Session), or the Handler is closed. No Serve of s is running, and none follows.
 	Detach(s *Session)

@@ -1,8 +1,12 @@
 package mcphttp
 
 import (
+	"context"
+	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"reprise"
@@ -14,6 +18,8 @@ type Options struct {
 	// Identify says whose request it is. An error is answered by its code, see package problem. The principal is "" or names
 	// who may use the sessions that it has opened; to others they do not exist. Default: reprise.DefaultTenant and "".
 	Identify func(*http.Request) (tenant reprise.Tenant, principal string, err error)
+	// Name sets apart the endpoints that share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'. Default: "".
+	Name string
 	// Replica is this process among those that share the Store of the Log. Default: it is alone.
 	Replica *replica.Member
 	// Versions are those that are served, the newest first. Default: Versions.
@@ -44,9 +50,6 @@ type Options struct {
 	// Hooks are called as things happen.
 	Hooks *Hooks
 }
-
-// Versions are the protocol versions that a Handler serves, the newest first.
-var Versions = []string{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"}
 
 // Hooks are called by the goroutine that serves, so they must be quick. Each may be nil.
 type Hooks struct {
@@ -88,18 +91,152 @@ const (
 	Idle SessionEnd = "idle"
 )
 
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Identify == nil {
+		d.Identify = func(*http.Request) (reprise.Tenant, string, error) { return reprise.DefaultTenant, "", nil }
+	}
+	if d.Versions == nil {
+		d.Versions = Versions
+	}
+	orDefault(&d.SessionIdle, time.Hour)
+	orDefault(&d.MaxBody, 4<<20)
+	orDefault(&d.Retry, time.Second)
+	orDefault(&d.KeepAlive, 15*time.Second)
+	orDefault(&d.WriteTimeout, 30*time.Second)
+	orDefault(&d.Retention.MaxEvents, 100_000)
+	orDefault(&d.Retention.MaxBytes, 64<<20)
+	orDefault(&d.Retention.MaxAge, time.Hour)
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Hooks == nil {
+		d.Hooks = &Hooks{}
+	}
+	return d
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
 // Handler serves the endpoint: POST, GET and DELETE. It is safe for concurrent use.
-type Handler struct{}
+type Handler struct {
+	log     *reprise.Log
+	backend Backend
+	opts    Options
+	name    string // of this Handler among all that there were, where it is alone
+	// streams and states are the namespaces of the streams of exchanges and of sessions.
+	streams, states string
+
+	// running ends first, when the Handler is closed: it is the life of calls. answering ends when they have ended: it is
+	// that of connections. storing ends last.
+	running, answering, storing context.Context
+	endRunning                  context.CancelCauseFunc
+	endAnswering, endStoring    context.CancelCauseFunc
+
+	work    sync.WaitGroup
+	loading sync.Mutex // held while a session is looked up in the store
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[sessionKey]*Session
+}
 
 var _ http.Handler = (*Handler)(nil)
 
 // New makes a Handler whose sessions and streams are kept in log. It must be closed before the Log. opts may be nil;
 // the error is reprise.ErrInvalid for options that make no sense.
-func New(log *reprise.Log, backend Backend, opts *Options) (*Handler, error) { panic("not yet") }
+func New(log *reprise.Log, backend Backend, opts *Options) (*Handler, error) {
+	h := &Handler{log: log, backend: backend, opts: opts.withDefaults(), sessions: map[sessionKey]*Session{}}
+	if err := h.opts.validate(); err != nil {
+		return nil, fmt.Errorf("mcphttp: %w", err)
+	}
+	h.name = "alone-" + rand.Text()
+	h.streams, h.states = "mcp:", "mcp-session:"
+	if h.opts.Name != "" {
+		h.streams, h.states = "mcp."+h.opts.Name+":", "mcp-session."+h.opts.Name+":"
+	}
+	h.running, h.endRunning = context.WithCancelCause(context.Background())
+	h.answering, h.endAnswering = context.WithCancelCause(context.Background())
+	h.storing, h.endStoring = context.WithCancelCause(context.Background())
+	if h.opts.Replica != nil {
+		h.opts.Replica.Serve(h.service(), h.serveReplicas)
+	}
+	h.begin(h.sweepSessions)
+	h.begin(h.attendLost)
+	return h, nil
+}
 
-// ServeHTTP answers one request.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { panic("not yet") }
+func (o *Options) validate() error {
+	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "mcp-session." + o.Name + ":x"}
+	if err := key.Validate(); err != nil || len(o.Name) > 32 {
+		return fmt.Errorf("%w: the name %q", reprise.ErrInvalid, o.Name)
+	}
+	for _, v := range o.Versions {
+		if !isVersion(v) {
+			return fmt.Errorf("%w: the version %q is not served", reprise.ErrInvalid, v)
+		}
+	}
+	if o.SessionIdle < 0 || o.MaxBody < 0 || o.Retry < 0 || o.KeepAlive < 0 || o.WriteTimeout < 0 {
+		return fmt.Errorf("%w: a negative time or size", reprise.ErrInvalid)
+	}
+	return nil
+}
 
-// Close ends all connections and calls, and tells clients to come back. Calls that have no
-// answer by then are answered with an error by the process that serves next. Closing again does nothing.
-func (h *Handler) Close() error { panic("not yet") }
+// begin runs f in a goroutine that Close waits for. It reports false if the Handler is closed.
+func (h *Handler) begin(f func()) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.work.Go(f)
+	return true
+}
+
+// closeWait bounds how long Close waits for calls to end, and how long for what they have said to be kept.
+const closeWait = 5 * time.Second
+
+// Close ends all calls, which are answered with what the backend says then, or with an error; then all connections, whose
+// clients are told to come back. What cannot be answered within a few seconds is answered with an error by the
+// process that serves next. Requests that come later are refused. Closing again does nothing.
+func (h *Handler) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	sessions := make([]*Session, 0, len(h.sessions))
+	for _, s := range h.sessions {
+		sessions = append(sessions, s)
+	}
+	h.closed = true
+	h.mu.Unlock()
+	if h.opts.Replica != nil {
+		h.opts.Replica.Serve(h.service(), nil)
+	}
+	h.endRunning(reprise.ErrClosed)
+	worked := make(chan struct{})
+	go func() {
+		h.work.Wait()
+		close(worked)
+	}()
+	select {
+	case <-worked:
+	case <-time.After(closeWait):
+		h.opts.Logger.Warn("MCP calls go on although their server is closed")
+	}
+	for _, s := range sessions {
+		h.drop(s)
+	}
+	h.endAnswering(reprise.ErrClosed)
+	h.endStoring(reprise.ErrClosed)
+	return nil
+}

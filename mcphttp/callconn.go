@@ -1,0 +1,183 @@
+package mcphttp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// inbox is what the SDK reads of a connection.
+type inbox struct {
+	mu      sync.Mutex
+	queue   []jsonrpc.Message
+	more    chan struct{} // holds one when the queue has grown
+	drained func()        // called once, when all was read and more is asked for; may be nil
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func newInbox() *inbox { return &inbox{more: make(chan struct{}, 1), closed: make(chan struct{})} }
+
+func (in *inbox) feed(m jsonrpc.Message) {
+	in.mu.Lock()
+	in.queue = append(in.queue, m)
+	in.mu.Unlock()
+	select {
+	case in.more <- struct{}{}:
+	default:
+	}
+}
+
+func (in *inbox) shut() { in.once.Do(func() { close(in.closed) }) }
+
+// Read implements mcp.Connection.
+func (in *inbox) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		select {
+		case <-in.closed:
+			return nil, io.EOF
+		default:
+		}
+		if m, ok := in.next(); ok {
+			return m, nil
+		}
+		select {
+		case <-in.more:
+		case <-in.closed:
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (in *inbox) next() (jsonrpc.Message, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.queue) == 0 {
+		if in.drained != nil {
+			in.drained()
+			in.drained = nil
+		}
+		return nil, false
+	}
+	m := in.queue[0]
+	in.queue = in.queue[1:]
+	return m, true
+}
+
+// Close implements mcp.Connection.
+func (in *inbox) Close() error {
+	in.shut()
+	return nil
+}
+
+// callConn is the connection of the SDK for one exchange: all that is written to it belongs to that.
+type callConn struct {
+	*inbox
+	x  *Exchange
+	id string
+
+	answered chan struct{} // closed when each request has its answer, or, where there are none, when all was read
+	waiting  sync.WaitGroup
+	ids      map[jsonrpc.ID]ID
+}
+
+// newCallConn makes a connection that reads the messages.
+func newCallConn(x *Exchange, messages []Message) *callConn {
+	c := &callConn{inbox: newInbox(), x: x, answered: make(chan struct{}), ids: map[jsonrpc.ID]ID{}}
+	if x.Session != nil {
+		c.id = x.Session.ID
+	}
+	calls := 0
+	about := extra(x)
+	for i := range messages {
+		decoded, err := jsonrpc.DecodeMessage(messages[i].Raw)
+		request, ok := decoded.(*jsonrpc.Request)
+		if err != nil || !ok {
+			if messages[i].ID != "" {
+				_ = x.respond(messages[i].ID, errorResponse(messages[i].ID, rpcError{Code: codeInvalidRequest, Message: fmt.Sprint(err)}))
+			}
+			continue
+		}
+		request.Extra = about
+		if request.IsCall() {
+			calls++
+			c.ids[request.ID] = messages[i].ID
+		}
+		c.queue = append(c.queue, request)
+	}
+	if calls == 0 {
+		c.drained = func() { close(c.answered) }
+		return c
+	}
+	c.waiting.Add(calls)
+	go func() {
+		c.waiting.Wait()
+		close(c.answered)
+	}()
+	return c
+}
+
+// Connect implements mcp.Transport.
+func (c *callConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }
+
+// SessionID implements mcp.Connection.
+func (c *callConn) SessionID() string { return c.id }
+
+// SupportsProtocolVersion implements mcp.ProtocolVersionSupporter.
+func (c *callConn) SupportsProtocolVersion(version string) bool { return c.x.h.serves(version) }
+
+// Write implements mcp.Connection.
+func (c *callConn) Write(_ context.Context, message jsonrpc.Message) error {
+	switch m := message.(type) {
+	case *jsonrpc.Response:
+		return c.respond(m)
+	case *jsonrpc.Request:
+		if !m.IsCall() && !c.x.Stateless() && concernsSession(m.Method) {
+			return nil // the connection for the session as a whole says so too
+		}
+		data, err := jsonrpc.EncodeMessage(m)
+		if err != nil {
+			return err
+		}
+		if !m.IsCall() {
+			return c.x.notify(data)
+		}
+		return c.x.Ask(rawID(m.ID), data, c.feedRaw)
+	}
+	return nil
+}
+
+func (c *callConn) respond(m *jsonrpc.Response) error {
+	id, ok := c.ids[m.ID]
+	if !ok {
+		return nil
+	}
+	defer c.waiting.Done()
+	data, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		data = errorResponse(id, rpcError{Code: codeInternal, Message: err.Error()})
+	}
+	return c.x.respond(id, data)
+}
+
+// feedRaw has the SDK read a response of the client.
+func (in *inbox) feedRaw(response []byte) {
+	if m, err := jsonrpc.DecodeMessage(response); err == nil {
+		in.feed(m)
+	}
+}
+
+// concernsSession reports whether a notification is about the session as a whole.
+func concernsSession(method string) bool {
+	return strings.HasSuffix(method, "/list_changed") || method == "notifications/resources/updated"
+}
+
+// rawID is an id of the SDK as it is written.
+func rawID(id jsonrpc.ID) ID { return ID(compact(id.Raw())) }

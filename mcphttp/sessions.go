@@ -1,0 +1,240 @@
+package mcphttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"reprise"
+)
+
+// errNoSession: there is no such session, or it has ended, or it is another principal's.
+var errNoSession = fmt.Errorf("%w: no such session", reprise.ErrNotFound)
+
+// errSessionEnded is why the life of a Session ends.
+var errSessionEnded = errors.New("the session has ended")
+
+// sessionKey names a session in this process.
+type sessionKey struct {
+	tenant reprise.Tenant
+	id     string
+}
+
+const (
+	// stateKept is how many states of a session are kept, of which the newest counts.
+	stateKept = 4
+	// endedKept is how long the state of a session is kept that has ended.
+	endedKept = time.Minute
+	// usedPart is the part of Options.SessionIdle after which the store is told that a session is in use.
+	usedPart = 4
+)
+
+// streamKey names the stream of an exchange.
+func (h *Handler) streamKey(tenant reprise.Tenant, session, exchange string) reprise.StreamKey {
+	return reprise.StreamKey{Tenant: tenant, Name: h.streams + session + "/" + exchange}
+}
+
+func (h *Handler) stateKey(tenant reprise.Tenant, session string) reprise.StreamKey {
+	return reprise.StreamKey{Tenant: tenant, Name: h.states + session}
+}
+
+// newSession makes a session that nobody knows yet.
+func (h *Handler) newSession(tenant reprise.Tenant, principal, id string) *Session {
+	s := &Session{
+		ID: id, Tenant: tenant, Principal: principal, Created: time.Now().UTC(),
+		h: h, used: time.Now(),
+		calls: map[ID]*Exchange{}, asks: map[ID]*ask{}, conns: map[string]*response{},
+	}
+	s.life, s.end = context.WithCancelCause(h.running)
+	return s
+}
+
+// keep makes a session durable, and known.
+func (h *Handler) keep(ctx context.Context, s *Session, state sessionState) error {
+	stream, _, err := h.log.Create(ctx, h.stateKey(s.Tenant, s.ID), reprise.StreamConfig{
+		Retention: reprise.Retention{MaxEvents: stateKept, MaxAge: endedKept},
+		Labels:    map[string]string{"principal": s.Principal},
+	})
+	if err != nil {
+		return err
+	}
+	s.stream = stream
+	state.Principal, state.Used = s.Principal, time.Now().UTC()
+	appended, err := stream.Append(ctx, reprise.Event{Type: "state", Data: compact(state), Format: reprise.FormatJSON})
+	if err != nil {
+		return err
+	}
+	s.state, s.seen = state, appended.Last
+	h.mu.Lock()
+	h.sessions[sessionKey{s.Tenant, s.ID}] = s
+	h.mu.Unlock()
+	if hook := h.opts.Hooks.SessionOpened; hook != nil {
+		hook(s.Tenant)
+	}
+	return nil
+}
+
+// session finds a session. The error is errNoSession, or that of the Log.
+func (h *Handler) session(ctx context.Context, tenant reprise.Tenant, principal, id string) (*Session, error) {
+	if len(id) != sessionName || !isRandomText(id) {
+		return nil, errNoSession
+	}
+	key := sessionKey{tenant, id}
+	h.mu.Lock()
+	s := h.sessions[key]
+	h.mu.Unlock()
+	if s == nil {
+		var err error
+		if s, err = h.load(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	if s.Principal != principal {
+		return nil, errNoSession
+	}
+	if err := s.refresh(ctx); err != nil {
+		if errors.Is(err, errNoSession) {
+			h.drop(s)
+		}
+		return nil, err
+	}
+	s.touch()
+	return s, nil
+}
+
+// load finds a session in the store.
+func (h *Handler) load(ctx context.Context, key sessionKey) (*Session, error) {
+	h.loading.Lock()
+	defer h.loading.Unlock()
+	h.mu.Lock()
+	s := h.sessions[key]
+	h.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	s, err := h.read(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, reprise.ErrClosed
+	}
+	h.sessions[key] = s
+	return s, nil
+}
+
+// read makes a Session of what the store has.
+func (h *Handler) read(ctx context.Context, key sessionKey) (*Session, error) {
+	stream, err := h.log.Stream(ctx, h.stateKey(key.tenant, key.id))
+	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) {
+		return nil, errNoSession
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := h.newSession(key.tenant, "", key.id)
+	s.stream = stream
+	info, err := stream.Info(ctx)
+	if err == nil && info.End == nil {
+		s.state, s.seen, err = readState(ctx, stream)
+	} else if err == nil {
+		err = errNoSession
+	}
+	if err != nil {
+		s.end(err)
+		return nil, err
+	}
+	s.Principal, s.Created = s.state.Principal, info.Created
+	return s, nil
+}
+
+// touch notes that s is used, from time to time in the store too.
+func (s *Session) touch() {
+	now := time.Now()
+	s.mu.Lock()
+	s.used = now
+	stale := !s.ended && now.Sub(s.state.Used) > s.h.opts.SessionIdle/usedPart
+	s.mu.Unlock()
+	if stale {
+		s.h.begin(func() {
+			if err := s.update(s.h.storing, func(*sessionState) {}); err != nil && !errors.Is(err, errNoSession) {
+				s.h.opts.Logger.Warn("the use of an MCP session is not noted", "session", s.ID, "error", err)
+			}
+		})
+	}
+}
+
+// terminate ends a session for good.
+func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) error {
+	_, err := s.stream.End(ctx, string(why), reprise.Event{})
+	ended := err == nil
+	if err != nil && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, reprise.ErrExpired) {
+		return err
+	}
+	h.drop(s)
+	if ended {
+		h.endWhole(s)
+		if hook := h.opts.Hooks.SessionEnded; hook != nil {
+			hook(s.Tenant, why)
+		}
+		h.tellOthers(callEnd, routed{Tenant: s.Tenant, Session: s.ID})
+	}
+	return nil
+}
+
+// endWhole ends the stream of a session as a whole, so that it expires.
+func (h *Handler) endWhole(s *Session) {
+	stream, err := h.log.Stream(h.storing, h.streamKey(s.Tenant, s.ID, standalone))
+	if err == nil {
+		_, err = stream.End(h.storing, "completed", reprise.Event{})
+	}
+	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
+		h.opts.Logger.Warn("the stream of an MCP session is not ended", "session", s.ID, "tenant", s.Tenant, "error", err)
+	}
+}
+
+// drop forgets a session that has ended, and ends what it has here.
+func (h *Handler) drop(s *Session) {
+	s.mu.Lock()
+	again := s.ended
+	s.ended = true
+	s.mu.Unlock()
+	if again {
+		return
+	}
+	h.mu.Lock()
+	if key := (sessionKey{s.Tenant, s.ID}); h.sessions[key] == s {
+		delete(h.sessions, key)
+	}
+	h.mu.Unlock()
+	s.end(errSessionEnded)
+	if !h.begin(func() { s.detach() }) {
+		s.detach()
+	}
+}
+
+// detach tells the backend once no Serve is running.
+func (s *Session) detach() {
+	s.serving.Wait()
+	s.h.backend.Detach(s)
+}
+
+// busy reports whether somebody waits for something of s.
+func (s *Session) busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.calls) > 0 || len(s.conns) > 0
+}
+
+// idleSince is when s was used last, as far as this process knows.
+func (s *Session) idleSince() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.Used.After(s.used) {
+		return s.state.Used
+	}
+	return s.used
+}
