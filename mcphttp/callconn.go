@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -84,7 +85,7 @@ type callConn struct {
 	id string
 
 	answered chan struct{} // closed when each request has its answer, or, where there are none, when all was read
-	waiting  sync.WaitGroup
+	waiting  atomic.Int64  // requests without an answer
 	ids      map[jsonrpc.ID]ID
 }
 
@@ -116,11 +117,7 @@ func newCallConn(x *Exchange, messages []Message) *callConn {
 		c.drained = func() { close(c.answered) }
 		return c
 	}
-	c.waiting.Add(calls)
-	go func() {
-		c.waiting.Wait()
-		close(c.answered)
-	}()
+	c.waiting.Store(int64(calls))
 	return c
 }
 
@@ -159,7 +156,11 @@ func (c *callConn) respond(m *jsonrpc.Response) error {
 	if !ok {
 		return nil
 	}
-	defer c.waiting.Done()
+	defer func() {
+		if c.waiting.Add(-1) == 0 {
+			close(c.answered)
+		}
+	}()
 	data, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		data = errorResponse(id, rpcError{Code: codeInternal, Message: err.Error()})

@@ -189,7 +189,7 @@ func (s *Session) listen(w http.ResponseWriter, r *http.Request, stream *reprise
 }
 
 // attach tells the backend that somebody listens.
-func (s *Session) attach() error {
+func (s *Session) attach(r *http.Request) error {
 	if !s.enter() {
 		return errNoSession
 	}
@@ -271,4 +271,3 @@ func (s *Session) resumed(result Resumption, events uint64) {
 		hook(s.Tenant, result, events)
 	}
 }
-
