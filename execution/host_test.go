@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(envServe); dir != "" {
 		serveUntilKilled(dir)
 	}
+	if url := os.Getenv(envReplica); url != "" {
+		replicaUntilKilled(url)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -36,8 +36,17 @@ type node struct {
 
 // cuttable is the store as one replica sees it, which can be cut off from it.
 type cuttable struct {
-	*shared.Store
+	reprise.Store
+	reprise.Watcher
 	cut atomic.Bool
+}
+
+func newCuttable(store interface {
+	reprise.Store
+	reprise.Watcher
+},
+) *cuttable {
+	return &cuttable{Store: store, Watcher: store}
 }
 
 var errCut = fmt.Errorf("cut off: %w", reprise.ErrUnavailable)
@@ -74,35 +83,16 @@ func (c *cuttable) List(ctx context.Context, q reprise.ListQuery) (reprise.ListP
 	return c.Store.List(ctx, q)
 }
 
-// nodes opens replicas that share a store.
+// nodes opens replicas that share a store in memory.
 func nodes(t *testing.T, n int, opts execution.Options) []*node {
 	t.Helper()
 	hub := shared.New(memstore.New(nil))
 	list := make([]*node, n)
 	for i := range list {
-		list[i] = &node{store: &cuttable{Store: hub.Store()}}
+		list[i] = &node{store: newCuttable(hub.Store())}
 	}
 	for i, nd := range list {
-		nd.log = newLog(t, nd.store, nil)
-		var err error
-		nd.member, err = replica.Join(t.Context(), nd.log, &replica.Options{
-			Name: string(rune('a' + i)), Beat: testBeat, TTL: testTTL, CallTimeout: 5 * time.Second,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := nd.member.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		o := opts
-		o.Replica, o.Secret = nd.member, []byte("the same on all")
-		o.Hooks = &execution.Hooks{
-			Fenced:    func(reprise.Tenant) { nd.fenced.Add(1) },
-			TakenOver: func(reprise.Tenant) { nd.takenOver.Add(1) },
-		}
-		nd.Host = openHost(t, nd.log, o)
+		nd.open(t, &replica.Options{Name: string(rune('a' + i)), Beat: testBeat, TTL: testTTL}, opts)
 	}
 	for _, nd := range list {
 		if err := nd.member.Look(t.Context()); err != nil {
@@ -110,6 +100,27 @@ func nodes(t *testing.T, n int, opts execution.Options) []*node {
 		}
 	}
 	return list
+}
+
+// open opens what a replica has on its store.
+func (nd *node) open(t *testing.T, join *replica.Options, opts execution.Options) {
+	t.Helper()
+	nd.log = newLog(t, nd.store, nil)
+	var err error
+	if nd.member, err = replica.Join(t.Context(), nd.log, join); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := nd.member.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	opts.Replica, opts.Secret = nd.member, []byte("the same on all")
+	opts.Hooks = &execution.Hooks{
+		Fenced:    func(reprise.Tenant) { nd.fenced.Add(1) },
+		TakenOver: func(reprise.Tenant) { nd.takenOver.Add(1) },
+	}
+	nd.Host = openHost(t, nd.log, opts)
 }
 
 // TestOneReplicaControlsWhatAnotherRuns does everything once on a replica that does not run the command.

@@ -1,0 +1,158 @@
+package execution_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"reprise"
+	"reprise/execution"
+	"reprise/internal/storeurl"
+	"reprise/internal/testserver"
+	"reprise/replica"
+)
+
+// envReplica makes the test binary a replica on the store that it names, until it is killed.
+const envReplica = "REPRISE_TEST_REPLICA"
+
+// farTTL is that of replicas on real servers, which share a busy machine.
+var farTTL = replica.Options{Beat: 500 * time.Millisecond, TTL: 3 * time.Second}
+
+func replicaUntilKilled(url string) {
+	ctx := context.Background()
+	fail := func(err error) {
+		if err != nil {
+			fmt.Println("failed", err)
+			os.Exit(1)
+		}
+	}
+	store, err := storeurl.Open(ctx, url, nil)
+	fail(err)
+	log, err := reprise.Open(ctx, store, nil)
+	fail(err)
+	member, err := replica.Join(ctx, log, &farTTL)
+	fail(err)
+	h, err := execution.Open(ctx, log, &execution.Options{Replica: member, Hooks: &execution.Hooks{
+		Fenced: func(reprise.Tenant) { fmt.Println("fenced") },
+	}})
+	fail(err)
+	_, _, err = h.Start(ctx, tenant, execution.Request{ID: "going", Command: treeCommand, StdinOpen: true})
+	fail(err)
+	select {}
+}
+
+// startReplica runs a replica in a process of its own. What it prints comes over lines.
+func startReplica(t *testing.T, url string) (process *os.Process, lines <-chan string) {
+	t.Helper()
+	server := exec.CommandContext(t.Context(), os.Args[0])
+	server.Env = append(os.Environ(), envReplica+"="+url)
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string, 100)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for scan := bufio.NewScanner(stdout); scan.Scan(); {
+			said <- scan.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		<-done
+		_ = server.Wait()
+	})
+	return server.Process, said
+}
+
+// TestReplicasOnServers has a replica in a process of its own, on each store that can be shared: another one
+// controls what it runs; then it is killed, or stopped and continued.
+func TestReplicasOnServers(t *testing.T) {
+	for name, serve := range map[string]func(t *testing.T) string{
+		"redis":    func(t *testing.T) string { return testserver.Redis(t, nil).URL() },
+		"postgres": func(t *testing.T) string { return testserver.Postgres(t, nil).URL() },
+		"nats":     func(t *testing.T) string { return testserver.NATS(t, nil).URL() },
+	} {
+		t.Run("store="+name, func(t *testing.T) {
+			url := serve(t)
+			t.Run("killed", func(t *testing.T) { replicaOnServer(t, url, syscall.SIGKILL) })
+			t.Run("stopped", func(t *testing.T) { replicaOnServer(t, url, syscall.SIGSTOP) })
+		})
+	}
+}
+
+func replicaOnServer(t *testing.T, url string, blow syscall.Signal) {
+	store, err := storeurl.Open(t.Context(), url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nd := &node{store: newCuttable(store.(interface {
+		reprise.Store
+		reprise.Watcher
+	}))}
+	nd.open(t, &farTTL, execution.Options{})
+	process, lines := startReplica(t, url)
+	var x execution.Execution
+	until(t, "the other replica starts it", func() bool {
+		if len(lines) > 0 {
+			t.Fatal(<-lines)
+		}
+		x, err = nd.Show(within(t), tenant, "going")
+		return err == nil && x.Started != nil
+	})
+	pids := children(await(t, nd.Host, x.ID, "up"))
+	if len(pids) != 2 {
+		t.Fatalf("processes %v", pids)
+	}
+	began := time.Now()
+	state, err := nd.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: 0, Data: strings.NewReader("hello")})
+	if err != nil || state.Offset != 5 {
+		t.Errorf("stdin: %+v, %v", state, err)
+	}
+	t.Logf("stdin from another replica took %s", time.Since(began).Round(100*time.Microsecond))
+	if err := nd.Signal(within(t), tenant, x.ID, "CONT"); err != nil {
+		t.Error(err)
+	}
+	began = time.Now()
+	if err := process.Signal(blow); err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, finish(t, nd.Host, x.ID), execution.Lost, -1, "")
+	t.Logf("lost after %s, at a TTL of %s", time.Since(began).Round(time.Millisecond), farTTL.TTL)
+	if got := output(t, nd.Host, x.ID, execution.Stdout); !strings.Contains(string(got), "up\n") {
+		t.Errorf("output %q", got)
+	}
+	if blow == syscall.SIGSTOP {
+		if err := process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pid := range pids {
+		until(t, "its processes are gone", func() bool { return !alive(pid) })
+	}
+	if blow == syscall.SIGSTOP {
+		select {
+		case line := <-lines:
+			if line != "fenced" {
+				t.Error(line)
+			}
+		case <-time.After(patience):
+			t.Error("it does not know that it was taken for dead")
+		}
+		follow(t, nd.Host, x.ID)
+	}
+	if err := nd.Remove(within(t), tenant, x.ID); err != nil && !errors.Is(err, reprise.ErrNotFound) {
+		t.Error(err)
+	}
+}
