@@ -374,12 +374,26 @@ func TestDrainTellsReadersToComeBack(t *testing.T) {
 func TestHostMayBeTheAddressThatWasReached(t *testing.T) {
 	w := start(t, setup{})
 	for host, status := range map[string]int{"192.0.2.7:7070": 200, "192.0.2.8:7070": 403, "[2001:db8::1]": 403} {
-		r := httptest.NewRequest("GET", "http://"+host+"/healthz", nil)
+		r := httptest.NewRequest("GET", "http://"+host+"/openapi.yaml", nil)
 		local := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7070}
 		answer := httptest.NewRecorder()
 		w.server.ServeHTTP(answer, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local)))
 		if answer.Code != status {
 			t.Errorf("%s: status %d, want %d", host, answer.Code, status)
+		}
+	}
+}
+
+// A load balancer checks its servers by a name of its own, or none; it learns nothing else.
+func TestHealthIsToldUnderAnyName(t *testing.T) {
+	w := start(t, setup{})
+	for path, status := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 403, "/v1/executions": 403} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Host = ""
+		answer := httptest.NewRecorder()
+		w.server.ServeHTTP(answer, r)
+		if answer.Code != status {
+			t.Errorf("%s: status %d, want %d", path, answer.Code, status)
 		}
 	}
 }

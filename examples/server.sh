@@ -2,7 +2,7 @@
 # a temporary data directory, and ends both with the script. Sets:
 #   tmp      a temporary folder
 #   reprise  the binary
-# and REPRISE_URL and REPRISE_TOKEN for clients.
+# and REPRISE_URL and REPRISE_TOKEN for clients. With the argument "build-only" it starts no server.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,8 +28,10 @@ until_listening() {
 
 go build -o "$tmp/reprise" ./cmd/reprise
 reprise=$tmp/reprise
-"$reprise" serve --listen 127.0.0.1:0 --data "$tmp/data" --log-level warn --stop-executions >"$tmp/serve.out" &
-children+=($!)
-REPRISE_URL=$(until_listening "$tmp/serve.out")
-REPRISE_TOKEN=$(cat "$tmp/data/token")
-export REPRISE_URL REPRISE_TOKEN
+if [ "${1:-}" != build-only ]; then
+  "$reprise" serve --listen 127.0.0.1:0 --data "$tmp/data" --log-level warn --stop-executions >"$tmp/serve.out" &
+  children+=($!)
+  REPRISE_URL=$(until_listening "$tmp/serve.out")
+  REPRISE_TOKEN=$(cat "$tmp/data/token")
+  export REPRISE_URL REPRISE_TOKEN
+fi
