@@ -2,11 +2,8 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"reprise"
 )
@@ -90,6 +87,27 @@ func (w *watches) touch(channel string) {
 	}
 }
 
+// touchAll has the loop look at all channels.
+func (w *watches) touchAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for channel := range w.byChannel {
+		w.touched[channel] = struct{}{}
+	}
+}
+
+// take returns the touched channels, and whether they are watched.
+func (w *watches) take() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken := make(map[string]bool, len(w.touched))
+	for channel := range w.touched {
+		taken[channel] = w.byChannel[channel] != nil
+	}
+	clear(w.touched)
+	return taken
+}
+
 // tell calls moved of all who watch a channel.
 func (w *watches) tell(channel string) {
 	w.mu.Lock()
@@ -106,90 +124,16 @@ func (w *watches) tell(channel string) {
 // reconnectAfter is how long the loop waits before it tries to connect again.
 const reconnectAfter = 50 * time.Millisecond
 
-// run listens until the Store is closed, over one connection after the other.
+// run listens until the Store is closed. When a connection is lost, all begins anew.
 func (w *watches) run() {
 	for w.stopped.Err() == nil {
-		w.listen()
+		w.touchAll()
+		e := newEars(w)
+		e.follow()
+		e.close()
 		select {
 		case <-time.After(reconnectAfter):
 		case <-w.stopped.Done():
 		}
 	}
-}
-
-// listen connects, subscribes to all channels and follows changes of what is watched, until the connection is lost. Whoever
-// watches is told when his subscription is confirmed, since he was blind until then.
-func (w *watches) listen() {
-	client, release := w.store.client.Dedicate()
-	defer release()
-	lost := client.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) {
-			if m.Message != w.store.me {
-				w.tell(m.Channel)
-			}
-		},
-		OnSubscription: func(m rueidis.PubSubSubscription) {
-			if m.Kind == "ssubscribe" {
-				w.tell(m.Channel)
-			}
-		},
-	})
-	subscribed := map[string]struct{}{}
-	w.mu.Lock()
-	for channel := range w.byChannel {
-		w.touched[channel] = struct{}{}
-	}
-	w.mu.Unlock()
-	for {
-		if err := w.follow(client, subscribed); err != nil {
-			return
-		}
-		select {
-		case <-w.changed:
-		case <-lost:
-			return
-		case <-w.stopped.Done():
-			return
-		}
-	}
-}
-
-// subscribeAtOnce is how many channels are in one command.
-const subscribeAtOnce = 512
-
-// follow makes the subscriptions of the connection what they are to be.
-func (w *watches) follow(client rueidis.DedicatedClient, subscribed map[string]struct{}) error {
-	var come, gone []string
-	w.mu.Lock()
-	for channel := range w.touched {
-		_, is := subscribed[channel]
-		wanted := w.byChannel[channel] != nil
-		switch {
-		case wanted && !is:
-			come = append(come, channel)
-			subscribed[channel] = struct{}{}
-		case !wanted && is:
-			gone = append(gone, channel)
-			delete(subscribed, channel)
-		}
-	}
-	clear(w.touched)
-	w.mu.Unlock()
-	return errors.Join(
-		w.inPieces(come, func(some []string) rueidis.Completed { return client.B().Ssubscribe().Channel(some...).Build() }, client),
-		w.inPieces(gone, func(some []string) rueidis.Completed { return client.B().Sunsubscribe().Channel(some...).Build() }, client),
-	)
-}
-
-func (w *watches) inPieces(channels []string, command func([]string) rueidis.Completed, client rueidis.DedicatedClient) error {
-	ctx, cancel := context.WithTimeout(w.stopped, w.store.opts.Timeout)
-	defer cancel()
-	for len(channels) > 0 {
-		n := min(len(channels), subscribeAtOnce)
-		if err := client.Do(ctx, command(channels[:n])).Error(); err != nil {
-			return err
-		}
-		channels = channels[n:]
-	}
-	return nil
 }
