@@ -79,7 +79,7 @@ func schemaVersion(ctx context.Context, conn *pgx.Conn, o *Options) (int, error)
 	var ours, others bool
 	const look = `SELECT to_regprocedure($1) IS NOT NULL,
 		EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $2)`
-	err := conn.QueryRow(ctx, look, pgx.QueryExecModeExec, o.in("{schema}.schema_version()"), o.Schema).Scan(&ours, &others)
+	err := conn.QueryRow(ctx, look, o.in("{schema}.schema_version()"), o.Schema).Scan(&ours, &others)
 	switch {
 	case err != nil:
 		return 0, err
@@ -89,7 +89,7 @@ func schemaVersion(ctx context.Context, conn *pgx.Conn, o *Options) (int, error)
 		return 0, nil
 	}
 	var at int
-	if err := conn.QueryRow(ctx, o.in("SELECT {schema}.schema_version()"), pgx.QueryExecModeExec).Scan(&at); err != nil {
+	if err := conn.QueryRow(ctx, o.in("SELECT {schema}.schema_version()")).Scan(&at); err != nil {
 		return 0, err
 	}
 	if at > version {

@@ -82,7 +82,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		return err
 	}
 	var level string
-	err = conn.QueryRow(ctx, "SELECT current_setting('synchronous_commit')", pgx.QueryExecModeExec).Scan(&level)
+	err = conn.QueryRow(ctx, "SELECT current_setting('synchronous_commit')").Scan(&level)
 	if err == nil && (s.opts.Commit == "off" || s.opts.Commit == "" && level == "off") {
 		s.opts.Logger.WarnContext(ctx, "synchronous_commit is off: a crash of the server may take back events that readers have seen")
 	}
@@ -122,7 +122,7 @@ type statements struct {
 	append, read, create string
 	trim, remove, mark   string
 	sweep, forget, sizes string
-	notify, poll         string
+	notify, poll, stats  string
 }
 
 func (q *statements) init(o *Options) {
@@ -130,10 +130,10 @@ func (q *statements) init(o *Options) {
 		append: appendStatement, read: readStatement, create: createStatement,
 		trim: trimStatement, remove: removeStatement, mark: markStatement,
 		sweep: sweepStatement, forget: forgetStatement, sizes: sizesStatement,
-		notify: notifyStatement, poll: pollStatement,
+		notify: notifyStatement, poll: pollStatement, stats: statsStatement,
 	}
 	for _, text := range []*string{
-		&q.append, &q.read, &q.create, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes, &q.notify, &q.poll,
+		&q.append, &q.read, &q.create, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes, &q.notify, &q.poll, &q.stats,
 	} {
 		*text = o.in(*text)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"reprise"
@@ -112,6 +113,7 @@ func parse(text string, opts *Options) (Options, *pgxpool.Config, error) {
 	if err != nil {
 		return o, nil, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
 	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // see send
 	config.MaxConns = int32(o.Connections)
 	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Timeout)
 	if config.ConnConfig.ConnectTimeout == 0 {
