@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,15 +59,10 @@ func (s *PostgresServer) start(deadline time.Time) error {
 		return err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	if s.done, err = startTied(cmd); err != nil {
 		return err
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = cmd.Wait()
-	}()
-	s.cmd, s.done = cmd, done
+	s.cmd = cmd
 	for time.Now().Before(deadline) {
 		select {
 		case <-done:
@@ -82,6 +79,26 @@ func (s *PostgresServer) start(deadline time.Time) error {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("PostgreSQL did not answer for %v", postgresPatience), s.Kill())
+}
+
+// startTied starts a process that the system kills when this one ends, however that comes about. The
+// channel is closed when the process has ended.
+func startTied(cmd *exec.Cmd) (done chan struct{}, err error) {
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	done = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		// The signal comes when the thread ends that has started the process: so that it stays, it waits.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(done)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+	}()
+	return done, <-started
 }
 
 // ready reports whether the server takes connections: the last line of the file of its
