@@ -74,6 +74,8 @@ BEGIN
 	-- Made by itself and then attached, it need not wait for those who read the others.
 	EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.batches INCLUDING ALL) WITH (autovacuum_enabled = false, toast.autovacuum_enabled = false, toast_tuple_target = 8160)', 'batches_' || n);
 	EXECUTE format('ALTER TABLE {schema}.batches ATTACH PARTITION {schema}.%I FOR VALUES IN (%s)', 'batches_' || n, n);
+	-- From here on appends wait, and once those under way have ended nothing is written to the partition before.
+	PERFORM pg_advisory_xact_lock({lock});
 	INSERT INTO {schema}.parts (n, opened) VALUES (add_part.n, now);
 END
 $$;
