@@ -161,11 +161,21 @@ func (c *callConn) respond(m *jsonrpc.Response) error {
 			close(c.answered)
 		}
 	}()
+	return c.x.answer(id, m)
+}
+
+// answer responds to the request id with what the SDK says, whatever id that has.
+func (x *Exchange) answer(id ID, m *jsonrpc.Response) error {
 	data, err := jsonrpc.EncodeMessage(m)
+	if err == nil && rawID(m.ID) != id {
+		var parsed Message
+		parsed, err = ParseMessage(data)
+		data = parsed.withID(id)
+	}
 	if err != nil {
 		data = errorResponse(id, rpcError{Code: codeInternal, Message: err.Error()})
 	}
-	return c.x.respond(id, data)
+	return x.respond(id, data)
 }
 
 // feedRaw has the SDK read a response of the client.

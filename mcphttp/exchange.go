@@ -163,7 +163,11 @@ func (x *Exchange) unanswered() []ID {
 // close answers what the backend has not, and forgets what it asked.
 func (x *Exchange) close(e rpcError) {
 	for _, id := range x.unanswered() {
-		_ = x.respond(id, errorResponse(id, e)) // if it cannot be kept, whoever serves next says so
+		response := errorResponse(id, e)
+		if x.Messages[0].Method == methodListen {
+			response = listenResult(id) // it ends in good order
+		}
+		_ = x.respond(id, response) // if it cannot be kept, whoever serves next says so
 	}
 	x.mu.Lock()
 	asked := x.asked
@@ -172,6 +176,11 @@ func (x *Exchange) close(e rpcError) {
 	if x.Session != nil {
 		x.Session.forget(asked)
 	}
+}
+
+// listenResult ends a subscriptions/listen.
+func listenResult(id ID) []byte {
+	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"resultType":"complete","_meta":{"` + metaSubscription + `":` + string(id) + `}}}`)
 }
 
 // checked copies a message and makes one line of it.

@@ -21,7 +21,10 @@ import (
 //
 // A handler may call RequestExtra.CloseSSEStream, which is Exchange.CloseConnection.
 func Server(choose func(*http.Request) *mcp.Server) Backend {
-	return &sdkBackend{choose: choose, wide: map[*Session]*wideConn{}, running: map[*Exchange]*callConn{}}
+	return &sdkBackend{
+		choose: choose, wide: map[*Session]*askConn{}, running: map[*Exchange]*callConn{},
+		schemas: schemas{of: map[*mcp.Server]*toolSchemas{}},
+	}
 }
 
 type sdkBackend struct {
@@ -29,7 +32,8 @@ type sdkBackend struct {
 
 	mu      sync.Mutex
 	running map[*Exchange]*callConn
-	wide    map[*Session]*wideConn
+	wide    map[*Session]*askConn
+	schemas schemas
 }
 
 var errNoServer = errors.New("no server answers here")
@@ -84,11 +88,11 @@ func (b *sdkBackend) divert(ctx context.Context, server *mcp.Server, x *Exchange
 		if err != nil {
 			return nil, err
 		}
-		response, err := w.call(ctx, m)
+		response, err := w.call(ctx, m.Method, m.Params)
 		if err != nil {
 			return nil, err
 		}
-		if err := x.Respond(m.ID, response); err != nil {
+		if err := x.answer(m.ID, response); err != nil {
 			return nil, err
 		}
 	}
@@ -125,13 +129,13 @@ func (b *sdkBackend) Detach(s *Session) {
 	delete(b.wide, s)
 	b.mu.Unlock()
 	if w != nil {
-		w.close()
+		w.end()
 	}
 }
 
 // wideOf is the connection for what concerns the session as a whole. A new one subscribes to what the client has
 // subscribed to before, on whatever replica.
-func (b *sdkBackend) wideOf(server *mcp.Server, s *Session) (*wideConn, error) {
+func (b *sdkBackend) wideOf(server *mcp.Server, s *Session) (*askConn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if w := b.wide[s]; w != nil {
@@ -142,13 +146,12 @@ func (b *sdkBackend) wideOf(server *mcp.Server, s *Session) (*wideConn, error) {
 		return nil, err
 	}
 	w := newWideConn(s)
-	session, err := server.Connect(context.Background(), w, &mcp.ServerSessionOptions{State: state})
-	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+	if err := w.open(server, state); err != nil {
+		return nil, err
 	}
-	w.session = session
 	for _, uri := range s.Subscriptions() {
-		w.subscribeAgain(uri)
+		params := compact(map[string]string{"uri": uri})
+		s.h.begin(func() { _, _ = w.call(s.life, methodSubscribe, params) }) // a resource that has gone has no news
 	}
 	b.wide[s] = w
 	return w, nil
