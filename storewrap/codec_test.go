@@ -24,7 +24,7 @@ func newCodec(tb testing.TB, opts *CompressOptions) *codec {
 func TestCodecKeepsEverySize(t *testing.T) {
 	rnd := rand.NewChaCha8([32]byte{1})
 	c := newCodec(t, nil)
-	for _, size := range []int{0, 1, 47, 48, 200, 4095, 4096, 4097, 100_000, 2 << 20} {
+	for _, size := range []int{0, 1, 47, 48, 200, 1023, 1024, 1025, 16383, 16384, 16385, 100_000, 2 << 20} {
 		for _, kind := range []string{"text", "noise", "zeros"} {
 			b := make([]byte, size)
 			switch kind {
@@ -47,15 +47,20 @@ func TestCodecKeepsEverySize(t *testing.T) {
 
 // TestSmallBatchesUseTheDictionary: one line of a compiler is too little to be compressed by itself.
 func TestSmallBatchesUseTheDictionary(t *testing.T) {
-	c := newCodec(t, nil)
 	line := []byte("mod7.c:14:80: warning: comparison of integer expressions of different signedness: 'int' and 'unsigned int' [-Wsign-compare]\n")
 	batch, err := reprise.AppendRecord(nil, &reprise.Event{Type: "stderr", Data: line})
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored := c.encode(batch)
-	if len(stored) > len(batch)/2 || dictionaryOf(stored[1:]) != c.ids[0] {
-		t.Errorf("%d bytes are stored in %d with dictionary %d", len(batch), len(stored), dictionaryOf(stored[1:]))
+	fast, thorough := newCodec(t, nil), newCodec(t, &CompressOptions{Level: 2})
+	if stored := fast.encode(batch); len(stored) > len(batch)/2 || stored[0] != codeS2 || uint32(stored[1]) != fast.ids[0] {
+		t.Errorf("%d bytes are stored in %d: % x", len(batch), len(stored), stored)
+	}
+	if stored := thorough.encode(batch); len(stored) > len(batch)/2 || stored[0] != codeZstd || dictionaryOf(stored[1:]) != fast.ids[0] {
+		t.Errorf("%d bytes are stored in %d: % x", len(batch), len(stored), stored)
+	}
+	if got, err := fast.decode(thorough.encode(batch)); err != nil || !bytes.Equal(got, batch) {
+		t.Errorf("from another level: %q, %v", got, err)
 	}
 }
 
@@ -79,6 +84,9 @@ func TestBombIsRefused(t *testing.T) {
 	if _, err := small.decode(bomb); !errors.Is(err, errCodec) {
 		t.Errorf("4 MiB from %d bytes: %v", len(bomb), err)
 	}
+	if _, err := small.decode(append([]byte{codeS2, byte(small.ids[0])}, 0xff, 0xff, 0xff, 0x7f)); !errors.Is(err, errCodec) {
+		t.Errorf("256 MiB from a block of S2: %v", err)
+	}
 	// Without a content size in its head, the frame does not say what it becomes.
 	var streamed bytes.Buffer
 	w, err := zstd.NewWriter(&streamed, zstd.WithEncoderConcurrency(1))
@@ -100,17 +108,20 @@ func TestBombIsRefused(t *testing.T) {
 func TestDictionaries(t *testing.T) {
 	mine := bytes.Clone(typicalOutput)
 	mine[4]++ // the id follows the magic number
-	batch := []byte(strings.Repeat("# runtime\nmkdir -p $WORK/b012/\n", 6))
-	old, later := newCodec(t, nil), newCodec(t, &CompressOptions{Dictionaries: [][]byte{mine}})
-	stored := later.encode(batch)
-	if got := dictionaryOf(stored[1:]); got != old.ids[0]+1 {
-		t.Errorf("dictionary %d was used", got)
-	}
-	if got, err := later.decode(old.encode(batch)); err != nil || !bytes.Equal(got, batch) {
-		t.Errorf("what was stored with the built-in dictionary: %v", err)
-	}
-	if _, err := old.decode(stored); !errors.Is(err, errCodec) {
-		t.Errorf("a dictionary that is missing: %v", err)
+	for _, level := range []int{1, 2} {
+		batch := []byte(strings.Repeat("# runtime\nmkdir -p $WORK/b012/\n", 6))
+		old := newCodec(t, &CompressOptions{Level: level})
+		later := newCodec(t, &CompressOptions{Level: level, Dictionaries: [][]byte{mine}})
+		stored := later.encode(batch)
+		if got, err := later.decode(stored); err != nil || !bytes.Equal(got, batch) || bytes.Equal(stored, old.encode(batch)) {
+			t.Errorf("with another dictionary: %v", err)
+		}
+		if got, err := later.decode(old.encode(batch)); err != nil || !bytes.Equal(got, batch) {
+			t.Errorf("what was stored with the built-in dictionary: %v", err)
+		}
+		if _, err := old.decode(stored); !errors.Is(err, errCodec) {
+			t.Errorf("a dictionary that is missing: %v", err)
+		}
 	}
 	for _, bad := range [][][]byte{{typicalOutput}, {mine, mine}, {[]byte("no dictionary")}, {nil}} {
 		if err := new(codec).init((&CompressOptions{Dictionaries: bad}).withDefaults()); !errors.Is(err, reprise.ErrInvalid) {
@@ -130,7 +141,7 @@ func TestCompressOptionsAreChecked(t *testing.T) {
 // FuzzCodec: decode never panics and is bounded, and is the inverse of encode.
 func FuzzCodec(f *testing.F) {
 	c := newCodec(f, &CompressOptions{MaxBatchBytes: 1 << 20})
-	for _, seed := range []string{"", "\x00", "\x01", "\x05x", "a batch", strings.Repeat("line\n", 100)} {
+	for _, seed := range []string{"", "\x00", "\x01", "\x05x", "\x02\x48\x05", "a batch", strings.Repeat("line\n", 100)} {
 		f.Add([]byte(seed))
 		f.Add(c.encode([]byte(seed)))
 	}

@@ -9,10 +9,10 @@ import (
 
 // CompressOptions are the settings of Compress. The zero value of each field means its default.
 type CompressOptions struct {
-	// Level is how hard to try: 1 is the fastest, 2 compresses better at about half the speed, and 3
-	// and 4 are for streams that are written slowly. Default: 1.
+	// Level is how hard to try: 1 is the fastest, and uses S2 in place of zstd for batches of up to 1 KiB; 2 compresses
+	// better at about half the speed; 3 and 4 are for streams that are written slowly. Default: 1.
 	Level int
-	// Dictionaries are for batches of up to 4 KiB, which have too little in them to be compressed
+	// Dictionaries are for batches of up to 16 KiB, which have too little in them to be compressed
 	// by themselves: the first for new ones, all of them for reading. Each is in the format of
 	// "zstd --train" and has an id of its own. The one that is built in is used for
 	// new batches where none is given, and always for reading.
@@ -44,7 +44,7 @@ type Compressed struct {
 	pages pager
 }
 
-// Compress compresses the batches of inner with zstd. What does not get smaller by an eighth at
+// Compress compresses the batches of inner, with zstd, or with S2 where that is faster. What does not get smaller by an eighth at
 // least is stored as it is. opts may be nil.
 //
 // Batches that were stored before inner was wrapped are read as they are, so that a Store can be
