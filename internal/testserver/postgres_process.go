@@ -65,7 +65,7 @@ func (s *PostgresServer) start(deadline time.Time) error {
 	s.cmd = cmd
 	for time.Now().Before(deadline) {
 		select {
-		case <-done:
+		case <-s.done:
 			text, err := os.ReadFile(filepath.Join(s.dir, "log"))
 			return errors.Join(fmt.Errorf("PostgreSQL has ended: %s", text), err)
 		case <-time.After(10 * time.Millisecond):
