@@ -220,7 +220,7 @@ func BenchmarkWakeUp(b *testing.B) {
 		})
 		must(b, err)
 		defer stop()
-		<-woken // that it watches
+		<-woken                // that it watches
 		var took time.Duration // the acknowledgement may come later than the wake-up
 		for b.Loop() {
 			start, appended := time.Now(), make(chan struct{})

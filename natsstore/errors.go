@@ -28,6 +28,7 @@ const (
 	codeNoMessage    = 10037
 	codeNoStream     = 10059
 	codeWrongLast    = 10071
+	codeUnderWay     = 10164 // one message of the subject is being written
 	codeResources    = 10023 // of the server or the account
 	codeMemory       = 10028
 	codeStorage      = 10047
@@ -54,7 +55,7 @@ func ended(ctx context.Context) error {
 
 // apiError is what the server answers in place of what was asked for.
 func apiError(e *jetstream.APIError) error {
-	if e.ErrorCode == codeWrongLast {
+	if e.ErrorCode == codeWrongLast || e.ErrorCode == codeUnderWay {
 		return errWrongLast
 	}
 	return unavailable(e)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,17 +39,22 @@ func place(server *testserver.NATSServer, params string) string {
 
 // drop removes what was kept in a place.
 func drop(tb testing.TB, where string) {
+	server, _, _ := strings.Cut(where, "?")
+	dropAt(tb, server, where)
+}
+
+// dropAt removes what was kept in a place, at one of several servers.
+func dropAt(tb testing.TB, server, where string) {
 	tb.Helper()
-	u, err := url.Parse(where)
+	_, query, _ := strings.Cut(where, "?")
+	params, err := url.ParseQuery(query)
 	must(tb, err)
-	name := u.Query().Get("name")
-	u.RawQuery = ""
-	conn, err := nats.Connect(u.String())
+	conn, err := nats.Connect(server)
 	must(tb, err)
 	defer conn.Close()
 	js, err := jetstream.New(conn)
 	must(tb, err)
-	for _, stream := range []string{name, name + "_INDEX"} {
+	for _, stream := range []string{params.Get("name"), params.Get("name") + "_INDEX"} {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		if err := js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			tb.Error(err)

@@ -84,7 +84,7 @@ func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, re
 	st := &state{gone: true}
 	ttl := int64(graveTime)
 	if !remember.IsZero() {
-		st.remember = remember.UnixMilli()
+		st.remember = remember.Add(time.Millisecond - 1).UnixMilli()
 		ttl += max(0, int64(time.Until(remember)/time.Second))
 	}
 	p := []post{{subject: s.subjects.stream(key), state: st, expected: last.seq, alone: true, ttl: ttl}}

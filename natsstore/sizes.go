@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"reprise"
@@ -36,54 +37,94 @@ func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 
 // eachState calls f with the state of each stream, those that are gone included.
 func (s *Store) eachState(ctx context.Context, f func(reprise.StreamKey, *state)) error {
+	for {
+		newest, err := s.newest(ctx)
+		if err != nil {
+			return err
+		}
+		states, seen, err := s.states(ctx)
+		if err != nil {
+			return err
+		}
+		if seen < newest { // the server that was asked is behind
+			if err := pause(ctx, lagStep); err != nil {
+				return err
+			}
+			continue
+		}
+		for key, st := range states {
+			f(key, st)
+		}
+		return nil
+	}
+}
+
+// newest is the sequence of the newest message of all streams, 0 where any server knows it.
+func (s *Store) newest(ctx context.Context) (uint64, error) {
+	if s.single {
+		return 0, nil
+	}
+	var answer stored
+	err := s.request(ctx, "STREAM.MSG.GET."+s.name, &getRequest{Last: s.name + ".s.>"}, &answer)
+	if isCode(err, codeNoMessage) {
+		return 0, nil
+	}
+	return answer.Message.Seq, err
+}
+
+// states reads the states of all streams at one server. seen is the sequence of the newest.
+func (s *Store) states(ctx context.Context) (states map[reprise.StreamKey]*state, seen uint64, err error) {
 	consumer, err := s.js.CreateConsumer(ctx, s.name, jetstream.ConsumerConfig{
 		FilterSubject: s.name + ".s.>", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: time.Minute, Replicas: 1,
 	})
 	if err != nil {
-		return s.clientError(ctx, err)
+		return nil, 0, s.clientError(ctx, err)
 	}
-	name := consumer.CachedInfo().Name
-	defer s.tidy.dropConsumer(name)
-	for left := int(consumer.CachedInfo().NumPending); left > 0; {
+	defer s.tidy.dropConsumer(consumer.CachedInfo().Name)
+	left := int(consumer.CachedInfo().NumPending)
+	states = make(map[reprise.StreamKey]*state, left)
+	for left > 0 {
 		const most = 1000
 		batch, err := consumer.Fetch(min(left, most), jetstream.FetchContext(ctx))
 		if err != nil {
-			return s.clientError(ctx, err)
+			return nil, 0, s.clientError(ctx, err)
 		}
 		n := 0
 		for msg := range batch.Messages() {
 			n++
-			if err := s.oneState(msg, f); err != nil {
-				return err
+			key, e, err := s.oneState(msg)
+			if err != nil {
+				return nil, 0, err
 			}
-		}
-		if err := batch.Error(); err != nil {
-			return s.clientError(ctx, err)
-		}
-		if n == 0 {
-			return unavailable(errIncomplete)
+			states[key], seen = e.state, max(seen, e.seq)
 		}
 		left -= n
+		switch err := batch.Error(); {
+		case errors.Is(err, nats.ErrNoResponders): // the consumer is not known to all servers yet
+			if err := pause(ctx, lagStep); err != nil {
+				return nil, 0, err
+			}
+		case err != nil:
+			return nil, 0, s.clientError(ctx, err)
+		case n == 0:
+			return nil, 0, unavailable(errIncomplete)
+		}
 	}
-	return nil
+	return states, seen, nil
 }
 
-func (s *Store) oneState(msg jetstream.Msg, f func(reprise.StreamKey, *state)) error {
+func (s *Store) oneState(msg jetstream.Msg) (reprise.StreamKey, *entry, error) {
 	key, err := s.subjects.keyOf(msg.Subject())
 	if err != nil {
-		return err
+		return key, nil, err
 	}
-	text := msg.Headers()[header]
-	if len(text) != 1 {
-		return s.explain(key, ErrDamaged)
-	}
-	st, err := decodeState(text[0])
+	meta, err := msg.Metadata()
 	if err != nil {
-		return s.explain(key, err)
+		return key, nil, unavailable(err)
 	}
-	f(key, st)
-	return nil
+	e, err := newEntry(meta.Sequence.Stream, msg.Headers(), nil)
+	return key, e, s.explain(key, err)
 }
 
 // clientError is what to make of an error of package jetstream.
