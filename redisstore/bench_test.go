@@ -89,3 +89,103 @@ func BenchmarkXADD(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkReplay reads 100,000 events, in batches of 100, and in entries of one each with the driver alone.
+func BenchmarkReplay(b *testing.B) {
+	const events, batch = 100_000, 100
+	on := benchServer(b)
+	b.Run("store", func(b *testing.B) {
+		s := mustOpen(b, place(b, on), nil)
+		info := create(b, s, "s")
+		data := []byte(strings.Repeat("x", 200*batch))
+		for range events / batch {
+			req := one(&info, data)
+			req.Count = batch
+			info.Tail += batch - 1
+			if errs := s.Append(b.Context(), []reprise.AppendRequest{req}); errs != nil {
+				b.Fatal(errs)
+			}
+		}
+		for b.Loop() {
+			for after := uint64(0); after < events; {
+				page, err := s.Read(b.Context(), info.Key, after, 256<<10)
+				must(b, err)
+				after = page.Batches[len(page.Batches)-1].Last()
+			}
+		}
+		b.ReportMetric(float64(b.N)*events/b.Elapsed().Seconds(), "events/s")
+	})
+	b.Run("driver", func(b *testing.B) {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{on.Addr()}, DisableCache: true, ForceSingleClient: true})
+		must(b, err)
+		defer client.Close()
+		data := strings.Repeat("x", 200)
+		for i := 0; i < events; i += batch {
+			var commands []rueidis.Completed
+			for k := range batch {
+				commands = append(commands, client.B().Xadd().Key("replay").Id(fmt.Sprint(i+k+1, "-0")).FieldValue().FieldValue("b", data).Build())
+			}
+			must(b, client.DoMulti(b.Context(), commands...)[0].Error())
+		}
+		for b.Loop() {
+			last, n := "-", 0
+			for {
+				entries, err := client.Do(b.Context(), client.B().Xrange().Key("replay").Start(last).End("+").Count(1300).Build()).AsXRange()
+				must(b, err)
+				if len(entries) == 0 {
+					break
+				}
+				n += len(entries)
+				last = "(" + entries[len(entries)-1].ID
+			}
+			if n != events {
+				b.Fatal(n)
+			}
+		}
+		b.ReportMetric(float64(b.N)*events/b.Elapsed().Seconds(), "events/s")
+	})
+}
+
+// BenchmarkWake is from the append of one replica until another one has read it, beside what the server and the driver need
+// for a message from one connection to another.
+func BenchmarkWake(b *testing.B) {
+	on := benchServer(b)
+	b.Run("store", func(b *testing.B) {
+		url := place(b, on)
+		s, other := mustOpen(b, url, nil), mustOpen(b, url, nil)
+		info := create(b, s, "s")
+		heard := make(chan struct{}, 1)
+		stop, err := other.Watch(info.Key, func() {
+			select {
+			case heard <- struct{}{}:
+			default:
+			}
+		})
+		must(b, err)
+		defer stop()
+		<-heard
+		for b.Loop() {
+			must(b, tryOne(b, s, &info, "event"))
+			for tail := uint64(0); tail < info.Tail; {
+				<-heard
+				page, err := other.Read(b.Context(), info.Key, info.Tail-1, 1<<20)
+				must(b, err)
+				tail = page.Info.Tail
+			}
+		}
+	})
+	b.Run("driver", func(b *testing.B) {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{on.Addr()}, DisableCache: true, ForceSingleClient: true})
+		must(b, err)
+		defer client.Close()
+		ears, release := client.Dedicate()
+		defer release()
+		heard := make(chan struct{}, 100)
+		ears.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) { heard <- struct{}{} }})
+		must(b, ears.Do(b.Context(), ears.B().Subscribe().Channel("c").Build()).Error())
+		for b.Loop() {
+			must(b, client.Do(b.Context(), client.B().Publish().Channel("c").Message("m").Build()).Error())
+			<-heard
+		}
+	})
+}

@@ -198,8 +198,8 @@ func TestDemotedServer(t *testing.T) {
 // With wait=1, what no replica has is neither acknowledged nor shown.
 func TestWait(t *testing.T) {
 	primary, replica := pair(t)
-	s := mustOpen(t, primary.URL()+"?wait=1&timeout=1s", nil)
-	other := mustOpen(t, primary.URL()+"?wait=1&timeout=1s", nil)
+	s := mustOpen(t, primary.URL()+"?wait=1&timeout=3s", nil)
+	other := mustOpen(t, primary.URL()+"?wait=1&timeout=3s", nil)
 	info := create(t, s, "s")
 	appendN(t, s, &info, 3)
 	must(t, replica.Pause())

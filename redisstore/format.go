@@ -220,5 +220,8 @@ func (st *state) set(field byte, value string) (err error) {
 // absent reports whether there is no stream, be there a mark or not.
 func (st *state) absent() bool { return st.info.Epoch == "" }
 
-// stateFields are those of a list: all but the producers.
-var stateFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "m"}
+// listFields are the fields of a state that a list needs, and sizeFields those that its size does.
+var (
+	listFields = []string{"e", "c", "b", "n", "s", "t", "k", "x"}
+	sizeFields = []string{"e", "n", "s", "t", "k"}
+)

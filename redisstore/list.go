@@ -48,7 +48,7 @@ func (s *Store) list(ctx context.Context, q *reprise.ListQuery, before uint64) (
 		if before > newest {
 			return reprise.ListPage{}, fmt.Errorf("%w: list after %d, there were only %d streams", reprise.ErrInvalid, before, newest)
 		}
-		states, err := s.states(ctx, places)
+		states, err := s.states(ctx, places, listFields)
 		if err != nil {
 			return reprise.ListPage{}, err
 		}
@@ -122,17 +122,17 @@ func parsePlace(member string) (p place, err error) {
 	return p, fmt.Errorf("%w: %q in a list", ErrDamaged, member)
 }
 
-// states reads the states of streams, without their producers. It is nil for a place that is for nothing: of a stream that was
+// states reads fields of the states of streams. A state is nil for a place that is for nothing: of a stream that was
 // never made, or has gone. Such a one is given up when it is old enough not to be of a stream in the making.
-func (s *Store) states(ctx context.Context, places []place) ([]*state, error) {
+func (s *Store) states(ctx context.Context, places []place, fields []string) ([]*state, error) {
 	commands := make([]rueidis.Completed, len(places))
 	for i, p := range places {
-		commands[i] = s.client.B().Hmget().Key(s.keys.state(p.key)).Field(stateFields...).Build()
+		commands[i] = s.client.B().Hmget().Key(s.keys.state(p.key)).Field(fields...).Build()
 	}
 	states := make([]*state, len(places))
 	var old []place
 	for i, r := range s.client.DoMulti(ctx, commands...) {
-		st, err := parseValues(places[i].key, r)
+		st, err := parseValues(places[i].key, fields, r)
 		if errors.Is(err, ErrDamaged) {
 			s.opts.Logger.Error("a stream is passed over in lists and sizes", "error", err)
 			continue
@@ -151,12 +151,13 @@ func (s *Store) states(ctx context.Context, places []place) ([]*state, error) {
 	return states, s.delist(ctx, old...)
 }
 
-func parseValues(key reprise.StreamKey, r rueidis.RedisResult) (state, error) {
+// parseValues reads an answer with the values of fields.
+func parseValues(key reprise.StreamKey, fields []string, r rueidis.RedisResult) (state, error) {
 	values, err := r.ToArray()
 	if err != nil {
 		return state{}, err
 	}
-	fields := make([]string, 0, 2*len(values))
+	pairs := make([]string, 0, 2*len(values))
 	for i := range values {
 		if values[i].IsNil() {
 			continue
@@ -165,7 +166,7 @@ func parseValues(key reprise.StreamKey, r rueidis.RedisResult) (state, error) {
 		if err != nil {
 			return state{}, err
 		}
-		fields = append(fields, stateFields[i], text)
+		pairs = append(pairs, fields[i], text)
 	}
-	return parseState(key, fields)
+	return parseState(key, pairs)
 }

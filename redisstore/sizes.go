@@ -6,15 +6,15 @@ import (
 	"reprise"
 )
 
-// Sizes adds up the states of all streams, some thousands in a round trip. Nothing else is kept that
-// could come to differ from them.
+// Sizes adds up the states of all streams, a thousand in a round trip, each of which is bounded by Options.Timeout.
+// Nothing else is kept that could come to differ from them.
 func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
-	bounded, leave, err := s.enter(ctx)
+	_, leave, err := s.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	sizes, err := s.sizes(bounded)
+	sizes, err := s.sizes(ctx)
 	if err != nil {
 		return nil, failed(ctx, err)
 	}
@@ -26,27 +26,36 @@ const sizePlaces = 1000
 
 func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	sizes := map[reprise.Tenant]reprise.Size{}
-	for before := uint64(0); ; {
-		places, _, err := s.places(ctx, s.keys.listKey("", "", true), before, sizePlaces)
-		if err != nil {
+	for before, more := uint64(0), true; more; {
+		var err error
+		if before, more, err = s.addSizes(ctx, sizes, before); err != nil {
 			return nil, err
 		}
-		states, err := s.states(ctx, places)
-		if err != nil {
-			return nil, err
-		}
-		for _, st := range states {
-			if st != nil {
-				size := sizes[st.info.Key.Tenant]
-				size.Streams++
-				size.Events += int64(st.info.Kept())
-				size.Bytes += st.info.Bytes
-				sizes[st.info.Key.Tenant] = size
-			}
-		}
-		if len(places) < sizePlaces {
-			return sizes, nil
-		}
-		before = places[len(places)-1].number
 	}
+	return sizes, nil
+}
+
+// addSizes adds the streams with a number below before, or the newest if that is 0, as many as go into a round trip. It
+// returns the number to go on with.
+func (s *Store) addSizes(ctx context.Context, sizes map[reprise.Tenant]reprise.Size, before uint64) (next uint64, more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	places, _, err := s.places(ctx, s.keys.listKey("", "", true), before, sizePlaces)
+	if err != nil || len(places) == 0 {
+		return 0, false, err
+	}
+	states, err := s.states(ctx, places, sizeFields)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, st := range states {
+		if st != nil {
+			size := sizes[st.info.Key.Tenant]
+			size.Streams++
+			size.Events += int64(st.info.Kept())
+			size.Bytes += st.info.Bytes
+			sizes[st.info.Key.Tenant] = size
+		}
+	}
+	return places[len(places)-1].number, len(places) == sizePlaces, nil
 }

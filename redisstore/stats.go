@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"strconv"
+
+	"reprise"
 )
 
 // Stats says how large things are.
@@ -33,6 +35,11 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return Stats{}, failed(ctx, err)
 	}
+	sizes, err := s.sizes(ctx)
+	if err != nil {
+		return Stats{}, failed(ctx, err)
+	}
+	stats.add(sizes)
 	return stats, nil
 }
 
@@ -57,11 +64,13 @@ func (s *Store) stats(ctx context.Context) (stats Stats, err error) {
 	if stats.Ends, err = s.client.Do(ctx, s.client.B().Zcard().Key(s.keys.ends()).Build()).AsInt64(); err != nil {
 		return stats, err
 	}
-	sizes, err := s.sizes(ctx)
+	return stats, nil
+}
+
+func (s *Stats) add(sizes map[reprise.Tenant]reprise.Size) {
 	for _, size := range sizes {
-		stats.Streams += size.Streams
-		stats.Events += size.Events
-		stats.KeptBytes += size.Bytes
+		s.Streams += size.Streams
+		s.Events += size.Events
+		s.KeptBytes += size.Bytes
 	}
-	return stats, err
 }

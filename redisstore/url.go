@@ -16,7 +16,7 @@ import (
 )
 
 // driverParameters are those that the driver reads from the URL itself.
-var driverParameters = []string{"addr", "master_set", "skip_verify"}
+var driverParameters = []string{"addr", "db", "master_set", "skip_verify"}
 
 // parseURL sets opts by the parameters of a URL, and returns what the driver is to be given. Errors do not quote
 // what may hold a password.
