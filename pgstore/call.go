@@ -37,24 +37,29 @@ func (s *Store) run(caller context.Context, sql string, p *params, begin func() 
 	ctx, cancel := s.bounded(caller)
 	defer cancel()
 	err := s.try(ctx, sql, p, begin())
-	if err != nil && ctx.Err() == nil && (lost(err) || undone(err)) {
+	if err != nil && ctx.Err() == nil && (s.lost(err) || undone(err)) {
 		err = s.try(ctx, sql, p, begin())
 	}
 	return asked(caller, ctx, err)
 }
 
-// lost reports whether the connection was, so that another one may do better.
-func lost(err error) bool {
+// lost reports whether the connection was. Then the others that wait in the pool have most likely gone with it, and are
+// not tried one after the other.
+func (s *Store) lost(err error) bool {
 	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
 		return false
 	}
 	switch code := sqlState(err); code {
 	case "":
-		return !errors.Is(err, ErrDamaged) && !errors.Is(err, reprise.ErrInvalid)
+		if errors.Is(err, ErrDamaged) || errors.Is(err, reprise.ErrInvalid) {
+			return false
+		}
 	case "57P01", "57P02", "08006": // admin_shutdown, crash_shutdown, connection_failure
-		return true
+	default:
+		return false
 	}
-	return false
+	s.pool.Reset()
+	return true
 }
 
 func (s *Store) try(ctx context.Context, sql string, p *params, take takeRow) error {
@@ -107,9 +112,12 @@ func (s *Store) commit(caller context.Context, sql string, p *params, hashes has
 		send(pipe, s.sql.notify, s.notification(hashes))
 	}
 	err = errors.Join(pipe.Flush(), first(pipe, take))
-	if err == nil && notify {
+	switch {
+	case err == nil && notify:
 		s.background.Go(func() { finish(pipe, conn, cancel) }) // nobody waits for that
 		return nil
+	case err != nil && ctx.Err() == nil:
+		s.lost(err)
 	}
 	err = asked(caller, ctx, err)
 	finish(pipe, conn, cancel)

@@ -56,6 +56,7 @@ func (s *Store) listen(config *pgx.ConnConfig, up func()) error {
 	ctx, cancel := context.WithTimeout(s.life, s.opts.Timeout)
 	defer cancel()
 	config = config.Copy()
+	config.RuntimeParams["application_name"] += " listens"
 	config.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) { s.watches.told(n.Payload, s.name) }
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

@@ -114,6 +114,9 @@ func parse(text string, opts *Options) (Options, *pgxpool.Config, error) {
 		return o, nil, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // see send
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "reprise"
+	}
 	config.MaxConns = int32(o.Connections)
 	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Timeout)
 	if config.ConnConfig.ConnectTimeout == 0 {

@@ -77,7 +77,18 @@ func open(tb testing.TB) storetest.Harness {
 	replica := func() (reprise.Store, error) {
 		return pgstore.Open(tb.Context(), server.URL(), &pgstore.Options{Schema: name})
 	}
-	return storetest.Harness{Persistent: true, Open: replica, Share: replica}
+	return storetest.Harness{
+		Persistent: true,
+		Open:       replica,
+		Share:      replica,
+		// The server is what can crash: it is killed, and recovers.
+		Crash: func(s reprise.Store) error { return errors.Join(s.Close(), server.Kill(), server.Start()) },
+		Fault: func(reprise.Store) (mend func() error, err error) { return server.Start, server.Kill() },
+		Deafen: func(reprise.Store) error {
+			sql(tb, server.URL(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'reprise listens'`)
+			return nil
+		},
+	}
 }
 
 func TestStore(t *testing.T) {
