@@ -81,7 +81,7 @@ func TestWhatIsOfNoUseIsPurged(t *testing.T) {
 	info.Earliest = info.Tail
 	appendTo(t, s, &info, 1, append([]byte(label(info.Tail+1)), big...))
 	must(t, s.Remove(t.Context(), info.Key, reprise.RemoveSpec{}))
-	messages(t, stream, 1) // the one that says that it is gone
+	messages(t, stream, 1)                // the one that says that it is gone
 	_, index := behind(t, where+"_INDEX") // the name is all of the query
 	messages(t, index, 0)
 }
