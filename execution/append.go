@@ -67,10 +67,16 @@ const (
 
 // persist appends until that succeeds or cannot succeed any more.
 func (r *run) persist(appendTo func(context.Context, reprise.AppendOptions) (reprise.Appended, error)) (reprise.Appended, error) {
-	opts := reprise.AppendOptions{Producer: &reprise.ProducerID{ID: producerID, Seq: r.appends}, Owner: r.owner}
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
-		appended, err := appendTo(r.host.ctx, opts)
+		appended, err := appendTo(r.host.ctx, reprise.AppendOptions{
+			Producer: &reprise.ProducerID{ID: producerID, Epoch: r.lives, Seq: r.appends}, Owner: r.owner,
+		})
+		refused := errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrConflict)
+		if refused {
+			appended, err = r.resume()
+		}
 		switch {
+		case err == nil && refused && !appended.Duplicate:
 		case err == nil:
 			r.appends++
 			return appended, nil
@@ -87,10 +93,62 @@ func (r *run) persist(appendTo func(context.Context, reprise.AppendOptions) (rep
 	}
 }
 
+// resume finds a stream again that was refused, because it goes on under another epoch: its store was restarted or
+// restored and may have lost what it had acknowledged. Duplicate is true if the append that was
+// refused is there after all. The error is reprise.ErrNotFound if the stream is really gone.
+func (r *run) resume() (reprise.Appended, error) {
+	s, err := r.host.log.Stream(r.host.ctx, r.key)
+	if err != nil {
+		return reprise.Appended{}, err
+	}
+	info, err := s.Info(r.host.ctx)
+	switch {
+	case err != nil:
+		return reprise.Appended{}, err
+	case info.Owner.Fence > r.owner.Fence:
+		return reprise.Appended{}, reprise.ErrFenced
+	case info.Owner != r.owner || !info.Config.Equal(r.config) || r.host.find(r.key) != r:
+		return reprise.Appended{}, reprise.ErrNotFound // another execution has the id now
+	}
+	r.stream = s
+	for _, p := range info.Producers {
+		switch {
+		case p.ID != producerID || p.Epoch != r.lives:
+		case p.Seq == r.appends:
+			return reprise.Appended{First: p.First, Last: p.Last, Duplicate: true}, nil
+		case p.Seq+1 == r.appends:
+			return reprise.Appended{}, nil // nothing was lost
+		}
+	}
+	if r.appends == 0 {
+		return reprise.Appended{}, nil
+	}
+	return reprise.Appended{}, r.recount(&info)
+}
+
+// recount goes on with a stream that has lost events of ours.
+func (r *run) recount(info *reprise.StreamInfo) error {
+	t, err := count(r.host.ctx, r.stream, info.Tail)
+	if err != nil {
+		return err
+	}
+	r.host.opts.Logger.Error("the store has lost output of an execution that it had acknowledged",
+		"execution", r.id, "tenant", r.key.Tenant, "last", r.tail, "kept", info.Tail)
+	r.lives, r.appends, r.cut = r.lives+1, 0, true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes, r.tail = t.bytes, info.Tail
+	if t.from > 1 {
+		r.bytesFrom = t.from
+	}
+	return nil
+}
+
 // end appends the end event.
 func (r *run) end(e ending) {
-	e = r.judge(e)
 	_, err := r.persist(func(ctx context.Context, opts reprise.AppendOptions) (reprise.Appended, error) {
+		e = r.judge(e)
+		e.OutputTruncated = e.OutputTruncated || r.cut
 		return r.stream.EndWith(ctx, opts, string(e.Outcome), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
 	})
 	switch {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,10 +99,7 @@ func replicaOnServer(t *testing.T, url string, blow syscall.Signal) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nd := &node{store: newCuttable(store.(interface {
-		reprise.Store
-		reprise.Watcher
-	}))}
+	nd := &node{store: newCuttable(store.(sharable))}
 	nd.open(t, &farTTL, execution.Options{})
 	process, lines := startReplica(t, url)
 	var x execution.Execution
@@ -154,5 +153,81 @@ func replicaOnServer(t *testing.T, url string, blow syscall.Signal) {
 	}
 	if err := nd.Remove(within(t), tenant, x.ID); err != nil && !errors.Is(err, reprise.ErrNotFound) {
 		t.Error(err)
+	}
+}
+
+// TestStoreIsRestarted kills a Redis that may lose what it has acknowledged, and in one case has, so that all streams
+// go on under another epoch. Commands go on too, no replica is taken for dead, and an end that lacks output says so.
+func TestStoreIsRestarted(t *testing.T) {
+	t.Run("lost=nothing", func(t *testing.T) { storeIsRestarted(t, false) })
+	t.Run("lost=something", func(t *testing.T) { storeIsRestarted(t, true) })
+}
+
+func storeIsRestarted(t *testing.T, loses bool) {
+	server := testserver.Redis(t, &testserver.RedisOptions{Config: []string{"--appendfsync", "everysec"}})
+	var list []*node
+	for range 2 {
+		store, err := storeurl.Open(t.Context(), server.URL(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nd := &node{store: newCuttable(store.(sharable))}
+		nd.open(t, &farTTL, execution.Options{})
+		list = append(list, nd)
+	}
+	const lines = 300
+	for i, nd := range list {
+		start(t, nd.Host, execution.Request{
+			ID: strconv.Itoa(i), StdinOpen: true,
+			Command: fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; sleep 0.01; done; read x; echo "$x"`, lines),
+		})
+		await(t, nd.Host, strconv.Itoa(i), "50\n")
+	}
+	backup := filepath.Join(t.TempDir(), "data")
+	if loses {
+		if err := os.CopyFS(backup, os.DirFS(server.Dir())); err != nil {
+			t.Fatal(err)
+		}
+		for i, nd := range list {
+			await(t, nd.Host, strconv.Itoa(i), "100\n")
+		}
+	}
+	if err := server.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if loses {
+		if err := errors.Join(os.RemoveAll(server.Dir()), os.CopyFS(server.Dir(), os.DirFS(backup))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintln(&want, i+1)
+	}
+	want.WriteString("done\n")
+	for i := range list {
+		id, other := strconv.Itoa(i), list[1-i].Host
+		retry(t, func(ctx context.Context) error {
+			_, err := other.WriteStdin(ctx, tenant, id, execution.StdinWrite{Data: strings.NewReader("done\n")})
+			return err
+		})
+		var x execution.Execution
+		until(t, "it ends", func() bool {
+			var err error
+			x, err = other.Show(within(t), tenant, id)
+			return err == nil && x.Status == execution.StatusEnded
+		})
+		wantOutcome(t, x, execution.Exited, 0, "")
+		got := output(t, other, id, execution.Stdout)
+		if whole := string(got) == want.String(); whole == loses || whole == x.OutputTruncated || int64(len(got)) != x.Bytes.Stdout {
+			t.Errorf("%d of %d bytes of output are kept, said are %d, truncated %t", len(got), want.Len(), x.Bytes.Stdout, x.OutputTruncated)
+		}
+		t.Logf("%d of %d bytes, truncated %t", len(got), want.Len(), x.OutputTruncated)
+		if list[i].fenced.Load()+list[i].takenOver.Load() != 0 {
+			t.Error("a replica was taken for dead")
+		}
 	}
 }

@@ -24,8 +24,8 @@ type ending struct {
 	DurationMS int64  `json:"duration_ms"`
 	Usage      *Usage `json:"usage"`
 	Bytes      Bytes  `json:"bytes"`
-	// BytesFrom is set on a lost run whose window had lost its beginning: Bytes then
-	// counts from the event with this seq.
+	// BytesFrom is set on a run whose window had lost its beginning when its output was counted anew, because
+	// it was lost or its store had lost output: Bytes then counts from the event with this seq.
 	BytesFrom uint64     `json:"bytes_from,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
 }
@@ -74,7 +74,7 @@ func (r *run) judge(e ending) ending {
 	default:
 		e.Outcome = Exited
 	}
-	e.Bytes = r.bytes
+	e.Bytes, e.BytesFrom = r.bytes, r.bytesFrom
 	return e
 }
 

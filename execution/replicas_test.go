@@ -41,13 +41,13 @@ type cuttable struct {
 	cut atomic.Bool
 }
 
-func newCuttable(store interface {
+// sharable is a store that replicas can share.
+type sharable interface {
 	reprise.Store
 	reprise.Watcher
-},
-) *cuttable {
-	return &cuttable{Store: store, Watcher: store}
 }
+
+func newCuttable(store sharable) *cuttable { return &cuttable{Store: store, Watcher: store} }
 
 var errCut = fmt.Errorf("cut off: %w", reprise.ErrUnavailable)
 

@@ -16,7 +16,8 @@ type run struct {
 	id      string
 	session string
 	request Request
-	stream  *reprise.Stream
+	config  reprise.StreamConfig
+	stream  *reprise.Stream // the run's, and then the writer's
 	owner   reprise.Owner // who we are to the store; zero where we are alone
 	stdin   *stdin
 	created time.Time
@@ -38,12 +39,17 @@ type run struct {
 	// bytes and tail are of what was appended, in one consistent view.
 	bytes Bytes
 	tail  uint64
+	// bytesFrom is as in ending, where the store has lost output.
+	bytesFrom uint64
 	// who follows; see follow.go.
 	followers int
 	replicas  map[string]bool // others on which somebody follows, each of them one follower
 	alone     *time.Timer
 
-	appends   uint64    // the writer's
+	// The writer's: its appends to this life of the stream, and how many such lives have gone.
+	appends, lives uint64
+	cut            bool // the store has lost output that it had acknowledged
+
 	graceEnds time.Time // the watcher's: when its tree is killed; zero before it is to end
 }
 

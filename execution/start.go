@@ -38,7 +38,8 @@ func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 		}
 		return Execution{}, false, err
 	}
-	created, err = h.create(ctx, r, config)
+	r.config = config
+	stream, created, err := h.create(ctx, r)
 	if err != nil || !created {
 		h.queue.leave(r)
 		h.active.Done()
@@ -46,7 +47,7 @@ func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 	if err != nil {
 		return Execution{}, false, err
 	}
-	x, err = h.show(ctx, r.stream)
+	x, err = h.show(ctx, stream)
 	return x, created, err
 }
 
@@ -80,28 +81,29 @@ func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise
 
 // create makes the stream and lets the run go. created is false if the execution was
 // there.
-func (h *Host) create(ctx context.Context, r *run, config reprise.StreamConfig) (created bool, err error) {
-	r.stream, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, config)
+func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created bool, err error) {
+	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, r.config)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	if !created && h.find(r.key) == nil {
 		// An empty stream of ours without a run is what an earlier start has left that
 		// was not told that its stream was made.
-		info, err := r.stream.Info(ctx)
+		info, err := s.Info(ctx)
 		if err != nil {
-			return false, err
+			return nil, false, err
 		}
 		created = info.Tail == 0 && info.End == nil && info.Owner == r.owner
 	}
 	if created {
+		r.stream = s
 		h.mu.Lock()
 		h.runs[r.key] = r
 		h.mu.Unlock()
 		h.checkOwner(r)
 		go r.run()
 	}
-	return created, nil
+	return s, created, nil
 }
 
 func (r *run) cancel() { r.stop(verdict{outcome: Cancelled}) }

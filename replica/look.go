@@ -14,6 +14,7 @@ const outcomeLost = "lost"
 // peer is what we know of a replica.
 type peer struct {
 	joined time.Time
+	epoch  reprise.Epoch
 	tail   uint64    // of its beats
 	moved  time.Time // when that was last seen to move, or when counting began
 	gone   bool      // its stream has ended, and all were told
@@ -96,11 +97,12 @@ func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, lat
 		p := m.peers[name]
 		if p == nil {
 			// What had gone before we came is nothing to tell.
-			p = &peer{joined: info.Created, tail: info.Tail, moved: now, gone: first && info.End != nil}
+			p = &peer{joined: info.Created, epoch: info.Epoch, tail: info.Tail, moved: now, gone: first && info.End != nil}
 			m.peers[name] = p
 		}
-		if info.Tail > p.tail || blind {
-			p.tail, p.moved = info.Tail, now
+		// The tail of a store that has lost something may go back.
+		if info.Tail != p.tail || info.Epoch != p.epoch || blind {
+			p.epoch, p.tail, p.moved = info.Epoch, info.Tail, now
 		}
 		switch self := m.life != nil && m.life.name == name; {
 		case p.gone || self:

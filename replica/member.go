@@ -259,6 +259,19 @@ func (m *Member) endStream(ctx context.Context, key reprise.StreamKey, outcome s
 	return err
 }
 
+// openUnended finds a stream. The error is reprise.ErrEnded if it has ended, or that of the Log.
+func openUnended(ctx context.Context, log *reprise.Log, key reprise.StreamKey) (*reprise.Stream, error) {
+	s, err := log.Stream(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.Info(ctx)
+	if err == nil && info.End != nil {
+		err = reprise.ErrEnded
+	}
+	return s, err
+}
+
 // isGone reports whether an append was refused because the stream has ended or is there no more.
 func isGone(err error) bool {
 	return errors.Is(err, reprise.ErrEnded) || errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)

@@ -30,32 +30,53 @@ func (m *Member) Serve(service string, f Handler) {
 
 // receive reads an inbox for as long as its life lasts.
 func (m *Member) receive(lf *life, reader *reprise.Reader) {
-	defer reader.Close()
+	defer func() { _ = reader.Close() }()
 	var a assembler
 	var seen recent
 	for {
 		run, err := reader.Next(lf.ctx)
-		switch {
-		case err == nil:
+		if err == nil {
 			m.dispatch(lf, &run, &a, &seen)
+			continue
+		}
+		a.forget()
+		_, fellOut := errors.AsType[*reprise.WindowError](err)
+		switch {
 		case lf.ctx.Err() != nil || errors.Is(err, reprise.ErrClosed):
 			return
+		case fellOut:
+			m.opts.Logger.Warn("calls were missed", "replica", lf.name, "error", err)
+			err = reader.Seek(reprise.Earliest())
+		case errors.Is(err, reprise.ErrNotFound):
+			var again *reprise.Reader
+			if again, err = m.reopenInbox(lf, reader.Cursor().Seq); err == nil {
+				_ = reader.Close()
+				reader = again
+			}
+		}
+		switch {
+		case err == nil:
 		case errors.Is(err, io.EOF) || isGone(err):
 			lf.end(errDead) // a replica without an inbox is none
 			return
-		default:
-			if _, ok := errors.AsType[*reprise.WindowError](err); ok {
-				m.opts.Logger.Warn("calls were missed", "replica", lf.name, "error", err)
-				a.forget()
-				if reader.Seek(reprise.Earliest()) == nil {
-					continue
-				}
-			}
-			if !sleep(lf.ctx, m.opts.Beat/4) {
-				return
-			}
+		case !sleep(lf.ctx, m.opts.Beat/4):
+			return
 		}
 	}
+}
+
+// reopenInbox finds an inbox again that goes on under another epoch, because the store may have lost what
+// was acknowledged. What was read up to the seq at is not read again.
+func (m *Member) reopenInbox(lf *life, at uint64) (*reprise.Reader, error) {
+	s, err := openUnended(lf.ctx, m.log, lf.inbox.Key())
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.Info(lf.ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.Reader(lf.ctx, reprise.After(s.Cursor(max(min(at, info.Tail), info.Earliest-1))))
 }
 
 // dispatch carries out the messages of a run of events. A call that was cancelled before we got to
