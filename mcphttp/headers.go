@@ -91,21 +91,18 @@ func checkName(r *http.Request, m *Message) *refusal {
 		TaskID string `json:"taskId"`
 	}
 	_ = json.Unmarshal(m.Params, &params) // what is of another type does not match
-	name, required := params.Name, true
+	name := params.Name
 	switch m.Method {
 	case "tools/call", "prompts/get":
 	case "resources/read":
 		name = params.URI
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		name, required = params.TaskID, false
+		name = params.TaskID
 	default:
 		return nil
 	}
 	header := r.Header.Get(headerName)
 	if header == "" {
-		if !required {
-			return nil
-		}
 		return mismatch(m.ID, "the header Mcp-Name is missing")
 	}
 	decoded, ok := decodeHeader(header)

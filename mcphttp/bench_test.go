@@ -1,0 +1,198 @@
+package mcphttp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/mcphttp"
+	"reprise/memstore"
+	"reprise/sqlitestore"
+)
+
+// A call with many progress events, live and replayed, beside the handler of the Go SDK with its memory store.
+// Run with -benchtime=5x.
+func BenchmarkProgress(b *testing.B) {
+	const events = 50_000
+	for _, peer := range []string{"sdk", "memory", "sqlite"} {
+		b.Run("server="+peer, func(b *testing.B) {
+			c := startPeer(b, peer)
+			var live, replay, first time.Duration
+			for b.Loop() {
+				start := time.Now()
+				id := c.call(b, events)
+				live += time.Since(start)
+				start = time.Now()
+				first += c.resume(b, id, events)
+				replay += time.Since(start)
+			}
+			n := float64(b.N) * events
+			b.ReportMetric(n/live.Seconds(), "live/s")
+			b.ReportMetric(n/replay.Seconds(), "replay/s")
+			b.ReportMetric(float64(first.Microseconds())/float64(b.N)/1000, "ms/first")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// A small call, over one connection.
+func BenchmarkCall(b *testing.B) {
+	for _, peer := range []string{"sdk", "memory", "sqlite"} {
+		b.Run("server="+peer, func(b *testing.B) {
+			c := startPeer(b, peer)
+			for b.Loop() {
+				c.call(b, 0)
+			}
+		})
+	}
+}
+
+// benchClient is a client that does no more than count.
+type benchClient struct {
+	url, session string
+	n            int
+}
+
+func progressServer() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	type input struct {
+		N int `json:"n"`
+	}
+	mcp.AddTool(server, &mcp.Tool{Name: "count"}, func(ctx context.Context, req *mcp.CallToolRequest, in input) (*mcp.CallToolResult, any, error) {
+		token := req.Params.GetProgressToken()
+		for i := range in.N {
+			p := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(i + 1), Message: "a step of the work"}
+			if err := req.Session.NotifyProgress(ctx, p); err != nil {
+				return nil, nil, err
+			}
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil, nil
+	})
+	return server
+}
+
+func startPeer(b *testing.B, peer string) *benchClient {
+	server := progressServer()
+	choose := func(*http.Request) *mcp.Server { return server }
+	var handler http.Handler
+	if peer == "sdk" {
+		store := mcp.NewMemoryEventStore(nil)
+		store.SetMaxBytes(256 << 20)
+		handler = mcp.NewStreamableHTTPHandler(choose, &mcp.StreamableHTTPOptions{EventStore: store})
+	} else {
+		handler = openBench(b, peer, choose)
+	}
+	ts := httptest.NewServer(handler)
+	b.Cleanup(ts.Close)
+	c := &benchClient{url: ts.URL}
+	res := c.send(b, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}`, "")
+	io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	c.session = res.Header.Get("Mcp-Session-Id")
+	res = c.send(b, http.MethodPost, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "")
+	res.Body.Close()
+	return c
+}
+
+func openBench(b *testing.B, peer string, choose func(*http.Request) *mcp.Server) http.Handler {
+	var store reprise.Store = memstore.New(nil)
+	if peer == "sqlite" {
+		var err error
+		store, err = sqlitestore.Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	log, err := reprise.Open(b.Context(), store, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	h, err := mcphttp.New(log, mcphttp.Server(choose), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		h.Close()
+		log.Close()
+		store.Close()
+	})
+	return h
+}
+
+func (c *benchClient) send(b *testing.B, method, body, lastID string) *http.Response {
+	req, err := http.NewRequestWithContext(b.Context(), method, c.url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Content-Type", "application/json")
+	if c.session != "" {
+		req.Header.Set("Mcp-Session-Id", c.session)
+		req.Header.Set("Mcp-Protocol-Version", "2025-11-25")
+	}
+	if lastID != "" {
+		req.Header.Set("Last-Event-Id", lastID)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if res.StatusCode >= 300 {
+		text, _ := io.ReadAll(res.Body)
+		b.Fatalf("status %d: %s", res.StatusCode, text)
+	}
+	return res
+}
+
+// call makes a call and returns the id of its first event.
+func (c *benchClient) call(b *testing.B, events int) string {
+	c.n++
+	res := c.send(b, http.MethodPost, fmt.Sprintf(
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"count","arguments":{"n":%d},"_meta":{"progressToken":"t"}}}`, c.n, events), "")
+	id, _ := c.count(b, res, events+1, time.Now())
+	return id
+}
+
+func (c *benchClient) resume(b *testing.B, id string, events int) time.Duration {
+	start := time.Now()
+	_, first := c.count(b, c.send(b, http.MethodGet, "", id), events+1, start)
+	return first
+}
+
+// count reads a response whole and holds the number of messages in it against want.
+func (c *benchClient) count(b *testing.B, res *http.Response, want int, start time.Time) (id string, first time.Duration) {
+	defer res.Body.Close()
+	in := bufio.NewReaderSize(res.Body, 256<<10)
+	got := 0
+	for {
+		line, err := in.ReadSlice('\n')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		if text, ok := bytes.CutPrefix(line, []byte("id: ")); ok && id == "" {
+			id = string(bytes.TrimSpace(text))
+		}
+		if bytes.HasPrefix(line, []byte("data: {")) {
+			if got++; got == 1 {
+				first = time.Since(start)
+			}
+		}
+	}
+	if got != want {
+		b.Fatalf("%d messages, want %d", got, want)
+	}
+	return id, first
+}
