@@ -330,6 +330,7 @@ func (m *commits) commit() (overtaken bool) {
 		start = time.Now()
 	}
 	errs := m.log.store.Append(context.Background(), m.reqs)
+	m.noteHealth(errs)
 	for i, lv := range m.lives {
 		if errs != nil && errs[i] != nil {
 			m.fail(lv, errs[i])
@@ -349,7 +350,11 @@ func (m *commits) info(errs []error, took time.Duration) CommitInfo {
 	for i := range m.reqs {
 		info.Events += m.reqs[i].Count
 		info.Bytes += len(m.reqs[i].Bytes)
-		if errs != nil && errs[i] != nil {
+		switch {
+		case errs == nil || errs[i] == nil:
+		case isOvertaken(errs[i]):
+			info.Overtaken++
+		default:
 			info.Failed++
 		}
 	}

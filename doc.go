@@ -89,10 +89,21 @@
 // that the window moves under (G1). Whatever may have been stored and
 // was not acknowledged is read back from the store before the next append to that stream (G1, G9).
 //
+// # Replicas
+//
+// A [Store] that is a [Watcher] is shared: any number of Logs in any number of processes keep the same streams in it,
+// and a reader may begin at one and go on at another. A replica asks the store before it
+// opens a reader or tells the state of a stream, so that what any replica has acknowledged is seen
+// by all, and is told by the store when streams with readers have moved. Appends are compared with the tail in the
+// store: of two replicas that append at the same time one is first, and the other tries again behind it. A stream can
+// have an [Owner], such as the replica that runs a command: then nobody else may append, until one with a
+// higher fence takes over, and what the former owner still sends is refused with [ErrFenced].
+//
 // # Stores
 //
 // A [Store] keeps batches of encoded events, which are opaque to it, and finds the
-// batch that holds a position. Package memstore keeps them in memory, package sqlitestore in a file.
+// batch that holds a position. Package memstore keeps them in memory and sqlitestore in a file; redisstore, pgstore and
+// natsstore keep them on servers that replicas share. Package storewrap puts compression, encryption and more around any of them.
 // All that must be alike on every store lives in [Log]. Package storetest checks any implementation
 // against the contract.
 package reprise

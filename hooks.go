@@ -29,8 +29,9 @@ type CommitInfo struct {
 	Streams, Events, Bytes int
 	// Duration is the time that the store took.
 	Duration time.Duration
-	// Failed is the number of streams whose batch was not stored.
-	Failed int
+	// Failed is the number of streams whose batch was not stored, but for those in Overtaken: there another
+	// replica was ahead, and the batch is made anew at once.
+	Failed, Overtaken int
 }
 
 // ReadInfo tells of one page.

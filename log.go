@@ -94,6 +94,7 @@ type Log struct {
 	watcher atomic.Pointer[Watcher]
 	commits
 	hotBytes atomic.Int64 // of all live streams
+	failing  atomic.Bool  // the last commit found the store unavailable
 
 	mu      sync.Mutex
 	streams map[StreamKey]*live

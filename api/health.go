@@ -38,7 +38,7 @@ func (s *Server) healthz(x *exchange) error {
 	return s.answer(x, http.StatusOK, healthBody{"ok"})
 }
 
-// readyz says whether requests can be served: the store answers and the server is
+// readyz says whether requests can be served: the store can be read and written and the server is
 // not shutting down.
 func (s *Server) readyz(x *exchange) error {
 	if err := s.health.check(x.r.Context(), s.log); err != nil {
@@ -71,7 +71,7 @@ func (h *health) check(ctx context.Context, log *reprise.Log) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
 	defer cancel()
-	_, h.err = log.List(ctx, reprise.ListQuery{Tenant: reprise.DefaultTenant, Limit: 1})
+	h.err = log.Ready(ctx)
 	h.checked = time.Now()
 	return h.err
 }

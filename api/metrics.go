@@ -23,6 +23,7 @@ type Metrics struct {
 	requestSeconds *prometheus.HistogramVec
 
 	commits, commitFailures     prometheus.Counter
+	overtaken                   prometheus.Counter
 	committedEvents             prometheus.Counter
 	committedBytes              prometheus.Counter
 	commitSeconds               prometheus.Histogram
@@ -56,6 +57,7 @@ func NewMetrics() *Metrics {
 
 	m.commits = m.counter("reprise_commits_total", "Commits to the store.")
 	m.commitFailures = m.counter("reprise_commit_failures_total", "Batches that the store did not take.")
+	m.overtaken = m.counter("reprise_commit_overtaken_total", "Batches that were made anew because another replica was ahead.")
 	m.committedEvents = m.counter("reprise_committed_events_total", "Events in commits.")
 	m.committedBytes = m.counter("reprise_committed_bytes_total", "Bytes in commits, as they are handed to the store.")
 	m.commitSeconds = m.histogram("reprise_commit_seconds", "How long the store took for a commit.", fast)
@@ -130,6 +132,7 @@ func (m *Metrics) LogHooks() *reprise.Hooks {
 		Committed: func(c reprise.CommitInfo) {
 			m.commits.Inc()
 			m.commitFailures.Add(float64(c.Failed))
+			m.overtaken.Add(float64(c.Overtaken))
 			m.committedEvents.Add(float64(c.Events))
 			m.committedBytes.Add(float64(c.Bytes))
 			m.commitSeconds.Observe(c.Duration.Seconds())
