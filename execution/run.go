@@ -18,7 +18,7 @@ type run struct {
 	request Request
 	config  reprise.StreamConfig
 	stream  *reprise.Stream // the run's, and then the writer's
-	owner   reprise.Owner // who we are to the store; zero where we are alone
+	owner   reprise.Owner   // who we are to the store; zero where we are alone
 	stdin   *stdin
 	created time.Time
 
