@@ -54,6 +54,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		if listen, err = pgx.ParseConfig(o.Listen); err != nil {
 			return nil, fmt.Errorf("PostgreSQL: %w: the parameter listen: %w", reprise.ErrInvalid, err)
 		}
+		listen.RuntimeParams["application_name"] = config.ConnConfig.RuntimeParams["application_name"]
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", openError(ctx, err))
