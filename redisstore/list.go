@@ -132,7 +132,11 @@ func (s *Store) states(ctx context.Context, places []place, fields []string) ([]
 	states := make([]*state, len(places))
 	var old []place
 	for i, r := range s.client.DoMulti(ctx, commands...) {
-		st, err := parseValues(places[i].key, fields, r)
+		answer, err := r.ToMessage()
+		if err != nil {
+			return nil, err
+		}
+		st, err := parseValues(places[i].key, fields, &answer)
 		if errors.Is(err, ErrDamaged) {
 			s.opts.Logger.Error("a stream is passed over in lists and sizes", "error", err)
 			continue
@@ -152,8 +156,8 @@ func (s *Store) states(ctx context.Context, places []place, fields []string) ([]
 }
 
 // parseValues reads an answer with the values of fields.
-func parseValues(key reprise.StreamKey, fields []string, r rueidis.RedisResult) (state, error) {
-	values, err := r.ToArray()
+func parseValues(key reprise.StreamKey, fields []string, answer *rueidis.RedisMessage) (state, error) {
+	values, err := answer.ToArray()
 	if err != nil {
 		return state{}, err
 	}

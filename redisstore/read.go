@@ -11,45 +11,55 @@ import (
 	"reprise"
 )
 
-// Read takes state and batches from Redis in one script, which is one view and one round trip.
+// Read takes state and batches from Redis in one script or transaction, which is one view and one round trip.
 func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 	bounded, leave, err := s.enter(ctx)
 	if err != nil {
 		return reprise.Page{}, err
 	}
 	defer leave()
+	page, done, err := s.replay(bounded, key, after, maxBytes)
+	if !done {
+		page, err = s.page(bounded, ctx, key, after, maxBytes)
+	}
+	if err != nil {
+		return reprise.Page{}, err
+	}
+	s.replays.note(&page, maxBytes)
+	return page, nil
+}
+
+// page reads a page with the script. asked is the context of the caller.
+func (s *Store) page(ctx, asked context.Context, key reprise.StreamKey, after uint64, maxBytes int) (page reprise.Page, err error) {
 	c := call{
 		keys: []string{s.keys.state(key), s.keys.batches(key)},
 		args: []string{decimal(after), strconv.Itoa(maxBytes)},
 	}
-	answer, err := s.run(bounded, readScript, s.opts.Wait, c)[0].ToArray()
+	answer, err := s.run(ctx, readScript, s.opts.Wait, c)[0].ToArray()
 	if err != nil {
-		return reprise.Page{}, failed(ctx, err)
+		return page, failed(asked, err)
 	}
 	if len(answer) != 2 {
-		return reprise.Page{}, fmt.Errorf("%w: stream %s: an answer of %d parts", ErrDamaged, key, len(answer))
+		return page, fmt.Errorf("%w: stream %s: an answer of %d parts", ErrDamaged, key, len(answer))
 	}
 	fields, err := answer[0].AsStrSlice()
 	if err != nil {
-		return reprise.Page{}, failed(ctx, err)
+		return page, failed(asked, err)
 	}
 	st, err := parseState(key, fields)
 	switch {
 	case err != nil:
-		return reprise.Page{}, err
+		return page, err
 	case st.marked:
-		return reprise.Page{}, reprise.ErrExpired
+		return page, reprise.ErrExpired
 	case st.absent():
-		return reprise.Page{}, reprise.ErrNotFound
+		return page, reprise.ErrNotFound
 	}
-	page := reprise.Page{Info: st.info}
-	if page.Batches, err = parseBatches(key, &answer[1]); err == nil {
-		err = complete(&page, after, maxBytes)
+	page.Info = st.info
+	if page.Batches, err = parseBatches(key, &answer[1]); err != nil {
+		return page, err
 	}
-	if err != nil {
-		return reprise.Page{}, err
-	}
-	return page, nil
+	return page, complete(&page, after, maxBytes)
 }
 
 // entryParts is how many texts a batch is in the answer: id, head, bytes.
@@ -64,13 +74,18 @@ func parseBatches(key reprise.StreamKey, answer *rueidis.RedisMessage) ([]repris
 	for ; len(parts) >= entryParts; parts = parts[entryParts:] {
 		b, last, err := parseBatch(parts)
 		if err != nil {
-			return nil, fmt.Errorf("stream %s: the batch that ends with %d: %w", key, last, err)
+			return nil, batchError(key, last, err)
 		}
 		batches = append(batches, b)
 	}
 	return batches, nil
 }
 
+func batchError(key reprise.StreamKey, last uint64, err error) error {
+	return fmt.Errorf("stream %s: the batch that ends with %d: %w", key, last, err)
+}
+
+// parseBatch reads id, head and bytes.
 func parseBatch(parts []rueidis.RedisMessage) (b reprise.Batch, last uint64, err error) {
 	id, err := parts[0].ToString()
 	if err != nil {

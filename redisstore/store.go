@@ -77,6 +77,7 @@ type Store struct {
 	closed bool
 
 	watches watches
+	replays replays
 }
 
 var (
