@@ -46,6 +46,11 @@ examples: ## the examples against a real server
 	examples/quickstart.sh
 	examples/curl.sh
 	examples/resume.sh
+	examples/replicas.sh redis postgres nats
+
+.PHONY: matrix
+matrix: ## every store with the whole contract, faults of its server, and replicas that die; installs what it needs
+	scripts/test matrix
 
 .PHONY: bench
 bench: ## every performance target beside its limit; see docs/performance.md

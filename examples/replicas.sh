@@ -5,8 +5,8 @@
 #
 #   examples/replicas.sh [redis|postgres|nats]...
 . "$(dirname "$0")/server.sh" build-only
-lines=6000
-kills=6
+lines=3000
+kills=4
 
 failed=0
 check() { # check WHAT COMMAND...
@@ -71,7 +71,7 @@ published() {
   (while read -r line; do echo "$line"; sleep 0.0015; done <"$dir/sent") |
     through "$reprise" publish news >"$dir/published" 2>&1 &
   local publisher=$!
-  trouble a b a b a b
+  trouble a b a b
   local code=0
   wait $publisher || code=$?
   check "$engine: the publisher ends with $code" test $code = 0
@@ -85,15 +85,15 @@ published() {
 ran() {
   echo "$engine: a command runs at replica a, is followed through the balancer, and replica b is killed"
   REPRISE_URL=http://127.0.0.1:${port[a]} "$reprise" run --detach --id job -- \
-    sh -c 'i=0; while [ $i -lt 700 ]; do i=$((i+1)); echo out $i; echo err $i >&2; sleep 0.01; done; exit 7' >/dev/null
+    sh -c 'i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo out $i; echo err $i >&2; sleep 0.01; done; exit 7' >/dev/null
   local code=0
   through "$reprise" follow --quiet job >"$dir/stdout" 2>"$dir/stderr" &
   local follower=$!
-  trouble b b b
+  trouble b b
   wait $follower || code=$?
   check "$engine: the exit code of the command: $code" test $code = 7
-  check "$engine: all of stdout" cmp "$dir/stdout" <(seq 1 700 | sed 's/^/out /')
-  check "$engine: all of stderr" cmp "$dir/stderr" <(seq 1 700 | sed 's/^/err /')
+  check "$engine: all of stdout" cmp "$dir/stdout" <(seq 1 400 | sed 's/^/out /')
+  check "$engine: all of stderr" cmp "$dir/stderr" <(seq 1 400 | sed 's/^/err /')
 }
 
 controlled() {
