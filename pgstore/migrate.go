@@ -53,8 +53,12 @@ func migrate(ctx context.Context, conn *pgx.Conn, o *Options) error {
 	if at, err = schemaVersion(ctx, tx.Conn(), o); err != nil {
 		return err
 	}
-	if at == 0 {
-		if _, err := tx.Exec(ctx, o.in("CREATE SCHEMA IF NOT EXISTS {schema}"), pgx.QueryExecModeSimpleProtocol); err != nil {
+	var there bool
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, o.Schema).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		if _, err := tx.Exec(ctx, o.in("CREATE SCHEMA {schema}")); err != nil {
 			return err
 		}
 	}
