@@ -22,7 +22,8 @@ type Place interface {
 	// is returned as it is.
 	Create(ctx context.Context, name string, write func(w io.Writer) error) error
 	// Open opens a file to be read until it is closed. ctx covers the reading too. The error wraps
-	// reprise.ErrNotFound where there is none.
+	// reprise.ErrNotFound where there is none. Where the file is replaced meanwhile, what is read is of one
+	// of them, or an error that wraps reprise.ErrUnavailable.
 	Open(ctx context.Context, name string) (PlacedFile, error)
 	// List yields the names that begin with prefix, which is empty or ends within or behind the
 	// last segment of a folder, in no certain order. An error is the last thing yielded. What is there

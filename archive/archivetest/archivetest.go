@@ -86,8 +86,8 @@ func files(t *testing.T, p archive.Place) {
 	want(t, list(t, p, ""))
 	put(t, p, "default/a/@1.X.reprise", "hello")
 	put(t, p, "default/a/@1.X.reprise", "hello, world")
-	put(t, p, "default/a/b/@1.X.reprise", "")
-	for name, text := range map[string]string{"default/a/@1.X.reprise": "hello, world", "default/a/b/@1.X.reprise": ""} {
+	put(t, p, "default/a/b/@1.X.reprise", "x")
+	for name, text := range map[string]string{"default/a/@1.X.reprise": "hello, world", "default/a/b/@1.X.reprise": "x"} {
 		if got, err := content(p, name); err != nil || got != text {
 			t.Fatalf("%s: %q, %v", name, got, err)
 		}
@@ -180,7 +180,7 @@ func cancelled(t *testing.T, p archive.Place) {
 	}
 }
 
-// replaced: a file that is made again and again is whole for whoever opens it.
+// replaced: a file that is made again and again is whole for whoever reads it, or cannot be read.
 func replaced(t *testing.T, p archive.Place) {
 	version := func(i int) string { return strings.Repeat(fmt.Sprintln("version", i), 1000+i) }
 	put(t, p, "d/a/@1.X", version(0))
@@ -204,10 +204,12 @@ func replaced(t *testing.T, p archive.Place) {
 		default:
 		}
 		got, err := content(p, "d/a/@1.X")
-		check(t, err)
+		if errors.Is(err, reprise.ErrUnavailable) {
+			continue // replaced in the middle, and says so
+		}
 		var i int
-		if _, err := fmt.Sscanf(got, "version %d\n", &i); err != nil || got != version(i) {
-			t.Fatalf("%d bytes of version %d: %v", len(got), i, err)
+		if _, errScan := fmt.Sscanf(got, "version %d\n", &i); err != nil || errScan != nil || got != version(i) {
+			t.Errorf("%d bytes of version %d: %v", len(got), i, err)
 		}
 	}
 	writer.Wait()
