@@ -225,3 +225,53 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("the log says %q", &text)
 	}
 }
+
+// The permissions that docs/storage-nats.md names are enough.
+func TestPermissions(t *testing.T) {
+	const name = "P"
+	var api []string
+	for _, stream := range []string{name, name + "_INDEX"} {
+		for _, call := range []string{
+			"STREAM.INFO", "STREAM.CREATE", "STREAM.MSG.GET", "STREAM.MSG.DELETE", "STREAM.PURGE", "DIRECT.GET",
+			"CONSUMER.CREATE", "CONSUMER.DELETE", "CONSUMER.MSG.NEXT",
+		} {
+			api = append(api, fmt.Sprintf("%q", "$JS.API."+call+"."+stream), fmt.Sprintf("%q", "$JS.API."+call+"."+stream+".>"))
+		}
+	}
+	server := testserver.NATS(t, &testserver.NATSOptions{Config: fmt.Sprintf(`authorization { users: [ { user: u, password: p, permissions: {
+		publish: [%q, %s], subscribe: [%q, "_INBOX.>"] } } ] }`, name+".>", strings.Join(api, ", "), name+".w.>")})
+	var text bytes.Buffer
+	opts := &natsstore.Options{Name: name, Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	s, err := natsstore.Open(t.Context(), "nats://u:p@"+server.Addr(), opts)
+	must(t, err)
+	info := create(t, s, "s")
+	stop, err := s.Watch(info.Key, func() {})
+	must(t, err)
+	appendTo(t, s, &info, 1, append([]byte(label(1)), make([]byte, 2<<20)...))
+	appendTo(t, s, &info, 1, []byte(label(2)))
+	all(t, s, info.Key)
+	must(t, s.Remove(t.Context(), info.Key, reprise.RemoveSpec{Trim: 2, Kept: 2}))
+	_, err = s.Stats(t.Context())
+	must(t, err)
+	_, err = s.Sweep(t.Context(), time.Now(), time.Now(), 10)
+	must(t, err)
+	must(t, s.Remove(t.Context(), info.Key, reprise.RemoveSpec{}))
+	stop()
+	must(t, s.Close())
+	for line := range strings.Lines(text.String()) {
+		if strings.Contains(line, "ermission") || strings.Contains(line, "tidying") {
+			t.Error(line)
+		}
+	}
+	// Without one of them there is an error at once, and not when the time is over.
+	server = testserver.NATS(t, &testserver.NATSOptions{Config: `authorization { users: [ { user: u, password: p, permissions: {
+		publish: ["$JS.API.>"] } } ] }`})
+	s, err = natsstore.Open(t.Context(), "nats://u:p@"+server.Addr(), nil)
+	must(t, err)
+	defer s.Close()
+	start := time.Now()
+	_, err = s.Create(t.Context(), reprise.StreamInfo{Key: reprise.StreamKey{Tenant: "t", Name: "n"}, Epoch: reprise.NewEpoch(), Created: time.Now()})
+	if !errors.Is(err, nats.ErrPermissionViolation) || time.Since(start) > 5*time.Second {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+}
