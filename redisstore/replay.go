@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -9,8 +10,8 @@ import (
 	"reprise"
 )
 
-// replays remembers how large the batches of streams are that are read page by page. A page of such a stream is read
-// with plain commands in a transaction, which takes the server a fraction of what a script takes to copy it.
+// replays remembers how large the batches of streams are that are read page by page, so that a page can be read with plain
+// commands, which cost the server a fraction of what a script does, and with hardly more batches than it takes.
 type replays struct {
 	mu    sync.Mutex
 	bytes map[reprise.StreamKey]int // of a batch, on average of the last page
@@ -36,51 +37,71 @@ func (r *replays) note(page *reprise.Page, maxBytes int) {
 	r.bytes[page.Info.Key] = max(1, size/n)
 }
 
-// batches is how many a page is likely to take, 0 if nothing is known.
+// fewBatches is how many are asked for where nothing is known. Near the tail that is enough.
+const fewBatches = 8
+
+// batches is how many a page is likely to take.
 func (r *replays) batches(key reprise.StreamKey, maxBytes int) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if bytes := r.bytes[key]; bytes > 0 {
-		return int64(min(maxBytes/bytes+2, 4096))
+	if bytes := r.bytes[key]; bytes > 0 && maxBytes > 0 {
+		return likely(maxBytes, bytes)
 	}
-	return 0
+	if maxBytes <= 0 { // for the state alone
+		return 1
+	}
+	return fewBatches
 }
 
-// replay reads a page of a stream that is being replayed. done is false where the script is to read it.
+func likely(maxBytes, bytes int) int64 { return int64(min(maxBytes/bytes+2, 4096)) }
+
+// replay reads a page with plain commands in a transaction. done is false where the script is to read it.
 func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (page reprise.Page, done bool, err error) {
-	if s.cluster || s.opts.Wait > 0 || maxBytes <= 0 {
+	if s.cluster || s.opts.Wait > 0 {
 		return page, false, nil
 	}
 	count := s.replays.batches(key, maxBytes)
-	if count == 0 {
-		return page, false, nil
+	page, size, err := s.take(ctx, key, after, maxBytes, count)
+	if err == nil && size > 0 && int64(len(page.Batches)) == count && complete(&page, after, maxBytes) != nil {
+		page, _, err = s.take(ctx, key, after, maxBytes, likely(maxBytes, max(1, size/len(page.Batches))))
 	}
-	b := s.client.B()
-	commands := []rueidis.Completed{
-		b.Multi().Build().ToRetryable(), s.client.B().Role().Build().ToRetryable(),
+	if errors.Is(err, ErrDamaged) {
+		return page, true, err
+	}
+	return page, err == nil && complete(&page, after, maxBytes) == nil, nil
+}
+
+// errAskScript: the script is to say what is wrong.
+var errAskScript = errors.New("ask the script")
+
+// take reads up to count batches. size is what they have in bytes.
+func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int, count int64) (page reprise.Page, size int, err error) {
+	results := s.client.DoMulti(ctx,
+		s.client.B().Multi().Build().ToRetryable(), s.client.B().Role().Build().ToRetryable(),
 		s.client.B().Hmget().Key(s.keys.state(key)).Field(pageFields...).Build(),
-		s.client.B().Xrange().Key(s.keys.batches(key)).Start("(" + decimal(after)).End("+").Count(count).Build(),
-		s.client.B().Exec().Build().ToRetryable(),
-	}
-	results := s.client.DoMulti(ctx, commands...)
+		s.client.B().Xrange().Key(s.keys.batches(key)).Start("("+decimal(after)).End("+").Count(count).Build(),
+		s.client.B().Exec().Build().ToRetryable())
 	answer, err := results[len(results)-1].ToArray()
 	if err != nil || len(answer) != 3 || !isMaster(&answer[0]) {
-		return page, false, nil // the script says what is wrong
+		return page, 0, errAskScript
 	}
 	st, err := parseValues(key, pageFields, &answer[1])
-	if err != nil || st.marked || st.absent() || after >= st.info.Tail {
-		return page, false, nil
+	if err != nil || st.marked || st.absent() {
+		return page, 0, errAskScript
 	}
 	entries, err := answer[2].ToArray()
 	if err != nil {
-		return page, false, nil
+		return page, 0, errAskScript
 	}
 	page.Info = st.info
+	if after >= st.info.Tail {
+		return page, 0, nil
+	}
 	from := max(after+1, st.info.Earliest)
-	for size := 0; len(entries) > 0 && size < maxBytes; entries = entries[1:] {
+	for ; len(entries) > 0 && size < maxBytes; entries = entries[1:] {
 		b, last, err := parseEntry(&entries[0])
 		if err != nil {
-			return page, true, batchError(key, last, err)
+			return page, size, batchError(key, last, err)
 		}
 		if last < from { // it has left the window, and is still there
 			continue
@@ -88,7 +109,7 @@ func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64,
 		page.Batches = append(page.Batches, b)
 		size += len(b.Bytes)
 	}
-	return page, complete(&page, after, maxBytes) == nil, nil
+	return page, size, nil
 }
 
 // pageFields are the fields of a state that a page needs: all that are shown.
