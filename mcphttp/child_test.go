@@ -1,0 +1,5 @@
+package mcphttp_test
+
+func isChild() bool { return false }
+
+func runChild() {}
