@@ -25,6 +25,8 @@ type RedisOptions struct {
 	// TLS makes the server speak nothing but TLS, with a certificate that RedisServer.CAFile has signed,
 	// for "localhost" and 127.0.0.1.
 	TLS bool
+	// Sentinel, if not empty, is the configuration of a Sentinel, which the server is then, line by line.
+	Sentinel []string
 	// Cluster makes the server a node of a Redis Cluster, in which it is alone at first; see RedisCluster.
 	Cluster bool
 }
@@ -72,9 +74,13 @@ func StartRedis(opts *RedisOptions) (*RedisServer, error) {
 		return nil, err
 	}
 	if s.opts.TLS {
-		if err := makeCertificate(s.dir); err != nil {
-			return nil, errors.Join(err, s.Stop())
-		}
+		err = makeCertificate(s.dir)
+	}
+	if len(s.opts.Sentinel) > 0 { // it writes down there what it finds out
+		err = os.WriteFile(s.sentinelFile(), []byte(strings.Join(s.opts.Sentinel, "\n")+"\n"), 0o600)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
 	}
 	// Somebody else may take the port between now and the start: then another one is tried.
 	for range 5 {
@@ -169,6 +175,9 @@ func (s *RedisServer) Start() error {
 
 func (s *RedisServer) args() []string {
 	port := strconv.Itoa(s.port)
+	if len(s.opts.Sentinel) > 0 {
+		return []string{s.sentinelFile(), "--sentinel", "--bind", "127.0.0.1", "--port", port}
+	}
 	args := []string{
 		"--bind", "127.0.0.1", "--dir", s.Dir(), "--save", "", "--appendonly", "yes", "--appendfsync", "always",
 		"--daemonize", "no", "--repl-diskless-sync-delay", "0",
@@ -209,6 +218,8 @@ func (s *RedisServer) awaitReady() error {
 		}
 	}
 }
+
+func (s *RedisServer) sentinelFile() string { return filepath.Join(s.dir, "sentinel.conf") }
 
 func (s *RedisServer) logFile() string { return filepath.Join(s.dir, "log") }
 
