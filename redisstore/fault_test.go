@@ -158,8 +158,24 @@ func TestServerIsFull(t *testing.T) {
 		t.Errorf("after a refusal: %+v", page)
 	}
 	read(t, s, other.Key)
-	must(t, s.Remove(t.Context(), other.Key, reprise.RemoveSpec{}))
+	must(t, s.Remove(t.Context(), other.Key, reprise.RemoveSpec{Trim: 2, Kept: other.Bytes - 1<<20}))
+	must(t, s.Remove(t.Context(), other.Key, reprise.RemoveSpec{Remember: time.Now().Add(time.Hour)}))
 	within(t, 5*time.Second, "there is room again", func() bool { return tryOne(t, s, &info, data) == nil })
+}
+
+// A server that has too few replicas for writes, by its own settings, refuses appends whole. Reads go on.
+func TestServerRefusesWrites(t *testing.T) {
+	server := testserver.Redis(t, nil)
+	s := mustOpen(t, server.URL(), nil)
+	info := create(t, s, "s")
+	appendN(t, s, &info, 3)
+	command(t, server, "CONFIG", "SET", "min-replicas-to-write", "1")
+	wantError(t, tryOne(t, s, &info, "event"), reprise.ErrUnavailable)
+	if page := read(t, s, info.Key); page.Info.Tail != 3 || len(page.Batches) != 3 {
+		t.Errorf("%+v", page)
+	}
+	command(t, server, "CONFIG", "SET", "min-replicas-to-write", "0")
+	appendN(t, s, &info, 1)
 }
 
 // Somebody has changed bytes, or taken a batch away. What is left is served, and that is not.

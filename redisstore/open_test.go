@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -130,5 +131,16 @@ func TestWarnings(t *testing.T) {
 		if said := log.String(); want == "" && said != "" || !strings.Contains(said, want) {
 			t.Errorf("%v: the log is %q, want %q", config, said, want)
 		}
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	testserver.Redis(t, &testserver.RedisOptions{Config: []string{"--unixsocket", socket}})
+	s := mustOpen(t, "unix://"+socket+"?prefix=a&db=3", nil)
+	info := create(t, s, "s")
+	appendN(t, s, &info, 3)
+	if page := read(t, s, info.Key); len(page.Batches) != 3 {
+		t.Errorf("%d batches, want 3", len(page.Batches))
 	}
 }
