@@ -108,28 +108,54 @@ func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, er
 	if err := json.Unmarshal(body, &a); err != nil {
 		return nil, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
 	}
+	if a.Op == opProgress {
+		return mustMarshal(told{Progress: h.progressHere(a.Keys)}), nil
+	}
+	r, err := h.findStarted(ctx, keyOf(a.Tenant, a.ID))
+	if err != nil {
+		return nil, err
+	}
 	switch a.Op {
 	case opCancel:
-		if r := h.find(keyOf(a.Tenant, a.ID)); r != nil {
+		if r != nil {
 			r.cancel()
 		}
 		return nil, nil
 	case opSignal:
-		return nil, h.signalHere(keyOf(a.Tenant, a.ID), a.Signal)
+		if r == nil {
+			return nil, errHasEnded
+		}
+		return nil, r.signal(a.Signal)
 	case opStdin:
 		if a.Stdin == nil {
 			break
 		}
-		return mustMarshal(told{Stdin: h.stdinPiece(ctx, keyOf(a.Tenant, a.ID), a.Stdin)}), nil
+		return mustMarshal(told{Stdin: r.stdinPiece(ctx, a.Stdin)}), nil
 	case opFollow:
-		return nil, h.followedFrom(ctx, keyOf(a.Tenant, a.ID), from)
+		if r == nil {
+			return nil, errHasEnded
+		}
+		return nil, r.followedFrom(ctx, from)
 	case opUnfollow:
-		h.unfollowedFrom(keyOf(a.Tenant, a.ID), from)
+		if r != nil {
+			r.unfollowedFrom(from)
+		}
 		return nil, nil
-	case opProgress:
-		return mustMarshal(told{Progress: h.progressHere(a.Keys)}), nil
 	}
 	return nil, fmt.Errorf("%w: this server does not know the request %q", reprise.ErrUnavailable, a.Op)
+}
+
+// findStarted is find, but waits for a start that has made the stream and not yet the run.
+func (h *Host) findStarted(ctx context.Context, key reprise.StreamKey) (*run, error) {
+	if r := h.find(key); r != nil {
+		return r, nil
+	}
+	unlock, err := h.lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return h.find(key), nil
 }
 
 // progressHere is how far our runs of these executions are, nil for one that we do not run.

@@ -38,8 +38,8 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 		return err
 	}
 	key := keyOf(tenant, id)
-	if h.find(key) != nil {
-		return h.signalHere(key, name)
+	if r := h.find(key); r != nil {
+		return r.signal(name)
 	}
 	s, err := h.Stream(ctx, tenant, id)
 	if err != nil {
@@ -58,15 +58,11 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 
 var errHasEnded = fmt.Errorf("%w: the command has ended", reprise.ErrEnded)
 
-// signalHere is Signal for a run of ours.
-func (h *Host) signalHere(key reprise.StreamKey, name string) error {
+// signal is Signal for a run of ours.
+func (r *run) signal(name string) error {
 	s, err := parseSignal(name)
 	if err != nil {
 		return err
-	}
-	r := h.find(key)
-	if r == nil {
-		return errHasEnded
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock() // the process is not reaped before this is let go

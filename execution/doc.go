@@ -21,7 +21,7 @@
 //	end      why it ended (Outcome), how (exit code or signal), and what it used
 //
 // Every execution gets exactly one end. One that was running when its server died gets
-// it, as Lost, when a Host is opened again.
+// it, as Lost, when a Host is opened again, or from another replica.
 //
 // # Output
 //
@@ -44,6 +44,13 @@
 //
 // If our process dies, the kernel kills the command, and the next Host kills what else is
 // left of its tree.
+//
+// # Replicas
+//
+// With Options.Replica several Hosts share the executions in one store. Each runs what was started
+// at it, as the owner of the stream (reprise.Owner); any of them shows, controls and removes what
+// another one runs, by asking it. When a replica dies, the others end its executions as Lost; when it was only
+// slow, the store refuses what it appends and it kills what it runs. See docs/replicas.md.
 //
 // Commands are run on Linux alone. Elsewhere the package builds, for programs that are
 // clients too, and every run ends as failed_to_start.

@@ -104,9 +104,8 @@ func (f *farStdin) send(ctx context.Context, a *askStdin) (*toldStdin, error) {
 }
 
 // stdinPiece gives a piece from another replica to a command of ours, or as much of it as the
-// command takes for now.
-func (h *Host) stdinPiece(ctx context.Context, key reprise.StreamKey, a *askStdin) *toldStdin {
-	r := h.find(key)
+// command takes for now. r is nil for one that has ended.
+func (r *run) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
 	if r == nil {
 		p := problem.From(errHasEnded)
 		return &toldStdin{Refused: &p}

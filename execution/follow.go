@@ -59,11 +59,7 @@ func (r *run) deserted() {
 }
 
 // followedFrom counts those who follow a run of ours on another replica, as one.
-func (h *Host) followedFrom(ctx context.Context, key reprise.StreamKey, from string) error {
-	r := h.find(key)
-	if r == nil {
-		return errHasEnded
-	}
+func (r *run) followedFrom(ctx context.Context, from string) error {
 	if !r.request.KillOnDisconnect {
 		return nil
 	}
@@ -76,24 +72,19 @@ func (h *Host) followedFrom(ctx context.Context, key reprise.StreamKey, from str
 		r.follow()
 	}
 	r.mu.Unlock()
-	if h.opts.Replica.Alive(from) {
+	member := r.host.opts.Replica
+	if member.Alive(from) {
 		return nil
 	}
 	// It has joined just now, or it died after it asked, and nobody will tell us again.
-	err := h.opts.Replica.Look(ctx)
-	if !h.opts.Replica.Alive(from) {
+	err := member.Look(ctx)
+	if !member.Alive(from) {
 		r.unfollowedFrom(from)
 	}
 	return err
 }
 
 // unfollowedFrom is the inverse of followedFrom.
-func (h *Host) unfollowedFrom(key reprise.StreamKey, from string) {
-	if r := h.find(key); r != nil {
-		r.unfollowedFrom(from)
-	}
-}
-
 func (r *run) unfollowedFrom(from string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -67,7 +67,7 @@ func (m *Member) Call(ctx context.Context, to, service string, body []byte) ([]b
 	case <-lf.ctx.Done():
 		return nil, context.Cause(lf.ctx)
 	case <-ctx.Done():
-		m.tasks.Go(func() { m.cancel(lf, to, id) })
+		m.background(func() { m.cancel(lf, to, id) })
 		return nil, context.Cause(ctx)
 	}
 }

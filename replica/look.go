@@ -37,8 +37,12 @@ func (m *Member) lookEvery() {
 // Look looks at once at who is there, which happens by itself every Options.Beat. What is
 // then asked of Alive holds for names that were found in the store before. The error is that of the Log.
 func (m *Member) Look(ctx context.Context) error {
-	m.looking.Lock()
-	defer m.looking.Unlock()
+	select {
+	case m.looking <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-m.looking }()
 	began := time.Now()
 	infos, err := m.list(ctx)
 	if err != nil {

@@ -75,7 +75,7 @@ type Member struct {
 	stop  context.CancelCauseFunc
 	tasks sync.WaitGroup
 
-	looking sync.Mutex // held while the streams of the others are looked at
+	looking chan struct{} // holds a token while the streams of the others are looked at
 
 	mu       sync.Mutex
 	life     *life // nil while it joins anew, and after the end
@@ -101,7 +101,7 @@ type life struct {
 }
 
 // Watch is told of changes among the replicas. Its functions may be nil. They are called by
-// the goroutine that noticed, so they must be quick and must not call Leave or Close.
+// the goroutine that noticed, so they must be quick and must not call Look, Leave or Close.
 type Watch struct {
 	// Left is called when another replica has left or was taken for dead. Each name comes once.
 	Left func(name string)
@@ -121,7 +121,7 @@ func Join(ctx context.Context, log *reprise.Log, opts *Options) (*Member, error)
 		return nil, fmt.Errorf("join: %w", err)
 	}
 	m := &Member{
-		log: log, opts: o,
+		log: log, opts: o, looking: make(chan struct{}, 1),
 		peers: map[string]*peer{}, watches: map[*Watch]bool{}, services: map[string]Handler{},
 	}
 	m.ctx, m.stop = context.WithCancelCause(context.Background())
@@ -245,6 +245,15 @@ func (m *Member) Close() error {
 	m.life = nil // it may just have joined anew
 	m.mu.Unlock()
 	return nil
+}
+
+// background runs f in a goroutine that Close waits for, unless the Member is closed.
+func (m *Member) background(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ctx.Err() == nil {
+		m.tasks.Go(f)
+	}
 }
 
 // endStream ends a stream that may have ended or gone already.
