@@ -92,8 +92,8 @@ func newWorld(tb testing.TB, s setup) *world {
 // close ends all of it, once.
 func (w *world) close() {
 	w.closing.Do(func() {
-		w.tools.releaseAll()
 		check(w, w.handler.Close())
+		w.tools.releaseAll()
 		_ = w.server.Close()
 		<-w.served
 		w.http.CloseIdleConnections()
@@ -214,11 +214,14 @@ func newTools() *tools {
 
 // steps sends N progress notifications, waits for the gate, and sends as many again.
 func (ts *tools) steps(ctx context.Context, req *mcp.CallToolRequest, in toolInput) (string, error) {
-	for i := range 2 * in.N {
+	for i := range max(1, 2*in.N) {
 		if i == in.N {
 			if err := ts.wait(ctx, in.Gate); err != nil {
 				return "", err
 			}
+		}
+		if in.N == 0 {
+			break
 		}
 		p := &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: float64(i + 1)}
 		if err := req.Session.NotifyProgress(ctx, p); err != nil {
@@ -467,3 +470,28 @@ func progress(from, to int) (texts []string) {
 }
 
 func aPrompt() *mcp.Prompt { return &mcp.Prompt{Name: "p"} }
+
+// updated tells those who have subscribed to test://it.
+func (ts *tools) updated() error {
+	return ts.server.ResourceUpdated(context.Background(), &mcp.ResourceUpdatedNotificationParams{URI: "test://it"})
+}
+
+// stored is what the stream of the session as a whole holds.
+func (w *world) stored(c *client) string {
+	stream, err := w.log.Stream(w.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "mcp:" + c.session + "/0"})
+	check(w, err)
+	reader, err := stream.Reader(w.Context(), reprise.Earliest())
+	check(w, err)
+	defer reader.Close()
+	var text []byte
+	for {
+		run, err := reader.Poll(w.Context())
+		check(w, err)
+		if run.Len() == 0 {
+			return string(text)
+		}
+		for e := range run.All() {
+			text = append(append(text, e.Data...), '\n')
+		}
+	}
+}
