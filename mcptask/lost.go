@@ -1,0 +1,176 @@
+package mcptask
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"reprise"
+	"reprise/replica"
+)
+
+const (
+	// scanEvery is the time between two looks for tasks whose server has died, beside the one when a replica has gone.
+	scanEvery = 5 * time.Minute
+	// scanRetry is the time after one that has failed.
+	scanRetry = time.Second
+	// lostWait bounds Tool.Lost.
+	lostWait = 10 * time.Second
+)
+
+// server is the name under which this process runs tasks.
+func (t *Tasks) server() (string, error) {
+	if t.opts.Replica == nil {
+		return t.name, nil
+	}
+	name := t.opts.Replica.Name()
+	if name == "" {
+		return "", reprise.ErrUnavailable // it was taken for dead and has not joined again
+	}
+	return name, nil
+}
+
+// watch has left told of replicas that have gone, and cancels what runs here when this one was taken for dead.
+func (t *Tasks) watch(left chan<- struct{}) (stop func()) {
+	if t.opts.Replica == nil {
+		return func() {}
+	}
+	return t.opts.Replica.Watch(replica.Watch{
+		Left: func(string) {
+			select {
+			case left <- struct{}{}:
+			default:
+			}
+		},
+		Fenced: func(name string) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			for _, task := range t.tasks {
+				if task.server == name {
+					task.cancel(errTaken)
+				}
+			}
+		},
+	})
+}
+
+// attendLost ends tasks whose server has died, at first and whenever a replica has gone.
+func (t *Tasks) attendLost(left <-chan struct{}) {
+	for {
+		next := scanEvery
+		if err := t.endLost(t.running); err != nil && t.running.Err() == nil {
+			t.opts.Logger.Warn("MCP tasks of dead processes are not all ended", "error", err)
+			next = scanRetry
+		}
+		if t.opts.Replica == nil && next == scanEvery {
+			return // nobody else can die
+		}
+		select {
+		case <-left:
+		case <-time.After(next):
+		case <-t.running.Done():
+			return
+		}
+	}
+}
+
+func (t *Tasks) endLost(ctx context.Context) error {
+	if t.opts.Replica != nil {
+		if err := t.opts.Replica.Look(ctx); err != nil {
+			return err
+		}
+	}
+	query := reprise.ListQuery{Namespace: t.namespace, Limit: 1000}
+	var failed error
+	for {
+		page, err := t.log.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Streams {
+			if err := t.settle(ctx, &page.Streams[i]); err != nil {
+				failed = err
+			}
+		}
+		if query.After = page.Next; query.After == "" {
+			return failed
+		}
+	}
+}
+
+// settle ends a task whose server has died.
+func (t *Tasks) settle(ctx context.Context, info *reprise.StreamInfo) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var meta taskMeta
+	if info.End != nil || json.Unmarshal(info.Config.Meta, &meta) != nil || !t.isDead(meta.Server) {
+		return nil
+	}
+	id := info.Key.Name[len(t.namespace):]
+	t.mu.Lock()
+	_, ours := t.tasks[id]
+	tool := t.tools[meta.Tool]
+	t.mu.Unlock()
+	if ours {
+		return nil
+	}
+	stream, err := t.log.Stream(ctx, info.Key)
+	if err != nil {
+		return ignoreOver(err)
+	}
+	end := lost
+	if tool.Lost != nil {
+		end = t.askTool(ctx, stream, id, tool)
+	}
+	data, err := json.Marshal(end)
+	if err != nil {
+		return err
+	}
+	if _, err = stream.End(ctx, string(end.Status), reprise.Event{Data: data, Format: reprise.FormatJSON}); err != nil {
+		return ignoreOver(err)
+	}
+	if hook := t.opts.Hooks.Lost; hook != nil {
+		hook(info.Key.Tenant)
+	}
+	return nil
+}
+
+func ignoreOver(err error) error {
+	if isOver(err) {
+		return nil // another replica was first
+	}
+	return err
+}
+
+// isDead reports whether nobody runs what that server has begun.
+func (t *Tasks) isDead(server string) bool {
+	if t.opts.Replica == nil {
+		return server != t.name
+	}
+	return server != t.opts.Replica.Name() && !t.opts.Replica.Alive(server)
+}
+
+// askTool asks the tool what has come of a call.
+func (t *Tasks) askTool(ctx context.Context, stream *reprise.Stream, id string, tool Tool) endEvent {
+	ctx, stop := context.WithTimeout(ctx, lostWait)
+	defer stop()
+	v, err := read(ctx, stream, id)
+	if err != nil {
+		return lost
+	}
+	result, err := tool.Lost(ctx, stream.Key().Tenant, v.state.Note)
+	if err != nil {
+		e := failed(err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			e = lost
+		}
+		return e
+	}
+	text, err := json.Marshal(result)
+	if err != nil || len(text) > inline || result == nil {
+		return lost
+	}
+	return endEvent{Status: Completed, Result: text}
+}
