@@ -66,8 +66,8 @@ func TestKilledUnderLoad(t *testing.T) {
 
 func numbered(seq uint64) string { return fmt.Sprint("event ", seq) }
 
-// The connection is cut at some byte of an append. The batch is there or not, and never twice: the same append again is
-// taken, or refused because it is there.
+// The connection is cut at some byte of an append, or before its answer. The batch is there or not, and never twice: the same
+// append again is taken, or refused because it is there.
 func TestConnectionIsCutInAnAppend(t *testing.T) {
 	on := server(t)
 	p := newProxy(t, on.Addr())
@@ -75,16 +75,11 @@ func TestConnectionIsCutInAnAppend(t *testing.T) {
 	info := create(t, s, "s")
 	appendN(t, s, &info, 1)
 	data := strings.Repeat("x", 2000)
-	stored := 0
-	for after := 1; after < 2600; after += 113 {
-		p.cutAfter(after)
-		before := info
-		err := tryOne(t, s, &info, data)
-		p.cutAfter(0)
-		if err == nil {
-			continue
-		}
+	stored, refused := 0, 0
+	again := func(err error) {
+		t.Helper()
 		wantError(t, err, reprise.ErrUnavailable)
+		tail := info.Tail
 		within(t, 5*time.Second, "the connection is back", func() bool {
 			err = tryOne(t, s, &info, data)
 			return !isUnavailable(err)
@@ -92,10 +87,33 @@ func TestConnectionIsCutInAnAppend(t *testing.T) {
 		if errors.Is(err, reprise.ErrConflict) {
 			stored++
 			info = read(t, s, info.Key).Info
+		} else {
+			must(t, err)
+			refused++
 		}
-		if page := read(t, s, info.Key); page.Info.Tail != before.Tail+1 {
-			t.Fatalf("cut after %d bytes: the tail is %d, want %d", after, page.Info.Tail, before.Tail+1)
+		if page := read(t, s, info.Key); page.Info.Tail != tail+1 || len(page.Batches) != int(tail+1) {
+			t.Fatalf("the tail is %d, want %d, with as many batches: %d", page.Info.Tail, tail+1, len(page.Batches))
 		}
+	}
+	for after := 1; after < 2600; after += 113 {
+		p.cutAfter(after)
+		err := tryOne(t, s, &info, data)
+		p.cutAfter(0)
+		if err != nil {
+			again(err)
+		}
+	}
+	if refused == 0 {
+		t.Error("no append was cut")
+	}
+	for range 5 {
+		p.loseAnswers(true)
+		err := tryOne(t, s, &info, data)
+		p.loseAnswers(false)
+		again(err)
+	}
+	if stored == 0 {
+		t.Error("no append was stored whose answer was lost")
 	}
 }
 

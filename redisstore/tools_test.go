@@ -100,7 +100,8 @@ type proxy struct {
 	mu     sync.Mutex
 	target string
 	conns  map[net.Conn]struct{}
-	left   int // bytes towards the server until all are cut; 0 is no bound
+	left   int  // bytes towards the server until all are cut; 0 is no bound
+	deaf   bool // all are cut when the server answers
 }
 
 func newProxy(tb testing.TB, target string) *proxy {
@@ -148,10 +149,7 @@ func (p *proxy) copy(to, from net.Conn, counted bool) {
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			pass := n
-			if counted {
-				pass = p.pass(n)
-			}
+			pass := p.pass(n, counted)
 			if _, werr := to.Write(buf[:pass]); werr != nil || pass < n {
 				if pass < n {
 					p.cut()
@@ -165,19 +163,28 @@ func (p *proxy) copy(to, from net.Conn, counted bool) {
 	}
 }
 
-// pass is how many of n bytes may go to the server.
-func (p *proxy) pass(n int) int {
+// pass is how many of n bytes may go on, to the server or back.
+func (p *proxy) pass(n int, toServer bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left == 0 {
+	switch {
+	case !toServer && p.deaf:
+		return 0
+	case !toServer || p.left == 0:
 		return n
-	}
-	if p.left > n {
+	case p.left > n:
 		p.left -= n
 		return n
 	}
 	n, p.left = p.left-1, 0
 	return n
+}
+
+// loseAnswers cuts all connections whenever the server answers, or no longer.
+func (p *proxy) loseAnswers(lose bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = lose
 }
 
 // cutAfter cuts all connections when so many bytes have gone to the server.
