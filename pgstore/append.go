@@ -11,7 +11,8 @@ import (
 )
 
 const appendStatement = `SELECT * FROM {schema}.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`
+	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
+	$23, $24, $25)`
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -110,10 +111,30 @@ func (c *commit) params(durability string) *params {
 	p.int8s(n, func(i int) int64 { return bigint(c.at(i).Earliest) })
 	p.int8s(n, func(i int) int64 { return c.at(i).Kept })
 	p.int4s(n, func(i int) int32 { return checksum(c.at(i).Bytes) })
-	p.blobs(n, func(i int) []byte { return c.at(i).Bytes })
+	p.blobs(n, func(i int) []byte { return c.at(i).Bytes[:min(pieceBytes, len(c.at(i).Bytes))] })
+	c.addPieces(p)
 	c.addEnds(p)
 	c.addProducers(p)
 	return p
+}
+
+// pieceBytes is how much of a batch goes into one row, so that a row just fits into a page of 8 KiB.
+const pieceBytes = 8080
+
+// addPieces adds what of the batches does not fit into their first rows.
+func (c *commit) addPieces(p *params) {
+	var places, numbers []int32
+	var pieces [][]byte
+	for i := range c.order {
+		b := c.at(i).Bytes
+		for n := 1; n*pieceBytes < len(b); n++ {
+			places, numbers = append(places, int32(i+1)), append(numbers, int32(n))
+			pieces = append(pieces, b[n*pieceBytes:min(len(b), (n+1)*pieceBytes)])
+		}
+	}
+	p.int4s(len(places), func(i int) int32 { return places[i] })
+	p.int4s(len(places), func(i int) int32 { return numbers[i] })
+	p.blobs(len(places), func(i int) []byte { return pieces[i] })
 }
 
 func (c *commit) addEnds(p *params) {

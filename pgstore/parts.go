@@ -22,8 +22,8 @@ const (
 	lookEvery = 10 * time.Minute
 	// tidyTimeout bounds one statement of the tidying.
 	tidyTimeout = 5 * time.Minute
-	// moveBytes is about how much of a partition is moved in one transaction.
-	moveBytes, moveRows = 8 << 20, 2000
+	// moveRows is how many rows are moved in one transaction. Each has up to 8,080 bytes.
+	moveRows = 1000
 )
 
 // tidyLoop looks at the partitions now and then, until the Store is closed.
@@ -203,25 +203,22 @@ func (t *tidying) choose(ctx context.Context, parts []part) (*part, error) {
 // then stays out of every window: windows only move on, and nothing is written to a closed partition.
 func (t *tidying) empty(ctx context.Context, n int) error {
 	move := t.store.opts.in(fmt.Sprintf(`WITH l AS MATERIALIZED (
-			SELECT * FROM (
-				SELECT b.stream, b.last, sum(octet_length(b.bytes)) OVER (ORDER BY b.stream, b.last) - octet_length(b.bytes) AS before
-				FROM (
-					SELECT b.stream, b.last, b.bytes FROM {schema}.batches_%[1]d b JOIN {schema}.streams s ON s.id = b.stream
-					WHERE (b.stream, b.last) > ($1, $2) AND b.last >= s.earliest ORDER BY b.stream, b.last LIMIT %[2]d
-				) b
-			) b WHERE before < %[3]d
+			SELECT b.stream, b.last, b.piece FROM {schema}.batches_%[1]d b JOIN {schema}.streams s ON s.id = b.stream
+			WHERE (b.stream, b.last, b.piece) > ($1, $2, $3) AND b.last >= s.earliest
+			ORDER BY b.stream, b.last, b.piece LIMIT %[2]d
 		), d AS (
-			DELETE FROM {schema}.batches_%[1]d b USING l WHERE b.stream = l.stream AND b.last = l.last
-			RETURNING b.stream, b.last, b.count, b.crc, b.bytes
+			DELETE FROM {schema}.batches_%[1]d b USING l WHERE b.stream = l.stream AND b.last = l.last AND b.piece = l.piece
+			RETURNING b.*
 		), i AS (
-			INSERT INTO {schema}.batches (stream, last, part, count, crc, bytes)
-			SELECT d.stream, d.last, (SELECT max(p.n) FROM {schema}.parts p), d.count, d.crc, d.bytes FROM d
+			INSERT INTO {schema}.batches (stream, last, part, piece, count, crc, bytes)
+			SELECT d.stream, d.last, (SELECT max(p.n) FROM {schema}.parts p), d.piece, d.count, d.crc, d.bytes FROM d
 		)
-		SELECT stream, last FROM l ORDER BY stream DESC, last DESC LIMIT 1`, n, moveRows, moveBytes))
+		SELECT stream, last, piece FROM l ORDER BY stream DESC, last DESC, piece DESC LIMIT 1`, n, moveRows))
 	var stream, last int64
+	piece := -1
 	for more := true; more; {
 		err := t.alone(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			err := tx.QueryRow(ctx, move, stream, last).Scan(&stream, &last)
+			err := tx.QueryRow(ctx, move, stream, last, piece).Scan(&stream, &last, &piece)
 			if errors.Is(err, pgx.ErrNoRows) {
 				more = false
 				return nil

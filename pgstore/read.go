@@ -34,7 +34,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 		case err != errHole: //nolint:errorlint // as whole documents
 			return reprise.Page{}, err
 		case try == maxTries:
-			return reprise.Page{}, fmt.Errorf("%w: stream %s has no event %d", ErrDamaged, key, c.next)
+			return reprise.Page{}, c.fault()
 		}
 	}
 }
@@ -48,28 +48,31 @@ type collector struct {
 	found bool
 	gone  error
 	next  uint64 // seq of the first event that is missing
-	slab  []byte
+	// piece is which row of the batch in the making comes next, crc what its whole must have.
+	piece, crc int32
+	slab       []byte
 }
 
 func (c *collector) take(row [][]byte) error {
-	if len(row) != 7 {
+	if len(row) != 8 {
 		return fmt.Errorf("%w: the function read", ErrNotOurs)
 	}
-	if c.found {
-		return c.takeBatch(row)
+	if row[0] != nil {
+		c.takeBatch(row)
+		return nil
 	}
-	if row[4] == nil {
+	if row[5] == nil {
 		c.gone = reprise.ErrNotFound
-		if boolOf(row[6]) {
+		if boolOf(row[7]) {
 			c.gone = reprise.ErrExpired
 		}
 		return nil
 	}
 	var err error
-	if _, c.page.Info, err = streamInfo(row[4]); err != nil {
+	if _, c.page.Info, err = streamInfo(row[5]); err != nil {
 		return fmt.Errorf("stream %s: %w", c.key, err)
 	}
-	if c.page.Info.Producers, err = producers(row[5]); err != nil {
+	if c.page.Info.Producers, err = producers(row[6]); err != nil {
 		return fmt.Errorf("stream %s: %w", c.key, err)
 	}
 	c.found = true
@@ -77,36 +80,51 @@ func (c *collector) take(row [][]byte) error {
 	return nil
 }
 
-func (c *collector) takeBatch(row [][]byte) error {
-	last, count, bytes := uint64(int8Of(row[0])), int(int4Of(row[1])), row[3]
-	b := reprise.Batch{First: last + 1 - uint64(count), Count: count}
-	if checksum(bytes) != int32(int4Of(row[2])) {
-		return fmt.Errorf("%w: stream %s: the checksum of events %d to %d", ErrDamaged, c.key, b.First, last)
+// takeBatch takes a batch, or a piece of one. What does not follow on what it has is left out, and whole finds
+// that it is missing.
+func (c *collector) takeBatch(row [][]byte) {
+	last, piece, bytes := uint64(int8Of(row[0])), int4Of(row[1]), row[4]
+	list := c.page.Batches
+	if piece > 0 {
+		if len(list) == 0 || list[len(list)-1].Last() != last || piece != c.piece {
+			return
+		}
+		b := &list[len(list)-1]
+		b.Bytes = append(b.Bytes, bytes...)
+	} else {
+		count := int(int4Of(row[2]))
+		b := reprise.Batch{First: last + 1 - uint64(count), Count: count}
+		if b.First > c.next || !c.intact() {
+			return
+		}
+		b.Bytes = c.keep(bytes)
+		c.page.Batches = append(list, b)
+		c.next, c.crc = last+1, int4Of(row[3])
 	}
-	if b.First > c.next {
-		return nil // whole finds the hole
-	}
-	b.Bytes = c.keep(bytes)
-	c.page.Batches = append(c.page.Batches, b)
-	c.next = last + 1
+	c.piece = piece + 1
 	c.room -= len(bytes)
-	return nil
 }
 
-// keep copies bytes of the driver's.
+// intact reports whether the last batch has all of its pieces, unchanged.
+func (c *collector) intact() bool {
+	list := c.page.Batches
+	return len(list) == 0 || checksum(list[len(list)-1].Bytes) == c.crc
+}
+
+// keep copies bytes of the driver's. Where more may follow, there is room for them.
 func (c *collector) keep(b []byte) []byte {
-	if len(b) >= slabBytes/4 {
-		return append(make([]byte, 0, len(b)), b...)
+	if len(b) == pieceBytes {
+		return append(make([]byte, 0, 4*pieceBytes), b...)
 	}
 	if cap(c.slab)-len(c.slab) < len(b) {
-		c.slab = make([]byte, 0, min(slabBytes, max(len(b), c.room)))
+		c.slab = make([]byte, 0, max(len(b), min(slabBytes, c.room)))
 	}
 	from := len(c.slab)
 	c.slab = append(c.slab, b...)
 	return c.slab[from:len(c.slab):len(c.slab)]
 }
 
-// errHole says that batches are missing. A partition that was dropped between the view
+// errHole says that batches are missing or are not what they were. A partition that was dropped between the view
 // of the read and its search leaves such a page; the next try sees where its batches have gone.
 var errHole = fmt.Errorf("%w: a hole", ErrDamaged)
 
@@ -117,8 +135,17 @@ func (c *collector) whole() error {
 		return c.gone
 	case !c.found:
 		return fmt.Errorf("%w: the function read", ErrNotOurs)
-	case c.room > 0 && c.next <= c.page.Info.Tail:
+	case !c.intact(), c.room > 0 && c.next <= c.page.Info.Tail:
 		return errHole
 	}
 	return nil
+}
+
+// fault is what is wrong with a page that has a hole.
+func (c *collector) fault() error {
+	if list := c.page.Batches; !c.intact() {
+		b := list[len(list)-1]
+		return fmt.Errorf("%w: stream %s: events %d to %d are not those that were written", ErrDamaged, c.key, b.First, b.Last())
+	}
+	return fmt.Errorf("%w: stream %s: event %d is missing", ErrDamaged, c.key, c.next)
 }

@@ -28,15 +28,17 @@ CREATE INDEX ON {schema}.streams (namespace, id);
 CREATE INDEX ON {schema}.streams (tenant, namespace, id);
 CREATE INDEX ON {schema}.streams (expires) WHERE expires IS NOT NULL;
 
--- A row a batch, which is never changed. Rows before the window of their stream go when their partition is dropped.
+-- A row a batch, or several of up to 8,080 bytes, each of which fits into a page: that costs less than TOAST with its
+-- pieces of 2,000. Rows are never changed. Those before the window of their stream go when their partition is dropped.
 CREATE TABLE {schema}.batches (
 	stream bigint  NOT NULL,
-	last   bigint  NOT NULL,
+	last   bigint  NOT NULL, -- seq of the last event
 	part   integer NOT NULL,
-	count  integer NOT NULL,
-	crc    integer NOT NULL, -- CRC-32C of bytes
+	piece  integer NOT NULL, -- 0, 1, 2, ... within the batch
+	count  integer NOT NULL, -- of events, 0 but in piece 0
+	crc    integer NOT NULL, -- CRC-32C of the whole batch, 0 but in piece 0
 	bytes  bytea   NOT NULL,
-	PRIMARY KEY (stream, last, part)
+	PRIMARY KEY (stream, last, piece, part)
 ) PARTITION BY LIST (part);
 ALTER TABLE {schema}.batches ALTER bytes SET STORAGE EXTERNAL;
 
@@ -81,12 +83,13 @@ END
 $$;
 SELECT {schema}.add_part(1, 0);
 
--- append is one commit: the requests as arrays of the same length, and those that end a stream or
--- carry producers once more by their place, from 1 on. It returns the refused ones with the reason.
+-- append is one commit: the requests as arrays of the same length, of each batch the first piece, and what only some have
+-- by their place, from 1 on: further pieces, ends, producers. It returns the refused ones with the reason.
 CREATE FUNCTION {schema}.append(
 	durability text,
 	keys text[], epochs text[], owners text[], fences bigint[],
 	firsts bigint[], counts integer[], earliests bigint[], kept bigint[], crcs integer[], contents bytea[],
+	more_places integer[], more_pieces integer[], more_contents bytea[],
 	end_places integer[], outcomes bytea[], end_times bigint[], end_expires bigint[], datas bytea[],
 	p_places integer[], p_ids bytea[], p_epochs bigint[], p_seqs bigint[], p_firsts bigint[], p_lasts bigint[]
 ) RETURNS TABLE (place integer, reason integer, tail bigint) LANGUAGE plpgsql
@@ -116,10 +119,18 @@ BEGIN
 			AND s.ended IS NULL AND r.first = s.tail + 1
 		RETURNING s.id, s.tail, r.count, r.crc, r.content, r.place
 	), b AS (
-		INSERT INTO {schema}.batches (stream, last, part, count, crc, bytes)
-		SELECT u.id, u.tail, latest, u.count, u.crc, u.content FROM u
+		INSERT INTO {schema}.batches (stream, last, part, piece, count, crc, bytes)
+		SELECT u.id, u.tail, latest, 0, u.count, u.crc, u.content FROM u
 	)
 	SELECT array_agg(u.place::integer), array_agg(u.id) INTO stored, ids FROM u;
+	IF cardinality(more_places) > 0 THEN
+		INSERT INTO {schema}.batches (stream, last, part, piece, count, crc, bytes)
+		SELECT ids[m.at], firsts[m.place] + counts[m.place] - 1, latest, m.piece, 0, 0, m.content
+		FROM (
+			SELECT r.place, r.piece, r.content, array_position(stored, r.place) AS at
+			FROM unnest(more_places, more_pieces, more_contents) AS r (place, piece, content)
+		) m WHERE m.at IS NOT NULL;
+	END IF;
 	IF cardinality(p_places) > 0 THEN
 		PERFORM {schema}.keep_producers(stored, ids, firsts, p_places, p_ids, p_epochs, p_seqs, p_firsts, p_lasts);
 	END IF;
@@ -180,10 +191,10 @@ CREATE FUNCTION {schema}.producers_of(of_stream bigint) RETURNS text LANGUAGE sq
 	FROM {schema}.producers p WHERE p.stream = of_stream
 $$;
 
--- read is one page: a row with the stream first, and then a row a batch. All of it is as of
+-- read is one page: a row with the stream first, and then the rows of batches. All of it is as of
 -- one moment, since a STABLE function sees what its caller does.
 CREATE FUNCTION {schema}.read(of_key text, after bigint, max_bytes bigint, now bigint)
-RETURNS TABLE (last bigint, count integer, crc integer, bytes bytea, info {schema}.streams, producers text, marked boolean)
+RETURNS TABLE (last bigint, piece integer, count integer, crc integer, bytes bytea, info {schema}.streams, producers text, marked boolean)
 LANGUAGE plpgsql STABLE
 SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
@@ -209,13 +220,13 @@ BEGIN
 		RETURN;
 	END IF;
 	from_seq := greatest(after + 1, s.earliest);
-	FOR last, count, crc, bytes IN
-		SELECT b.last, b.count, b.crc, b.bytes FROM {schema}.batches b
-		WHERE b.stream = s.id AND b.last >= from_seq AND b.part >= s.part ORDER BY b.last
+	FOR last, piece, count, crc, bytes IN
+		SELECT b.last, b.piece, b.count, b.crc, b.bytes FROM {schema}.batches b
+		WHERE b.stream = s.id AND b.last >= from_seq AND b.part >= s.part ORDER BY b.last, b.piece
 	LOOP
+		EXIT WHEN room <= 0 AND piece = 0;
 		RETURN NEXT;
 		room := room - octet_length(bytes);
-		EXIT WHEN room <= 0;
 	END LOOP;
 END
 $$;
