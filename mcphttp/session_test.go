@@ -2,6 +2,7 @@ package mcphttp_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -154,7 +155,7 @@ func TestIdleSessionsExpire(t *testing.T) {
 		listens, calls, used, left := w.begin("2025-11-25"), w.begin("2025-11-25"), w.begin("2025-11-25"), w.begin("2025-11-25")
 		whole := listens.stream(listens.get(""))
 		whole.prime()
-		go whole.next() // reads the keep-alive comments
+		go io.Copy(io.Discard, whole.body) // reads the keep-alive comments
 		call := calls.tool("steps", toolInput{N: 0, Gate: "g"})
 		call.prime()
 		call.drop()
