@@ -21,7 +21,6 @@ type watch struct {
 	ask    chan struct{} // has room for one: somebody is to be told when the server sees the subscriptions
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	leader *nats.Subscription
 
 	mu      sync.Mutex
 	watched map[string]*watched // by subject
@@ -58,9 +57,22 @@ func (w *watch) start(s *Store) error {
 	if s.single {
 		return nil
 	}
-	var err error
-	w.leader, err = s.wire.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+s.name, func(*nats.Msg) { w.all() })
-	return err
+	for _, stream := range []string{s.name, s.index} {
+		if _, err := s.wire.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+stream, func(*nats.Msg) { w.newLeader() }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// graceOfLeaders is how long answers may take that an old leader has still sent.
+const graceOfLeaders = 500 * time.Millisecond
+
+// newLeader is called when another server leads. What the one before was asked will not be answered any more.
+func (w *watch) newLeader() {
+	asked := w.s.wire.next.Load()
+	time.AfterFunc(graceOfLeaders, func() { w.s.wire.failOlder(asked, unavailable(errLost)) })
+	w.all()
 }
 
 func (w *watch) end() {

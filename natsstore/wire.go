@@ -109,14 +109,19 @@ func (w *wire) leave(id uint64) {
 }
 
 // failAll tells all who wait that no answer will come.
-func (w *wire) failAll(err error) {
+func (w *wire) failAll(err error) { w.failOlder(w.next.Load(), err) }
+
+// failOlder tells it to those who wait since id was given out, or longer.
+func (w *wire) failOlder(id uint64, err error) {
 	w.mu.Lock()
-	all := make([]awaiter, 0, len(w.awaiters))
-	for _, a := range w.awaiters {
-		all = append(all, a)
+	var older []awaiter
+	for n, a := range w.awaiters {
+		if n <= id {
+			older = append(older, a)
+		}
 	}
 	w.mu.Unlock()
-	for _, a := range all {
+	for _, a := range older {
 		a.fail(err)
 	}
 }

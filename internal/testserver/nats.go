@@ -105,33 +105,26 @@ func newNATS(opts *NATSOptions, name string) (*NATSServer, error) {
 	return s, nil
 }
 
-// natsBinary builds the server, once in a process, and returns the path by which it can be started. What
-// was built has no name any more and goes with the process, so that nothing is left behind.
-var natsBinary = sync.OnceValues(func() (string, error) {
+// natsBinary builds the server, once in a process. What was built has no name any more and goes with the
+// process, so that nothing is left behind; it can be started through the open file.
+var natsBinary = sync.OnceValues(func() (*os.File, error) {
 	if _, err := exec.LookPath("go"); err != nil {
-		return "", fmt.Errorf("%w: no go command to build the NATS server with", ErrMissing)
+		return nil, fmt.Errorf("%w: no go command to build the NATS server with", ErrMissing)
 	}
 	_, here, _, _ := runtime.Caller(0)
 	dir, err := os.MkdirTemp("", "natsd-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "natsd")
 	build := exec.Command("go", "build", "-o", path, ".")
 	build.Dir = filepath.Join(filepath.Dir(here), "natsd")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build in %s: %w\n%s", build.Dir, err, out)
+		return nil, fmt.Errorf("go build in %s: %w\n%s", build.Dir, err, out)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	binaryFile = f // must not be closed by the garbage collector
-	return fmt.Sprintf("/proc/self/fd/%d", f.Fd()), nil
+	return os.Open(path)
 })
-
-var binaryFile *os.File
 
 // freePort finds a port that nobody listens at now.
 func freePort() (int, error) {
@@ -186,7 +179,7 @@ func (s *NATSServer) Start() error {
 		return err
 	}
 	defer in.Close()
-	cmd := exec.Command(binary, config)
+	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", binary.Fd()), config)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
