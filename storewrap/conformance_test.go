@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
+	"reprise/internal/shared"
 	"reprise/memstore"
 	"reprise/sqlitestore"
 	"reprise/storetest"
@@ -16,17 +17,19 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // short keeps the suite to what a wrapper can get wrong; the Stores inside have their own tests at full size.
-var short = &storetest.Options{Events: 10_000, Streams: 800}
+var short = &storetest.Options{Events: 5_000, Streams: 320}
 
 // wrap puts a wrapper around a Store.
 type wrap func(tb testing.TB, inner reprise.Store) reprise.Store
 
-// conform runs the suite with the wrapper around a Store in memory and around one in a file.
+// conform runs the suite with the wrapper around a Store in memory, which replicas share, and around one in a file.
 func conform(t *testing.T, wrap wrap) {
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		storetest.Run(t, func(tb testing.TB) storetest.Harness {
-			return storetest.Harness{Open: func() (reprise.Store, error) { return wrap(tb, memstore.New(nil)), nil }}
+			hub := shared.New(memstore.New(nil))
+			another := func() (reprise.Store, error) { return wrap(tb, hub.Store()), nil }
+			return storetest.Harness{Open: another, Share: another}
 		}, short)
 	})
 	t.Run("sqlite", func(t *testing.T) {

@@ -30,8 +30,7 @@
 // # What is common to all
 //
 // They are Stores and keep the contract of reprise.Store; package storetest checks each of them around two Stores, and all
-// of them around each other. The two sentences that are not kept to the letter, both on Sweep, are said at Prefix and at
-// Retrying.Sweep. They have every optional ability and answer errors.ErrUnsupported where the Store inside has
+// of them around each other. What is not kept to the letter is said at Prefixed.Sweep and at Retrying.Sweep. They have every optional ability and answer errors.ErrUnsupported where the Store inside has
 // it not. Closing one closes the Store inside, which waits for the calls under way. Errors of the Store inside come through as they
 // are. What is counted, in StreamInfo.Bytes and Sizes, stays what the Log has counted, before anything was compressed.
 package storewrap

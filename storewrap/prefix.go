@@ -26,7 +26,8 @@ const maxPrefix = 32
 // Tenants inside are up to 33 bytes longer than the 64 that a Log lets through.
 //
 // Listing all tenants reads past the streams of others, and so does Sweep, which lists and removes: inner's own would
-// remove what belongs to others and tell nobody. Marks of swept streams whose time is past are
+// remove what belongs to others and tell nobody. While it does so there is a stream "sweep" in the tenant "ci." inside,
+// which keeps other replicas from sweeping; one that is older than a minute is of a replica that has crashed. Marks of swept streams whose time is past are
 // forgotten by nobody but a sweep of inner, by a Log or a program that has all of it.
 //
 // The error wraps reprise.ErrInvalid: a prefix that is none.
@@ -44,11 +45,11 @@ func (p *Prefixed) inside(key reprise.StreamKey) reprise.StreamKey {
 	return key
 }
 
-// outside is the inverse of inside; false for a key that is not of this part.
+// outside is the inverse of inside; false for a key that is not of this part, or that is the lock.
 func (p *Prefixed) outside(key reprise.StreamKey) (reprise.StreamKey, bool) {
 	tenant, ok := strings.CutPrefix(string(key.Tenant), p.prefix)
 	key.Tenant = reprise.Tenant(tenant)
-	return key, ok
+	return key, ok && tenant != ""
 }
 
 // Create makes a stream; see reprise.Store.
@@ -112,12 +113,36 @@ func (p *Prefixed) Watch(key reprise.StreamKey, moved func()) (stop func(), err 
 	return p.around.Watch(p.inside(key), moved)
 }
 
-// sweepPage is how many streams Sweep lists at a time.
-const sweepPage = 1000
+const (
+	// sweepPage is how many streams Sweep lists at a time.
+	sweepPage = 1000
+	// sweepLasts is how long a replica may take to sweep.
+	sweepLasts = time.Minute
+)
 
-// Sweep removes expired streams of this part; see reprise.Sweeper. Of Stores that sweep the same part at the same time, each
-// may return a stream that both have found.
+// Sweep removes expired streams of this part; see reprise.Sweeper. It returns none while another
+// replica sweeps. If that takes more than a minute both may return the same streams.
 func (p *Prefixed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	unlock, err := p.lockSweep(ctx)
+	if err != nil || unlock == nil {
+		return nil, err
+	}
+	defer unlock()
+	due, err := p.due(ctx, now, limit)
+	if err != nil {
+		return nil, err
+	}
+	for i := range due {
+		spec := reprise.RemoveSpec{Remember: remember, Epoch: due[i].Epoch}
+		if err := p.Remove(ctx, due[i].Key, spec); err != nil {
+			return due[:i], err
+		}
+	}
+	return due, nil
+}
+
+// due are up to limit streams that have expired.
+func (p *Prefixed) due(ctx context.Context, now time.Time, limit int) ([]reprise.StreamInfo, error) {
 	var due []reprise.StreamInfo
 	for q := (reprise.ListQuery{AllNamespaces: true, Limit: sweepPage}); len(due) < limit; {
 		page, err := p.List(ctx, q)
@@ -133,13 +158,33 @@ func (p *Prefixed) Sweep(ctx context.Context, now, remember time.Time, limit int
 			break
 		}
 	}
-	for i := range due {
-		spec := reprise.RemoveSpec{Remember: remember, Epoch: due[i].Epoch}
-		if err := p.Remove(ctx, due[i].Key, spec); err != nil {
-			return due[:i], err
+	return due, nil
+}
+
+// lockSweep makes the stream that says who sweeps, for of those who create it at the same time only one does. unlock
+// is nil if another has it.
+func (p *Prefixed) lockSweep(ctx context.Context) (unlock func(), err error) {
+	mine := reprise.StreamInfo{
+		Key: reprise.StreamKey{Tenant: reprise.Tenant(p.prefix), Name: "sweep"}, Epoch: reprise.NewEpoch(), Created: time.Now(),
+	}
+	for range 2 {
+		kept, err := p.inner.Create(ctx, mine)
+		switch {
+		case err != nil:
+			return nil, err
+		case kept.Epoch == mine.Epoch:
+			return func() {
+				// If it fails, the lock is passed over once it is old.
+				_ = p.inner.Remove(context.WithoutCancel(ctx), mine.Key, reprise.RemoveSpec{Epoch: mine.Epoch})
+			}, nil
+		case time.Since(kept.Created) < sweepLasts:
+			return nil, nil
+		}
+		if err := p.inner.Remove(ctx, mine.Key, reprise.RemoveSpec{Epoch: kept.Epoch}); err != nil {
+			return nil, err
 		}
 	}
-	return due, nil
+	return nil, nil
 }
 
 // Sizes returns what each tenant of this part keeps; see reprise.Sizer.

@@ -70,3 +70,31 @@ func TestPrefixIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestSweepIsLocked by another replica, until that has crashed for a minute.
+func TestSweepIsLocked(t *testing.T) {
+	inner := memstore.New(nil)
+	defer inner.Close()
+	s := prefix(t, inner, "a")
+	mustCreate(t, s, key("s"))
+	mustAppend(t, s, ended(key("s"), 1))
+	lock := reprise.StreamInfo{Key: reprise.StreamKey{Tenant: "a.", Name: "sweep"}, Epoch: epoch, Created: time.Now().Add(-50 * time.Second)}
+	for _, want := range []int{0, 1} {
+		_, err := inner.Create(t.Context(), lock)
+		check(t, err)
+		swept, err := s.Sweep(t.Context(), time.Now(), time.Now(), 10)
+		if err != nil || len(swept) != want {
+			t.Errorf("with a lock from %v: %d were swept, want %d, %v", lock.Created, len(swept), want, err)
+		}
+		list, err := s.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 10})
+		if err != nil || len(list.Streams) != 1-want {
+			t.Errorf("listed %v, %v", list, err)
+		}
+		check(t, inner.Remove(t.Context(), lock.Key, reprise.RemoveSpec{}))
+		lock.Created = lock.Created.Add(-11 * time.Second)
+	}
+	sizes, err := inner.Sizes(t.Context())
+	if err != nil || sizes["a."] != (reprise.Size{}) {
+		t.Errorf("a lock is left: %v, %v", sizes, err)
+	}
+}
