@@ -74,8 +74,8 @@ type codec struct {
 }
 
 func (c *codec) init(opts CompressOptions) error {
-	if opts.Level < 1 || opts.Level > 4 {
-		return fmt.Errorf("%w: compression level %d, there are 1 to 4", reprise.ErrInvalid, opts.Level)
+	if opts.Level < 1 || opts.Level > 3 {
+		return fmt.Errorf("%w: compression level %d, there are 1 to 3", reprise.ErrInvalid, opts.Level)
 	}
 	if opts.MaxBatchBytes < 0 {
 		return fmt.Errorf("%w: a negative bound of the batch", reprise.ErrInvalid)

@@ -131,7 +131,7 @@ func TestDictionaries(t *testing.T) {
 }
 
 func TestCompressOptionsAreChecked(t *testing.T) {
-	for _, opts := range []CompressOptions{{Level: 5}, {Level: -1}, {MaxBatchBytes: -1}} {
+	for _, opts := range []CompressOptions{{Level: 4}, {Level: -1}, {MaxBatchBytes: -1}} {
 		if err := new(codec).init(opts.withDefaults()); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%+v: %v", opts, err)
 		}

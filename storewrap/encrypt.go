@@ -24,9 +24,9 @@ type Encrypted struct {
 // stream on. The same is true of the configuration, with the retention, and of the outcome and the place of the end.
 //
 // Not encrypted are names, tenants and epochs, times, retention, counts and sizes, the outcome, owners and the
-// ids of producers. Times, owners and producers can be changed by who can write to inner, and
-// it can go back to an older state as a whole, or lose events from either end of a stream that has not ended: what is there is what
-// was appended, but nothing says that it is all. What Log and Hooks see, and what is kept in memory, is plain text.
+// ids of producers. Who can write to inner can change times, owners and producers, remove streams, take events from
+// either end of a stream together with the record that it has ended, and go back to an older state: what is read is what was
+// appended there, but nothing says that it is all. A Log and its Hooks work on plain text, and keep it in memory.
 //
 // Creating a stream again, with a configuration that is equal, costs a second call: the same
 // text is encrypted differently each time.
