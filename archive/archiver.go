@@ -17,8 +17,8 @@ import (
 type Sink interface {
 	// Put archives one life of a stream, with the batches from the one that holds info.Earliest
 	// to the tail. Whoever reads the archive sees it whole or not at all, and it is durable
-	// when Put returns. An error that the batches yield is returned; batches are only good until the
-	// next is asked for.
+	// when Put returns. An error that the batches yield is returned as it is. The bytes of a batch may be
+	// kept for as long as wanted, and must not be changed.
 	Put(ctx context.Context, info reprise.StreamInfo, batches iter.Seq2[reprise.Batch, error]) error
 	// Has reports whether this life of the stream is archived whole. A Sink that cannot
 	// know says no, and gets streams more than once.

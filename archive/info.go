@@ -55,6 +55,27 @@ type producer struct {
 	Last  uint64 `json:"last"`
 }
 
+// MarshalInfo writes what is known of a stream that has ended as the JSON that stands in front of its batches,
+// of which the first begins with the event first. It is what the header of a file holds; see docs/archive.md.
+func MarshalInfo(info reprise.StreamInfo, first uint64) ([]byte, error) {
+	if info.End == nil {
+		return nil, errOpen
+	}
+	return json.Marshal(newHeader(&info, first))
+}
+
+// UnmarshalInfo is the inverse of MarshalInfo. The error wraps ErrDamaged.
+func UnmarshalInfo(text []byte) (info reprise.StreamInfo, first uint64, err error) {
+	h, err := parseHeader(text)
+	if err != nil {
+		return info, 0, err
+	}
+	return h.info(), h.First, nil
+}
+
+// errOpen refuses a stream that others may still append to.
+var errOpen = fmt.Errorf("%w: a stream that has not ended cannot be archived", reprise.ErrInvalid)
+
 // newHeader describes a stream that has ended.
 func newHeader(info *reprise.StreamInfo, first uint64) header {
 	r := info.Config.Retention

@@ -20,7 +20,7 @@ import (
 // error, that is returned and what was written is of no use. An open stream is ErrInvalid.
 func Write(w io.Writer, info reprise.StreamInfo, batches iter.Seq2[reprise.Batch, error]) error {
 	if info.End == nil {
-		return fmt.Errorf("%w: a stream that has not ended cannot be archived", reprise.ErrInvalid)
+		return errOpen
 	}
 	encoder, err := newEncoder()
 	if err != nil {
