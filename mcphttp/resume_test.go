@@ -162,15 +162,15 @@ func TestRefusedEventIDs(t *testing.T) {
 		theirs.prime()
 		theirs.want(`"result"`)
 		theirs.ends()
-		forged := []byte(s.lastID)
-		if forged[len(forged)-1]++; forged[len(forged)-1] != '1' {
-			forged[len(forged)-1] = '0'
+		forged := s.lastID[:len(s.lastID)-1] + "0"
+		if forged == s.lastID {
+			forged = s.lastID[:len(s.lastID)-1] + "1"
 		}
 
 		mine.refused(mine.get(first), http.StatusGone, "cursor_expired")
 		mine.refused(mine.get(theirs.lastID), http.StatusBadRequest, "cursor_foreign")
 		other.refused(other.get(s.lastID), http.StatusBadRequest, "cursor_foreign")
-		mine.refused(mine.get(string(forged)), http.StatusBadRequest, "cursor_foreign")
+		mine.refused(mine.get(forged), http.StatusBadRequest, "cursor_foreign")
 		mine.refused(mine.get("0~"+s.lastID[14:]), http.StatusBadRequest, "cursor_foreign")
 		for _, garbage := range []string{"1", "~", "x~y", "../../etc~1", "%00", s.lastID + "x"} {
 			mine.refused(mine.get(garbage), http.StatusBadRequest, "cursor_malformed")
