@@ -1,0 +1,71 @@
+package mcptask_test
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestConformance runs the scenarios for tasks of the public suite, npm @modelcontextprotocol/conformance 0.2.0-alpha.12. MCP_CONFORMANCE is a
+// folder in which it and npm node@22 are installed.
+func TestConformance(t *testing.T) {
+	dir := os.Getenv("MCP_CONFORMANCE")
+	if dir == "" {
+		t.Skip("MCP_CONFORMANCE is not set")
+	}
+	w := newWorld(t, nil)
+	for _, scenario := range []string{
+		"tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal", "tasks-mrtr-input",
+		"tasks-request-headers", "tasks-dispatch-and-envelope", "tasks-status-notifications", "tasks-required-task-error", "tasks-mrtr-composition",
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			out := t.TempDir()
+			suite := exec.CommandContext(ctx, filepath.Join(dir, "node_modules/node/bin/node"),
+				filepath.Join(dir, "node_modules/@modelcontextprotocol/conformance/dist/index.js"),
+				"server", "--url", w.url, "--scenario", scenario, "--spec-version", "2026-07-28", "--force", "--output-dir", out)
+			suite.WaitDelay = time.Second
+			text, err := suite.CombinedOutput()
+			if err != nil {
+				t.Errorf("the suite: %v\n%s", err, text)
+			}
+			checkResults(t, out)
+		})
+	}
+}
+
+// checkResults reads what the suite has written, for it takes warnings for success.
+func checkResults(t *testing.T, dir string) {
+	t.Helper()
+	count := 0
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "checks.json" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var checks []struct{ ID, Status, ErrorMessage string }
+		if err := json.Unmarshal(text, &checks); err != nil {
+			return err
+		}
+		for _, c := range checks {
+			count++
+			if c.Status != "SUCCESS" && c.Status != "SKIPPED" && c.Status != "INFO" {
+				t.Errorf("%s: %s: %s", c.ID, c.Status, c.ErrorMessage)
+			}
+		}
+		return nil
+	})
+	if err != nil || count == 0 {
+		t.Errorf("%d checks, %v", count, err)
+	}
+	t.Logf("%d checks", count)
+}
