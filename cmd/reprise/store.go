@@ -39,6 +39,13 @@ func openPlace(ctx context.Context, url, data string, mustExist bool) (p *place,
 		return nil, usage("--store %s: what is in memory is gone with its server", url)
 	}
 	p = &place{}
+	if isArchive(url) {
+		if !mustExist {
+			return nil, usage("%s is an archive, which \"reprise store archive\" writes", storeurl.Redact(url))
+		}
+		p.store, err = openArchiveStore(ctx, url)
+		return p, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())

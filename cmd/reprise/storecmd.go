@@ -17,6 +17,8 @@ type storeCmd struct {
 	Sweep storeSweepCmd `cmd:"" help:"Remove streams that are over age now. A server does so by itself."`
 	Check storeCheckCmd `cmd:"" help:"Read everything and report what is damaged."`
 	Copy  storeCopyCmd  `cmd:"" help:"Copy all streams to another store, where their cursors stay good."`
+
+	Archive storeArchiveCmd `cmd:"" help:"Archive streams that have ended to files, a bucket or a topic."`
 }
 
 // storePlace says which store.

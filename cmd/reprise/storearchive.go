@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/archive"
+	"reprise/archive/kafkaarchive"
+	"reprise/archive/s3archive"
+	"reprise/internal/storeurl"
+)
+
+// storeArchiveCmd archives streams that have ended.
+type storeArchiveCmd struct {
+	From string `arg:"" help:"The store, for example sqlite: for that of --data."`
+	Dest string `arg:"" help:"The archive: file:DIR, s3://BUCKET/PREFIX?endpoint=URL&region=REGION, or kafka://HOST:PORT,HOST:PORT/TOPIC?tls=true."`
+
+	Data      string         `default:"${state}" placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	OlderThan time.Duration  `placeholder:"DURATION" help:"Archive what ended at least so long ago. Default: all that has ended."`
+	Remove    bool           `help:"Remove each stream from the store once it is archived."`
+	Tenant    reprise.Tenant `placeholder:"TENANT" help:"Archive the streams of this tenant alone."`
+	JSON      bool           `name:"json" help:"Print lines of JSON: what failed, and the result."`
+}
+
+// Help is shown below the usage.
+func (*storeArchiveCmd) Help() string {
+	return `Each stream that has ended becomes one file, or one object of the bucket, TENANT/NAME/@CREATED.EPOCH.reprise, which is there whole or not at all. What is archived already is left as it is. "reprise store check" and "reprise store copy" read archives of the first two kinds as they read stores: file:DIR and s3://... A topic of Kafka is written only, and gets streams again when this is run again.
+
+The credentials for a bucket are AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment.
+
+Exit codes: 0 all is archived; 1 something could not be archived; 2 wrong usage.`
+}
+
+// openArchive opens the archive that a URL names. Those of files and buckets are a *archive.Store, which
+// can be read; what can only be written is not.
+func openArchive(ctx context.Context, url string) (archive.Sink, error) {
+	scheme, rest, _ := strings.Cut(url, ":")
+	var place archive.Place
+	var err error
+	switch scheme {
+	case "file":
+		if rest = strings.TrimPrefix(rest, "//"); rest == "" {
+			return nil, usage("archive %s: want file:DIR", url)
+		}
+		place, err = archive.OpenFolder(rest)
+	case "s3":
+		place, err = s3archive.Open(ctx, url, nil)
+	case "kafka":
+		topic, err := kafkaarchive.Open(ctx, url, nil)
+		if err != nil {
+			return nil, archiveUsage(url, err)
+		}
+		return topic, nil
+	default:
+		return nil, usage("archive %s: take file:DIR, s3://BUCKET/PREFIX or kafka://HOST:PORT/TOPIC", storeurl.Redact(url))
+	}
+	if err != nil {
+		return nil, archiveUsage(url, err)
+	}
+	store, err := archive.Open(place)
+	if err != nil {
+		return nil, errors.Join(err, place.Close())
+	}
+	return store, nil
+}
+
+// archiveUsage makes wrong usage of an archive that cannot be, and names the archive.
+func archiveUsage(url string, err error) error {
+	if errors.Is(err, reprise.ErrInvalid) {
+		return usage("archive %s: %w", storeurl.Redact(url), err)
+	}
+	return fmt.Errorf("archive %s: %w", storeurl.Redact(url), err)
+}
+
+// isArchive reports whether a URL names an archive that can be read as a store.
+func isArchive(url string) bool {
+	return strings.HasPrefix(url, "file:") || strings.HasPrefix(url, "s3:")
+}
+
+// openArchiveStore opens an archive that is there already, to be read.
+func openArchiveStore(ctx context.Context, url string) (reprise.Store, error) {
+	if dir, ok := strings.CutPrefix(url, "file:"); ok {
+		if _, err := os.Stat(strings.TrimPrefix(dir, "//")); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no archive yet: %w", err)
+		}
+	}
+	sink, err := openArchive(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	return sink.(*archive.Store), nil
+}
+
+// Run archives.
+func (c *storeArchiveCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	if isArchive(c.From) {
+		return usage("%s is an archive already", storeurl.Redact(c.From))
+	}
+	from, err := openPlace(ctx, c.From, c.Data, true)
+	if err != nil {
+		return err
+	}
+	sink, err := openArchive(ctx, c.Dest)
+	if err != nil {
+		return errors.Join(err, from.close())
+	}
+	now := time.Now()
+	old := func(info *reprise.StreamInfo) bool { return now.Sub(info.End.Time) >= c.OlderThan }
+	result, err := archive.New(from.store, sink, &archive.Options{Tenant: c.Tenant}).Pass(ctx, old, c.Remove)
+	return errors.Join(err, c.report(&result), sink.Close(), from.close())
+}
+
+// report says how it went.
+func (c *storeArchiveCmd) report(r *archive.Result) error {
+	for _, f := range r.Failed {
+		if c.JSON {
+			if err := printObject(map[string]string{"tenant": string(f.Key.Tenant), "stream": f.Key.Name, "failed": f.Err.Error()}); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "reprise: stream %s: %v\n", f.Key, f.Err)
+	}
+	var err error
+	if c.JSON {
+		err = printObject(map[string]any{"result": struct {
+			*archive.Result
+			Failed int `json:"failed"`
+		}{r, len(r.Failed)}})
+	} else {
+		_, err = fmt.Fprintf(stdout, "archived %d streams with %d events, %v; %d were there already, %d removed from the store, %d failed\n",
+			r.Archived, r.Events, byteCount(r.Bytes), r.Present, r.Removed, len(r.Failed))
+	}
+	if err == nil && len(r.Failed) > 0 {
+		err = &exit{code: exitFailed, err: fmt.Errorf("%d streams could not be archived, and are as they were", len(r.Failed))}
+	}
+	return err
+}
