@@ -2,6 +2,7 @@ package mcphttp
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -37,6 +38,8 @@ type Exchange struct {
 	sink sink   // nil where there is nothing to respond to
 	// aside is true if what is no response goes to the stream of the session as a whole.
 	aside bool
+	life  context.Context // of Serve
+	end   context.CancelCauseFunc
 
 	responding sync.Mutex // held while a response is sent, so that the last one comes last
 	mu         sync.Mutex

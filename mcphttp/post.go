@@ -194,6 +194,7 @@ func (s *Session) keepCall(ctx context.Context, x *Exchange) (*reprise.Reader, *
 		return nil, refusalOf(err)
 	}
 	out := newOutlet(s.h.storing, stream, owner, func(err error) {
+		x.end(err) // there is nobody left to work for
 		s.h.opts.Logger.Error("the answer to an MCP request is lost", "session", s.ID, "tenant", s.Tenant, "stream", x.name, "error", err)
 	})
 	x.sink = out
@@ -210,12 +211,14 @@ func (h *Handler) run(life context.Context, x *Exchange) bool {
 	if x.Session != nil && !x.Session.enter() {
 		return false
 	}
+	x.life, x.end = context.WithCancelCause(life)
 	begun := h.begin(func() {
 		if x.Session != nil {
 			defer x.Session.serving.Done()
 		}
-		err := h.backend.Serve(life, x)
-		x.close(unansweredError(life, err))
+		defer x.end(nil)
+		err := h.backend.Serve(x.life, x)
+		x.close(unansweredError(x.life, err))
 		if o, ok := x.sink.(*outlet); ok {
 			<-o.flushed()
 		}
