@@ -3,7 +3,7 @@
 // tool that takes long is answered with a task, which the client asks for until it has ended; tasks are kept in a
 // reprise.Log, so they outlive the connection and the server.
 //
-//	tasks, err := mcptask.New(ctx, log, nil)
+//	tasks, err := mcptask.New(log, nil)
 //	defer tasks.Close()
 //	server := mcp.NewServer(&mcp.Implementation{Name: "forecast"}, nil)
 //	mcp.AddTool(server, &mcp.Tool{Name: "forecast"}, forecast)

@@ -31,15 +31,15 @@ func (t *Tasks) server() (string, error) {
 	return name, nil
 }
 
-// watch has left told of replicas that have gone, and cancels what runs here when this one was taken for dead.
-func (t *Tasks) watch(left chan<- struct{}) (stop func()) {
+// watch has t.left told of replicas that have gone, and cancels what runs here when this one was taken for dead.
+func (t *Tasks) watch() (stop func()) {
 	if t.opts.Replica == nil {
 		return func() {}
 	}
 	return t.opts.Replica.Watch(replica.Watch{
 		Left: func(string) {
 			select {
-			case left <- struct{}{}:
+			case t.left <- struct{}{}:
 			default:
 			}
 		},
@@ -56,7 +56,7 @@ func (t *Tasks) watch(left chan<- struct{}) (stop func()) {
 }
 
 // attendLost ends tasks whose server has died, at first and whenever a replica has gone.
-func (t *Tasks) attendLost(left <-chan struct{}) {
+func (t *Tasks) attendLost() {
 	for {
 		next := scanEvery
 		if err := t.endLost(t.running); err != nil && t.running.Err() == nil {
@@ -67,7 +67,7 @@ func (t *Tasks) attendLost(left <-chan struct{}) {
 			return // nobody else can die
 		}
 		select {
-		case <-left:
+		case <-t.left:
 		case <-time.After(next):
 		case <-t.running.Done():
 			return

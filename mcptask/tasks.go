@@ -72,6 +72,8 @@ type Tasks struct {
 	running, storing       context.Context
 	endRunning, endStoring context.CancelCauseFunc
 	stopWatch              func()
+	left                   chan struct{} // told when a replica has gone
+	attending              sync.Once
 	work                   sync.WaitGroup
 
 	outlets sync.Map // heard, by the token in a request; see Transport
@@ -82,9 +84,8 @@ type Tasks struct {
 	tasks  map[string]*Task // those that run here, by id
 }
 
-// New makes Tasks that are kept in log. Those of processes that have died are ended, in the background.
-// It must be closed before log, and after the transports of its servers. The error is reprise.ErrInvalid for options that make no sense.
-func New(_ context.Context, log *reprise.Log, opts *Options) (*Tasks, error) {
+// New makes Tasks that are kept in log. It must be closed before log. The error is reprise.ErrInvalid for options that make no sense.
+func New(log *reprise.Log, opts *Options) (*Tasks, error) {
 	t := &Tasks{log: log, opts: opts.withDefaults(), name: "alone-" + rand.Text(), namespace: "mcp-task:", tools: map[string]Tool{}, tasks: map[string]*Task{}}
 	if t.opts.Name != "" {
 		t.namespace = "mcp-task." + t.opts.Name + ":"
@@ -97,9 +98,8 @@ func New(_ context.Context, log *reprise.Log, opts *Options) (*Tasks, error) {
 	}
 	t.running, t.endRunning = context.WithCancelCause(context.Background())
 	t.storing, t.endStoring = context.WithCancelCause(context.Background())
-	left := make(chan struct{}, 1)
-	t.stopWatch = t.watch(left)
-	t.work.Go(func() { t.attendLost(left) })
+	t.left = make(chan struct{}, 1)
+	t.stopWatch = t.watch()
 	return t, nil
 }
 
@@ -139,6 +139,8 @@ func (t *Tasks) Support(name string, tool Tool) {
 // Install adds the extension to a server: its methods, its declaration in server/discover, and
 // middleware for tools/call and subscriptions/listen. Middleware that is added to the server before sees the
 // calls that handlers get, middleware that is added after sees the answers that clients get.
+//
+// From then on tasks are ended, in the background, whose process has died; tools with Tool.Lost must be known by then.
 func (t *Tasks) Install(server *mcp.Server) error {
 	for _, method := range []string{methodGet, methodUpdate, methodCancel} {
 		if err := mcp.AddReceivingCustomMethod(server, method, unreached); err != nil {
@@ -147,6 +149,7 @@ func (t *Tasks) Install(server *mcp.Server) error {
 	}
 	server.AddReceivingMiddleware(t.receive)
 	server.AddSendingMiddleware(t.send)
+	t.attending.Do(func() { t.begin(t.attendLost) })
 	return nil
 }
 

@@ -59,7 +59,7 @@ func newWorldOn(t *testing.T, log *reprise.Log, opts *mcptask.Options) *world {
 		opts = &mcptask.Options{}
 	}
 	opts.Poll = 100 * time.Millisecond
-	tasks, err := mcptask.New(t.Context(), log, opts)
+	tasks, err := mcptask.New(log, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,4 +317,27 @@ func (w *world) task(tool, arguments string) string {
 		w.t.Fatalf("%s is answered with %+v, want a task", tool, a)
 	}
 	return a.Result.TaskID
+}
+
+func decode(t *testing.T, text string) jsonrpc.Message {
+	t.Helper()
+	m, err := jsonrpc.DecodeMessage([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func encode(t *testing.T, m jsonrpc.Message) []byte {
+	t.Helper()
+	text, err := jsonrpc.EncodeMessage(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func rpcError(err error) *jsonrpc.Error {
+	e, _ := errors.AsType[*jsonrpc.Error](err)
+	return e
 }
