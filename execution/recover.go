@@ -9,8 +9,8 @@ import (
 	"reprise"
 )
 
-// recover ends the executions that have no end and that nobody runs any more. What still runs
-// of them on this machine is killed first.
+// recover ends the executions that have no end and that nobody runs any more, and kills what still runs
+// of them on this machine.
 func (h *Host) recover(ctx context.Context) error {
 	left, err := h.abandoned(ctx)
 	if err != nil {
@@ -20,7 +20,13 @@ func (h *Host) recover(ctx context.Context) error {
 	for i := range left {
 		marks[i] = markOf(left[i].Epoch)
 	}
-	killMarked(marks)
+	if h.opts.Replica == nil {
+		killMarked(marks) // nothing of an execution outlives it
+	} else {
+		// First the owner must be fenced off: were it only slow, and on this machine too, it would say
+		// of what we have killed that it ended by a signal.
+		defer killMarked(marks)
+	}
 	for _, i := range rand.Perm(len(left)) { // other replicas do the same now, and each begins somewhere else
 		if err := h.takeOver(ctx, &left[i]); err != nil {
 			return err
