@@ -113,6 +113,9 @@ func TestRestart(t *testing.T) {
 			s := mustOpen(t, place(t, server)+c.parameter, nil)
 			info := create(t, s, "s")
 			appendN(t, s, &info, 10)
+			within(t, 5*time.Second, "the system has the file", func() bool {
+				return field(command(t, server, "INFO", "persistence"), "aof_buffer_length") == "0"
+			})
 			must(t, server.Kill())
 			must(t, server.Start())
 			var err error
