@@ -105,7 +105,7 @@ func (a *appends) load(ctx context.Context) {
 			item.finish(reprise.ErrNotFound)
 		default:
 			item.last, item.fresh = last, true
-			a.s.cache.put(item.req.Key, last)
+			a.s.cache.replace(item.req.Key, last)
 		}
 	})
 }

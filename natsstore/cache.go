@@ -75,9 +75,19 @@ func (c *cache) put(key reprise.StreamKey, last *entry) {
 	c.putLocked(key, last)
 }
 
+// replace notes a message as the newest, whatever was known: the server may have lost what came after it.
+func (c *cache) replace(key reprise.StreamKey, last *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.of(key); k.last != nil && k.last.seq > last.seq {
+		k.last, k.places = nil, nil
+	}
+	c.putLocked(key, last)
+}
+
 func (c *cache) putLocked(key reprise.StreamKey, last *entry) *known {
 	k := c.of(key)
-	if k.last != nil && k.last.seq >= last.seq {
+	if k.last != nil && k.last.epoch == last.epoch && k.last.seq >= last.seq {
 		return k
 	}
 	if k.last == nil || k.last.epoch != last.epoch {

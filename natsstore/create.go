@@ -85,18 +85,18 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) 
 // info is the state of a stream as it is handed out.
 func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (reprise.StreamInfo, error) {
 	r := s.cache.record(st.index)
-	if r == nil {
-		msg, err := s.present(ctx, s.index, st.index)
+	if r == nil || r.epoch != st.epoch { // another epoch: an operator has made the index anew
+		body, err := s.present(ctx, s.index, st.index)
 		if err != nil {
 			return reprise.StreamInfo{}, s.explain(key, err)
 		}
-		if r, err = decodeRecord(msg); err != nil {
+		if r, err = decodeRecord(body); err != nil {
 			return reprise.StreamInfo{}, s.explain(key, err)
 		}
+		if r.epoch != st.epoch {
+			return reprise.StreamInfo{}, fmt.Errorf("stream %s: %w: its record is that of another", key, ErrDamaged)
+		}
 		s.cache.addRecord(st.index, r)
-	}
-	if r.epoch != st.epoch {
-		return reprise.StreamInfo{}, fmt.Errorf("stream %s: %w: its record is that of another", key, ErrDamaged)
 	}
 	info := st.info(key, r.config)
 	if len(st.data) > 0 {

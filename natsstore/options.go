@@ -120,6 +120,7 @@ func (s *settings) set(name, value string) error {
 	case "domain":
 		s.Domain = value
 	case "creds":
+		_, err = os.Stat(value)
 		s.NATS = append(s.NATS, nats.UserCredentials(value))
 	case "ca":
 		_, err = os.Stat(value)
