@@ -8,6 +8,9 @@ import (
 	"slices"
 
 	"reprise"
+	"reprise/natsstore"
+	"reprise/pgstore"
+	"reprise/redisstore"
 	"reprise/sqlitestore"
 )
 
@@ -70,12 +73,8 @@ func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 		for tenant, size := range sizes {
 			stats.Tenants[tenant] = tenantSize(size)
 		}
-		if file, ok := store.(*sqlitestore.Store); ok {
-			size, err := file.Stats(ctx)
-			if err != nil {
-				return err
-			}
-			stats.SQLite = &size
+		if err := stats.measure(ctx, store); err != nil {
+			return err
 		}
 		if c.JSON {
 			return printObject(stats)
@@ -84,11 +83,31 @@ func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 	})
 }
 
-// storeStats is what each tenant keeps, and what the file is made of.
+// storeStats is what each tenant keeps, and what the store says of itself.
 type storeStats struct {
-	Tenants map[reprise.Tenant]tenantSize `json:"tenants"`
-	SQLite  *sqlitestore.Stats            `json:"sqlite,omitempty"`
+	Tenants  map[reprise.Tenant]tenantSize `json:"tenants"`
+	SQLite   *sqlitestore.Stats            `json:"sqlite,omitempty"`
+	Redis    *redisstore.Stats             `json:"redis,omitempty"`
+	Postgres *pgstore.Stats                `json:"postgres,omitempty"`
+	NATS     *natsstore.Stats              `json:"nats,omitempty"`
 }
+
+// measure asks the store of itself, if it is one that can say.
+func (s *storeStats) measure(ctx context.Context, store reprise.Store) (err error) {
+	switch store := store.(type) {
+	case *sqlitestore.Store:
+		s.SQLite, err = pointer(store.Stats(ctx))
+	case *redisstore.Store:
+		s.Redis, err = pointer(store.Stats(ctx))
+	case *pgstore.Store:
+		s.Postgres, err = pointer(store.Stats(ctx))
+	case *natsstore.Store:
+		s.NATS, err = pointer(store.Stats(ctx))
+	}
+	return err
+}
+
+func pointer[T any](v T, err error) (*T, error) { return &v, err }
 
 // tenantSize is a reprise.Size as JSON.
 type tenantSize struct {
@@ -103,10 +122,30 @@ func (s *storeStats) print() error {
 		size := s.Tenants[tenant]
 		t.row("tenant "+string(tenant), fmt.Sprintf("%d streams, %d events, %v", size.Streams, size.Events, byteCount(size.Bytes)))
 	}
+	size := func(n int64) string { return byteCount(n).String() }
 	if f := s.SQLite; f != nil {
 		t.row("file", fmt.Sprintf("%v, of which %v are free", byteCount(f.FileBytes), byteCount(f.FreeBytes)))
 		t.row("journal", fmt.Sprintf("%d commits, %v", f.Commits, byteCount(f.JournalBytes)))
-		t.row("log", byteCount(f.WALBytes).String())
+		t.row("log", size(f.WALBytes))
+	}
+	if r := s.Redis; r != nil {
+		bound := "which has no bound"
+		if r.MaxMemoryBytes > 0 {
+			bound = "of " + size(r.MaxMemoryBytes)
+		}
+		t.row("servers", fmt.Sprint(r.Nodes))
+		t.row("memory", size(r.MemoryBytes)+", "+bound)
+		t.row("to expire", fmt.Sprintf("%d streams", r.Ends))
+	}
+	if p := s.Postgres; p != nil {
+		t.row("batches", fmt.Sprintf("%v in %d partitions", byteCount(p.BatchBytes), p.Partitions))
+		t.row("other tables", size(p.OtherBytes))
+		t.row("marks", fmt.Sprint(p.Marks))
+	}
+	if n := s.NATS; n != nil {
+		t.row("events", fmt.Sprintf("%d messages, %v, on %d servers", n.Messages, byteCount(n.Bytes), n.Replicas))
+		t.row("index", fmt.Sprintf("%d messages, %v", n.IndexMessages, byteCount(n.IndexBytes)))
+		t.row("marks", fmt.Sprint(n.Marks))
 	}
 	return t.flush()
 }
