@@ -141,8 +141,9 @@ type Handler struct {
 	endRunning                  context.CancelCauseFunc
 	endAnswering, endStoring    context.CancelCauseFunc
 
-	work    sync.WaitGroup
-	loading sync.Mutex // held while a session is looked up in the store
+	work     sync.WaitGroup // what begin has begun
+	requests sync.WaitGroup // that are being answered
+	loading  sync.Mutex     // held while a session is looked up in the store
 
 	mu       sync.Mutex
 	closed   bool
@@ -201,6 +202,17 @@ func (h *Handler) begin(f func()) bool {
 	return true
 }
 
+// enter begins the answer to a request. It reports false if the Handler is closed.
+func (h *Handler) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.requests.Add(1)
+	return true
+}
+
 // closeWait bounds how long Close waits for calls to end, and how long for what they have said to be kept.
 const closeWait = 5 * time.Second
 
@@ -223,20 +235,29 @@ func (h *Handler) Close() error {
 		h.opts.Replica.Serve(h.service(), nil)
 	}
 	h.endRunning(reprise.ErrClosed)
-	worked := make(chan struct{})
-	go func() {
-		h.work.Wait()
-		close(worked)
-	}()
-	select {
-	case <-worked:
-	case <-time.After(closeWait):
+	if !within(closeWait, h.work.Wait) {
 		h.opts.Logger.Warn("MCP calls go on although their server is closed")
 	}
 	for _, s := range sessions {
 		h.drop(s)
 	}
 	h.endAnswering(reprise.ErrClosed)
+	within(closeWait, h.requests.Wait)
 	h.endStoring(reprise.ErrClosed)
 	return nil
+}
+
+// within waits for f, but no longer than d, and reports whether it has returned.
+func within(d time.Duration, f func()) bool {
+	done := make(chan struct{})
+	go func() {
+		f()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(d):
+		return false
+	}
 }

@@ -159,6 +159,11 @@ func (h *Handler) answerLive(w http.ResponseWriter, r *http.Request, l *live, wh
 			}
 		case <-r.Context().Done():
 			return
+		case <-h.answering.Done(): // what was to be said has been, unless the backend does not return
+			if messages, _ := l.take(); len(messages) > 0 {
+				out.stream(messages)
+			}
+			return
 		}
 		keepAlive.Reset(h.opts.KeepAlive)
 	}

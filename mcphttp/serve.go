@@ -19,6 +19,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.allowPage(w, r) {
 		return
 	}
+	if !h.enter() {
+		refusalOf(reprise.ErrClosed).write(w)
+		return
+	}
+	defer h.requests.Done()
 	var refused *refusal
 	switch r.Method {
 	case http.MethodPost:
@@ -43,9 +48,6 @@ type caller struct {
 }
 
 func (h *Handler) identify(r *http.Request) (caller, *refusal) {
-	if h.running.Err() != nil {
-		return caller{}, refusalOf(reprise.ErrClosed)
-	}
 	tenant, principal, err := h.opts.Identify(r)
 	if err != nil {
 		return caller{}, refusalOf(err)
