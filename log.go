@@ -91,7 +91,7 @@ type Log struct {
 	store Store
 	opts  Options
 	// watcher is the store as a Watcher; nil if nobody else writes to it.
-	watcher atomic.Pointer[Watcher]
+	watcher Watcher
 	commits
 	hotBytes atomic.Int64 // of all live streams
 	failing  atomic.Bool  // the last commit found the store unavailable
@@ -119,8 +119,8 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	if err := l.opts.Retention.validate(); err != nil {
 		return nil, err
 	}
-	if w, ok := store.(Watcher); ok {
-		l.watcher.Store(&w)
+	if err := l.findWatcher(); err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
 	}
 	l.background.init()
 	l.commits.init(l)

@@ -19,7 +19,24 @@ import (
 // the store once for all readers.
 
 // Shared reports whether other replicas may append to the streams of the Store.
-func (l *Log) Shared() bool { return l.watcher.Load() != nil }
+func (l *Log) Shared() bool { return l.watcher != nil }
+
+// findWatcher finds out whether the store is shared: a Store around one that is not has the method as well.
+func (l *Log) findWatcher() error {
+	w, ok := l.store.(Watcher)
+	if !ok {
+		return nil
+	}
+	stop, err := w.Watch(StreamKey{Tenant: systemTenant, Name: "nobody"}, func() {})
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if err == nil {
+		stop()
+		l.watcher = w
+	}
+	return err
+}
 
 const (
 	// watchIdle is how long a stream is watched on after its last reader has left, and how
@@ -198,21 +215,16 @@ func (m *commits) sameLife(lv *live, known uint64, info *StreamInfo) error {
 
 // watch follows a stream for its readers if nobody does yet. The caller holds lv.mu.
 func (l *Log) watch(lv *live) error {
-	w := l.watcher.Load()
-	if w == nil || lv.watched {
+	if l.watcher == nil || lv.watched {
 		return nil
 	}
 	moved := make(chan struct{}, 1)
-	stop, err := (*w).Watch(lv.key, func() {
+	stop, err := l.watcher.Watch(lv.key, func() {
 		select {
 		case moved <- struct{}{}:
 		default:
 		}
 	})
-	if errors.Is(err, errors.ErrUnsupported) {
-		l.watcher.Store(nil)
-		return nil
-	}
 	if err != nil {
 		return err
 	}

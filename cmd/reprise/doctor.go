@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"reprise/cmd/reprise/internal/doctor"
 )
 
 // doctorCmd checks the machine.
 type doctorCmd struct {
+	storeKeys `embed:""`
+
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address that the server would listen on. Default: ${default}."`
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Store  string `default:"sqlite:" placeholder:"URL" help:"Store of the server. Default: ${default}"`
@@ -66,12 +67,12 @@ func (c *doctorCmd) openStore(ctx context.Context) error {
 }
 
 func (c *doctorCmd) tryStore(ctx context.Context, dir *dataDir) error {
-	if strings.HasPrefix(c.Store, "sqlite:") {
-		if _, err := os.Stat(sqlitePath(c.Store, dir)); errors.Is(err, fs.ErrNotExist) {
+	if file, ok := sqliteFile(c.Store, dir); ok {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 	}
-	store, err := openStore(ctx, c.Store, dir, nil)
+	store, err := openStore(ctx, c.Store, dir, c.file(c.Data), nil)
 	if err != nil {
 		return err
 	}

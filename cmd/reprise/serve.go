@@ -11,9 +11,11 @@ import (
 
 // serveCmd runs the server.
 type serveCmd struct {
+	storeKeys `embed:""`
+
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://. Default: ${default}"`
+	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+ or encrypt+ in front. Default: ${default}"`
 
 	Secrets string `placeholder:"DIR" help:"Directory of the token and of the keys that sign cursors. The replicas of a store need the same. Default: the data directory."`
 	Replica string `placeholder:"NAME" help:"What the name of this server begins with among the replicas of its store. Default: the name of the machine."`

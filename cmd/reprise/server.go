@@ -55,7 +55,10 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
 		return s, err
 	}
-	if s.store, err = openStore(ctx, c.Store, s.dir, logger); err != nil {
+	if err = c.makeStoreKeys(logger); err != nil {
+		return s, err
+	}
+	if s.store, err = openStore(ctx, c.Store, s.dir, c.file(c.secrets()), logger); err != nil {
 		return s, err
 	}
 	metrics := api.NewMetrics()

@@ -8,22 +8,49 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"reprise"
 	"reprise/internal/storeurl"
 )
 
-// openStore opens the store that a URL names.
-func openStore(ctx context.Context, url string, dir *dataDir, logger *slog.Logger) (reprise.Store, error) {
-	if strings.HasPrefix(url, "sqlite:") {
-		url = "sqlite:" + sqlitePath(url, dir)
+// storeKeys is the flag of the commands that open a store.
+type storeKeys struct {
+	StoreKeys string `placeholder:"FILE" help:"Keys of a store with encrypt+ in front of its URL. Default: store.keys in the directory of the secrets."`
+}
+
+// storeKeysFile holds the keys of encrypted stores.
+const storeKeysFile = "store.keys"
+
+// file is the file with the keys, by default in the directory secrets.
+func (k *storeKeys) file(secrets string) string {
+	if k.StoreKeys != "" {
+		return k.StoreKeys
 	}
-	store, err := storeurl.Open(ctx, url, logger)
-	if errors.Is(err, storeurl.ErrScheme) {
+	return filepath.Join(secrets, storeKeysFile)
+}
+
+// openStore opens the store that a URL names. keys is the file with the keys of an encrypted one.
+func openStore(ctx context.Context, url string, dir *dataDir, keys string, logger *slog.Logger) (reprise.Store, error) {
+	wrappers, base := storeurl.Split(url)
+	if strings.HasPrefix(base, "sqlite:") {
+		url = strings.Join(append(wrappers, "sqlite:"+sqlitePath(base, dir)), "+")
+	}
+	store, err := storeurl.Open(ctx, url, &storeurl.Options{Keys: keys, Logger: logger})
+	switch {
+	case errors.Is(err, storeurl.ErrScheme):
 		return nil, usage("--store %q: %w", storeurl.Redact(url), storeurl.ErrScheme)
+	case errors.Is(err, fs.ErrNotExist) && slices.Contains(wrappers, "encrypt"):
+		return nil, fmt.Errorf("%w: the keys of the store; name their file with --store-keys", err)
 	}
 	return store, err
+}
+
+// sqliteFile is the file that a URL names, however it is wrapped.
+func sqliteFile(url string, dir *dataDir) (path string, ok bool) {
+	_, base := storeurl.Split(url)
+	return sqlitePath(base, dir), strings.HasPrefix(base, "sqlite:")
 }
 
 // place is a store that a verb has opened in the place of a server.
@@ -34,8 +61,9 @@ type place struct {
 
 // openPlace opens the store that a URL names, alone: that of a server which runs on a file
 // is refused. data is the data directory, for "sqlite:" without a path. mustExist refuses to make a new file.
-func openPlace(ctx context.Context, url, data string, mustExist bool) (p *place, err error) {
-	if url == "memory:" {
+func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist bool) (p *place, err error) {
+	_, base := storeurl.Split(url)
+	if base == "memory:" {
 		return nil, usage("--store %s: what is in memory is gone with its server", url)
 	}
 	p = &place{}
@@ -51,7 +79,7 @@ func openPlace(ctx context.Context, url, data string, mustExist bool) (p *place,
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if url == "sqlite:" {
+	if base == "sqlite:" {
 		if _, err := os.Stat(data); err != nil && mustExist {
 			return p, fmt.Errorf("data directory: %w", err)
 		}
@@ -59,13 +87,24 @@ func openPlace(ctx context.Context, url, data string, mustExist bool) (p *place,
 			return p, err
 		}
 	}
-	if strings.HasPrefix(url, "sqlite:") && mustExist {
-		if _, err := os.Stat(sqlitePath(url, p.dir)); errors.Is(err, fs.ErrNotExist) {
+	if file, ok := sqliteFile(url, p.dir); ok && mustExist {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return p, fmt.Errorf("there is no store yet: %w", err)
 		}
 	}
-	p.store, err = openStore(ctx, url, p.dir, nil)
+	p.store, err = openStore(ctx, url, p.dir, keys.file(data), nil)
 	return p, err
+}
+
+// innermost is the store within all wrappers.
+func innermost(store reprise.Store) reprise.Store {
+	for {
+		wrapper, ok := store.(interface{ Unwrap() reprise.Store })
+		if !ok {
+			return store
+		}
+		store = wrapper.Unwrap()
+	}
 }
 
 func (p *place) close() error {
@@ -81,7 +120,7 @@ func (p *place) close() error {
 
 // sqlitePath is the file that a sqlite: URL names.
 func sqlitePath(url string, dir *dataDir) string {
-	if path := strings.TrimPrefix(url, "sqlite:"); path != "" {
+	if path := strings.TrimPrefix(url, "sqlite:"); path != "" || dir == nil {
 		return path
 	}
 	return filepath.Join(dir.path, storeFile)
@@ -89,8 +128,9 @@ func sqlitePath(url string, dir *dataDir) string {
 
 // storeText is the store's URL as it is shown, without passwords.
 func storeText(url string, dir *dataDir) string {
-	if strings.HasPrefix(url, "sqlite:") {
-		return "sqlite:" + sqlitePath(url, dir)
+	wrappers, base := storeurl.Split(url)
+	if strings.HasPrefix(base, "sqlite:") {
+		base = "sqlite:" + sqlitePath(base, dir)
 	}
-	return storeurl.Redact(url)
+	return strings.Join(append(wrappers, storeurl.Redact(base)), "+")
 }

@@ -18,6 +18,8 @@ import (
 
 // storeArchiveCmd archives streams that have ended.
 type storeArchiveCmd struct {
+	storeKeys `embed:""`
+
 	From string `arg:"" help:"The store, for example sqlite: for that of --data."`
 	Dest string `arg:"" help:"The archive: file:DIR, s3://BUCKET/PREFIX?endpoint=URL&region=REGION, or kafka://HOST:PORT,HOST:PORT/TOPIC?tls=true."`
 
@@ -104,7 +106,7 @@ func (c *storeArchiveCmd) Run(ctx context.Context, asked *stops) error {
 	if isArchive(c.From) {
 		return usage("%s is an archive already", storeurl.Redact(c.From))
 	}
-	from, err := openPlace(ctx, c.From, c.Data, true)
+	from, err := openPlace(ctx, c.From, c.Data, &c.storeKeys, true)
 	if err != nil {
 		return err
 	}

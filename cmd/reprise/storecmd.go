@@ -26,6 +26,8 @@ type storeCmd struct {
 
 // storePlace says which store.
 type storePlace struct {
+	storeKeys `embed:""`
+
 	URL   string `arg:"" optional:"" help:"The store. Default: that of --store."`
 	Data  string `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Store string `default:"sqlite:" placeholder:"URL" help:"Store of the server. Default: ${default}"`
@@ -39,7 +41,7 @@ func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Cont
 	if p.URL != "" {
 		p.Store = p.URL
 	}
-	place, err := openPlace(ctx, p.Store, p.Data, true)
+	place, err := openPlace(ctx, p.Store, p.Data, &p.storeKeys, true)
 	if err != nil {
 		return err
 	}
@@ -73,7 +75,7 @@ func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 		for tenant, size := range sizes {
 			stats.Tenants[tenant] = tenantSize(size)
 		}
-		if err := stats.measure(ctx, store); err != nil {
+		if err := stats.measure(ctx, innermost(store)); err != nil {
 			return err
 		}
 		if c.JSON {

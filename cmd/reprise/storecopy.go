@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"reprise"
@@ -15,6 +14,8 @@ import (
 
 // storeCopyCmd copies one store into another.
 type storeCopyCmd struct {
+	storeKeys `embed:""`
+
 	From string `arg:"" help:"The store to copy, for example sqlite: for that of --data."`
 	To   string `arg:"" help:"The store to copy to."`
 
@@ -40,11 +41,11 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 	if sameStore(c.From, c.To, c.Data) {
 		return usage("%s: a store cannot be copied to itself", storeurl.Redact(c.From))
 	}
-	from, err := openPlace(ctx, c.From, c.Data, true)
+	from, err := openPlace(ctx, c.From, c.Data, &c.storeKeys, true)
 	if err != nil {
 		return err
 	}
-	to, err := openPlace(ctx, c.To, c.Data, false)
+	to, err := openPlace(ctx, c.To, c.Data, &c.storeKeys, false)
 	if err != nil {
 		return errors.Join(err, from.close())
 	}
@@ -60,14 +61,18 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 
 // sameStore reports whether two URLs lead to one store, as far as can be told from them.
 func sameStore(a, b, data string) bool {
-	if !strings.HasPrefix(a, "sqlite:") || !strings.HasPrefix(b, "sqlite:") {
+	dir := &dataDir{path: data}
+	fileA, isFileA := sqliteFile(a, dir)
+	fileB, isFileB := sqliteFile(b, dir)
+	if !isFileA || !isFileB {
+		_, a = storeurl.Split(a)
+		_, b = storeurl.Split(b)
 		return a == b
 	}
-	dir := &dataDir{path: data}
-	one, err := os.Stat(sqlitePath(a, dir))
-	other, errOther := os.Stat(sqlitePath(b, dir))
+	one, err := os.Stat(fileA)
+	other, errOther := os.Stat(fileB)
 	if err != nil || errOther != nil {
-		return sqlitePath(a, dir) == sqlitePath(b, dir)
+		return fileA == fileB
 	}
 	return os.SameFile(one, other)
 }
