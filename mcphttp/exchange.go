@@ -103,11 +103,10 @@ func (x *Exchange) respond(id ID, message []byte) error {
 		return fmt.Errorf("%w: no request %s waits", reprise.ErrInvalid, id)
 	}
 	x.note(id, method, message)
-	err := x.sink.send(message, last)
 	if x.Session != nil {
-		x.Session.answered(id)
+		x.Session.answered(id) // before the client can have it, and use the id again
 	}
-	return err
+	return x.sink.send(message, last)
 }
 
 // Ask sends a request with the given id. The client is shown it under another id, which is

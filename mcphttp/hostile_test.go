@@ -81,7 +81,8 @@ func TestHeaders(t *testing.T) {
 		{"initialize again", "POST", fmt.Sprintf(initialize, "2025-11-25"), func(*http.Request) {}, 400},
 	} {
 		t.Run(tt.what+" "+tt.method, func(t *testing.T) {
-			req := c.request(tt.method, tt.body)
+			c.ids++
+			req := c.request(tt.method, strings.Replace(tt.body, `"p"`, fmt.Sprint(c.ids), 1))
 			tt.change(req)
 			res := c.do(req)
 			if res.StatusCode != tt.status {
