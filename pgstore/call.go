@@ -98,31 +98,49 @@ func drain(rows *pgconn.ResultReader, take takeRow) error {
 // the hashes, both in one round trip. The notification is a transaction of its own, since one in the same would
 // make all commits of the server that notify wait for each other's sync. It is nobody's
 // loss if that never comes: a server that ends takes the listening connections with it.
+//
+// When the time is over the caller goes, but the statement is not cancelled: a commit that waits for a standby
+// would be shown to readers at that moment. Then take may still be called; the caller must not look at what it does.
 func (s *Store) commit(caller context.Context, sql string, p *params, hashes hashList, take takeRow) error {
 	ctx, cancel := s.bounded(caller)
+	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		defer cancel()
 		return asked(caller, ctx, err)
 	}
-	notify := !s.opts.NoNotify && len(hashes) > 0
+	done := make(chan error, 1)
+	s.background.Go(func() { s.exchange(conn, sql, p, hashes, take, done) })
+	select {
+	case err = <-done:
+		if err != nil {
+			s.lost(err)
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	return asked(caller, ctx, err)
+}
+
+// exchange is what commit waits for. It goes on until the server has answered, the Store is closed, or something is
+// wrong with the server for very long, and gives the connection back.
+func (s *Store) exchange(conn *pgxpool.Conn, sql string, p *params, hashes hashList, take takeRow, done chan<- error) {
+	ctx, cancel := context.WithTimeout(s.life, max(longCommit, 2*s.opts.Timeout))
+	defer cancel()
 	pipe := conn.Conn().PgConn().StartPipeline(ctx)
 	send(pipe, sql, p)
-	if notify {
+	if !s.opts.NoNotify && len(hashes) > 0 {
 		send(pipe, s.sql.notify, s.notification(hashes))
 	}
-	err = errors.Join(pipe.Flush(), first(pipe, take))
-	switch {
-	case err == nil && notify:
-		s.background.Go(func() { finish(pipe, conn, cancel) }) // nobody waits for that
-		return nil
-	case err != nil && ctx.Err() == nil:
-		s.lost(err)
-	}
-	err = asked(caller, ctx, err)
-	finish(pipe, conn, cancel)
-	return err
+	done <- errors.Join(pipe.Flush(), first(pipe, take))
+	// Nobody waits for the answer to the notification; a server that stands still must not hold up Close.
+	stop := time.AfterFunc(time.Second, cancel)
+	defer stop.Stop()
+	_ = pipe.Close()
+	conn.Release()
 }
+
+// longCommit is after what time a commit is given up for which nobody has waited for long.
+const longCommit = 5 * time.Minute
 
 // first reads the results of the first statement. They count only once its transaction has ended, which is what
 // the answer to the sync says.
@@ -149,14 +167,4 @@ func first(pipe *pgconn.Pipeline, take takeRow) error {
 			}
 		}
 	}
-}
-
-// finish reads what is left and gives the connection back. It bounds that by a time of its own, so that a server that
-// stands still does not hold up Close.
-func finish(pipe *pgconn.Pipeline, conn *pgxpool.Conn, cancel context.CancelFunc) {
-	stop := time.AfterFunc(time.Second, cancel)
-	defer stop.Stop()
-	_ = pipe.Close()
-	conn.Release()
-	cancel()
 }

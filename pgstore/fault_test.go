@@ -286,3 +286,35 @@ func TestWatchOverRestart(t *testing.T) {
 		eventually(t, "moved is to be called after an append", func() bool { return moved.Load() > before })
 	}
 }
+
+// An append that waits for a standby for too long is not shown to readers before the standby has it.
+func TestStandbyAway(t *testing.T) {
+	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
+	s, other := mustOpen(t, own.URL()+"&timeout=500ms", nil), mustOpen(t, own.URL(), nil)
+	req := create(t, s, "s")
+	put(t, s, &req, 100, 1000)
+	sql(t, own.URL(), `ALTER SYSTEM SET synchronous_standby_names = 'away'`, `SELECT pg_reload_conf()`)
+	eventually(t, "commits are to wait for the standby", func() bool {
+		req.Bytes, req.Kept = content("s", req.First, 100), int64(req.First)*100
+		errs := s.Append(t.Context(), []reprise.AppendRequest{req})
+		if errs == nil {
+			req.First++ // the setting has not arrived yet
+			return false
+		}
+		if !errors.Is(errs[0], reprise.ErrUnavailable) {
+			t.Fatal(errs[0])
+		}
+		return true
+	})
+	for range 10 {
+		if now := tail(t, other, "s"); now != req.First-1 {
+			t.Fatalf("the tail is %d while the append of %d waits", now, req.First)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	sql(t, own.URL(), `ALTER SYSTEM RESET synchronous_standby_names`, `SELECT pg_reload_conf()`)
+	eventually(t, "the append is to be shown when the standby is not needed any more", func() bool { return tail(t, other, "s") == req.First })
+	req.First++
+	put(t, s, &req, 100, 1000)
+	intact(t, other, "s", 100)
+}

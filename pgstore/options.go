@@ -117,6 +117,7 @@ func parse(text string, opts *Options) (Options, *pgxpool.Config, error) {
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "reprise"
 	}
+	config.PingTimeout = min(o.Timeout/2, 2*time.Second) // of a connection that was idle, before it is used
 	config.MaxConns = int32(o.Connections)
 	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Timeout)
 	if config.ConnConfig.ConnectTimeout == 0 {
