@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"reprise"
@@ -25,15 +26,15 @@ var (
 
 // The error codes of JetStream that are told apart; see server/errors.json of nats-server.
 const (
-	codeNoMessage    = 10037
-	codeNoStream     = 10059
-	codeWrongLast    = 10071
-	codeUnderWay     = 10164 // one message of the subject is being written
-	codeResources    = 10023 // of the server or the account
-	codeMemory       = 10028
-	codeStorage      = 10047
-	codeStoreFailed  = 10077 // the stream is full, or its disk
-	codeStreamExists = 10058
+	codeNoMessage   = 10037
+	codeWrongLast   = 10071
+	codeUnderWay    = 10164 // one message of the subject is being written
+	codeResources   = 10023 // of the server or the account
+	codeMemory      = 10028
+	codeStorage     = 10047
+	codeStoreFailed = 10077 // the stream is full, or its disk
+
+	statusUnavailable = 503
 )
 
 // unavailable says that trying again may help.
@@ -72,4 +73,10 @@ func isDamage(err error) bool { return errors.Is(err, ErrDamaged) || errors.Is(e
 // isFull reports whether there was no room for a message.
 func isFull(err error) bool {
 	return isCode(err, codeResources) || isCode(err, codeMemory) || isCode(err, codeStorage) || isCode(err, codeStoreFailed)
+}
+
+// isPassing reports whether err is one that a cluster gives while its servers find each other.
+func isPassing(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && e.Code == statusUnavailable || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
 }

@@ -150,7 +150,7 @@ func version(text string) (major, minor int) {
 	return major, minor
 }
 
-// makeStream makes a stream where it is not there, and returns it as it is.
+// makeStream makes a stream where it is not there, and returns it as it is. A cluster that has no leader yet is waited for.
 func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*jetstream.StreamConfig, error) {
 	for {
 		have, err := s.js.Stream(ctx, want.Name)
@@ -158,17 +158,27 @@ func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*
 			have, err = s.js.CreateStream(ctx, *want)
 		}
 		switch {
+		case err == nil:
+			config := have.CachedInfo().Config
+			return &config, unfit(&config, want)
 		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
 			continue // somebody else has just made it
 		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 			return nil, fmt.Errorf("%w: JetStream is not enabled on the NATS server", reprise.ErrInvalid)
-		case ctx.Err() != nil:
-			return nil, ended(ctx)
-		case err != nil:
-			return nil, unavailable(fmt.Errorf("JetStream stream %s: %w", want.Name, err))
 		}
-		config := have.CachedInfo().Config
-		return &config, unfit(&config, want)
+		if errors.Is(err, nats.ErrNoResponders) {
+			err = fmt.Errorf("nobody answers: is JetStream enabled? %w", err)
+		}
+		failed := unavailable(fmt.Errorf("JetStream stream %s: %w", want.Name, err))
+		if !isPassing(err) {
+			return nil, failed
+		}
+		if err := pause(ctx, retryEvery); err != nil {
+			if errors.Is(err, errTimeout) {
+				return nil, failed
+			}
+			return nil, err
+		}
 	}
 }
 

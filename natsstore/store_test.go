@@ -205,6 +205,11 @@ func TestServersThatWillNotDo(t *testing.T) {
 	if !errors.Is(err, reprise.ErrUnavailable) {
 		t.Errorf("no server: %v", err)
 	}
+	without := testserver.NATS(t, &testserver.NATSOptions{JetStream: "enabled: false"})
+	_, err = natsstore.Open(t.Context(), without.URL()+"?timeout=1s", nil)
+	if !errors.Is(err, reprise.ErrUnavailable) {
+		t.Errorf("no JetStream: %v", err)
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("the cause")
 	cancel(cause)
