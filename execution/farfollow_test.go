@@ -52,9 +52,8 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 		{"and their replica dies", func(t *testing.T, id string, list []*node) {
 			list[1].Follow(tenant, id)
 			stays(t, list[0].Host, id, 2*grace)
-			if err := list[1].member.Close(); err != nil {
-				t.Fatal(err)
-			}
+			list[1].store.cut.Store(true)
+			t.Cleanup(func() { list[1].store.cut.Store(false) })
 		}},
 		{"and their replica leaves", func(t *testing.T, id string, list []*node) {
 			list[1].Follow(tenant, id)

@@ -33,9 +33,6 @@ func TestReplicaDies(t *testing.T) {
 	await(t, c.Host, own.ID, "own")
 	died := time.Now()
 	a.store.cut.Store(true)
-	if err := a.member.Close(); err != nil {
-		t.Fatal(err)
-	}
 	defer a.store.cut.Store(false) // its Host is closed after this
 	for i := range runs {
 		x := finish(t, list[1+i%2].Host, fmt.Sprint("a", i))
@@ -191,9 +188,6 @@ func TestRemoveOfWhatADeadReplicaRan(t *testing.T) {
 		await(t, b.Host, id, "up")
 	}
 	a.store.cut.Store(true)
-	if err := a.member.Close(); err != nil {
-		t.Fatal(err)
-	}
 	defer a.store.cut.Store(false)
 	if err := b.Remove(within(t), tenant, "x"); err != nil {
 		t.Fatal(err)

@@ -216,26 +216,37 @@ func (m *Member) tell(which func(*Watch) func(string), name string) {
 	}
 }
 
-// Leave tells the others that this replica has gone, by ending its streams, and closes it.
-// It tries until ctx is done; the others then take it for dead after Options.TTL, and the
-// error is that of the Log. Leaving again does nothing.
+// Leave ends all that this replica does and tells the others that it has gone, by ending its streams. It
+// tries that until ctx is done; the others then take it for dead after Options.TTL, and the
+// error is that of the Log. Calls under way return reprise.ErrClosed. Leaving again does nothing.
 func (m *Member) Leave(ctx context.Context) error {
 	lf := m.current()
-	err := m.Close()
-	if lf == nil {
-		return err
-	}
-	for {
-		err = errors.Join(m.endStream(ctx, lf.beats.Key(), "left"), m.endStream(ctx, lf.inbox.Key(), "left"))
+	m.vanish()
+	for lf != nil {
+		err := errors.Join(m.endStream(ctx, lf.beats.Key(), "left"), m.endStream(ctx, lf.inbox.Key(), "left"))
 		if err == nil || !errors.Is(err, reprise.ErrUnavailable) || !sleep(ctx, m.opts.Beat/4) {
 			return err
 		}
 	}
+	return nil
 }
 
-// Close ends all that this replica does and tells nobody: the others take it for dead after
-// Options.TTL. Calls under way return reprise.ErrClosed. Closing again does nothing.
+// closePatience is how long Close tries to tell the others.
+const closePatience = 2 * time.Second
+
+// Close is Leave for at most 2 s, and no error where the others could not be told.
+// Closing again does nothing.
 func (m *Member) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	if err := m.Leave(ctx); err != nil {
+		m.opts.Logger.Warn("the other replicas cannot be told that this one leaves", "error", err)
+	}
+	return nil
+}
+
+// vanish ends all that this replica does and tells nobody.
+func (m *Member) vanish() {
 	m.stop(reprise.ErrClosed)
 	m.mu.Lock()
 	m.life = nil
@@ -244,7 +255,6 @@ func (m *Member) Close() error {
 	m.mu.Lock()
 	m.life = nil // it may just have joined anew
 	m.mu.Unlock()
-	return nil
 }
 
 // background runs f in a goroutine that Close waits for, unless the Member is closed.

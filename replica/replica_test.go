@@ -232,7 +232,7 @@ func TestOneThatDiesIsNoticed(t *testing.T) {
 		defer closeAll(t, a, b)
 		time.Sleep(5 * time.Minute)
 		name := c.Name()
-		closeAll(t, c)
+		c.Vanish()
 		time.Sleep(ttl - 2*beat)
 		if !a.Alive(name) || !b.Alive(name) {
 			t.Error("it was given up before its time")
@@ -272,7 +272,7 @@ func TestNobodyDiesOfAnOutage(t *testing.T) {
 				store.breaks(func(what string, _ reprise.StreamKey) bool { return op == "all" || what == op })
 				time.Sleep(time.Minute)
 				died := c.Name()
-				closeAll(t, c)
+				c.Vanish()
 				time.Sleep(time.Hour)
 				store.breaks(nil)
 				time.Sleep(ttl - 2*beat)
