@@ -54,7 +54,12 @@ func (a *whole) send(message []byte, last bool) error {
 // initialize begins a session.
 func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, messages []Message) *refusal {
 	m := &messages[0]
+	version := r.Header.Get(headerVersion)
 	switch {
+	case version != "" && !h.serves(version):
+		return h.unsupported(version, m.ID)
+	case !slices.ContainsFunc(h.opts.Versions, hasSessions):
+		return h.unsupported(requestedVersion(m), m.ID)
 	case m.ID == "":
 		return invalidRequest(http.StatusBadRequest, "initialize is a request and has an id")
 	case r.Header.Get(headerSession) != "":
@@ -79,7 +84,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 		h.drop(s)
 		return nil
 	}
-	version := negotiated(answer.responses[0])
+	version = negotiated(answer.responses[0])
 	if version == "" {
 		h.drop(s)
 		writeJSON(w, http.StatusOK, answer.responses[0])
@@ -92,6 +97,15 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 	w.Header().Set(headerSession, s.ID)
 	writeJSON(w, http.StatusOK, answer.responses[0])
 	return nil
+}
+
+// requestedVersion is the version in an initialize request.
+func requestedVersion(m *Message) string {
+	var params struct {
+		Version string `json:"protocolVersion"`
+	}
+	_ = json.Unmarshal(m.Params, &params) // then it is ""
+	return params.Version
 }
 
 // negotiated is the version in the response to initialize, "" if it is an error.

@@ -35,11 +35,12 @@ func (h *Handler) servePost(w http.ResponseWriter, r *http.Request) *refusal {
 	if isModern(r, messages) {
 		return h.serveModern(w, r, c, messages, batch)
 	}
-	if refused := h.checkVersion(r, messages[0].ID); refused != nil {
-		return refused
-	}
 	if messages[0].Method == methodInitialize && !batch {
-		return h.initialize(w, r, c, messages)
+		refused := h.initialize(w, r, c, messages)
+		if refused != nil {
+			refused.id = messages[0].ID
+		}
+		return refused
 	}
 	s, refused := h.findSession(r, c)
 	if refused == nil {

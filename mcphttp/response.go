@@ -19,12 +19,14 @@ type response struct {
 	s      *Session
 	w      http.ResponseWriter
 	rc     *http.ResponseController
+	req    *http.Request
 	reader *reprise.Reader
 	form   form
 	// primes is true on versions that know the priming event and retry.
 	primes bool
 	stop   context.CancelCauseFunc
 
+	known    time.Time // when it was asked last who the client is
 	flushed  time.Time // when all that there was had been sent
 	deadline time.Time // that is set for writes
 	err      error     // the first failed write
@@ -94,8 +96,8 @@ func (s *Session) follow(w http.ResponseWriter, req *http.Request, exchange stri
 	defer context.AfterFunc(s.life, func() { stop(context.Cause(s.life)) })()
 	defer context.AfterFunc(s.h.answering, func() { stop(reprise.ErrClosed) })()
 	r := &response{
-		h: s.h, s: s, w: w, rc: http.NewResponseController(w), reader: reader, form: form{exchange},
-		primes: s.Version() >= version20251125, stop: stop, flushed: time.Now(),
+		h: s.h, s: s, w: w, rc: http.NewResponseController(w), req: req, reader: reader, form: form{exchange},
+		primes: s.Version() >= version20251125, stop: stop, flushed: time.Now(), known: time.Now(),
 	}
 	s.takeover(exchange, r)
 	defer s.left(exchange, r)
@@ -140,6 +142,8 @@ func (r *response) run(ctx context.Context) {
 			_ = run.WriteEncoded(r, r.form) // r.err has the error
 		}
 		switch {
+		case !r.isAllowed():
+			return
 		case ctx.Err() != nil:
 			r.finish(context.Cause(ctx))
 			return
@@ -214,9 +218,23 @@ func (r *response) wait(ctx context.Context, changed <-chan struct{}, keepAlive 
 				silence = 0
 			}
 			keepAlive.Reset(r.h.opts.KeepAlive - silence)
+			if !r.isAllowed() {
+				return false
+			}
 		}
 	}
 	return false
+}
+
+// isAllowed reports whether the client is still who it was: what it has shown may have expired or been
+// revoked. It asks every now and then.
+func (r *response) isAllowed() bool {
+	if time.Since(r.known) < r.h.opts.KeepAlive {
+		return true
+	}
+	r.known = time.Now()
+	tenant, principal, err := r.h.opts.Identify(r.req)
+	return err == nil && tenant == r.s.Tenant && principal == r.s.Principal
 }
 
 // Write implements io.Writer within the time that the client has.

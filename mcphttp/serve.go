@@ -55,29 +55,26 @@ func (h *Handler) identify(r *http.Request) (caller, *refusal) {
 	return caller{tenant, principal}, nil
 }
 
-// findSession finds the session that a request names.
+// findSession finds the session that a request names, and refuses a version that is not served.
 func (h *Handler) findSession(r *http.Request, c caller) (*Session, *refusal) {
-	ids := r.Header.Values(headerSession)
-	if len(ids) == 0 {
+	ids, version := r.Header.Values(headerSession), r.Header.Get(headerVersion)
+	unserved := version != "" && !h.serves(version)
+	switch {
+	case len(ids) == 0 && unserved:
+		return nil, h.unsupported(version, "")
+	case len(ids) == 0:
 		return nil, invalidRequest(http.StatusBadRequest, "the header Mcp-Session-Id is missing; a session begins with an initialize request")
-	}
-	if len(ids) > 1 {
+	case len(ids) > 1:
 		return nil, invalidRequest(http.StatusBadRequest, "there is more than one header Mcp-Session-Id")
 	}
 	s, err := h.session(r.Context(), c.tenant, c.principal, ids[0])
 	if err != nil {
 		return nil, refusalOf(err)
 	}
-	return s, nil
-}
-
-// checkVersion refuses a request whose header names a version that is not served.
-func (h *Handler) checkVersion(r *http.Request, id ID) *refusal {
-	v := r.Header.Get(headerVersion)
-	if v == "" || h.serves(v) {
-		return nil
+	if unserved && version != s.Version() { // a backend may have agreed on one that we do not know
+		return nil, h.unsupported(version, "")
 	}
-	return h.unsupported(v, id)
+	return s, nil
 }
 
 func (h *Handler) unsupported(requested string, id ID) *refusal {
@@ -124,9 +121,6 @@ func (h *Handler) serveDelete(w http.ResponseWriter, r *http.Request) *refusal {
 	if r.Header.Get(headerSession) == "" && r.Header.Get(headerVersion) >= version20260728 {
 		return h.sessionless(w)
 	}
-	if refused := h.checkVersion(r, ""); refused != nil {
-		return refused
-	}
 	s, refused := h.findSession(r, c)
 	if refused != nil {
 		return refused
@@ -155,9 +149,6 @@ func (h *Handler) serveGet(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	if _, stream := accepts(r); !stream {
 		return invalidRequest(http.StatusNotAcceptable, "the header Accept must list text/event-stream")
-	}
-	if refused := h.checkVersion(r, ""); refused != nil {
-		return refused
 	}
 	s, refused := h.findSession(r, c)
 	if refused != nil {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"reprise"
 	"reprise/mcphttp"
 	"reprise/memstore"
+	"reprise/problem"
 	"reprise/sqlitestore"
 )
 
@@ -228,4 +230,51 @@ func TestAbandonedSessionsGiveMemoryBack(t *testing.T) {
 			t.Errorf("memory does not come back: %d, %d, %d bytes", before, full, after)
 		}
 	})
+}
+
+// TestRevoked: a response does not go on when its client is not let in any more.
+func TestRevoked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var revoked atomic.Bool
+		w := newWorld(t, setup{opts: mcphttp.Options{Identify: func(*http.Request) (reprise.Tenant, string, error) {
+			if revoked.Load() {
+				return "", "", problem.New(problem.CodeUnauthenticated, "revoked")
+			}
+			return reprise.DefaultTenant, "ann", nil
+		}}})
+		c := w.begin("2025-11-25")
+		s := c.stream(c.get(""))
+		s.prime()
+		revoked.Store(true)
+		begin := time.Now()
+		s.ends()
+		if waited := time.Since(begin); waited > 30*time.Second {
+			t.Errorf("the response ended after %v", waited)
+		}
+		c.refused(c.get(""), http.StatusUnauthorized, "unauthenticated")
+	})
+}
+
+// TestOldestVersion: a server may agree on a version from before this transport, which the client then names.
+func TestOldestVersion(t *testing.T) {
+	w := newWorld(t, setup{})
+	c := w.begin("2024-11-05")
+	s := c.tool("echo", toolInput{})
+	s.want(`"result"`)
+	s.ends()
+}
+
+// TestVersions: a Handler serves those that it is told to.
+func TestVersions(t *testing.T) {
+	w := newWorld(t, setup{opts: mcphttp.Options{Versions: []string{modern}}})
+	res := w.client("2025-11-25").post(fmt.Sprintf(initialize, "2025-11-25"))
+	if text := w.client("").text(res); res.StatusCode != 400 || !strings.Contains(text, `"supported":["2026-07-28"],"requested":"2025-11-25"`) {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+	w = newWorld(t, setup{opts: mcphttp.Options{Versions: []string{"2025-11-25", "2025-06-18"}}})
+	c := w.client(modern)
+	res = c.do(c.modern("server/discover", "", ""))
+	if text := c.text(res); res.StatusCode != 400 || !strings.Contains(text, `"supported":["2025-11-25","2025-06-18"],"requested":"2026-07-28"`) {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
 }

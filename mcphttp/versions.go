@@ -17,3 +17,6 @@ func isVersion(v string) bool { return slices.Contains(Versions, v) }
 
 // serves reports whether v is one of the versions of the Handler.
 func (h *Handler) serves(v string) bool { return slices.Contains(h.opts.Versions, v) }
+
+// hasSessions reports whether v begins with an initialize request.
+func hasSessions(v string) bool { return v < version20260728 }
