@@ -31,7 +31,9 @@ type Keeper struct {
 	behind   reprise.Store // nil for a Sink that cannot be read
 	opts     Options
 	archiver *Archiver
-	known    map[life]bool // archived before; of the loop alone
+
+	passing sync.Mutex    // held by a pass
+	known   map[life]bool // archived before
 
 	mu sync.Mutex
 	// sweepable is the latest expiry that may be swept; zero before the first pass.
@@ -77,6 +79,8 @@ func (k *Keeper) passes(ctx context.Context) {
 // pass archives what expires up to horizon. Once all of it is archived, what has expired by
 // sweepable may be swept.
 func (k *Keeper) pass(ctx context.Context, horizon, sweepable time.Time) {
+	k.passing.Lock()
+	defer k.passing.Unlock()
 	k.mu.Lock()
 	k.ended, k.endedBefore = time.Time{}, k.ended
 	k.mu.Unlock()

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"reprise"
+	"reprise/sqlitestore"
+)
+
+// fillFile makes a store of streams with batches of one event each.
+func fillFile(t *testing.T, path string, streams, batches int) {
+	t.Helper()
+	store, err := sqlitestore.Open(t.Context(), path, &sqlitestore.Options{Sync: sqlitestore.SyncNormal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range streams {
+		key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: fmt.Sprint("s", i)}
+		info, err := store.Create(t.Context(), reprise.StreamInfo{Key: key, Epoch: reprise.NewEpoch(), Created: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept int64
+		for seq := range batches {
+			record, err := reprise.AppendRecord(nil, &reprise.Event{Data: bytes.Repeat([]byte{'x'}, 100)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept += int64(len(record))
+			for _, err := range store.Append(t.Context(), []reprise.AppendRequest{{
+				Key: key, Epoch: info.Epoch, First: uint64(seq + 1), Count: 1, Bytes: record, Earliest: 1, Kept: kept,
+			}}) {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCopyThatIsKilled kills a copy again and again, each time a little later, until one comes to its end.
+func TestCopyThatIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db")
+	fillFile(t, from, 50, 100)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for patience := 60 * time.Millisecond; ; patience += 50 * time.Millisecond {
+		var out bytes.Buffer
+		cmd := &exec.Cmd{
+			Path: program, Args: []string{"reprise", "store", "copy", "sqlite:" + from, "sqlite:" + to, "--parallel", "2"},
+			Env: append(os.Environ(), "XDG_STATE_HOME="+dir), Stdout: &out, Stderr: t.Output(),
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		if err == nil {
+			t.Logf("after %d kills: %s", killed, &out)
+			break
+		}
+		if cmd.ProcessState.Exited() {
+			t.Fatal(err)
+		}
+		killed++
+	}
+	if killed == 0 {
+		t.Fatal("none was killed")
+	}
+	if out, err := runReprise(t, "store", "check", "sqlite:"+to); err != nil || !strings.HasPrefix(out, "nothing is wrong: 50 streams, 5000 events") {
+		t.Fatal(out, err)
+	}
+	if out, err := runReprise(t, "store", "copy", "sqlite:"+from, "sqlite:"+to); err != nil || !strings.Contains(out, "50 were there already") {
+		t.Fatal(out, err)
+	}
+}
