@@ -49,7 +49,7 @@ const keyRange = 24
 // errSealed says that something cannot be decrypted.
 var errSealed = errors.New("cannot be decrypted")
 
-// place of something that is encrypted.
+// sealPlace is where something that is encrypted belongs.
 type sealPlace struct {
 	purpose purpose
 	key     reprise.StreamKey
