@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -159,17 +160,26 @@ func (s *RedisServer) Start() error {
 	defer log.Close()
 	s.cmd = exec.Command("redis-server", s.args()...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
+	// It ends with this process, even where that panics. The signal comes when the thread ends that has started it,
+	// so that one stays for as long.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := s.cmd.Start(); err != nil {
+	endWithParent(s.cmd.SysProcAttr)
+	cmd, started, done := s.cmd, make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			close(done)
+		}
+	}()
+	if err := <-started; err != nil {
 		s.cmd = nil
 		return err
 	}
-	cmd, done := s.cmd, make(chan struct{})
 	s.done = done
-	go func() {
-		_ = cmd.Wait()
-		close(done)
-	}()
 	return s.awaitReady()
 }
 
