@@ -159,6 +159,9 @@ func TestHeldUp(t *testing.T) {
 		"Append": func() error {
 			return s.Append(context.Background(), []reprise.AppendRequest{request(&info, 1, []byte(label(2)))})[0]
 		},
+		"Append of more than the connection takes": func() error {
+			return s.Append(context.Background(), []reprise.AppendRequest{request(&info, 1, make([]byte, 32<<20))})[0]
+		},
 		"Read":  func() error { _, err := s.Read(context.Background(), info.Key, 0, 1<<20); return err },
 		"List":  func() error { _, err := s.List(context.Background(), reprise.ListQuery{Limit: 1}); return err },
 		"Sizes": func() error { _, err := s.Sizes(context.Background()); return err },

@@ -74,7 +74,7 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 		s.api = "$JS." + set.Domain + ".API."
 	}
 	rand.Read(s.writer[:])
-	if s.wire, err = connect(ctx, set.url, set.NATS, set.Logger); err != nil {
+	if s.wire, err = connect(ctx, set); err != nil {
 		return nil, connectError(err)
 	}
 	if err := s.start(ctx, set); err != nil {

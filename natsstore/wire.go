@@ -38,9 +38,14 @@ type awaiter interface {
 }
 
 // connect opens the connection. It does not wait for a server that is not there.
-func connect(ctx context.Context, url string, opts []nats.Option, logger *slog.Logger) (*wire, error) {
+func connect(ctx context.Context, set *settings) (*wire, error) {
+	url, opts, logger := set.url, set.NATS, set.Logger
 	w := &wire{logger: logger, up: make(chan struct{}), isUp: true, awaiters: map[uint64]awaiter{}}
 	close(w.up)
+	dial := 5 * time.Second // and login
+	if deadline, ok := ctx.Deadline(); ok {
+		dial = min(dial, max(time.Millisecond, time.Until(deadline)))
+	}
 	opts = append([]nats.Option{
 		nats.Name("reprise"),
 		nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond), nats.IgnoreAuthErrorAbort(),
@@ -48,14 +53,13 @@ func connect(ctx context.Context, url string, opts []nats.Option, logger *slog.L
 		// What is to be sent while there is no connection is not kept for later: its caller would not know.
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
-		nats.Timeout(5 * time.Second),
+		nats.Timeout(dial),
+		// A write that the server does not take holds up all others.
+		nats.FlusherTimeout(set.Timeout / 2),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { w.down(err) }),
 		nats.ReconnectHandler(func(*nats.Conn) { w.reconnected() }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { w.asyncError(sub, err) }),
 	}, opts...)
-	if deadline, ok := ctx.Deadline(); ok {
-		opts = append(opts, nats.Timeout(min(5*time.Second, max(time.Millisecond, time.Until(deadline)))))
-	}
 	var err error
 	if w.nc, err = nats.Connect(url, opts...); err != nil {
 		return nil, err
