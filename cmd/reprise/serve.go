@@ -17,6 +17,8 @@ type serveCmd struct {
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+ or encrypt+ in front. Default: ${default}"`
 
+	Archive string `placeholder:"URL" help:"Where streams are kept for ever before they are swept: file:DIR, s3://BUCKET/PREFIX, from both of which they are still read, or kafka://HOST:PORT/TOPIC. Default: nowhere."`
+
 	Secrets string `placeholder:"DIR" help:"Directory of the token and of the keys that sign cursors. The replicas of a store need the same. Default: the data directory."`
 	Replica string `placeholder:"NAME" help:"What the name of this server begins with among the replicas of its store. Default: the name of the machine."`
 

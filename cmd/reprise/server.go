@@ -61,6 +61,9 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if s.store, err = openStore(ctx, c.Store, s.dir, c.file(c.secrets()), logger); err != nil {
 		return s, err
 	}
+	if s.store, err = c.withArchive(ctx, s.store, logger); err != nil {
+		return s, err
+	}
 	metrics := api.NewMetrics()
 	if s.log, err = reprise.Open(ctx, s.store, c.logOptions(keys, metrics, logger)); err != nil {
 		return s, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -70,6 +71,22 @@ func openArchive(ctx context.Context, url string) (archive.Sink, error) {
 		return nil, errors.Join(err, place.Close())
 	}
 	return store, nil
+}
+
+// withArchive puts an archive behind the store of a server. It returns the store itself for no URL, and if it fails.
+func (c *serveCmd) withArchive(ctx context.Context, store reprise.Store, logger *slog.Logger) (reprise.Store, error) {
+	if c.Archive == "" {
+		return store, nil
+	}
+	sink, err := openArchive(ctx, c.Archive)
+	if err != nil {
+		return store, err
+	}
+	opts := &archive.Options{Logger: logger}
+	if c.SweepEvery > 0 && c.SweepEvery < time.Minute {
+		opts.Every = c.SweepEvery
+	}
+	return archive.Keep(store, sink, opts), nil
 }
 
 // archiveUsage makes wrong usage of an archive that cannot be, and names the archive.
