@@ -31,14 +31,10 @@ func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
 func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
 	var result SweepResult
 	now := now()
-	sweeper, ok := l.store.(Sweeper)
-	if !ok {
-		sweeper = lister{l}
-	}
 	for {
 		removed := 0
 		err := l.exclusively(ctx, func() error {
-			swept, err := sweeper.Sweep(ctx, now, now.Add(l.opts.Remember), sweepChunk)
+			swept, err := l.sweepChunk(ctx, now)
 			for i := range swept {
 				result.Streams++
 				result.Events += int64(swept[i].Kept())
@@ -52,6 +48,17 @@ func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
 			return result, err
 		}
 	}
+}
+
+// sweepChunk removes some of the streams whose time has come.
+func (l *Log) sweepChunk(ctx context.Context, now time.Time) ([]StreamInfo, error) {
+	remember := now.Add(l.opts.Remember)
+	if s, ok := l.store.(Sweeper); ok {
+		if swept, err := s.Sweep(ctx, now, remember, sweepChunk); !errors.Is(err, errors.ErrUnsupported) {
+			return swept, err
+		}
+	}
+	return lister{l}.Sweep(ctx, now, remember, sweepChunk)
 }
 
 // forgetEpoch is forget, unless the name has been used again. It waits for a look-up

@@ -2,6 +2,7 @@ package reprise
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 )
@@ -75,7 +76,9 @@ func (l *Log) measure(ctx context.Context) error {
 // Sizes returns what each tenant keeps.
 func (l *Log) Sizes(ctx context.Context) (map[Tenant]Size, error) {
 	if s, ok := l.store.(Sizer); ok {
-		return s.Sizes(ctx)
+		if sizes, err := s.Sizes(ctx); !errors.Is(err, errors.ErrUnsupported) {
+			return sizes, err
+		}
 	}
 	sizes := map[Tenant]Size{}
 	err := l.each(ctx, func(info *StreamInfo) {
