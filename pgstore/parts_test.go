@@ -148,6 +148,35 @@ func TestPartitionsGo(t *testing.T) {
 	t.Logf("at most %d bytes, %d partitions at the end", most, left)
 }
 
+// However much is kept, there are only so many partitions: the smallest goes when there are too many.
+func TestPartitionsAreFew(t *testing.T) {
+	s := mustOpen(t, server.URL(), &pgstore.Options{Schema: schema(t, server), PartBytes: 1 << 16, TidyEvery: -1})
+	const size = 5000
+	slow := create(t, s, "slow")
+	sizes := map[string]int{}
+	most := int64(0)
+	for round := range 30 {
+		put(t, s, &slow, size, 1<<40)
+		stats, err := s.Stats(t.Context())
+		check(t, err)
+		name := fmt.Sprint("s", round)
+		sizes[name] = int(stats.BatchBytes/7) + 80_000 // enough for a partition
+		req := create(t, s, name)
+		put(t, s, &req, sizes[name], 1<<40)
+		check(t, s.Tidy(t.Context()))
+		stats, err = s.Stats(t.Context())
+		check(t, err)
+		most = max(most, stats.Partitions)
+	}
+	if most != 16 {
+		t.Errorf("there were %d partitions", most)
+	}
+	intact(t, s, "slow", size)
+	for name, size := range sizes {
+		intact(t, s, name, size)
+	}
+}
+
 // A batch that is not what was written is not served, and Check names its stream.
 func TestDamageIsNotServed(t *testing.T) {
 	name := schema(t, server)
