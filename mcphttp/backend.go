@@ -2,6 +2,7 @@ package mcphttp
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 )
 
@@ -29,4 +30,7 @@ type Backend interface {
 	// Detach tells that this process has nothing more to do with s: the session has ended, was not
 	// used for a while (it may come back, as another *Session), or the Handler is closed. No Serve of s is running, and none follows.
 	Detach(s *Session)
+	// InputSchema is the JSON schema of what a tool takes, nil where that is not known. Version 2026-07-28 has arguments in the headers Mcp-Param-*
+	// where a schema says so; without one they are not checked.
+	InputSchema(ctx context.Context, x *Exchange, tool string) (json.RawMessage, error)
 }

@@ -130,12 +130,6 @@ func decodeHeader(value string) (string, bool) {
 	return string(decoded), err == nil
 }
 
-// ToolDescriber is a Backend that can tell what its tools take. Where it is none, the headers Mcp-Param-* are not checked.
-type ToolDescriber interface {
-	// InputSchema is the JSON schema of what a tool takes, nil if there is no such tool.
-	InputSchema(ctx context.Context, x *Exchange, tool string) (json.RawMessage, error)
-}
-
 // schemaProperty is what a schema says of where an argument is mirrored.
 type schemaProperty struct {
 	Header     json.RawMessage           `json:"x-mcp-header"`
@@ -145,8 +139,7 @@ type schemaProperty struct {
 // checkParams holds the headers Mcp-Param-* of a tool call against its arguments.
 func (h *Handler) checkParams(ctx context.Context, x *Exchange) *refusal {
 	m := &x.Messages[0]
-	describer, ok := h.backend.(ToolDescriber)
-	if !ok || m.Method != "tools/call" {
+	if m.Method != "tools/call" {
 		return nil
 	}
 	var params struct {
@@ -156,7 +149,7 @@ func (h *Handler) checkParams(ctx context.Context, x *Exchange) *refusal {
 	if json.Unmarshal(m.Params, &params) != nil {
 		return nil // the backend refuses it
 	}
-	schema, err := describer.InputSchema(ctx, x, params.Name)
+	schema, err := h.backend.InputSchema(ctx, x, params.Name)
 	if err != nil {
 		return refusalOf(err)
 	}

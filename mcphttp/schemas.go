@@ -24,7 +24,7 @@ type toolSchemas struct {
 	input map[string]json.RawMessage
 }
 
-// InputSchema implements ToolDescriber.
+// InputSchema implements Backend.
 func (b *sdkBackend) InputSchema(ctx context.Context, x *Exchange, tool string) (json.RawMessage, error) {
 	server := b.choose(x.Request)
 	if server == nil {
