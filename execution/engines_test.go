@@ -81,12 +81,14 @@ func startReplica(t *testing.T, url string) (process *os.Process, lines <-chan s
 // TestReplicasOnServers has a replica in a process of its own, on each store that can be shared: another one
 // controls what it runs; then it is killed, or stopped and continued.
 func TestReplicasOnServers(t *testing.T) {
+	t.Parallel()
 	for name, serve := range map[string]func(t *testing.T) string{
 		"redis":    func(t *testing.T) string { return testserver.Redis(t, nil).URL() },
 		"postgres": func(t *testing.T) string { return testserver.Postgres(t, nil).URL() },
 		"nats":     func(t *testing.T) string { return testserver.NATS(t, nil).URL() },
 	} {
 		t.Run("store="+name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			url := serve(t)
 			t.Run("killed", func(t *testing.T) { replicaOnServer(t, url, syscall.SIGKILL) })
 			t.Run("stopped", func(t *testing.T) { replicaOnServer(t, url, syscall.SIGSTOP) })
@@ -159,8 +161,13 @@ func replicaOnServer(t *testing.T, url string, blow syscall.Signal) {
 // TestStoreIsRestarted kills a Redis that may lose what it has acknowledged, and in one case has, so that all streams
 // go on under another epoch. Commands go on too, no replica is taken for dead, and an end that lacks output says so.
 func TestStoreIsRestarted(t *testing.T) {
-	t.Run("lost=nothing", func(t *testing.T) { storeIsRestarted(t, false) })
-	t.Run("lost=something", func(t *testing.T) { storeIsRestarted(t, true) })
+	t.Parallel()
+	for name, loses := range map[string]bool{"lost=nothing": false, "lost=something": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storeIsRestarted(t, loses)
+		})
+	}
 }
 
 func storeIsRestarted(t *testing.T, loses bool) {

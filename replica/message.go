@@ -80,6 +80,10 @@ func (a *assembler) add(e *reprise.Event) (msg message, ok bool) {
 		if a.missing == 0 {
 			return message{}, false
 		}
+		if len(a.body)+len(e.Data) > MaxBody {
+			a.forget()
+			return message{}, false
+		}
 		a.body = append(a.body, e.Data...)
 		a.missing--
 	default:
