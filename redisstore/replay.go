@@ -26,7 +26,7 @@ func (r *replays) note(page *reprise.Page, maxBytes int) {
 	for i := range page.Batches {
 		size += len(page.Batches[i].Bytes)
 	}
-	if n < 2 || size < maxBytes {
+	if n == 0 || size < maxBytes {
 		return
 	}
 	r.mu.Lock()
@@ -38,7 +38,7 @@ func (r *replays) note(page *reprise.Page, maxBytes int) {
 }
 
 // fewBatches is how many are asked for where nothing is known. Near the tail that is enough.
-const fewBatches = 8
+const fewBatches = 4
 
 // batches is how many a page is likely to take.
 func (r *replays) batches(key reprise.StreamKey, maxBytes int) int64 {
@@ -53,7 +53,13 @@ func (r *replays) batches(key reprise.StreamKey, maxBytes int) int64 {
 	return fewBatches
 }
 
-func likely(maxBytes, bytes int) int64 { return int64(min(maxBytes/bytes+2, 4096)) }
+// likely is how many batches of so many bytes reach maxBytes, and one more where they are small.
+func likely(maxBytes, bytes int) int64 {
+	if bytes >= maxBytes {
+		return 1
+	}
+	return int64(min(maxBytes/bytes+2, 4096))
+}
 
 // replay reads a page with plain commands in a transaction. done is false where the script is to read it.
 func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (page reprise.Page, done bool, err error) {
