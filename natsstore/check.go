@@ -13,10 +13,7 @@ import (
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	q := reprise.ListQuery{AllNamespaces: true, Limit: 1000}
 	for {
-		page, err := s.List(ctx, q)
-		if isDamage(err) {
-			return append(wrong, err.Error()), nil // what comes after it cannot be listed
-		}
+		page, err := s.list(ctx, q, func(err error) { wrong = append(wrong, err.Error()) })
 		if err != nil {
 			return wrong, err
 		}

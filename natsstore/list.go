@@ -2,6 +2,7 @@ package natsstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -67,8 +68,16 @@ func (s *Store) findNext(ctx context.Context, filter string, from, before uint64
 }
 
 // List returns streams; see reprise.Store. Their order is that of the records in the index, which is walked back from the
-// newest; then each stream is asked for its state.
+// newest; then each stream is asked for its state. Damaged streams are left out.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	return s.list(ctx, q, s.leaveOut)
+}
+
+// leaveOut is told of what is damaged where the rest is not to be held up by it.
+func (s *Store) leaveOut(err error) { s.logger.Error("left out", "error", err) }
+
+// list is List, which tells damaged of the streams that are left out.
+func (s *Store) list(ctx context.Context, q reprise.ListQuery, damaged func(error)) (reprise.ListPage, error) {
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
 		return reprise.ListPage{}, err
@@ -90,7 +99,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage
 	if !ok {
 		return reprise.ListPage{}, nil
 	}
-	w := &walk{s: s, scope: scope, first: max(1, info.State.FirstSeq), before: before}
+	w := &walk{s: s, scope: scope, first: max(1, info.State.FirstSeq), before: before, damaged: damaged}
 	return w.page(ctx, q.Limit)
 }
 
@@ -100,6 +109,8 @@ type walk struct {
 	scope  string
 	first  uint64
 	before uint64 // what is left lies before it
+
+	damaged func(error)
 }
 
 // page collects streams until there is one more than limit, or no more.
@@ -116,7 +127,7 @@ func (w *walk) page(ctx context.Context, limit int) (reprise.ListPage, error) {
 			return reprise.ListPage{}, err
 		}
 		slices.Reverse(records)
-		infos, err := w.s.living(ctx, records)
+		infos, err := w.living(ctx, records)
 		if err != nil {
 			return reprise.ListPage{}, err
 		}
@@ -141,11 +152,17 @@ func (w *walk) page(ctx context.Context, limit int) (reprise.ListPage, error) {
 }
 
 // living finds the streams of records, nil for those that are gone.
-func (s *Store) living(ctx context.Context, records []indexed) ([]*reprise.StreamInfo, error) {
+func (w *walk) living(ctx context.Context, records []indexed) ([]*reprise.StreamInfo, error) {
 	infos, errs := make([]*reprise.StreamInfo, len(records)), make([]error, len(records))
-	parallel(len(records), func(i int) { infos[i], errs[i] = s.livingOne(ctx, &records[i]) })
-	for _, err := range errs {
-		if err != nil {
+	parallel(len(records), func(i int) { infos[i], errs[i] = w.s.livingOne(ctx, &records[i]) })
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, errGone): // removed just now, or damaged, which a read finds out
+			infos[i] = nil
+		case isDamage(err):
+			w.damaged(err)
+			infos[i] = nil
+		case err != nil:
 			return nil, err
 		}
 	}

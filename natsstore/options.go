@@ -184,8 +184,8 @@ func (s *settings) streamConfigs() (events, index jetstream.StreamConfig) {
 	events, index = base, base
 	events.Name, index.Name = s.Name, s.Name+"_INDEX"
 	events.Description, index.Description = "Reprise: events", "Reprise: index of "+s.Name
-	events.Subjects = []string{s.Name + ".s.>", s.Name + ".p.>", s.Name + ".d.>"}
-	index.Subjects = []string{s.Name + ".i.>", s.Name + ".e.*"}
+	events.Subjects = []string{s.Name + ".s.*.*", s.Name + ".p.*.*", s.Name + ".d.*.*"}
+	index.Subjects = []string{s.Name + ".i.*.*.*", s.Name + ".e.*"}
 	events.AllowRollup, events.AllowMsgTTL = true, true
 	events.RePublish = &jetstream.RePublish{Source: s.Name + ".s.>", Destination: s.Name + ".w.>", HeadersOnly: true}
 	if s.MaxBytes > 0 {

@@ -94,10 +94,15 @@ func (s *Store) states(ctx context.Context) (states map[reprise.StreamKey]*state
 		for msg := range batch.Messages() {
 			n++
 			key, e, err := s.oneState(msg)
-			if err != nil {
+			switch {
+			case isDamage(err):
+				s.leaveOut(err)
+			case err != nil:
 				return nil, 0, err
+			default:
+				states[key] = e.state
 			}
-			states[key], seen = e.state, max(seen, e.seq)
+			seen = max(seen, e.seq)
 		}
 		left -= n
 		switch err := batch.Error(); {
@@ -114,17 +119,22 @@ func (s *Store) states(ctx context.Context) (states map[reprise.StreamKey]*state
 	return states, seen, nil
 }
 
-func (s *Store) oneState(msg jetstream.Msg) (reprise.StreamKey, *entry, error) {
-	key, err := s.subjects.keyOf(msg.Subject())
-	if err != nil {
-		return key, nil, err
-	}
+// oneState reads a message. Its sequence is there even if the error says that the rest is damaged.
+func (s *Store) oneState(msg jetstream.Msg) (key reprise.StreamKey, e *entry, err error) {
+	e = &entry{}
 	meta, err := msg.Metadata()
 	if err != nil {
-		return key, nil, unavailable(err)
+		return key, e, unavailable(err)
 	}
-	e, err := newEntry(meta.Sequence.Stream, msg.Headers(), nil)
-	return key, e, s.explain(key, err)
+	e.seq = meta.Sequence.Stream
+	if key, err = s.subjects.keyOf(msg.Subject()); err != nil {
+		return key, e, err
+	}
+	read, err := newEntry(e.seq, msg.Headers(), nil)
+	if err != nil {
+		return key, e, s.explain(key, err)
+	}
+	return key, read, nil
 }
 
 // clientError is what to make of an error of package jetstream.

@@ -124,8 +124,8 @@ func (s *Store) start(ctx context.Context, set *settings) error {
 		return fmt.Errorf("%w: the JetStream streams bound messages to less than %d bytes", reprise.ErrInvalid, leastPayload)
 	}
 	if s.single && !set.Memory {
-		s.logger.Info("one NATS server keeps the events: unless it runs with sync_interval: always, a loss of power may take back " +
-			"what was acknowledged in the last two minutes")
+		s.logger.Warn("one NATS server keeps the events: unless it runs with sync_interval: always, which a client cannot see, " +
+			"a loss of power may take back what was acknowledged in the last two minutes")
 	}
 	s.cache.init()
 	s.tidy.start(s)

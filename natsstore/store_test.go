@@ -155,10 +155,22 @@ func TestDamageIsNotServed(t *testing.T) {
 		}
 	}
 	all(t, other, sound.Key)
+	// The state of a stream is not ours: the others are served all the same.
+	alien := create(t, s, "alien")
+	_, err = js.Publish(t.Context(), name+".s.default.alien", []byte("hello"))
+	must(t, err)
+	if _, err := other.Read(t.Context(), alien.Key, 0, 1); !errors.Is(err, natsstore.ErrDamaged) {
+		t.Errorf("%s: %v, want ErrDamaged", alien.Key, err)
+	}
+	list, err := other.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 10})
+	must(t, err)
+	if len(list.Streams) != 3 {
+		t.Errorf("%d streams are listed, want 3", len(list.Streams))
+	}
 	wrong, err = other.Check(t.Context())
 	must(t, err)
-	if len(wrong) != 2 {
-		t.Errorf("Check says %q, want two sentences", wrong)
+	if len(wrong) != 3 {
+		t.Errorf("Check says %q, want three sentences", wrong)
 	}
 	stats, err := other.Stats(t.Context())
 	must(t, err)

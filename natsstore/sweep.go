@@ -3,6 +3,7 @@ package natsstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -98,12 +99,17 @@ func (w *sweep) some(ctx context.Context, notes []indexed) error {
 func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, error) {
 	e, err := decodeEnding(note.body)
 	if err != nil {
-		return nil, err
+		w.s.leaveOut(fmt.Errorf("note %d: %w", note.seq, err))
+		return nil, nil
 	}
 	if e.expires > w.now.UnixMilli() {
 		return nil, nil
 	}
 	last, err := w.s.last(ctx, e.key)
+	if isDamage(err) {
+		w.s.leaveOut(err)
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +124,11 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 		return nil, nil // the end may be on its way
 	}
 	info, err := w.s.info(ctx, e.key, last.state)
-	if errors.Is(err, errGone) {
+	switch {
+	case errors.Is(err, errGone):
+		return nil, nil
+	case isDamage(err):
+		w.s.leaveOut(err)
 		return nil, nil
 	}
 	if err != nil {
