@@ -13,6 +13,7 @@ import (
 
 	"reprise"
 	"reprise/internal/storeurl"
+	"reprise/sqlitestore"
 )
 
 // storeKeys is the flag of the commands that open a store.
@@ -60,7 +61,8 @@ type place struct {
 }
 
 // openPlace opens the store that a URL names, alone: that of a server which runs on a file
-// is refused. data is the data directory, for "sqlite:" without a path. mustExist refuses to make a new file.
+// is refused. data is the data directory, for "sqlite:" without a path. mustExist refuses to make a new file;
+// without it the store is the target of a copy, see syncAtEnd.
 func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist bool) (p *place, err error) {
 	_, base := storeurl.Split(url)
 	if base == "memory:" {
@@ -92,8 +94,22 @@ func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist
 			return p, fmt.Errorf("there is no store yet: %w", err)
 		}
 	}
-	p.store, err = openStore(ctx, url, p.dir, keys.file(data), nil)
+	if strings.HasPrefix(url, "sqlite:") && !mustExist {
+		p.store, err = syncAtEnd(ctx, sqlitePath(url, p.dir))
+	} else {
+		p.store, err = openStore(ctx, url, p.dir, keys.file(data), nil)
+	}
 	return p, err
+}
+
+// syncAtEnd opens a file to copy to. To wait for the disk after each batch of a long stream would take most of
+// the time. It is enough when the file is closed: what a loss of power takes back before, the copy does again.
+func syncAtEnd(ctx context.Context, path string) (reprise.Store, error) {
+	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Sync: sqlitestore.SyncNormal})
+	if err != nil {
+		return nil, err // and not a Store that is a nil pointer
+	}
+	return store, nil
 }
 
 // innermost is the store within all wrappers.
