@@ -96,7 +96,7 @@ func (a *appending) noteEnds() {
 	var at []int
 	for i := range a.reqs {
 		if req := &a.reqs[i]; req.End != nil {
-			commands = append(commands, a.store.noteEnd(req.Key, req.Epoch, req.End))
+			commands = append(commands, a.store.noteEnd(req.Key, req.Epoch, ceilMillis(req.End.Expires)))
 			at = append(at, i)
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Store) create(ctx context.Context, info *reprise.StreamInfo) (st state,
 		return st, err
 	}
 	if info.End != nil {
-		if err := s.client.Do(ctx, s.noteEnd(info.Key, info.Epoch, info.End)).Error(); err != nil {
+		if err := s.client.Do(ctx, s.noteEnd(info.Key, info.Epoch, ceilMillis(info.End.Expires))).Error(); err != nil {
 			return st, err
 		}
 	}
@@ -128,8 +128,8 @@ func (s *Store) delist(ctx context.Context, places ...place) error {
 	return nil
 }
 
-// noteEnd puts a life of a stream into the queue of those that expire.
-func (s *Store) noteEnd(key reprise.StreamKey, epoch reprise.Epoch, end *reprise.End) rueidis.Completed {
+// noteEnd puts a life of a stream into the queue of those that expire, in ms.
+func (s *Store) noteEnd(key reprise.StreamKey, epoch reprise.Epoch, expires int64) rueidis.Completed {
 	return s.client.B().Zadd().Key(s.keys.ends()).ScoreMember().
-		ScoreMember(float64(ceilMillis(end.Expires)), string(epoch)+":"+key.String()).Build()
+		ScoreMember(float64(expires), string(epoch)+":"+key.String()).Build()
 }

@@ -170,9 +170,10 @@ func unmarshalProducers(text string) (list []reprise.Producer, err error) {
 
 // state is what Redis keeps of a stream.
 type state struct {
-	info   reprise.StreamInfo
-	number uint64 // in the lists
-	marked bool   // there is nothing but a mark
+	info    reprise.StreamInfo
+	number  uint64 // in the lists
+	expires int64  // in ms, 0 while it has not ended
+	marked  bool   // there is nothing but a mark
 }
 
 // parseState reads names and values of fields, as HGETALL gives them. There is no stream if there are none.
@@ -209,6 +210,8 @@ func (st *state) set(field byte, value string) (err error) {
 		info.Bytes, err = strconv.ParseInt(value, 10, 64)
 	case 'x':
 		info.End, err = unmarshalEnd(value)
+	case 'z':
+		st.expires, err = strconv.ParseInt(value, 10, 64)
 	case 'p':
 		info.Producers, err = unmarshalProducers(value)
 	case 'm':
@@ -222,6 +225,6 @@ func (st *state) absent() bool { return st.info.Epoch == "" }
 
 // listFields are the fields of a state that a list needs, and sizeFields those that its size does.
 var (
-	listFields = []string{"e", "c", "b", "n", "s", "t", "k", "x"}
-	sizeFields = []string{"e", "n", "s", "t", "k"}
+	listFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "z"}
+	sizeFields = []string{"e", "n", "s", "t", "k", "z"}
 )

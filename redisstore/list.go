@@ -123,7 +123,8 @@ func parsePlace(member string) (p place, err error) {
 }
 
 // states reads fields of the states of streams. A state is nil for a place that is for nothing: of a stream that was
-// never made, or has gone. Such a one is given up when it is old enough not to be of a stream in the making.
+// never made, or has gone. Such a one is given up when it is old enough not to be of a stream in the making. A stream that should
+// have been swept long ago is put among those that expire again, since a failover may have lost its place there.
 func (s *Store) states(ctx context.Context, places []place, fields []string) ([]*state, error) {
 	commands := make([]rueidis.Completed, len(places))
 	for i, p := range places {
@@ -131,25 +132,31 @@ func (s *Store) states(ctx context.Context, places []place, fields []string) ([]
 	}
 	states := make([]*state, len(places))
 	var old []place
+	var late []rueidis.Completed
 	for i, r := range s.client.DoMulti(ctx, commands...) {
 		answer, err := r.ToMessage()
 		if err != nil {
 			return nil, err
 		}
 		st, err := parseValues(places[i].key, fields, &answer)
-		if errors.Is(err, ErrDamaged) {
+		switch {
+		case errors.Is(err, ErrDamaged):
 			s.opts.Logger.Error("a stream is passed over in lists and sizes", "error", err)
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return nil, err
-		}
-		if st.number == places[i].number && !st.absent() {
+		case st.number == places[i].number && !st.absent():
 			states[i] = &st
-			continue
-		}
-		if time.Since(places[i].since) > overdue {
+		case time.Since(places[i].since) > overdue:
 			old = append(old, places[i])
+		}
+		if states[i] != nil && st.expires > 0 && time.Since(time.UnixMilli(st.expires)) > overdue {
+			late = append(late, s.noteEnd(st.info.Key, st.info.Epoch, st.expires))
+		}
+	}
+	for _, r := range s.client.DoMulti(ctx, late...) {
+		if err := r.Error(); err != nil {
+			return nil, err
 		}
 	}
 	return states, s.delist(ctx, old...)
