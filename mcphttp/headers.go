@@ -31,18 +31,13 @@ type requestMeta struct {
 }
 
 func metaOf(params json.RawMessage) requestMeta {
-	var p struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
+	meta := membersOf(membersOf(params)["_meta"])
+	info, given := meta[metaClientInfo]
+	return requestMeta{
+		version:      stringOf(meta[metaVersion]),
+		capabilities: isObject(meta[metaCapabilities]),
+		info:         !given || isObject(info),
 	}
-	if json.Unmarshal(params, &p) != nil {
-		return requestMeta{}
-	}
-	var m requestMeta
-	_ = json.Unmarshal(p.Meta[metaVersion], &m.version) // of another type it is ""
-	m.capabilities = isObject(p.Meta[metaCapabilities])
-	info, given := p.Meta[metaClientInfo]
-	m.info = !given || isObject(info)
-	return m
 }
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
@@ -85,22 +80,18 @@ func checkName(r *http.Request, m *Message) *refusal {
 	case method != m.Method:
 		return mismatch(m.ID, "Mcp-Method header value %q does not match body value %q", method, m.Method)
 	}
-	var params struct {
-		Name   string `json:"name"`
-		URI    string `json:"uri"`
-		TaskID string `json:"taskId"`
-	}
-	_ = json.Unmarshal(m.Params, &params) // what is of another type does not match
-	name := params.Name
+	field := ""
 	switch m.Method {
 	case "tools/call", "prompts/get":
+		field = "name"
 	case "resources/read":
-		name = params.URI
+		field = "uri"
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		name = params.TaskID
+		field = "taskId"
 	default:
 		return nil
 	}
+	name := stringOf(membersOf(m.Params)[field]) // what is of another type does not match
 	header := r.Header.Get(headerName)
 	if header == "" {
 		return mismatch(m.ID, "the header Mcp-Name is missing")
@@ -142,14 +133,8 @@ func (h *Handler) checkParams(ctx context.Context, x *Exchange) *refusal {
 	if m.Method != "tools/call" {
 		return nil
 	}
-	var params struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal(m.Params, &params) != nil {
-		return nil // the backend refuses it
-	}
-	schema, err := h.backend.InputSchema(ctx, x, params.Name)
+	params := membersOf(m.Params)
+	schema, err := h.backend.InputSchema(ctx, x, stringOf(params["name"]))
 	if err != nil {
 		return refusalOf(err)
 	}
@@ -160,13 +145,12 @@ func (h *Handler) checkParams(ctx context.Context, x *Exchange) *refusal {
 	if json.Unmarshal(schema, &root) != nil {
 		return nil
 	}
-	return checkProperties(x.Header, m.ID, &root, params.Arguments)
+	return checkProperties(x.Header, m.ID, &root, params["arguments"])
 }
 
 // checkProperties checks the properties of a schema against the value that is described by it.
 func checkProperties(header http.Header, id ID, schema *schemaProperty, value json.RawMessage) *refusal {
-	var members map[string]json.RawMessage
-	_ = json.Unmarshal(value, &members) // of another type it has none
+	members := membersOf(value)
 	for name, property := range schema.Properties {
 		member := given(members[name])
 		var mirrored string

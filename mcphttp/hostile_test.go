@@ -3,6 +3,7 @@ package mcphttp_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -43,6 +44,30 @@ func TestMalformed(t *testing.T) {
 		}
 	}
 	c.tool("echo", toolInput{}).want(`"result"`)
+}
+
+// TestNamesAreToldApartByCase: what is checked here is what others read, so that nothing gets past it.
+func TestNamesAreToldApartByCase(t *testing.T) {
+	w := newWorld(t, setup{})
+	c := w.client(modern)
+	for from, to := range map[string]string{
+		`"method":"tools/call"`: `"Method":"tools/call","method":"tools/list"`,
+		`"name":"echo"`:         `"Name":"echo","name":"ask"`,
+	} {
+		for _, swapped := range []bool{false, true} {
+			body := modernBody("7", "tools/call", toolParams("echo", ""))
+			if first, second, _ := strings.Cut(to, ","); swapped {
+				to = second + "," + first
+			}
+			req := c.modern("tools/call", "echo", "")
+			text := strings.Replace(body, from, to, 1)
+			req.Body, req.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+			res := c.do(req)
+			if got := c.text(res); res.StatusCode != 400 || !strings.Contains(got, "-32020") {
+				t.Errorf("%s: %d %s", to, res.StatusCode, got)
+			}
+		}
+	}
 }
 
 // TestHeaders: what is missing or wrong has its status.

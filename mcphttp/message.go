@@ -30,55 +30,72 @@ type Message struct {
 // isCall reports whether m asks for a response.
 func (m *Message) isCall() bool { return m.Method != "" && m.ID != "" }
 
-// wireMessage is what a message may hold. Members that have no meaning are ignored.
+// wireMessage is a message as it is written.
 type wireMessage struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id,omitempty"`
-	Method  *string         `json:"method,omitempty"`
+	Method  string          `json:"method,omitempty"`
 	Params  json.RawMessage `json:"params,omitempty"`
 	Result  json.RawMessage `json:"result,omitempty"`
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
+// membersOf are the members of an object, nil if raw is none. Their names are told apart by case, as JSON does and
+// a struct of encoding/json does not: what we check must be what others read.
+func membersOf(raw []byte) map[string]json.RawMessage {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return nil
+	}
+	return members
+}
+
+// stringOf is a member that is a string, "" for others.
+func stringOf(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) != nil {
+		return ""
+	}
+	return s
+}
+
 // ParseMessage reads one message. The error is reprise.ErrInvalid; Message.ID is then set if it could
 // be read.
 func ParseMessage(raw []byte) (Message, error) {
-	var wire wireMessage
-	if err := json.Unmarshal(raw, &wire); err != nil {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
 		return Message{}, fmt.Errorf("%w: no JSON-RPC message: %w", reprise.ErrInvalid, err)
 	}
-	m := Message{Raw: onOneLine(raw), Params: given(wire.Params), Result: wire.Result, Err: given(wire.Error)}
-	id, err := parseID(wire.ID)
+	m := Message{Raw: onOneLine(raw), Params: given(members["params"]), Result: members["result"], Err: given(members["error"])}
+	id, err := parseID(members["id"])
 	if err != nil {
 		return Message{}, err
 	}
 	m.ID = id
-	if wire.Method != nil {
-		m.Method = *wire.Method
+	method, isRequest := members["method"]
+	m.Method = stringOf(method)
+	if err := m.check(members, isRequest); err != nil {
+		return m, fmt.Errorf("%w: no JSON-RPC message: %w", reprise.ErrInvalid, err)
 	}
-	return m, m.check(&wire)
+	return m, nil
 }
 
-func (m *Message) check(wire *wireMessage) error {
-	var err error
-	switch {
-	case wire.JSONRPC != "2.0":
-		err = errors.New(`member "jsonrpc" is not "2.0"`)
-	case wire.Method != nil && *wire.Method == "":
-		err = errors.New("the method is empty")
-	case wire.Method != nil && (wire.Result != nil || m.Err != nil):
-		err = errors.New("it is both a request and a response")
-	case wire.Method != nil && bytes.Equal(bytes.TrimSpace(wire.ID), []byte("null")):
-		err = errors.New("the id is null")
+func (m *Message) check(members map[string]json.RawMessage, isRequest bool) error {
+	switch id, hasID := members["id"]; {
+	case stringOf(members["jsonrpc"]) != "2.0":
+		return errors.New(`member "jsonrpc" is not "2.0"`)
+	case isRequest && m.Method == "":
+		return errors.New("the method is no name")
+	case isRequest && (m.Result != nil || m.Err != nil):
+		return errors.New("it is both a request and a response")
+	case isRequest && hasID && given(id) == nil:
+		return errors.New("the id is null")
 	case m.Params != nil && m.Params[0] != '{' && m.Params[0] != '[':
-		err = errors.New("params are no object")
-	case wire.Method == nil && (m.Result == nil) == (m.Err == nil):
-		err = errors.New("neither a method, nor a result or an error")
-	case wire.Method == nil && m.ID == "" && m.Err == nil:
-		err = errors.New("a result without an id")
-	}
-	if err != nil {
-		return fmt.Errorf("%w: no JSON-RPC message: %w", reprise.ErrInvalid, err)
+		return errors.New("params are no object")
+	case !isRequest && (m.Result == nil) == (m.Err == nil):
+		return errors.New("neither a method, nor a result or an error")
+	case !isRequest && m.ID == "" && m.Err == nil:
+		return errors.New("a result without an id")
 	}
 	return nil
 }
@@ -173,11 +190,7 @@ const maxBatch = 1000
 
 // withID is m under another id.
 func (m *Message) withID(id ID) []byte {
-	wire := wireMessage{JSONRPC: "2.0", ID: json.RawMessage(id), Params: m.Params, Result: m.Result, Error: m.Err}
-	if m.Method != "" {
-		wire.Method = &m.Method
-	}
-	return compact(wire)
+	return compact(wireMessage{JSONRPC: "2.0", ID: json.RawMessage(id), Method: m.Method, Params: m.Params, Result: m.Result, Error: m.Err})
 }
 
 // rpcError is the error of a response.

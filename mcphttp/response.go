@@ -112,6 +112,9 @@ func (s *Session) follow(w http.ResponseWriter, req *http.Request, exchange stri
 func (r *response) begin() {
 	setStreamHeader(r.w.Header())
 	r.w.WriteHeader(http.StatusOK)
+	if info, at := r.reader.Info(), r.reader.Cursor(); info.Tail == at.Seq && info.End != nil || isBareEnd(&info, at.Seq) {
+		return // there is nothing to come back for
+	}
 	if r.primes {
 		prime := r.appendRetry(nil, r.h.opts.Retry)
 		prime = fmt.Appendf(prime, "id: %s\ndata: \n\n", r.form.eventID(r.reader.Cursor()))
