@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,9 @@ func openArchive(ctx context.Context, url string) (archive.Sink, error) {
 func (c *serveCmd) withArchive(ctx context.Context, store reprise.Store, logger *slog.Logger) (reprise.Store, error) {
 	if c.Archive == "" {
 		return store, nil
+	}
+	if wrappers, _ := storeurl.Split(c.Store); slices.Contains(wrappers, "encrypt") {
+		return store, usage("--archive %s: what is encrypted in the store would be plain in the archive; archive it with \"reprise store archive\", whose URL says which", storeurl.Redact(c.Archive))
 	}
 	sink, err := openArchive(ctx, c.Archive)
 	if err != nil {
