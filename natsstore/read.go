@@ -92,6 +92,8 @@ type run struct {
 const (
 	// maxFetch bounds the bytes of one answer.
 	maxFetch = 4 << 20
+	// headBytes is what the server counts of a message beside its body, about.
+	headBytes = 250
 	// maxMessages bounds the messages of one answer.
 	maxMessages = 4096
 )
@@ -134,7 +136,7 @@ func (r *run) read(ctx context.Context) error {
 func (r *run) wanted() int {
 	left := min(maxFetch, r.maxBytes-r.bytes)
 	if n := len(r.last.body); n > 0 {
-		left += left / n * messageBytes
+		left += left / n * headBytes
 	}
 	return min(maxFetch, left+messageBytes)
 }
