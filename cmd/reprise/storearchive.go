@@ -167,3 +167,24 @@ func (c *storeArchiveCmd) report(r *archive.Result) error {
 	}
 	return err
 }
+
+// archiveExpired archives what a sweep is about to remove, and what expires within the next minute, so that a sweep
+// which begins then removes nothing else.
+func archiveExpired(ctx context.Context, store reprise.Store, url string) error {
+	sink, err := openArchive(ctx, url)
+	if err != nil {
+		return err
+	}
+	soon := time.Now().Add(time.Minute)
+	result, err := archive.New(store, sink, nil).Pass(ctx, func(info *reprise.StreamInfo) bool {
+		return !info.End.Expires.After(soon)
+	}, false)
+	err = errors.Join(err, sink.Close())
+	for _, f := range result.Failed {
+		err = errors.Join(err, fmt.Errorf("stream %s: %w", f.Key, f.Err))
+	}
+	if err != nil {
+		return fmt.Errorf("nothing is swept, for not all could be archived: %w", err)
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,11 +156,21 @@ func (s *storeStats) print() error {
 // storeSweepCmd sweeps once.
 type storeSweepCmd struct {
 	storePlace `embed:""`
+
+	Archive string `placeholder:"URL" help:"Archive them before, as \"serve --archive\" does. Default: nowhere."`
 }
 
 // Run sweeps.
 func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
-	return c.useLog(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
+	if isArchive(cmp.Or(c.URL, c.Store)) {
+		return usage("an archive is not swept")
+	}
+	return c.useLog(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
+		if c.Archive != "" {
+			if err := archiveExpired(ctx, store, c.Archive); err != nil {
+				return err
+			}
+		}
 		swept, err := log.Sweep(ctx)
 		if err != nil {
 			return err
