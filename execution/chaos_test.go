@@ -16,6 +16,7 @@ import (
 // started at any of them. In the end each execution that was started has one end, what was kept of its output is
 // the beginning of what it wrote, all of it where it exited, and nothing runs any more.
 func TestReplicasComeAndGo(t *testing.T) {
+	t.Parallel()
 	list := nodes(t, 4, execution.Options{})
 	const lines = 40
 	command := fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; sleep 0.02; done`, lines)

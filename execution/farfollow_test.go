@@ -20,6 +20,7 @@ import (
 // TestFollowersOnOtherReplicas: a run with KillOnDisconnect goes on while somebody follows it
 // anywhere, and no longer.
 func TestFollowersOnOtherReplicas(t *testing.T) {
+	t.Parallel()
 	request := execution.Request{Command: "echo up; exec sleep 100", KillOnDisconnect: true}
 	const grace = 300 * time.Millisecond
 	for _, tt := range []struct {
@@ -73,6 +74,7 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			list := nodes(t, 3, execution.Options{DisconnectGrace: grace})
 			x := start(t, list[0].Host, request)
 			await(t, list[1].Host, x.ID, "up")
