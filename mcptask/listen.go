@@ -66,8 +66,8 @@ func Exchange(ctx context.Context) *mcphttp.Exchange {
 	return x
 }
 
-// identify is the default of Options.Identify.
-func identify(ctx context.Context, req mcp.Request) (reprise.Tenant, string, error) {
+// Identify is the default of Options.Identify.
+func Identify(ctx context.Context, req mcp.Request) (reprise.Tenant, string, error) {
 	if x := Exchange(ctx); x != nil {
 		return x.Tenant, x.Principal, nil
 	}

@@ -109,7 +109,7 @@ func (o *Options) withDefaults() Options {
 		d = *o
 	}
 	if d.Identify == nil {
-		d.Identify = identify
+		d.Identify = Identify
 	}
 	if d.Keep == 0 {
 		d.Keep = time.Hour

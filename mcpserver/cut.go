@@ -1,0 +1,183 @@
+package mcpserver
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"reprise"
+)
+
+// clip keeps the beginning and the end of a channel, as much of each as may be shown of the whole.
+type clip struct {
+	limit int
+	total int64
+	head  []byte
+	// tail is a ring of the newest bytes, once there were more than limit.
+	tail []byte
+	at   int
+	// marks are where events begin in head.
+	marks []mark
+	text  textCheck
+}
+
+// mark says that the bytes from an offset on come after a seq.
+type mark struct {
+	offset int
+	after  uint64
+}
+
+func newClip(limit int) *clip { return &clip{limit: limit} }
+
+// add takes the data of the event seq.
+func (c *clip) add(seq uint64, data []byte) {
+	c.total += int64(len(data))
+	c.text.add(data)
+	if len(c.head) < c.limit {
+		c.marks = append(c.marks, mark{len(c.head), seq - 1})
+		n := min(c.limit-len(c.head), len(data))
+		c.head = append(c.head, data[:n]...)
+		data = data[n:]
+	}
+	if len(data) > c.limit {
+		data = data[len(data)-c.limit:]
+	}
+	room := min(len(data), c.limit-len(c.tail))
+	c.tail = append(c.tail, data[:room]...)
+	data = data[room:]
+	for len(data) > 0 {
+		n := copy(c.tail[c.at:], data)
+		data = data[n:]
+		if c.at += n; c.at == len(c.tail) {
+			c.at = 0
+		}
+	}
+}
+
+// last returns the newest n bytes, of which there are more than limit in all.
+func (c *clip) last(n int) []byte {
+	ordered := append(append([]byte{}, c.tail[c.at:]...), c.tail[:c.at]...)
+	if missing := n - len(ordered); missing > 0 { // the tail has not filled up: the rest is in the head
+		ordered = append(append([]byte{}, c.head[len(c.head)-missing:]...), ordered...)
+	}
+	return ordered[len(ordered)-n:]
+}
+
+// shown is what is shown of a channel.
+type shown struct {
+	// text is the output, or its beginning and end with a note between them.
+	text string
+	// bytes is how much there was in all, and omitted how much of that is not in text.
+	bytes, omitted int64
+	// after is the seq after which the first byte comes that is left out.
+	after uint64
+	// binary is set if it is no text, and all of it left out.
+	binary bool
+}
+
+// show cuts what is there to n bytes. note makes the text that stands where bytes are left out.
+func (c *clip) show(n int, note func(omitted int64, after uint64) string) shown {
+	s := shown{bytes: c.total}
+	switch {
+	case !c.text.ok():
+		s.binary, s.omitted = true, c.total
+		return s
+	case c.total <= int64(n):
+		s.text = string(c.head)
+		return s
+	}
+	head := c.head[:n/2]
+	head = head[:len(head)-cutRune(head)]
+	tail := c.last(n - n/2)
+	tail = tail[splitRune(tail):]
+	s.omitted = c.total - int64(len(head)) - int64(len(tail))
+	s.after = c.afterOf(len(head))
+	s.text = string(head) + note(s.omitted, s.after) + string(tail)
+	return s
+}
+
+// afterOf is the seq after which the event comes that holds the byte at an offset.
+func (c *clip) afterOf(offset int) uint64 {
+	var after uint64
+	for _, m := range c.marks {
+		if m.offset > offset {
+			break
+		}
+		after = m.after
+	}
+	return after
+}
+
+// cutRune is how many bytes at the end of b are the beginning of a rune that is not whole.
+func cutRune(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if c := b[len(b)-n]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-n:]) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// splitRune is how many bytes at the start of b are the end of a rune.
+func splitRune(b []byte) int {
+	for n := range min(utf8.UTFMax-1, len(b)) {
+		if utf8.RuneStart(b[n]) {
+			return n
+		}
+	}
+	return min(utf8.UTFMax-1, len(b))
+}
+
+// textCheck finds out whether bytes that come in pieces are text: UTF-8 without NUL.
+type textCheck struct {
+	rest []byte // the beginning of a rune
+	bad  bool
+}
+
+func (t *textCheck) add(data []byte) {
+	if t.bad || len(data) == 0 {
+		return
+	}
+	if len(t.rest) > 0 {
+		data = append(t.rest, data...)
+	}
+	n := cutRune(data)
+	t.rest = append([]byte(nil), data[len(data)-n:]...)
+	data = data[:len(data)-n]
+	t.bad = !isText(data)
+}
+
+func (t *textCheck) ok() bool { return !t.bad && len(t.rest) == 0 }
+
+func isText(data []byte) bool {
+	for _, b := range data {
+		if b == 0 {
+			return false
+		}
+	}
+	return utf8.Valid(data)
+}
+
+// share divides limit between two that want so much. Each gets half, and what the other leaves.
+func share(limit int, first, second int64) (int, int) {
+	half := int64(limit / 2)
+	switch {
+	case first+second <= int64(limit):
+		return int(first), int(second)
+	case first <= half:
+		return int(first), limit - int(first)
+	case second <= half:
+		return limit - int(second), int(second)
+	}
+	return limit - int(half), int(half)
+}
+
+// noteOf makes the note for what is left out of the output of an execution.
+func noteOf(stream *reprise.Stream, id string) func(int64, uint64) string {
+	return func(omitted int64, after uint64) string {
+		return fmt.Sprintf("\n[... %d bytes are left out here; get_execution_output with execution_id %q and cursor %q reads on from here ...]\n",
+			omitted, id, stream.Cursor(after))
+	}
+}
