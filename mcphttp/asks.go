@@ -46,10 +46,7 @@ func (s *Session) takeAnswer(m *Message) bool {
 		return false
 	}
 	response := m.withID(a.id)
-	if !s.h.begin(func() { a.answer(response) }) {
-		return false
-	}
-	return true
+	return s.h.begin(func() { a.answer(response) })
 }
 
 // deliverAnswer hands the client's response to who asked, on whatever replica that is. A response that

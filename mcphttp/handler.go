@@ -145,6 +145,8 @@ type Handler struct {
 	requests sync.WaitGroup // that are being answered
 	loading  sync.Mutex     // held while a session is looked up in the store
 
+	dead sync.Map // the names of replicas that are dead
+
 	mu       sync.Mutex
 	closed   bool
 	sessions map[sessionKey]*Session
@@ -238,11 +240,11 @@ func (h *Handler) Close() error {
 	if !within(closeWait, h.work.Wait) {
 		h.opts.Logger.Warn("MCP calls go on although their server is closed")
 	}
+	h.endAnswering(reprise.ErrClosed)
+	within(closeWait, h.requests.Wait)
 	for _, s := range sessions {
 		h.drop(s)
 	}
-	h.endAnswering(reprise.ErrClosed)
-	within(closeWait, h.requests.Wait)
 	h.endStoring(reprise.ErrClosed)
 	return nil
 }

@@ -45,15 +45,28 @@ func (h *Handler) owner() (reprise.Owner, error) {
 	return reprise.Owner{Name: name, Fence: 1}, nil
 }
 
-// isDead reports whether the owner of a stream answers no more.
-func (h *Handler) isDead(owner reprise.Owner) bool {
+// isDead reports whether the owner of a stream answers no more. A replica that was found in the store may be newer than
+// our last look, so that we look again before we say so. A dead one does not come back under its name.
+func (h *Handler) isDead(ctx context.Context, name string) (bool, error) {
 	switch {
-	case owner == reprise.Owner{}:
-		return false
+	case name == "":
+		return false, nil
 	case h.opts.Replica == nil:
-		return owner.Name != h.name
+		return name != h.name, nil
+	case h.opts.Replica.Alive(name):
+		return false, nil
 	}
-	return !h.opts.Replica.Alive(owner.Name)
+	if _, known := h.dead.Load(name); known {
+		return true, nil
+	}
+	if err := h.opts.Replica.Look(ctx); err != nil {
+		return false, err
+	}
+	if h.opts.Replica.Alive(name) {
+		return false, nil
+	}
+	h.dead.Store(name, true)
+	return true, nil
 }
 
 // attendLost looks for calls that nobody answers, at first and whenever a replica has gone.
@@ -87,11 +100,6 @@ func (h *Handler) attendLost() {
 }
 
 func (h *Handler) endLost(ctx context.Context) error {
-	if h.opts.Replica != nil {
-		if err := h.opts.Replica.Look(ctx); err != nil {
-			return err
-		}
-	}
 	return h.each(ctx, h.streams, func(info *reprise.StreamInfo) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -102,8 +110,11 @@ func (h *Handler) endLost(ctx context.Context) error {
 
 // settle ends a stream whose owner has died.
 func (h *Handler) settle(ctx context.Context, info *reprise.StreamInfo) error {
-	if info.End != nil || !h.isDead(info.Owner) {
+	if info.End != nil {
 		return nil
+	}
+	if dead, err := h.isDead(ctx, info.Owner.Name); !dead || err != nil {
+		return err
 	}
 	stream, err := h.log.Stream(ctx, info.Key)
 	if err == nil {

@@ -118,7 +118,10 @@ func (s *Session) noteOnly(r *http.Request, messages []Message) bool {
 	}
 	begun := s.h.begin(func() {
 		defer s.serving.Done()
-		if err := s.h.backend.Serve(s.life, x); err != nil && s.life.Err() == nil {
+		life, end := context.WithCancelCause(s.life)
+		defer end(nil)
+		defer context.AfterFunc(s.h.running, func() { end(context.Cause(s.h.running)) })()
+		if err := s.h.backend.Serve(life, x); err != nil && life.Err() == nil {
 			s.h.opts.Logger.Warn("a notification of an MCP client failed", "session", s.ID, "method", messages[0].Method, "error", err)
 		}
 	})
@@ -213,19 +216,25 @@ func (h *Handler) run(life context.Context, x *Exchange) bool {
 		return false
 	}
 	x.life, x.end = context.WithCancelCause(life)
+	stopped := context.AfterFunc(h.running, func() { x.end(context.Cause(h.running)) })
 	begun := h.begin(func() {
 		if x.Session != nil {
 			defer x.Session.serving.Done()
 		}
 		defer x.end(nil)
+		defer stopped()
 		err := h.backend.Serve(x.life, x)
 		x.close(unansweredError(x.life, err))
 		if o, ok := x.sink.(*outlet); ok {
 			<-o.flushed()
 		}
 	})
-	if !begun && x.Session != nil {
-		x.Session.serving.Done()
+	if !begun {
+		x.end(reprise.ErrClosed)
+		stopped()
+		if x.Session != nil {
+			x.Session.serving.Done()
+		}
 	}
 	return begun
 }

@@ -31,8 +31,11 @@ func (h *Handler) service() string { return "mcphttp/" + h.opts.Name }
 
 // tell calls a replica. One that is dead is not called.
 func (h *Handler) tell(ctx context.Context, name, what string, call routed) error {
-	if h.opts.Replica == nil || name == "" || !h.opts.Replica.Alive(name) {
+	if h.opts.Replica == nil || name == "" {
 		return nil
+	}
+	if dead, err := h.isDead(ctx, name); dead || err != nil {
+		return err
 	}
 	call.What = what
 	_, err := h.opts.Replica.Call(ctx, name, h.service(), compact(call))

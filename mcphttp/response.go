@@ -94,7 +94,6 @@ func (s *Session) follow(w http.ResponseWriter, req *http.Request, exchange stri
 	ctx, stop := context.WithCancelCause(req.Context())
 	defer stop(nil)
 	defer context.AfterFunc(s.life, func() { stop(context.Cause(s.life)) })()
-	defer context.AfterFunc(s.h.answering, func() { stop(reprise.ErrClosed) })()
 	r := &response{
 		h: s.h, s: s, w: w, rc: http.NewResponseController(w), req: req, reader: reader, form: form{exchange},
 		primes: s.Version() >= version20251125, stop: stop, flushed: time.Now(), known: time.Now(),

@@ -1,11 +1,13 @@
 package mcphttp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
 	"reprise"
 )
@@ -67,7 +69,11 @@ func (h *Handler) findSession(r *http.Request, c caller) (*Session, *refusal) {
 	case len(ids) > 1:
 		return nil, invalidRequest(http.StatusBadRequest, "there is more than one header Mcp-Session-Id")
 	}
-	s, err := h.session(r.Context(), c.tenant, c.principal, ids[0])
+	var s *Session
+	err := patiently(r.Context(), func() (err error) {
+		s, err = h.session(r.Context(), c.tenant, c.principal, ids[0])
+		return err
+	})
 	if err != nil {
 		return nil, refusalOf(err)
 	}
@@ -243,11 +249,15 @@ func isBareEnd(info *reprise.StreamInfo, seq uint64) bool {
 
 // openAfter opens a stream of the session after a position. A call whose server has died is ended first.
 func (s *Session) openAfter(r *http.Request, exchange string, at reprise.Cursor) (*reprise.Reader, error) {
-	stream, err := s.h.log.Stream(r.Context(), s.h.streamKey(s.Tenant, s.ID, exchange))
-	if err != nil {
-		return nil, err
-	}
-	reader, err := stream.Reader(r.Context(), reprise.After(at))
+	key := s.h.streamKey(s.Tenant, s.ID, exchange)
+	var reader *reprise.Reader
+	err := patiently(r.Context(), func() error {
+		stream, err := s.h.log.Stream(r.Context(), key)
+		if err == nil {
+			reader, err = stream.Reader(r.Context(), reprise.After(at))
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -257,6 +267,25 @@ func (s *Session) openAfter(r *http.Request, exchange string, at reprise.Cursor)
 		}
 	}
 	return reader, nil
+}
+
+// patience is how long a request waits for a store that is away for a moment. There are clients for which a refusal is the
+// end of the session.
+const patience = 3 * time.Second
+
+// patiently tries again what the store could not do.
+func patiently(ctx context.Context, do func() error) error {
+	for begin := time.Now(); ; {
+		err := do()
+		if !errors.Is(err, reprise.ErrUnavailable) || time.Since(begin) >= patience {
+			return err
+		}
+		select {
+		case <-time.After(storePause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func (s *Session) resumed(result Resumption, events uint64) {

@@ -1,5 +1,7 @@
 package mcphttp
 
+//lint:file-ignore SA1019 the versions before 2026-07-28 have roots and logging
+
 import (
 	"context"
 	"encoding/json"
@@ -154,6 +156,14 @@ func (b *sdkBackend) wideOf(server *mcp.Server, s *Session) (*askConn, error) {
 		s.h.begin(func() { _, _ = w.call(s.life, methodSubscribe, params) }) // a resource that has gone has no news
 	}
 	b.wide[s] = w
+	go func() {
+		_ = w.session.Wait() // it also ends when the client answers no ping of the server
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.wide[s] == w {
+			delete(b.wide, s)
+		}
+	}()
 	return w, nil
 }
 

@@ -46,7 +46,7 @@ func (h *Handler) newSession(tenant reprise.Tenant, principal, id string) *Sessi
 		h: h, used: time.Now(),
 		calls: map[ID]*Exchange{}, asks: map[ID]*ask{}, conns: map[string]*response{},
 	}
-	s.life, s.end = context.WithCancelCause(h.running)
+	s.life, s.end = context.WithCancelCause(h.answering)
 	return s
 }
 
