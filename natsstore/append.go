@@ -96,7 +96,7 @@ func (a *appends) load(ctx context.Context) {
 	}
 	parallel(len(missing), func(i int) {
 		item := missing[i]
-		last, err := a.s.last(ctx, item.req.Key)
+		last, err := a.s.current(ctx, item.req.Key)
 		switch {
 		case err != nil:
 			item.finish(err)
@@ -225,7 +225,7 @@ func (s *Store) noteEnd(ctx context.Context, key reprise.StreamKey, epoch repris
 // after is the state that follows when req is appended.
 func after(last *entry, req *reprise.AppendRequest) *state {
 	next := &state{
-		epoch: last.epoch, created: last.created, index: last.index, bulky: last.bulky,
+		epoch: last.epoch, renewed: last.renewed, created: last.created, index: last.index, bulky: last.bulky,
 		earliest: max(last.earliest, req.Earliest), tail: last.tail + uint64(req.Count), kept: req.Kept,
 		owner: req.Owner, end: req.End, producers: withProducers(last.producers, req.Producers),
 		first: req.First, count: req.Count, sum: sumOf(req.Bytes),

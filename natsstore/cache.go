@@ -36,6 +36,9 @@ type known struct {
 	written, base int64
 }
 
+// sameLife reports whether two messages are of one stream, none of whose events were lost in between.
+func (e *entry) sameLife(o *entry) bool { return e.index == o.index && e.epoch == o.epoch }
+
 func (c *cache) init() {
 	c.byKey = map[reprise.StreamKey]*list.Element{}
 	c.records = map[uint64]*record{}
@@ -79,7 +82,7 @@ func (c *cache) put(key reprise.StreamKey, last *entry) {
 func (c *cache) replace(key reprise.StreamKey, last *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if k := c.of(key); k.last != nil && k.last.seq > last.seq {
+	if k := c.of(key); k.last != nil && (k.last.seq > last.seq || k.last.tail > last.tail) {
 		k.last, k.places = nil, nil
 	}
 	c.putLocked(key, last)
@@ -87,14 +90,26 @@ func (c *cache) replace(key reprise.StreamKey, last *entry) {
 
 func (c *cache) putLocked(key reprise.StreamKey, last *entry) *known {
 	k := c.of(key)
-	if k.last != nil && k.last.epoch == last.epoch && k.last.seq >= last.seq {
+	if k.last != nil && k.last.sameLife(last) && k.last.seq >= last.seq {
 		return k
 	}
-	if k.last == nil || k.last.epoch != last.epoch {
+	if k.last == nil || !k.last.sameLife(last) {
 		k.places, k.written, k.base = nil, 0, last.kept
 	}
 	k.last = &entry{state: last.state, seq: last.seq}
 	return k
+}
+
+// lost reports whether last, which was just read, is older than what was known of the same stream.
+func (c *cache) lost(key reprise.StreamKey, last *entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[key]
+	if e == nil || last == nil || last.gone {
+		return false
+	}
+	k := e.Value.(*known).last
+	return k != nil && k.sameLife(last) && k.tail > last.tail
 }
 
 // forget drops what is known of a stream.
@@ -121,8 +136,8 @@ func (c *cache) appended(key reprise.StreamKey, last *entry, bytes int) (purge b
 	return true
 }
 
-// place is the nearest places at or before, and after, the event seq.
-func (c *cache) place(key reprise.StreamKey, epoch reprise.Epoch, seq uint64) (at, beyond skip) {
+// place is the place of the event seq, if that is known, and the nearest one behind it, of the stream as it is in last.
+func (c *cache) place(key reprise.StreamKey, last *entry, seq uint64) (at, beyond skip) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.byKey[key]
@@ -130,7 +145,7 @@ func (c *cache) place(key reprise.StreamKey, epoch reprise.Epoch, seq uint64) (a
 		return skip{}, skip{}
 	}
 	k := e.Value.(*known)
-	if k.last == nil || k.last.epoch != epoch {
+	if k.last == nil || !k.last.sameLife(last) {
 		return skip{}, skip{}
 	}
 	i, found := slices.BinarySearchFunc(k.places, seq, compareFirst)
@@ -154,11 +169,11 @@ func compareFirst(p skip, seq uint64) int {
 }
 
 // addPlace notes where a batch begins. When there are too many, every other is dropped.
-func (c *cache) addPlace(key reprise.StreamKey, epoch reprise.Epoch, p skip) {
+func (c *cache) addPlace(key reprise.StreamKey, last *entry, p skip) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := c.of(key)
-	if k.last == nil || k.last.epoch != epoch {
+	if k.last == nil || !k.last.sameLife(last) {
 		return
 	}
 	i, found := slices.BinarySearchFunc(k.places, p.first, compareFirst)

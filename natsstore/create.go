@@ -17,7 +17,7 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 	}
 	defer leave()
 	for {
-		last, err := s.last(ctx, info.Key)
+		last, err := s.current(ctx, info.Key)
 		if err != nil {
 			return reprise.StreamInfo{}, err
 		}
@@ -85,7 +85,7 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) 
 // info is the state of a stream as it is handed out.
 func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (reprise.StreamInfo, error) {
 	r := s.cache.record(st.index)
-	if r == nil || r.epoch != st.epoch { // another epoch: an operator has made the index anew
+	if r == nil || !r.fits(st) { // another epoch: an operator has made the index anew
 		body, err := s.present(ctx, s.index, st.index)
 		if err != nil {
 			return reprise.StreamInfo{}, s.explain(key, err)
@@ -93,7 +93,7 @@ func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (rep
 		if r, err = decodeRecord(body); err != nil {
 			return reprise.StreamInfo{}, s.explain(key, err)
 		}
-		if r.epoch != st.epoch {
+		if !r.fits(st) {
 			return reprise.StreamInfo{}, fmt.Errorf("stream %s: %w: its record is that of another", key, ErrDamaged)
 		}
 		s.cache.addRecord(st.index, r)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -191,6 +193,71 @@ func TestHeldUp(t *testing.T) {
 		}
 	}
 	all(t, s, info.Key)
+}
+
+// A server loses events that it has acknowledged, as one that does not sync may when it loses its power: the stream goes on
+// in another epoch, and nothing else of it is lost.
+func TestLostEvents(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "&timeout=3s")
+	s, other := openAt(t, where), openAt(t, where)
+	info, untouched := create(t, s, "s"), create(t, s, "untouched")
+	appendTo(t, s, &untouched, 1, []byte(label(1)))
+	for range 10 {
+		appendTo(t, s, &info, 1, []byte(label(info.Tail+1)))
+	}
+	before := filepath.Join(t.TempDir(), "before")
+	must(t, server.Kill())
+	must(t, os.CopyFS(before, os.DirFS(server.Dir())))
+	must(t, server.Start())
+	for range 5 {
+		info.Tail = tail(t, s, info.Key).Tail
+		appendTo(t, s, &info, 1, []byte(label(info.Tail+1)))
+	}
+	if got := len(all(t, other, info.Key)); got != 15 {
+		t.Fatalf("%d events before the loss", got)
+	}
+	must(t, server.Kill())
+	must(t, os.RemoveAll(server.Dir()))
+	must(t, os.CopyFS(server.Dir(), os.DirFS(before)))
+	must(t, server.Start())
+
+	for _, store := range []*natsstore.Store{s, other} {
+		after := tail(t, store, info.Key)
+		if after.Epoch == info.Epoch || after.Tail != 10 {
+			t.Errorf("epoch %s, tail %d after the loss of 5 of 15 events; the epoch was %s", after.Epoch, after.Tail, info.Epoch)
+		}
+		errs := store.Append(t.Context(), []reprise.AppendRequest{request(&info, 1, []byte(label(info.Tail+1)))})
+		if errs == nil || !errors.Is(errs[0], reprise.ErrNotFound) {
+			t.Errorf("an append in the epoch before the loss: %v", errs)
+		}
+		if got := len(all(t, store, info.Key)); got != 10 {
+			t.Errorf("%d events can be read after the loss", got)
+		}
+		if got := tail(t, store, untouched.Key); got.Epoch != untouched.Epoch || got.Tail != 1 {
+			t.Errorf("a stream that has lost nothing: %+v", got)
+		}
+	}
+	again := *tail(t, s, info.Key)
+	now := time.Now()
+	for range 20 {
+		req := request(&again, 1, []byte(label(again.Tail+1)))
+		if again.Tail == 29 {
+			req.End = &reprise.End{Outcome: "completed", Time: now, Expires: now}
+		}
+		if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); errs != nil {
+			t.Fatal(errs[0])
+		}
+		again.Tail = req.First
+	}
+	if got := len(all(t, other, info.Key)); got != 30 {
+		t.Errorf("%d events in the end, want 30", got)
+	}
+	swept, err := other.Sweep(t.Context(), now.Add(time.Second), now.Add(time.Hour), 10)
+	must(t, err)
+	if len(swept) != 1 {
+		t.Errorf("%d streams were swept, want 1", len(swept))
+	}
 }
 
 // A connection is cut at every place of an append and its answer: the batch is stored or not, and never twice.

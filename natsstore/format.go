@@ -29,6 +29,7 @@ type state struct {
 	remember int64 // unix ms until which it is expired, if it is gone; 0 for no mark
 
 	epoch    reprise.Epoch
+	renewed  bool   // the epoch is another one than that of the record; see renew
 	created  int64  // unix ms
 	index    uint64 // sequence of the record in the index
 	earliest uint64
@@ -47,7 +48,7 @@ type state struct {
 	sum   uint32 // CRC-32C of the batch
 	parts []part // of the batch, if it is not the body
 
-	batches uint64 // how many came before this message in this epoch
+	batches uint64 // how many came before this message in this stream
 	skips   []skip // to earlier batches; see locate
 }
 
@@ -70,6 +71,7 @@ const (
 	flagProducers
 	flagParts
 	flagBatch
+	flagRenewed
 )
 
 // encode is the text of the header:
@@ -104,6 +106,7 @@ func (s *state) flags() (flags uint64) {
 		{len(s.producers) > 0, flagProducers},
 		{len(s.parts) > 0, flagParts},
 		{s.count > 0, flagBatch},
+		{s.renewed, flagRenewed},
 	} {
 		if f.set {
 			flags |= f.flag
@@ -181,7 +184,7 @@ func decodeState(text string) (*state, error) {
 		return nil, err
 	}
 	flags := d.number()
-	s := &state{gone: flags&flagGone != 0, bulky: flags&flagBulky != 0}
+	s := &state{gone: flags&flagGone != 0, bulky: flags&flagBulky != 0, renewed: flags&flagRenewed != 0}
 	if s.gone {
 		s.remember = d.signed()
 	} else {

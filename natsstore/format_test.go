@@ -15,7 +15,7 @@ func exampleStates() []*state {
 	return []*state{
 		{gone: true},
 		{gone: true, remember: at.UnixMilli()},
-		{epoch: "E", created: -1, index: 7, earliest: 1, skips: []skip{}},
+		{epoch: "E", renewed: true, created: -1, index: 7, earliest: 1, skips: []skip{}},
 		{
 			epoch: "0123456789ABCDEF", created: at.UnixMilli(), index: 1 << 40, earliest: 5, tail: 1 << 50, kept: 1 << 33,
 			owner: reprise.Owner{Name: "replica-k3v9", Fence: 3}, bulky: true,

@@ -11,7 +11,7 @@ import (
 )
 
 // A message points to earlier batches: skips[k] is the newest batch before it whose number, counted from 0 in each
-// epoch, is divisible by 4 to the power of k. So skips[0] is the batch just before. From any message, going each time to
+// stream, is divisible by 4 to the power of k. So skips[0] is the batch just before. From any message, going each time to
 // the oldest of them that still lies behind what is looked for, that is found in O(log n) steps.
 
 // skipBase is the factor between two levels of skips.
@@ -34,7 +34,7 @@ func advance(skips []skip, number uint64, p skip) []skip {
 // locate finds the sequence from which on the next batch of the stream is the one that holds the event seq. That
 // must be in the window, and before the batch in last.
 func (s *Store) locate(ctx context.Context, key reprise.StreamKey, last *entry, seq uint64) (uint64, error) {
-	at, beyond := s.cache.place(key, last.epoch, seq)
+	at, beyond := s.cache.place(key, last, seq)
 	if at.first == seq {
 		return at.seq, nil
 	}
@@ -42,7 +42,7 @@ func (s *Store) locate(ctx context.Context, key reprise.StreamKey, last *entry, 
 	for {
 		nearest, found := e.toward(seq)
 		if found {
-			s.cache.addPlace(key, last.epoch, nearest)
+			s.cache.addPlace(key, last, nearest)
 			return nearest.seq, nil
 		}
 		if beyond.first > seq && (nearest.first == 0 || beyond.first < nearest.first) {
@@ -60,7 +60,7 @@ func (s *Store) locate(ctx context.Context, key reprise.StreamKey, last *entry, 
 		if e.count == 0 {
 			begins = e.tail + 1
 		}
-		if e.epoch != last.epoch || begins != nearest.first {
+		if e.index != last.index || begins != nearest.first {
 			return 0, fmt.Errorf("%w: message %d", errGone, nearest.seq)
 		}
 	}

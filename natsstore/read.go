@@ -21,7 +21,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	}
 	defer leave()
 	for before := uint64(0); ; {
-		last, err := s.last(ctx, key)
+		last, err := s.current(ctx, key)
 		if err != nil {
 			return reprise.Page{}, err
 		}
@@ -128,7 +128,7 @@ func (r *run) read(ctx context.Context) error {
 	if !r.full || r.from > r.last.tail {
 		return nil
 	}
-	r.s.cache.addPlace(r.key, r.last.epoch, skip{seq: r.next, first: r.from})
+	r.s.cache.addPlace(r.key, r.last, skip{seq: r.next, first: r.from})
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (r *run) take(ctx context.Context, msg *nats.Msg) error {
 // add appends the batch of a message.
 func (r *run) add(ctx context.Context, e *entry) error {
 	switch {
-	case e.epoch != r.last.epoch, len(r.batches) > 0 && e.first != r.from, e.first > r.from:
+	case e.index != r.last.index, len(r.batches) > 0 && e.first != r.from, e.first > r.from:
 		return fmt.Errorf("%w: the batch with event %d; found one that begins with %d", errGone, r.from, e.first)
 	case e.first+uint64(e.count) <= r.from:
 		r.next = e.seq + 1 // one that lies before

@@ -20,6 +20,9 @@ type record struct {
 	config reprise.StreamConfig
 }
 
+// fits reports whether r is the record of a stream.
+func (r *record) fits(st *state) bool { return r.epoch == st.epoch || st.renewed }
+
 // encode is the body of the message:
 //
 //	version, epoch, max events, max bytes, max age, labels, meta, CRC-32C of all before

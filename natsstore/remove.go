@@ -17,7 +17,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	}
 	defer leave()
 	for full := false; ; {
-		last, err := s.last(ctx, key)
+		last, err := s.current(ctx, key)
 		if err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 		return nil, err
 	}
 	switch {
-	case last == nil || last.gone || last.epoch != e.epoch || last.end == nil && w.stale(note) ||
+	case last == nil || last.gone || last.epoch != e.epoch && !last.renewed || last.end == nil && w.stale(note) ||
 		last.end != nil && last.end.Expires.UnixMilli() != e.expires:
 		if w.stale(note) {
 			w.s.tidy.delete(w.s.index, note.seq)

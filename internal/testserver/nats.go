@@ -153,6 +153,9 @@ func (s *NATSServer) URL() string {
 // CAFile is the certificate, in PEM, that has signed the server's; see NATSOptions.TLS.
 func (s *NATSServer) CAFile() string { return filepath.Join(s.dir, "ca.pem") }
 
+// Dir is the folder with the data of the server.
+func (s *NATSServer) Dir() string { return filepath.Join(s.dir, "data") }
+
 func (s *NATSServer) logFile() string { return filepath.Join(s.dir, "log") }
 
 // Start starts the server, again after Kill, at the same port and with the data that it has left. It
@@ -197,7 +200,7 @@ func (s *NATSServer) Start() error {
 func (s *NATSServer) config() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "server_name: %s\nlisten: %q\n", s.name, s.Addr())
-	fmt.Fprintf(&b, "jetstream {\n  store_dir: %q\n%s\n}\n", filepath.Join(s.dir, "data"), s.opts.JetStream)
+	fmt.Fprintf(&b, "jetstream {\n  store_dir: %q\n%s\n}\n", s.Dir(), s.opts.JetStream)
 	if s.opts.User != "" {
 		fmt.Fprintf(&b, "authorization { user: %q, password: %q }\n", s.opts.User, s.opts.Password)
 	}
