@@ -158,20 +158,42 @@ func replicaOnServer(t *testing.T, url string, blow syscall.Signal) {
 	}
 }
 
-// TestStoreIsRestarted kills a Redis that may lose what it has acknowledged, and in one case has, so that all streams
-// go on under another epoch. Commands go on too, no replica is taken for dead, and an end that lacks output says so.
+// server is one that a test can restart.
+type server interface {
+	URL() string
+	Kill() error
+	Start() error
+}
+
+// TestStoreIsRestarted kills the store, one of which may lose what it has acknowledged, and in one case has, so that
+// all streams go on under another epoch. Commands go on too, no replica is taken for dead, and an end that lacks output says so.
 func TestStoreIsRestarted(t *testing.T) {
 	t.Parallel()
-	for name, loses := range map[string]bool{"lost=nothing": false, "lost=something": true} {
-		t.Run(name, func(t *testing.T) {
+	for name, serve := range map[string]func(t *testing.T) server{
+		"redis":    func(t *testing.T) server { return testserver.Redis(t, nil) },
+		"postgres": func(t *testing.T) server { return testserver.Postgres(t, nil) },
+		"nats":     func(t *testing.T) server { return testserver.NATS(t, nil) },
+	} {
+		t.Run("store="+name, func(t *testing.T) {
+			t.Parallel() // it waits most of the time
+			storeIsRestarted(t, serve(t), nil)
+		})
+	}
+	for name, loses := range map[string]bool{"nothing": false, "something": true} {
+		t.Run("store=redis/lost="+name, func(t *testing.T) {
 			t.Parallel()
-			storeIsRestarted(t, loses)
+			server := testserver.Redis(t, &testserver.RedisOptions{Config: []string{"--appendfsync", "everysec"}})
+			if !loses {
+				storeIsRestarted(t, server, nil)
+				return
+			}
+			storeIsRestarted(t, server, server)
 		})
 	}
 }
 
-func storeIsRestarted(t *testing.T, loses bool) {
-	server := testserver.Redis(t, &testserver.RedisOptions{Config: []string{"--appendfsync", "everysec"}})
+// storeIsRestarted restarts a server under two replicas; loses, if not nil, is the same one and goes back to an older state.
+func storeIsRestarted(t *testing.T, server server, loses *testserver.RedisServer) {
 	var list []*node
 	for range 2 {
 		store, err := storeurl.Open(t.Context(), server.URL(), nil)
@@ -191,8 +213,8 @@ func storeIsRestarted(t *testing.T, loses bool) {
 		await(t, nd.Host, strconv.Itoa(i), "50\n")
 	}
 	backup := filepath.Join(t.TempDir(), "data")
-	if loses {
-		if err := os.CopyFS(backup, os.DirFS(server.Dir())); err != nil {
+	if loses != nil {
+		if err := os.CopyFS(backup, os.DirFS(loses.Dir())); err != nil {
 			t.Fatal(err)
 		}
 		for i, nd := range list {
@@ -202,8 +224,8 @@ func storeIsRestarted(t *testing.T, loses bool) {
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if loses {
-		if err := errors.Join(os.RemoveAll(server.Dir()), os.CopyFS(server.Dir(), os.DirFS(backup))); err != nil {
+	if loses != nil {
+		if err := errors.Join(os.RemoveAll(loses.Dir()), os.CopyFS(loses.Dir(), os.DirFS(backup))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -229,7 +251,7 @@ func storeIsRestarted(t *testing.T, loses bool) {
 		})
 		wantOutcome(t, x, execution.Exited, 0, "")
 		got := output(t, other, id, execution.Stdout)
-		if whole := string(got) == want.String(); whole == loses || whole == x.OutputTruncated || int64(len(got)) != x.Bytes.Stdout {
+		if whole := string(got) == want.String(); whole != (loses == nil) || whole == x.OutputTruncated || int64(len(got)) != x.Bytes.Stdout {
 			t.Errorf("%d of %d bytes of output are kept, said are %d, truncated %t", len(got), want.Len(), x.Bytes.Stdout, x.OutputTruncated)
 		}
 		t.Logf("%d of %d bytes, truncated %t", len(got), want.Len(), x.OutputTruncated)
