@@ -28,6 +28,7 @@ type cli struct {
 	Publish publishCmd `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
 	End     endCmd     `cmd:"" help:"End a stream."`
 	Store   storeCmd   `cmd:"" help:"Look at or tidy the store of a server that is not running."`
+	MCP     mcpCmd     `cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
 	Doctor  doctorCmd  `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }

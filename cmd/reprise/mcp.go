@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/api"
+	"reprise/execution"
+	"reprise/mcpserver"
+)
+
+// mcpCmd is an MCP server on stdin and stdout.
+type mcpCmd struct {
+	storeKeys `embed:""`
+
+	Data    string `default:"${state}" placeholder:"DIR" help:"Data directory, which no server may be using. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store   string `default:"sqlite:" placeholder:"URL" help:"Where events are kept, as for serve. Default: ${default}"`
+	Secrets string `placeholder:"DIR" help:"Directory of the keys that sign cursors. Default: the data directory."`
+
+	MaxRunning int           `placeholder:"N" help:"Executions that run at a time; others wait. Default: 64."`
+	MaxTimeout time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
+	PassEnv    []string      `placeholder:"NAME" help:"Variable of our environment that every command gets. May be repeated."`
+	RetainAge  time.Duration `placeholder:"DURATION" help:"How long output is kept after the end. Default: 1h."`
+	MaxBytes   int           `default:"30000" placeholder:"N" help:"Bytes of output that a call shows where it asks for no bound of its own, 256 to 1048576. Default: ${default}."`
+	Drain      time.Duration `default:"0s" help:"How long running commands may go on when the client has gone. Default: ${default}."`
+
+	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
+	LogLevel  slog.Level `default:"warn" placeholder:"LEVEL" help:"debug, info, warn or error. Default: ${default}."`
+}
+
+// Help is shown below the usage.
+func (*mcpCmd) Help() string {
+	return `A program that speaks the Model Context Protocol starts this one and talks to it over stdin and stdout. The tools are execute_code, execute_code_async, get_execution_output, get_execution_status, send_stdin, cancel_execution and list_executions.
+
+It runs commands itself, and keeps their output in the data directory. What runs when the client goes is ended after --drain, and what was kept can be read after the next start.`
+}
+
+// Run serves until the client goes or we are asked to stop.
+func (c *mcpCmd) Run(ctx context.Context, asked *stops) error {
+	please, now, release := asked.watch(ctx)
+	defer release()
+	s, tools, err := c.open(please, newLogger(c.LogFormat, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	err = tools.Run(please, &mcp.IOTransport{Reader: os.Stdin, Writer: unclosed{os.Stdout}})
+	if errors.Is(err, io.EOF) {
+		err = nil // the client has gone
+	}
+	drained, cancel := context.WithTimeout(now, c.Drain)
+	defer cancel()
+	return errors.Join(err, tools.Close(), s.host.Stop(drained), s.close())
+}
+
+// unclosed is a writer that closing leaves open.
+type unclosed struct{ io.Writer }
+
+// Close implements io.Closer.
+func (unclosed) Close() error { return nil }
+
+// open opens a server without a listener, and the tools on top of it.
+func (c *mcpCmd) open(ctx context.Context, logger *slog.Logger) (s *server, tools *mcpserver.Server, err error) {
+	serve := &serveCmd{
+		storeKeys: c.storeKeys, Data: c.Data, Store: c.Store, Secrets: c.Secrets,
+		MaxRunning: c.MaxRunning, MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv, RetainAge: c.RetainAge,
+	}
+	s = &server{logger: logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.dir, err = lockDataDir(c.Data); err != nil {
+		return s, nil, err
+	}
+	keys, err := serve.keys()
+	if err != nil {
+		return s, nil, err
+	}
+	if err = serve.makeStoreKeys(logger); err != nil {
+		return s, nil, err
+	}
+	if s.store, err = openStore(ctx, c.Store, s.dir, serve.file(serve.secrets()), logger); err != nil {
+		return s, nil, err
+	}
+	metrics := api.NewMetrics()
+	if s.log, err = reprise.Open(ctx, s.store, serve.logOptions(keys, metrics, logger)); err != nil {
+		return s, nil, err
+	}
+	if err = s.join(ctx, serve, keys); err != nil {
+		return s, nil, err
+	}
+	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(serve, keys, metrics)); err != nil {
+		return s, nil, err
+	}
+	tools, err = mcpserver.New(s.log, s.host, &mcpserver.Options{Replica: s.member, MaxBytes: c.MaxBytes, Version: buildVersion(), Logger: logger})
+	return s, tools, err
+}
+
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return ""
+}
