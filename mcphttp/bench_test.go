@@ -4,11 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,6 +65,7 @@ func BenchmarkCall(b *testing.B) {
 type benchClient struct {
 	url, session string
 	n            int
+	log          *reprise.Log // nil for the SDK
 }
 
 func progressServer() *mcp.Server {
@@ -85,16 +90,17 @@ func startPeer(b *testing.B, peer string) *benchClient {
 	server := progressServer()
 	choose := func(*http.Request) *mcp.Server { return server }
 	var handler http.Handler
+	var log *reprise.Log
 	if peer == "sdk" {
 		store := mcp.NewMemoryEventStore(nil)
 		store.SetMaxBytes(256 << 20)
 		handler = mcp.NewStreamableHTTPHandler(choose, &mcp.StreamableHTTPOptions{EventStore: store})
 	} else {
-		handler = openBench(b, peer, choose)
+		handler, log = openBench(b, peer, choose)
 	}
 	ts := httptest.NewServer(handler)
 	b.Cleanup(ts.Close)
-	c := &benchClient{url: ts.URL}
+	c := &benchClient{url: ts.URL, log: log}
 	res := c.send(b, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}`, "")
 	io.Copy(io.Discard, res.Body)
 	res.Body.Close()
@@ -104,7 +110,7 @@ func startPeer(b *testing.B, peer string) *benchClient {
 	return c
 }
 
-func openBench(b *testing.B, peer string, choose func(*http.Request) *mcp.Server) http.Handler {
+func openBench(b *testing.B, peer string, choose func(*http.Request) *mcp.Server) (http.Handler, *reprise.Log) {
 	var store reprise.Store = memstore.New(nil)
 	if peer == "sqlite" {
 		var err error
@@ -126,7 +132,7 @@ func openBench(b *testing.B, peer string, choose func(*http.Request) *mcp.Server
 		log.Close()
 		store.Close()
 	})
-	return h
+	return h, log
 }
 
 func (c *benchClient) send(b *testing.B, method, body, lastID string) *http.Response {
@@ -195,4 +201,47 @@ func (c *benchClient) count(b *testing.B, res *http.Response, want int, start ti
 		b.Fatalf("%d messages, want %d", got, want)
 	}
 	return id, first
+}
+
+// A small call in a store that holds a million finished ones, beside an empty store. It takes minutes:
+//
+//	MCPHTTP_FINISHED=1000000 go test ./mcphttp -run xxx -bench Finished -benchtime 2000x
+func BenchmarkFinished(b *testing.B) {
+	finished, _ := strconv.Atoi(os.Getenv("MCPHTTP_FINISHED"))
+	if finished == 0 {
+		b.Skip("MCPHTTP_FINISHED is not set")
+	}
+	for _, peer := range []string{"memory", "sqlite"} {
+		for _, n := range []int{0, finished} {
+			b.Run(fmt.Sprintf("server=%s/finished=%d", peer, n), func(b *testing.B) {
+				c := startPeer(b, peer)
+				finish(b, c.log, n)
+				c.call(b, 100) // what comes first is warm
+				for b.Loop() {
+					c.call(b, 100)
+				}
+			})
+		}
+	}
+}
+
+// finish makes the streams of n calls that were answered.
+func finish(b *testing.B, log *reprise.Log, n int) {
+	var wg sync.WaitGroup
+	for w := range 64 {
+		wg.Go(func() {
+			for i := w; i < n; i += 64 {
+				name := fmt.Sprintf("mcp:%s/%013d", rand.Text(), i)
+				s, _, err := log.Create(b.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, reprise.StreamConfig{Meta: []byte(`{"calls":[1]}`)})
+				if err == nil {
+					_, err = s.End(b.Context(), "completed", reprise.Event{Data: []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), Format: reprise.FormatJSON})
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
