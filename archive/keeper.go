@@ -24,7 +24,7 @@ import (
 // never was, the archive is asked too.
 //
 // Among replicas each has its Keeper. Their clocks must not differ by more than 5 seconds, and
-// an end that is stated with a time in the past may be swept by another replica before it is archived.
+// an end with a time in the past, that of a stream which is copied for example, may be swept by another replica before it is archived.
 type Keeper struct {
 	live     reprise.Store
 	sink     Sink
@@ -89,13 +89,13 @@ func (k *Keeper) pass(ctx context.Context, horizon, sweepable time.Time) {
 		l := lifeOf(info)
 		switch {
 		case info.End.Expires.After(horizon):
-			return false
 		case k.known[l]:
 			known[l] = true
-			return false
+		default:
+			due = append(due, l)
+			return true
 		}
-		due = append(due, l)
-		return true
+		return false
 	}, false)
 	if ctx.Err() != nil {
 		return
@@ -104,20 +104,31 @@ func (k *Keeper) pass(ctx context.Context, horizon, sweepable time.Time) {
 		k.opts.Logger.Error("streams could not be listed to be archived", "error", err)
 		return
 	}
-	failed := map[reprise.StreamKey]bool{}
-	for _, f := range result.Failed {
-		failed[f.Key] = true
-		k.opts.Logger.Error("a stream could not be archived", "stream", f.Key, "lost", f.Lost, "error", f.Err)
-		if !f.Lost {
-			sweepable = before(sweepable, f.Expires)
-		}
-	}
+	failed, sweepable := k.failures(result.Failed, sweepable)
 	for _, l := range due {
 		if !failed[l.key] {
 			known[l] = true
 		}
 	}
 	k.known = known
+	k.allow(sweepable)
+}
+
+// failures logs what could not be archived, and returns their keys, and the latest expiry that may be swept in spite of them.
+func (k *Keeper) failures(list []Failure, sweepable time.Time) (map[reprise.StreamKey]bool, time.Time) {
+	failed := map[reprise.StreamKey]bool{}
+	for _, f := range list {
+		failed[f.Key] = true
+		k.opts.Logger.Error("a stream could not be archived", "stream", f.Key, "lost", f.Lost, "error", f.Err)
+		if !f.Lost {
+			sweepable = before(sweepable, f.Expires)
+		}
+	}
+	return failed, sweepable
+}
+
+// allow lets sweeps remove what expires by sweepable, but for what may have ended unseen.
+func (k *Keeper) allow(sweepable time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.sweepable = sweepable
@@ -189,6 +200,9 @@ func (k *Keeper) Read(ctx context.Context, key reprise.StreamKey, after uint64, 
 
 // Create makes a stream in the live store.
 func (k *Keeper) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	if info.End != nil { // one that is copied
+		k.ends(info.End.Expires)
+	}
 	return k.live.Create(ctx, info)
 }
 
