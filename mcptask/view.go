@@ -129,10 +129,7 @@ func (v *view) wire() wireTask {
 		}
 		return w
 	}
-	w.Status, w.Result, w.Error = v.end.Status, v.end.Result, v.end.Error
-	if v.end.Message != "" {
-		w.StatusMessage = v.end.Message
-	}
+	w.Status, w.StatusMessage, w.Result, w.Error = v.end.Status, v.end.Message, v.end.Result, v.end.Error
 	if v.end.Parts {
 		w.Result = v.parts
 	}
