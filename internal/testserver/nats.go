@@ -259,8 +259,31 @@ func (s *NATSServer) Kill() error {
 	return errors.Join(err, s.stdin.Close())
 }
 
-// Pause holds the server up (SIGSTOP): connections stay, and nobody answers.
-func (s *NATSServer) Pause() error { return s.signal(syscall.SIGSTOP) }
+// Pause holds the server up (SIGSTOP): connections stay, and nobody answers. It returns when all threads have stopped.
+func (s *NATSServer) Pause() error {
+	if err := s.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for range 1000 {
+		if s.stopped() {
+			return nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.New("the server does not stop")
+}
+
+// stopped reports whether all threads have; see proc_pid_stat(5).
+func (s *NATSServer) stopped() bool {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+	for _, task := range tasks {
+		stat, err := os.ReadFile(task)
+		if err == nil && !strings.Contains(string(stat), ") T ") {
+			return false
+		}
+	}
+	return true
+}
 
 // Resume lets the server go on after Pause.
 func (s *NATSServer) Resume() error { return s.signal(syscall.SIGCONT) }
