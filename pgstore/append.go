@@ -12,7 +12,7 @@ import (
 
 const appendStatement = `SELECT * FROM {schema}.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-	$23, $24, $25)`
+	$23, $24, $25, $26)`
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -111,6 +111,7 @@ func (c *commit) params(durability string) *params {
 	p.int8s(n, func(i int) int64 { return bigint(c.at(i).Earliest) })
 	p.int8s(n, func(i int) int64 { return c.at(i).Kept })
 	p.int4s(n, func(i int) int32 { return checksum(c.at(i).Bytes) })
+	p.int4s(n, func(i int) int32 { return int32(len(c.at(i).Bytes)) })
 	p.blobs(n, func(i int) []byte { return c.at(i).Bytes[:min(pieceBytes, len(c.at(i).Bytes))] })
 	c.addPieces(p)
 	c.addEnds(p)

@@ -41,9 +41,9 @@ func storeError(ctx context.Context, err error) error {
 	switch code := sqlState(err); {
 	case code == "XX001", code == "XX002": // data_corrupted, index_corrupted
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
-	case strings.HasPrefix(code, "42P01"), strings.HasPrefix(code, "42883"), strings.HasPrefix(code, "3F"):
+	case code == noTable, code == "42883", strings.HasPrefix(code, "3F"):
 		return fmt.Errorf("%w: %w", ErrNotOurs, err)
-	case strings.HasPrefix(code, "22021"): // a text that no name can be
+	case code == "22021": // a text that no name can be
 		return fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
 	}
 	// A lost connection, no answer in time, a full disk, a server that starts: trying again may help.

@@ -77,14 +77,15 @@ func (s *Store) tidy(ctx context.Context) error {
 	defer conn.Release()
 	t := tidying{store: s, conn: conn.Conn()}
 	err = t.run(ctx)
-	if errors.Is(err, errBusy) || sqlState(err) == lockTimeout {
-		return nil // whoever has the lock goes first, and there is a next time
+	switch code := sqlState(err); {
+	case errors.Is(err, errBusy), code == lockTimeout, code == noTable:
+		return nil // whoever has the lock, or has dropped the partition, goes first; there is a next time
 	}
 	return err
 }
 
-// lockTimeout is the code of a lock that was not to be had in time.
-const lockTimeout = "55P03"
+// Codes of a lock that was not to be had in time, and of a table that has gone.
+const lockTimeout, noTable = "55P03", "42P01"
 
 func (t *tidying) run(ctx context.Context) error {
 	if err := t.grow(ctx); err != nil {
@@ -181,7 +182,7 @@ func (t *tidying) choose(ctx context.Context, parts []part) (*part, error) {
 			continue
 		}
 		var live int64
-		err := t.conn.QueryRow(ctx, t.store.opts.in(fmt.Sprintf(`SELECT coalesce(sum(octet_length(b.bytes)), 0)::bigint
+		err := t.conn.QueryRow(ctx, t.store.opts.in(fmt.Sprintf(`SELECT coalesce(sum(b.size), 0)::bigint
 			FROM {schema}.batches_%d b JOIN {schema}.streams s ON s.id = b.stream WHERE b.last >= s.earliest`, one.n))).Scan(&live)
 		if err != nil {
 			return nil, err
@@ -210,8 +211,8 @@ func (t *tidying) empty(ctx context.Context, n int) error {
 			DELETE FROM {schema}.batches_%[1]d b USING l WHERE b.stream = l.stream AND b.last = l.last AND b.piece = l.piece
 			RETURNING b.*
 		), i AS (
-			INSERT INTO {schema}.batches (stream, last, part, piece, count, crc, bytes)
-			SELECT d.stream, d.last, (SELECT max(p.n) FROM {schema}.parts p), d.piece, d.count, d.crc, d.bytes FROM d
+			INSERT INTO {schema}.batches (stream, last, part, piece, count, size, crc, bytes)
+			SELECT d.stream, d.last, (SELECT max(p.n) FROM {schema}.parts p), d.piece, d.count, d.size, d.crc, d.bytes FROM d
 		)
 		SELECT stream, last, piece FROM l ORDER BY stream DESC, last DESC, piece DESC LIMIT 1`, n, moveRows))
 	var stream, last int64

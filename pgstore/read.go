@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"reprise"
 )
@@ -11,6 +12,9 @@ const readStatement = `SELECT * FROM {schema}.read($1, $2, $3, $4)`
 
 // slabBytes is how large a piece of memory small batches of a page share.
 const slabBytes = 64 << 10
+
+// mostRoom bounds the memory that is taken for a batch before it is there: its size may be damaged.
+const mostRoom = 16 << 20
 
 // Read returns a page in one round trip; see reprise.Store.
 func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
@@ -54,25 +58,25 @@ type collector struct {
 }
 
 func (c *collector) take(row [][]byte) error {
-	if len(row) != 8 {
+	if len(row) != 9 {
 		return fmt.Errorf("%w: the function read", ErrNotOurs)
 	}
 	if row[0] != nil {
 		c.takeBatch(row)
 		return nil
 	}
-	if row[5] == nil {
+	if row[6] == nil {
 		c.gone = reprise.ErrNotFound
-		if boolOf(row[7]) {
+		if boolOf(row[8]) {
 			c.gone = reprise.ErrExpired
 		}
 		return nil
 	}
 	var err error
-	if _, c.page.Info, err = streamInfo(row[5]); err != nil {
+	if _, c.page.Info, err = streamInfo(row[6]); err != nil {
 		return fmt.Errorf("stream %s: %w", c.key, err)
 	}
-	if c.page.Info.Producers, err = producers(row[6]); err != nil {
+	if c.page.Info.Producers, err = producers(row[7]); err != nil {
 		return fmt.Errorf("stream %s: %w", c.key, err)
 	}
 	c.found = true
@@ -83,7 +87,7 @@ func (c *collector) take(row [][]byte) error {
 // takeBatch takes a batch, or a piece of one. What does not follow on what it has is left out, and whole finds
 // that it is missing.
 func (c *collector) takeBatch(row [][]byte) {
-	last, piece, bytes := uint64(int8Of(row[0])), int4Of(row[1]), row[4]
+	last, piece, bytes := uint64(int8Of(row[0])), int4Of(row[1]), row[5]
 	list := c.page.Batches
 	if piece > 0 {
 		if len(list) == 0 || list[len(list)-1].Last() != last || piece != c.piece {
@@ -97,9 +101,9 @@ func (c *collector) takeBatch(row [][]byte) {
 		if b.First > c.next || !c.intact() {
 			return
 		}
-		b.Bytes = c.keep(bytes)
+		b.Bytes = c.keep(bytes, int(int4Of(row[3])))
 		c.page.Batches = append(list, b)
-		c.next, c.crc = last+1, int4Of(row[3])
+		c.next, c.crc = last+1, int4Of(row[4])
 	}
 	c.piece = piece + 1
 	c.room -= len(bytes)
@@ -111,10 +115,10 @@ func (c *collector) intact() bool {
 	return len(list) == 0 || checksum(list[len(list)-1].Bytes) == c.crc
 }
 
-// keep copies bytes of the driver's. Where more may follow, there is room for them.
-func (c *collector) keep(b []byte) []byte {
-	if len(b) == pieceBytes {
-		return append(make([]byte, 0, 4*pieceBytes), b...)
+// keep copies bytes of the driver's, with room for all of the batch.
+func (c *collector) keep(b []byte, size int) []byte {
+	if size > len(b) {
+		return append(slices.Grow([]byte(nil), min(size, mostRoom)), b...)
 	}
 	if cap(c.slab)-len(c.slab) < len(b) {
 		c.slab = make([]byte, 0, max(len(b), min(slabBytes, c.room)))

@@ -36,6 +36,7 @@ CREATE TABLE {schema}.batches (
 	part   integer NOT NULL,
 	piece  integer NOT NULL, -- 0, 1, 2, ... within the batch
 	count  integer NOT NULL, -- of events, 0 but in piece 0
+	size   integer NOT NULL, -- of the whole batch in bytes, 0 but in piece 0
 	crc    integer NOT NULL, -- CRC-32C of the whole batch, 0 but in piece 0
 	bytes  bytea   NOT NULL,
 	PRIMARY KEY (stream, last, piece, part)
@@ -88,7 +89,7 @@ SELECT {schema}.add_part(1, 0);
 CREATE FUNCTION {schema}.append(
 	durability text,
 	keys text[], epochs text[], owners text[], fences bigint[],
-	firsts bigint[], counts integer[], earliests bigint[], kept bigint[], crcs integer[], contents bytea[],
+	firsts bigint[], counts integer[], earliests bigint[], kept bigint[], crcs integer[], sizes integer[], contents bytea[],
 	more_places integer[], more_pieces integer[], more_contents bytea[],
 	end_places integer[], outcomes bytea[], end_times bigint[], end_expires bigint[], datas bytea[],
 	p_places integer[], p_ids bytea[], p_epochs bigint[], p_seqs bigint[], p_firsts bigint[], p_lasts bigint[]
@@ -112,20 +113,20 @@ BEGIN
 	WITH u AS (
 		UPDATE {schema}.streams s SET
 			tail = r.first + r.count - 1, earliest = greatest(s.earliest, r.earliest), bytes = r.kept, owner = r.owner, fence = r.fence
-		FROM unnest(keys, epochs, owners, fences, firsts, counts, earliests, kept, crcs, contents)
-			WITH ORDINALITY AS r (key, epoch, owner, fence, first, count, earliest, kept, crc, content, place)
+		FROM unnest(keys, epochs, owners, fences, firsts, counts, earliests, kept, crcs, sizes, contents)
+			WITH ORDINALITY AS r (key, epoch, owner, fence, first, count, earliest, kept, crc, size, content, place)
 		WHERE s.key = r.key AND s.epoch = r.epoch
 			AND (r.fence > s.fence OR r.fence = s.fence AND r.owner = s.owner)
 			AND s.ended IS NULL AND r.first = s.tail + 1
-		RETURNING s.id, s.tail, r.count, r.crc, r.content, r.place
+		RETURNING s.id, s.tail, r.count, r.size, r.crc, r.content, r.place
 	), b AS (
-		INSERT INTO {schema}.batches (stream, last, part, piece, count, crc, bytes)
-		SELECT u.id, u.tail, latest, 0, u.count, u.crc, u.content FROM u
+		INSERT INTO {schema}.batches (stream, last, part, piece, count, size, crc, bytes)
+		SELECT u.id, u.tail, latest, 0, u.count, u.size, u.crc, u.content FROM u
 	)
 	SELECT array_agg(u.place::integer), array_agg(u.id) INTO stored, ids FROM u;
 	IF cardinality(more_places) > 0 THEN
-		INSERT INTO {schema}.batches (stream, last, part, piece, count, crc, bytes)
-		SELECT ids[m.at], firsts[m.place] + counts[m.place] - 1, latest, m.piece, 0, 0, m.content
+		INSERT INTO {schema}.batches (stream, last, part, piece, count, size, crc, bytes)
+		SELECT ids[m.at], firsts[m.place] + counts[m.place] - 1, latest, m.piece, 0, 0, 0, m.content
 		FROM (
 			SELECT r.place, r.piece, r.content, array_position(stored, r.place) AS at
 			FROM unnest(more_places, more_pieces, more_contents) AS r (place, piece, content)
@@ -194,7 +195,7 @@ $$;
 -- read is one page: a row with the stream first, and then the rows of batches. All of it is as of
 -- one moment, since a STABLE function sees what its caller does.
 CREATE FUNCTION {schema}.read(of_key text, after bigint, max_bytes bigint, now bigint)
-RETURNS TABLE (last bigint, piece integer, count integer, crc integer, bytes bytea, info {schema}.streams, producers text, marked boolean)
+RETURNS TABLE (last bigint, piece integer, count integer, size integer, crc integer, bytes bytea, info {schema}.streams, producers text, marked boolean)
 LANGUAGE plpgsql STABLE
 SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
@@ -202,6 +203,8 @@ DECLARE
 	s    {schema}.streams;
 	from_seq bigint;
 	room bigint := max_bytes;
+	cut  bigint;
+	n    integer;
 BEGIN
 	SELECT * INTO s FROM {schema}.streams WHERE key = of_key;
 	IF NOT FOUND THEN
@@ -220,14 +223,17 @@ BEGIN
 		RETURN;
 	END IF;
 	from_seq := greatest(after + 1, s.earliest);
-	FOR last, piece, count, crc, bytes IN
-		SELECT b.last, b.piece, b.count, b.crc, b.bytes FROM {schema}.batches b
+	-- Where the page ends is found first, without touching the bytes, which are then copied once.
+	FOR cut, n IN
+		SELECT b.last, b.size FROM {schema}.batches b
 		WHERE b.stream = s.id AND b.last >= from_seq AND b.part >= s.part ORDER BY b.last, b.piece
 	LOOP
-		EXIT WHEN room <= 0 AND piece = 0;
-		RETURN NEXT;
-		room := room - octet_length(bytes);
+		room := room - n;
+		EXIT WHEN room <= 0;
 	END LOOP;
+	RETURN QUERY
+	SELECT b.last, b.piece, b.count, b.size, b.crc, b.bytes, NULL::{schema}.streams, NULL::text, NULL::boolean FROM {schema}.batches b
+	WHERE b.stream = s.id AND b.last >= from_seq AND b.last <= cut AND b.part >= s.part ORDER BY b.last, b.piece;
 END
 $$;
 
