@@ -78,11 +78,27 @@ func TestClusterLosesItsLeader(t *testing.T) {
 	})
 }
 
-// The rules that are about replicas hold where any server may answer.
-func TestClusterKeepsTheContract(t *testing.T) {
+// Two replicas go on over three leaders that are lost.
+func TestClusterReplicas(t *testing.T) {
+	slowly(t)
+	servers, where := cluster(t)
+	together(t, where, func() {
+		lost := leader(t, servers, where)
+		must(t, lost.Kill())
+		must(t, lost.Start())
+	})
+}
+
+// slowly skips what takes a minute or two.
+func slowly(t *testing.T) {
 	if os.Getenv("REPRISE_CLUSTER") == "" {
 		t.Skip("it takes a minute or two: set REPRISE_CLUSTER=1")
 	}
+}
+
+// The whole contract holds where any server may answer.
+func TestClusterKeepsTheContract(t *testing.T) {
+	slowly(t)
 	servers, where := cluster(t)
 	base, _, _ := strings.Cut(where, "?")
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {

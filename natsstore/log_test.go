@@ -83,11 +83,19 @@ func (r *replica) read(ctx context.Context, events int) {
 // Two replicas append to one stream and follow it while the server is killed and started again. Both see each event
 // once, and in the same order.
 func TestReplicasOverRestarts(t *testing.T) {
-	const events = 300
 	server := testserver.NATS(t, nil)
-	where := place(server, "&timeout=2s")
+	together(t, place(server, "&timeout=2s"), func() {
+		must(t, server.Kill())
+		must(t, server.Start())
+	})
+}
+
+// together has two replicas append and read at a place, which is disturbed three times meanwhile.
+func together(t *testing.T, where string, disturb func()) {
+	t.Helper()
+	const events = 300
 	replicas := []*replica{newReplica(t, where, "a"), newReplica(t, where, "b")}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, r := range replicas {
@@ -98,8 +106,7 @@ func TestReplicasOverRestarts(t *testing.T) {
 		for replicas[0].appended.Load() < after && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
-		must(t, server.Kill())
-		must(t, server.Start())
+		disturb()
 	}
 	wg.Wait()
 	a, b := replicas[0].seen, replicas[1].seen
