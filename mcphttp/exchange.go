@@ -3,6 +3,7 @@ package mcphttp
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -188,7 +189,7 @@ func listenResult(id ID) []byte {
 // checked copies a message and makes one line of it.
 func checked(message []byte) ([]byte, error) {
 	line := onOneLine(message)
-	if len(line) == 0 || line[0] != '{' || bytes.IndexByte(line, '\n') >= 0 || bytes.IndexByte(line, '\r') >= 0 {
+	if len(line) == 0 || line[0] != '{' || !json.Valid(line) {
 		return nil, fmt.Errorf("%w: the message is no JSON object", reprise.ErrInvalid)
 	}
 	return bytes.Clone(line), nil
