@@ -215,3 +215,30 @@ func TestDamagedFileIsNamed(t *testing.T) {
 	_, err = store.Read(t.Context(), reprise.StreamKey{Tenant: "default", Name: "fine"}, 0, 1)
 	check(t, err)
 }
+
+// TestOlderLivesAreChecked: what no list shows is checked too.
+func TestOlderLivesAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	store := openStore(dir)
+	defer store.Close()
+	batches := someBatches(1, 100, 50)
+	for _, year := range []int{2002, 2003, 2001} {
+		info := ended("s", 1, batches...)
+		info.Created = time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC)
+		check(t, store.Put(t.Context(), info, all(batches)))
+	}
+	if wrong, err := store.Check(t.Context()); err != nil || len(wrong) != 0 {
+		t.Fatal(wrong, err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "default/s/@*"))
+	check(t, err)
+	for _, file := range files { // a byte in the middle, which opening the file does not read
+		content, err := os.ReadFile(file)
+		check(t, err)
+		content[len(content)/2] ^= 1
+		check(t, os.WriteFile(file, content, 0o600))
+	}
+	if wrong, err := store.Check(t.Context()); err != nil || len(wrong) != 2 {
+		t.Fatalf("%q, %v, want two older lives", wrong, err)
+	}
+}
