@@ -179,8 +179,7 @@ func (a *appends) settle(item *appendItem, p *post) {
 		}
 	case errors.Is(p.err, errWrongLast):
 		item.last, item.fresh = nil, false
-	default:
-		a.s.cache.forget(item.req.Key)
+	default: // what is known of the stream stays, to find out whether the server loses some of it
 		item.finish(p.err)
 	}
 }

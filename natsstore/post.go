@@ -3,6 +3,7 @@ package natsstore
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"hash/crc32"
 	"strconv"
 	"sync"
@@ -143,7 +144,10 @@ func (s *Store) post(ctx context.Context, posts []post) {
 		}
 		if left = again; len(left) > 0 {
 			if err := pause(ctx, retryEvery); err != nil {
-				failPosts(posts, left, unavailable(errNobody))
+				if errors.Is(err, errTimeout) {
+					err = unavailable(errNobody)
+				}
+				failPosts(posts, left, err)
 				return
 			}
 		}
