@@ -5,20 +5,17 @@ import (
 	"errors"
 )
 
-// systemTenant owns the streams that are nobody's, such as the one by which Ready writes.
-const systemTenant Tenant = "reprise.system"
-
 // Ready asks whether the Store can serve: it lists a stream, and if the last commit found the store
 // unavailable, it also writes something small, since a store that is full can still be read. The error is
 // that of the store, or ErrClosed.
 func (l *Log) Ready(ctx context.Context) error {
-	if _, err := l.List(ctx, ListQuery{Tenant: systemTenant, Limit: 1}); err != nil {
+	if _, err := l.List(ctx, ListQuery{Tenant: SystemTenant, Limit: 1}); err != nil {
 		return err
 	}
 	if !l.failing.Load() {
 		return nil
 	}
-	key := StreamKey{Tenant: systemTenant, Name: "probe:" + string(NewEpoch())}
+	key := StreamKey{Tenant: SystemTenant, Name: "probe:" + string(NewEpoch())}
 	_, err := l.store.Create(ctx, StreamInfo{Key: key, Epoch: NewEpoch(), Created: now()})
 	if err == nil {
 		err = l.store.Remove(ctx, key, RemoveSpec{})

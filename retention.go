@@ -118,7 +118,10 @@ func (m *commits) makeRoom(lv *live, c *call) error {
 // over is by how much c would exceed the bound of the stream, and those of tenant and process.
 func (m *commits) over(lv *live, c *call) (own, others int64) {
 	kept := lv.staged.kept + int64(c.size)
-	return kept - lv.retention.MaxBytes, m.usage.over(lv.tenant, kept-lv.info.Bytes)
+	if lv.key.Tenant != SystemTenant {
+		others = m.usage.over(lv.tenant, kept-lv.info.Bytes)
+	}
+	return kept - lv.retention.MaxBytes, others
 }
 
 // trim moves the start of the window to earliest, if that is later.

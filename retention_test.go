@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -251,4 +252,19 @@ func TestEviction(t *testing.T) {
 			t.Errorf("%d streams are in memory", n)
 		}
 	})
+}
+
+// TestSystemTenantIsNotBounded: replicas must be able to beat when users have filled the store.
+func TestSystemTenantIsNotBounded(t *testing.T) {
+	log := openLog(t, memory(t), &reprise.Options{MaxTotalBytes: 100, SweepEvery: -1})
+	full := createOn(t, log, "full")
+	_, err := full.Append(t.Context(), text("0123456789012345678901234567890123456789012345678901234567890123456789"))
+	check(t, err)
+	if _, err := createOn(t, log, "other").Append(t.Context(), text("0123456789012345678901234567890123456789")); !errors.Is(err, reprise.ErrQuota) {
+		t.Errorf("a user's append: %v, want ErrQuota", err)
+	}
+	s, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "s"}, reprise.StreamConfig{})
+	check(t, err)
+	_, err = s.Append(t.Context(), text("0123456789012345678901234567890123456789"))
+	check(t, err)
 }

@@ -27,7 +27,7 @@ func (l *Log) findWatcher() error {
 	if !ok {
 		return nil
 	}
-	stop, err := w.Watch(StreamKey{Tenant: systemTenant, Name: "nobody"}, func() {})
+	stop, err := w.Watch(StreamKey{Tenant: SystemTenant, Name: "nobody"}, func() {})
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}

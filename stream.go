@@ -15,6 +15,10 @@ type Tenant string
 // DefaultTenant owns the streams of a program that knows no tenants.
 const DefaultTenant Tenant = "default"
 
+// SystemTenant owns the streams by which replicas know each other and a Log tries its store. The bounds of the
+// process do not hold for it, since nothing would work without them; those of its streams do.
+const SystemTenant Tenant = "reprise.system"
+
 // StreamKey names a stream.
 type StreamKey struct {
 	Tenant Tenant

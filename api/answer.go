@@ -55,7 +55,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if recordOf(w).status != 0 || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return
 	}
-	p := problemOf(err)
+	p := ProblemOf(err)
 	if p.Code == problem.CodeInternal {
 		s.opts.Logger.ErrorContext(r.Context(), "a request failed", "err", err, "path", clip(r.URL.Path, 256))
 	}
@@ -63,8 +63,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = problem.Write(w, p)
 }
 
-// problemOf is problem.From for the errors of all packages behind the API.
-func problemOf(err error) problem.Problem {
+// ProblemOf is problem.From for the errors of all packages behind the API, package identity among them.
+func ProblemOf(err error) problem.Problem {
 	if limit, ok := errors.AsType[*identity.LimitError](err); ok {
 		return problem.RateLimited(limit.RetryAfter)
 	}

@@ -38,6 +38,8 @@ type Options struct {
 	// Heartbeat is the silence after which a reader that follows is sent
 	// something without a meaning. Default: 15 s.
 	Heartbeat time.Duration
+	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
+	MCP http.Handler
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics

@@ -114,7 +114,7 @@ func refusedSenders(w *world) []refusal {
 	return []refusal{
 		{"unauthenticated", 401, false, func() *answer { return w.do("GET", "/v1/executions", "", "Authorization: Bearer wrong") }},
 		{"rate_limited", 429, true, func() *answer { return w.do("GET", "/v1/executions", "", "Authorization: Bearer wrong") }},
-		{"forbidden", 403, false, func() *answer { return w.do("GET", "/healthz", "", "Host: evil.example.org") }},
+		{"forbidden", 403, false, func() *answer { return w.do("GET", "/healthz", "", "Origin: https://evil.example.org") }},
 		{"quota_exceeded", 429, true, func() *answer {
 			big := strings.Repeat("x", 700_000)
 			w.do("POST", events, big, "Content-Type: text/plain").is(200)

@@ -66,9 +66,9 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 }
 
 const (
-	exposedHeaders = "Execution-Id, Location, Retry-After, Content-Range, Accept-Ranges, X-Request-Id"
+	exposedHeaders = "Execution-Id, Location, Retry-After, Content-Range, Accept-Ranges, X-Request-Id, Mcp-Session-Id"
 	allowedHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, " +
-		"Producer-Id, Producer-Epoch, Producer-Seq, Range, X-Request-Id"
+		"Producer-Id, Producer-Epoch, Producer-Seq, Range, X-Request-Id, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 )
 
 // isHealthCheck reports whether r asks for what tells nobody anything: load balancers check

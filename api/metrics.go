@@ -27,6 +27,7 @@ type Metrics struct {
 	committedEvents             prometheus.Counter
 	committedBytes              prometheus.Counter
 	commitSeconds               prometheus.Histogram
+	fenced, takenOver           prometheus.Counter
 	readers                     prometheus.Gauge
 	readersOpened               prometheus.Counter
 	readersRefused              *prometheus.CounterVec
@@ -58,6 +59,8 @@ func NewMetrics() *Metrics {
 	m.commits = m.counter("reprise_commits_total", "Commits to the store.")
 	m.commitFailures = m.counter("reprise_commit_failures_total", "Batches that the store did not take.")
 	m.overtaken = m.counter("reprise_commit_overtaken_total", "Batches that were made anew because another replica was ahead.")
+	m.fenced = m.counter("reprise_executions_fenced_total", "Runs that were killed because this replica had been taken for dead.")
+	m.takenOver = m.counter("reprise_executions_taken_over_total", "Runs of dead replicas that this one has ended as lost.")
 	m.committedEvents = m.counter("reprise_committed_events_total", "Events in commits.")
 	m.committedBytes = m.counter("reprise_committed_bytes_total", "Bytes in commits, as they are handed to the store.")
 	m.commitSeconds = m.histogram("reprise_commit_seconds", "How long the store took for a commit.", fast)
@@ -99,6 +102,9 @@ func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.His
 	m.registry.MustRegister(h)
 	return h
 }
+
+// Registry is where more can be registered that is to be shown at /metrics.
+func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
 // watch shows how many executions there are at the moment.
 func (m *Metrics) watch(host *execution.Host) {
@@ -175,6 +181,8 @@ func (m *Metrics) ExecutionHooks() *execution.Hooks {
 			m.executionsEnded.WithLabelValues(string(outcome)).Inc()
 			m.executionSeconds.Observe(took.Seconds())
 		},
-		Stalled: func(_ reprise.Tenant, d time.Duration) { m.stalledSeconds.Add(d.Seconds()) },
+		Stalled:   func(_ reprise.Tenant, d time.Duration) { m.stalledSeconds.Add(d.Seconds()) },
+		Fenced:    func(reprise.Tenant) { m.fenced.Inc() },
+		TakenOver: func(reprise.Tenant) { m.takenOver.Inc() },
 	}
 }

@@ -126,7 +126,7 @@ func decodeLines(body []byte) ([]reprise.Event, error) {
 			events = append(events, e)
 		}
 		if err != nil {
-			p := problemOf(err)
+			p := ProblemOf(err)
 			p.Detail = fmt.Sprintf("line %d: %s", n, p.Detail)
 			return nil, p
 		}

@@ -97,8 +97,19 @@ func (s *Server) newMux() *http.ServeMux {
 		slices.Sort(ops.methods)
 		mux.HandleFunc(ops.path, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, ops) })
 	}
+	if s.opts.MCP != nil {
+		mux.HandleFunc(mcpPath, s.passToMCP)
+	}
 	mux.HandleFunc("/", s.noSuchPath)
 	return mux
+}
+
+// mcpPath is where the Model Context Protocol is spoken, which has rules of its own.
+const mcpPath = "/mcp"
+
+func (s *Server) passToMCP(w http.ResponseWriter, r *http.Request) {
+	recordOf(w).route = mcpPath
+	s.opts.MCP.ServeHTTP(w, r)
 }
 
 // route hands a request to the handler of its path.

@@ -16,7 +16,7 @@ import (
 )
 
 // Tenant owns the streams by which replicas know each other.
-const Tenant reprise.Tenant = "reprise.system"
+const Tenant = reprise.SystemTenant
 
 const (
 	beatNamespace  = "replica:"

@@ -25,6 +25,7 @@ type server struct {
 	log      *reprise.Log
 	member   *replica.Member // nil where there can be no other replicas
 	host     *execution.Host
+	mcp      *mcpEndpoint
 	http     *http.Server
 	listener net.Listener
 	logger   *slog.Logger
@@ -74,8 +75,12 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(c, keys, metrics)); err != nil {
 		return s, err
 	}
-	handler, err := api.New(s.log, s.host, identity.NewGate(keys, verifier, nil), &api.Options{
-		Hosts: c.AllowHost, Origins: c.AllowOrigin, Metrics: metrics, Logger: logger,
+	gate := identity.NewGate(keys, verifier, nil)
+	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
+		return s, err
+	}
+	handler, err := api.New(s.log, s.host, gate, &api.Options{
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Metrics: metrics, Logger: logger,
 	})
 	if err != nil {
 		return s, err
@@ -104,9 +109,10 @@ func (s *server) serve(please, now context.Context, drain time.Duration) error {
 func (s *server) stop(now context.Context, drain time.Duration) error {
 	drained, cancel := context.WithTimeout(now, drain)
 	defer cancel()
+	mcpErr := s.mcp.close()
 	closed := make(chan error, 1)
 	go func() { closed <- s.shutdown(now) }()
-	return errors.Join(s.host.Stop(drained), <-closed)
+	return errors.Join(mcpErr, s.host.Stop(drained), <-closed)
 }
 
 // answerTimeout is how long a request that is under way may take to be answered
@@ -132,6 +138,7 @@ func (s *server) close() error {
 			errs = append(errs, err)
 		}
 	}
+	errs = append(errs, s.mcp.close())
 	if s.host != nil {
 		errs = append(errs, s.host.Close())
 	}
@@ -220,6 +227,7 @@ func (s *server) hello(c *serveCmd) {
 	if s.member != nil {
 		fmt.Fprintln(stdout, "one of the replicas of that store, by the name of", s.member.Name())
 	}
+	fmt.Fprintln(stdout, "tools for language models at", url+"/mcp")
 	fmt.Fprintln(stdout, "try, in another terminal:")
 	if url != "http://127.0.0.1:7070" {
 		fmt.Fprintln(stdout, "  export REPRISE_URL="+url)

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"net/http"
+
+	"reprise"
+	"reprise/api"
+	"reprise/identity"
+	"reprise/internal/mcpmetrics"
+	"reprise/mcphttp"
+	"reprise/mcpserver"
+	"reprise/mcptask"
+	"reprise/problem"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// mcpEndpoint is what answers at /mcp.
+type mcpEndpoint struct {
+	tools   *mcpserver.Server
+	handler *mcphttp.Handler
+}
+
+// openMCP opens the endpoint.
+func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry prometheus.Registerer) (err error) {
+	counted := mcpmetrics.New(registry)
+	s.mcp = &mcpEndpoint{}
+	s.mcp.tools, err = mcpserver.New(s.log, s.host, &mcpserver.Options{
+		Replica: s.member, Version: buildVersion(), Tasks: &mcptask.Options{Hooks: counted.Tasks()}, Logger: s.logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.mcp.handler, err = mcphttp.New(s.log, s.mcp.tools.Backend(), &mcphttp.Options{
+		Identify: identifyFor(gate), Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
+		AllowedHosts: []string{"*"}, AllowedOrigins: c.AllowOrigin, // the API has checked the host
+	})
+	return err
+}
+
+// identifyFor lets in who may do all that the tools do.
+func identifyFor(gate *identity.Gate) func(*http.Request) (reprise.Tenant, string, error) {
+	return func(r *http.Request) (reprise.Tenant, string, error) {
+		p, err := gate.Identify(r)
+		if err != nil {
+			return "", "", api.ProblemOf(err)
+		}
+		if !p.May(identity.ScopeRun) || !p.May(identity.ScopeRead) {
+			return "", "", problem.New(problem.CodeForbidden, "the tools need the scopes run and read")
+		}
+		return p.Tenant, p.Name, nil
+	}
+}
+
+// close ends what the endpoint has under way. Executions go on.
+func (m *mcpEndpoint) close() (err error) {
+	if m == nil {
+		return nil
+	}
+	if m.handler != nil {
+		err = m.handler.Close()
+	}
+	if m.tools != nil {
+		if cerr := m.tools.Close(); err == nil {
+			err = cerr
+		}
+	}
+	return err
+}
