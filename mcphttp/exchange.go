@@ -147,6 +147,9 @@ func (x *Exchange) CloseConnection(retry time.Duration) {
 	if x.Session == nil || x.sink == nil || x.aside || x.Version < version20251125 {
 		return
 	}
+	if e, ok := x.sink.(*early); ok && e.close(retry) {
+		return
+	}
 	x.Session.closeConnection(x.name, retry)
 }
 

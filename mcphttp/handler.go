@@ -43,6 +43,10 @@ type Options struct {
 	// JSONResponse answers requests with application/json and not with a stream, but for
 	// subscriptions/listen. What else a request makes the server say then goes to the stream of the session as a whole.
 	JSONResponse bool
+	// Quick is how long a request may take whose response is sent as JSON and not kept, if it is all there is to say:
+	// a client that drops before it was shown an event id could not come back for it either. It saves the store two commits.
+	// Default: 0, every request is a stream from the beginning.
+	Quick time.Duration
 	// Retention is for the streams of calls. Default: 100,000 events, 64 MiB, 1 hour after the end.
 	Retention reprise.Retention
 	// Logger is told of what goes wrong. Default: silent.

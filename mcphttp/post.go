@@ -141,11 +141,16 @@ func (s *Session) call(w http.ResponseWriter, r *http.Request, messages []Messag
 		x.aside = true
 		return s.h.answerWhole(w, r, x)
 	}
-	reader, refused := s.keepCall(r.Context(), x)
-	if refused != nil {
-		s.dismiss(x)
-		return refused
+	x.name = randomText(exchangeName)
+	if s.h.opts.Quick > 0 && len(x.Messages) == 1 {
+		return s.callQuickly(w, r, x)
 	}
+	reader, out, err := s.keepCall(r.Context(), x)
+	if err != nil {
+		s.dismiss(x)
+		return refusalOf(err)
+	}
+	x.sink = out
 	s.follow(w, r, x.name, reader, func() {
 		if !s.h.run(s.life, x) {
 			s.dismiss(x)
@@ -181,32 +186,29 @@ func (s *Session) dismiss(x *Exchange) {
 	}
 }
 
-// keepCall makes the stream of an exchange and a reader that begins with it.
-func (s *Session) keepCall(ctx context.Context, x *Exchange) (*reprise.Reader, *refusal) {
+// keepCall makes the stream of an exchange, and a reader and an outlet of it.
+func (s *Session) keepCall(ctx context.Context, x *Exchange) (*reprise.Reader, *outlet, error) {
 	meta := callsMeta{}
-	for _, id := range x.unanswered() {
-		meta.Calls = append(meta.Calls, json.RawMessage(id))
+	for i := range x.Messages {
+		if m := &x.Messages[i]; m.isCall() {
+			meta.Calls = append(meta.Calls, json.RawMessage(m.ID))
+		}
 	}
 	owner, err := s.h.owner()
 	if err != nil {
-		return nil, refusalOf(err)
+		return nil, nil, err
 	}
-	x.name = randomText(exchangeName)
 	stream, _, err := s.h.log.CreateWith(ctx, reprise.CreateOptions{Owner: owner}, s.h.streamKey(s.Tenant, s.ID, x.name),
 		reprise.StreamConfig{Retention: s.h.opts.Retention, Meta: compact(meta)})
 	if err != nil {
-		return nil, refusalOf(err)
+		return nil, nil, err
 	}
 	out := newOutlet(s.h.storing, stream, owner, func(err error) {
 		x.end(err) // there is nobody left to work for
 		s.h.opts.Logger.Error("the answer to an MCP request is lost", "session", s.ID, "tenant", s.Tenant, "stream", x.name, "error", err)
 	})
-	x.sink = out
 	reader, err := stream.Reader(ctx, reprise.Earliest())
-	if err != nil {
-		return nil, refusalOf(err)
-	}
-	return reader, nil
+	return reader, out, err
 }
 
 // run has the backend serve an exchange, in a goroutine that Close waits for. It reports false if the session or the
@@ -225,8 +227,8 @@ func (h *Handler) run(life context.Context, x *Exchange) bool {
 		defer stopped()
 		err := h.backend.Serve(x.life, x)
 		x.close(unansweredError(x.life, err))
-		if o, ok := x.sink.(*outlet); ok {
-			<-o.flushed()
+		if f, ok := x.sink.(interface{ flushed() <-chan struct{} }); ok {
+			<-f.flushed()
 		}
 	})
 	if !begun {
