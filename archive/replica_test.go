@@ -51,12 +51,12 @@ func TestReplicasWithKeepers(t *testing.T) {
 				}
 			}
 		}
-		if swept[0]+swept[1] != int64(len(streams)) {
-			t.Errorf("%d streams were swept, want %d", swept, len(streams))
-		}
 		for i := range 2 {
 			check(t, logs[i].Close())
 			check(t, keepers[i].Close())
+		}
+		if swept[0]+swept[1] != int64(len(streams)) {
+			t.Errorf("%d streams were swept, want %d", swept, len(streams))
 		}
 	})
 }
