@@ -92,5 +92,5 @@ func open(tb testing.TB) storetest.Harness {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, open, &storetest.Options{Events: 100_000, Streams: 2_000})
+	storetest.Run(t, open, &storetest.Options{Events: suiteEvents, Streams: suiteStreams})
 }
