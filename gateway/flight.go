@@ -1,0 +1,229 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/mcphttp"
+)
+
+const (
+	// maxWaiting is how many bytes wait for an exchange at most before its upstream has to.
+	maxWaiting = 4 << 20
+	// maxUnread is how many wait for a client that is not kept for, before it is given up.
+	maxUnread = 16 << 20
+	// cancelPatience is how long a request that was cancelled may be answered by the upstream itself.
+	cancelPatience = 2 * time.Second
+)
+
+// flight is an exchange that is being served.
+type flight struct {
+	g *Gateway
+	x *mcphttp.Exchange
+	// prepare changes a response for the client; may be nil.
+	prepare func(c *call, m *mcphttp.Message)
+
+	open int // calls without an answer; of the goroutine that serves
+
+	mu    sync.Mutex
+	room  sync.Cond
+	queue []arrival
+	bytes int
+	over  bool // nobody takes any more
+	// parked is true while what comes waits for the flight after this one.
+	parked bool
+	next  *flight
+	more  chan struct{}
+
+	only *call // without a session there is one
+	logs bool  // the client wants log messages, without a session
+}
+
+// arrival is what has come for a flight: the response to a call, a notification or a request to the client.
+type arrival struct {
+	call   *call
+	m      mcphttp.Message
+	result CallResult // of a response
+	peer   *peer      // of a request
+}
+
+func (g *Gateway) newFlight(x *mcphttp.Exchange) *flight {
+	f := &flight{g: g, x: x, more: make(chan struct{}, 1)}
+	f.room.L = &f.mu
+	return f
+}
+
+// push hands over what has come. It blocks while the store is slow. It reports false when the flight is over.
+func (f *flight) push(a arrival) bool {
+	f.mu.Lock()
+	if next := f.next; next != nil {
+		f.mu.Unlock()
+		return next.push(a.of(next.only))
+	}
+	defer f.mu.Unlock()
+	for f.bytes > maxWaiting && !f.over && !f.x.Stateless() && a.m.Method != "" {
+		f.room.Wait()
+	}
+	if f.over {
+		return false
+	}
+	if f.bytes > maxUnread && a.m.Method != "" {
+		return true // a client that reads no notifications gets the response alone
+	}
+	f.queue = append(f.queue, a)
+	f.bytes += len(a.m.Raw) + len(a.m.Result)
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (f *flight) take() []arrival {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	queue := f.queue
+	f.queue, f.bytes = nil, 0
+	f.room.Broadcast()
+	return queue
+}
+
+func (f *flight) finish() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.parked { // what comes is for the next one
+		return
+	}
+	f.over, f.queue = true, nil
+	f.room.Broadcast()
+}
+
+// run hands to the client what comes, until each call has its answer, ctx ends, or pause says that the rest is for another
+// flight.
+func (f *flight) run(ctx context.Context, calls []*call) error {
+	defer f.finish()
+	var silence <-chan time.Time
+	var timer *time.Timer
+	if d := f.g.up.Timeout; d > 0 {
+		timer = time.NewTimer(d)
+		defer timer.Stop()
+		silence = timer.C
+	}
+	for f.open > 0 {
+		select {
+		case <-f.more:
+		case <-silence:
+			f.abandon(calls, TimedOut, "the upstream said nothing about the request for "+f.g.up.Timeout.String())
+			return nil
+		case <-ctx.Done():
+			f.abandon(calls, Cancelled, "")
+			return context.Cause(ctx)
+		}
+		for _, a := range f.take() {
+			if err := f.deliver(a); err != nil && ctx.Err() == nil {
+				f.g.opts.Logger.Debug("a message of an MCP upstream is not delivered", "upstream", f.g.up.Name, "method", a.m.Method, "error", err)
+			}
+		}
+		if timer != nil {
+			timer.Reset(f.g.up.Timeout)
+		}
+	}
+	return nil
+}
+
+func (f *flight) deliver(a arrival) error {
+	switch {
+	case a.m.Method == "":
+		return f.respond(a)
+	case a.m.ID == "":
+		return f.x.Notify(a.m.Raw)
+	}
+	if f.x.Stateless() {
+		return f.park(a)
+	}
+	err := f.x.Ask(a.m.ID, a.m.Raw, a.peer.reply)
+	if err != nil {
+		a.peer.refuse(a.m.ID, &failure{codeMethodNotFound, "the client cannot be asked: " + err.Error(), "no_client"})
+	}
+	return err
+}
+
+func (f *flight) respond(a arrival) error {
+	if a.call.done {
+		return nil
+	}
+	a.call.done = true
+	f.open--
+	f.g.called(a.result, a.call.began)
+	if f.prepare != nil && a.m.Result != nil {
+		f.prepare(a.call, &a.m)
+	}
+	return f.x.Respond(a.call.id, response(a.call.id, a.m.Result, a.m.Err))
+}
+
+// abandon cancels what has no answer. With a message the client is told.
+func (f *flight) abandon(calls []*call, result CallResult, message string) {
+	for _, c := range calls {
+		if c.done {
+			continue
+		}
+		c.done = true
+		f.open--
+		f.g.called(result, c.began)
+		if c.peer != nil {
+			c.peer.abandon(c, message)
+		}
+		if message != "" {
+			e := &failure{codeInternal, message, "upstream_timeout"}
+			_ = f.x.Respond(c.id, response(c.id, nil, e.json())) // or the stream has failed, which is known
+		}
+	}
+}
+
+// fail answers a call without the upstream.
+func (f *flight) fail(c *call, result CallResult, e *failure) {
+	f.push(arrival{call: c, m: mcphttp.Message{ID: c.id, Err: e.json()}, result: result})
+}
+
+// succeed answers a call without the upstream.
+func (f *flight) succeed(c *call, value json.RawMessage) {
+	f.push(arrival{call: c, m: mcphttp.Message{ID: c.id, Result: value}, result: Answered})
+}
+
+// call is a request to an upstream.
+type call struct {
+	peer   *peer
+	up     int64      // its id there
+	f      *flight    // nil for our own
+	id     mcphttp.ID // as the client has it
+	method string
+	token  json.RawMessage // the client's progress token, nil if it has none
+	began  time.Time
+	answer chan mcphttp.Message // of our own
+	done   bool                 // of the flight's goroutine
+	// listens is what a subscriptions/listen waits for that we serve; guarded by peer.mu.
+	listens *filter
+}
+
+// errLost is what calls are answered with whose upstream has ended.
+func errLost(why error) *failure {
+	message := "the upstream ended before it had answered; whether the request was carried out is not known"
+	if why != nil {
+		message = fmt.Sprintf("%s (%v)", message, why)
+	}
+	return &failure{codeInternal, message, "upstream_lost"}
+}
+
+// failureOf is what err is to a client.
+func failureOf(err error) *failure {
+	if f, ok := err.(*failure); ok { //nolint:errorlint // of our own, never wrapped
+		return f
+	}
+	return &failure{codeInternal, err.Error(), "upstream_unavailable"}
+}
+
+var errClosed = fmt.Errorf("%w: the gateway", reprise.ErrClosed)

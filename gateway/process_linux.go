@@ -1,0 +1,284 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"reprise"
+	"reprise/mcphttp"
+
+	"golang.org/x/sys/unix"
+)
+
+// spawner starts processes on one OS thread that lives as long as the Gateway. A process asks the
+// kernel to be killed when its parent dies, and to the kernel the parent is the thread: any other thread of ours
+// may end at any time.
+type spawner struct {
+	jobs chan func()
+	done sync.WaitGroup
+}
+
+func newSpawner() *spawner {
+	s := &spawner{jobs: make(chan func())}
+	s.done.Go(func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread() // the thread goes on; ending it would kill what is left
+		for job := range s.jobs {
+			job()
+		}
+	})
+	return s
+}
+
+// start is os.StartProcess on the thread of the spawner. No descriptor of ours reaches the process but those in
+// attr, not even one that we inherited ourselves.
+func (s *spawner) start(path string, argv []string, attr *os.ProcAttr) (p *os.Process, err error) {
+	started := make(chan struct{})
+	s.jobs <- func() {
+		defer close(started)
+		_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 there is no such call
+		p, err = os.StartProcess(path, argv, attr)
+	}
+	<-started
+	return p, err
+}
+
+func (s *spawner) close() {
+	close(s.jobs)
+	s.done.Wait()
+}
+
+const (
+	// writeQueue is how many messages wait for a process to read them.
+	writeQueue = 64
+	// stopPatience is how long a process has to end by itself once its stdin is closed, and again after TERM.
+	stopPatience = 2 * time.Second
+	// drainPatience is how long what a process has written is still read when all of its tree have been killed.
+	drainPatience = time.Second
+)
+
+// process is a link to the stdin and stdout of a process.
+type process struct {
+	os      *os.Process
+	mark    string
+	stdin   *os.File
+	stdout  *os.File
+	stderr  *os.File
+	writes  chan []byte
+	closing chan struct{}
+	once    sync.Once
+	exited  chan struct{} // the process has ended; its tree may not have
+	ended   chan struct{}
+	err     error // how it has ended
+}
+
+// startProcess starts the command of u. garbage is called for each line of its stdout that is no message.
+func startProcess(s *spawner, u *Upstream, mark string, logger *slog.Logger, receive receiver, garbage func()) (link, error) {
+	env := environ(os.Environ(), u, mark)
+	path, err := lookPath(u.Command[0], env)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{
+		mark: mark, writes: make(chan []byte, writeQueue),
+		closing: make(chan struct{}), exited: make(chan struct{}), ended: make(chan struct{}),
+	}
+	far, err := p.openPipes()
+	if err != nil {
+		return nil, err
+	}
+	p.os, err = s.start(path, u.Command, &os.ProcAttr{
+		Dir: u.Dir, Env: env, Files: far[:],
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	closeAll(far[:]...)
+	if err != nil {
+		closeAll(p.stdin, p.stdout, p.stderr)
+		return nil, fmt.Errorf("start %s: %w", u.Command[0], err)
+	}
+	logger = logger.With("pid", p.os.Pid)
+	go p.write()
+	go p.stop()
+	go p.attend(logger, receive, garbage)
+	return p, nil
+}
+
+func (p *process) openPipes() (far [3]*os.File, err error) {
+	for i, near := range []**os.File{&p.stdin, &p.stdout, &p.stderr} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			closeAll(far[:]...)
+			closeAll(p.stdin, p.stdout, p.stderr)
+			return far, err
+		}
+		if i == 0 {
+			r, w = w, r
+		}
+		*near, far[i] = r, w
+	}
+	return far, nil
+}
+
+func closeAll(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+func (p *process) send(ctx context.Context, m outgoing) error {
+	line := append(m.raw[:len(m.raw):len(m.raw)], '\n')
+	select {
+	case <-p.exited: // the writer takes nothing more
+		return fmt.Errorf("%w: the process has ended", reprise.ErrUnavailable)
+	default:
+	}
+	select {
+	case p.writes <- line:
+		return nil
+	case <-p.exited:
+		return fmt.Errorf("%w: the process has ended", reprise.ErrUnavailable)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *process) agreed(string)         {}
+func (p *process) done() <-chan struct{} { return p.ended }
+func (p *process) why() error            { return p.err }
+func (p *process) close()                { p.once.Do(func() { close(p.closing) }) }
+
+// write writes what is sent until the process is to stop.
+func (p *process) write() {
+	defer p.stdin.Close()
+	for {
+		select {
+		case line := <-p.writes:
+			if _, err := p.stdin.Write(line); err != nil {
+				return // it reads no more; that it ends is seen elsewhere
+			}
+		case <-p.closing:
+			return
+		case <-p.exited:
+			return
+		}
+	}
+}
+
+// stop ends the process when that is asked for: it closes stdin, then sends TERM, then KILL.
+func (p *process) stop() {
+	select {
+	case <-p.closing:
+	case <-p.exited:
+		return
+	}
+	_ = p.stdin.Close() // ends a write that is under way, too
+	for _, next := range []func(int, string){terminateTree, func(first int, mark string) { killTree(first, mark) }} {
+		select {
+		case <-p.exited:
+			return
+		case <-time.After(stopPatience):
+			next(p.os.Pid, p.mark)
+		}
+	}
+}
+
+// attend reads what the process writes and waits for its end, and for that of all that it has started.
+func (p *process) attend(logger *slog.Logger, receive receiver, garbage func()) {
+	var reading sync.WaitGroup
+	reading.Go(func() { p.readMessages(logger, receive, garbage) })
+	reading.Go(func() { readStderr(p.stderr, logger) })
+	first := p.os.Pid
+	p.await()
+	// While it is a zombie no other process has its number.
+	if !killTree(first, p.mark) {
+		logger.Error("processes of an upstream cannot be killed")
+	}
+	state, err := p.os.Wait()
+	if err == nil {
+		err = fmt.Errorf("the process has ended: %s", state)
+	}
+	close(p.exited)
+	drained := make(chan struct{})
+	go func() {
+		reading.Wait()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(drainPatience): // one that cannot be killed holds the other end
+		closeAll(p.stdout, p.stderr)
+		<-drained
+	}
+	closeAll(p.stdin, p.stdout, p.stderr)
+	p.err = err
+	close(p.ended)
+}
+
+// await blocks until the process has ended, and leaves it a zombie.
+func (p *process) await() {
+	for {
+		err := unix.Waitid(unix.P_PID, p.os.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err != unix.EINTR { //nolint:errorlint // an errno
+			return
+		}
+	}
+}
+
+func (p *process) readMessages(logger *slog.Logger, receive receiver, garbage func()) {
+	said := newBounded(logger, "an MCP upstream has written what is no message to its stdout")
+	eachLine(p.stdout, maxLine, func(line []byte, cut bool) {
+		if len(line) == 0 {
+			return
+		}
+		if cut || !receiveLine(line, receive) {
+			garbage()
+			said.line(line)
+		}
+	})
+	said.flush()
+}
+
+// receiveLine hands over the message of a line, or those of a batch.
+func receiveLine(line []byte, receive receiver) bool {
+	if line[0] == '[' {
+		var batch []json.RawMessage
+		if json.Unmarshal(line, &batch) != nil {
+			return false
+		}
+		for _, raw := range batch {
+			m, err := mcphttp.ParseMessage(raw)
+			if err != nil {
+				return false
+			}
+			receive(m, nil)
+		}
+		return true
+	}
+	m, err := mcphttp.ParseMessage(bytes.Clone(line)) // which is in a buffer that is used again
+	if err != nil {
+		return false
+	}
+	receive(m, nil)
+	return true
+}
+
+func readStderr(r *os.File, logger *slog.Logger) {
+	said := newBounded(logger, "an MCP upstream has written to its stderr")
+	eachLine(r, maxLogged, func(line []byte, cut bool) {
+		if len(line) > 0 {
+			said.line(line)
+		}
+	})
+	said.flush()
+}
