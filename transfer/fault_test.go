@@ -116,3 +116,48 @@ func TestStoreThatIsDown(t *testing.T) {
 		}
 	})
 }
+
+// TestCopyWhileOthersAppend copies again and again while writers append to streams that keep only their newest
+// events, and once more when they have stopped.
+func TestCopyWhileOthersAppend(t *testing.T) {
+	from, to := memory(t), sqlite(t)
+	log := openLog(t, from)
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for i := range 4 {
+		s := create(t, log, key(fmt.Sprint("s", i)), reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: 300}}, nobody)
+		writers.Go(func() {
+			for n := uint64(0); ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				producer := &reprise.ProducerID{ID: fmt.Sprint("p", n%3), Seq: n / 3}
+				if _, err := s.AppendWith(context.Background(), reprise.AppendOptions{Producer: producer}, reprise.Event{Data: make([]byte, 50)}, reprise.Event{}); err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+	}
+	caughtUp := 0
+	for range 50 {
+		time.Sleep(20 * time.Millisecond) // the windows are to move on
+		// On a busy machine a stream may move faster than it is copied, and that is told.
+		if _, err := transfer.Copy(t.Context(), from, to, &transfer.Options{PageBytes: 2000}); err == nil {
+			caughtUp++
+		}
+	}
+	if caughtUp == 0 {
+		t.Error("no copy has caught up")
+	}
+	close(stop)
+	writers.Wait()
+	copyAll(t, from, to)
+	wantSame(t, from, to)
+	if all, _ := problems(t, to, nil); len(all) > 0 {
+		t.Errorf("%q", all)
+	}
+}
