@@ -127,7 +127,7 @@ func TestCommitLevel(t *testing.T) {
 // pooled starts a PgBouncer in front of the shared server, which gives each transaction another connection.
 func pooled(t *testing.T) string {
 	bouncer, err := testserver.Bouncer(server)
-	if errors.Is(err, testserver.ErrNoPostgres) && os.Getenv("CI") == "" {
+	if errors.Is(err, testserver.ErrMissing) && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
 	check(t, err)

@@ -21,12 +21,12 @@ type BouncerServer struct {
 	done chan struct{}
 }
 
-// Bouncer starts a PgBouncer with few connections to a server without a password. The error is ErrNoPostgres if it is
+// Bouncer starts a PgBouncer with few connections to a server without a password. The error is ErrMissing if it is
 // not installed. Who calls it calls Stop.
 func Bouncer(to *PostgresServer) (*BouncerServer, error) {
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		return nil, fmt.Errorf("%w: pgbouncer", ErrNoPostgres)
+		return nil, fmt.Errorf("%w: pgbouncer", ErrMissing)
 	}
 	b := &BouncerServer{}
 	if b.dir, err = os.MkdirTemp("", "reprise-pgbouncer-"); err != nil {

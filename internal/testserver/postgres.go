@@ -1,16 +1,9 @@
 package testserver
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -20,11 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
-
-// ErrNoPostgres: the programs of PostgreSQL are not installed.
-var ErrNoPostgres = errors.New("PostgreSQL is not installed")
 
 // PostgresOptions are the settings of a PostgreSQL server. The zero value of each field means its default.
 type PostgresOptions struct {
@@ -32,8 +21,8 @@ type PostgresOptions struct {
 	Config []string
 	// Password, if not "", is asked of the user reprise. Default: whoever comes from loopback is trusted.
 	Password string
-	// TLS makes the server refuse connections without it. Its certificate is signed by
-	// itself, for "localhost" and 127.0.0.1; see PostgresServer.CertFile.
+	// TLS makes the server refuse connections without it. Its certificate is for "localhost" and
+	// 127.0.0.1; see PostgresServer.CertFile.
 	TLS bool
 }
 
@@ -53,7 +42,7 @@ func Postgres(tb testing.TB, opts *PostgresOptions) *PostgresServer {
 	tb.Helper()
 	s, err := StartPostgres(opts)
 	switch {
-	case errors.Is(err, ErrNoPostgres) && os.Getenv("CI") == "":
+	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
 		tb.Skip(err)
 	case err != nil:
 		tb.Fatal(err)
@@ -67,7 +56,7 @@ func Postgres(tb testing.TB, opts *PostgresOptions) *PostgresServer {
 }
 
 // StartPostgres starts a server for somebody who is no test, such as TestMain, and who calls Stop. The error
-// is ErrNoPostgres if the binaries are not there.
+// is ErrMissing if the binaries are not there.
 func StartPostgres(opts *PostgresOptions) (*PostgresServer, error) {
 	if _, err := postgresBinary("postgres"); err != nil {
 		return nil, err
@@ -93,7 +82,7 @@ func postgresBinary(name string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("%w: %s", ErrNoPostgres, name)
+		return "", fmt.Errorf("%w: %s", ErrMissing, name)
 	}
 	return path, nil
 }
@@ -167,8 +156,8 @@ func (s *PostgresServer) prepare() error {
 
 func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
 
-// CertFile is the certificate of the server, which has signed it by itself.
-func (s *PostgresServer) CertFile() string { return filepath.Join(s.data(), "server.crt") }
+// CertFile is the certificate of the authority that has signed the server's.
+func (s *PostgresServer) CertFile() string { return filepath.Join(s.dir, "ca.pem") }
 
 // Own gives a file or folder to the user that the server runs as.
 func (s *PostgresServer) Own(path string) error {
@@ -197,7 +186,7 @@ func (s *PostgresServer) configure() error {
 		if err := s.certify(); err != nil {
 			return err
 		}
-		lines = append(lines, "ssl = on")
+		lines = append(lines, "ssl = on", "ssl_cert_file = '../cert.pem'", "ssl_key_file = '../key.pem'")
 		auth := "trust"
 		if s.opts.Password != "" {
 			auth = "scram-sha-256"
@@ -210,27 +199,10 @@ func (s *PostgresServer) configure() error {
 	return s.write("data/postgresql.auto.conf", strings.Join(lines, "\n")+"\n", 0o600)
 }
 
-// certify makes a key and a certificate that it has signed by itself.
+// certify makes a certificate, and gives it to the server.
 func (s *PostgresServer) certify() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
+	if err := makeCertificate(s.dir); err != nil {
 		return err
 	}
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	if err != nil {
-		return err
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		s.write("data/server.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})), 0o600),
-		s.write("data/server.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})), 0o600),
-	)
+	return errors.Join(s.Own(filepath.Join(s.dir, "cert.pem")), s.Own(filepath.Join(s.dir, "key.pem")))
 }

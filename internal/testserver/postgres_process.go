@@ -84,7 +84,7 @@ func (s *PostgresServer) start(deadline time.Time) error {
 // startTied starts a process that the system kills when this one ends, however that comes about. The
 // channel is closed when the process has ended.
 func startTied(cmd *exec.Cmd) (done chan struct{}, err error) {
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	endWithParent(cmd.SysProcAttr)
 	done = make(chan struct{})
 	started := make(chan error)
 	go func() {
