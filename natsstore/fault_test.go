@@ -490,4 +490,11 @@ func TestTLS(t *testing.T) {
 		must(t, s.Close())
 		t.Error("a certificate that nobody knows was taken")
 	}
+	plain := testserver.NATS(t, nil)
+	if s, err := natsstore.Open(t.Context(), "tls://"+plain.Addr(), nil); !errors.Is(err, reprise.ErrUnavailable) {
+		t.Errorf("tls:// to a server without TLS: %v", err)
+		if err == nil {
+			must(t, s.Close())
+		}
+	}
 }

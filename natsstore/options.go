@@ -91,8 +91,8 @@ func checkServer(text string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: the NATS URL cannot be read: is everything in user and password percent-encoded?", reprise.ErrInvalid)
-	case u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss":
-		return fmt.Errorf("%w: the scheme of a NATS URL is nats, tls, ws or wss, not %q", reprise.ErrInvalid, u.Scheme)
+	case u.Scheme != "nats" && u.Scheme != "tls":
+		return fmt.Errorf("%w: the scheme of a NATS URL is nats or tls, not %q", reprise.ErrInvalid, u.Scheme)
 	case u.Hostname() == "":
 		return fmt.Errorf("%w: the NATS URL names no host", reprise.ErrInvalid)
 	case u.Path != "" && u.Path != "/":

@@ -50,7 +50,7 @@ const (
 )
 
 // Open connects to a server of NATS and makes the streams of JetStream where they are not there. The URL is
-// nats://[user:password@]host:port, or tls://, ws://, wss://; several with commas between them are servers of one
+// nats://[user:password@]host:port, or tls://; several with commas between them are servers of one
 // cluster. Its query may hold parameters; see Options, and beside those there
 // "creds" (a file of credentials), "ca" (a file of certificates) and "cert" (two files, with a comma). opts may be nil.
 //
