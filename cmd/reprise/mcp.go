@@ -1,27 +1,38 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
+	"net"
+	"net/url"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
 	"reprise/api"
+	"reprise/client"
 	"reprise/execution"
 	"reprise/mcpserver"
+	"reprise/mcpserver/relay"
 )
 
 // mcpCmd is an MCP server on stdin and stdout.
 type mcpCmd struct {
 	storeKeys `embed:""`
 
-	Data    string `default:"${state}" placeholder:"DIR" help:"Data directory, which no server may be using. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	URL       string `placeholder:"URL" help:"Let the server at URL run the commands, for example http://127.0.0.1:7070. Default: run them here, unless a server uses the data directory."`
+	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or what a server of this machine has written to the data directory."`
+
+	Data    string `default:"${state}" placeholder:"DIR" help:"Data directory: store and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Store   string `default:"sqlite:" placeholder:"URL" help:"Where events are kept, as for serve. Default: ${default}"`
 	Secrets string `placeholder:"DIR" help:"Directory of the keys that sign cursors. Default: the data directory."`
 
@@ -40,14 +51,23 @@ type mcpCmd struct {
 func (*mcpCmd) Help() string {
 	return `A program that speaks the Model Context Protocol starts this one and talks to it over stdin and stdout. The tools are execute_code, execute_code_async, get_execution_output, get_execution_status, send_stdin, cancel_execution and list_executions.
 
-It runs commands itself, and keeps their output in the data directory. What runs when the client goes is ended after --drain, and what was kept can be read after the next start.`
+Without --url it runs commands itself, and keeps their output in the data directory. What runs when the client goes is ended after --drain, and what was kept can be read after the next start.
+
+With --url, or where a server on this machine uses the data directory, all is passed on to that server. Commands then go on when the client goes, and a connection that breaks is resumed.`
 }
 
 // Run serves until the client goes or we are asked to stop.
 func (c *mcpCmd) Run(ctx context.Context, asked *stops) error {
 	please, now, release := asked.watch(ctx)
 	defer release()
-	s, tools, err := c.open(please, newLogger(c.LogFormat, c.LogLevel))
+	logger := newLogger(c.LogFormat, c.LogLevel)
+	if c.URL != "" {
+		return c.pass(please, c.URL, logger)
+	}
+	s, tools, err := c.open(please, logger)
+	if errors.Is(err, errInUse) && c.isServed(please) {
+		return c.pass(please, localURL, logger)
+	}
 	if err != nil {
 		return err
 	}
@@ -58,6 +78,66 @@ func (c *mcpCmd) Run(ctx context.Context, asked *stops) error {
 	drained, cancel := context.WithTimeout(now, c.Drain)
 	defer cancel()
 	return errors.Join(err, tools.Close(), s.host.Stop(drained), s.close())
+}
+
+// localURL is where a server of this machine listens unless it is told otherwise.
+const localURL = "http://127.0.0.1:7070"
+
+// pass passes all on to a server.
+func (c *mcpCmd) pass(ctx context.Context, url string, logger *slog.Logger) error {
+	token, err := c.token(url)
+	if err != nil {
+		return err
+	}
+	err = relay.Run(ctx, os.Stdin, os.Stdout, &relay.Options{URL: strings.TrimRight(url, "/") + "/mcp", Token: token, Logger: logger})
+	if _, ok := errors.AsType[*askedToStop](err); ok {
+		return nil // as when we run commands ourselves
+	}
+	return err
+}
+
+// token is what is shown to the server at url. That of this machine's server goes to no other.
+func (c *mcpCmd) token(url string) (string, error) {
+	path := c.TokenFile
+	if path == "" {
+		if token := os.Getenv("REPRISE_TOKEN"); token != "" {
+			return token, nil
+		}
+		if !isLoopbackURL(url) {
+			return "", nil
+		}
+		path = filepath.Join(cmp.Or(c.Secrets, c.Data), tokenFile)
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) && c.TokenFile == "" {
+		return "", nil
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+func isLoopbackURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// isServed reports whether the server that uses the data directory is where servers are, and lets us in.
+func (c *mcpCmd) isServed(ctx context.Context) bool {
+	token, err := c.token(localURL)
+	if err != nil || token == "" {
+		return false
+	}
+	server, err := client.New(&client.Options{URL: localURL, Token: token})
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err = server.List(ctx, client.ExecutionQuery{Limit: 1})
+	return err == nil
 }
 
 // unclosed is a writer that closing leaves open.

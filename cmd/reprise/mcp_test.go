@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +11,10 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/mcphttp"
+	"reprise/memstore"
 )
 
 // mcpClient starts "reprise mcp" on a data directory, and talks to it.
@@ -17,11 +24,12 @@ func mcpClient(t *testing.T, data, version string, flags ...string) *mcp.ClientS
 	if err != nil {
 		t.Fatal(err)
 	}
-	reprise := filepath.Join(t.TempDir(), "reprise") // the name by which TestMain knows what to be
-	if err := os.Symlink(us, reprise); err != nil {
+	binary := filepath.Join(t.TempDir(), "reprise") // the name by which TestMain knows what to be
+	if err := os.Symlink(us, binary); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command(reprise, append([]string{"mcp", "--data", data}, flags...)...)
+	command := exec.Command(binary, append([]string{"mcp", "--data", data}, flags...)...)
+	command.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
 	command.Stderr = t.Output()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command}, &mcp.ClientSessionOptions{ProtocolVersion: version})
@@ -61,4 +69,43 @@ func TestMCP(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMCPOfAServer: with --url all is passed on, with the token of the data directory.
+func TestMCPOfAServer(t *testing.T) {
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, tokenFile), []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log, err := reprise.Open(t.Context(), memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	server := mcp.NewServer(&mcp.Implementation{Name: "far", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "where"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return nil, "there", nil
+	})
+	handler, err := mcphttp.New(log, mcphttp.Server(func(r *http.Request) *mcp.Server {
+		if r.URL.Path != "/mcp" || r.Header.Get("Authorization") != "Bearer secret" {
+			return nil
+		}
+		return server
+	}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handler.Close()
+	web := httptest.NewServer(handler)
+	defer web.Close()
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		session := mcpClient(t, data, version, "--url", web.URL)
+		if got := callText(t, session, "where", nil); got != `"there"` {
+			t.Errorf("answered %q", got)
+		}
+		if err := session.Close(); err != nil {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+	web.CloseClientConnections()
 }

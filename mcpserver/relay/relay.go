@@ -1,8 +1,8 @@
-// Package bridge lets a client of the Model Context Protocol that speaks stdio use a server that speaks Streamable HTTP. On
+// Package relay lets a client of the Model Context Protocol that speaks stdio use a server that speaks Streamable HTTP. On
 // versions with sessions it resumes: a connection that breaks in the middle of an answer costs nothing but time.
 //
-//	err := bridge.Run(ctx, os.Stdin, os.Stdout, &bridge.Options{URL: "http://127.0.0.1:7070/mcp"})
-package bridge
+//	err := relay.Run(ctx, os.Stdin, os.Stdout, &relay.Options{URL: "http://127.0.0.1:7070/mcp"})
+package relay
 
 import (
 	"bufio"
@@ -36,8 +36,8 @@ type Options struct {
 // maxLine is the longest message, in bytes.
 const maxLine = 16 << 20
 
-// bridge is between one client and one server.
-type bridge struct {
+// relay is between one client and one server.
+type relay struct {
 	opts Options
 	http *http.Client
 	work sync.WaitGroup
@@ -64,7 +64,7 @@ type session struct {
 // Run carries messages until in ends, which is nil, ctx is done, which is its cause, or out fails. It then ends the session.
 // in must end for the goroutine that reads it to end.
 func Run(ctx context.Context, in io.Reader, out io.Writer, opts *Options) error {
-	b := &bridge{opts: *opts, out: out, calls: map[mcphttp.ID]context.CancelFunc{}}
+	b := &relay{opts: *opts, out: out, calls: map[mcphttp.ID]context.CancelFunc{}}
 	if b.opts.GiveUp == 0 {
 		b.opts.GiveUp = time.Minute
 	}
@@ -87,7 +87,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts *Options) error 
 }
 
 // carry takes one message after the other.
-func (b *bridge) carry(ctx context.Context, lines <-chan []byte, read <-chan error) error {
+func (b *relay) carry(ctx context.Context, lines <-chan []byte, read <-chan error) error {
 	for {
 		select {
 		case line := <-lines:
@@ -118,7 +118,7 @@ func scan(ctx context.Context, in io.Reader, lines chan<- []byte) error {
 }
 
 // take takes a message of the client. What must come in order is sent before it returns.
-func (b *bridge) take(ctx context.Context, line []byte) {
+func (b *relay) take(ctx context.Context, line []byte) {
 	m, err := mcphttp.ParseMessage(line)
 	if err != nil {
 		b.refuse(m.ID, codeInvalidRequest, err)
@@ -147,7 +147,7 @@ func (b *bridge) take(ctx context.Context, line []byte) {
 }
 
 // cancel ends the request that a notification names: on versions without sessions that is to close its connection.
-func (b *bridge) cancel(m *mcphttp.Message) {
+func (b *relay) cancel(m *mcphttp.Message) {
 	var params struct {
 		RequestID json.RawMessage `json:"requestId"`
 	}
@@ -162,7 +162,7 @@ func (b *bridge) cancel(m *mcphttp.Message) {
 }
 
 // write writes a message to the client.
-func (b *bridge) write(message []byte) {
+func (b *relay) write(message []byte) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	line := append(bytes.ReplaceAll(bytes.ReplaceAll(message, []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")), '\n')
@@ -177,7 +177,7 @@ const (
 )
 
 // refuse answers a request with an error of ours.
-func (b *bridge) refuse(id mcphttp.ID, code int, err error) {
+func (b *relay) refuse(id mcphttp.ID, code int, err error) {
 	if id == "" {
 		id = "null"
 	}

@@ -1,4 +1,4 @@
-package bridge_test
+package relay_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 
 	"reprise"
 	"reprise/mcphttp"
-	"reprise/mcpserver/bridge"
+	"reprise/mcpserver/relay"
 	"reprise/memstore"
 )
 
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const progressed = 30
 
-// world is a server over HTTP, and a client of a bridge to it.
+// world is a server over HTTP, and a client of a relay to it.
 type world struct {
 	t   *testing.T
 	log *reprise.Log
@@ -131,14 +131,14 @@ func (c *cutter) Write(b []byte) (int, error) {
 	return int(n), nil
 }
 
-// client is one that speaks stdio, to the bridge.
+// client is one that speaks stdio, to the relay.
 func (w *world) client(version string) *mcp.ClientSession {
 	w.t.Helper()
-	in, toBridge := io.Pipe()
-	fromBridge, out := io.Pipe()
+	in, toRelay := io.Pipe()
+	fromRelay, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := bridge.Run(context.Background(), in, out, &bridge.Options{URL: w.web.URL, Token: w.token, GiveUp: 5 * time.Second, HTTPClient: &http.Client{Transport: &http.Transport{}}})
+		err := relay.Run(context.Background(), in, out, &relay.Options{URL: w.web.URL, Token: w.token, GiveUp: 5 * time.Second, HTTPClient: &http.Client{Transport: &http.Transport{}}})
 		out.Close()
 		done <- err
 	}()
@@ -152,14 +152,14 @@ func (w *world) client(version string) *mcp.ClientSession {
 			return &mcp.ElicitResult{Action: "decline"}, nil
 		},
 	})
-	session, err := client.Connect(w.t.Context(), &mcp.IOTransport{Reader: fromBridge, Writer: toBridge}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	session, err := client.Connect(w.t.Context(), &mcp.IOTransport{Reader: fromRelay, Writer: toRelay}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {
 		session.Close()
 		if err := <-done; err != nil {
-			w.t.Errorf("the bridge ends with %v", err)
+			w.t.Errorf("the relay ends with %v", err)
 		}
 	})
 	return session
@@ -202,7 +202,7 @@ func (w *world) checkSeen() {
 	w.seen = nil
 }
 
-func TestBridge(t *testing.T) {
+func TestRelay(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			w := newWorld(t)
@@ -297,7 +297,7 @@ func TestGarbageFromTheClient(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			out.Close()
 		}()
-		if err := bridge.Run(t.Context(), in, io.Discard, &bridge.Options{URL: w.web.URL, HTTPClient: &http.Client{Transport: &http.Transport{}}}); err != nil {
+		if err := relay.Run(t.Context(), in, io.Discard, &relay.Options{URL: w.web.URL, HTTPClient: &http.Client{Transport: &http.Transport{}}}); err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
 	}

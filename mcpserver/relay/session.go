@@ -1,4 +1,4 @@
-package bridge
+package relay
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const (
 	headerLastID  = "Last-Event-ID"
 )
 
-func (b *bridge) sessionHeaders(h http.Header) {
+func (b *relay) sessionHeaders(h http.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.session.id != "" {
@@ -30,20 +30,20 @@ func (b *bridge) sessionHeaders(h http.Header) {
 	}
 }
 
-func (b *bridge) sessionNumber() int {
+func (b *relay) sessionNumber() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.session.number
 }
 
 // begin begins a session with the initialize request of the client.
-func (b *bridge) begin(ctx context.Context, m mcphttp.Message, answer func([]byte)) error {
+func (b *relay) begin(ctx context.Context, m mcphttp.Message, answer func([]byte)) error {
 	b.renewing.Lock()
 	defer b.renewing.Unlock()
 	return b.initialize(ctx, m, answer)
 }
 
-func (b *bridge) initialize(ctx context.Context, m mcphttp.Message, answer func([]byte)) error {
+func (b *relay) initialize(ctx context.Context, m mcphttp.Message, answer func([]byte)) error {
 	response, err := b.post(ctx, &m, false)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func responseIn(response *http.Response) (mcphttp.Message, error) {
 
 // renew begins another session in place of the one of a number, which the server has forgotten. The client does not see it:
 // what it has subscribed to, and the log level, are lost.
-func (b *bridge) renew(ctx context.Context, number int) error {
+func (b *relay) renew(ctx context.Context, number int) error {
 	b.renewing.Lock()
 	defer b.renewing.Unlock()
 	b.mu.Lock()
@@ -132,7 +132,7 @@ func (b *bridge) renew(ctx context.Context, number int) error {
 
 // stream is a row of messages from the server, over one or several connections.
 type stream struct {
-	b     *bridge
+	b     *relay
 	until mcphttp.ID // the request whose response is the last one, "" for none
 	done  bool
 	last  string // the newest event id
@@ -210,7 +210,7 @@ func (s *stream) get(ctx context.Context) (*http.Response, error) {
 }
 
 // listen follows what the server says of itself, for as long as there is the session.
-func (b *bridge) listen(ctx context.Context) {
+func (b *relay) listen(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	b.mu.Lock()
@@ -254,7 +254,7 @@ func (b *bridge) listen(ctx context.Context) {
 const leaveWait = 2 * time.Second
 
 // leave ends the session.
-func (b *bridge) leave(ctx context.Context) {
+func (b *relay) leave(ctx context.Context) {
 	b.mu.Lock()
 	id := b.session.id
 	b.mu.Unlock()

@@ -1,4 +1,4 @@
-package bridge
+package relay
 
 import (
 	"bytes"
@@ -62,7 +62,7 @@ func (p *pauses) wait(ctx context.Context, giveUp, least time.Duration) bool {
 }
 
 // post sends one message. A server that cannot be reached at all is tried again, for then nothing was sent.
-func (b *bridge) post(ctx context.Context, m *mcphttp.Message, modern bool) (*http.Response, error) {
+func (b *relay) post(ctx context.Context, m *mcphttp.Message, modern bool) (*http.Response, error) {
 	var p pauses
 	for {
 		r, err := b.request(ctx, http.MethodPost, m.Raw)
@@ -88,7 +88,7 @@ func (b *bridge) post(ctx context.Context, m *mcphttp.Message, modern bool) (*ht
 	}
 }
 
-func (b *bridge) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
+func (b *relay) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, b.opts.URL, bytes.NewReader(body))
 	if err == nil && b.opts.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+b.opts.Token)
@@ -136,7 +136,7 @@ func headerText(value string) string {
 }
 
 // tell sends a message that has no response.
-func (b *bridge) tell(ctx context.Context, m *mcphttp.Message, modern bool) error {
+func (b *relay) tell(ctx context.Context, m *mcphttp.Message, modern bool) error {
 	number := b.sessionNumber()
 	response, err := b.post(ctx, m, modern)
 	if err != nil {
@@ -159,7 +159,7 @@ func failure(response *http.Response) error {
 }
 
 // call sends a request, and writes what is answered. Once it was sent it is not sent again.
-func (b *bridge) call(ctx context.Context, m *mcphttp.Message, modern bool) {
+func (b *relay) call(ctx context.Context, m *mcphttp.Message, modern bool) {
 	if modern {
 		var stop context.CancelFunc
 		ctx, stop = context.WithCancel(ctx)
@@ -183,7 +183,7 @@ func (b *bridge) call(ctx context.Context, m *mcphttp.Message, modern bool) {
 }
 
 // exchange sends a request and waits for the response, over as many connections as that takes.
-func (b *bridge) exchange(ctx context.Context, m *mcphttp.Message, modern bool) error {
+func (b *relay) exchange(ctx context.Context, m *mcphttp.Message, modern bool) error {
 	number := b.sessionNumber()
 	response, err := b.post(ctx, m, modern)
 	if err != nil {
@@ -214,7 +214,7 @@ func (b *bridge) exchange(ctx context.Context, m *mcphttp.Message, modern bool) 
 }
 
 // single writes an answer that is one message.
-func (b *bridge) single(response *http.Response, id mcphttp.ID) error {
+func (b *relay) single(response *http.Response, id mcphttp.ID) error {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxLine))
 	if err != nil {
 		return err
