@@ -23,5 +23,16 @@ func Races() []Race {
 		heapRace(),
 		correctRace(),
 		outputRace(),
+		redisAppendRace(false),
+		redisAppendRace(true),
+		postgresAppendRace(),
+		natsAppendRace(),
+		engineReplayRace(redisEngine(), "XRANGE", redisRange),
+		engineReplayRace(postgresEngine(), "SELECT", postgresSelect),
+		engineReplayRace(natsEngine(), "ordered-consumer", natsConsume),
+		engineWakeRace(redisEngine(), "XADD-PUBLISH", redisWake),
+		engineWakeRace(postgresEngine(), "INSERT-NOTIFY", postgresWake),
+		engineWakeRace(natsEngine(), "publish-subscribe", natsWake),
+		compressRace(),
 	}
 }

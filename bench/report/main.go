@@ -5,6 +5,8 @@
 //	go run ./report -quick     that all of them run, under a minute
 //	go run ./report -only Replay
 //
+// A race of a server whose binary is not on the machine is skipped, unless the environment variable CI is set.
+//
 // Its status is not 0 if a race cannot run or if events were lost or doubled. It never
 // depends on how long something took.
 package main
@@ -40,7 +42,7 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "regular expression of the races to run")
 	laps := flag.Int("laps", 0, "laps of each race; 0 for the usual number")
 	show := flag.Bool("raw", false, "print the raw samples too")
-	results := flag.String("results", "results", "folder for the raw samples of a full run")
+	results := flag.String("results", "", "folder for the raw samples; default: results for a full run, none for others")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
@@ -69,7 +71,10 @@ func run(ctx context.Context) error {
 		_, _ = os.Stdout.Write(raw.Bytes())
 	}
 	_, _ = os.Stdout.Write(table.Bytes())
-	if *quick || *only != "" {
+	if *results == "" && !*quick && *only == "" {
+		*results = "results"
+	}
+	if *results == "" {
 		return nil
 	}
 	return keep(*results, raw.Bytes(), table.Bytes())
@@ -84,10 +89,14 @@ func race(ctx context.Context, scale bench.Scale, wanted *regexp.Regexp, raw *by
 		}
 		start := time.Now()
 		results, err := r.Run(ctx, scale)
+		if bench.IsMissing(err) && os.Getenv("CI") == "" {
+			fmt.Fprintf(os.Stderr, "%-24s skipped: %v\n", r.Name, err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		fmt.Fprintf(os.Stderr, "%-12s %5.1f s\n", r.Name, time.Since(start).Seconds())
+		fmt.Fprintf(os.Stderr, "%-24s %5.1f s\n", r.Name, time.Since(start).Seconds())
 		if err := bench.Record(raw, r.Name, results); err != nil {
 			return nil, err
 		}
