@@ -54,7 +54,7 @@ func (s *Store) lost(err error) bool {
 		if errors.Is(err, ErrDamaged) || errors.Is(err, reprise.ErrInvalid) {
 			return false
 		}
-	case "57P01", "57P02", "08006": // admin_shutdown, crash_shutdown, connection_failure
+	case "57P01", "57P02", "08006", "25006": // admin_shutdown, crash_shutdown, connection_failure; not the primary any more
 	default:
 		return false
 	}

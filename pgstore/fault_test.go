@@ -268,3 +268,30 @@ func TestStandbyAway(t *testing.T) {
 	put(t, s, &req, 100, 1000)
 	intact(t, other, "s", 100)
 }
+
+// A Store can be closed while the server stands still.
+func TestClosedWhilePaused(t *testing.T) {
+	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
+	s, err := pgstore.Open(t.Context(), own.URL()+"&timeout=300ms", nil)
+	check(t, err)
+	req := create(t, s, "s")
+	check(t, own.Pause())
+	req.Bytes, req.Kept = content("s", req.First, 100), 100
+	if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); errs == nil || !errors.Is(errs[0], reprise.ErrUnavailable) {
+		t.Errorf("append: %v", errs)
+	}
+	start := time.Now()
+	check(t, s.Close())
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("Close took %v", took)
+	}
+	check(t, own.Resume())
+}
+
+// Of several hosts the one is found that takes writes.
+func TestSeveralHosts(t *testing.T) {
+	url := strings.Replace(server.URL(), "@", "@127.0.0.1:1,", 1)
+	s := mustOpen(t, url+"&target_session_attrs=read-write&schema="+schema(t, server), nil)
+	req := create(t, s, "s")
+	put(t, s, &req, 100, 10)
+}

@@ -31,9 +31,9 @@ func (s *Store) watchLoop(config *pgx.ConnConfig) {
 		return
 	}
 	config.ConnectTimeout = s.opts.Timeout
-	wait := reconnectFirst
+	wait, told := reconnectFirst, false
 	for s.life.Err() == nil {
-		err := s.listen(config, func() { wait = reconnectFirst })
+		err := s.listen(config, func() { wait, told = reconnectFirst, false })
 		if s.life.Err() != nil {
 			return
 		}
@@ -42,7 +42,10 @@ func (s *Store) watchLoop(config *pgx.ConnConfig) {
 		if errors.Is(err, errDeaf) {
 			pause = probeAgain
 		}
-		s.opts.Logger.Warn("not notified of what other replicas do", "error", err, "again_in", pause)
+		if !told { // once for each time that it is lost
+			s.opts.Logger.Warn("not notified of what other replicas do", "error", err)
+			told = true
+		}
 		select {
 		case <-s.life.Done():
 		case <-time.After(pause):
@@ -77,7 +80,7 @@ func (s *Store) listen(config *pgx.ConnConfig, up func()) error {
 	up()
 	s.watches.listening.Store(true)
 	s.watches.all() // what happened meanwhile was not told
-	s.opts.Logger.Debug("notified of what other replicas do")
+	s.opts.Logger.Info("notified of what other replicas do")
 	for {
 		if err := s.hear(pg); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,6 +18,8 @@ type Store struct {
 	opts Options
 	sql  statements
 	pool *pgxpool.Pool
+	// sockets are all connections of the pool.
+	sockets sockets
 	// name tells the notifications of this replica from those of others.
 	name string
 
@@ -49,17 +52,21 @@ func Open(ctx context.Context, url string, opts *Options) (*Store, error) {
 	}
 	s := &Store{opts: o, name: rand.Text()[:hashChars]}
 	s.sql.init(&o)
+	s.sockets.open = map[*socket]struct{}{}
+	config.ConnConfig.DialFunc = s.sockets.dial(config.ConnConfig.DialFunc)
 	listen := config.ConnConfig
 	if o.Listen != "" {
 		if listen, err = pgx.ParseConfig(o.Listen); err != nil {
 			return nil, fmt.Errorf("PostgreSQL: %w: the parameter listen: %w", reprise.ErrInvalid, err)
 		}
+		listen.DialFunc = s.sockets.dial(listen.DialFunc)
 		listen.RuntimeParams["application_name"] = config.ConnConfig.RuntimeParams["application_name"]
 	}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, fmt.Errorf("PostgreSQL: %w", openError(ctx, err))
 	}
 	if err := s.prepare(ctx); err != nil {
+		time.AfterFunc(closePatience, s.sockets.closeAll)
 		s.pool.Close()
 		return nil, fmt.Errorf("PostgreSQL: %w", openError(ctx, err))
 	}
@@ -101,9 +108,14 @@ func (s *Store) Close() error {
 	s.use.Unlock()
 	s.end()
 	s.background.Wait()
+	patience := time.AfterFunc(closePatience, s.sockets.closeAll)
+	defer patience.Stop()
 	s.pool.Close()
 	return nil
 }
+
+// closePatience is how long a server may take to answer when connections are closed.
+const closePatience = time.Second
 
 // enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
 func (s *Store) enter(ctx context.Context) error {
