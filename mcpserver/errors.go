@@ -40,6 +40,12 @@ func (s *Server) failed(tool string, err error) error {
 	case errors.Is(err, identity.ErrUnauthenticated):
 		p = problem.New(problem.CodeUnauthenticated, "")
 	}
+	switch p.Code {
+	case problem.CodeNotFound: // what it is called inside says nothing to a model
+		p.Detail = "there is no such execution"
+	case problem.CodeStreamExpired:
+		p.Detail = "the execution is no longer kept"
+	}
 	if field, ok := errors.AsType[*execution.FieldError](err); ok {
 		p.Field = field.Field
 	}

@@ -78,7 +78,10 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 		return nil, err
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: s.opts.Name, Title: "Reprise", Version: s.opts.Version},
-		&mcp.ServerOptions{Instructions: instructions, Logger: s.opts.Logger, Capabilities: &mcp.ServerCapabilities{}})
+		&mcp.ServerOptions{
+			Instructions: instructions, Logger: s.opts.Logger, Capabilities: &mcp.ServerCapabilities{},
+			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }, // what a tenant has run is nobody else's
+		})
 	s.mcp.AddReceivingMiddleware(codes)
 	s.addTools()
 	s.addResources()

@@ -96,7 +96,7 @@ func TestLongRunsBecomeTasks(t *testing.T) {
 	if got := w.raw("tools/call", `"name":"execute_code","arguments":{"command":"true"}`); got.ResultType != "complete" {
 		t.Errorf("a short one: %+v", got)
 	}
-	created := w.raw("tools/call", `"name":"execute_code","arguments":{"command":"echo begun; sleep 0.5; echo done"}`)
+	created := w.raw("tools/call", `"name":"execute_code","arguments":{"command":"echo begun; sleep 2; echo done"}`)
 	if created.ResultType != "task" {
 		t.Fatalf("a long one: %+v", created)
 	}
