@@ -36,8 +36,8 @@ type flight struct {
 	over  bool // nobody takes any more
 	// parked is true while what comes waits for the flight after this one.
 	parked bool
-	next  *flight
-	more  chan struct{}
+	next   *flight
+	more   chan struct{}
 
 	only *call // without a session there is one
 	logs bool  // the client wants log messages, without a session
@@ -49,6 +49,7 @@ type arrival struct {
 	m      mcphttp.Message
 	result CallResult // of a response
 	peer   *peer      // of a request
+	again  bool       // the call is to be sent once more: it was not carried out
 }
 
 func (g *Gateway) newFlight(x *mcphttp.Exchange) *flight {
@@ -124,7 +125,7 @@ func (f *flight) run(ctx context.Context, calls []*call) error {
 			return context.Cause(ctx)
 		}
 		for _, a := range f.take() {
-			if err := f.deliver(a); err != nil && ctx.Err() == nil {
+			if err := f.deliver(ctx, a); err != nil && ctx.Err() == nil {
 				f.g.opts.Logger.Debug("a message of an MCP upstream is not delivered", "upstream", f.g.up.Name, "method", a.m.Method, "error", err)
 			}
 		}
@@ -135,8 +136,11 @@ func (f *flight) run(ctx context.Context, calls []*call) error {
 	return nil
 }
 
-func (f *flight) deliver(a arrival) error {
+func (f *flight) deliver(ctx context.Context, a arrival) error {
 	switch {
+	case a.again:
+		f.sendAgain(ctx, a.call)
+		return nil
 	case a.m.Method == "":
 		return f.respond(a)
 	case a.m.ID == "":
@@ -184,6 +188,32 @@ func (f *flight) abandon(calls []*call, result CallResult, message string) {
 	}
 }
 
+// sendAgain sends a call over another connection, once.
+func (f *flight) sendAgain(ctx context.Context, c *call) {
+	c.again = true
+	var p *peer
+	var err error
+	if s := f.x.Session; s != nil {
+		p, err = f.g.connected(ctx, s)
+	} else {
+		p, err = f.g.pooled(ctx, f.x)
+	}
+	if err != nil {
+		f.fail(c, Refused, failureOf(err))
+		return
+	}
+	for _, m := range f.x.Messages {
+		if m.ID != c.id {
+			continue
+		}
+		params := m.Params
+		if f.x.Stateless() && !p.stateless.Load() {
+			params = withoutMeta(params)
+		}
+		f.g.start(ctx, p, c, params, paramHeaders(f.x.Header))
+	}
+}
+
 // fail answers a call without the upstream.
 func (f *flight) fail(c *call, result CallResult, e *failure) {
 	f.push(arrival{call: c, m: mcphttp.Message{ID: c.id, Err: e.json()}, result: result})
@@ -204,6 +234,7 @@ type call struct {
 	token  json.RawMessage // the client's progress token, nil if it has none
 	began  time.Time
 	answer chan mcphttp.Message // of our own
+	again  bool                 // it was sent twice; of the flight's goroutine
 	done   bool                 // of the flight's goroutine
 	// listens is what a subscriptions/listen waits for that we serve; guarded by peer.mu.
 	listens *filter
@@ -225,5 +256,8 @@ func failureOf(err error) *failure {
 	}
 	return &failure{codeInternal, err.Error(), "upstream_unavailable"}
 }
+
+// errEnded: the upstream has ended, and nothing was sent.
+var errEnded = &failure{codeInternal, "the upstream has ended; the request was not carried out", "upstream_unavailable"}
 
 var errClosed = fmt.Errorf("%w: the gateway", reprise.ErrClosed)

@@ -113,7 +113,7 @@ func (g *Gateway) open(p *peer) error {
 	var err error
 	logger := g.opts.Logger.With("upstream", g.up.Name)
 	if g.up.URL != "" {
-		p.link = openHTTP(g, logger, p.receive)
+		p.link = openHTTP(g, p, logger)
 	} else {
 		p.link, err = startProcess(g.spawn, &g.up, g.opts.Mark+"/"+rand.Text(), logger, p.receive, g.garbage)
 	}

@@ -9,12 +9,17 @@ import (
 
 // link carries messages to an upstream and back.
 type link interface {
-	// send sends a message. It blocks while the upstream takes none, until ctx ends or the link does.
+	// send sends a message. It blocks while the upstream takes none, until ctx ends or the link does. The error is errEnded if
+	// the link had ended before and nothing was sent.
 	send(ctx context.Context, m outgoing) error
 	// agreed tells the version that initialize has negotiated, or the one without sessions.
 	agreed(version string)
+	// drop lets go of a call whose answer nobody waits for.
+	drop(c *call)
 	// close ends the link, in good order if it can, and does not wait.
 	close()
+	// ending reports whether the link has begun to end.
+	ending() bool
 	// done is closed when the link has ended and nothing more comes from it; why then says how.
 	done() <-chan struct{}
 	why() error

@@ -73,11 +73,11 @@ func (f *flight) park(a arrival) error {
 func (p *parking) question(token string) json.RawMessage {
 	requests := map[string]any{}
 	for key, m := range p.asked {
-		r := map[string]any{"method": m.Method}
-		if m.Params != nil {
-			r["params"] = m.Params
+		params := m.Params
+		if params == nil {
+			params = json.RawMessage("{}") // without which the Go SDK cannot read it
 		}
-		requests[key] = r
+		requests[key] = map[string]any{"method": m.Method, "params": params}
 	}
 	return compact(map[string]any{"resultType": "input_required", "inputRequests": requests, "requestState": token})
 }

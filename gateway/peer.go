@@ -25,20 +25,21 @@ type peer struct {
 	told      atomic.Bool
 	stateless atomic.Bool   // version is the one without sessions
 	linked    chan struct{} // closed when link is set
-	attached atomic.Bool // a client listens to the session as a whole, or did
-	used     atomic.Int64
+	gone      chan struct{} // closed when the slot is free for another one
+	attached  atomic.Bool   // a client listens to the session as a whole, or did
+	used      atomic.Int64
 
 	mu       sync.Mutex
 	next     int64
 	calls    map[int64]*call
 	dead     bool
 	sessions map[*mcphttp.Session]bool // of a shared one
-	level    string // that was set for clients without sessions
+	level    string                    // that was set for clients without sessions
 }
 
 // newPeer makes a peer without a link.
 func (g *Gateway) newPeer() *peer {
-	return &peer{g: g, linked: make(chan struct{}), calls: map[int64]*call{}, sessions: map[*mcphttp.Session]bool{}}
+	return &peer{g: g, linked: make(chan struct{}), gone: make(chan struct{}), calls: map[int64]*call{}, sessions: map[*mcphttp.Session]bool{}}
 }
 
 // begin gives a request an id of its own, under which its answer is looked for, and returns its params with that in the place of
@@ -48,7 +49,7 @@ func (p *peer) begin(c *call, params json.RawMessage) (json.RawMessage, error) {
 	defer p.mu.Unlock()
 	switch {
 	case p.dead:
-		return nil, &failure{codeInternal, "the upstream has just ended; nothing was sent", "upstream_unavailable"}
+		return nil, errEnded
 	case c.f != nil && len(p.calls) >= p.g.up.MaxCalls:
 		return nil, &failure{codeInternal, "too many requests to the upstream have no answer yet", "limit"}
 	}
@@ -130,6 +131,9 @@ func (p *peer) refuse(id mcphttp.ID, e *failure) { p.later(response(id, nil, e.j
 
 // cancel tells the upstream that an answer is not wanted any more.
 func (p *peer) cancel(c *call, reason string) {
+	if p.stateless.Load() && p.g.up.URL != "" {
+		return // the end of the connection says so
+	}
 	params := map[string]any{"requestId": c.up}
 	if reason != "" {
 		params["reason"] = reason
@@ -139,9 +143,28 @@ func (p *peer) cancel(c *call, reason string) {
 
 // abandon cancels a call whose answer nobody takes.
 func (p *peer) abandon(c *call, reason string) {
-	if p.forget(c) && c.method != methodInitialize {
+	if !p.forget(c) {
+		return
+	}
+	p.link.drop(c)
+	if c.method != methodInitialize && c.listens == nil {
 		p.cancel(c, reason)
 	}
+}
+
+// fail answers a call that has no answer yet.
+func (p *peer) fail(c *call, e *failure) {
+	if p.forget(c) {
+		p.answer(c, mcphttp.Message{ID: upstreamID(c.up), Err: e.json()}, Lost)
+	}
+}
+
+func (p *peer) answer(c *call, m mcphttp.Message, result CallResult) {
+	if c.answer != nil {
+		c.answer <- m
+		return
+	}
+	c.f.push(arrival{call: c, m: m, result: result})
 }
 
 // receive takes a message of the upstream.
@@ -163,12 +186,8 @@ func (p *peer) answered(m mcphttp.Message) {
 	c := p.calls[up]
 	delete(p.calls, up)
 	p.mu.Unlock()
-	switch {
-	case c == nil: // it was cancelled
-	case c.answer != nil:
-		c.answer <- m
-	default:
-		c.f.push(arrival{call: c, m: m, result: Answered})
+	if c != nil { // else it was cancelled
+		p.answer(c, m, Answered)
 	}
 }
 

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
@@ -13,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"reprise"
 	"reprise/mcphttp"
 
 	"golang.org/x/sys/unix"
@@ -140,20 +138,33 @@ func (p *process) send(ctx context.Context, m outgoing) error {
 	line := append(m.raw[:len(m.raw):len(m.raw)], '\n')
 	select {
 	case <-p.exited: // the writer takes nothing more
-		return fmt.Errorf("%w: the process has ended", reprise.ErrUnavailable)
+		return errEnded
 	default:
 	}
 	select {
 	case p.writes <- line:
 		return nil
 	case <-p.exited:
-		return fmt.Errorf("%w: the process has ended", reprise.ErrUnavailable)
+		return errEnded
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (p *process) agreed(string)         {}
+func (p *process) agreed(string) {}
+func (p *process) drop(*call)    {}
+
+func (p *process) ending() bool {
+	select {
+	case <-p.exited:
+		return true
+	case <-p.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 func (p *process) done() <-chan struct{} { return p.ended }
 func (p *process) why() error            { return p.err }
 func (p *process) close()                { p.once.Do(func() { close(p.closing) }) }
@@ -241,36 +252,13 @@ func (p *process) readMessages(logger *slog.Logger, receive receiver, garbage fu
 		if len(line) == 0 {
 			return
 		}
-		if cut || !receiveLine(line, receive) {
+		// The line is in a buffer that is used again.
+		if cut || !receiveText(bytes.Clone(line), func(m mcphttp.Message) { receive(m, nil) }) {
 			garbage()
 			said.line(line)
 		}
 	})
 	said.flush()
-}
-
-// receiveLine hands over the message of a line, or those of a batch.
-func receiveLine(line []byte, receive receiver) bool {
-	if line[0] == '[' {
-		var batch []json.RawMessage
-		if json.Unmarshal(line, &batch) != nil {
-			return false
-		}
-		for _, raw := range batch {
-			m, err := mcphttp.ParseMessage(raw)
-			if err != nil {
-				return false
-			}
-			receive(m, nil)
-		}
-		return true
-	}
-	m, err := mcphttp.ParseMessage(bytes.Clone(line)) // which is in a buffer that is used again
-	if err != nil {
-		return false
-	}
-	receive(m, nil)
-	return true
 }
 
 func readStderr(r *os.File, logger *slog.Logger) {

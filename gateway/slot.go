@@ -72,6 +72,16 @@ func (s *slot) live() *peer {
 // may wait for it.
 func (s *slot) connect(ctx context.Context, open func(context.Context) (*peer, error)) (*peer, error) {
 	s.mu.Lock()
+	for s.peer != nil && s.peer.link.ending() {
+		p := s.peer
+		s.mu.Unlock()
+		select {
+		case <-p.gone:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		s.mu.Lock()
+	}
 	switch {
 	case s.peer != nil:
 		defer s.mu.Unlock()
@@ -151,6 +161,7 @@ func (s *slot) watch(p *peer, began time.Time) {
 		s.g.opts.Logger.Warn("an MCP upstream has ended", "upstream", s.g.up.Name, "error", p.link.why())
 	}
 	p.end(p.link.why())
+	close(p.gone)
 }
 
 // close ends the connection, and lets none be made.

@@ -185,7 +185,11 @@ func (g *Gateway) start(ctx context.Context, p *peer, c *call, params json.RawMe
 			err = nil // it was answered when the link ended
 		}
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case err == errEnded && !c.again: //nolint:errorlint // of our own, never wrapped
+		c.f.push(arrival{call: c, again: true})
+	default:
 		c.f.fail(c, Refused, failureOf(err))
 	}
 }

@@ -16,10 +16,38 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 //lint:file-ignore SA1019 the versions before 2026-07-28 have roots, sampling and logging
+
+// lacking is a transport that does not know a method.
+type lacking struct {
+	mcp.Transport
+	mcp.Connection
+	method string
+}
+
+func (l *lacking) Connect(ctx context.Context) (mcp.Connection, error) {
+	var err error
+	l.Connection, err = l.Transport.Connect(ctx)
+	return l, err
+}
+
+func (l *lacking) Read(ctx context.Context) (jsonrpc.Message, error) {
+	for {
+		m, err := l.Connection.Read(ctx)
+		r, ok := m.(*jsonrpc.Request)
+		if err != nil || !ok || r.Method != l.method {
+			return m, err
+		}
+		refused := &jsonrpc.Response{ID: r.ID, Error: &jsonrpc.Error{Code: -32601, Message: "no " + l.method}}
+		if err := l.Write(ctx, refused); err != nil {
+			return nil, err
+		}
+	}
+}
 
 type input struct {
 	Text string `json:"text,omitempty"`
@@ -34,6 +62,7 @@ var calls atomic.Int64
 func main() {
 	address := flag.String("http", "", "address to serve Streamable HTTP on, and not stdio")
 	stateless := flag.Bool("stateless", false, "with -http: serve version 2026-07-28")
+	lacks := flag.String("lacks", "", "request that is not known, over stdio: server/discover or initialize")
 	flag.Parse()
 	server := mcp.NewServer(&mcp.Implementation{Name: "upstream", Version: "1"}, &mcp.ServerOptions{
 		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
@@ -61,7 +90,7 @@ func main() {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "test://a", Text: "A"}}}, nil
 	})
 	if *address == "" {
-		if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		if err := server.Run(context.Background(), &lacking{Transport: &mcp.StdioTransport{}, method: *lacks}); err != nil {
 			log.Fatal(err)
 		}
 		return
