@@ -1,0 +1,130 @@
+// Command everything is an MCP server with the tools, prompts and resources that the public conformance suite asks for, npm
+// @modelcontextprotocol/conformance, on mcphttp and mcptask. scripts/mcp-conformance runs the suite against it.
+//
+//	go run ./examples/mcp/everything -listen 127.0.0.1:8090 -data everything.db
+//	go run ./examples/mcp/everything -stdio
+//
+// It prints the URL of its endpoint.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/mcphttp"
+	"reprise/mcptask"
+	"reprise/memstore"
+	"reprise/sqlitestore"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "the address to listen on")
+	data := flag.String("data", "", "the SQLite file in which sessions, streams and tasks are kept; default: memory")
+	stdio := flag.Bool("stdio", false, "speak over stdin and stdout, without mcphttp and without tasks")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *listen, *data, *stdio); err != nil && ctx.Err() == nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, listen, data string, stdio bool) error {
+	server := newServer()
+	go touch(ctx, server)
+	if stdio {
+		return server.Run(ctx, &mcp.StdioTransport{})
+	}
+	store, err := open(ctx, data)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	events, err := reprise.Open(ctx, store, nil)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	tasks, err := mcptask.New(events, &mcptask.Options{Poll: 100 * time.Millisecond})
+	if err != nil {
+		return err
+	}
+	defer tasks.Close()
+	addTasks(server, tasks)
+	if err := tasks.Install(server); err != nil {
+		return err
+	}
+	handler, err := mcphttp.New(events, mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return server })),
+		&mcphttp.Options{Logger: slog.Default()})
+	if err != nil {
+		return err
+	}
+	defer handler.Close()
+	return serve(ctx, listen, handler)
+}
+
+func open(ctx context.Context, data string) (reprise.Store, error) {
+	if data == "" {
+		return memstore.New(nil), nil
+	}
+	return sqlitestore.Open(ctx, data, nil)
+}
+
+func serve(ctx context.Context, address string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", handler)
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { web.Close() })()
+	fmt.Printf("listening on http://%s/mcp\n", listener.Addr())
+	return web.Serve(listener)
+}
+
+// newServer is a server with everything but tasks, which need a Log.
+func newServer() *mcp.Server {
+	server := mcp.NewServer(&mcp.Implementation{Name: "everything", Version: "1"}, &mcp.ServerOptions{
+		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
+			return &mcp.CompleteResult{Completion: mcp.CompletionResultDetails{Values: []string{}}}, nil
+		},
+		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
+		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
+	})
+	addContent(server)
+	addReporting(server)
+	addAsking(server)
+	addRounds(server)
+	addChanging(server)
+	addResources(server)
+	addPrompts(server)
+	return server
+}
+
+// touch says every three seconds that a resource has changed.
+func touch(ctx context.Context, server *mcp.Server) {
+	for ticker := time.NewTicker(3 * time.Second); ; {
+		select {
+		case <-ctx.Done():
+			ticker.Stop()
+			return
+		case <-ticker.C:
+			if err := server.ResourceUpdated(ctx, &mcp.ResourceUpdatedNotificationParams{URI: watched}); err != nil {
+				log.Printf("saying that %s has changed: %v", watched, err)
+			}
+		}
+	}
+}
