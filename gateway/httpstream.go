@@ -17,7 +17,7 @@ import (
 
 const (
 	// resumeTries is how often in a row a broken answer is asked for again.
-	resumeTries = 8
+	resumeTries = 6
 	// resumePause is the first time between two tries where the upstream names none, resumePauseMax the longest.
 	resumePause, resumePauseMax = 200 * time.Millisecond, 10 * time.Second
 )

@@ -1,0 +1,158 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise/gateway"
+)
+
+// remote is an upstream at a URL.
+type remote struct {
+	cmd *exec.Cmd
+	url string
+}
+
+func startRemote(tb testing.TB, address string, flags ...string) *remote {
+	tb.Helper()
+	r := &remote{cmd: exec.Command(program, append([]string{"-http", address}, flags...)...)}
+	out, err := r.cmd.StdoutPipe()
+	check(tb, err)
+	check(tb, r.cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	check(tb, err)
+	r.url = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	tb.Cleanup(r.kill)
+	return r
+}
+
+func (r *remote) kill() {
+	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Wait() // the second time it says that it was called before
+}
+
+func TestUpstreamAtURL(t *testing.T) {
+	for _, stateless := range []string{"false", "true"} {
+		t.Run("stateless="+stateless, func(t *testing.T) {
+			up := startRemote(t, "127.0.0.1:0", "-stateless="+stateless)
+			each(t, func(t *testing.T, version string) {
+				w := newWorld(t, gateway.Upstream{URL: up.url}).start()
+				got := make(chan float64, 10)
+				s := w.connect(version, &mcp.ClientOptions{
+					ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { got <- r.Params.Progress },
+				})
+				w.want(s, "echo", args{"text": "hi"}, "hi")
+				w.wantError(s, "nothing", nil, "nothing")
+				params := &mcp.CallToolParams{Name: "steps", Arguments: args{"n": 3}}
+				params.SetProgressToken("t")
+				_, err := s.CallTool(t.Context(), params)
+				check(t, err)
+				for i := range 3 {
+					if p := <-got; p != float64(i+1) {
+						t.Errorf("progress %v", p)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestUpstreamAtURLAsks(t *testing.T) {
+	up := startRemote(t, "127.0.0.1:0")
+	w := newWorld(t, gateway.Upstream{URL: up.url}).start()
+	s := w.connect("2025-11-25", nil)
+	w.want(s, "roots", nil, "file:///root")
+}
+
+func TestUpstreamAtURLThatForgetsIsTriedAgain(t *testing.T) {
+	up := startRemote(t, "127.0.0.1:0")
+	w := newWorld(t, gateway.Upstream{URL: up.url}).start()
+	s := w.connect("2025-11-25", nil)
+	w.want(s, "count", nil, "1")
+	w.want(s, "count", nil, "2")
+	up.kill()
+	w.wantError(s, "count", nil, "")
+	startRemote(t, strings.TrimPrefix(up.url, "http://"))
+	w.want(s, "count", nil, "1")
+}
+
+func TestUpstreamAtURLIsKilledInTheMiddle(t *testing.T) {
+	up := startRemote(t, "127.0.0.1:0")
+	w := newWorld(t, gateway.Upstream{URL: up.url}).start()
+	s := w.connect("2025-11-25", nil)
+	time.AfterFunc(200*time.Millisecond, up.kill)
+	w.wantError(s, "sleep", args{"ms": 60_000}, "upstream")
+}
+
+// TestAnswerOfUpstreamIsResumed: the connection to the upstream breaks in the middle of an answer.
+func TestAnswerOfUpstreamIsResumed(t *testing.T) {
+	up := startRemote(t, "127.0.0.1:0")
+	at, err := url.Parse(up.url)
+	check(t, err)
+	var conns sync.Map
+	var cuts atomic.Int32
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) }, FlushInterval: -1,
+		Transport: &http.Transport{DisableKeepAlives: true},
+	})
+	proxy.Config.ConnState = func(c net.Conn, state http.ConnState) {
+		if conns.Store(c, true); state == http.StateClosed {
+			conns.Delete(c)
+		}
+	}
+	proxy.Start()
+	t.Cleanup(proxy.Close)
+	w := newWorld(t, gateway.Upstream{URL: proxy.URL}).start()
+	got := make(chan float64, 100)
+	s := w.connect("2025-11-25", &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			if int(r.Params.Progress)%5 == 0 {
+				conns.Range(func(c, _ any) bool { cuts.Add(1); return c.(net.Conn).Close() == nil || true })
+			}
+			got <- r.Params.Progress
+		},
+	})
+	params := &mcp.CallToolParams{Name: "steps", Arguments: args{"n": 20, "ms": 20}}
+	params.SetProgressToken("t")
+	_, err = s.CallTool(t.Context(), params)
+	check(t, err)
+	for i := range 20 {
+		if p := <-got; p != float64(i+1) {
+			t.Fatalf("progress %v and not %d", p, i+1)
+		}
+	}
+	if cuts.Load() == 0 {
+		t.Error("nothing was cut")
+	}
+}
+
+func TestHeadersOfUpstream(t *testing.T) {
+	var authorized atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer ours" {
+			authorized.Add(1)
+		}
+		http.Error(w, "no", http.StatusUnauthorized)
+	}))
+	t.Cleanup(server.Close)
+	w := newWorld(t, gateway.Upstream{URL: server.URL, Header: map[string]string{"Authorization": "Bearer ours"}}).start()
+	if _, body := w.post("", initialize("2025-11-25")); !strings.Contains(body, "401 Unauthorized") {
+		t.Errorf("the answer is %s", body)
+	}
+	if authorized.Load() != 1 {
+		t.Errorf("%d requests were authorized", authorized.Load())
+	}
+}
