@@ -2,10 +2,12 @@ package mcptask
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -95,6 +97,8 @@ func (t *Tasks) serve(ctx context.Context, method string, req *mcp.ServerRequest
 		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%q is not supported on this version of the protocol", method)}
 	case !declares(req):
 		return nil, missing()
+	case Exchange(ctx) == nil && !isNamed(req): // mcphttp has seen to that
+		return nil, &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: "the header Mcp-Name is not the taskId"}
 	}
 	who, err := t.identify(ctx, req)
 	if err != nil {
@@ -116,6 +120,19 @@ func (t *Tasks) serve(ctx context.Context, method string, req *mcp.ServerRequest
 		return nil, err
 	}
 	return &ack{ResultType: "complete"}, nil
+}
+
+// isNamed reports whether a request that came over HTTP, through the handler of the SDK, names its task in the header too.
+func isNamed(req *mcp.ServerRequest[*taskParams]) bool {
+	if req.Extra == nil || req.Extra.Header == nil {
+		return true
+	}
+	name := req.Extra.Header.Get("Mcp-Name")
+	if inner, ok := strings.CutPrefix(name, "=?base64?"); ok {
+		decoded, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(inner, "?="))
+		return err == nil && string(decoded) == req.Params.TaskID
+	}
+	return name == req.Params.TaskID
 }
 
 // update keeps answers to what the task asks. Others are passed over.

@@ -1,9 +1,17 @@
 package mcptask_test
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise/mcptask"
+	"reprise/memstore"
 )
 
 // TestClientsThatKnowNoTasks: the client of the SDK, which has no extension to declare, on both eras.
@@ -57,5 +65,40 @@ func TestOldVersions(t *testing.T) {
 	_, err = mcp.CallCustomMethod[*params, *result](t.Context(), session, "tasks/get", &params{TaskID: "x"})
 	if e := rpcError(err); e == nil || e.Code != -32601 {
 		t.Errorf("tasks/get: %v", err)
+	}
+}
+
+// TestPrincipalsOfTheSDK: without mcphttp, a task belongs to the user of the token.
+func TestPrincipalsOfTheSDK(t *testing.T) {
+	log := newLog(t, memstore.New(nil))
+	defer log.Close()
+	tasks, err := mcptask.New(log, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tasks.Close()
+	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+	addTools(server, tasks)
+	if err := tasks.Install(server); err != nil {
+		t.Fatal(err)
+	}
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
+	}
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})
+	users := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Authorization", "Bearer "+r.Header.Get("X-User"))
+		auth.RequireBearerToken(verify, nil)(handler).ServeHTTP(w, r)
+	})
+	web := httptest.NewServer(users)
+	defer web.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	w := &world{t: t, url: web.URL}
+	id := w.send("alice", "tools/call", `{"name":"slow_compute","arguments":{}}`, withTasks).Result.TaskID
+	if a := w.send("alice", "tasks/get", `{"taskId":"`+id+`"}`, withTasks); a.Error != nil || a.Result.TaskID != id {
+		t.Errorf("alice: %+v", a)
+	}
+	if a := w.send("bob", "tasks/get", `{"taskId":"`+id+`"}`, withTasks); a.Error == nil || a.Error.Code != -32602 {
+		t.Errorf("bob: %+v", a)
 	}
 }
