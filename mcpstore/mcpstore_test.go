@@ -154,8 +154,24 @@ func TestSessionsAndStreamsAreApart(t *testing.T) {
 		s := newStore(t, store, nil)
 		long := strings.Repeat("x", 300)
 		names := [][2]string{
-			{"a", "b"}, {"a:b", ""}, {"a", "b/c"}, {"a/b", "c"}, {"a_2f", "b"}, {"a", ":b"}, {"", "b"}, {"_", "b"}, {"a", ""}, {"a", "_"},
-			{"A", "b"}, {"a", "B"}, {long, "b"}, {long + "y", "b"}, {"a", long}, {"a", "../../x"}, {"\x00\xff\n", "☃"}, {"..", "."},
+			{"a", "b"},
+			{"a:b", ""},
+			{"a", "b/c"},
+			{"a/b", "c"},
+			{"a_2f", "b"},
+			{"a", ":b"},
+			{"", "b"},
+			{"_", "b"},
+			{"a", ""},
+			{"a", "_"},
+			{"A", "b"},
+			{"a", "B"},
+			{long, "b"},
+			{long + "y", "b"},
+			{"a", long},
+			{"a", "../../x"},
+			{"\x00\xff\n", "☃"},
+			{"..", "."},
 		}
 		for i, name := range names {
 			check(t, s.Open(t.Context(), name[0], name[1]))
