@@ -158,7 +158,8 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// New makes a Handler whose sessions and streams are kept in log. It must be closed before the Log. opts may be nil;
+// New makes a Handler whose sessions and streams are kept in log, which must take events of 512 KiB; see
+// reprise.Options.MaxEventBytes. It must be closed before the Log. opts may be nil;
 // the error is reprise.ErrInvalid for options that make no sense.
 func New(log *reprise.Log, backend Backend, opts *Options) (*Handler, error) {
 	h := &Handler{log: log, backend: backend, opts: opts.withDefaults(), sessions: map[sessionKey]*Session{}}
