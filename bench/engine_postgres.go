@@ -44,22 +44,26 @@ func copyRows(ctx context.Context, conn *pgx.Conn, table string, events int) err
 	return err
 }
 
-// postgresCopy copies rows into a table without an index, in one transaction.
-func postgresCopy(ctx context.Context, scale Scale, server string) (Runner, error) {
-	conn, err := dialPostgres(ctx, server, `CREATE TABLE bare (id bigint, data bytea)`)
-	if err != nil {
-		return nil, err
-	}
-	events := scale.Of(200_000, 2000)
-	return closing{func(ctx context.Context) (Sample, error) {
-		start := time.Now()
-		err := copyRows(ctx, conn, "bare", events)
-		took := time.Since(start).Seconds()
-		if err == nil {
-			_, err = conn.Exec(ctx, `TRUNCATE bare`)
+// postgresCopy copies rows into a table without an index, in so many transactions of so many rows.
+func postgresCopy(table string, commits, rows int) func(context.Context, Scale, string) (Runner, error) {
+	return func(ctx context.Context, scale Scale, server string) (Runner, error) {
+		conn, err := dialPostgres(ctx, server, `CREATE TABLE `+table+` (id bigint, data bytea)`)
+		if err != nil {
+			return nil, err
 		}
-		return Sample{"events/s": float64(events) / took, "us/event": took * 1e6 / float64(events)}, err
-	}, func() error { return closePostgres(conn) }}, nil
+		commits, rows := scale.Of(commits, min(commits, 10)), scale.Of(rows, min(rows, 2000))
+		return closing{func(ctx context.Context) (Sample, error) {
+			start := time.Now()
+			for range commits {
+				if err := copyRows(ctx, conn, table, rows); err != nil {
+					return nil, err
+				}
+			}
+			took, n := time.Since(start).Seconds(), float64(commits*rows)
+			_, err := conn.Exec(ctx, `TRUNCATE `+table)
+			return Sample{"events/s": n / took, "us/event": took * 1e6 / n}, err
+		}, func() error { return closePostgres(conn) }}, nil
+	}
 }
 
 // postgresSelect reads rows of one event each, by their index.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 
 	"reprise"
@@ -16,13 +17,14 @@ import (
 // compressRace is E6: what a compiler prints takes a quarter of the space, at seven tenths of the rate.
 func compressRace() Race {
 	r := Race{Name: "EngineCompress"}
+	output := &compilerOutput{}
 	for _, streams := range []int{1, engineAppenders} {
 		plain := fmt.Sprintf("store=sqlite/streams=%d", streams)
 		wrapped := fmt.Sprintf("store=sqlite-compressed/streams=%d", streams)
 		r.Contenders = append(
 			r.Contenders,
-			Contender{Name: plain, Start: compressAppend(streams, false)},
-			Contender{Name: wrapped, Start: compressAppend(streams, true)},
+			Contender{Name: plain, Start: compressAppend(output, streams, false)},
+			Contender{Name: wrapped, Start: compressAppend(output, streams, true)},
 		)
 		what := fmt.Sprintf("compiler output, compressed, %d appenders, streams: %d, ", engineAppenders, streams)
 		space, rate := Bound{Than: plain, Most: 0.25}, Bound{Than: plain, Least: 0.7}
@@ -35,9 +37,20 @@ func compressRace() Race {
 	return r
 }
 
-// compilerOutput is what the go command prints while it builds a program with all that it needs. For the quick scale it
-// prints the same without doing it.
-func compilerOutput(ctx context.Context, scale Scale) (out []byte, err error) {
+// compilerOutput is what the go command prints while it builds a program with all that it needs, once for a race.
+type compilerOutput struct {
+	once sync.Once
+	text []byte
+	err  error
+}
+
+func (o *compilerOutput) bytes(ctx context.Context, scale Scale) ([]byte, error) {
+	o.once.Do(func() { o.text, o.err = compile(ctx, scale) })
+	return o.text, o.err
+}
+
+// compile builds a program. For the quick scale it prints the same without doing it.
+func compile(ctx context.Context, scale Scale) (out []byte, err error) {
 	dir, remove, err := tempDir()
 	if err != nil {
 		return nil, err
@@ -78,9 +91,9 @@ func (c *counting) Append(ctx context.Context, reqs []reprise.AppendRequest) []e
 }
 
 // compressAppend has a hundred append the output in pieces of the size of an event, one after another.
-func compressAppend(streams int, compress bool) func(context.Context, Scale) (Runner, error) {
+func compressAppend(output *compilerOutput, streams int, compress bool) func(context.Context, Scale) (Runner, error) {
 	return func(ctx context.Context, scale Scale) (Runner, error) {
-		out, err := compilerOutput(ctx, scale)
+		out, err := output.bytes(ctx, scale)
 		if err != nil {
 			return nil, err
 		}

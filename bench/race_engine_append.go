@@ -23,18 +23,24 @@ func redisAppendRace(synced bool) Race {
 		e.contender(manyAtOnce, redisBenchmark(16)),
 		e.contender(oneAtOnce, redisBenchmark(1)),
 	}}
-	r.add(e, "E1", "Redis "+how, 16, manyAtOnce, Bound{Than: manyAtOnce, Least: 1})
-	r.add(e, "E1", "Redis "+how, 1, oneAtOnce, Bound{})
+	r.add(e, 16, Row{Target: "E1", What: "Redis " + how, Limit: manyAtOnce, First: Bound{Than: manyAtOnce, Least: 1}})
+	r.add(e, 1, Row{Target: "E1", What: "Redis " + how, Limit: oneAtOnce})
 	return r
 }
 
-// postgresAppendRace is E2: half of what COPY reaches with the same events, a row each.
+// postgresAppendRace is E2: half of what COPY reaches with the same events, a row each. The peers commit as many events at
+// once as a group of appenders does: half of them wait for the commit under way while the others come together for the next.
 func postgresAppendRace() Race {
-	const limit = "limit=copy"
+	const limit, few, many = "limit=copy", "peer=copy/commit=50", "peer=copy/commit=5000"
 	e := postgresEngine()
-	r := Race{Name: "EnginePostgresAppend", Contenders: []Contender{e.contender(limit, postgresCopy)}}
-	r.add(e, "E2", "PostgreSQL", 1, limit, Bound{Than: limit, Least: 0.5})
-	r.add(e, "E2", "PostgreSQL", 100, limit, Bound{Than: limit, Least: 0.5})
+	r := Race{Name: "EnginePostgresAppend", Contenders: []Contender{
+		e.contender(limit, postgresCopy("bare", 1, 200_000)),
+		e.contender(few, postgresCopy("few", 500, 50)),
+		e.contender(many, postgresCopy("many", 60, 5000)),
+	}}
+	bound := Bound{Than: limit, Least: 0.5}
+	r.add(e, 1, Row{Target: "E2", What: "PostgreSQL", Limit: limit, Peer: few, First: bound})
+	r.add(e, 100, Row{Target: "E2", What: "PostgreSQL", Limit: limit, Peer: many, First: bound})
 	return r
 }
 
@@ -46,20 +52,21 @@ func natsAppendRace() Race {
 		e.contender(many, natsPublish("MANY", 100)),
 		e.contender(one, natsPublish("ONE", 1)),
 	}}
-	r.add(e, "E3", "NATS", 100, many, Bound{Than: many, Least: 0.5})
-	r.add(e, "E3", "NATS", 1, one, Bound{})
+	r.add(e, 100, Row{Target: "E3", What: "NATS", Limit: many, First: Bound{Than: many, Least: 0.5}})
+	r.add(e, 1, Row{Target: "E3", What: "NATS", Limit: one})
 	return r
 }
 
-// add adds the contenders and rows of appenders that append so many events at a time, to a stream each and to one stream.
-func (r *Race) add(e *engine, target, what string, batch int, limit string, bound Bound) {
+// add adds contenders that append so many events at a time, to a stream each and to one stream, and a row like that given for
+// each of the two.
+func (r *Race) add(e *engine, batch int, row Row) {
+	what := row.What
 	for _, streams := range []int{engineAppenders, 1} {
-		ours := fmt.Sprintf("store=%s/streams=%d/batch=%d", e.name, streams, batch)
-		r.Contenders = append(r.Contenders, e.contender(ours, engineAppend(e, streams, batch)))
-		r.Rows = append(r.Rows, Row{
-			Target: target, Unit: "events/s", Ours: ours, Limit: limit, First: bound,
-			What: fmt.Sprintf("%s, %d appenders, streams: %d, at a time: %d", what, engineAppenders, streams, batch),
-		})
+		row.Ours = fmt.Sprintf("store=%s/streams=%d/batch=%d", e.name, streams, batch)
+		row.Unit = "events/s"
+		row.What = fmt.Sprintf("%s, %d appenders, streams: %d, at a time: %d", what, engineAppenders, streams, batch)
+		r.Contenders = append(r.Contenders, e.contender(row.Ours, engineAppend(e, streams, batch)))
+		r.Rows = append(r.Rows, row)
 	}
 }
 
