@@ -63,6 +63,12 @@ func (lv *live) tail() uint64 {
 	return lv.info.Tail
 }
 
+func (lv *live) hasEnded() bool {
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	return lv.info.End != nil
+}
+
 // changed returns a channel that is closed when there is something after seq
 // next-1. The caller holds mu.
 func (lv *live) changed(next uint64) <-chan struct{} {

@@ -200,7 +200,7 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if lv != nil && !l.Shared() {
+	if lv != nil && !l.Shared() && !lv.hasEnded() { // one that has ended may be read from an archive, and its name be free
 		if !lv.created.Equal(config) {
 			return nil, nil, false, fmt.Errorf("%w: it exists with another configuration", ErrConflict)
 		}

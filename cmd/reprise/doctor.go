@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"reprise/cmd/reprise/internal/doctor"
+	"reprise/internal/storeurl"
 )
 
 // doctorCmd checks the machine.
@@ -72,7 +73,7 @@ func (c *doctorCmd) tryStore(ctx context.Context, dir *dataDir) error {
 			return nil
 		}
 	}
-	store, err := openStore(ctx, c.Store, dir, c.file(c.Data), nil)
+	store, err := openStore(ctx, c.Store, dir, &storeurl.Options{Keys: c.file(c.Data)})
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"reprise/api"
 	"reprise/client"
 	"reprise/execution"
+	"reprise/internal/storeurl"
 	"reprise/mcpserver"
 	"reprise/mcpserver/relay"
 )
@@ -168,7 +169,7 @@ func (c *mcpCmd) open(ctx context.Context, logger *slog.Logger) (s *server, tool
 	if err = serve.makeStoreKeys(logger); err != nil {
 		return s, nil, err
 	}
-	if s.store, err = openStore(ctx, c.Store, s.dir, serve.file(serve.secrets()), logger); err != nil {
+	if s.store, err = openStore(ctx, c.Store, s.dir, &storeurl.Options{Keys: serve.file(serve.secrets()), Logger: logger}); err != nil {
 		return s, nil, err
 	}
 	metrics := api.NewMetrics()

@@ -15,6 +15,7 @@ import (
 	"reprise/api"
 	"reprise/execution"
 	"reprise/identity"
+	"reprise/internal/storeurl"
 	"reprise/replica"
 )
 
@@ -59,10 +60,9 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err = c.makeStoreKeys(logger); err != nil {
 		return s, err
 	}
-	if s.store, err = openStore(ctx, c.Store, s.dir, c.file(c.secrets()), logger); err != nil {
-		return s, err
-	}
-	if s.store, err = c.withArchive(ctx, s.store, logger); err != nil {
+	if s.store, err = openStore(ctx, c.Store, s.dir, &storeurl.Options{
+		Keys: c.file(c.secrets()), Inner: c.archived(ctx, logger), Logger: logger,
+	}); err != nil {
 		return s, err
 	}
 	metrics := api.NewMetrics()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,13 +31,13 @@ func (k *storeKeys) file(secrets string) string {
 	return filepath.Join(secrets, storeKeysFile)
 }
 
-// openStore opens the store that a URL names. keys is the file with the keys of an encrypted one.
-func openStore(ctx context.Context, url string, dir *dataDir, keys string, logger *slog.Logger) (reprise.Store, error) {
+// openStore opens the store that a URL names.
+func openStore(ctx context.Context, url string, dir *dataDir, opts *storeurl.Options) (reprise.Store, error) {
 	wrappers, base := storeurl.Split(url)
 	if strings.HasPrefix(base, "sqlite:") {
 		url = strings.Join(append(wrappers, "sqlite:"+sqlitePath(base, dir)), "+")
 	}
-	store, err := storeurl.Open(ctx, url, &storeurl.Options{Keys: keys, Logger: logger})
+	store, err := storeurl.Open(ctx, url, opts)
 	switch {
 	case errors.Is(err, storeurl.ErrScheme):
 		return nil, usage("--store %q: %w", storeurl.Redact(url), storeurl.ErrScheme)
@@ -97,7 +96,7 @@ func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist
 	if strings.HasPrefix(url, "sqlite:") && !mustExist {
 		p.store, err = syncAtEnd(ctx, sqlitePath(url, p.dir))
 	} else {
-		p.store, err = openStore(ctx, url, p.dir, keys.file(data), nil)
+		p.store, err = openStore(ctx, url, p.dir, &storeurl.Options{Keys: keys.file(data)})
 	}
 	return p, err
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -74,23 +73,23 @@ func openArchive(ctx context.Context, url string) (archive.Sink, error) {
 	return store, nil
 }
 
-// withArchive puts an archive behind the store of a server. It returns the store itself for no URL, and if it fails.
-func (c *serveCmd) withArchive(ctx context.Context, store reprise.Store, logger *slog.Logger) (reprise.Store, error) {
+// archived puts the archive of a server behind its store, within the wrappers of the store: what those encrypt is
+// encrypted in the archive as well. It is nil where there is none.
+func (c *serveCmd) archived(ctx context.Context, logger *slog.Logger) func(reprise.Store) (reprise.Store, error) {
 	if c.Archive == "" {
-		return store, nil
+		return nil
 	}
-	if wrappers, _ := storeurl.Split(c.Store); slices.Contains(wrappers, "encrypt") {
-		return store, usage("--archive %s: what is encrypted in the store would be plain in the archive; archive it with \"reprise store archive\", whose URL says which", storeurl.Redact(c.Archive))
+	return func(store reprise.Store) (reprise.Store, error) {
+		sink, err := openArchive(ctx, c.Archive)
+		if err != nil {
+			return nil, err
+		}
+		opts := &archive.Options{Logger: logger}
+		if c.SweepEvery > 0 && c.SweepEvery < time.Minute {
+			opts.Every = c.SweepEvery
+		}
+		return archive.Keep(store, sink, opts), nil
 	}
-	sink, err := openArchive(ctx, c.Archive)
-	if err != nil {
-		return store, err
-	}
-	opts := &archive.Options{Logger: logger}
-	if c.SweepEvery > 0 && c.SweepEvery < time.Minute {
-		opts.Every = c.SweepEvery
-	}
-	return archive.Keep(store, sink, opts), nil
 }
 
 // archiveUsage makes wrong usage of an archive that cannot be, and names the archive.

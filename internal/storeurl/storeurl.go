@@ -26,6 +26,8 @@ var ErrScheme = errors.New("take memory:, sqlite:PATH, redis://, rediss://, post
 type Options struct {
 	// Keys is the file with the keys of encrypt+.
 	Keys string
+	// Inner, if not nil, puts another Store around the innermost one, within all wrappers. Where it fails, that one is closed.
+	Inner func(reprise.Store) (reprise.Store, error)
 	// Logger is told what goes wrong in the background. Default: silent.
 	Logger *slog.Logger
 }
@@ -50,6 +52,12 @@ func Open(ctx context.Context, url string, opts *Options) (reprise.Store, error)
 	}
 	wrappers, base := Split(url)
 	store, err := open(ctx, base, o.Logger)
+	if err == nil && o.Inner != nil {
+		inner := store
+		if store, err = o.Inner(inner); err != nil {
+			err = errors.Join(err, inner.Close())
+		}
+	}
 	for _, name := range slices.Backward(wrappers) {
 		if err != nil {
 			return nil, err
