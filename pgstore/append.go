@@ -24,24 +24,30 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 		return slices.Repeat([]error{err}, len(reqs))
 	}
 	defer s.use.RUnlock()
+	return s.append(ctx, reqs)
+}
+
+// append is Append for a caller that has entered.
+func (s *Store) append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	if len(reqs) == 0 {
 		return nil
 	}
 	c := newCommit(reqs)
 	p := c.params(s.opts.Commit)
-	var errs []error
 	for try := 0; ; try++ {
-		errs = nil
+		var errs []error
 		err := s.commit(ctx, s.sql.append, p, c.hashes(), func(row [][]byte) error {
 			if errs == nil {
 				errs = make([]error, len(reqs))
 			}
 			return c.refuse(errs, int4Of(row[0]), int4Of(row[1]), int8Of(row[2]))
 		})
-		if err == nil {
+		switch {
+		case err == nil && slices.Contains(errs, errForeign):
+			return s.adopted(ctx, reqs, errs)
+		case err == nil:
 			return errs
-		}
-		if !undone(err) || try == maxTries {
+		case !undone(err) || try == maxTries:
 			return slices.Repeat([]error{err}, len(reqs))
 		}
 	}
@@ -84,6 +90,8 @@ func (c *commit) refuse(errs []error, place, reason int32, tail int64) error {
 		errs[i] = reprise.ErrFenced
 	case 3:
 		errs[i] = reprise.ErrEnded
+	case 5:
+		errs[i] = errForeign
 	default:
 		errs[i] = fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, c.reqs[i].First, tail)
 	}

@@ -89,6 +89,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := migrate(ctx, conn.Conn(), &s.opts); err != nil {
 		return err
 	}
+	if err := s.recognize(ctx, conn.Conn()); err != nil {
+		return err
+	}
 	var level string
 	err = conn.QueryRow(ctx, "SELECT current_setting('synchronous_commit')").Scan(&level)
 	if err == nil && (s.opts.Commit == "off" || s.opts.Commit == "" && level == "off") {
@@ -136,6 +139,7 @@ type statements struct {
 	trim, remove, mark   string
 	sweep, forget, sizes string
 	notify, poll, stats  string
+	adopt                string
 }
 
 func (q *statements) init(o *Options) {
@@ -143,10 +147,10 @@ func (q *statements) init(o *Options) {
 		append: appendStatement, read: readStatement, create: createStatement,
 		trim: trimStatement, remove: removeStatement, mark: markStatement,
 		sweep: sweepStatement, forget: forgetStatement, sizes: sizesStatement,
-		notify: notifyStatement, poll: pollStatement, stats: statsStatement,
+		notify: notifyStatement, poll: pollStatement, stats: statsStatement, adopt: adoptStatement,
 	}
 	for _, text := range []*string{
-		&q.append, &q.read, &q.create, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes, &q.notify, &q.poll, &q.stats,
+		&q.append, &q.read, &q.create, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes, &q.notify, &q.poll, &q.stats, &q.adopt,
 	} {
 		*text = o.in(*text)
 	}

@@ -28,6 +28,9 @@ type Options struct {
 	// Commit is the synchronous_commit of appends: "on", "local", "remote_write", "remote_apply"
 	// or "off". Default: what the server says. In the URL: commit.
 	Commit string
+	// FailoverKeeps says that a standby which takes over lacks nothing that was acknowledged, since it is a synchronous one: then
+	// streams go on in the same epoch. Default: nobody knows what it lacks, and they go on under another one. In the URL: failover=keeps.
+	FailoverKeeps bool
 	// Poll is how often the streams that are watched are looked at, beside what other replicas tell. Default: 1 s,
 	// and 100 ms where no notifications come. In the URL: poll.
 	Poll time.Duration
@@ -137,6 +140,11 @@ func (o *Options) set(name, value string) (own bool, err error) {
 		o.Connections, err = strconv.Atoi(value)
 	case "commit":
 		o.Commit = value
+	case "failover":
+		o.FailoverKeeps = value == "keeps"
+		if value != "keeps" && value != "loses" {
+			err = fmt.Errorf("%q is neither keeps nor loses", value)
+		}
 	case "poll":
 		o.Poll, err = time.ParseDuration(value)
 	case "notify":

@@ -6,6 +6,7 @@ import (
 
 // Object ids of types, see src/include/catalog/pg_type.dat of PostgreSQL.
 const (
+	oidBool   = 16
 	oidBytea  = 17
 	oidInt8   = 20
 	oidInt4   = 23

@@ -46,7 +46,7 @@ func int4Of(b []byte) int32 {
 func boolOf(b []byte) bool { return len(b) == 1 && b[0] != 0 }
 
 // streamFields is how many columns the table streams has.
-const streamFields = 18
+const streamFields = 19
 
 // fields cuts a row of the table streams, as a value, into its columns:
 // their number, and type, length and value of each, 4 bytes each but the value. NULL has the length -1.
@@ -82,20 +82,20 @@ func streamInfo(b []byte) (id int64, info reprise.StreamInfo, err error) {
 	}
 	info.Earliest, info.Tail = uint64(int8Of(f[1])), uint64(int8Of(f[2]))
 	info.Bytes = int8Of(f[3])
-	info.Owner = reprise.Owner{Name: string(f[10]), Fence: uint64(int8Of(f[4]))}
+	info.Owner = reprise.Owner{Name: string(f[11]), Fence: uint64(int8Of(f[4]))}
 	info.Created = fromNanos(int8Of(f[5]))
-	if len(f[11]) <= len(f[13]) {
+	if len(f[12]) <= len(f[14]) {
 		return 0, info, errDamagedRow
 	}
-	info.Key = reprise.StreamKey{Tenant: reprise.Tenant(f[13]), Name: string(f[11][len(f[13])+1:])}
-	info.Epoch = reprise.Epoch(f[12])
-	if info.Config, err = unmarshalConfig(f[15]); err != nil {
+	info.Key = reprise.StreamKey{Tenant: reprise.Tenant(f[14]), Name: string(f[12][len(f[14])+1:])}
+	info.Epoch = reprise.Epoch(f[13])
+	if info.Config, err = unmarshalConfig(f[16]); err != nil {
 		return 0, info, err
 	}
-	if f[8] != nil {
+	if f[9] != nil {
 		info.End = &reprise.End{
-			Time: fromNanos(int8Of(f[8])), Expires: fromNanos(int8Of(f[9])),
-			Outcome: string(f[16]), Data: append([]byte(nil), f[17]...),
+			Time: fromNanos(int8Of(f[9])), Expires: fromNanos(int8Of(f[10])),
+			Outcome: string(f[17]), Data: append([]byte(nil), f[18]...),
 		}
 	}
 	return int8Of(f[0]), info, nil

@@ -159,9 +159,9 @@ func (w *watches) list() []*watch {
 }
 
 // polled is what tells one state of a stream from another; the zero value is that of one that is not there.
-type polled struct{ id, earliest, tail int64 }
+type polled struct{ id, earliest, tail, line int64 }
 
-const pollStatement = `SELECT r.place, s.id, s.earliest, s.tail
+const pollStatement = `SELECT r.place, s.id, s.earliest, s.tail, s.line::bigint
 	FROM unnest($1::text[]) WITH ORDINALITY AS r (key, place)
 	JOIN {schema}.streams s ON s.key = r.key`
 
@@ -212,7 +212,7 @@ func (s *Store) poll(list []*watch) error {
 	err := s.run(s.life, s.sql.poll, p, func() takeRow {
 		return func(row [][]byte) error {
 			if i := int8Of(row[0]) - 1; i >= 0 && i < int64(len(now)) {
-				now[i] = polled{int8Of(row[1]), int8Of(row[2]), int8Of(row[3])}
+				now[i] = polled{int8Of(row[1]), int8Of(row[2]), int8Of(row[3]), int8Of(row[4])}
 			}
 			return nil
 		}

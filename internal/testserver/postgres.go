@@ -180,7 +180,7 @@ func (s *PostgresServer) write(name, text string, mode fs.FileMode) error {
 func (s *PostgresServer) configure() error {
 	lines := []string{
 		"listen_addresses = '127.0.0.1'", "port = " + strconv.Itoa(s.port), "unix_socket_directories = '" + s.dir + "'",
-		"max_connections = 200", "logging_collector = off", "dynamic_shared_memory_type = mmap",
+		"max_connections = 200", "logging_collector = off", "restore_command = 'false'", "hot_standby = off", "dynamic_shared_memory_type = mmap",
 	}
 	if s.opts.TLS {
 		if err := s.certify(); err != nil {

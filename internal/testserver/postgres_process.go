@@ -163,6 +163,39 @@ func (s *PostgresServer) end(sig syscall.Signal) error {
 	return err
 }
 
+// Backup ends the server, copies its data and starts it again.
+func (s *PostgresServer) Backup() error {
+	if err := s.Quit(); err != nil {
+		return err
+	}
+	backup := filepath.Join(s.dir, "backup")
+	if err := os.RemoveAll(backup); err != nil {
+		return err
+	}
+	if out, err := exec.Command("cp", "-a", s.data(), backup).CombinedOutput(); err != nil {
+		return fmt.Errorf("cp: %w: %s", err, out)
+	}
+	return s.Start()
+}
+
+// Recover kills the server and starts it with the data of the last Backup, as if that were a standby which is promoted: on
+// a timeline of its own.
+func (s *PostgresServer) Recover() error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.data()); err != nil {
+		return err
+	}
+	if out, err := exec.Command("cp", "-a", filepath.Join(s.dir, "backup"), s.data()).CombinedOutput(); err != nil {
+		return fmt.Errorf("cp: %w: %s", err, out)
+	}
+	if err := s.write("data/recovery.signal", "", 0o600); err != nil {
+		return err
+	}
+	return s.Start()
+}
+
 // Pause stops all processes of the server where they are, until Resume.
 func (s *PostgresServer) Pause() error { return signalAll(s.processes(), syscall.SIGSTOP) }
 

@@ -11,6 +11,7 @@ CREATE TABLE {schema}.streams (
 	fence     bigint  NOT NULL,
 	created   bigint  NOT NULL,
 	part      integer NOT NULL, -- no batch of the stream is in a partition before this one
+	line      integer NOT NULL, -- timeline of the server at the last append
 	producers boolean NOT NULL DEFAULT false, -- whether there may be rows in the table producers
 	ended     bigint, -- time of the end event; NULL while the stream has not ended
 	expires   bigint,
@@ -71,6 +72,14 @@ CREATE TABLE {schema}.marks (
 );
 CREATE INDEX ON {schema}.marks (until);
 
+-- The server whose tables these are, by its system identifier. A copy on another server has the one that it came from.
+CREATE TABLE {schema}.origin (system bigint NOT NULL);
+
+-- line is the timeline of the server, which is another one after a standby was promoted or a backup was recovered from.
+CREATE FUNCTION {schema}.line() RETURNS integer LANGUAGE sql STABLE AS $$
+	SELECT ('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer
+$$;
+
 -- add_part makes partition n.
 CREATE FUNCTION {schema}.add_part(n integer, now bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -101,6 +110,7 @@ DECLARE
 	ids    bigint[];
 	stored integer[];
 	latest integer;
+	here   integer := {schema}.line();
 BEGIN
 	IF durability <> '' THEN
 		PERFORM set_config('synchronous_commit', durability, true);
@@ -117,7 +127,7 @@ BEGIN
 			WITH ORDINALITY AS r (key, epoch, owner, fence, first, count, earliest, kept, crc, size, content, place)
 		WHERE s.key = r.key AND s.epoch = r.epoch
 			AND (r.fence > s.fence OR r.fence = s.fence AND r.owner = s.owner)
-			AND s.ended IS NULL AND r.first = s.tail + 1
+			AND s.ended IS NULL AND r.first = s.tail + 1 AND s.line = here
 		RETURNING s.id, s.tail, r.count, r.size, r.crc, r.content, r.place
 	), b AS (
 		INSERT INTO {schema}.batches (stream, last, part, piece, count, size, crc, bytes)
@@ -149,12 +159,24 @@ BEGIN
 			WHEN s.id IS NULL THEN 1
 			WHEN r.fence < s.fence OR r.fence = s.fence AND r.owner <> s.owner THEN 2
 			WHEN s.ended IS NOT NULL THEN 3
+			WHEN s.line <> here THEN 5
 			ELSE 4 END, s.tail
 	FROM unnest(keys, epochs, owners, fences)
 		WITH ORDINALITY AS r (key, epoch, owner, fence, place)
 	LEFT JOIN {schema}.streams s ON s.key = r.key AND s.epoch = r.epoch
 	WHERE stored IS NULL OR r.place <> ALL (stored);
 END
+$$;
+
+-- adopt makes streams whose events may have been lost by another server those of this one: under a fresh epoch, since
+-- seqs may be given again, unless that server is known to lose nothing and nobody knows of more events.
+CREATE FUNCTION {schema}.adopt(keeps boolean, keys text[], epochs text[], firsts bigint[], fresh text[])
+RETURNS TABLE (place integer, epoch text) LANGUAGE sql AS $$
+	UPDATE {schema}.streams s SET line = {schema}.line(),
+		epoch = CASE WHEN keeps AND r.first <= s.tail + 1 THEN s.epoch ELSE r.fresh END
+	FROM unnest(keys, epochs, firsts, fresh) WITH ORDINALITY AS r (key, epoch, first, fresh, place)
+	WHERE s.key = r.key AND s.epoch = r.epoch AND s.line <> {schema}.line()
+	RETURNING r.place::integer, s.epoch
 $$;
 
 -- keep_producers keeps producers of the stored requests, and the newest 64 of each stream.
@@ -251,9 +273,9 @@ BEGIN
 	created := true;
 	LOOP
 		INSERT INTO {schema}.streams AS s (key, tenant, namespace, epoch, created, config, owner, fence, tail, earliest,
-			part, outcome, ended, expires, data)
+			part, line, outcome, ended, expires, data)
 		VALUES (of_key, of_tenant, of_namespace, of_epoch, of_created, of_config, of_owner, of_fence, of_tail, of_tail + 1,
-			(SELECT max(p.n) FROM {schema}.parts p), of_outcome, of_ended, of_expires, of_data)
+			(SELECT max(p.n) FROM {schema}.parts p), {schema}.line(), of_outcome, of_ended, of_expires, of_data)
 		ON CONFLICT (key) DO NOTHING
 		RETURNING s.* INTO info;
 		EXIT WHEN FOUND;
