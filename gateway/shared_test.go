@@ -24,7 +24,9 @@ func TestSharedUpstream(t *testing.T) {
 	clients := map[string]*mcp.ClientSession{}
 	for _, name := range []string{"a", "b"} {
 		clients[name] = w.connect("2025-11-25", &mcp.ClientOptions{
-			ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updated <- name + " " + r.Params.URI },
+			ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
+				updated <- name + " " + r.Params.URI
+			},
 			ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 				if r.Params.Message != name {
 					t.Errorf("%s gets the progress of %s", name, r.Params.Message)
@@ -134,7 +136,7 @@ func (r *reading) want(part string) {
 	buf := make([]byte, 4096)
 	for !strings.Contains(r.text, part) {
 		n, err := r.body.Read(buf)
-		if r.text += string(buf[:n]); err != nil {
+		if r.text += string(buf[:n]); err != nil && !strings.Contains(r.text, part) {
 			r.Fatalf("%v after %q", err, r.text)
 		}
 	}
