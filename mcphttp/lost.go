@@ -15,8 +15,9 @@ import (
 // comes first takes the stream over, under the next fence, and answers what has no answer with an error.
 
 const (
-	// scanEvery is the time between two looks for calls that nobody answers, beside the one when a replica has gone.
-	scanEvery = 5 * time.Minute
+	// scanEvery is the time between two looks for calls that nobody answers, beside those at first, when a replica has gone, and
+	// when somebody resumes such a call. All calls that are kept are listed for it.
+	scanEvery = time.Hour
 	// scanRetry is the time after one that has failed.
 	scanRetry = time.Second
 )
