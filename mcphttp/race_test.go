@@ -1,0 +1,6 @@
+//go:build race
+
+package mcphttp_test
+
+// abandoned is how many sessions are abandoned; each takes ten times as long here.
+const abandoned = 1000
