@@ -36,6 +36,7 @@ tidy:
 test: ## tests with the race detector, in random order
 	go test -race -shuffle=on -timeout 15m ./...
 	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
+	go test -count=1 ./storewrap # around SQLite, for which it has no time either
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for ten seconds

@@ -33,6 +33,9 @@ func conform(t *testing.T, wrap wrap) {
 		}, short)
 	})
 	t.Run("sqlite", func(t *testing.T) {
+		if raceDetector {
+			t.Skip("make test runs this without the race detector")
+		}
 		t.Parallel()
 		storetest.Run(t, func(tb testing.TB) storetest.Harness {
 			path := filepath.Join(tb.TempDir(), "reprise.db")

@@ -1,0 +1,5 @@
+//go:build !race
+
+package storewrap_test
+
+const raceDetector = false
