@@ -4,21 +4,29 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// dialNATS connects and makes a plain stream of JetStream, whose subject is its name.
-func dialNATS(ctx context.Context, server, name string) (*nats.Conn, jetstream.JetStream, error) {
+// dialNATS connects and makes a stream of JetStream for a subject, which names it. One for many subjects tells
+// subscribers what it has stored.
+func dialNATS(ctx context.Context, server, subject string) (*nats.Conn, jetstream.JetStream, error) {
 	conn, err := nats.Connect(server)
 	if err != nil {
 		return nil, nil, err
 	}
 	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(256))
+	name, many := strings.CutSuffix(subject, ".>")
+	config := jetstream.StreamConfig{Name: name, Subjects: []string{subject}}
+	if many {
+		config.RePublish = &jetstream.RePublish{Source: subject, Destination: "STORED." + subject, HeadersOnly: true}
+	}
 	if err == nil {
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name}})
+		_, err = js.CreateStream(ctx, config)
 	}
 	if err != nil {
 		conn.Close()
@@ -42,9 +50,7 @@ func publish(ctx context.Context, js jetstream.JetStream, name string, messages 
 		return context.Cause(ctx)
 	}
 	for _, one := range all {
-		select {
-		case <-one.Ok():
-		case err := <-one.Err():
+		if _, err := acknowledgement(ctx, one); err != nil {
 			return err
 		}
 	}
@@ -75,6 +81,49 @@ func natsPublish(name string, batch int) func(context.Context, Scale, string) (R
 			}
 			return Sample{"events/s": n / took, "us/event": took * 1e6 / n}, err
 		}, func() error { conn.Close(); return nil }}, nil
+	}
+}
+
+// natsConditional publishes in rounds of fifty messages to as many subjects, each on condition that it follows the one
+// before, to a stream that tells subscribers what it has stored. That is what replicas need that write to the same streams.
+func natsConditional(ctx context.Context, scale Scale, server string) (Runner, error) {
+	const name, subjects = "CONDITIONAL", engineAppenders / 2
+	conn, js, err := dialNATS(ctx, server, name+".>")
+	if err != nil {
+		return nil, err
+	}
+	data, rounds := bytes.Repeat(newPayload(), 100), scale.Of(200, 4)
+	var last [subjects]uint64
+	return closing{func(ctx context.Context) (Sample, error) {
+		start := time.Now()
+		for range rounds {
+			var all [subjects]jetstream.PubAckFuture
+			for i := range all {
+				subject := name + "." + strconv.Itoa(i)
+				if all[i], err = js.PublishAsync(subject, data, jetstream.WithExpectLastSequencePerSubject(last[i])); err != nil {
+					return nil, err
+				}
+			}
+			for i := range all {
+				if last[i], err = acknowledgement(ctx, all[i]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		took, n := time.Since(start).Seconds(), float64(rounds*subjects*100)
+		return Sample{"events/s": n / took, "us/event": took * 1e6 / n}, nil
+	}, func() error { conn.Close(); return nil }}, nil
+}
+
+// acknowledgement waits for the answer to a message and returns its sequence.
+func acknowledgement(ctx context.Context, f jetstream.PubAckFuture) (uint64, error) {
+	select {
+	case ack := <-f.Ok():
+		return ack.Sequence, nil
+	case err := <-f.Err():
+		return 0, err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
 	}
 }
 

@@ -44,15 +44,18 @@ func postgresAppendRace() Race {
 	return r
 }
 
-// natsAppendRace is E3: half of what comes of publishing as many bytes in messages without waiting for each.
+// natsAppendRace is E3: half of what comes of publishing as many bytes in messages without waiting for each. The
+// peer waits as a commit does, and has the server compare what it writes with what is there.
 func natsAppendRace() Race {
 	const many, one = "limit=publish-async/batch=100", "limit=publish-async/batch=1"
+	const conditional = "peer=publish-conditional/batch=100"
 	e := natsEngine()
 	r := Race{Name: "EngineNATSAppend", Contenders: []Contender{
 		e.contender(many, natsPublish("MANY", 100)),
 		e.contender(one, natsPublish("ONE", 1)),
+		e.contender(conditional, natsConditional),
 	}}
-	r.add(e, 100, Row{Target: "E3", What: "NATS", Limit: many, First: Bound{Than: many, Least: 0.5}})
+	r.add(e, 100, Row{Target: "E3", What: "NATS", Limit: many, Peer: conditional, First: Bound{Than: many, Least: 0.5}})
 	r.add(e, 1, Row{Target: "E3", What: "NATS", Limit: one})
 	return r
 }
