@@ -1,0 +1,112 @@
+// Command forecast is an MCP server with one tool that takes six seconds. A client that loses its connection
+// in mid-call gets the rest of the call, and nothing is computed twice:
+//
+//	go run ./examples/mcp/forecast -listen 127.0.0.1:8090
+//	go run ./examples/mcp/forecast/client -url http://127.0.0.1:8090/mcp
+//
+// With -data it keeps sessions and streams in a SQLite file, so that they are there after a restart too.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/mcphttp"
+	"reprise/memstore"
+	"reprise/sqlitestore"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:8090", "the address to listen on")
+	data := flag.String("data", "", "the SQLite file in which sessions and streams are kept; default: memory")
+	versions := flag.String("versions", strings.Join(mcphttp.Versions, ","), "the versions of the protocol that are served")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *listen, *data, strings.Split(*versions, ",")); err != nil && ctx.Err() == nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, address, data string, versions []string) error {
+	store, err := open(ctx, data)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	events, err := reprise.Open(ctx, store, nil)
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+
+	server := mcp.NewServer(&mcp.Implementation{Name: "forecast", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "forecast", Description: "The weather of the next six days."}, forecast)
+	handler, err := mcphttp.New(events, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), &mcphttp.Options{
+		Versions: versions,
+		Hooks: &mcphttp.Hooks{Resumed: func(_ reprise.Tenant, result mcphttp.Resumption, replayed uint64) {
+			fmt.Printf("a client came back: %s, %d events\n", result, replayed)
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	defer handler.Close()
+
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", handler)
+	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	defer context.AfterFunc(ctx, func() { web.Close() })()
+	fmt.Printf("listening on http://%s/mcp\n", listener.Addr())
+	return web.Serve(listener)
+}
+
+func open(ctx context.Context, data string) (reprise.Store, error) {
+	if data == "" {
+		return memstore.New(nil), nil
+	}
+	return sqlitestore.Open(ctx, data, nil)
+}
+
+type place struct {
+	City string `json:"city"`
+}
+
+// forecast knows nothing of connections.
+func forecast(ctx context.Context, req *mcp.CallToolRequest, in place) (*mcp.CallToolResult, any, error) {
+	fmt.Printf("the forecast for %s is begun\n", in.City)
+	for day := 1; day <= 6; day++ {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			fmt.Printf("the forecast for %s is given up: %v\n", in.City, context.Cause(ctx))
+			return nil, nil, context.Cause(ctx)
+		}
+		if token := req.Params.GetProgressToken(); token != nil {
+			err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+				ProgressToken: token, Progress: float64(day), Total: 6, Message: fmt.Sprintf("Day %d is computed.", day),
+			})
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	fmt.Printf("the forecast for %s is done\n", in.City)
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Sunny in " + in.City + ", for six days."}}}, nil, nil
+}
