@@ -118,7 +118,7 @@ func (g *Gateway) open(p *peer) error {
 		p.link, err = startProcess(g.spawn, &g.up, g.opts.Mark+"/"+rand.Text(), logger, p.receive, g.garbage)
 	}
 	if err != nil {
-		g.closedLink(false)
+		g.closedLink()
 		return &failure{codeInternal, "the upstream cannot be started: " + err.Error(), "upstream_unavailable"}
 	}
 	close(p.linked)
@@ -127,19 +127,18 @@ func (g *Gateway) open(p *peer) error {
 	}
 	go func() {
 		<-p.link.done()
-		g.closedLink(true)
+		if hook := g.opts.Hooks.Disconnected; hook != nil {
+			hook(g.up.Name, p.link.lost())
+		}
+		g.closedLink()
 	}()
 	return nil
 }
 
-func (g *Gateway) closedLink(was bool) {
+func (g *Gateway) closedLink() {
 	g.mu.Lock()
 	g.links--
-	lost := !g.closed
 	g.mu.Unlock()
-	if hook := g.opts.Hooks.Disconnected; was && hook != nil {
-		hook(g.up.Name, lost)
-	}
 	g.work.Done()
 }
 

@@ -87,6 +87,8 @@ func (l *httpLink) spoken() (session, version string) {
 
 func (l *httpLink) done() <-chan struct{} { return l.ended }
 
+func (l *httpLink) lost() bool { return l.why() != nil }
+
 func (l *httpLink) ending() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,6 +23,8 @@ type link interface {
 	// done is closed when the link has ended and nothing more comes from it; why then says how.
 	done() <-chan struct{}
 	why() error
+	// lost reports, then, whether it was not ended by close.
+	lost() bool
 }
 
 // outgoing is a message to an upstream.

@@ -165,6 +165,15 @@ func (p *process) ending() bool {
 	}
 }
 
+func (p *process) lost() bool {
+	select {
+	case <-p.closing:
+		return false
+	default:
+		return true
+	}
+}
+
 func (p *process) done() <-chan struct{} { return p.ended }
 func (p *process) why() error            { return p.err }
 func (p *process) close()                { p.once.Do(func() { close(p.closing) }) }

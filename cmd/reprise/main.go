@@ -29,6 +29,7 @@ type cli struct {
 	End     endCmd     `cmd:"" help:"End a stream."`
 	Store   storeCmd   `cmd:"" help:"Look at or tidy the store of a server that is not running."`
 	MCP     mcpCmd     `cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
+	Gateway gatewayCmd `cmd:"" help:"Put resumption, durability and both protocol eras in front of another MCP server."`
 	Doctor  doctorCmd  `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"reprise/gateway"
+)
+
+// gatewayCmd puts our MCP transport in front of other MCP servers.
+type gatewayCmd struct {
+	storeKeys `embed:""`
+
+	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
+
+	Config string `placeholder:"FILE" help:"YAML file with several upstreams, each at a path of its own, in place of one that is named here."`
+	Path   string `default:"/mcp" placeholder:"PATH" help:"Path of the one that is named here. Default: ${default}"`
+
+	Shared         bool              `help:"One connection to the upstream for all sessions, and not one for each."`
+	KeepsState     bool              `help:"Refuse a session whose upstream has ended, and do not begin another one for it."`
+	Dir            string            `placeholder:"DIR" help:"Directory of the command. Default: ours."`
+	Env            map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable for the command. May be repeated."`
+	PassEnv        []string          `placeholder:"NAME" sep:"none" help:"Variable of our environment that the command gets. May be repeated."`
+	Header         map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Header that each request to the URL has. May be repeated."`
+	CallTimeout    time.Duration     `placeholder:"DURATION" help:"How long the upstream may say nothing about a request. Default: no bound."`
+	StartTimeout   time.Duration     `placeholder:"DURATION" help:"How long a new connection may take to be initialized. Default: 30s."`
+	MaxConnections int               `placeholder:"N" help:"Connections to the upstream at a time. Default: 100."`
+	MaxCalls       int               `placeholder:"N" help:"Requests of one connection that have no answer yet. Default: 1000."`
+
+	Listen      string        `default:"127.0.0.1:7071" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
+	Data        string        `default:"${state}/gateway" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise/gateway in $$XDG_STATE_HOME or ~/.local/state."`
+	Store       string        `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve. Default: ${default}"`
+	Secrets     string        `placeholder:"DIR" help:"Directory of the token and of the keys. The replicas of a store need the same. Default: the data directory."`
+	Replica     string        `placeholder:"NAME" help:"What the name of this server begins with among the replicas of its store. Default: the name of the machine."`
+	Auth        string        `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the gateway: token (who has the token), or none (everybody; only on loopback). Default: ${default}."`
+	AllowOrigin []string      `placeholder:"ORIGIN" help:"Origin whose pages may use the gateway, for example https://example.org. May be repeated."`
+	AllowHost   []string      `placeholder:"NAME" help:"Name by which the gateway may be called, and no other then. May be repeated."`
+	Drain       time.Duration `default:"10s" help:"How long calls that are under way may go on after the first INT or TERM. Default: ${default}."`
+
+	SessionIdle time.Duration `placeholder:"DURATION" help:"How long a session is kept that nobody uses. Default: 1h."`
+	MaxBody     byteCount     `placeholder:"SIZE" help:"Largest message of a client. Default: 4MiB."`
+	RetainAge   time.Duration `placeholder:"DURATION" help:"How long the answer to a call is kept. Default: 1h."`
+
+	MaxTotalBytes byteCount  `placeholder:"SIZE" help:"Bytes that all streams keep. Default: 16GiB."`
+	LogFormat     string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
+	LogLevel      slog.Level `default:"info" placeholder:"LEVEL" help:"debug (a line a request), info, warn or error. Default: ${default}."`
+}
+
+// Help is shown below the usage.
+func (*gatewayCmd) Help() string {
+	return `Clients get sessions and streams that outlive broken connections and restarts, on all protocol versions; the MCP server stays as it is. What it had not answered when it ended is answered with an error, and never sent again.
+
+Once the line "listening on URL" is on stdout, requests are answered. docs/gateway.md describes the configuration file, and what cannot be kept when an upstream ends.`
+}
+
+// Run serves until it is asked to stop.
+func (c *gatewayCmd) Run(ctx context.Context, asked *stops) error {
+	if c.Auth == "none" {
+		if err := checkOpenAddress(c.Listen); err != nil {
+			return err
+		}
+	}
+	routes, err := c.routes()
+	if err != nil {
+		return err
+	}
+	please, now, release := asked.watch(ctx)
+	defer release()
+	s, err := c.open(please, routes, newLogger(c.LogFormat, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	s.hello(c)
+	return errors.Join(s.serve(please, now, c.Drain), s.close())
+}
+
+// routes are the upstreams that were named.
+func (c *gatewayCmd) routes() ([]gateway.Route, error) {
+	switch {
+	case c.Config != "" && len(c.Upstream) > 0:
+		return nil, usage("--config names the upstreams: name none here")
+	case c.Config != "":
+		file, err := os.Open(c.Config)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		routes, err := gateway.ReadConfig(file)
+		if err != nil {
+			return nil, usage("%s: %w", c.Config, err)
+		}
+		return routes, nil
+	case len(c.Upstream) == 0:
+		return nil, usage(`name an upstream: "reprise gateway -- CMD ARG...", "reprise gateway URL", or --config FILE`)
+	}
+	if !strings.HasPrefix(c.Path, "/") {
+		return nil, usage("--path %q does not begin with a slash", c.Path)
+	}
+	up := gateway.Upstream{
+		Name: "upstream", Dir: c.Dir, Env: c.Env, PassEnv: c.PassEnv, Header: c.Header, Shared: c.Shared, KeepsState: c.KeepsState,
+		Timeout: c.CallTimeout, StartTimeout: c.StartTimeout, MaxConnections: c.MaxConnections, MaxCalls: c.MaxCalls,
+	}
+	if first := c.Upstream[0]; strings.HasPrefix(first, "http://") || strings.HasPrefix(first, "https://") {
+		if len(c.Upstream) > 1 {
+			return nil, usage("%s is a URL, after which there is nothing", first)
+		}
+		up.URL = first
+	} else {
+		up.Command = c.Upstream
+	}
+	return []gateway.Route{{Path: c.Path, Upstream: up}}, nil
+}
+
+// base is the part of serve that is the gateway's too.
+func (c *gatewayCmd) base() *serveCmd {
+	return &serveCmd{
+		storeKeys: c.storeKeys, Listen: c.Listen, Data: c.Data, Store: c.Store, Secrets: c.Secrets, Replica: c.Replica, Auth: c.Auth,
+		MaxTotalBytes: c.MaxTotalBytes,
+	}
+}
+
+// hello says where the gateway is. Its first line is for programs too.
+func (s *gatewayServer) hello(c *gatewayCmd) {
+	url := s.url()
+	fmt.Fprintln(stdout, "listening on", url)
+	for _, e := range s.endpoints {
+		fmt.Fprintf(stdout, "%s at %s%s\n", e.route.Name, url, e.route.Path)
+	}
+	if c.Auth == "none" {
+		fmt.Fprintln(stdout, "everybody on this machine may use it (--auth none)")
+	} else {
+		fmt.Fprintln(stdout, "token in", c.base().secrets()+"/"+tokenFile)
+	}
+	fmt.Fprintln(stdout, "sessions and streams in", storeText(c.Store, s.dir))
+}

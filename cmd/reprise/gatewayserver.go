@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"reprise"
+	"reprise/api"
+	"reprise/gateway"
+	"reprise/identity"
+	"reprise/internal/mcpmetrics"
+	"reprise/internal/storeurl"
+	"reprise/mcphttp"
+	"reprise/problem"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// gatewayServer is everything that gateway has opened, from the inside out.
+type gatewayServer struct {
+	server
+	endpoints []*gatewayEndpoint
+}
+
+// gatewayEndpoint is one upstream, and what answers for it.
+type gatewayEndpoint struct {
+	route   gateway.Route
+	gateway *gateway.Gateway
+	handler *mcphttp.Handler
+}
+
+// open opens all of it, or nothing.
+func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route, logger *slog.Logger) (s *gatewayServer, err error) {
+	s = &gatewayServer{server: server{logger: logger}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	base := c.base()
+	if s.dir, err = lockDataDir(c.Data); err != nil {
+		return s, err
+	}
+	mark := gatewayMark(s.dir)
+	if !gateway.KillMarked(mark) {
+		logger.Error("processes that a killed gateway has left behind cannot be killed")
+	}
+	keys, err := base.keys()
+	if err != nil {
+		return s, err
+	}
+	var verifier identity.Verifier // nil lets everybody in
+	if c.Auth == "token" {
+		if verifier, err = base.verifier(); err != nil {
+			return s, err
+		}
+	}
+	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
+		return s, err
+	}
+	if err = base.makeStoreKeys(logger); err != nil {
+		return s, err
+	}
+	if s.store, err = openStore(ctx, c.Store, s.dir, &storeurl.Options{Keys: c.file(base.secrets()), Logger: logger}); err != nil {
+		return s, err
+	}
+	metrics := api.NewMetrics()
+	if s.log, err = reprise.Open(ctx, s.store, base.logOptions(keys, metrics, logger)); err != nil {
+		return s, err
+	}
+	if err = s.join(ctx, base, keys); err != nil {
+		return s, err
+	}
+	gate := identity.NewGate(keys, verifier, nil)
+	if err = c.openEndpoints(s, routes, gate, metrics.Registry(), mark); err != nil {
+		return s, err
+	}
+	s.http = s.newHTTP(gate, metrics.Registry())
+	return s, nil
+}
+
+// gatewayMark is by what the processes of a gateway are known, as long as its data directory stays where it is.
+func gatewayMark(dir *dataDir) string {
+	sum := sha256.Sum256([]byte(dir.path))
+	return hex.EncodeToString(sum[:12])
+}
+
+func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gate *identity.Gate, registry prometheus.Registerer, mark string) error {
+	counted, passed := mcpmetrics.New(registry), newGatewayMetrics(registry)
+	for _, route := range routes {
+		e := &gatewayEndpoint{route: route}
+		var err error
+		e.gateway, err = gateway.New(&route.Upstream, &gateway.Options{Mark: mark, Logger: s.logger, Hooks: passed.hooks()})
+		if err != nil {
+			return usage("%w", err)
+		}
+		s.endpoints = append(s.endpoints, e)
+		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
+			Identify: identifyFor(gate), Name: route.Name, Replica: s.member, SessionIdle: c.SessionIdle, MaxBody: int64(c.MaxBody),
+			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
+			Hooks: counted.HTTP(), Logger: s.logger,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The bounds of the HTTP server. Responses may last for days; the handlers bound the pauses in them.
+const (
+	gatewayHeaderTimeout = 10 * time.Second
+	gatewayIdleTimeout   = 2 * time.Minute
+)
+
+func (s *gatewayServer) newHTTP(gate *identity.Gate, registry prometheus.Registerer) *http.Server {
+	mux := http.NewServeMux()
+	for _, e := range s.endpoints {
+		mux.Handle(e.route.Path, e.handler)
+	}
+	fine := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+	mux.HandleFunc("GET /healthz", fine)
+	mux.HandleFunc("GET /readyz", fine)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		p, err := gate.Identify(r)
+		if err == nil && !p.May(identity.ScopeAdmin) {
+			err = identity.ErrForbidden
+		}
+		if err != nil {
+			refuseProblem(w, err)
+			return
+		}
+		promhttp.HandlerFor(registry.(prometheus.Gatherer), promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	})
+	return &http.Server{
+		Handler: s.logged(mux), ReadHeaderTimeout: gatewayHeaderTimeout, IdleTimeout: gatewayIdleTimeout,
+		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+	}
+}
+
+func refuseProblem(w http.ResponseWriter, err error) {
+	p := problem.From(api.ProblemOf(err))
+	http.Error(w, p.Title, p.Status)
+}
+
+// logged logs a line for each request, without its headers and its query.
+func (s *gatewayServer) logged(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		next.ServeHTTP(w, r)
+		s.logger.Debug("request", "method", r.Method, "path", r.URL.Path, "took", time.Since(began))
+	})
+}
+
+// serve answers requests until please is done. Then calls that are under way have until drain is over, or now is done.
+func (s *gatewayServer) serve(please, now context.Context, drain time.Duration) error {
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.Serve(s.listener) }()
+	select {
+	case err := <-failed: // the listener is broken
+		return err
+	case <-please.Done():
+	}
+	s.logger.Info("stopping", "reason", context.Cause(please), "calls", s.calls(), "drain", drain)
+	ctx, cancel := context.WithTimeout(now, drain)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- s.shutdown(now) }()
+	for s.calls() > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	err := s.closeEndpoints()
+	return errors.Join(err, <-closed)
+}
+
+// calls is how many requests wait for an upstream.
+func (s *gatewayServer) calls() (n int) {
+	for _, e := range s.endpoints {
+		n += e.gateway.Calls()
+	}
+	return n
+}
+
+func (s *gatewayServer) closeEndpoints() error {
+	var errs []error
+	for _, e := range s.endpoints {
+		if e.handler != nil {
+			errs = append(errs, e.handler.Close())
+		}
+	}
+	for _, e := range s.endpoints {
+		errs = append(errs, e.gateway.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// close closes what was opened, from the outside in.
+func (s *gatewayServer) close() error {
+	err := s.closeEndpoints()
+	return errors.Join(err, s.server.close())
+}
