@@ -20,7 +20,7 @@ type call struct {
 	lastID string
 	// answered is true when the response has come, and failed if that was an error.
 	answered, failed bool
-	answer           string
+	answer, answerID string
 }
 
 // start calls the tool and returns when the head of the response is there.
@@ -81,7 +81,7 @@ func (c *call) take(e event) error {
 		if c.answered {
 			return errorf("the response came twice")
 		}
-		c.answered, c.failed, c.answer = true, m.Error != nil, string(e.data)
+		c.answered, c.failed, c.answer, c.answerID = true, m.Error != nil, string(e.data), e.id
 	}
 	return nil
 }

@@ -30,8 +30,8 @@ var plainCases = []testCase{
 				if err := c.finish(st); err != nil {
 					return err
 				}
-				for _, id := range append(c.ids, c.lastID) {
-					if id == "" || seen[id] && id != c.lastID {
+				for _, id := range append(c.ids, c.answerID) {
+					if id == "" || seen[id] {
 						return errorf("the event id %q is missing or was used before", id)
 					}
 					seen[id] = true
