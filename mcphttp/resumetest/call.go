@@ -14,6 +14,7 @@ type call struct {
 	session *session
 	id      int
 	steps   int
+	token   string // its progress token
 	// got is the number of steps that have come, ids are the event ids with them and lastID the newest of all.
 	got    int
 	ids    []string
@@ -25,10 +26,15 @@ type call struct {
 
 // start calls the tool and returns when the head of the response is there.
 func (s *session) start(steps int, pause time.Duration) (*call, *stream, error) {
+	return s.startWith("", steps, pause)
+}
+
+// startWith is start with a progress token that ends with pad.
+func (s *session) startWith(pad string, steps int, pause time.Duration) (*call, *stream, error) {
 	s.calls++
-	c := &call{session: s, id: s.calls, steps: steps}
+	c := &call{session: s, id: s.calls, steps: steps, token: fmt.Sprintf("token-%d%s", s.calls, pad)}
 	st, err := s.post(map[string]any{"jsonrpc": "2.0", "id": c.id, "method": "tools/call", "params": map[string]any{
-		"name": s.run.target.Tool.Name, "arguments": s.run.target.Tool.Arguments(steps, pause), "_meta": map[string]any{"progressToken": c.token()},
+		"name": s.run.target.Tool.Name, "arguments": s.run.target.Tool.Arguments(steps, pause), "_meta": map[string]any{"progressToken": c.token},
 	}})
 	if err != nil {
 		return nil, nil, err
@@ -38,8 +44,6 @@ func (s *session) start(steps int, pause time.Duration) (*call, *stream, error) 
 	}
 	return c, st, nil
 }
-
-func (c *call) token() string { return fmt.Sprintf("token-%d", c.id) }
 
 // take takes an event of the call's stream: the next step or the response. Other messages than progress and responses are let through.
 func (c *call) take(e event) error {
@@ -63,8 +67,8 @@ func (c *call) take(e event) error {
 	}
 	switch {
 	case m.Method == "notifications/progress":
-		if m.Params.ProgressToken != c.token() {
-			return errorf("a message of another stream came: that of %s on the stream of %s", m.Params.ProgressToken, c.token())
+		if m.Params.ProgressToken != c.token {
+			return errorf("a message of another stream came: that of %.20s on the stream of %.20s", m.Params.ProgressToken, c.token)
 		}
 		if c.answered {
 			return errorf("step %v came after the response", m.Params.Progress)
@@ -178,5 +182,5 @@ func (st *stream) reason() string {
 
 // again is the call as if only n steps had come.
 func (c *call) again(n int) *call {
-	return &call{session: c.session, id: c.id, steps: c.steps, got: n, lastID: c.ids[n-1]}
+	return &call{session: c.session, id: c.id, steps: c.steps, token: c.token, got: n, lastID: c.ids[n-1]}
 }
