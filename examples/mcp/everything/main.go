@@ -32,7 +32,7 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "the address to listen on")
 	data := flag.String("data", "", "the SQLite file in which sessions, streams and tasks are kept; default: memory")
-	stdio := flag.Bool("stdio", false, "speak over stdin and stdout, without mcphttp and without tasks")
+	stdio := flag.Bool("stdio", false, "speak over stdin and stdout")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -42,11 +42,6 @@ func main() {
 }
 
 func run(ctx context.Context, listen, data string, stdio bool) error {
-	server := newServer()
-	go touch(ctx, server)
-	if stdio {
-		return server.Run(ctx, &mcp.StdioTransport{})
-	}
 	store, err := open(ctx, data)
 	if err != nil {
 		return err
@@ -62,9 +57,14 @@ func run(ctx context.Context, listen, data string, stdio bool) error {
 		return err
 	}
 	defer tasks.Close()
+	server := newServer()
 	addTasks(server, tasks)
 	if err := tasks.Install(server); err != nil {
 		return err
+	}
+	go touch(ctx, server)
+	if stdio {
+		return server.Run(ctx, tasks.Transport(&mcp.StdioTransport{}))
 	}
 	handler, err := mcphttp.New(events, mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return server })),
 		&mcphttp.Options{Logger: slog.Default()})
@@ -95,7 +95,7 @@ func serve(ctx context.Context, address string, handler http.Handler) error {
 	return web.Serve(listener)
 }
 
-// newServer is a server with everything but tasks, which need a Log.
+// newServer is a server with everything but tasks.
 func newServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "everything", Version: "1"}, &mcp.ServerOptions{
 		CompletionHandler: func(context.Context, *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
