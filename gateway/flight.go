@@ -22,8 +22,9 @@ const (
 
 // flight is an exchange that is being served.
 type flight struct {
-	g *Gateway
-	x *mcphttp.Exchange
+	g  *Gateway
+	x  *mcphttp.Exchange
+	to client // who gets the messages
 	// prepare changes a response for the client; may be nil.
 	prepare func(c *call, m *mcphttp.Message)
 
@@ -43,6 +44,13 @@ type flight struct {
 	logs bool  // the client wants log messages, without a session
 }
 
+// client is who asked for something; an *mcphttp.Exchange is one.
+type client interface {
+	Notify(message []byte) error
+	Respond(id mcphttp.ID, message []byte) error
+	Ask(id mcphttp.ID, message []byte, answer func([]byte)) error
+}
+
 // arrival is what has come for a flight: the response to a call, a notification or a request to the client.
 type arrival struct {
 	call   *call
@@ -53,7 +61,7 @@ type arrival struct {
 }
 
 func (g *Gateway) newFlight(x *mcphttp.Exchange) *flight {
-	f := &flight{g: g, x: x, more: make(chan struct{}, 1)}
+	f := &flight{g: g, x: x, to: x, more: make(chan struct{}, 1)}
 	f.room.L = &f.mu
 	return f
 }
@@ -144,12 +152,12 @@ func (f *flight) deliver(ctx context.Context, a arrival) error {
 	case a.m.Method == "":
 		return f.respond(a)
 	case a.m.ID == "":
-		return f.x.Notify(a.m.Raw)
+		return f.to.Notify(a.m.Raw)
 	}
-	if f.x.Stateless() {
+	if f.to == client(f.x) && f.x.Stateless() {
 		return f.park(a)
 	}
-	err := f.x.Ask(a.m.ID, a.m.Raw, a.peer.reply)
+	err := f.to.Ask(a.m.ID, a.m.Raw, a.peer.reply)
 	if err != nil {
 		a.peer.refuse(a.m.ID, &failure{codeMethodNotFound, "the client cannot be asked: " + err.Error(), "no_client"})
 	}
@@ -166,7 +174,7 @@ func (f *flight) respond(a arrival) error {
 	if f.prepare != nil && a.m.Result != nil {
 		f.prepare(a.call, &a.m)
 	}
-	return f.x.Respond(a.call.id, response(a.call.id, a.m.Result, a.m.Err))
+	return f.to.Respond(a.call.id, response(a.call.id, a.m.Result, a.m.Err))
 }
 
 // abandon cancels what has no answer. With a message the client is told.
@@ -183,7 +191,7 @@ func (f *flight) abandon(calls []*call, result CallResult, message string) {
 		}
 		if message != "" {
 			e := &failure{codeInternal, message, "upstream_timeout"}
-			_ = f.x.Respond(c.id, response(c.id, nil, e.json())) // or the stream has failed, which is known
+			_ = f.to.Respond(c.id, response(c.id, nil, e.json())) // or the stream has failed, which is known
 		}
 	}
 }

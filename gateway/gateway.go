@@ -34,6 +34,7 @@ type Gateway struct {
 	parked  map[string]*parking
 	schemas map[slotKey]*toolSchemas
 	era     era
+	tasked  *tasked // nil where there are no tasks
 }
 
 var _ mcphttp.Backend = (*Gateway)(nil)
@@ -57,6 +58,11 @@ func New(u *Upstream, opts *Options) (*Gateway, error) {
 	}
 	if g.opts.Hooks == nil {
 		g.opts.Hooks = &Hooks{}
+	}
+	orDefault(&g.opts.TaskAfter, 5*time.Second)
+	var err error
+	if g.tasked, err = g.newTasked(); err != nil {
+		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	g.life, g.end = context.WithCancelCause(context.Background())
 	g.spawn = newSpawner()

@@ -51,14 +51,20 @@ func (g *Gateway) learn(e era) {
 // poolKey says with whom a client without a session shares a connection: with those of the same principal, who can do
 // the same.
 func (g *Gateway) poolKey(x *mcphttp.Exchange) slotKey {
-	if g.up.Shared && g.knownEra() == eraSessions {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.poolKeyLocked(x)
+}
+
+func (g *Gateway) poolKeyLocked(x *mcphttp.Exchange) slotKey {
+	if g.up.Shared && g.era == eraSessions {
 		return slotKey{}
 	}
 	if g.up.Shared {
 		return slotKey{pool: "shared"}
 	}
 	key := string(compact(string(x.Tenant))) + string(compact(x.Principal))
-	if g.knownEra() != eraStateless { // else each request says what the client can do
+	if g.era != eraStateless { // else each request says what the client can do
 		key += string(edit(capabilitiesOf(x), func(map[string]json.RawMessage) {}))
 	}
 	return slotKey{pool: key}
@@ -157,15 +163,18 @@ func (g *Gateway) serveStateless(ctx context.Context, x *mcphttp.Exchange) error
 		f.fail(c, Refused, failureOf(err))
 		return f.run(ctx, []*call{c})
 	}
+	if g.tasked.takes(x, p) {
+		return g.tasked.backend.Serve(ctx, x)
+	}
 	if p.version == version20260728 {
-		f.prepare = withOurSubscription
+		f.prepare = g.asOurs
 		g.start(ctx, p, c, m.Params, paramHeaders(x.Header))
 		return f.run(ctx, []*call{c})
 	}
 	f.prepare = func(c *call, m *mcphttp.Message) { inNewForm(p, c, m) }
 	switch m.Method {
 	case methodDiscover:
-		f.succeed(c, discovered(p.greeting))
+		f.succeed(c, g.discovered(p.greeting))
 	case methodListen:
 		p.listen(c, m.Params)
 	case methodInitialize, methodPing, methodSetLevel, methodSubscribe, methodUnsubscribe:
@@ -250,7 +259,7 @@ func cached(r map[string]json.RawMessage) {
 }
 
 // discovered makes the result of server/discover of that of initialize.
-func discovered(greeting json.RawMessage) json.RawMessage {
+func (g *Gateway) discovered(greeting json.RawMessage) json.RawMessage {
 	said := members(greeting)
 	r := map[string]json.RawMessage{
 		"supportedVersions": compact([]string{version20260728}), "capabilities": said["capabilities"],
@@ -260,6 +269,9 @@ func discovered(greeting json.RawMessage) json.RawMessage {
 	}
 	if said["instructions"] != nil {
 		r["instructions"] = said["instructions"]
+	}
+	if g.tasked != nil {
+		return withTasks(compact(r))
 	}
 	return compact(r)
 }
@@ -301,9 +313,12 @@ func (p *peer) subscribed(m mcphttp.Message, during *call) {
 	c.f.push(arrival{m: mcphttp.Message{Raw: request("", m.Method, params), Method: m.Method}})
 }
 
-// withOurSubscription puts the client's id into the end of a subscription.
-func withOurSubscription(c *call, m *mcphttp.Message) {
-	if c.method == methodListen {
+// asOurs puts the client's id into the end of a subscription, and our own abilities into what the upstream says of its.
+func (g *Gateway) asOurs(c *call, m *mcphttp.Message) {
+	switch {
+	case c.method == methodListen:
 		m.Result = editMeta(m.Result, func(meta map[string]json.RawMessage) { meta[metaSubscription] = json.RawMessage(c.id) })
+	case c.method == methodDiscover && g.tasked != nil && !c.peer.hasTasks():
+		m.Result = withTasks(m.Result)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/mcptask"
 )
 
 // Upstream is an MCP server that is not ours. Either Command or URL is set.
@@ -53,6 +54,11 @@ type Options struct {
 	// Mark is put into the environment of each process, as REPRISE_GATEWAY=<Mark>/<random>, so that KillMarked finds what was
 	// left behind. It must be unique to this Gateway's process on this machine. Default: random.
 	Mark string
+	// Tasks, if not nil, makes tasks of the tool calls of clients of version 2026-07-28 that take longer than TaskAfter, where the client
+	// has declared the Tasks extension and the upstream has none of its own. It is for this Gateway alone, and is closed before it.
+	Tasks *mcptask.Tasks
+	// TaskAfter is how long such a call may take before it becomes a task. Default: 5 s.
+	TaskAfter time.Duration
 	// Logger is told of what goes wrong, and of what upstreams write to stderr. Default: silent.
 	Logger *slog.Logger
 	// Hooks are called as things happen.

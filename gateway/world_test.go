@@ -23,6 +23,7 @@ import (
 	"reprise"
 	"reprise/gateway"
 	"reprise/mcphttp"
+	"reprise/mcptask"
 	"reprise/memstore"
 )
 
@@ -69,10 +70,13 @@ type world struct {
 	hooks   *gateway.Hooks
 	log     *reprise.Log
 	gateway *gateway.Gateway
-	handler *mcphttp.Handler
-	http    *httptest.Server
-	logged  *safeBuffer
-	client  *http.Client
+	// taskAfter has long calls become tasks, unless it is 0.
+	taskAfter time.Duration
+	tasks     *mcptask.Tasks
+	handler   *mcphttp.Handler
+	http      *httptest.Server
+	logged    *safeBuffer
+	client    *http.Client
 }
 
 // newWorld serves an upstream, by default the test's program over stdio.
@@ -99,7 +103,13 @@ func (w *world) start() *world {
 	w.log, err = reprise.Open(context.Background(), w.store, &reprise.Options{SweepEvery: -1, Keys: keys})
 	check(w, err)
 	logger := slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.gateway, err = gateway.New(&w.up, &gateway.Options{Logger: logger, Hooks: w.hooks})
+	opts := &gateway.Options{Logger: logger, Hooks: w.hooks, TaskAfter: w.taskAfter}
+	if w.taskAfter > 0 {
+		opts.Tasks, err = mcptask.New(w.log, &mcptask.Options{Poll: 50 * time.Millisecond, Logger: logger})
+		check(w, err)
+		w.tasks = opts.Tasks
+	}
+	w.gateway, err = gateway.New(&w.up, opts)
 	check(w, err)
 	w.opts.Logger = logger
 	w.handler, err = mcphttp.New(w.log, w.gateway, &w.opts)
@@ -113,6 +123,9 @@ func (w *world) stop() {
 		return
 	}
 	check(w, w.handler.Close())
+	if w.tasks != nil {
+		check(w, w.tasks.Close())
+	}
 	check(w, w.gateway.Close())
 	w.client.CloseIdleConnections()
 	w.http.CloseClientConnections()

@@ -29,6 +29,7 @@ type gatewayCmd struct {
 	Header         map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Header that each request to the URL has. May be repeated."`
 	CallTimeout    time.Duration     `placeholder:"DURATION" help:"How long the upstream may say nothing about a request. Default: no bound."`
 	StartTimeout   time.Duration     `placeholder:"DURATION" help:"How long a new connection may take to be initialized. Default: 30s."`
+	TaskAfter      time.Duration     `placeholder:"DURATION" help:"How long a tool may take before its call becomes a task, for clients of version 2026-07-28 that know tasks. Default: 5s."`
 	MaxConnections int               `placeholder:"N" help:"Connections to the upstream at a time. Default: 100."`
 	MaxCalls       int               `placeholder:"N" help:"Requests of one connection that have no answer yet. Default: 1000."`
 

@@ -17,6 +17,7 @@ import (
 	"reprise/internal/mcpmetrics"
 	"reprise/internal/storeurl"
 	"reprise/mcphttp"
+	"reprise/mcptask"
 	"reprise/problem"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,6 +33,7 @@ type gatewayServer struct {
 // gatewayEndpoint is one upstream, and what answers for it.
 type gatewayEndpoint struct {
 	route   gateway.Route
+	tasks   *mcptask.Tasks
 	gateway *gateway.Gateway
 	handler *mcphttp.Handler
 }
@@ -96,12 +98,18 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 	counted, passed := mcpmetrics.New(registry), newGatewayMetrics(registry)
 	for _, route := range routes {
 		e := &gatewayEndpoint{route: route}
+		s.endpoints = append(s.endpoints, e)
 		var err error
-		e.gateway, err = gateway.New(&route.Upstream, &gateway.Options{Mark: mark, Logger: s.logger, Hooks: passed.hooks()})
+		e.tasks, err = mcptask.New(s.log, &mcptask.Options{Name: route.Name, Replica: s.member, Keep: c.RetainAge, Hooks: counted.Tasks(), Logger: s.logger})
+		if err != nil {
+			return err
+		}
+		e.gateway, err = gateway.New(&route.Upstream, &gateway.Options{
+			Mark: mark, Tasks: e.tasks, TaskAfter: c.TaskAfter, Logger: s.logger, Hooks: passed.hooks(),
+		})
 		if err != nil {
 			return usage("%w", err)
 		}
-		s.endpoints = append(s.endpoints, e)
 		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
 			Identify: identifyFor(gate), Name: route.Name, Replica: s.member, SessionIdle: c.SessionIdle, MaxBody: int64(c.MaxBody),
 			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
@@ -186,7 +194,9 @@ func (s *gatewayServer) serve(please, now context.Context, drain time.Duration) 
 // calls is how many requests wait for an upstream.
 func (s *gatewayServer) calls() (n int) {
 	for _, e := range s.endpoints {
-		n += e.gateway.Calls()
+		if e.gateway != nil {
+			n += e.gateway.Calls()
+		}
 	}
 	return n
 }
@@ -199,7 +209,12 @@ func (s *gatewayServer) closeEndpoints() error {
 		}
 	}
 	for _, e := range s.endpoints {
-		errs = append(errs, e.gateway.Close())
+		if e.tasks != nil {
+			errs = append(errs, e.tasks.Close())
+		}
+		if e.gateway != nil {
+			errs = append(errs, e.gateway.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

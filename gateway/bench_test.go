@@ -1,0 +1,55 @@
+package gateway_test
+
+import (
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise/gateway"
+)
+
+// BenchmarkSmallCall is the time of a small call, at the median: to the process itself, and through the gateway; and to
+// an upstream at a URL, and through the gateway.
+func BenchmarkSmallCall(b *testing.B) {
+	b.Run("upstream=stdio/gateway=no", func(b *testing.B) {
+		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+		s, err := client.Connect(b.Context(), &mcp.CommandTransport{Command: exec.Command(program)}, nil)
+		check(b, err)
+		defer s.Close()
+		measure(b, s)
+	})
+	for _, version := range versions {
+		b.Run("upstream=stdio/gateway=yes/version="+version, func(b *testing.B) {
+			w := newWorld(b, gateway.Upstream{}).start()
+			measure(b, w.connect(version, nil))
+		})
+	}
+	remote := startRemote(b, "127.0.0.1:0")
+	b.Run("upstream=http/gateway=no", func(b *testing.B) {
+		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+		s, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: remote.url}, &mcp.ClientSessionOptions{ProtocolVersion: versions[0]})
+		check(b, err)
+		defer s.Close()
+		measure(b, s)
+	})
+	b.Run("upstream=http/gateway=yes", func(b *testing.B) {
+		w := newWorld(b, gateway.Upstream{URL: remote.url}).start()
+		measure(b, w.connect(versions[0], nil))
+	})
+}
+
+func measure(b *testing.B, s *mcp.ClientSession) {
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		if _, err := call(s, "echo", args{"text": "hello"}); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-median")
+}

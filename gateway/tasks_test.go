@@ -1,0 +1,118 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"reprise/gateway"
+)
+
+// answer is what a client of version 2026-07-28 is told.
+type answer struct {
+	Result struct {
+		ResultType    string
+		TaskID        string `json:"taskId"`
+		Status        string
+		StatusMessage string
+		Result        json.RawMessage
+		InputRequests map[string]json.RawMessage
+		Capabilities  struct{ Extensions map[string]any }
+	}
+	Error json.RawMessage
+}
+
+const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
+
+// modern sends a request of version 2026-07-28 with the Tasks extension, and returns the response.
+func (w *world) modern(method, name, params string) (a answer) {
+	w.Helper()
+	if params != "" {
+		params += ","
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s%s}}`, method, params, meta)
+	r, err := http.NewRequest(http.MethodPost, w.http.URL, strings.NewReader(body))
+	check(w, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("Mcp-Protocol-Version", "2026-07-28")
+	r.Header.Set("Mcp-Method", method)
+	if name != "" {
+		r.Header.Set("Mcp-Name", name)
+	}
+	resp, err := w.client.Do(r)
+	check(w, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	check(w, err)
+	if i := strings.LastIndex(string(text), "data: "); i >= 0 {
+		text = text[i+len("data: "):]
+	}
+	check(w, json.Unmarshal(text, &a))
+	return a
+}
+
+func (w *world) tool(name, arguments string) answer {
+	w.Helper()
+	return w.modern("tools/call", name, fmt.Sprintf(`"name":%q,"arguments":%s`, name, arguments))
+}
+
+func (w *world) task(id string) answer {
+	w.Helper()
+	return w.modern("tasks/get", id, fmt.Sprintf(`"taskId":%q`, id))
+}
+
+func TestLongCallsBecomeTasks(t *testing.T) {
+	for _, lacks := range []string{"", "server/discover"} {
+		t.Run("lacks="+lacks, func(t *testing.T) {
+			w := newWorld(t, gateway.Upstream{Command: []string{program, "-lacks", lacks}})
+			w.taskAfter = 100 * time.Millisecond
+			w.start()
+			if a := w.modern("server/discover", "", ""); a.Result.Capabilities.Extensions["io.modelcontextprotocol/tasks"] == nil {
+				t.Errorf("the extension is not declared: %+v", a)
+			}
+			if a := w.tool("echo", `{"text":"x"}`); a.Result.ResultType != "complete" {
+				t.Errorf("a short call is answered with %+v", a)
+			}
+			a := w.tool("sleep", `{"ms":1000}`)
+			if a.Result.ResultType != "task" {
+				t.Fatalf("a long call is answered with %+v %s", a, a.Error)
+			}
+			w.eventually("the task has its result", func() bool {
+				got := w.task(a.Result.TaskID)
+				return got.Result.Status == "completed" && strings.Contains(string(got.Result.Result), "slept")
+			})
+			crashed := w.tool("crash", `{"ms":500}`)
+			w.eventually("the task has failed", func() bool { return w.task(crashed.Result.TaskID).Result.Status == "failed" })
+			cancelled := w.tool("sleep", `{"ms":60000}`)
+			w.modern("tasks/cancel", cancelled.Result.TaskID, fmt.Sprintf(`"taskId":%q`, cancelled.Result.TaskID))
+			w.eventually("the tool is cancelled", func() bool { return strings.Contains(w.logged.String(), "text=cancelled") })
+		})
+	}
+}
+
+func TestTaskAsks(t *testing.T) {
+	w := newWorld(t, gateway.Upstream{Command: []string{program, "-lacks", "server/discover"}})
+	w.taskAfter = 100 * time.Millisecond
+	w.start()
+	a := w.tool("ask", `{"text":"who"}`)
+	if a.Result.ResultType != "task" {
+		t.Fatalf("the call is answered with %+v %s", a, a.Error)
+	}
+	key := ""
+	w.eventually("the task asks", func() bool {
+		got := w.task(a.Result.TaskID)
+		for key = range got.Result.InputRequests {
+			return got.Result.Status == "input_required"
+		}
+		return false
+	})
+	w.modern("tasks/update", a.Result.TaskID, fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"name":"me"}}}`, a.Result.TaskID, key))
+	w.eventually("the task has its result", func() bool {
+		return strings.Contains(string(w.task(a.Result.TaskID).Result.Result), "accept me")
+	})
+}
