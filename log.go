@@ -191,6 +191,8 @@ func (l *Log) create(ctx context.Context, opts CreateOptions, key StreamKey, con
 	return lv, created, err
 }
 
+var errOtherConfig = fmt.Errorf("%w: it exists with another configuration", ErrConflict)
+
 // createOrFind makes a stream or finds it. If it was made, by us or another replica, while a life of it was in
 // memory that another replica has ended, it returns that one as older, which is to be forgotten.
 func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (lv, older *live, created bool, err error) {
@@ -202,13 +204,16 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 	}
 	if lv != nil && !l.Shared() && !lv.hasEnded() { // one that has ended may be read from an archive, and its name be free
 		if !lv.created.Equal(config) {
-			return nil, nil, false, fmt.Errorf("%w: it exists with another configuration", ErrConflict)
+			return nil, nil, false, errOtherConfig
 		}
 		return lv, nil, false, nil
 	}
 	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta) // the caller keeps its own
 	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now(), Owner: opts.Owner}
 	info, err := l.store.Create(ctx, want)
+	if errors.Is(err, ErrConflict) {
+		err = errOtherConfig
+	}
 	if err != nil {
 		return nil, nil, false, err
 	}

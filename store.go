@@ -16,7 +16,12 @@ import (
 // else is said, whatever the context allows.
 //
 // One Log at a time uses a Store, unless it is a Watcher: that may be shared by
-// any number of Logs in any number of processes, its replicas.
+// any number of Logs in any number of processes, its replicas. What a call has changed when it returns must be seen
+// by every call that begins afterwards, on any of them.
+//
+// A Store that may have lost events which it had acknowledged, in a failover for
+// instance, must not give their seqs again in the same epoch: it gives the stream another epoch
+// at the next append at the latest, and refuses that append, which was meant for the old one, with ErrNotFound.
 //
 // A Store around another one implements every optional ability (Watcher, Sweeper,
 // Sizer) and answers errors.ErrUnsupported where the one inside has it not.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	ruleShared      = "One Log at a time uses a Store, unless it is a Watcher: that may be shared by any number of Logs in any number of processes, its replicas."
+	ruleShared      = "What a call has changed when it returns must be seen by every call that begins afterwards, on any of them."
 	ruleSharedSweep = "Of replicas that sweep at the same time each stream is returned to one."
 )
 
