@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Calls the forecast, which takes six seconds, with each client that there is for MCP, over connections that break: once in
+# mid-call, and then all of them when they are two seconds old. What a client gets is compared with what was sent, and
+# the server says whether it has computed anything twice. The table is that of docs/mcp-clients.md.
+#
+#   examples/mcp/clients.sh [go|mcp-go|typescript-1|typescript-2|python-1|python-2|fastmcp]...
+#
+# The SDKs for TypeScript and Python are installed with npm and pip into ${XDG_CACHE_HOME:-~/.cache}/reprise; where that is
+# not possible, their clients are left out, and it says so; when CI is set, that is a failure.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/reprise/mcp-clients
+tmp=$(mktemp -d)
+trap 'jobs -p | xargs -r kill 2>/dev/null || true; wait; rm -rf "$tmp"' EXIT
+
+# What is called, and with what: the newest versions on 2026-11-21.
+declare -A package=(
+  [go]="the Go SDK $(go list -m -f '{{.Version}}' github.com/modelcontextprotocol/go-sdk)"
+  [mcp-go]="mcp-go $(go list -m -f '{{.Version}}' github.com/mark3labs/mcp-go)"
+  [typescript-1]=@modelcontextprotocol/sdk@1.32.2
+  [typescript-2]=@modelcontextprotocol/client@2.4.0
+  [python-1]=mcp==1.30.0
+  [python-2]=mcp==2.3.0
+  [fastmcp]=fastmcp==4.1.2
+)
+declare -A script=([typescript-1]=typescript1.mjs [typescript-2]=typescript2.mjs
+  [python-1]=python1.py [python-2]=python2.py [fastmcp]=fastmcp_client.py)
+
+install() { # install NAME: what the client needs; fails if it cannot be had
+  local dir=$cache/$1-${package[$1]##*[@=]}
+  case $1 in
+  go | mcp-go) return ;;
+  typescript-*)
+    [ -e "$dir/done" ] || timeout 200 npm install --silent --no-audit --no-fund --prefix "$dir" "${package[$1]}" || return 1
+    cp "examples/mcp/clients/${script[$1]}" "$dir"
+    ;;
+  *) [ -e "$dir/done" ] || { python3 -m venv "$dir" && timeout 300 "$dir/bin/pip" install --quiet --disable-pip-version-check "${package[$1]}"; } || return 1 ;;
+  esac
+  touch "$dir/done"
+}
+
+call() { # call NAME URL: runs the client
+  local dir=$cache/$1-${package[$1]##*[@=]}
+  case $1 in
+  go) timeout 60 "$tmp/client" -url "$2" -drop 0 ;;
+  mcp-go) timeout 60 "$tmp/mcpgo" "$2" Oslo ;;
+  typescript-*) timeout 60 node "$dir/${script[$1]}" "$2" Oslo ;;
+  *) timeout 60 "$dir/bin/python" "examples/mcp/clients/${script[$1]}" "$2" Oslo ;;
+  esac
+}
+
+address() { # address FILE: waits until a program has said where it listens
+  for _ in $(seq 100); do
+    sed -n 's/^listening on \(http:\/\/\)\{0,1\}\([^/]*\).*/\2/p' "$1" | grep . && return
+    sleep 0.05
+  done
+  echo "nothing listens: $1" >&2
+  return 1
+}
+
+attempt() { # attempt NAME FOLDER OPTIONS...: one call over a bad network, with a server of its own
+  local dir=$2 pids=()
+  mkdir "$dir"
+  touch "$dir"/{server,cut}
+  "$tmp/forecast" -listen 127.0.0.1:0 >"$dir/server" 2>&1 &
+  pids+=($!)
+  "$tmp/cut" -target "$(address "$dir/server")" -after 2s "${@:3}" >"$dir/cut" 2>&1 &
+  pids+=($!)
+  call "$1" "http://$(address "$dir/cut")/mcp" 2>"$dir/errors" >"$dir/said" || true
+  sed 's/\.0$//' "$dir/said" >"$dir/out" # Python says 1.0 where others say 1
+  kill "${pids[@]}"
+}
+
+reports() { sed -n 's/^progress //p' "$1/out" | paste -sd ' '; }
+count() { grep -c "$1" "$2" || true; }
+
+judge() { # judge NAME: a line of the table; fails if the client did not get what it must
+  local once=$tmp/$1-once often=$tmp/$1-often good=0 dir
+  for dir in "$once" "$often"; do
+    [ "$(count '^result Sunny in Oslo, for six days.$' "$dir/out")" = 1 ] &&
+      [ "$(count 'is begun$' "$dir/server")" = 1 ] && [ "$(count '^a client came back: replayed' "$dir/server")" -ge 1 ] || good=1
+  done
+  [ "$(reports "$once")" = "1 2 3 4 5 6" ] || good=1
+  echo "| ${package[$1]} | $(sed -n 's/^version //p' "$once/out") | $(reports "$once") | $(count '^result' "$once/out")" \
+    "| $(count '^cut' "$often/cut") | $(reports "$often") | $(count '^result' "$often/out") | $(count 'is begun$' "$often/server") |"
+  [ $good = 0 ] || tail -n 20 "$once"/{out,errors,server,cut} "$often"/{out,errors,server,cut}
+  return $good
+}
+
+go build -o "$tmp/" ./examples/mcp/forecast ./examples/mcp/forecast/client ./examples/mcp/clients/mcpgo ./examples/cut
+failed=0 ready=()
+for name in "${@:-go mcp-go typescript-1 typescript-2 python-1 python-2 fastmcp}"; do
+  for name in $name; do
+    if install "$name" >"$tmp/install" 2>&1; then
+      ready+=("$name")
+    else
+      echo "left out: ${package[$name]} cannot be installed: $(tail -n 1 "$tmp/install")"
+      [ -z "${CI:-}" ] || failed=1
+    fi
+  done
+done
+waiting=()
+for name in "${ready[@]}"; do
+  attempt "$name" "$tmp/$name-once" -on tools/call -times 1 &
+  waiting+=($!)
+  attempt "$name" "$tmp/$name-often" -times 100 &
+  waiting+=($!)
+done
+wait "${waiting[@]}"
+echo "| client | version | one break: progress | results | many breaks | progress | results | computed |"
+echo "|---|---|---|---|---|---|---|---|"
+for name in "${ready[@]}"; do judge "$name" || failed=1; done
+exit $failed
