@@ -151,14 +151,25 @@ func (c *call) ends(st *stream) error {
 	}
 }
 
-// resume goes on with the call's stream after the newest event, and wants it to be served.
-func (c *call) resume() (*stream, error) { return c.resumeAt(c.session, c.lastID) }
+// resume goes on with the call's stream after the newest event, and wants it to be served. A server that takes the
+// connection before for alive still, and answers 409, is asked again for a while: that is the matter of "takeover" alone.
+func (c *call) resume() (*stream, error) { return c.resumeAt(c.session) }
 
-func (c *call) resumeAt(s *session, lastID string) (*stream, error) {
-	if lastID == "" {
+func (c *call) resumeAt(s *session) (*stream, error) {
+	if c.lastID == "" {
 		return nil, errorf("no event had an id")
 	}
-	st, err := s.get(lastID)
+	st, err := s.getPatiently(c.lastID)
+	return c.served(st, err)
+}
+
+// takeOver is resume where the server must not mind the connection before.
+func (c *call) takeOver() (*stream, error) {
+	st, err := c.session.get(c.lastID)
+	return c.served(st, err)
+}
+
+func (c *call) served(st *stream, err error) (*stream, error) {
 	if err != nil {
 		return nil, errorf("resume: %w", err)
 	}
@@ -166,6 +177,17 @@ func (c *call) resumeAt(s *session, lastID string) (*stream, error) {
 		return nil, errorf("resume after step %d: status %d%s", c.got, st.status, st.reason())
 	}
 	return st, nil
+}
+
+// getPatiently is get, again while the answer is 409.
+func (s *session) getPatiently(lastID string) (*stream, error) {
+	for end := time.Now().Add(s.run.target.Patience); ; time.Sleep(pause) {
+		st, err := s.get(lastID)
+		if err != nil || st.status != http.StatusConflict || time.Now().After(end) {
+			return st, err
+		}
+		st.drop()
+	}
 }
 
 // reason is the beginning of a response that is no stream.

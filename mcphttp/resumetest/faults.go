@@ -22,7 +22,7 @@ var faultCases = []testCase{
 				return err
 			}
 			c = c.again(2)
-			st, err := c.resumeAt(c.session.at(r.target.Replica), c.lastID)
+			st, err := c.resumeAt(c.session.at(r.target.Replica))
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ var faultCases = []testCase{
 			if err != nil {
 				return err
 			}
-			st, err := c.resumeAt(c.session.at(r.target.Replica), c.lastID)
+			st, err := c.resumeAt(c.session.at(r.target.Replica))
 			if err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ var faultCases = []testCase{
 			}
 			there := mine.session.at(r.target.Replica)
 			c := mine.again(2)
-			if _, err := c.resumeAt(there, c.lastID); err != nil {
+			if _, err := c.resumeAt(there); err != nil {
 				return errorf("the own one is not known there: %w", err)
 			}
 			return there.refused(theirs.ids[0])
@@ -197,7 +197,7 @@ var faultCases = []testCase{
 					return err
 				}
 				c = c.again(2)
-				st, err := c.session.get(c.lastID)
+				st, err := c.session.getPatiently(c.lastID)
 				if err != nil {
 					return err
 				}
@@ -248,7 +248,7 @@ func (r *run) withFault(f func(fault func(bool) error) error) error {
 // allOrRefused resumes until the response has come, once the store works again.
 func (c *call) allOrRefused() error {
 	for end := time.Now().Add(c.session.run.target.Patience); ; time.Sleep(pause) {
-		st, err := c.session.get(c.lastID)
+		st, err := c.session.getPatiently(c.lastID)
 		if err != nil {
 			return err
 		}

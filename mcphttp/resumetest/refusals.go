@@ -3,6 +3,7 @@ package resumetest
 import (
 	"net/http"
 	"strings"
+	"time"
 )
 
 var refusalCases = []testCase{
@@ -165,8 +166,23 @@ var refusalCases = []testCase{
 	},
 }
 
-// purged is a call that has sent twice as many messages as are kept.
-func (r *run) purged() (*call, error) { return r.finished(2 * r.target.Kept) }
+// purged is a call that has sent twice as many messages as are kept, slowly enough to be read where that takes no more than some seconds.
+func (r *run) purged() (*call, error) {
+	s, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	slow := time.Duration(0)
+	if r.target.Kept <= 2000 {
+		slow = time.Millisecond
+	}
+	c, st, err := s.start(2*r.target.Kept, slow)
+	if err != nil {
+		return nil, err
+	}
+	defer st.drop()
+	return c, c.finish(st)
+}
 
 // refused checks that id is refused with 4xx other than 404, and that nothing is sent.
 func (s *session) refused(id string) error {

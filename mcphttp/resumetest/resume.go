@@ -187,7 +187,7 @@ var resumeCases = []testCase{
 	},
 	{
 		name: "fresh GET",
-		rule: "a GET without an id is a new stream: it repeats nothing of the calls, neither of those that have ended nor of those that were cut",
+		rule: "a GET without an id is a new stream: nothing of the calls comes on it, neither of those that have ended nor of those that were cut, which lose nothing to it",
 		run: func(r *run) error {
 			c, err := r.finished(few)
 			if err != nil {
@@ -228,7 +228,7 @@ var resumeCases = []testCase{
 	},
 	{
 		name: "a client that does not read",
-		rule: "a client that never reads its response does not hold up the other calls of its session",
+		rule: "a client that never reads its response holds up nobody else's call",
 		run: func(r *run) error {
 			s, err := r.open()
 			if err != nil {
@@ -240,7 +240,7 @@ var resumeCases = []testCase{
 				return err
 			}
 			for range 3 {
-				if _, err := s.finished(few); err != nil {
+				if _, err := r.finished(few); err != nil {
 					return errorf("another call: %w", err)
 				}
 			}

@@ -14,7 +14,7 @@ var takeoverCases = []testCase{
 			if err != nil {
 				return err
 			}
-			st, err := c.resume()
+			st, err := c.takeOver()
 			if err != nil {
 				return err
 			}
@@ -30,7 +30,7 @@ var takeoverCases = []testCase{
 				return err
 			}
 			onOld := *c
-			st, err := c.resume()
+			st, err := c.takeOver()
 			if err != nil {
 				return err
 			}
@@ -66,13 +66,16 @@ var takeoverCases = []testCase{
 			if err != nil {
 				return err
 			}
+			if _, err := c.resume(); err != nil {
+				return err
+			}
 			for range 4 {
-				if _, err = c.resume(); err != nil {
+				if _, err = c.takeOver(); err != nil {
 					return err
 				}
 				time.Sleep(pause / 4)
 			}
-			st, err := c.resume()
+			st, err := c.takeOver()
 			if err != nil {
 				return err
 			}
