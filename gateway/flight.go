@@ -58,6 +58,8 @@ type arrival struct {
 	result CallResult // of a response
 	peer   *peer      // of a request
 	again  bool       // the call is to be sent once more: it was not carried out
+	// retry are the params with which the call is to be sent once more: the upstream has asked for it.
+	retry json.RawMessage
 }
 
 func (g *Gateway) newFlight(x *mcphttp.Exchange) *flight {
@@ -149,6 +151,9 @@ func (f *flight) deliver(ctx context.Context, a arrival) error {
 	case a.again:
 		f.sendAgain(ctx, a.call)
 		return nil
+	case a.retry != nil:
+		f.g.start(ctx, a.call.peer, a.call, a.retry, nil)
+		return nil
 	case a.m.Method == "":
 		return f.respond(a)
 	case a.m.ID == "":
@@ -165,7 +170,7 @@ func (f *flight) deliver(ctx context.Context, a arrival) error {
 }
 
 func (f *flight) respond(a arrival) error {
-	if a.call.done {
+	if a.call.done || a.call.peer != nil && a.call.peer.translates && f.askRound(a) {
 		return nil
 	}
 	a.call.done = true
@@ -210,15 +215,11 @@ func (f *flight) sendAgain(ctx context.Context, c *call) {
 		f.fail(c, Refused, failureOf(err))
 		return
 	}
-	for _, m := range f.x.Messages {
-		if m.ID != c.id {
-			continue
+	for i := range f.x.Messages {
+		if m := &f.x.Messages[i]; m.ID == c.id {
+			params, header := f.paramsFor(p, m)
+			f.g.start(ctx, p, c, params, header)
 		}
-		params := m.Params
-		if f.x.Stateless() && !p.stateless.Load() {
-			params = withoutMeta(params)
-		}
-		f.g.start(ctx, p, c, params, paramHeaders(f.x.Header))
 	}
 }
 

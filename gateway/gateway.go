@@ -34,6 +34,7 @@ type Gateway struct {
 	parked  map[string]*parking
 	schemas map[slotKey]*toolSchemas
 	era     era
+	refuses bool    // the upstream is known to have no sessions
 	tasked  *tasked // nil where there are no tasks
 }
 
@@ -201,10 +202,14 @@ func (g *Gateway) pass(ctx context.Context, f *flight, p *peer, failed error) er
 			f.fail(c, Refused, failureOf(failed))
 			continue
 		}
+		if p.translates {
+			f.prepare = func(_ *call, m *mcphttp.Message) { inOldForm(m) }
+		}
 		if p.answerHere(c, &m) {
 			continue
 		}
-		g.start(ctx, p, c, m.Params, nil)
+		params, header := f.paramsFor(p, &m)
+		g.start(ctx, p, c, params, header)
 	}
 	return f.run(ctx, calls)
 }
@@ -222,7 +227,10 @@ func (g *Gateway) takeNotes(ctx context.Context, x *mcphttp.Exchange) error {
 }
 
 func (g *Gateway) passNote(ctx context.Context, p *peer, m mcphttp.Message) {
-	if g.up.Shared || m.Method == noteInitialized && p.told.Swap(true) {
+	if p.translates && m.Method == noteInitialized {
+		p.hear(everything)
+	}
+	if g.up.Shared || p.translates || m.Method == noteInitialized && p.told.Swap(true) {
 		return
 	}
 	if err := p.note(ctx, m.Method, m.Params); err != nil && ctx.Err() == nil {

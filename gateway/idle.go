@@ -55,7 +55,12 @@ func (s *slot) endIfIdle(idle time.Duration) bool {
 func (p *peer) idle(d time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.calls) == 0 && time.Since(time.Unix(0, p.used.Load())) >= d
+	for _, c := range p.calls {
+		if c.f != nil {
+			return false
+		}
+	}
+	return time.Since(time.Unix(0, p.used.Load())) >= d
 }
 
 // dismiss ends a connection that has served its purpose.

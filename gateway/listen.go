@@ -29,8 +29,38 @@ func (f *filter) wants(m *mcphttp.Message) bool {
 	return false
 }
 
-// listen serves a subscriptions/listen for an upstream that does not know it. It is a call that only the end of the
-// upstream answers.
+// canListen reports whether we serve a subscriptions/listen: we know all that it names, or the upstream does not know it.
+func (p *peer) canListen(params json.RawMessage) bool {
+	if !p.stateless.Load() {
+		return true
+	}
+	for name := range members(members(params)["notifications"]) {
+		switch name {
+		case "toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// tellable is what of a filter the upstream can tell.
+func (p *peer) tellable(f filter) filter {
+	can := func(name, what string) bool {
+		var yes bool
+		_ = json.Unmarshal(members(members(members(p.greeting)["capabilities"])[name])[what], &yes) // of another type it is no
+		return yes
+	}
+	f.Tools = f.Tools && can("tools", "listChanged")
+	f.Prompts = f.Prompts && can("prompts", "listChanged")
+	f.Resources = f.Resources && can("resources", "listChanged")
+	if !can("resources", "subscribe") {
+		f.URIs = nil
+	}
+	return f
+}
+
+// listen serves a subscriptions/listen. It is a call that only the end of the upstream answers.
 func (p *peer) listen(c *call, params json.RawMessage) {
 	var wanted struct {
 		Notifications filter `json:"notifications"`
@@ -39,18 +69,23 @@ func (p *peer) listen(c *call, params json.RawMessage) {
 		c.f.fail(c, Refused, &failure{codeInvalidParams, "params of " + methodListen + ": " + err.Error(), ""})
 		return
 	}
+	heard := p.tellable(wanted.Notifications)
 	if _, err := p.begin(c, nil); err != nil {
 		c.f.fail(c, Refused, failureOf(err))
 		return
 	}
 	acknowledged := compact(map[string]any{
-		"notifications": wanted.Notifications, "_meta": map[string]json.RawMessage{metaSubscription: json.RawMessage(c.id)},
+		"notifications": heard, "_meta": map[string]json.RawMessage{metaSubscription: json.RawMessage(c.id)},
 	})
 	c.f.push(arrival{m: mcphttp.Message{Raw: request("", noteAcknowledged, acknowledged), Method: noteAcknowledged}})
 	p.mu.Lock()
-	c.listens = &wanted.Notifications
+	c.listens = &heard
 	p.mu.Unlock()
-	for _, uri := range wanted.Notifications.URIs {
+	if p.stateless.Load() {
+		p.hear(heard)
+		return
+	}
+	for _, uri := range heard.URIs {
 		p.tellTopic(methodSubscribe, uri)
 	}
 }

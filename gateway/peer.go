@@ -21,6 +21,8 @@ type peer struct {
 	// greeting is the result of initialize or of server/discover, version what is spoken.
 	greeting json.RawMessage
 	version  string
+	// translates is true for clients with sessions where the upstream has none.
+	translates bool
 	// told is true when notifications/initialized was sent.
 	told      atomic.Bool
 	stateless atomic.Bool   // version is the one without sessions
@@ -35,6 +37,7 @@ type peer struct {
 	dead     bool
 	sessions map[*mcphttp.Session]bool // of a shared one
 	level    string                    // that was set for clients without sessions
+	hearing  hearing
 }
 
 // newPeer makes a peer without a link.

@@ -24,17 +24,18 @@ func (g *Gateway) initialize(ctx context.Context, f *flight) error {
 	f.open = 1
 	slot := g.slot(g.keyOf(f.x.Session))
 	p, err := slot.connect(ctx, func(ctx context.Context) (*peer, error) {
-		if g.up.Shared {
-			return g.greetShared(ctx)
-		}
-		return g.greet(ctx, f.x.Session, m.Params)
+		return g.greetEither(ctx, f.x.Session, func() (*peer, error) { return g.greet(ctx, f.x.Session, m.Params) })
 	})
 	var refused *errRefusedGreeting
 	switch {
 	case err == nil:
 		greeting := p.greeting
-		if g.up.Shared {
+		if p.translates {
+			greeting = translatedGreeting(greeting, stringMember(m.Params, "protocolVersion"))
+		} else if g.up.Shared {
 			greeting = sharedGreeting(greeting, stringMember(m.Params, "protocolVersion"))
+		}
+		if g.up.Shared {
 			p.join(f.x.Session)
 		}
 		f.succeed(c, greeting)
@@ -44,6 +45,25 @@ func (g *Gateway) initialize(ctx context.Context, f *flight) error {
 		f.fail(c, Refused, failureOf(err))
 	}
 	return f.run(ctx, []*call{c})
+}
+
+// greetEither makes the connection of a session, or of all: with greet, or without a session where the upstream has none.
+func (g *Gateway) greetEither(ctx context.Context, s *mcphttp.Session, greet func() (*peer, error)) (*peer, error) {
+	if g.up.Shared {
+		s, greet = nil, func() (*peer, error) { return g.greetShared(ctx) }
+	}
+	g.mu.Lock()
+	refuses := g.refuses
+	g.mu.Unlock()
+	if !refuses {
+		p, err := greet()
+		var refused *errRefusedGreeting
+		if err == nil || !asRefused(err, &refused) {
+			return p, err
+		}
+		return g.greetStateless(ctx, s, err)
+	}
+	return g.greetStateless(ctx, s, errOtherEra)
 }
 
 func asRefused(err error, to **errRefusedGreeting) bool {
@@ -117,13 +137,18 @@ func sharedGreeting(greeting json.RawMessage, wanted string) json.RawMessage {
 func (g *Gateway) connected(ctx context.Context, s *mcphttp.Session) (*peer, error) {
 	slot := g.slot(g.keyOf(s))
 	p, err := slot.connect(ctx, func(ctx context.Context) (*peer, error) {
-		if g.up.Shared {
-			return g.greetShared(ctx)
-		}
-		if g.up.KeepsState {
+		if g.up.KeepsState && !g.up.Shared {
 			return nil, &failure{codeInternal, "the upstream of this session has ended, with what it knew; begin a new session", "upstream_lost"}
 		}
-		return g.greetAgain(ctx, s)
+		p, err := g.greetEither(ctx, s, func() (*peer, error) { return g.greetAgain(ctx, s) })
+		if err == nil && p.translates {
+			p.hear(everything)
+			p.hear(filter{URIs: s.Subscriptions()})
+		}
+		if err != nil {
+			err = startFailure(err)
+		}
+		return p, err
 	})
 	if err == nil && g.up.Shared {
 		p.join(s)
@@ -136,7 +161,7 @@ func (g *Gateway) greetAgain(ctx context.Context, s *mcphttp.Session) (*peer, er
 	params := edit(s.Initialize(), func(m map[string]json.RawMessage) { m["protocolVersion"] = compact(s.Version()) })
 	p, err := g.greet(ctx, s, params)
 	if err != nil {
-		return nil, startFailure(err)
+		return nil, err
 	}
 	if p.version != s.Version() {
 		p.link.close()
@@ -168,7 +193,9 @@ func (p *peer) join(s *mcphttp.Session) {
 	again := p.sessions[s]
 	p.sessions[s] = true
 	p.mu.Unlock()
-	if !again {
+	if !again && p.translates {
+		p.hear(filter{URIs: s.Subscriptions()})
+	} else if !again {
 		for _, uri := range s.Subscriptions() {
 			p.tellTopic(methodSubscribe, uri)
 		}
@@ -180,6 +207,9 @@ func (p *peer) leave(s *mcphttp.Session) {
 	p.mu.Lock()
 	delete(p.sessions, s)
 	p.mu.Unlock()
+	if p.translates {
+		return // what nobody has subscribed to any more is told to nobody
+	}
 	for _, uri := range s.Subscriptions() {
 		p.unfollow(s, uri)
 	}
@@ -208,7 +238,12 @@ func (p *peer) tellTopic(method, uri string) {
 
 // answerHere answers what a shared connection must not be told by one of many. It reports whether it has.
 func (p *peer) answerHere(c *call, m *mcphttp.Message) bool {
-	if !p.g.up.Shared || c.f.x.Session == nil {
+	switch {
+	case c.f.x.Session == nil:
+		return false
+	case p.translates:
+		return p.answerTranslated(c, m)
+	case !p.g.up.Shared:
 		return false
 	}
 	switch m.Method {

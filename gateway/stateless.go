@@ -166,22 +166,26 @@ func (g *Gateway) serveStateless(ctx context.Context, x *mcphttp.Exchange) error
 	if g.tasked.takes(x, p) {
 		return g.tasked.backend.Serve(ctx, x)
 	}
+	if m.Method == methodListen && p.canListen(m.Params) {
+		p.listen(c, m.Params)
+		return f.run(ctx, []*call{c})
+	}
 	if p.version == version20260728 {
 		f.prepare = g.asOurs
-		g.start(ctx, p, c, m.Params, paramHeaders(x.Header))
+		params, header := f.paramsFor(p, m)
+		g.start(ctx, p, c, params, header)
 		return f.run(ctx, []*call{c})
 	}
 	f.prepare = func(c *call, m *mcphttp.Message) { inNewForm(p, c, m) }
 	switch m.Method {
 	case methodDiscover:
 		f.succeed(c, g.discovered(p.greeting))
-	case methodListen:
-		p.listen(c, m.Params)
 	case methodInitialize, methodPing, methodSetLevel, methodSubscribe, methodUnsubscribe:
 		f.fail(c, Refused, &failure{codeMethodNotFound, "version " + version20260728 + " has no " + m.Method, ""})
 	default:
 		p.wantLogs(ctx, f, m.Params)
-		g.start(ctx, p, c, withoutMeta(m.Params), nil)
+		params, header := f.paramsFor(p, m)
+		g.start(ctx, p, c, params, header)
 	}
 	return f.run(ctx, []*call{c})
 }
@@ -306,7 +310,11 @@ func (p *peer) subscribed(m mcphttp.Message, during *call) {
 	p.mu.Lock()
 	c := p.calls[parseUpstreamID(id)]
 	p.mu.Unlock()
-	if c == nil || c.f == nil {
+	if c == nil {
+		return
+	}
+	if c.f == nil {
+		p.heard(m)
 		return
 	}
 	params := editMeta(m.Params, func(meta map[string]json.RawMessage) { meta[metaSubscription] = json.RawMessage(c.id) })

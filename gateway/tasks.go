@@ -119,10 +119,9 @@ func (t *tasked) pass(ctx context.Context, x *mcphttp.Exchange) (mcp.Result, err
 	f.open, f.to = 1, to
 	c := &call{f: f, id: m.ID, method: m.Method, began: time.Now()}
 	f.only = c
-	params, header := m.Params, paramHeaders(x.Header)
+	params, header := f.paramsFor(p, m)
 	if !p.stateless.Load() {
 		f.prepare = func(c *call, m *mcphttp.Message) { inNewForm(p, c, m) }
-		params, header = withoutMeta(params), nil
 		p.wantLogs(ctx, f, m.Params)
 	}
 	t.g.start(ctx, p, c, params, header)

@@ -86,6 +86,7 @@ func main() {
 	} {
 		mcp.AddTool(server, &mcp.Tool{Name: name}, wrap(do))
 	}
+	mcp.AddTool(server, &mcp.Tool{Name: "rounds"}, rounds)
 	server.AddResource(&mcp.Resource{URI: "test://a", Name: "a"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "test://a", Text: "A"}}}, nil
 	})
@@ -156,6 +157,17 @@ func ask(ctx context.Context, r *mcp.CallToolRequest, in input) (string, error) 
 		return "", err
 	}
 	return fmt.Sprint(answer.Action, " ", answer.Content["name"]), nil
+}
+
+// rounds asks as version 2026-07-28 has it.
+func rounds(_ context.Context, r *mcp.CallToolRequest, in input) (*mcp.CallToolResult, any, error) {
+	answer, ok := r.Params.InputResponses["name"].(*mcp.ElicitResult)
+	if !ok {
+		return &mcp.CallToolResult{RequestState: "asked", InputRequests: mcp.InputRequestMap{"name": &mcp.ElicitParams{
+			Message: in.Text, RequestedSchema: map[string]any{"type": "object", "properties": map[string]any{"name": map[string]any{"type": "string"}}},
+		}}}, nil, nil
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprint(answer.Action, " ", answer.Content["name"])}}}, nil, nil
 }
 
 func roots(ctx context.Context, r *mcp.CallToolRequest, _ input) (string, error) {
