@@ -52,14 +52,7 @@ func run(ctx context.Context, address, data string, versions []string) error {
 	}
 	defer events.Close()
 
-	server := mcp.NewServer(&mcp.Implementation{Name: "forecast", Version: "1"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "forecast", Description: "The weather of the next six days."}, forecast)
-	handler, err := mcphttp.New(events, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), &mcphttp.Options{
-		Versions: versions,
-		Hooks: &mcphttp.Hooks{Resumed: func(_ reprise.Tenant, result mcphttp.Resumption, replayed uint64) {
-			fmt.Printf("a client came back: %s, %d events\n", result, replayed)
-		}},
-	})
+	handler, err := serve(events, versions, time.Second)
 	if err != nil {
 		return err
 	}
@@ -77,6 +70,18 @@ func run(ctx context.Context, address, data string, versions []string) error {
 	return web.Serve(listener)
 }
 
+// serve is the server on a Log. It takes so long to compute a day.
+func serve(events *reprise.Log, versions []string, day time.Duration) (*mcphttp.Handler, error) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "forecast", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "forecast", Description: "The weather of the next six days."}, computer{day}.forecast)
+	return mcphttp.New(events, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), &mcphttp.Options{
+		Versions: versions,
+		Hooks: &mcphttp.Hooks{Resumed: func(_ reprise.Tenant, result mcphttp.Resumption, replayed uint64) {
+			fmt.Printf("a client came back: %s, %d events\n", result, replayed)
+		}},
+	})
+}
+
 func open(ctx context.Context, data string) (reprise.Store, error) {
 	if data == "" {
 		return memstore.New(nil), nil
@@ -86,14 +91,19 @@ func open(ctx context.Context, data string) (reprise.Store, error) {
 
 type place struct {
 	City string `json:"city"`
+	// HangUp is for those who have no connection that breaks: half a day after that day the server closes it, as it may from version
+	// 2025-11-25 on.
+	HangUp int `json:"hang_up,omitempty" jsonschema:"the day, 1 to 5, after which the server closes the connection; the client comes back for the rest"`
 }
 
-// forecast knows nothing of connections.
-func forecast(ctx context.Context, req *mcp.CallToolRequest, in place) (*mcp.CallToolResult, any, error) {
+type computer struct{ day time.Duration }
+
+// forecast knows nothing of connections, but that it may close the one that it is asked over.
+func (c computer) forecast(ctx context.Context, req *mcp.CallToolRequest, in place) (*mcp.CallToolResult, any, error) {
 	fmt.Printf("the forecast for %s is begun\n", in.City)
 	for day := 1; day <= 6; day++ {
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(c.day):
 		case <-ctx.Done():
 			fmt.Printf("the forecast for %s is given up: %v\n", in.City, context.Cause(ctx))
 			return nil, nil, context.Cause(ctx)
@@ -105,6 +115,9 @@ func forecast(ctx context.Context, req *mcp.CallToolRequest, in place) (*mcp.Cal
 			if err != nil {
 				return nil, nil, err
 			}
+		}
+		if day == in.HangUp && day < 6 && req.Extra.CloseSSEStream != nil {
+			time.AfterFunc(c.day/2, func() { req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{}) })
 		}
 	}
 	fmt.Printf("the forecast for %s is done\n", in.City)
