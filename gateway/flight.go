@@ -243,10 +243,19 @@ type call struct {
 	token  json.RawMessage // the client's progress token, nil if it has none
 	began  time.Time
 	answer chan mcphttp.Message // of our own
-	again  bool                 // it was sent twice; of the flight's goroutine
-	done   bool                 // of the flight's goroutine
+	// failure is why there is no answer of the upstream; written before answer.
+	failure *failure
+	again   bool // it was sent twice; of the flight's goroutine
+	done    bool // of the flight's goroutine
 	// listens is what a subscriptions/listen waits for that we serve; guarded by peer.mu.
 	listens *filter
+}
+
+func (c *call) failed() error {
+	if c.failure == nil {
+		return nil
+	}
+	return c.failure
 }
 
 // errLost is what calls are answered with whose upstream has ended.

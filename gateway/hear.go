@@ -87,7 +87,7 @@ func (p *peer) keepHearing(ctx context.Context, c *call) {
 	select {
 	case m := <-c.answer:
 		c.answer <- m // hearAgain may wait for it
-		if m.Err != nil {
+		if m.Err != nil && c.failure == nil {
 			return // it does not tell
 		}
 	case <-p.link.done():

@@ -94,11 +94,11 @@ func (p *peer) ask(ctx context.Context, method string, params json.RawMessage) (
 	}
 	select {
 	case m := <-c.answer:
-		return m, nil
+		return m, c.failed()
 	case <-p.link.done():
 		select {
 		case m := <-c.answer: // the last that it said
-			return m, nil
+			return m, c.failed()
 		default:
 			return mcphttp.Message{}, p.link.why()
 		}
@@ -158,6 +158,7 @@ func (p *peer) abandon(c *call, reason string) {
 // fail answers a call that has no answer yet.
 func (p *peer) fail(c *call, e *failure) {
 	if p.forget(c) {
+		c.failure = e
 		p.answer(c, mcphttp.Message{ID: upstreamID(c.up), Err: e.json()}, Lost)
 	}
 }

@@ -163,6 +163,11 @@ func (g *Gateway) serveStateless(ctx context.Context, x *mcphttp.Exchange) error
 		f.fail(c, Refused, failureOf(err))
 		return f.run(ctx, []*call{c})
 	}
+	if !p.stateless.Load() && stringMember(m.Params, "requestState") != "" {
+		// It was ours, and is forgotten. To call the upstream would be to call it again.
+		f.fail(c, Refused, &failure{codeInvalidParams, "the requestState is not known, or not any more", "upstream_lost"})
+		return f.run(ctx, []*call{c})
+	}
 	if g.tasked.takes(x, p) {
 		return g.tasked.backend.Serve(ctx, x)
 	}

@@ -116,3 +116,15 @@ func TestTaskAsks(t *testing.T) {
 		return strings.Contains(string(w.task(a.Result.TaskID).Result.Result), "accept me")
 	})
 }
+
+func TestForgottenQuestionIsRefused(t *testing.T) {
+	w := newWorld(t, gateway.Upstream{Command: []string{program, "-lacks", "server/discover"}}).start()
+	a := w.tool("ask", `{"text":"who"}`)
+	if a.Result.ResultType != "input_required" {
+		t.Fatalf("the call is answered with %+v %s", a, a.Error)
+	}
+	a = w.modern("tools/call", "ask", `"name":"ask","arguments":{},"requestState":"FORGED","inputResponses":{}`)
+	if !strings.Contains(string(a.Error), "-32602") {
+		t.Errorf("a forged state is answered with %+v %s", a, a.Error)
+	}
+}
