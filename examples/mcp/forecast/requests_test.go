@@ -35,7 +35,7 @@ type request struct {
 	has, hasNot              []string
 }
 
-// parse reads a file of requests, in the form that the extension "REST Client" of VS Code takes.
+// parse reads a file of requests.
 func parse(t *testing.T) []request {
 	t.Helper()
 	file, err := os.ReadFile(requestsFile)
@@ -84,7 +84,7 @@ func (r *request) line(line string) {
 	r.method, r.url, _ = strings.Cut(line, " ")
 }
 
-// variables are what a person pastes, and what an editor takes from earlier answers.
+// variables are what a person pastes.
 type variables map[string]string
 
 var variable = regexp.MustCompile(`\{\{([^}]+)\}\}`)
@@ -103,7 +103,7 @@ var eventID = regexp.MustCompile(`(?m)^id: ?(.+)$`)
 
 // note keeps what later requests need of an answer.
 func (v variables) note(name string, response *http.Response, body []byte) {
-	v[name+".response.headers.Mcp-Session-Id"] = response.Header.Get("Mcp-Session-Id")
+	v[name+"_session"] = response.Header.Get("Mcp-Session-Id")
 	if ids := eventID.FindAllSubmatch(body, -1); ids != nil {
 		v[name+"_first_id"], v[name+"_last_id"] = string(ids[0][1]), string(ids[len(ids)-1][1])
 	}
@@ -178,10 +178,10 @@ func TestPostman(t *testing.T) {
 	}
 }
 
-// remember is what Postman runs after each request: it keeps what editors take by themselves, and what is to be pasted.
+// remember is what Postman runs after each request: it keeps what is to be pasted elsewhere.
 const remember = `const name = pm.info.requestName;
 const session = pm.response.headers.get("Mcp-Session-Id");
-if (session) pm.collectionVariables.set(name + ".response.headers.Mcp-Session-Id", session);
+if (session) pm.collectionVariables.set(name + "_session", session);
 const ids = [...(pm.response.text() || "").matchAll(/^id: ?(.+)$/gm)].map((m) => m[1]);
 if (ids.length > 0) {
   pm.collectionVariables.set(name + "_first_id", ids[0]);
