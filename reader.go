@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pageBytes is how much a reader takes from the store at a time.
+// pageBytes is how much a reader takes from the store at first.
 const pageBytes = 256 << 10
 
 // Reader follows a stream from a position: it hands out the events that are
@@ -18,9 +18,11 @@ const pageBytes = 256 << 10
 type Reader struct {
 	stream *Stream
 	live   *live
-	next   uint64  // seq of the next event to hand out
-	closed bool    // guarded by live.mu
-	ahead  []Batch // what the last page held after what was handed out
+	next   uint64    // seq of the next event to hand out
+	closed bool      // guarded by live.mu
+	ahead  []Batch   // what the last page held after what was handed out
+	last   uint64    // the last event of the last page
+	coming *prefetch // the page after it, if it is being read already
 }
 
 // Reader opens a reader after the position at, which is checked first. The
@@ -227,7 +229,7 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 // readAhead reads a page from the store.
 func (r *Reader) readAhead(ctx context.Context) error {
 	lv := r.live
-	page, err := r.stream.log.readPage(ctx, lv.key, r.next-1)
+	page, err := r.nextPage(ctx)
 	switch {
 	case err != nil:
 		return r.stream.op("read", err)
@@ -241,14 +243,18 @@ func (r *Reader) readAhead(ctx context.Context) error {
 		}
 		return r.stream.op("read", fmt.Errorf("%w: no events after %d", ErrUnavailable, r.next-1))
 	}
-	r.ahead = page.Batches
+	further := r.next-1 == r.last
+	r.ahead, r.last = page.Batches, page.Batches[len(page.Batches)-1].Last()
+	if further {
+		r.prefetch(&page)
+	}
 	return nil
 }
 
 // readPage reads events from the store.
-func (l *Log) readPage(ctx context.Context, key StreamKey, after uint64) (Page, error) {
+func (l *Log) readPage(ctx context.Context, key StreamKey, after uint64, maxBytes int) (Page, error) {
 	start := time.Now()
-	page, err := l.store.Read(ctx, key, after, pageBytes)
+	page, err := l.store.Read(ctx, key, after, maxBytes)
 	if hook := l.opts.Hooks.StoreRead; hook != nil {
 		hook(readInfo(page.Batches, time.Since(start), err))
 	}

@@ -108,7 +108,7 @@ func (l *Log) fly(ctx context.Context, lv *live) {
 func (l *Log) catchUp(ctx context.Context, lv *live) error {
 	for range catchUpTries {
 		known := lv.tail()
-		page, err := l.readPage(ctx, lv.key, known)
+		page, err := l.readPage(ctx, lv.key, known, pageBytes)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
 			why := err
 			err = l.exclusively(ctx, func() error {
