@@ -9,6 +9,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise/gateway"
+	"reprise/sqlitestore"
 )
 
 // BenchmarkSmallCall is the time of a small call, at the median: to the process itself, and through the gateway; and to
@@ -27,6 +28,14 @@ func BenchmarkSmallCall(b *testing.B) {
 			measure(b, w.connect(version, nil))
 		})
 	}
+	b.Run("upstream=stdio/gateway=yes/store=sqlite", func(b *testing.B) {
+		w := newWorld(b, gateway.Upstream{})
+		check(b, w.store.Close())
+		store, err := sqlitestore.Open(b.Context(), b.TempDir()+"/db", nil)
+		check(b, err)
+		w.store = store
+		measure(b, w.start().connect(versions[0], nil))
+	})
 	remote := startRemote(b, "127.0.0.1:0")
 	b.Run("upstream=http/gateway=no", func(b *testing.B) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)

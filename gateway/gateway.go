@@ -105,6 +105,7 @@ func (g *Gateway) Close() error {
 
 // open makes a link, of which there are so many at most.
 func (g *Gateway) open(p *peer) error {
+	g.makeRoom()
 	g.mu.Lock()
 	if g.closed {
 		g.mu.Unlock()

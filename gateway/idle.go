@@ -1,6 +1,10 @@
 package gateway
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // endIdle ends the connections without a session that nobody uses.
 func (g *Gateway) endIdle() {
@@ -69,4 +73,31 @@ func (s *slot) dismiss() {
 	s.g.mu.Lock()
 	delete(s.g.slots, s.key)
 	s.g.mu.Unlock()
+}
+
+// makeRoom ends the connection of a session that was unused the longest, if there are as many connections as there may be and it
+// was unused for Upstream.Idle. The session gets another one when it needs it.
+func (g *Gateway) makeRoom() {
+	g.mu.Lock()
+	full := g.links >= g.up.MaxConnections && !g.up.KeepsState
+	slots := slices.Collect(maps.Values(g.slots))
+	g.mu.Unlock()
+	if !full {
+		return
+	}
+	var oldest *peer
+	for _, s := range slots {
+		p := s.live()
+		if p != nil && p.idle(g.up.Idle) && (oldest == nil || p.used.Load() < oldest.used.Load()) {
+			oldest = p
+		}
+	}
+	if oldest == nil {
+		return
+	}
+	oldest.link.close()
+	select {
+	case <-oldest.gone:
+	case <-g.life.Done():
+	}
 }

@@ -138,3 +138,40 @@ func TestConnectionsAreLimited(t *testing.T) {
 		return strings.Contains(body, "serverInfo")
 	})
 }
+
+func TestAbandonedSessionsGiveWay(t *testing.T) {
+	w := newWorld(t, gateway.Upstream{MaxConnections: 3, Idle: 50 * time.Millisecond}).start()
+	first := w.connect("2025-11-25", nil)
+	pid, err := call(first, "pid", nil)
+	check(t, err)
+	for range 20 {
+		w.eventually("there is room", func() bool {
+			_, body := w.post("", initialize("2025-11-25"))
+			return strings.Contains(body, "serverInfo")
+		})
+	}
+	if alive(pid) {
+		t.Error("the first process lives still")
+	}
+	w.eventually("the first session goes on", func() bool {
+		got, err := call(first, "count", nil)
+		return err == nil && got == "1"
+	})
+}
+
+// TestClientThatDoesNotReadHoldsNobodyUp: two clients share a process, and one of them takes no bytes.
+func TestClientThatDoesNotReadHoldsNobodyUp(t *testing.T) {
+	w := newWorld(t, gateway.Upstream{Shared: true}).start()
+	s := w.connect("2026-07-28", nil)
+	w.want(s, "echo", args{"text": "x"}, "x")
+	text := strings.Repeat("x", 100_000)
+	resp := w.streaming("tools/call", "steps", `"name":"steps","arguments":{"n":1000,"text":"`+text+`"}`, `"progressToken":1,`)
+	defer resp.Body.Close()
+	began := time.Now()
+	for range 20 {
+		w.want(s, "echo", args{"text": "x"}, "x")
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("20 small calls took %v", took)
+	}
+}

@@ -26,8 +26,6 @@ type slot struct {
 	peer       *peer
 	connecting *connecting
 	closed     bool
-	// was is true once there was a connection that knows what another one would not.
-	was bool
 	// fails counts connections that have come to nothing, or have ended soon; the next is not made before notBefore.
 	fails     int
 	notBefore time.Time
@@ -129,7 +127,7 @@ func (s *slot) make(c *connecting, open func(context.Context) (*peer, error)) {
 		s.failed()
 		s.g.opts.Logger.Warn("no connection to an MCP upstream", "upstream", s.g.up.Name, "error", err)
 	} else {
-		s.peer, s.was = p, true
+		s.peer = p
 		s.g.begin(func() { s.watch(p, began) })
 	}
 	s.mu.Unlock()
@@ -149,9 +147,9 @@ func (s *slot) failed() {
 func (s *slot) watch(p *peer, began time.Time) {
 	<-p.link.done()
 	s.mu.Lock()
-	lost := !s.closed && s.g.life.Err() == nil
+	lost := p.link.lost()
 	s.peer = nil
-	if time.Since(began) < soon {
+	if lost && time.Since(began) < soon {
 		s.failed()
 	} else {
 		s.fails = 0

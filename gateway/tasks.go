@@ -201,9 +201,11 @@ func questionOf(m *mcphttp.Message) (mcp.InputRequest, error) {
 	case "elicitation/create":
 		question = &mcp.ElicitParams{}
 	case "sampling/createMessage":
-		question = &mcp.CreateMessageParams{} //nolint:staticcheck // older versions have it
+		//lint:ignore SA1019 older versions have it
+		question = &mcp.CreateMessageParams{}
 	case "roots/list":
-		question = &mcp.ListRootsParams{} //nolint:staticcheck // older versions have it
+		//lint:ignore SA1019 older versions have it
+		question = &mcp.ListRootsParams{}
 	default:
 		return nil, fmt.Errorf("nobody is asked for %s", m.Method)
 	}

@@ -28,13 +28,14 @@ type answer struct {
 
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
-// modern sends a request of version 2026-07-28 with the Tasks extension, and returns the response.
-func (w *world) modern(method, name, params string) (a answer) {
+// streaming sends a request of version 2026-07-28 with the Tasks extension.
+func (w *world) streaming(method, name, params, extraMeta string) *http.Response {
 	w.Helper()
 	if params != "" {
 		params += ","
 	}
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s%s}}`, method, params, meta)
+	all := strings.Replace(meta, "{", "{"+extraMeta, 1)
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s%s}}`, method, params, all)
 	r, err := http.NewRequest(http.MethodPost, w.http.URL, strings.NewReader(body))
 	check(w, err)
 	r.Header.Set("Content-Type", "application/json")
@@ -46,6 +47,13 @@ func (w *world) modern(method, name, params string) (a answer) {
 	}
 	resp, err := w.client.Do(r)
 	check(w, err)
+	return resp
+}
+
+// modern sends a request and returns the response.
+func (w *world) modern(method, name, params string) (a answer) {
+	w.Helper()
+	resp := w.streaming(method, name, params, "")
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	check(w, err)

@@ -41,11 +41,13 @@ type Upstream struct {
 	Timeout time.Duration
 	// StartTimeout is how long a new connection may take to be initialized. Default: 30 s.
 	StartTimeout time.Duration
-	// MaxConnections bounds how many connections there are at a time. Default: 100.
+	// MaxConnections bounds how many connections there are at a time. Beyond it that of a session gives way that was unused for
+	// Idle, unless KeepsState is set, and else new ones are refused. Default: 100.
 	MaxConnections int
 	// MaxCalls bounds the requests of one connection that have no answer yet. Default: 1,000.
 	MaxCalls int
-	// Idle is how long a connection is kept that clients without sessions share, while none uses it. Default: 5 minutes.
+	// Idle is how long a connection is kept that clients without sessions share, while none uses it; see also MaxConnections. Default: 5
+	// minutes.
 	Idle time.Duration
 }
 
