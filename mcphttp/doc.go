@@ -16,7 +16,8 @@
 // the client when it is kept, so that it makes no difference whether the client is there.
 //
 // The id of an SSE event names the stream within its session and the position in it, and is
-// authenticated with both: one of another session, tenant or stream is refused.
+// authenticated with both: one of another session, tenant or stream is refused. It is signed with the keys of the Log, which must be
+// kept (reprise.Options.Keys) for it to be good after a restart and on other replicas.
 //
 // # What answers
 //
