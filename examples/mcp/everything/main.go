@@ -31,7 +31,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "the address to listen on")
-	data := flag.String("data", "", "the SQLite file in which sessions, streams and tasks are kept; default: memory")
+	data := flag.String("data", "", "the SQLite file in which sessions, streams and tasks are kept, beside FILE.keys; default: memory")
 	stdio := flag.Bool("stdio", false, "speak over stdin and stdout")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,12 +42,12 @@ func main() {
 }
 
 func run(ctx context.Context, listen, data string, stdio bool) error {
-	store, err := open(ctx, data)
+	store, opts, err := open(ctx, data)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	events, err := reprise.Open(ctx, store, nil)
+	events, err := reprise.Open(ctx, store, opts)
 	if err != nil {
 		return err
 	}
@@ -75,11 +75,17 @@ func run(ctx context.Context, listen, data string, stdio bool) error {
 	return serve(ctx, listen, handler)
 }
 
-func open(ctx context.Context, data string) (reprise.Store, error) {
+// open opens the store, and the keys that sign event ids: a client that comes back after a restart has an id of before.
+func open(ctx context.Context, data string) (reprise.Store, *reprise.Options, error) {
 	if data == "" {
-		return memstore.New(nil), nil
+		return memstore.New(nil), nil, nil
 	}
-	return sqlitestore.Open(ctx, data, nil)
+	keys, err := reprise.LoadKeys(data + ".keys")
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := sqlitestore.Open(ctx, data, nil)
+	return store, &reprise.Options{Keys: keys}, err
 }
 
 func serve(ctx context.Context, address string, handler http.Handler) error {

@@ -30,7 +30,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8090", "the address to listen on")
-	data := flag.String("data", "", "the SQLite file in which sessions and streams are kept; default: memory")
+	data := flag.String("data", "", "the SQLite file in which sessions and streams are kept, beside FILE.keys; default: memory")
 	versions := flag.String("versions", strings.Join(mcphttp.Versions, ","), "the versions of the protocol that are served")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -41,12 +41,12 @@ func main() {
 }
 
 func run(ctx context.Context, address, data string, versions []string) error {
-	store, err := open(ctx, data)
+	store, opts, err := open(ctx, data)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	events, err := reprise.Open(ctx, store, nil)
+	events, err := reprise.Open(ctx, store, opts)
 	if err != nil {
 		return err
 	}
@@ -82,11 +82,17 @@ func serve(events *reprise.Log, versions []string, day time.Duration) (*mcphttp.
 	})
 }
 
-func open(ctx context.Context, data string) (reprise.Store, error) {
+// open opens the store, and the keys that sign event ids: a client that comes back after a restart has an id of before.
+func open(ctx context.Context, data string) (reprise.Store, *reprise.Options, error) {
 	if data == "" {
-		return memstore.New(nil), nil
+		return memstore.New(nil), nil, nil
 	}
-	return sqlitestore.Open(ctx, data, nil)
+	keys, err := reprise.LoadKeys(data + ".keys")
+	if err != nil {
+		return nil, nil, err
+	}
+	store, err := sqlitestore.Open(ctx, data, nil)
+	return store, &reprise.Options{Keys: keys}, err
 }
 
 type place struct {
