@@ -139,3 +139,43 @@ func TestMCPGoIDsOfMessagesThatWait(t *testing.T) {
 		check(t, f.Close())
 	})
 }
+
+// FuzzEventID: whatever id is sent, nobody gets another session's messages, and no id that was made up is served.
+func FuzzEventID(f *testing.F) {
+	store := memstore.New(nil)
+	log, err := reprise.Open(f.Context(), store, &reprise.Options{SweepEvery: -1})
+	check(f, err)
+	s := mcpstore.NewForMCPGo(log, nil)
+	f.Cleanup(func() {
+		check(f, s.Close())
+		check(f, log.Close())
+		check(f, store.Close())
+	})
+	var given []string
+	for _, session := range []string{"mine", "theirs"} {
+		for range 3 {
+			id, err := s.StoreEvent(f.Context(), session, "a", json.RawMessage(`"`+session+`"`))
+			check(f, err)
+			given = append(given, id)
+			f.Add(id)
+		}
+	}
+	for _, id := range []string{"", "~", "a~", "a~1", "a~~", "\x00~\xff", given[0] + "~" + given[3]} {
+		f.Add(id)
+	}
+	_, tag, _ := strings.Cut(given[0], ".")
+	f.Fuzz(func(t *testing.T, id string) {
+		_, err := s.ReplayEventsAfter(t.Context(), "mine", id, func(_ string, message json.RawMessage) error {
+			if string(message) != `"mine"` {
+				t.Errorf("%q gives %s", id, message)
+			}
+			return nil
+		})
+		if err == nil && !strings.HasSuffix(id, "."+tag) {
+			t.Errorf("%q is served", id)
+		}
+		if err != nil && !errors.Is(err, server.ErrUnknownEventID) {
+			t.Errorf("%q: %v", id, err)
+		}
+	})
+}

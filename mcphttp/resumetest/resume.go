@@ -77,7 +77,7 @@ var resumeCases = []testCase{
 			if err != nil {
 				return err
 			}
-			st, err := c.session.get(c.lastID)
+			st, err := c.session.getPatiently(c.lastID)
 			if err != nil {
 				return err
 			}

@@ -128,8 +128,14 @@ func (c *child) fault(ctx context.Context, fails bool) error {
 
 // TestOurs: mcphttp passes all of it, over a file and with two replicas.
 func TestOurs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
 	for name, file := range map[string]bool{"file": true, "replicas": false} {
-		t.Run(name, func(t *testing.T) { resumetest.Run(t, startPeer(t, peers[0], file)) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of the time is waited for
+			resumetest.Run(t, startPeer(t, peers[0], file))
+		})
 	}
 }
 
