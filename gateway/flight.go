@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -28,7 +29,8 @@ type flight struct {
 	// prepare changes a response for the client; may be nil.
 	prepare func(c *call, m *mcphttp.Message)
 
-	open int // calls without an answer; of the goroutine that serves
+	open   int          // calls without an answer; of the goroutine that serves
+	asking atomic.Int64 // questions that the client has not answered
 
 	mu    sync.Mutex
 	room  sync.Cond
@@ -128,6 +130,10 @@ func (f *flight) run(ctx context.Context, calls []*call) error {
 		select {
 		case <-f.more:
 		case <-silence:
+			if f.asking.Load() > 0 { // it is the client that says nothing
+				timer.Reset(f.g.up.Timeout)
+				continue
+			}
 			f.abandon(calls, TimedOut, "the upstream said nothing about the request for "+f.g.up.Timeout.String())
 			return nil
 		case <-ctx.Done():
@@ -162,8 +168,13 @@ func (f *flight) deliver(ctx context.Context, a arrival) error {
 	if f.to == client(f.x) && f.x.Stateless() {
 		return f.park(a)
 	}
-	err := f.to.Ask(a.m.ID, a.m.Raw, a.peer.reply)
+	f.asking.Add(1)
+	err := f.to.Ask(a.m.ID, a.m.Raw, func(answer []byte) {
+		f.asking.Add(-1)
+		a.peer.reply(answer)
+	})
 	if err != nil {
+		f.asking.Add(-1)
 		a.peer.refuse(a.m.ID, &failure{codeMethodNotFound, "the client cannot be asked: " + err.Error(), "no_client"})
 	}
 	return err

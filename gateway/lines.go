@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -50,13 +51,14 @@ const (
 // bounded logs what an upstream has said, so much of it. It is not safe for concurrent use.
 type bounded struct {
 	logger  *slog.Logger
+	level   slog.Level
 	message string
 	limit   *rate.Limiter
 	left    int // lines that were left out
 }
 
-func newBounded(logger *slog.Logger, message string) *bounded {
-	return &bounded{logger: logger, message: message, limit: rate.NewLimiter(logPerSecond, logBurst)}
+func newBounded(logger *slog.Logger, level slog.Level, message string) *bounded {
+	return &bounded{logger: logger, level: level, message: message, limit: rate.NewLimiter(logPerSecond, logBurst)}
 }
 
 func (b *bounded) line(text []byte) {
@@ -67,10 +69,10 @@ func (b *bounded) line(text []byte) {
 	b.flush()
 	more := max(0, len(text)-maxLogged)
 	if more > 0 {
-		b.logger.Warn(b.message, "text", string(text[:maxLogged]), "more_bytes", more)
+		b.logger.Log(context.Background(), b.level, b.message, "text", string(text[:maxLogged]), "more_bytes", more)
 		return
 	}
-	b.logger.Warn(b.message, "text", string(text))
+	b.logger.Log(context.Background(), b.level, b.message, "text", string(text))
 }
 
 // flush says how many lines were left out.

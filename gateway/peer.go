@@ -112,6 +112,9 @@ func (p *peer) note(ctx context.Context, method string, params json.RawMessage) 
 	return p.link.send(ctx, outgoing{raw: request("", method, params), method: method, params: params})
 }
 
+// replyTimeout bounds how long an upstream may take to read the answer to its question.
+const replyTimeout = 4 * time.Second
+
 // quickly bounds the time for a message that may be left out.
 const quickly = time.Second
 
@@ -126,7 +129,9 @@ func (p *peer) later(raw []byte, method string) {
 
 // reply sends a client's response, which has the upstream's id.
 func (p *peer) reply(raw []byte) {
-	_ = p.link.send(p.g.life, outgoing{raw: raw}) // an upstream that has ended waits for nothing
+	ctx, cancel := context.WithTimeout(p.g.life, replyTimeout)
+	defer cancel()
+	_ = p.link.send(ctx, outgoing{raw: raw}) // an upstream that has ended, or reads nothing, waits for nothing
 }
 
 // refuse answers a request of the upstream.

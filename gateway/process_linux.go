@@ -256,7 +256,7 @@ func (p *process) await() {
 }
 
 func (p *process) readMessages(logger *slog.Logger, receive receiver, garbage func()) {
-	said := newBounded(logger, "an MCP upstream has written what is no message to its stdout")
+	said := newBounded(logger, slog.LevelWarn, "an MCP upstream has written what is no message to its stdout")
 	eachLine(p.stdout, maxLine, func(line []byte, cut bool) {
 		if len(line) == 0 {
 			return
@@ -271,7 +271,7 @@ func (p *process) readMessages(logger *slog.Logger, receive receiver, garbage fu
 }
 
 func readStderr(r *os.File, logger *slog.Logger) {
-	said := newBounded(logger, "an MCP upstream has written to its stderr")
+	said := newBounded(logger, slog.LevelInfo, "an MCP upstream has written to its stderr")
 	eachLine(r, maxLogged, func(line []byte, cut bool) {
 		if len(line) > 0 {
 			said.line(line)

@@ -1,10 +1,13 @@
 package gateway_test
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise/gateway"
 )
@@ -174,4 +177,16 @@ func TestClientThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("20 small calls took %v", took)
 	}
+}
+
+// TestQuestionIsNoSilence: the time that the client takes to answer is not the upstream's.
+func TestQuestionIsNoSilence(t *testing.T) {
+	w := newWorld(t, gateway.Upstream{Timeout: 200 * time.Millisecond}).start()
+	s := w.connect("2025-11-25", &mcp.ClientOptions{
+		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+			time.Sleep(time.Second)
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "late"}}, nil
+		},
+	})
+	w.want(s, "ask", args{"text": "who"}, "accept late")
 }

@@ -153,7 +153,9 @@ func (f *flight) askRound(a arrival) bool {
 	}
 	for key, asked := range wants.Requests {
 		id := upstreamID(a.call.up)
+		f.asking.Add(1)
 		err := f.x.Ask(id, request(id, asked.Method, asked.Params), func(raw []byte) {
+			f.asking.Add(-1)
 			m, err := mcphttp.ParseMessage(raw)
 			if err != nil || m.Result == nil {
 				f.fail(a.call, Answered, &failure{codeInternal, "the client has not answered what the upstream asks", "no_answer"})
@@ -169,6 +171,7 @@ func (f *flight) askRound(a arrival) bool {
 			}
 		})
 		if err != nil {
+			f.asking.Add(-1)
 			f.fail(a.call, Answered, &failure{codeInternal, "the client cannot be asked: " + err.Error(), "no_client"})
 		}
 	}
