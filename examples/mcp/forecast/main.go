@@ -11,6 +11,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -32,10 +33,17 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:8090", "the address to listen on")
 	data := flag.String("data", "", "the SQLite file in which sessions and streams are kept, beside FILE.keys; default: memory")
 	versions := flag.String("versions", strings.Join(mcphttp.Versions, ","), "the versions of the protocol that are served")
+	stdio := flag.Bool("stdio", false, "speak over stdin and stdout, for reprise gateway: nothing is kept here then")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *listen, *data, strings.Split(*versions, ",")); err != nil && ctx.Err() == nil {
+	var err error
+	if *stdio {
+		err = newServer(computer{time.Second, os.Stderr}).Run(ctx, &mcp.StdioTransport{})
+	} else {
+		err = run(ctx, *listen, *data, strings.Split(*versions, ","))
+	}
+	if err != nil && ctx.Err() == nil {
 		log.Fatal(err)
 	}
 }
@@ -52,7 +60,7 @@ func run(ctx context.Context, address, data string, versions []string) error {
 	}
 	defer events.Close()
 
-	handler, err := serve(events, versions, time.Second)
+	handler, err := serve(events, versions, computer{time.Second, os.Stdout})
 	if err != nil {
 		return err
 	}
@@ -70,14 +78,19 @@ func run(ctx context.Context, address, data string, versions []string) error {
 	return web.Serve(listener)
 }
 
-// serve is the server on a Log. It takes so long to compute a day.
-func serve(events *reprise.Log, versions []string, day time.Duration) (*mcphttp.Handler, error) {
+func newServer(c computer) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "forecast", Version: "1"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "forecast", Description: "The weather of the next six days."}, computer{day}.forecast)
+	mcp.AddTool(server, &mcp.Tool{Name: "forecast", Description: "The weather of the next six days."}, c.forecast)
+	return server
+}
+
+// serve is the server on a Log.
+func serve(events *reprise.Log, versions []string, c computer) (*mcphttp.Handler, error) {
+	server := newServer(c)
 	return mcphttp.New(events, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), &mcphttp.Options{
 		Versions: versions,
 		Hooks: &mcphttp.Hooks{Resumed: func(_ reprise.Tenant, result mcphttp.Resumption, replayed uint64) {
-			fmt.Printf("a client came back: %s, %d events\n", result, replayed)
+			fmt.Fprintf(c.notes, "a client came back: %s, %d events\n", result, replayed)
 		}},
 	})
 }
@@ -102,16 +115,20 @@ type place struct {
 	HangUp int `json:"hang_up,omitempty" jsonschema:"the day, 1 to 5, after which the server closes the connection; the client comes back for the rest"`
 }
 
-type computer struct{ day time.Duration }
+// computer takes so long to compute a day, and writes down what it does.
+type computer struct {
+	day   time.Duration
+	notes io.Writer
+}
 
 // forecast knows nothing of connections, but that it may close the one that it is asked over.
 func (c computer) forecast(ctx context.Context, req *mcp.CallToolRequest, in place) (*mcp.CallToolResult, any, error) {
-	fmt.Printf("the forecast for %s is begun\n", in.City)
+	fmt.Fprintf(c.notes, "the forecast for %s is begun\n", in.City)
 	for day := 1; day <= 6; day++ {
 		select {
 		case <-time.After(c.day):
 		case <-ctx.Done():
-			fmt.Printf("the forecast for %s is given up: %v\n", in.City, context.Cause(ctx))
+			fmt.Fprintf(c.notes, "the forecast for %s is given up: %v\n", in.City, context.Cause(ctx))
 			return nil, nil, context.Cause(ctx)
 		}
 		if token := req.Params.GetProgressToken(); token != nil {
@@ -126,6 +143,6 @@ func (c computer) forecast(ctx context.Context, req *mcp.CallToolRequest, in pla
 			time.AfterFunc(c.day/2, func() { req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{}) })
 		}
 	}
-	fmt.Printf("the forecast for %s is done\n", in.City)
+	fmt.Fprintf(c.notes, "the forecast for %s is done\n", in.City)
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Sunny in " + in.City + ", for six days."}}}, nil, nil
 }

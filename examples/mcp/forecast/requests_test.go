@@ -115,7 +115,7 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	handler, err := serve(log, mcphttp.Versions, 100*time.Millisecond)
+	handler, err := serve(log, mcphttp.Versions, computer{100 * time.Millisecond, io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
