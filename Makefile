@@ -49,6 +49,11 @@ examples: ## the examples against a real server
 	examples/resume.sh
 	examples/replicas.sh redis postgres nats
 
+.PHONY: mcp
+mcp: ## the public conformance suite of MCP, and the SDKs of others over connections that break
+	scripts/mcp-conformance
+	examples/mcp/clients.sh
+
 .PHONY: matrix
 matrix: ## every store with the whole contract, faults of its server, and replicas that die; installs what it needs
 	scripts/test matrix

@@ -5,6 +5,8 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
@@ -184,6 +187,17 @@ func (w *world) want(s *mcp.ClientSession, tool string, in args, text string) {
 	if got != text {
 		w.Errorf("%s answers %q and not %q", tool, got, text)
 	}
+}
+
+// codeOf is the code in the data of a JSON-RPC error.
+func codeOf(err error) string {
+	var data struct {
+		Code string `json:"code"`
+	}
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		_ = json.Unmarshal(wire.Data, &data)
+	}
+	return data.Code
 }
 
 func (w *world) wantError(s *mcp.ClientSession, tool string, in args, part string) {

@@ -2,6 +2,8 @@
 
 package main
 
+//lint:file-ignore SA1019 the conformance suite asks for what is deprecated, too
+
 import (
 	"context"
 	"crypto/hmac"
