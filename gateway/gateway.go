@@ -113,7 +113,7 @@ func (g *Gateway) open(p *peer) error {
 	}
 	if g.links >= g.up.MaxConnections {
 		g.mu.Unlock()
-		return &failure{codeInternal, fmt.Sprintf("there are %d connections to the upstream, which is the most that there may be", g.links), "limit"}
+		return &failure{codeInternal, fmt.Sprintf("there are %d connections to the upstream, which is the most that there may be", g.up.MaxConnections), "limit"}
 	}
 	g.links++
 	g.work.Add(1)
@@ -139,6 +139,7 @@ func (g *Gateway) open(p *peer) error {
 			hook(g.up.Name, p.link.lost())
 		}
 		g.closedLink()
+		close(p.freed)
 	}()
 	return nil
 }

@@ -97,7 +97,7 @@ func (g *Gateway) makeRoom() {
 	}
 	oldest.link.close()
 	select {
-	case <-oldest.gone:
+	case <-oldest.freed:
 	case <-g.life.Done():
 	}
 }

@@ -28,6 +28,7 @@ type peer struct {
 	stateless atomic.Bool   // version is the one without sessions
 	linked    chan struct{} // closed when link is set
 	gone      chan struct{} // closed when the slot is free for another one
+	freed     chan struct{} // closed when the link has ended and is not counted any more
 	attached  atomic.Bool   // a client listens to the session as a whole, or did
 	used      atomic.Int64
 
@@ -42,7 +43,7 @@ type peer struct {
 
 // newPeer makes a peer without a link.
 func (g *Gateway) newPeer() *peer {
-	return &peer{g: g, linked: make(chan struct{}), gone: make(chan struct{}), calls: map[int64]*call{}, sessions: map[*mcphttp.Session]bool{}}
+	return &peer{g: g, linked: make(chan struct{}), gone: make(chan struct{}), freed: make(chan struct{}), calls: map[int64]*call{}, sessions: map[*mcphttp.Session]bool{}}
 }
 
 // begin gives a request an id of its own, under which its answer is looked for, and returns its params with that in the place of
