@@ -2,8 +2,6 @@
 
 package main
 
-//lint:file-ignore SA1019 the conformance suite asks for what is deprecated, too
-
 import (
 	"context"
 	"encoding/json"
