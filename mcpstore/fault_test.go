@@ -307,3 +307,33 @@ func TestSweep(t *testing.T) {
 		wantRefused(t, left, "s1", "", -1, reprise.ErrNotFound)
 	})
 }
+
+// TestStreamThatWasGivenUpStaysSo: once a message has no number, no later one gets its.
+func TestStreamThatWasGivenUpStaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, f, end := newFaulty(t, reprise.Options{}, nil)
+		defer end()
+		check(t, s.Open(t.Context(), "s1", "a"))
+		appendAll(t, s, "s1", "a", `{"id":1,"result":{}}`)
+		check(t, s.Close())
+
+		again := mcpstore.New(reopened(t, f), nil) // which has to ask the store for the stream
+		defer again.Close()
+		f.set(func() { f.reading = true })
+		if err := again.Append(t.Context(), "s1", "a", []byte("{}")); !errors.Is(err, reprise.ErrUnavailable) {
+			t.Fatalf("got %v", err)
+		}
+		f.set(func() { f.reading = false })
+		for range 3 {
+			if again.Append(t.Context(), "s1", "a", []byte("{}")) == nil {
+				t.Fatal("a message was numbered after one that was not")
+			}
+			if got, err := after(again, "s1", "a", 0); err == nil {
+				t.Fatalf("got %q", got)
+			}
+			time.Sleep(10 * time.Minute) // with sweeps
+		}
+		check(t, again.SessionClosed(t.Context(), "s1"))
+		wantRefused(t, again, "s1", "a", 0, reprise.ErrNotFound)
+	})
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,14 +55,15 @@ func (k *keeper) Close() error {
 	}
 	k.cancel()
 	k.tasks.Wait()
-	var errs []error
-	for w := range k.dirty { // nobody else touches it any more
+	k.mu.Lock()
+	dirty := slices.Collect(maps.Keys(k.dirty))
+	k.mu.Unlock()
+	for _, w := range dirty {
 		if err := w.flush(); err != nil {
-			errs = append(errs, fmt.Errorf("messages not stored: %w", err))
-			break // the store is away for the others too
+			return fmt.Errorf("messages not stored: %w", err) // the store is away for the others too
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // writer finds the writer of r if there is one.
@@ -121,6 +124,21 @@ func (k *keeper) admit(ctx context.Context, r ref, s *reprise.Stream, created bo
 		streams[r.stream] = newWriter(k, r, s, tail)
 	}
 	return streams[r.stream], nil
+}
+
+// giveUp makes a stream answer with why, as long as its session is open: a message has no number that later ones could follow.
+func (k *keeper) giveUp(r ref, why error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closed || k.sessions[r.session][r.stream] != nil {
+		return
+	}
+	w := newWriter(k, r, nil, 0)
+	w.gone = why
+	if k.sessions[r.session] == nil {
+		k.sessions[r.session] = map[string]*writer{}
+	}
+	k.sessions[r.session][r.stream] = w
 }
 
 // drop forgets a writer, unless it has been used since or is another by now.

@@ -19,6 +19,9 @@ func (k *keeper) append(ctx context.Context, r ref, data []byte, create bool) (w
 			w, err = k.find(ctx, r)
 		}
 		if err != nil {
+			if !create && mayPass(err) {
+				k.giveUp(r, fmt.Errorf("a message was lost: %w", err))
+			}
 			return nil, 0, err
 		}
 		seq, err = w.append(data)

@@ -57,37 +57,43 @@ func (k *keeper) Sweep(ctx context.Context) (removed int, err error) {
 	}
 }
 
-// dropIdle lets go of the writers whose streams have had their response.
+// dropIdle lets go of the writers whose streams have had their response, or are not there any more. One that was given up for another reason
+// stays: its numbers must not be taken up again by a writer that knows nothing of what was lost.
 func (k *keeper) dropIdle(ctx context.Context) {
 	since := time.Now().Add(-idle)
-	var idlers []*writer
+	for _, w := range k.idlers(since) {
+		w.mu.Lock()
+		gone := w.gone
+		w.mu.Unlock()
+		if gone == nil {
+			info, err := w.stream.Info(ctx)
+			if err != nil {
+				continue
+			}
+			if _, isResponse, err := lastMessage(ctx, w.stream, &info); err != nil || !isResponse {
+				continue
+			}
+		} else if unlessGone(gone) != nil {
+			continue
+		}
+		k.drop(w, since)
+	}
+}
+
+// idlers are the writers that were not used since.
+func (k *keeper) idlers(since time.Time) (idlers []*writer) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	for _, streams := range k.sessions {
 		for _, w := range streams {
 			w.mu.Lock()
-			if w.gone != nil || !w.last.After(since) {
+			if !w.last.After(since) {
 				idlers = append(idlers, w)
 			}
 			w.mu.Unlock()
 		}
 	}
-	k.mu.Unlock()
-	for _, w := range idlers {
-		w.mu.Lock()
-		done := w.gone != nil
-		w.mu.Unlock()
-		if !done {
-			info, err := w.stream.Info(ctx)
-			if err != nil {
-				continue
-			}
-			_, done, err = lastMessage(ctx, w.stream, &info)
-			done = done && err == nil
-		}
-		if done {
-			k.drop(w, since)
-		}
-	}
+	return idlers
 }
 
 // isDue reports whether a stream is to be removed.
@@ -120,7 +126,7 @@ func (k *keeper) used() map[reprise.StreamKey]bool {
 	used := map[reprise.StreamKey]bool{}
 	for _, streams := range k.sessions {
 		for _, w := range streams {
-			used[w.stream.Key()] = true
+			used[w.key] = true
 		}
 	}
 	return used

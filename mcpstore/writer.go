@@ -43,7 +43,8 @@ func (it item) count() uint64 { return uint64(max(1, it.lost)) }
 type writer struct {
 	keeper *keeper
 	ref    ref
-	stream *reprise.Stream
+	key    reprise.StreamKey
+	stream *reprise.Stream // nil if gone from the beginning
 	// turn is held by the one that appends, so that messages get their numbers in the order in which they come.
 	turn sync.Mutex
 
@@ -62,7 +63,7 @@ type writer struct {
 }
 
 func newWriter(k *keeper, r ref, s *reprise.Stream, tail uint64) *writer {
-	return &writer{keeper: k, ref: r, stream: s, stored: tail, producer: reprise.ProducerID{ID: "mcpstore-" + rand.Text()}, last: time.Now()}
+	return &writer{keeper: k, ref: r, key: k.key(r), stream: s, stored: tail, producer: reprise.ProducerID{ID: "mcpstore-" + rand.Text()}, last: time.Now()}
 }
 
 // append takes a message and returns its seq. Where the error is not nil and seq is not 0, the message was lost and
@@ -74,7 +75,7 @@ func (w *writer) append(data []byte) (seq uint64, err error) {
 	it := item{data: data}
 	if !w.keeper.room.take(n, w.keeper.opts.MaxWait) {
 		it = item{lost: 1}
-		err = fmt.Errorf("append to %s: %w: %d bytes of messages wait for the store", w.stream.Key(), reprise.ErrUnavailable, w.keeper.room.size)
+		err = fmt.Errorf("append to %s: %w: %d bytes of messages wait for the store", w.key, reprise.ErrUnavailable, w.keeper.room.size)
 	}
 	seq, direct, gone := w.push(it)
 	if gone != nil {
@@ -84,7 +85,7 @@ func (w *writer) append(data []byte) (seq uint64, err error) {
 		return 0, gone
 	}
 	if err != nil {
-		w.keeper.opts.Logger.Error("a message was lost", "stream", w.stream.Key().String(), "seq", seq, "error", err)
+		w.keeper.opts.Logger.Error("a message was lost", "stream", w.key.String(), "seq", seq, "error", err)
 	}
 	if !direct {
 		return seq, err
@@ -132,7 +133,7 @@ func (w *writer) storeNow() error {
 		w.pending[i].data = bytes.Clone(it.data)
 	}
 	w.mu.Unlock()
-	w.keeper.opts.Logger.Warn("messages wait for the store", "stream", w.stream.Key().String(), "error", err)
+	w.keeper.opts.Logger.Warn("messages wait for the store", "stream", w.key.String(), "error", err)
 	w.keeper.markDirty(w)
 	return nil
 }
@@ -252,7 +253,7 @@ func (w *writer) refused(err error) error {
 	}
 	w.keeper.room.give(int64(len(w.pending[0].data)) + itemBytes)
 	w.pending[0] = item{lost: 1}
-	w.keeper.opts.Logger.Error("a message was lost", "stream", w.stream.Key().String(), "seq", w.stored+1, "error", err)
+	w.keeper.opts.Logger.Error("a message was lost", "stream", w.key.String(), "seq", w.stored+1, "error", err)
 	return err
 }
 
