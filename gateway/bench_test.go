@@ -1,6 +1,9 @@
 package gateway_test
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"slices"
 	"testing"
@@ -8,7 +11,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise"
 	"reprise/gateway"
+	"reprise/mcphttp"
 	"reprise/sqlitestore"
 )
 
@@ -35,6 +40,30 @@ func BenchmarkSmallCall(b *testing.B) {
 		check(b, err)
 		w.store = store
 		measure(b, w.start().connect(versions[0], nil))
+	})
+	b.Run("transport=mcphttp/gateway=no/store=sqlite", func(b *testing.B) {
+		store, err := sqlitestore.Open(b.Context(), b.TempDir()+"/db", nil)
+		check(b, err)
+		defer store.Close()
+		log, err := reprise.Open(b.Context(), store, &reprise.Options{SweepEvery: -1})
+		check(b, err)
+		defer log.Close()
+		server := mcp.NewServer(&mcp.Implementation{Name: "here", Version: "1"}, nil)
+		mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+			Text string `json:"text"`
+		}) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
+		})
+		handler, err := mcphttp.New(log, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), nil)
+		check(b, err)
+		defer handler.Close()
+		at := httptest.NewServer(handler)
+		defer at.Close()
+		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+		s, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: at.URL}, &mcp.ClientSessionOptions{ProtocolVersion: versions[0]})
+		check(b, err)
+		defer s.Close()
+		measure(b, s)
 	})
 	remote := startRemote(b, "127.0.0.1:0")
 	b.Run("upstream=http/gateway=no", func(b *testing.B) {
