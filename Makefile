@@ -53,6 +53,7 @@ examples: ## the examples against a real server
 mcp: ## the public conformance suite of MCP, and the SDKs of others over connections that break
 	scripts/mcp-conformance
 	examples/mcp/clients.sh
+	examples/mcp/clients.sh gateway
 
 .PHONY: matrix
 matrix: ## every store with the whole contract, faults of its server, and replicas that die; installs what it needs
