@@ -22,8 +22,9 @@ import (
 
 // remote is an upstream at a URL.
 type remote struct {
-	cmd *exec.Cmd
-	url string
+	cmd  *exec.Cmd
+	url  string
+	ends sync.Once
 }
 
 func startRemote(tb testing.TB, address string, flags ...string) *remote {
@@ -40,8 +41,10 @@ func startRemote(tb testing.TB, address string, flags ...string) *remote {
 }
 
 func (r *remote) kill() {
-	_ = r.cmd.Process.Kill()
-	_ = r.cmd.Wait() // the second time it says that it was called before
+	r.ends.Do(func() {
+		_ = r.cmd.Process.Kill()
+		_ = r.cmd.Wait() // which says that it was killed
+	})
 }
 
 func TestUpstreamAtURL(t *testing.T) {
