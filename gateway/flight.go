@@ -31,6 +31,7 @@ type flight struct {
 
 	open   int          // calls without an answer; of the goroutine that serves
 	asking atomic.Int64 // questions that the client has not answered
+	asked  atomic.Int64 // when it has answered the last one, in nanoseconds since 1970
 
 	mu    sync.Mutex
 	room  sync.Cond
@@ -130,8 +131,8 @@ func (f *flight) run(ctx context.Context, calls []*call) error {
 		select {
 		case <-f.more:
 		case <-silence:
-			if f.asking.Load() > 0 { // it is the client that says nothing
-				timer.Reset(f.g.up.Timeout)
+			if left := f.patience(); left > 0 {
+				timer.Reset(left)
 				continue
 			}
 			f.abandon(calls, TimedOut, "the upstream said nothing about the request for "+f.g.up.Timeout.String())
@@ -152,6 +153,20 @@ func (f *flight) run(ctx context.Context, calls []*call) error {
 	return nil
 }
 
+// patience is how much longer the upstream may say nothing, because it was the client that did.
+func (f *flight) patience() time.Duration {
+	if f.asking.Load() > 0 {
+		return f.g.up.Timeout
+	}
+	return f.g.up.Timeout - time.Since(time.Unix(0, f.asked.Load()))
+}
+
+// answered notes that the client has answered a question.
+func (f *flight) answered() {
+	f.asked.Store(time.Now().UnixNano())
+	f.asking.Add(-1)
+}
+
 func (f *flight) deliver(ctx context.Context, a arrival) error {
 	switch {
 	case a.again:
@@ -170,7 +185,7 @@ func (f *flight) deliver(ctx context.Context, a arrival) error {
 	}
 	f.asking.Add(1)
 	err := f.to.Ask(a.m.ID, a.m.Raw, func(answer []byte) {
-		f.asking.Add(-1)
+		f.answered()
 		a.peer.reply(answer)
 	})
 	if err != nil {

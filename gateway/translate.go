@@ -155,7 +155,7 @@ func (f *flight) askRound(a arrival) bool {
 		id := upstreamID(a.call.up)
 		f.asking.Add(1)
 		err := f.x.Ask(id, request(id, asked.Method, asked.Params), func(raw []byte) {
-			f.asking.Add(-1)
+			f.answered()
 			m, err := mcphttp.ParseMessage(raw)
 			if err != nil || m.Result == nil {
 				f.fail(a.call, Answered, &failure{codeInternal, "the client has not answered what the upstream asks", "no_answer"})
