@@ -51,7 +51,8 @@ func BenchmarkSmallCall(b *testing.B) {
 		server := mcp.NewServer(&mcp.Implementation{Name: "here", Version: "1"}, nil)
 		mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
 			Text string `json:"text"`
-		}) (*mcp.CallToolResult, any, error) {
+		},
+		) (*mcp.CallToolResult, any, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
 		})
 		handler, err := mcphttp.New(log, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), nil)

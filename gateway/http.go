@@ -32,7 +32,7 @@ type httpLink struct {
 	closed  bool
 	session string
 	version string
-	calls   map[*call]context.CancelFunc
+	calls   map[*call]*sending
 	cause   error
 }
 
@@ -47,7 +47,7 @@ const (
 var errForgotten = errors.New("the upstream has forgotten the session")
 
 func openHTTP(g *Gateway, p *peer, logger *slog.Logger) *httpLink {
-	l := &httpLink{g: g, p: p, logger: logger, ended: make(chan struct{}), calls: map[*call]context.CancelFunc{}}
+	l := &httpLink{g: g, p: p, logger: logger, ended: make(chan struct{}), calls: map[*call]*sending{}}
 	l.client = &http.Client{
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // its headers are for one place
@@ -127,13 +127,16 @@ func (l *httpLink) shut(why error) {
 	})
 }
 
+// sending is a call that is on its way; stop ends its HTTP request.
+type sending struct{ stop context.CancelFunc }
+
 // drop ends the request of a call that nobody waits for.
 func (l *httpLink) drop(c *call) {
 	l.mu.Lock()
-	stop := l.calls[c]
+	s := l.calls[c]
 	l.mu.Unlock()
-	if stop != nil {
-		stop()
+	if s != nil {
+		s.stop()
 	}
 }
 
@@ -168,9 +171,10 @@ func (l *httpLink) send(ctx context.Context, m outgoing) error {
 	r, err := l.post(life, m)
 	if err == nil {
 		l.mu.Lock()
-		l.calls[m.call] = stop
+		s := &sending{stop}
+		l.calls[m.call] = s
 		l.mu.Unlock()
-		if l.begin(func() { l.exchange(r, m.call) }) {
+		if l.begin(func() { l.exchange(r, m.call, s) }) {
 			return nil
 		}
 		err = errEnded
@@ -208,13 +212,14 @@ func (l *httpLink) hasSession() bool {
 }
 
 // exchange sends a request and hands over what is answered.
-func (l *httpLink) exchange(r *http.Request, c *call) {
+func (l *httpLink) exchange(r *http.Request, c *call, s *sending) {
 	defer func() {
 		l.mu.Lock()
-		stop := l.calls[c]
-		delete(l.calls, c)
+		if l.calls[c] == s { // else the call was sent again
+			delete(l.calls, c)
+		}
 		l.mu.Unlock()
-		stop()
+		s.stop()
 	}()
 	resp, err := l.client.Do(r)
 	if err != nil {
@@ -258,10 +263,12 @@ func (l *httpLink) forgotten(resp *http.Response, c *call) {
 	}
 	if c.f == nil || c.again {
 		l.p.fail(c, &failure{codeInternal, errForgotten.Error() + "; the request was not carried out", "upstream_unavailable"})
-	} else if l.p.forget(c) {
+	}
+	again := l.p.forget(c) // before the end of the link answers it
+	l.shut(errForgotten)   // before it is sent again, over another one
+	if again {
 		c.f.push(arrival{call: c, again: true})
 	}
-	l.shut(errForgotten)
 }
 
 // refused hands over the error of an answer that is no success.
