@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"golang.org/x/sys/unix"
 
 	"reprise/gateway"
 )
@@ -30,6 +31,7 @@ type remote struct {
 func startRemote(tb testing.TB, address string, flags ...string) *remote {
 	tb.Helper()
 	r := &remote{cmd: exec.Command(program, append([]string{"-http", address}, flags...)...)}
+	r.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL} // should the tests panic
 	out, err := r.cmd.StdoutPipe()
 	check(tb, err)
 	check(tb, r.cmd.Start())
