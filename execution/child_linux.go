@@ -10,6 +10,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"reprise/internal/spawn"
 )
 
 // pipeBytes is the size that output pipes are set to, so that a command can go on
@@ -83,7 +85,7 @@ func openTerminal(size *TTY) (ends, error) {
 
 // startChild starts a process. The error says in plain words why it could not be
 // started; nothing is left of it then but tree, which the caller closes.
-func startChild(s *spawner, sp *spec, t tree) (*child, error) {
+func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
 	if err := checkDir(sp.cwd); err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func startChild(s *spawner, sp *spec, t tree) (*child, error) {
 	}
 	t.prepare(attr.Sys)
 	started := time.Now()
-	process, err := s.start(path, sp.argv, attr)
+	process, err := s.Start(path, sp.argv, attr)
 	closeAll(e.far[:]...)
 	if err != nil {
 		closeAll(e.near[:]...)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/spawn"
 	"reprise/replica"
 )
 
@@ -118,7 +119,7 @@ type Host struct {
 	log     *reprise.Log
 	opts    Options
 	queue   *queue
-	spawner *spawner
+	spawner *spawn.Spawner
 	cgroups *cgroups // nil where there are none
 
 	// ctx is that of all appends; it ends when the Host gives up.
@@ -153,7 +154,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		}
 	}
 	h := &Host{
-		log: log, opts: o, queue: newQueue(&o), spawner: newSpawner(),
+		log: log, opts: o, queue: newQueue(&o), spawner: spawn.New(),
 		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{}, far: map[reprise.StreamKey]*farFollow{},
 		closed: make(chan struct{}), left: make(chan struct{}, 1), unwatch: func() {},
 	}
@@ -312,5 +313,5 @@ func (h *Host) release() {
 	if h.cgroups != nil {
 		h.cgroups.close()
 	}
-	h.spawner.close()
+	h.spawner.Close()
 }

@@ -5,13 +5,14 @@ import (
 	"os"
 
 	"reprise"
+	"reprise/internal/spawn"
 )
 
 // ProbeCgroups tries whether commands can have cgroups of their own here, which make
 // killing a whole tree certain. The error says why not; their processes are then found in /proc.
 func ProbeCgroups() error {
-	s := newSpawner()
-	defer s.close()
+	s := spawn.New()
+	defer s.Close()
 	c, err := openCgroups(s)
 	if err == nil {
 		c.close()

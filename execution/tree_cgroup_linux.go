@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"reprise/internal/spawn"
 )
 
 // cgroups is the folder of one Host in the cgroup v2 tree, in which each run gets a
@@ -29,7 +31,7 @@ const cgroupPrefix = "reprise-"
 
 // openCgroups makes the folder, and kills and removes what dead Hosts left beside it.
 // The error says why processes cannot be put into cgroups here.
-func openCgroups(s *spawner) (*cgroups, error) {
+func openCgroups(s *spawn.Spawner) (*cgroups, error) {
 	parent, err := ownCgroup("/proc/self/mountinfo", "/proc/self/cgroup")
 	if err != nil {
 		return nil, err
@@ -49,7 +51,7 @@ func openCgroups(s *spawner) (*cgroups, error) {
 	return nil, err
 }
 
-func (c *cgroups) init(s *spawner) (err error) {
+func (c *cgroups) init(s *spawn.Spawner) (err error) {
 	if c.lock, err = lockDir(c.dir); err != nil {
 		return err
 	}
@@ -73,7 +75,7 @@ func (c *cgroups) init(s *spawner) (err error) {
 
 // probe finds out whether a process can be cloned into a group: then the program that
 // does not exist is what is wrong.
-func (c *cgroups) probe(s *spawner) error {
+func (c *cgroups) probe(s *spawn.Spawner) error {
 	t, err := c.newTree("probe")
 	if err != nil {
 		return err
@@ -82,7 +84,7 @@ func (c *cgroups) probe(s *spawner) error {
 	attr := &os.ProcAttr{Sys: &syscall.SysProcAttr{}}
 	t.prepare(attr.Sys)
 	nowhere := filepath.Join(c.dir, "no-such-program")
-	if _, err := s.start(nowhere, []string{nowhere}, attr); !isNotExist(err) {
+	if _, err := s.Start(nowhere, []string{nowhere}, attr); !isNotExist(err) {
 		return fmt.Errorf("clone into a cgroup: %w", err)
 	}
 	return nil

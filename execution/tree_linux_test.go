@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"reprise/internal/spawn"
 )
 
 func TestOwnCgroup(t *testing.T) {
@@ -36,8 +38,8 @@ func TestOwnCgroup(t *testing.T) {
 
 // TestDeadHostsCgroupsAreRemoved leaves what a killed server would, with a process in it.
 func TestDeadHostsCgroupsAreRemoved(t *testing.T) {
-	s := newSpawner()
-	defer s.close()
+	s := spawn.New()
+	defer s.Close()
 	dead, err := openCgroups(s)
 	if err != nil {
 		t.Logf("there are no cgroups here: %v", err)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
+
+	"reprise/internal/spawn"
 )
 
 // Elsewhere than on Linux nothing can be run: Host.Start takes requests, and their runs
@@ -13,15 +15,9 @@ import (
 
 var errNeedsLinux = fmt.Errorf("commands are run on Linux alone: %w", errors.ErrUnsupported)
 
-type spawner struct{}
-
-func newSpawner() *spawner { return &spawner{} }
-
-func (*spawner) close() {}
-
 type cgroups struct{}
 
-func openCgroups(*spawner) (*cgroups, error) { return nil, errNeedsLinux }
+func openCgroups(*spawn.Spawner) (*cgroups, error) { return nil, errNeedsLinux }
 
 func (*cgroups) newTree(string) (tree, error) { return nil, errNeedsLinux }
 
@@ -42,7 +38,7 @@ func (noTree) kind() string                 { return "" }
 func (noTree) exceeded() string             { return "" }
 func (noTree) close()                       {}
 
-func startChild(*spawner, *spec, tree) (*child, error) { return nil, errNeedsLinux }
+func startChild(*spawn.Spawner, *spec, tree) (*child, error) { return nil, errNeedsLinux }
 
 func (*child) await()                      {}
 func (*child) reap() (exit, error)         { return exit{}, errNeedsLinux }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"reprise/internal/spawn"
 	"reprise/mcphttp"
 )
 
@@ -20,7 +21,7 @@ import (
 type Gateway struct {
 	up    Upstream
 	opts  Options
-	spawn *spawner
+	spawn *spawn.Spawner
 
 	life context.Context // of everything
 	end  context.CancelCauseFunc
@@ -66,7 +67,7 @@ func New(u *Upstream, opts *Options) (*Gateway, error) {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
 	g.life, g.end = context.WithCancelCause(context.Background())
-	g.spawn = newSpawner()
+	g.spawn = spawn.New()
 	g.begin(g.endIdle)
 	return g, nil
 }
@@ -99,7 +100,7 @@ func (g *Gateway) Close() error {
 		s.close()
 	}
 	g.work.Wait()
-	g.spawn.close()
+	g.spawn.Close()
 	return nil
 }
 

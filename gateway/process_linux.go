@@ -5,55 +5,16 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
-	"reprise/mcphttp"
-
 	"golang.org/x/sys/unix"
+
+	"reprise/internal/spawn"
+	"reprise/mcphttp"
 )
-
-// spawner starts processes on one OS thread that lives as long as the Gateway. A process asks the
-// kernel to be killed when its parent dies, and to the kernel the parent is the thread: any other thread of ours
-// may end at any time.
-type spawner struct {
-	jobs chan func()
-	done sync.WaitGroup
-}
-
-func newSpawner() *spawner {
-	s := &spawner{jobs: make(chan func())}
-	s.done.Go(func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread() // the thread goes on; ending it would kill what is left
-		for job := range s.jobs {
-			job()
-		}
-	})
-	return s
-}
-
-// start is os.StartProcess on the thread of the spawner. No descriptor of ours reaches the process but those in
-// attr, not even one that we inherited ourselves.
-func (s *spawner) start(path string, argv []string, attr *os.ProcAttr) (p *os.Process, err error) {
-	started := make(chan struct{})
-	s.jobs <- func() {
-		defer close(started)
-		_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 there is no such call
-		p, err = os.StartProcess(path, argv, attr)
-	}
-	<-started
-	return p, err
-}
-
-func (s *spawner) close() {
-	close(s.jobs)
-	s.done.Wait()
-}
 
 const (
 	// writeQueue is how many messages wait for a process to read them.
@@ -80,7 +41,7 @@ type process struct {
 }
 
 // startProcess starts the command of u. garbage is called for each line of its stdout that is no message.
-func startProcess(s *spawner, u *Upstream, mark string, logger *slog.Logger, receive receiver, garbage func()) (link, error) {
+func startProcess(s *spawn.Spawner, u *Upstream, mark string, logger *slog.Logger, receive receiver, garbage func()) (link, error) {
 	env := environ(os.Environ(), u, mark)
 	path, err := lookPath(u.Command[0], env)
 	if err != nil {
@@ -94,7 +55,7 @@ func startProcess(s *spawner, u *Upstream, mark string, logger *slog.Logger, rec
 	if err != nil {
 		return nil, err
 	}
-	p.os, err = s.start(path, u.Command, &os.ProcAttr{
+	p.os, err = s.Start(path, u.Command, &os.ProcAttr{
 		Dir: u.Dir, Env: env, Files: far[:],
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	})

@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"reprise/internal/spawn"
 )
 
 // Elsewhere than on Linux no command can be started; upstreams at URLs are served.
 
-type spawner struct{}
-
-func newSpawner() *spawner { return &spawner{} }
-
-func (*spawner) close() {}
-
-func startProcess(*spawner, *Upstream, string, *slog.Logger, receiver, func()) (link, error) {
+func startProcess(*spawn.Spawner, *Upstream, string, *slog.Logger, receiver, func()) (link, error) {
 	return nil, fmt.Errorf("commands are run on Linux alone: %w", errors.ErrUnsupported)
 }
 

@@ -1,4 +1,4 @@
-package execution
+package spawn
 
 import (
 	"math"
@@ -9,16 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawner starts processes on one OS thread that lives as long as the Host. A
-// process asks the kernel to be killed when its parent dies, and to the kernel the
-// parent is the thread: any other thread of ours may end at any time.
-type spawner struct {
+// Spawner starts processes on one OS thread that lives until Close. It is safe for concurrent use.
+type Spawner struct {
 	jobs chan func()
 	done sync.WaitGroup
 }
 
-func newSpawner() *spawner {
-	s := &spawner{jobs: make(chan func())}
+// New makes a Spawner, which must be closed.
+func New() *Spawner {
+	s := &Spawner{jobs: make(chan func())}
 	s.done.Go(func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread() // the thread goes on; ending it would kill what is left
@@ -29,9 +28,9 @@ func newSpawner() *spawner {
 	return s
 }
 
-// start is os.StartProcess on the thread of the spawner. No descriptor of ours
+// Start is os.StartProcess on the thread of the Spawner. No descriptor of ours
 // reaches the process but those in attr, not even one that we inherited ourselves.
-func (s *spawner) start(path string, argv []string, attr *os.ProcAttr) (p *os.Process, err error) {
+func (s *Spawner) Start(path string, argv []string, attr *os.ProcAttr) (p *os.Process, err error) {
 	started := make(chan struct{})
 	s.jobs <- func() {
 		defer close(started)
@@ -42,7 +41,8 @@ func (s *spawner) start(path string, argv []string, attr *os.ProcAttr) (p *os.Pr
 	return p, err
 }
 
-func (s *spawner) close() {
+// Close lets the thread go. Start must not be called any more.
+func (s *Spawner) Close() {
 	close(s.jobs)
 	s.done.Wait()
 }
