@@ -52,6 +52,7 @@ examples: ## the examples against a real server
 .PHONY: mcp
 mcp: ## the public conformance suite of MCP, and the SDKs of others over connections that break
 	scripts/mcp-conformance
+	MCP_CONFORMANCE=$${XDG_CACHE_HOME:-$$HOME/.cache}/reprise/mcp-conformance/0.2.0-alpha.12 go test -count=1 -run Conformance ./mcptask
 	examples/mcp/clients.sh
 	examples/mcp/clients.sh gateway
 

@@ -9,8 +9,34 @@
 // its likes, and ended with Stop.
 package testserver
 
-import "errors"
+import (
+	"errors"
+	"os"
+	"testing"
+)
 
 // ErrMissing: the binary of the server is not on this machine. A test is skipped then, and fails when the
 // environment variable CI is set.
 var ErrMissing = errors.New("the server is not installed")
+
+// started ends the server of a test with it, or skips or fails the test with err.
+func started(tb testing.TB, server interface{ Stop() error }, err error) {
+	tb.Helper()
+	failOrSkip(tb, err)
+	tb.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			tb.Error(err)
+		}
+	})
+}
+
+// failOrSkip ends a test whose server could not be started.
+func failOrSkip(tb testing.TB, err error) {
+	tb.Helper()
+	switch {
+	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
+		tb.Skip(err)
+	case err != nil:
+		tb.Fatal(err)
+	}
+}

@@ -47,23 +47,8 @@ type NATSServer struct {
 func NATS(tb testing.TB, opts *NATSOptions) *NATSServer {
 	tb.Helper()
 	s, err := StartNATS(opts)
-	failOrSkip(tb, err)
-	tb.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			tb.Error(err)
-		}
-	})
+	started(tb, s, err)
 	return s
-}
-
-func failOrSkip(tb testing.TB, err error) {
-	tb.Helper()
-	switch {
-	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
-		tb.Skip(err)
-	case err != nil:
-		tb.Fatal(err)
-	}
 }
 
 // StartNATS starts a server for somebody who is no test, such as TestMain, and who calls Stop. The error

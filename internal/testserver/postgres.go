@@ -41,17 +41,7 @@ type PostgresServer struct {
 func Postgres(tb testing.TB, opts *PostgresOptions) *PostgresServer {
 	tb.Helper()
 	s, err := StartPostgres(opts)
-	switch {
-	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
-		tb.Skip(err)
-	case err != nil:
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			tb.Error(err)
-		}
-	})
+	started(tb, s, err)
 	return s
 }
 

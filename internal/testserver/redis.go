@@ -46,17 +46,7 @@ type RedisServer struct {
 func Redis(tb testing.TB, opts *RedisOptions) *RedisServer {
 	tb.Helper()
 	s, err := StartRedis(opts)
-	switch {
-	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
-		tb.Skip(err)
-	case err != nil:
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			tb.Error(err)
-		}
-	})
+	started(tb, s, err)
 	return s
 }
 

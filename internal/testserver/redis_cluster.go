@@ -1,9 +1,7 @@
 package testserver
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -27,12 +25,7 @@ func Cluster(tb testing.TB, nodes int) *RedisCluster {
 			}
 		}
 	})
-	switch {
-	case errors.Is(err, ErrMissing) && os.Getenv("CI") == "":
-		tb.Skip(err)
-	case err != nil:
-		tb.Fatal(err)
-	}
+	failOrSkip(tb, err)
 	return c
 }
 
