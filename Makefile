@@ -8,7 +8,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: check
-check: format vet lint tidy test ## format, vet, lint, go.mod clean, tests with the race detector
+check: format vet lint tidy darwin test ## format, vet, lint, go.mod clean, darwin compiles, tests with the race detector
 
 .PHONY: format
 format: ## fail if a file is not formatted
@@ -32,11 +32,33 @@ tidy:
 	go mod tidy -diff
 	cd bench && go mod tidy -diff
 
+.PHONY: darwin
+darwin: ## that all packages compile for darwin
+	GOOS=darwin GOARCH=arm64 go build ./...
+	GOOS=darwin GOARCH=amd64 go build ./...
+
+.PHONY: build
+build: ## both programs, into bin/
+	go build -o bin/ ./cmd/...
+
+.PHONY: release
+release: ## archives, checksums and SBOMs of this commit, into bin/release; see docs/releasing.md
+	scripts/release
+
 .PHONY: test
 test: ## tests with the race detector, in random order
 	go test -race -shuffle=on -timeout 15m ./...
 	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
-	go test -count=1 ./storewrap # around SQLite, for which it has no time either
+	go test -count=1 ./store/storewrap # around SQLite, for which it has no time either
+	go test -count=1 ./internal/sim # whose seeds repeat without it alone
+
+.PHONY: openapi
+openapi: ## openapi.yaml: redocly, generated clients in TypeScript and Python, schemathesis for a minute
+	scripts/openapi
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what the programs link
+	scripts/vulncheck
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for ten seconds
@@ -47,14 +69,30 @@ examples: ## the examples against a real server
 	examples/quickstart.sh
 	examples/curl.sh
 	examples/resume.sh
+	examples/readers.sh
 	examples/replicas.sh redis postgres nats
 
 .PHONY: mcp
 mcp: ## the public conformance suite of MCP, and the SDKs of others over connections that break
 	scripts/mcp-conformance
-	MCP_CONFORMANCE=$${XDG_CACHE_HOME:-$$HOME/.cache}/reprise/mcp-conformance/0.2.0-alpha.12 go test -count=1 -run Conformance ./mcptask
+	MCP_CONFORMANCE=$${XDG_CACHE_HOME:-$$HOME/.cache}/reprise/mcp-conformance/0.2.0-alpha.12 go test -count=1 -run Conformance ./mcp/mcptask
 	examples/mcp/clients.sh
 	examples/mcp/clients.sh gateway
+
+.PHONY: torture
+torture: torture-sim torture-outside ## the simulator with 1,000 seeds, then servers that are killed, cut off, promoted and run out of disk; ten minutes
+
+.PHONY: torture-sim
+torture-sim:
+	go test -count=1 -timeout 30m -v -run 'TestSim$$' ./internal/sim -seeds 1000
+
+.PHONY: torture-outside
+torture-outside:
+	go run ./internal/torture -for 10m
+
+.PHONY: mutants
+mutants: ## that the tests of the promises can fail: faults in the code, each found by a test
+	go run ./internal/mutants
 
 .PHONY: matrix
 matrix: ## every store with the whole contract, faults of its server, and replicas that die; installs what it needs

@@ -39,7 +39,10 @@ func TestRecordLayout(t *testing.T) {
 }
 
 func TestRecordTimesAreWithinTheirSixBytes(t *testing.T) {
-	for _, moment := range []time.Time{time.UnixMilli(-1), time.Unix(0, 999_999), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC)} {
+	for _, moment := range []time.Time{
+		time.UnixMilli(-1), time.Unix(0, 999_999),
+		time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
+	} {
 		var e Event
 		if err := decodeRecord(&e, appendRecord(nil, &Event{Time: moment}, 7)); err != nil || e.Time.UnixMilli() != 0 {
 			t.Errorf("%v is kept as %v, %v", moment, e.Time, err)

@@ -33,7 +33,7 @@ type wire struct {
 	enc Encoder
 	buf []byte
 	// ends says where the frame of each event ends; it is shorter than
-	// block.ends as long as nobody has asked for the newest events.
+	// block.ends until a reader asks for the newest events.
 	ends []uint32
 }
 
@@ -75,7 +75,7 @@ func pageBlock(batches []Batch) (b *block, rest []Batch, err error) {
 	return b, batches[n:], nil
 }
 
-// longBatch is the size from which on a batch is worth a block of its own.
+// longBatch is the size from which on a batch becomes a block by itself.
 const longBatch = 16 << 10
 
 // recordEnds says where each of the count records of b ends.
@@ -126,8 +126,8 @@ func (b *block) run(first uint64, suffix string) Run {
 	return Run{block: b, buf: b.buf, ends: b.ends, lo: int(first - b.first), suffix: suffix}
 }
 
-// Run is a row of consecutive events that a Reader has come upon. It stays
-// valid for as long as it is kept. The zero Run is empty.
+// Run is consecutive events that a Reader handed out. It stays valid for as long as it is
+// kept. The zero Run is empty.
 type Run struct {
 	block  *block
 	buf    []byte
@@ -174,6 +174,9 @@ func startOf(ends []uint32, i int) uint32 {
 	}
 	return ends[i-1]
 }
+
+// CursorSuffix is what the cursor of each event of the run has after its seq, as an Encoder is given it.
+func (r Run) CursorSuffix() string { return r.suffix }
 
 // Encoded returns the wire form of the events, one after the other. What is
 // returned is shared with other readers and must not be changed.

@@ -8,22 +8,32 @@ import (
 	"time"
 )
 
-// commits is the writing half of a Log. All of it but the committer is touched by one
-// goroutine at a time, the one whose turn it is. What it asks of the store is asked for
-// several callers together, so no caller's context can cancel it; stores bound the
-// time that they take.
-type commits struct {
-	committer committer
-	log       *Log
-	usage     usage
-	reqs      []AppendRequest
-	lives     []*live // whose batches reqs are
-	unsure    bool    // a call is in doubt
+// lane is one queue of commits. Each stream belongs to one lane, and a lane has one commit under way at a time:
+// that is what keeps the order of each stream. A Log has as many lanes as its Store takes commits at a time.
+//
+// What a lane works on is in memory, but for Store.Append. A call that lacks something which only the store can tell
+// is handed back to its caller with errStale, errUnmeasured or errHeld; the caller gets it, while the lane goes on
+// with others, and comes back. See Log.submit.
+//
+// A lane asks the store for several callers together, so no caller's context can cancel
+// it; stores bound the time that they take.
+type lane struct {
+	committer
+	log   *Log
+	reqs  []AppendRequest
+	lives []*live // whose batches reqs are
 }
 
-// staged is what the commit under way will add to a stream.
+// The verdicts of a lane that its caller acts on before it tries again.
+var (
+	errStale      = errors.New("the state of the stream is to be read")
+	errUnmeasured = errors.New("the oldest events are to be measured")
+	errHeld       = errors.New("the stream is held")
+)
+
+// staged is the batch that the commit under way adds to a stream.
 type staged struct {
-	index     int // in commits.reqs, plus 1; 0 if nothing is staged
+	index     int // in lane.reqs, plus 1; 0 if nothing is staged
 	first     uint64
 	count     int
 	block     *block
@@ -39,15 +49,14 @@ type staged struct {
 	err       error
 }
 
-func (m *commits) init(l *Log) {
+func (m *lane) init(l *Log) {
 	m.log = l
-	m.committer.run = m.run
-	m.usage.init(&l.opts)
+	m.committer.run, m.committer.abort, m.committer.recovered = m.run, m.abort, l.recovered
 }
 
-// exclusively runs f while no commit is under way.
-func (m *commits) exclusively(ctx context.Context, f func() error) error {
-	return m.committer.do(ctx, &call{fn: func() error {
+// exclusively runs f while no commit of the lane is under way. f must touch memory alone.
+func (m *lane) exclusively(ctx context.Context, f func() error) error {
+	return m.do(ctx, &call{fn: func() error {
 		if err := m.log.usable(); err != nil {
 			return err
 		}
@@ -55,48 +64,70 @@ func (m *commits) exclusively(ctx context.Context, f func() error) error {
 	}})
 }
 
-// run carries out the calls of a group: what is not an append first, since it may
+// run decides the calls of a group: what is not an append first, since it may
 // put streams out of memory that must not be staged then, and after that all
-// appends in one commit. Those that another replica was ahead of are tried again.
-func (m *commits) run(group []*call) {
+// appends in one commit.
+func (m *lane) run(group []*call) {
 	for _, c := range group {
 		if c.fn != nil && !c.left {
-			c.err = c.fn()
+			c.verdict.decide(Appended{}, c.fn())
 		}
 	}
 	for _, c := range group {
-		if c.fn == nil && !c.left {
-			c.err = m.stage(c)
+		if c.isOpen() {
+			m.stageOrDecide(c)
 		}
 	}
-	if len(m.reqs) == 0 && !m.unsure {
-		return
+	m.commit()
+	for _, c := range group {
+		if c.isOpen() {
+			c.settle()
+		}
 	}
-	for try := 1; m.commit() && try < maxTries; try++ {
-		m.stageAgain(group)
-	}
-	m.settle(group)
+	m.unstage()
 	m.log.coolIfFull()
 }
 
-// maxTries is how often an append is tried that other replicas are ahead of.
-const maxTries = 32
+// isOpen reports whether c is an append that waits for its verdict.
+func (c *call) isOpen() bool { return c.fn == nil && !c.left && !c.verdict.decided }
 
-// settle tells the calls what has become of their batches.
-func (m *commits) settle(group []*call) {
+// stageOrDecide stages an append. What was found about it is its verdict at once, unless that rests on the commit.
+func (m *lane) stageOrDecide(c *call) {
+	c.joined, c.found = false, Appended{}
+	c.refusal = m.stage(c)
+	if !c.joined || c.refusal == errStale || c.refusal == errUnmeasured { //nolint:errorlint // ours, never wrapped
+		c.verdict.decide(c.found, c.refusal)
+	}
+}
+
+// settle decides a call by what the store has answered for its batch.
+func (c *call) settle() {
+	switch err := c.live.staged.err; {
+	case err == nil:
+		c.verdict.decide(c.found, c.refusal)
+	case isOvertaken(err):
+		c.verdict.decide(Appended{}, errStale)
+	default:
+		c.verdict.decide(Appended{}, err)
+	}
+}
+
+// abort decides what is left of a group after a panic. What the store then has is uncertain.
+func (m *lane) abort(group []*call) {
+	err := fmt.Errorf("%w: the commit panicked", ErrUnavailable)
 	for _, c := range group {
-		if c.joined && c.live.staged.err != nil {
-			c.err = c.live.staged.err
+		if c.live != nil && !c.left {
+			m.fail(c.live, err)
 		}
-		if c.joined && errors.Is(c.live.staged.err, ErrConflict) {
-			c.err = fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
+		if !c.left {
+			c.verdict.decide(Appended{}, err)
 		}
 	}
 	m.unstage()
 }
 
 // unstage makes room for the next commit.
-func (m *commits) unstage() {
+func (m *lane) unstage() {
 	for _, lv := range m.lives {
 		lv.staged.index = 0
 	}
@@ -107,51 +138,32 @@ func (m *commits) unstage() {
 	m.reqs, m.lives = m.reqs[:0], m.lives[:0]
 }
 
-// isOvertaken reports whether the store has refused a batch because of what another replica has appended. Only
-// when that has been read can an append be told from one that is there already.
-func isOvertaken(err error) bool { return errors.Is(err, ErrConflict) || errors.Is(err, ErrEnded) }
-
-// stageAgain stages the calls whose streams another replica has appended to meanwhile, or may have.
-func (m *commits) stageAgain(group []*call) {
-	m.unstage()
-	m.unsure = false
-	for _, c := range group {
-		switch {
-		case c.doubt == toBeAsked:
-			c.doubt = asked
-			c.live.stale = true
-		case !c.joined || !isOvertaken(c.live.staged.err):
-			continue
-		}
-		c.joined = false
-		c.again = true
-	}
-	for _, c := range group {
-		if c.again {
-			c.again = false
-			c.err = m.stage(c)
-		}
-	}
+// isOvertaken reports whether the store has refused a batch because of what another replica has done, or because the
+// stream got another epoch. Only when the stream was read again can it be told what to do.
+func isOvertaken(err error) bool {
+	return errors.Is(err, ErrConflict) || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) ||
+		errors.Is(err, ErrExpired)
 }
 
 // stage checks an append against the stream and adds its events to the batch.
-func (m *commits) stage(c *call) error {
+func (m *lane) stage(c *call) error {
 	lv := c.live
-	if err := m.ready(lv); err != nil {
+	if err := lv.appendable(); err != nil {
 		return err
 	}
 	st := &lv.staged
 	if st.index == 0 {
 		st.begin(lv)
 	}
-	// What is judged by the appends of this very commit stands and falls with them.
+	// What is judged by the appends of this commit holds only if the commit does.
 	c.joined = st.index != 0
 	if c.opts.Owner != st.owner && c.opts.Owner.Fence <= st.owner.Fence {
 		return fmt.Errorf("%w: it belongs to %q", ErrFenced, st.owner.Name)
 	}
 	if done, err := c.repeats(st.producers); done || err != nil {
-		if err != nil && c.doubt == 0 && m.log.Shared() { // the producer may have gone on at another replica
-			c.doubt, m.unsure = toBeAsked, true
+		if err != nil && !c.asked && m.log.Shared() { // the producer may have gone on at another replica
+			c.asked = true
+			return errStale
 		}
 		return err
 	}
@@ -171,28 +183,16 @@ func (m *commits) stage(c *call) error {
 	return nil
 }
 
-// ready makes sure that what is known of the stream is what the store has.
-func (m *commits) ready(lv *live) error {
-	// Only the one whose turn it is writes gone, so that reading it here takes no lock.
-	if lv.gone != nil || !lv.stale {
+// appendable is the error of an append to a stream that cannot be staged now.
+func (lv *live) appendable() error {
+	switch { // only the lane writes these, so that reading them here takes no lock
+	case lv.gone != nil:
 		return lv.gone
+	case lv.isStale():
+		return errStale
+	case lv.held != nil:
+		return errHeld
 	}
-	page, err := m.log.store.Read(context.Background(), lv.key, 1<<63, 0)
-	if err != nil {
-		m.forgetIfLost(lv, err)
-		return err
-	}
-	if err := m.sameLife(lv, lv.info.Tail, &page.Info); err != nil {
-		return err
-	}
-	lv.stale = false
-	lv.sizes.reset(&page.Info)
-	lv.mu.Lock()
-	defer lv.mu.Unlock()
-	m.usage.add(lv.tenant, page.Info.Bytes-lv.info.Bytes)
-	m.log.hotBytes.Add(-lv.cool())
-	lv.info = page.Info
-	lv.wakeAll()
 	return nil
 }
 
@@ -221,9 +221,9 @@ func (c *call) repeats(known []Producer) (done bool, err error) {
 	case p.Seq > next:
 		return false, fmt.Errorf("%w: producer %q is to go on with %d, not %d", ErrConflict, p.ID, next, p.Seq)
 	}
-	c.appended = Appended{Duplicate: true}
+	c.found = Appended{Duplicate: true, Epoch: c.live.info.Epoch}
 	if p.Seq == newest.Seq {
-		c.appended.First, c.appended.Last = newest.First, newest.Last
+		c.found.First, c.found.Last = newest.First, newest.Last
 	}
 	return true, nil
 }
@@ -236,8 +236,7 @@ func (st *staged) begin(lv *live) {
 	st.producers, st.fresh = lv.info.Producers, nil
 	st.owner, st.end, st.err = lv.info.Owner, nil, nil
 	st.block, st.from, st.buf, st.ends = nil, 0, nil, nil
-	if n := len(lv.blocks); n > 0 {
-		b := lv.blocks[n-1]
+	if b := lv.newestBlock(); b != nil {
 		st.block, st.from, st.buf, st.ends = b, len(b.buf), b.buf, b.ends
 	}
 }
@@ -248,7 +247,7 @@ func (st *staged) add(lv *live, c *call) {
 	st.owner = c.opts.Owner
 	st.reserve(c.size)
 	next := st.first + uint64(st.count)
-	c.appended = Appended{First: next, Last: next + uint64(len(c.events)) - 1}
+	c.found = Appended{First: next, Last: next + uint64(len(c.events)) - 1, Epoch: lv.info.Epoch}
 	before := len(st.buf)
 	ms := time.Now().UnixMilli()
 	for i := range c.events {
@@ -263,12 +262,12 @@ func (st *staged) add(lv *live, c *call) {
 		st.end = &end
 	}
 	if p := c.opts.Producer; p != nil {
-		newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.Seq, First: c.appended.First, Last: c.appended.Last}
+		newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.Seq, First: c.found.First, Last: c.found.Last}
 		st.producers = withProducer(st.producers, newest)
 		st.fresh = withProducer(st.fresh, newest)
 	}
-	if bound := uint64(lv.retention.MaxEvents); c.appended.Last > bound {
-		st.trim(lv, c.appended.Last-bound+1)
+	if bound := uint64(lv.retention.MaxEvents); c.found.Last > bound {
+		st.trim(lv, c.found.Last-bound+1)
 	}
 }
 
@@ -308,21 +307,19 @@ func (st *staged) reserve(size int) {
 	}
 }
 
-// fill makes the request of what is staged.
+// fill makes the request of the staged batch.
 func (st *staged) fill(r *AppendRequest, lv *live) {
-	r.Key, r.Epoch = lv.key, lv.epoch
+	r.Key, r.Epoch = lv.key, lv.info.Epoch
 	r.First, r.Count = st.first, st.count
 	r.Bytes = st.buf[st.from:len(st.buf)] // with the room behind it, so that a store can tell what follows in memory
 	r.Earliest, r.Kept = st.earliest, st.kept
 	r.Owner, r.End, r.Producers = st.owner, st.end, st.fresh
 }
 
-// commit hands the batches to the store and publishes those that it has kept. overtaken is true if
-// another replica was ahead of one, or may have been ahead of what was refused.
-func (m *commits) commit() (overtaken bool) {
-	overtaken = m.unsure
+// commit hands the batches to the store and publishes those that the store has kept.
+func (m *lane) commit() {
 	if len(m.reqs) == 0 {
-		return overtaken
+		return
 	}
 	var start time.Time
 	hook := m.log.opts.Hooks.Committed
@@ -334,7 +331,6 @@ func (m *commits) commit() (overtaken bool) {
 	for i, lv := range m.lives {
 		if errs != nil && errs[i] != nil {
 			m.fail(lv, errs[i])
-			overtaken = overtaken || isOvertaken(errs[i])
 			continue
 		}
 		m.publish(lv)
@@ -342,10 +338,9 @@ func (m *commits) commit() (overtaken bool) {
 	if hook != nil {
 		hook(m.info(errs, time.Since(start)))
 	}
-	return overtaken
 }
 
-func (m *commits) info(errs []error, took time.Duration) CommitInfo {
+func (m *lane) info(errs []error, took time.Duration) CommitInfo {
 	info := CommitInfo{Streams: len(m.reqs), Duration: took}
 	for i := range m.reqs {
 		info.Events += m.reqs[i].Count
@@ -362,9 +357,9 @@ func (m *commits) info(errs []error, took time.Duration) CommitInfo {
 }
 
 // publish shows the batch to readers.
-func (m *commits) publish(lv *live) {
+func (m *lane) publish(lv *live) {
 	st := &lv.staged
-	m.usage.add(lv.tenant, st.kept-lv.info.Bytes)
+	m.log.usage.add(lv.tenant, st.kept-lv.info.Bytes)
 	lv.sizes.add(st.first+uint64(st.count)-1, int64(len(st.buf)-st.from))
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
@@ -386,19 +381,10 @@ func (m *commits) publish(lv *live) {
 // fail keeps the batch from readers. What the store then has is uncertain, so
 // it is asked before the next append; and since it may keep the bytes, nothing is written
 // over them.
-func (m *commits) fail(lv *live, err error) {
-	st := &lv.staged
-	st.err = err
-	lv.stale = true
-	m.forgetIfLost(lv, err)
+func (m *lane) fail(lv *live, err error) {
+	lv.staged.err = err
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
+	lv.doubts++
 	m.log.hotBytes.Add(-lv.cool())
-}
-
-// forgetIfLost drops a stream that the store no longer has.
-func (m *commits) forgetIfLost(lv *live, err error) {
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
-		m.log.forget(lv.key, err)
-	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"reprise"
 )
@@ -49,6 +51,30 @@ func TestAppendsGoTogether(t *testing.T) {
 	for _, s := range handles {
 		wantNumbered(t, kept(t, s), 1, 3)
 	}
+}
+
+// TestAppendsOfOneCommitAreToldTheirSeqs (G3): each is told the seqs of its own events.
+func TestAppendsOfOneCommitAreToldTheirSeqs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newGate(memory(t))
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		store.shut()
+		told := make(chan string, 3)
+		for _, events := range [][]reprise.Event{numbered(1, 1), numbered(2, 2), numbered(4, 3)} {
+			go func() {
+				a, err := s.Append(t.Context(), events...)
+				told <- fmt.Sprintf("%s: %d to %d, %v", events[0].Data, a.First, a.Last, err)
+			}()
+			synctest.Wait()
+		}
+		store.open()
+		got := []string{<-told, <-told, <-told}
+		slices.Sort(got)
+		if want := []string{"1: 1 to 1, <nil>", "2: 2 to 3, <nil>", "4: 4 to 6, <nil>"}; !slices.Equal(got, want) {
+			t.Errorf("the appends were told %q, want %q", got, want)
+		}
+	})
 }
 
 // TestLoneAppendWaitsForNobody: it is a commit of its own, made by its own goroutine.
@@ -106,7 +132,8 @@ func TestConcurrentAppendsKeepTheirOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if e.Seq != uint64(i+1) || seen[string(e.Data)] || n*4+k < last[w] {
-				t.Fatalf("event %d at place %d: %q, seen %v, writer was at %d", e.Seq, i+1, e.Data, seen[string(e.Data)], last[w])
+				t.Fatalf("event %d at place %d: %q, seen %v, writer was at %d", e.Seq, i+1, e.Data,
+					seen[string(e.Data)], last[w])
 			}
 			seen[string(e.Data)], last[w] = true, n*4+k
 			total++
@@ -162,6 +189,37 @@ func TestCancelledInItsCommit(t *testing.T) {
 	store.open()
 	check(t, <-next)
 	wantNumbered(t, kept(t, s), 1, 2)
+}
+
+// TestCancelledWaiterStaysInItsCommit (G6): one of a group that another member commits waits for that commit too.
+func TestCancelledWaiterStaysInItsCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newGate(memory(t))
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		store.shut()
+		under := appending(t.Context(), s, text("1"))
+		synctest.Wait()
+		first := appending(t.Context(), s, text("2"))
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		waiter := appending(ctx, s, text("3"))
+		synctest.Wait()
+		store.openOne()
+		check(t, <-under)
+		synctest.Wait() // the group is in the store
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-waiter:
+			t.Fatalf("the append returned in its commit: %v", err)
+		default:
+		}
+		store.open()
+		check(t, <-first)
+		check(t, <-waiter)
+		wantNumbered(t, kept(t, s), 1, 3)
+	})
 }
 
 func TestCancelledContextAppendsNothing(t *testing.T) {

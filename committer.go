@@ -7,29 +7,29 @@ import (
 	"sync/atomic"
 )
 
-// committer lets one goroutine at a time work on the store, and hands it all
-// that has come in since the last one began: group commit. Whoever comes when nobody is at
-// work goes ahead at once in its own goroutine; those who come meanwhile form a
-// group whose first member does the work for all of them when its turn comes.
+// committer is group commit: one goroutine at a time decides calls. A call that comes
+// while the committer is idle is decided at once, in the goroutine of its caller. Calls that come meanwhile form a
+// group, and the first caller of the group decides all of them when its turn comes.
 type committer struct {
-	// run carries out the calls of a group, in order, and sets their errors.
-	run func([]*call)
+	// run decides the calls of a group, in order. abort decides those that run has left when it panicked.
+	run, abort func([]*call)
+	// recovered is deferred where no caller is left that a panic could reach.
+	recovered func()
 
-	// state is idle, working or wanted. Whoever moves it from idle has the turn. It
-	// goes to wanted, and from there back to idle, under mu alone; so a caller that
-	// nobody joins takes no lock.
+	// state is idle, working or wanted. The goroutine that moves it from idle has the turn. It
+	// goes to wanted, and from there back to idle, under mu alone; so a lone caller takes no lock.
 	state atomic.Int32
 
 	mu      sync.Mutex
 	waiting *group
-	alone   [1]*call // the group of a call that waits for nobody
+	alone   [1]*call // the group of a lone call
 }
 
 // The states of a committer.
 const (
 	idle    int32 = iota
-	working       // somebody has the turn
-	wanted        // somebody has the turn and is to give it on
+	working       // a goroutine has the turn
+	wanted        // a goroutine has the turn and passes it on at the end
 )
 
 // call is one thing to do in a commit: an append, or fn.
@@ -42,22 +42,34 @@ type call struct {
 	end    *End // set for an append of the end event
 	size   int  // most bytes that the events take
 
-	again    bool  // to be staged once more
-	doubt    doubt // about a refusal
-	joined   bool  // the result depends on the commit of the stream's batch
-	left     bool  // the caller has gone; guarded by committer.mu until the group is taken
+	left bool // the caller has gone; guarded by committer.mu until the group is taken
+
+	// What staging found. It becomes the verdict, at once or, if the call has joined the
+	// batch of its stream, when the store has kept that batch.
+	joined  bool
+	found   Appended
+	refusal error
+
+	asked bool  // the store was asked about a refusal for what is known of the producer
+	need  int64 // with errUnmeasured: how many bytes of the oldest events are to be measured
+
+	verdict verdict
+}
+
+// verdict is the result of a call. It is decided once: an append by the refusal that no commit can change, or by
+// the commit that answers for its batch. Nothing that comes later can change it.
+type verdict struct {
+	decided  bool
 	appended Appended
 	err      error
 }
 
-// doubt is about an append that is refused for what we know of its producer, on a store where another replica
-// may know more: the store is asked before the refusal counts.
-type doubt uint8
-
-const (
-	toBeAsked doubt = iota + 1
-	asked
-)
+// decide sets the verdict, unless there is one.
+func (v *verdict) decide(appended Appended, err error) {
+	if !v.decided {
+		*v = verdict{decided: true, appended: appended, err: err}
+	}
+}
 
 // maxGroupBytes bounds what goes into one commit.
 const maxGroupBytes = 8 << 20
@@ -65,11 +77,11 @@ const maxGroupBytes = 8 << 20
 type group struct {
 	calls []*call
 	bytes int
-	turn  chan struct{} // receives when the first member is to do the work
-	done  chan struct{} // closed when the work is done
+	turn  chan struct{} // receives when the first caller has the turn
+	done  chan struct{} // closed when all calls are decided
 }
 
-// do carries out c together with whatever else waits. It returns early with the
+// do decides c together with whatever else waits. It returns early with the
 // cause if ctx is cancelled before the work on c has begun; once that has begun,
 // it cannot be taken back.
 func (m *committer) do(ctx context.Context, c *call) error {
@@ -80,13 +92,30 @@ func (m *committer) do(ctx context.Context, c *call) error {
 		return m.join(ctx, c)
 	}
 	m.alone[0] = c
-	m.run(m.alone[:])
-	m.alone[0] = nil
-	m.next()
-	return c.err
+	m.decide(m.alone[:], nil)
+	return c.verdict.err
 }
 
-// want asks whoever has the turn to give it on. It returns false if nobody has it. The caller holds mu.
+// decide decides the calls of a group, wakes its callers and passes the turn on. If run panics, in a hook
+// or in the store, the panic reaches the caller after that, and the committer keeps working.
+func (m *committer) decide(calls []*call, done chan struct{}) {
+	finished := false
+	defer func() {
+		if !finished {
+			m.abort(calls)
+		}
+		if done != nil {
+			close(done)
+		}
+		m.alone[0] = nil
+		m.next()
+	}()
+	m.run(calls)
+	finished = true
+}
+
+// want asks the goroutine that has the turn to pass it on. It returns false if the committer is idle. The caller
+// holds mu.
 func (m *committer) want() bool {
 	return m.state.CompareAndSwap(working, wanted) || m.state.Load() == wanted
 }
@@ -124,7 +153,7 @@ func (m *committer) join(ctx context.Context, c *call) error {
 	if !first {
 		select {
 		case <-g.done:
-			return c.err
+			return c.verdict.err
 		case <-ctx.Done():
 			return m.leave(ctx, g, c)
 		}
@@ -132,9 +161,10 @@ func (m *committer) join(ctx context.Context, c *call) error {
 	select {
 	case <-g.turn:
 		m.work(g)
-		return c.err
+		return c.verdict.err
 	case <-ctx.Done():
 		go func() {
+			defer m.recovered()
 			<-g.turn
 			m.work(g)
 		}()
@@ -142,7 +172,7 @@ func (m *committer) join(ctx context.Context, c *call) error {
 	}
 }
 
-// leave takes c out of g if the work has not begun, and waits for it otherwise.
+// leave takes c out of g if its turn has not come, and otherwise waits for the verdict.
 func (m *committer) leave(ctx context.Context, g *group, c *call) error {
 	m.mu.Lock()
 	left := m.waiting == g
@@ -154,23 +184,21 @@ func (m *committer) leave(ctx context.Context, g *group, c *call) error {
 		return context.Cause(ctx)
 	}
 	<-g.done
-	return c.err
+	return c.verdict.err
 }
 
-// work does the work of g, whose turn has come.
+// work decides the calls of g, whose turn has come.
 func (m *committer) work(g *group) {
-	// Those whom the last commit has just woken may have more to append. Letting
-	// them run first keeps groups large; it costs a lone caller nothing, who is never here.
+	// Callers that the last commit has just woken may have more to append. Letting
+	// them run first keeps groups large. A lone caller never gets here.
 	runtime.Gosched()
 	m.mu.Lock()
 	m.waiting = nil
 	m.mu.Unlock()
-	m.run(g.calls)
-	close(g.done)
-	m.next()
+	m.decide(g.calls, g.done)
 }
 
-// next gives the turn to the group that waits, if there is one.
+// next passes the turn to the waiting group, if there is one.
 func (m *committer) next() {
 	if m.state.CompareAndSwap(working, idle) {
 		return

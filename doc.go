@@ -1,7 +1,7 @@
 // Package reprise is an event log for streams that are read over connections which
-// break. A program appends events to a stream; any number of readers follow it, each
-// from a cursor of its own; and a reader that was cut off shows its cursor and
-// gets every later event in order, or is told in so many words what it cannot get.
+// break. A program appends events to a stream. Any number of readers follow it, each
+// from its own cursor. A reader that was cut off presents its cursor and
+// gets every later event in order, or an explicit error that names the missing range.
 //
 //	store := memstore.New(nil)
 //	log, _ := reprise.Open(ctx, store, nil)
@@ -29,9 +29,10 @@
 //
 // An [Event] has a seq (1, 2, 3, ... in its stream), a time, a type and data. A
 // stream is an ordered, append-only run of events with a name inside a [Tenant]; it
-// has ended when its last event, the end, was appended. Each life of a name has an
-// [Epoch], a random id: a name that is used again, or whose history was lost, gets
-// another one, so that positions of the old life cannot be mistaken for those of the new.
+// has ended when its last event, the end, was appended. A stream has an [Epoch], a random id. It gets another one
+// when its name is used again or when the store may have lost events, so that a position in the history that was lost
+// is not mistaken for one in the new history. Up to the fork, the last event that both epochs share, positions stay
+// good.
 //
 // A [Cursor] is the position just after an event. Its text is opaque to those who
 // get it, and carries a tag made with a secret of the server ([Keys]) over tenant,
@@ -46,7 +47,7 @@
 // over to "live", and so no seam at which events could be lost or doubled. A reader
 // that is slow falls back to the store by itself; it costs neither the writer nor
 // other readers anything. When it falls out of the window of kept events it gets a
-// [*WindowError], which says how many events it has missed and where it can go on.
+// [*WindowError], which says how many events it missed and where it can go on.
 //
 // What goes over the wire is made once for all readers of a stream ([Run.Encoded]), and
 // a reader that is behind gets as many events in one piece as are ready.
@@ -67,27 +68,27 @@
 //
 // # Guarantees
 //
-//   - G1, no silent loss: a reader that shows a cursor gets every later event in order, or
-//     an error that says what it cannot get.
-//   - G2, no duplicates: package client gives a program each event exactly once, however often
-//     the connection breaks.
+//   - G1, no silent loss: a reader that presents a cursor receives every later event in order, or
+//     an explicit error that names the range it cannot receive.
+//   - G2, no duplicates: a program that reads through package client receives each event exactly once.
 //   - G3, one order: seq is contiguous within an epoch, so a client can prove by itself that nothing
 //     is missing.
-//   - G4, one end: an ended stream has exactly one end event, which is the last. A stream without it is not finished.
+//   - G4, one end: an ended stream has exactly one end event, which is the last. A stream without one has not ended.
 //   - G5, reading is harmless: it starts nothing, stops nothing, and takes nothing from other readers.
 //   - G6, acknowledged is kept: to the level that the store states. Delivery follows the commit:
-//     nobody is shown an event that a crash could still take back.
-//   - G7, bounded: memory per stream and reader, and history, have limits. The slow and the
-//     noisy pay for themselves.
-//   - G8, yours only: a cursor or a stream of another tenant is as good as one that does not exist.
-//   - G9, once: creating a stream and appending to it are idempotent under a key: the name and
-//     configuration of the stream, and the producer's number of the append.
+//     no reader receives an event that a crash could still take back.
+//   - G7, bounded: memory per stream, reader and tenant, and history, have limits. A slow or noisy party
+//     delays nobody but itself.
+//   - G8, isolation of tenants: a cursor or a stream name of another tenant is indistinguishable from one that does
+//     not exist.
+//   - G9, idempotent: creating a stream and appending an event under a key have their effect once. The key is the name
+//     and configuration of the stream, and the producer's number of the append.
 //
-// Why they hold, in short. One goroutine at a time commits, gives the seqs (G3, G4) and, after the store has
-// answered, moves the tail that readers see (G6). Readers take what
-// lies after their position, and position and window are compared under the same lock
-// that the window moves under (G1). Whatever may have been stored and
-// was not acknowledged is read back from the store before the next append to that stream (G1, G9).
+// They hold for these reasons. A stream has one commit under way at a time, which gives the seqs (G3, G4) and, after
+// the store has answered, moves the tail that readers see (G6). A commit touches memory and the store's Append alone,
+// so that no stream waits for another one's history (G7). Position and window are compared under the lock that the
+// window moves under (G1). Whatever may have been stored and was not acknowledged is read back from the store before
+// the next append to that stream (G1, G9).
 //
 // # Replicas
 //
@@ -95,15 +96,28 @@
 // and a reader may begin at one and go on at another. A replica asks the store before it
 // opens a reader or tells the state of a stream, so that what any replica has acknowledged is seen
 // by all, and is told by the store when streams with readers have moved. Appends are compared with the tail in the
-// store: of two replicas that append at the same time one is first, and the other tries again behind it. A stream can
-// have an [Owner], such as the replica that runs a command: then nobody else may append, until one with a
-// higher fence takes over, and what the former owner still sends is refused with [ErrFenced].
+// store: of two replicas that append at the same time one is first, and the other tries again after it. A stream can
+// have an [Owner], such as the replica that runs a command: then nobody else may append until an owner with a
+// higher fence takes over, and appends of the former owner are refused with [ErrFenced].
 //
 // # Stores
 //
 // A [Store] keeps batches of encoded events, which are opaque to it, and finds the
 // batch that holds a position. Package memstore keeps them in memory and sqlitestore in a file; redisstore, pgstore and
-// natsstore keep them on servers that replicas share. Package storewrap puts compression, encryption and more around any of them.
-// All that must be alike on every store lives in [Log]. Package storetest checks any implementation
+// natsstore keep them on servers that replicas share. Package storewrap puts compression, encryption and more around
+// any of them. All that must be alike on every store lives in [Log]. Package storetest checks any implementation
 // against the contract.
+//
+// # Stability
+//
+// Before version 1.0 a minor release may change the Go API; CHANGELOG.md says what to do about each change. Three
+// things do not break before 1.0 either: the wire contract under /v1, cursors that were handed out, and data that was
+// stored, which a newer version reads or migrates.
+//
+// From 1.0 on the packages outside of internal/ follow semantic versioning: what compiles against one 1.x release
+// compiles against later ones, except that interfaces which only this module implements may get methods. [Store] is not
+// one of them; new abilities of a Store are interfaces of their own.
+//
+// What is to go is first marked "Deprecated:" with its replacement, and stays for two minor releases and at least six
+// months. A flag or an HTTP member that is to go is named in the log of the server for as long.
 package reprise

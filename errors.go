@@ -3,6 +3,11 @@ package reprise
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // The errors that a caller may branch on, with errors.Is. Everything that a
@@ -16,7 +21,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrExpired: the stream was swept; its name is remembered for a while.
 	ErrExpired = errors.New("stream expired")
-	// ErrEnded: an append after the end event.
+	// ErrEnded: an append after the end event, or a read when the end event was handed out. No error
+	// of a Store is taken for the end of a stream: io.EOF from a driver is a failure like any other.
 	ErrEnded = errors.New("stream ended")
 	// ErrConflict: the name is taken by another configuration, the expected
 	// seq is not the next one, or a producer left out a seq.
@@ -37,6 +43,23 @@ var (
 	ErrClosed = errors.New("closed")
 )
 
+// Outage is a known cause of ErrUnavailable, which it wraps. Its text is fit for users: it holds no paths and no
+// addresses.
+type Outage string
+
+// The known causes.
+const (
+	// DiskFull: the disk of the store is full.
+	DiskFull Outage = "disk full"
+	// ReadOnly: the store cannot be written to any more.
+	ReadOnly Outage = "the store is read-only"
+)
+
+func (o Outage) Error() string { return ErrUnavailable.Error() + ": " + string(o) }
+
+// Unwrap returns ErrUnavailable.
+func (o Outage) Unwrap() error { return ErrUnavailable }
+
 // WindowReason says why a position cannot be read.
 type WindowReason uint8
 
@@ -46,7 +69,8 @@ const (
 	CursorExpired WindowReason = iota + 1
 	// CursorAhead: the position is beyond the last event.
 	CursorAhead
-	// EpochChanged: the position is of an older epoch of the stream.
+	// EpochChanged: the position is of an older epoch of the stream, and
+	// beyond the fork up to which the stream shares its history.
 	EpochChanged
 )
 
@@ -71,18 +95,106 @@ type WindowError struct {
 	Asked Cursor
 	// Earliest is the position before the first kept event, Tail the one after the last.
 	Earliest, Tail Cursor
+	// Fork is set with EpochChanged: the last position that the stream shares with the epoch of Asked, 0 if it
+	// shares none.
+	Fork Cursor
 }
 
 func (e *WindowError) Error() string {
-	return fmt.Sprintf("%s: asked for events after %d, kept are %d to %d",
+	text := fmt.Sprintf("%s: asked for events after %d, kept are %d to %d",
 		e.Reason, e.Asked.Seq, e.Earliest.Seq+1, e.Tail.Seq)
+	if e.Reason == EpochChanged {
+		text += fmt.Sprintf(", the history is shared up to %d", e.Fork.Seq)
+	}
+	return text
 }
 
-// Missed is the number of events that a reader misses which goes on from
-// Earliest. It is known only within one epoch; otherwise it is 0.
+// Resume is the position to go on from: the fork of an epoch that has changed, if its events are still kept, and
+// otherwise the start of the window.
+func (e *WindowError) Resume() Cursor {
+	if e.Reason == EpochChanged && e.Fork.Seq > e.Earliest.Seq {
+		return e.Fork
+	}
+	return e.Earliest
+}
+
+// Missed is the number of events after the position, or after the fork of an epoch that has changed, that a reader
+// misses which goes on from Resume.
 func (e *WindowError) Missed() uint64 {
-	if e.Reason != CursorExpired || e.Earliest.Seq < e.Asked.Seq {
+	from := e.Asked.Seq
+	switch e.Reason {
+	case CursorAhead:
+		return 0
+	case EpochChanged:
+		from = e.Fork.Seq
+	}
+	return e.Resume().Seq - min(from, e.Resume().Seq)
+}
+
+// TakenBack is the number of events up to the position that no longer exist, because the store has lost them. It
+// is 0 for reasons other than EpochChanged.
+func (e *WindowError) TakenBack() uint64 {
+	if e.Reason != EpochChanged {
 		return 0
 	}
-	return e.Earliest.Seq - e.Asked.Seq
+	return e.Asked.Seq - min(e.Fork.Seq, e.Asked.Seq)
+}
+
+// outages tells the logger why the store is unavailable: once for each cause until the store answers again, and no
+// cause more than once a minute, since a disk that is nearly full takes one append and refuses the next.
+type outages struct {
+	active atomic.Bool
+
+	mu   sync.Mutex
+	told map[string]time.Time // by cause
+}
+
+// outageEvery is the least time between two lines about one cause.
+const outageEvery = time.Minute
+
+// note takes the result of a call to the store. nil says that the store has written something.
+func (o *outages) note(logger *slog.Logger, err error) {
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		o.began(logger, err)
+	case err == nil && o.active.Load():
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.active.CompareAndSwap(true, false) {
+			logger.Info("the store answers again")
+		}
+	}
+}
+
+// noteFailure is outages.note for a call that may have written nothing.
+func (l *Log) noteFailure(err error) {
+	if err != nil {
+		l.outages.note(l.opts.Logger, err)
+	}
+}
+
+func (o *outages) began(logger *slog.Logger, err error) {
+	cause := unavailableCause(err)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.told == nil {
+		o.told = map[string]time.Time{}
+	}
+	if !o.active.Load() {
+		maps.DeleteFunc(o.told, func(_ string, at time.Time) bool { return now().Sub(at) >= outageEvery })
+	}
+	if _, told := o.told[cause]; told {
+		return
+	}
+	o.told[cause] = now()
+	o.active.Store(true)
+	logger.Error("the store is unavailable", "cause", cause, "error", err)
+}
+
+// unavailableCause is a stable name for why a store is unavailable. The texts of other errors differ from call to call.
+func unavailableCause(err error) string {
+	if known, ok := errors.AsType[Outage](err); ok {
+		return string(known)
+	}
+	return "unknown"
 }

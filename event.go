@@ -36,6 +36,10 @@ const (
 	// TypeGap is the type of the notice that tells a reader what it cannot
 	// get any more. It is never stored.
 	TypeGap = "gap"
+	// TypeCursor is the type of the notice that moves a filtered reader's cursor, for readers that
+	// ask for events of it. It is never stored and has no seq; users may append events of the same type, which have
+	// one.
+	TypeCursor = "cursor"
 )
 
 // Format says how the data of an event is shown in its JSON form, which is
@@ -47,7 +51,7 @@ const (
 	// are valid UTF-8 and as "base64" if not.
 	FormatBytes Format = iota
 	// FormatJSON is one JSON value without line breaks, shown as the member "data". It
-	// is not parsed: whoever appends it vouches for it.
+	// is not parsed: the caller of Append guarantees that it is valid.
 	FormatJSON
 	// FormatMembers is a JSON object without line breaks, whose members are
 	// shown beside "seq" and "time".

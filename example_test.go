@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 func Example() {
@@ -70,7 +70,8 @@ func ExampleStream_Reader() {
 	ctx := context.Background()
 	stream, done := exampleStream(reprise.StreamConfig{})
 	defer done()
-	stream.Append(ctx, reprise.Event{Data: []byte("one")}, reprise.Event{Data: []byte("two")}, reprise.Event{Data: []byte("three")})
+	stream.Append(ctx, reprise.Event{Data: []byte("one")}, reprise.Event{Data: []byte("two")},
+		reprise.Event{Data: []byte("three")})
 	stream.End(ctx, "completed", reprise.Event{})
 
 	first, _ := stream.Reader(ctx, reprise.Earliest())

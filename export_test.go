@@ -1,15 +1,17 @@
 package reprise
 
-import "context"
-
 // Waiting is how many calls wait for the next commit.
 func (l *Log) Waiting() int {
-	l.committer.mu.Lock()
-	defer l.committer.mu.Unlock()
-	if l.committer.waiting == nil {
-		return 0
+	n := 0
+	for i := range l.lanes {
+		lane := &l.lanes[i]
+		lane.mu.Lock()
+		if lane.waiting != nil {
+			n += len(lane.waiting.calls)
+		}
+		lane.mu.Unlock()
 	}
-	return len(l.committer.waiting.calls)
+	return n
 }
 
 // HotBytes is what the events in memory take.
@@ -24,14 +26,12 @@ func (l *Log) InMemory() int {
 
 // Cool drops all that is in memory of events.
 func (l *Log) Cool() error {
-	return l.exclusively(context.Background(), func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, lv := range l.streams {
-			lv.mu.Lock()
-			l.hotBytes.Add(-lv.cool())
-			lv.mu.Unlock()
-		}
-		return nil
-	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lv := range l.streams {
+		lv.mu.Lock()
+		l.hotBytes.Add(-lv.cool())
+		lv.mu.Unlock()
+	}
+	return nil
 }

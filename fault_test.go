@@ -225,7 +225,10 @@ func TestWindowMovedByAFailedCommit(t *testing.T) {
 		if refused.Missed() != 2 || refused.Earliest.Seq != 2 || refused.Tail.Seq != 5 {
 			t.Errorf("missed %d, window %d to %d", refused.Missed(), refused.Earliest.Seq, refused.Tail.Seq)
 		}
-		for _, at := range []reprise.Position{reprise.After(refused.Earliest), reprise.After(refused.Tail), reprise.Earliest()} {
+		for _, at := range []reprise.Position{
+			reprise.After(refused.Earliest), reprise.After(refused.Tail),
+			reprise.Earliest(),
+		} {
 			check(t, r.Seek(at))
 		}
 		events, _ := drain(t, r)

@@ -3,7 +3,6 @@ package reprise_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"testing"
 
@@ -69,7 +68,7 @@ func TestG2NoDuplicates(t *testing.T) {
 			r := openReader(t, s, at)
 			run, err := r.Poll(t.Context())
 			check(t, r.Close())
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, reprise.ErrEnded) {
 				if seq != 62 {
 					t.Fatalf("the end came after %d events", seq-1)
 				}
@@ -185,7 +184,8 @@ func TestG5ReadingIsHarmless(t *testing.T) {
 		for range 3 {
 			wantNumbered(t, kept(t, s), 1, 20)
 		}
-		if after := info(t, s); after.Earliest != before.Earliest || after.Tail != before.Tail || after.Bytes != before.Bytes {
+		if after := info(t, s); after.Earliest != before.Earliest || after.Tail != before.Tail ||
+			after.Bytes != before.Bytes {
 			t.Errorf("reading has changed %+v to %+v", before, after)
 		}
 		add(t, s, numbered(21, 1)...)
@@ -320,7 +320,8 @@ func TestG9Once(t *testing.T) {
 					return
 				}
 				opts := reprise.AppendOptions{Producer: &reprise.ProducerID{ID: "p"}}
-				if appended, err := s.AppendWith(t.Context(), opts, numbered(1, 3)...); err != nil || appended.First != 1 || appended.Last != 3 {
+				if appended, err := s.AppendWith(t.Context(), opts, numbered(1, 3)...); err != nil ||
+					appended.First != 1 || appended.Last != 3 {
 					t.Errorf("%+v, %v", appended, err)
 				}
 			})

@@ -23,7 +23,7 @@ type Hooks struct {
 	Swept func(SweepResult, error)
 }
 
-// CommitInfo tells of one commit.
+// CommitInfo describes one commit.
 type CommitInfo struct {
 	// Streams, Events and Bytes count what was committed together.
 	Streams, Events, Bytes int
@@ -34,7 +34,7 @@ type CommitInfo struct {
 	Failed, Overtaken int
 }
 
-// ReadInfo tells of one page.
+// ReadInfo describes one page that was read.
 type ReadInfo struct {
 	Events, Bytes int
 	Duration      time.Duration

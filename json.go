@@ -16,7 +16,8 @@ import (
 //
 // with "base64" in place of "text" for bytes that are not valid UTF-8, "data"
 // for FormatJSON, and the members of the object for FormatMembers. The
-// type is not part of it; it stands beside it in every wire format.
+// type is not part of it; it stands beside it in every wire format. The characters that some readers
+// take for line breaks are escaped, see AppendJSONLine.
 func (e *Event) AppendJSON(dst []byte) []byte {
 	return append(e.AppendMembers(append(dst, '{')), '}')
 }
@@ -30,23 +31,95 @@ func (e *Event) AppendMembers(dst []byte) []byte {
 	switch e.Format {
 	case FormatJSON:
 		dst = append(dst, `","data":`...)
-		return append(dst, e.Data...)
+		return AppendJSONLine(dst, e.Data)
 	case FormatMembers:
 		dst = append(dst, '"')
 		if members := bytes.Trim(e.Data[1:len(e.Data)-1], " \t"); len(members) > 0 {
 			dst = append(dst, ',')
-			dst = append(dst, members...)
+			dst = AppendJSONLine(dst, members)
 		}
 		return dst
 	}
-	if !utf8.Valid(e.Data) {
+	ascii := isASCII(e.Data)
+	if !ascii && !utf8.Valid(e.Data) {
 		dst = append(dst, `","base64":"`...)
 		dst = base64.StdEncoding.AppendEncode(dst, e.Data)
 		return append(dst, '"')
 	}
 	dst = append(dst, `","text":"`...)
-	dst = appendEscaped(dst, e.Data)
+	if ascii || !hasSeparator(e.Data) {
+		dst = appendEscaped(dst, e.Data)
+	} else {
+		dst = appendSeparated(dst, e.Data, appendEscaped)
+	}
 	return append(dst, '"')
+}
+
+// AppendJSONLine appends text, which is valid JSON, and escapes U+0085, U+2028 and U+2029. JSON allows them in
+// strings as they are, but readers that split lines as Python's str.splitlines does break on them.
+func AppendJSONLine(dst, text []byte) []byte {
+	if isASCII(text) || !hasSeparator(text) {
+		return append(dst, text...)
+	}
+	return appendSeparated(dst, text, func(dst, part []byte) []byte { return append(dst, part...) })
+}
+
+// What U+2028 and U+2029, and U+0085, are or begin with in UTF-8. Much punctuation begins as the former do.
+var general, nextLine = []byte("\u2028")[:2], []byte("\u0085")
+
+// isASCII reports whether all bytes of b are ASCII.
+func isASCII(b []byte) bool {
+	const highs = 0x8080808080808080
+	for ; len(b) >= 32; b = b[32:] {
+		w := b[:32]
+		if (binary.LittleEndian.Uint64(w)|binary.LittleEndian.Uint64(w[8:])|
+			binary.LittleEndian.Uint64(w[16:])|binary.LittleEndian.Uint64(w[24:]))&highs != 0 {
+			return false
+		}
+	}
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.LittleEndian.Uint64(b)&highs != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// hasSeparator reports whether text may hold U+0085, U+2028 or U+2029. It is fast for text that holds none.
+func hasSeparator(text []byte) bool {
+	return bytes.Contains(text, general) || bytes.Contains(text, nextLine)
+}
+
+// appendSeparated appends text by plain, but for U+0085, U+2028 and U+2029, which it appends as escapes of JSON.
+func appendSeparated(dst, text []byte, plain func(dst, part []byte) []byte) []byte {
+	for {
+		n, escape, size := separator(text)
+		dst = plain(dst, text[:n])
+		if size == 0 {
+			return dst
+		}
+		dst = append(dst, escape...)
+		text = text[n+size:]
+	}
+}
+
+// separator is the index of the first U+0085, U+2028 or U+2029 of text, with its escape and its size in text. If there
+// is none the size is 0 and the index the length of text.
+func separator(text []byte) (n int, escape string, size int) {
+	for i := 0; i < len(text)-1; i++ {
+		switch {
+		case text[i] == 0xE2 && text[i+1] == 0x80 && i+2 < len(text) && text[i+2]&^1 == 0xA8:
+			return i, [...]string{`\u2028`, `\u2029`}[text[i+2]&1], 3
+		case text[i] == 0xC2 && text[i+1] == 0x85:
+			return i, `\u0085`, 2
+		}
+	}
+	return len(text), "", 0
 }
 
 // appendTime appends t as RFC 3339 in UTC with milliseconds.

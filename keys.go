@@ -60,7 +60,8 @@ func ParseKeys(text []byte) (*Keys, error) {
 		id, encoded, _ := strings.Cut(line, " ")
 		secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
 		if err != nil || len(secret) != keySecretBytes || !isKeyID(id) {
-			return nil, fmt.Errorf("%w: line %d of the keys is not \"<id> <base64 of %d bytes>\"", ErrInvalid, n, keySecretBytes)
+			return nil, fmt.Errorf("%w: line %d of the keys is not \"<id> <base64 of %d bytes>\"", ErrInvalid, n,
+				keySecretBytes)
 		}
 		if slices.ContainsFunc(k.ring, func(other key) bool { return other.id == id }) {
 			return nil, fmt.Errorf("%w: line %d of the keys repeats the id %q", ErrInvalid, n, id)

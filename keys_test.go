@@ -43,7 +43,10 @@ func TestSignAndVerify(t *testing.T) {
 	if keys.Verify(mac, "ticket 2", "a", "bc") {
 		t.Error("it verifies for another purpose")
 	}
-	for _, forged := range []string{"", ".", "first", "first.", mac[:len(mac)-1], mac + "0", "second" + mac[5:], mac[6:], "." + mac[6:]} {
+	for _, forged := range []string{
+		"", ".", "first", "first.", mac[:len(mac)-1], mac + "0", "second" + mac[5:],
+		mac[6:], "." + mac[6:],
+	} {
 		if keys.Verify(forged, "ticket 1", "a", "bc") {
 			t.Errorf("%q verifies", forged)
 		}
@@ -90,7 +93,8 @@ func TestParseKeys(t *testing.T) {
 	for _, text := range []string{
 		"", "\n", "# nothing\n", "first", "first ", "first " + secret[4:], "first " + secret + "AAAA",
 		"first !" + secret[1:], secret, "a/b " + secret, " " + secret, strings.Repeat("x", 33) + " " + secret,
-		firstKey + "second", firstKey + strings.Replace(secondKey, "second", "first", 1), firstKey + "\x00\x01\x02", strings.Repeat("x", 1<<20),
+		firstKey + "second", firstKey + strings.Replace(secondKey, "second", "first", 1), firstKey + "\x00\x01\x02",
+		strings.Repeat("x", 1<<20),
 	} {
 		_, err := reprise.ParseKeys([]byte(text))
 		if !errors.Is(err, reprise.ErrInvalid) {

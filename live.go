@@ -6,30 +6,35 @@ import (
 	"sync/atomic"
 )
 
-// live is a stream that is in memory: its state, its hot tail, and whom to wake.
+// live is a stream in memory: its state, its hot tail, and the readers to wake.
 //
-// What the committer alone touches needs no lock, for one commit runs at a time.
-// What readers see is guarded by mu and changes after the commit.
+// What the lane alone touches needs no lock, for it has one commit at a time. What others see
+// as well is guarded by mu; the lane alone writes it, so that the lane reads it without the lock.
 type live struct {
 	key       StreamKey
-	epoch     Epoch
 	created   StreamConfig  // as it was given to Create
 	retention Retention     // with the defaults filled in
 	tenant    *atomic.Int64 // what the tenant keeps
 
-	// The committer's.
+	lane *lane
+
+	// The lane's.
 	staged staged
 	sizes  sizeIndex
-	stale  bool // the store may hold more than info says: read it again first
 
 	flights flights
 
 	mu   sync.Mutex
 	info StreamInfo
+	// doubts counts the commits of which it is uncertain what the store kept, settled those of them that were looked
+	// into since: while they differ, the store may hold more than info says.
+	doubts, settled uint64
+	// held is closed when an operation on the store, before which no append may be staged, is over; nil without one.
+	held chan struct{}
 	// blocks is the hot tail, oldest first, without a hole up to info.Tail.
 	blocks   []*block
 	hotBytes int
-	// wake is closed when the tail moves; nil while nobody waits.
+	// wake is closed when the tail moves; nil while no reader waits.
 	wake    chan struct{}
 	readers int
 	// gone is why the stream cannot be used any more, or errEvicted.
@@ -49,18 +54,39 @@ var closedChan = func() chan struct{} {
 	return c
 }()
 
-func newLive(info StreamInfo, defaults Retention, tenant *atomic.Int64) *live {
-	lv := &live{key: info.Key, epoch: info.Epoch, created: info.Config, info: info, tenant: tenant, used: true}
+func newLive(info StreamInfo, defaults Retention, tenant *atomic.Int64, lane *lane) *live {
+	lv := &live{key: info.Key, created: info.Config, info: info, tenant: tenant, lane: lane, used: true}
 	lv.retention = info.Config.Retention.or(defaults)
 	lv.sizes.reset(&info)
 	return lv
 }
 
-// tail is the seq of the last event that readers may see.
-func (lv *live) tail() uint64 {
+// currentEpoch is the epoch that the stream is in.
+func (lv *live) currentEpoch() Epoch {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
-	return lv.info.Tail
+	return lv.info.Epoch
+}
+
+// descendsFrom reports whether the stream is, or was, in the given epoch.
+func (lv *live) descendsFrom(epoch Epoch) bool {
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	_, ok := lv.info.ForkOf(epoch)
+	return ok
+}
+
+// isStale reports whether the store may hold more than info says. The caller is the lane or holds mu.
+func (lv *live) isStale() bool { return lv.doubts != lv.settled }
+
+// newestBlock is the newest block of the hot tail, nil if there is none.
+func (lv *live) newestBlock() *block {
+	lv.mu.Lock() // another lane may cool the stream
+	defer lv.mu.Unlock()
+	if n := len(lv.blocks); n > 0 {
+		return lv.blocks[n-1]
+	}
+	return nil
 }
 
 func (lv *live) hasEnded() bool {
@@ -141,22 +167,27 @@ func (lv *live) trimHot(limit int) (freed int64) {
 // sign makes the tags of the cursors, once. The caller holds mu.
 func (lv *live) sign(keys *Keys) {
 	if lv.tags == nil {
-		lv.tags = keys.cursorTags(lv.key, lv.epoch)
-		lv.suffix = "." + string(lv.epoch) + "." + lv.tags[0]
+		lv.tags = keys.cursorTags(lv.key, lv.info.Epoch)
+		lv.suffix = "." + string(lv.info.Epoch) + "." + lv.tags[0]
 	}
 }
 
 // cursor is the cursor just after seq. The caller holds mu and has called sign.
 func (lv *live) cursor(seq uint64) Cursor {
-	return Cursor{Seq: seq, Epoch: lv.epoch, Tag: lv.tags[0]}
+	return Cursor{Seq: seq, Epoch: lv.info.Epoch, Tag: lv.tags[0]}
 }
 
 // windowError refuses asked. The caller holds mu and has called sign.
 func (lv *live) windowError(reason WindowReason, asked Cursor) *WindowError {
-	return &WindowError{
+	err := &WindowError{
 		Reason: reason, Asked: asked,
 		Earliest: lv.cursor(lv.info.Earliest - 1), Tail: lv.cursor(lv.info.Tail),
 	}
+	if reason == EpochChanged {
+		fork, _ := lv.info.ForkOf(asked.Epoch)
+		err.Fork = lv.cursor(fork)
+	}
+	return err
 }
 
 // locate checks a position and returns the seq of the first event after it. The
@@ -166,23 +197,27 @@ func (lv *live) locate(at Position, keys *Keys) (uint64, error) {
 		return 0, lv.gone
 	}
 	lv.sign(keys)
-	switch c := at.cursor; {
+	c := at.cursor
+	switch {
 	case at.tail:
 		return lv.info.Tail + 1, nil
 	case c.IsZero():
 		return lv.info.Earliest, nil
-	case c.Epoch != lv.epoch:
-		if !matches(keys.cursorTags(lv.key, c.Epoch), c.Tag) {
-			return 0, ErrCursorForeign
-		}
-		return 0, lv.windowError(EpochChanged, c)
-	case !matches(lv.tags, c.Tag):
+	}
+	tags := lv.tags
+	if c.Epoch != lv.info.Epoch {
+		tags = keys.cursorTags(lv.key, c.Epoch)
+	}
+	fork, shared := lv.info.ForkOf(c.Epoch)
+	switch {
+	case !matches(tags, c.Tag):
 		return 0, ErrCursorForeign
+	case c.Epoch != lv.info.Epoch && (!shared || c.Seq > fork):
+		return 0, lv.windowError(EpochChanged, c)
 	case c.Seq > lv.info.Tail:
 		return 0, lv.windowError(CursorAhead, c)
 	case c.Seq+1 < lv.info.Earliest:
 		return 0, lv.windowError(CursorExpired, c)
-	default:
-		return c.Seq + 1, nil
 	}
+	return c.Seq + 1, nil
 }

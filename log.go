@@ -6,82 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"log/slog"
 	"maps"
+	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// Options are the settings of a Log. The zero value of each field means its default.
-type Options struct {
-	// Keys authenticate cursors. Default: a random key, so that cursors are
-	// good for as long as the process lives.
-	Keys *Keys
-	// Retention is for streams that state none. Default: DefaultRetention.
-	Retention Retention
-	// MaxTenantBytes bounds what all streams of one tenant keep, MaxTotalBytes
-	// what all streams keep; see Retention.MaxBytes for what is counted. When a bound
-	// is reached, a stream that is appended to gives up its own oldest
-	// events, and where that is not enough the append fails with ErrQuota: no
-	// stream costs another its events. Defaults: no bound, 16 GiB.
-	MaxTenantBytes, MaxTotalBytes int64
-	// MaxEventBytes bounds the data of an event, inclusive. Default: 1 MiB.
-	MaxEventBytes int
-	// TailBytes is how many bytes of the newest events of a stream are kept
-	// in memory for its readers, TailTotalBytes how many of all streams; the newest
-	// few are always kept while a stream is in use. What is made of them for
-	// the wire comes on top, up to twice as much. Defaults: 1 MiB, 256 MiB.
-	TailBytes      int
-	TailTotalBytes int64
-	// MaxStreams is how many streams are held in memory while nobody uses them.
-	// Default: 65,536.
-	MaxStreams int
-	// MaxReaders bounds the readers of one stream. Default: 10,000.
-	MaxReaders int
-	// SweepEvery is the time between sweeps. Default: 5 minutes; negative: never.
-	SweepEvery time.Duration
-	// Remember is for how long a swept stream is answered with ErrExpired.
-	// Default: 24 hours.
-	Remember time.Duration
-	// Logger is told of what goes wrong in the background. Default: silent.
-	Logger *slog.Logger
-	// Hooks are called as things happen.
-	Hooks *Hooks
-}
-
-func (o *Options) withDefaults() Options {
-	var d Options
-	if o != nil {
-		d = *o
-	}
-	if d.Keys == nil {
-		d.Keys = NewKeys()
-	}
-	d.Retention = d.Retention.or(DefaultRetention)
-	orDefault(&d.MaxTotalBytes, 16<<30)
-	orDefault(&d.MaxEventBytes, 1<<20)
-	orDefault(&d.TailBytes, 1<<20)
-	orDefault(&d.TailTotalBytes, 256<<20)
-	orDefault(&d.MaxStreams, 1<<16)
-	orDefault(&d.MaxReaders, 10_000)
-	orDefault(&d.SweepEvery, 5*time.Minute)
-	orDefault(&d.Remember, 24*time.Hour)
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
-	if d.Hooks == nil {
-		d.Hooks = &Hooks{}
-	}
-	return d
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
 
 // Log keeps streams of events in a Store and lets any number of readers follow
 // them. It is safe for concurrent use. Only one Log may
@@ -90,11 +21,15 @@ func orDefault[T comparable](field *T, value T) {
 type Log struct {
 	store Store
 	opts  Options
-	// watcher is the store as a Watcher; nil if nobody else writes to it.
+	// watcher is the store as a Watcher; nil if the store is not shared.
 	watcher Watcher
-	commits
+	// marked says that the store lists the marker of its wrappers, which is not shown.
+	marked   bool
+	lanes    []lane
+	usage    usage
 	hotBytes atomic.Int64 // of all live streams
 	failing  atomic.Bool  // the last commit found the store unavailable
+	outages  outages
 
 	mu      sync.Mutex
 	streams map[StreamKey]*live
@@ -102,17 +37,17 @@ type Log struct {
 	// evictAbove and coolAbove are where the streams and the bytes in memory are looked at
 	// again that could not be put out the last time.
 	evictAbove int
-	coolAbove  int64 // touched within a commit alone
+	coolAbove  atomic.Int64
 
-	// loading[h] is held while a stream whose key hashes to h is looked up
-	// in the store, so that two never make two lives of one stream.
-	loading [64]sync.Mutex
+	// loading is held for a key while its stream is looked up in the store, so that two never make two lives of
+	// one stream.
+	loading keyLocks
 	seed    maphash.Seed
 
 	background background
 }
 
-// Open makes a Log of what is in store. The store stays the caller's, who closes
+// Open makes a Log of what is in store. The caller keeps ownership of the store and closes
 // it after the Log. opts may be nil.
 func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	l := &Log{store: store, opts: opts.withDefaults(), streams: map[StreamKey]*live{}, seed: maphash.MakeSeed()}
@@ -122,8 +57,17 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	if err := l.findWatcher(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
+	marked, err := checkWrappers(ctx, store, marksWrapped)
+	if err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	l.marked = marked
 	l.background.init()
-	l.commits.init(l)
+	l.usage.init(&l.opts)
+	l.lanes = make([]lane, commitsAtATime(store))
+	for i := range l.lanes {
+		l.lanes[i].init(l)
+	}
 	if err := l.measure(ctx); err != nil {
 		l.background.end()
 		return nil, fmt.Errorf("open log: %w", err)
@@ -134,20 +78,51 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	return l, nil
 }
 
-// Close ends the commit under way and lets every reader go with ErrClosed. It does not
+// commitsAtATime is how many lanes a Log has on a store.
+func commitsAtATime(store Store) int {
+	if c, ok := store.(Concurrent); ok {
+		return max(1, c.ConcurrentAppends())
+	}
+	return 1
+}
+
+// Close ends the commits under way and lets every reader go with ErrClosed. It does not
 // close the Store. Closing again does nothing.
 func (l *Log) Close() error {
 	l.background.end()
-	return l.committer.do(context.Background(), &call{fn: func() error {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.closed = true
-		for _, lv := range l.streams {
-			l.hotBytes.Add(-lv.retire(ErrClosed))
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	for i := range l.lanes {
+		lane := &l.lanes[i]
+		if err := lane.do(context.Background(), &call{fn: func() error {
+			for _, lv := range l.livesOf(lane) {
+				l.forget(lv, ErrClosed)
+			}
+			return nil
+		}}); err != nil {
+			return err
 		}
-		clear(l.streams)
-		return nil
-	}})
+	}
+	return nil
+}
+
+// laneOf is the lane of a stream: always the same, so that its commits have an order.
+func (l *Log) laneOf(key StreamKey) *lane {
+	return &l.lanes[maphash.Comparable(l.seed, key)%uint64(len(l.lanes))]
+}
+
+// livesOf returns the streams of a lane that are in memory.
+func (l *Log) livesOf(lane *lane) []*live {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []*live
+	for _, lv := range l.streams {
+		if lv.lane == lane {
+			list = append(list, lv)
+		}
+	}
+	return list
 }
 
 // Create makes a stream, or finds the one that was made with the same
@@ -164,8 +139,10 @@ type CreateOptions struct {
 }
 
 // CreateWith is Create with options.
-func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (s *Stream, created bool, err error) {
-	if err := errors.Join(key.Validate(), config.validate(), opts.Owner.validate()); err != nil {
+func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey,
+	config StreamConfig,
+) (s *Stream, created bool, err error) {
+	if err := errors.Join(key.usable(), config.validate(), opts.Owner.validate()); err != nil {
 		return nil, false, fmt.Errorf("create %s: %w", key, err)
 	}
 	lv, created, err := l.create(ctx, opts, key, config)
@@ -177,32 +154,40 @@ func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey,
 
 func (l *Log) create(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (*live, bool, error) {
 	l.evictIfFull(ctx)
-	lv, older, created, err := l.createOrFind(ctx, opts, key, config)
-	if older == nil || err != nil {
-		return lv, created, err
+	for range maxTries {
+		lv, older, created, err := l.createOrFind(ctx, opts, key, config)
+		if older == nil || err != nil {
+			return lv, created, err
+		}
+		if err := l.dropUnlessRenewed(ctx, older); err != nil {
+			return nil, false, err
+		}
+		lv, err = l.load(ctx, key)
+		if err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExpired) {
+			return lv, created, err
+		} // otherwise it has gone since it was found, and the name is free
 	}
-	if err := l.exclusively(ctx, func() error {
-		l.forgetEpoch(key, older.epoch, ErrNotFound)
-		return nil
-	}); err != nil {
-		return nil, false, err
-	}
-	lv, err = l.load(ctx, key)
-	return lv, created, err
+	return nil, false, fmt.Errorf("%w: the stream was removed %d times", ErrUnavailable, maxTries)
 }
 
 var errOtherConfig = fmt.Errorf("%w: it exists with another configuration", ErrConflict)
 
 // createOrFind makes a stream or finds it. If it was made, by us or another replica, while a life of it was in
 // memory that another replica has ended, it returns that one as older, which is to be forgotten.
-func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (lv, older *live, created bool, err error) {
-	unlock := l.lockKey(key)
+func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKey,
+	config StreamConfig,
+) (lv, older *live, created bool, err error) {
+	unlock, err := l.loading.lock(ctx, key)
+	if err != nil {
+		return nil, nil, false, err
+	}
 	defer unlock()
 	lv, err = l.lookup(key)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if lv != nil && !l.Shared() && !lv.hasEnded() { // one that has ended may be read from an archive, and its name be free
+	// one that has ended may be read from an archive, and its name be free
+	if lv != nil && !l.Shared() && !lv.hasEnded() {
 		if !lv.created.Equal(config) {
 			return nil, nil, false, errOtherConfig
 		}
@@ -211,6 +196,7 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta) // the caller keeps its own
 	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now(), Owner: opts.Owner}
 	info, err := l.store.Create(ctx, want)
+	l.noteFailure(err)
 	if errors.Is(err, ErrConflict) {
 		err = errOtherConfig
 	}
@@ -222,7 +208,7 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 	case lv == nil:
 		lv, err = l.admit(info)
 		return lv, nil, created, err
-	case lv.epoch == info.Epoch:
+	case lv.currentEpoch() == info.Epoch:
 		return lv, nil, created, nil
 	}
 	return nil, lv, created, nil
@@ -238,7 +224,8 @@ func (l *Log) Stream(ctx context.Context, key StreamKey) (*Stream, error) {
 	return l.handle(lv), nil
 }
 
-// List lists streams, the newest first; see ListQuery.
+// List lists streams, the newest first; see ListQuery. The marker of the store's wrappers is left out, so that a page
+// of SystemTenant, or of all tenants, may have one stream fewer than there is room for.
 func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	if q.Limit < 1 || q.Limit > 1000 {
 		return ListPage{}, fmt.Errorf("list: %w: a limit of %d, 1 to 1000 are taken", ErrInvalid, q.Limit)
@@ -247,48 +234,63 @@ func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 		return ListPage{}, fmt.Errorf("list: %w", err)
 	}
 	page, err := l.store.List(ctx, q)
+	l.noteFailure(err)
 	if err != nil {
 		return ListPage{}, fmt.Errorf("list: %w", err)
 	}
+	if i := slices.IndexFunc(page.Streams, func(info StreamInfo) bool { return info.Key.IsMarker() }); i >= 0 {
+		page.Streams = slices.Delete(slices.Clone(page.Streams), i, i+1)
+	}
 	return page, nil
-}
-
-// Remove forgets a stream without a trace; its readers get ErrNotFound.
-// Removing what is not there does nothing.
-func (l *Log) Remove(ctx context.Context, key StreamKey) error {
-	if err := key.Validate(); err != nil {
-		return fmt.Errorf("remove %s: %w", key, err)
-	}
-	return l.exclusively(ctx, func() error {
-		unlock := l.lockKey(key)
-		defer unlock()
-		kept := l.keptBy(ctx, key)
-		if err := l.store.Remove(ctx, key, RemoveSpec{}); err != nil {
-			return fmt.Errorf("remove %s: %w", key, err)
-		}
-		l.usage.add(l.usage.of(key.Tenant), -kept)
-		l.forget(key, ErrNotFound)
-		return nil
-	})
-}
-
-// keptBy is what the stream keeps in the store, 0 if there is no such stream.
-func (l *Log) keptBy(ctx context.Context, key StreamKey) int64 {
-	page, err := l.store.Read(ctx, key, 1<<63, 0)
-	if err != nil {
-		return 0
-	}
-	return page.Info.Bytes
 }
 
 // now is the time that events and streams are stamped with: UTC, whole milliseconds.
 func now() time.Time { return time.UnixMilli(time.Now().UnixMilli()).UTC() }
 
-// lockKey keeps others from looking up the same stream in the store.
-func (l *Log) lockKey(key StreamKey) (unlock func()) {
-	mu := &l.loading[maphash.Comparable(l.seed, key)%uint64(len(l.loading))]
-	mu.Lock()
-	return mu.Unlock
+// keyLocks is a lock for each key. A caller waits for one in a channel, for as long as its context allows, since the
+// holder may be waiting for the store.
+type keyLocks struct {
+	mu   sync.Mutex
+	held map[StreamKey]*keyLock
+}
+
+type keyLock struct {
+	turn  chan struct{} // has room for the holder
+	users int           // who hold it or wait; guarded by keyLocks.mu
+}
+
+// lock waits until nobody else holds the lock of key. The error is the cause if ctx is cancelled before.
+func (k *keyLocks) lock(ctx context.Context, key StreamKey) (unlock func(), err error) {
+	k.mu.Lock()
+	if k.held == nil {
+		k.held = map[StreamKey]*keyLock{}
+	}
+	lock := k.held[key]
+	if lock == nil {
+		lock = &keyLock{turn: make(chan struct{}, 1)}
+		k.held[key] = lock
+	}
+	lock.users++
+	k.mu.Unlock()
+	select {
+	case lock.turn <- struct{}{}:
+		return func() {
+			<-lock.turn
+			k.leave(key, lock)
+		}, nil
+	case <-ctx.Done():
+		k.leave(key, lock)
+		return nil, context.Cause(ctx)
+	}
+}
+
+// leave forgets the lock of key once nobody uses it.
+func (k *keyLocks) leave(key StreamKey, lock *keyLock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if lock.users--; lock.users == 0 {
+		delete(k.held, key)
+	}
 }
 
 // usable is ErrClosed after Close.
@@ -316,11 +318,14 @@ func (l *Log) load(ctx context.Context, key StreamKey) (*live, error) {
 	if lv, err := l.lookup(key); lv != nil || err != nil {
 		return lv, err
 	}
-	if err := key.Validate(); err != nil {
+	if err := key.usable(); err != nil {
 		return nil, err
 	}
 	l.evictIfFull(ctx)
-	unlock := l.lockKey(key)
+	unlock, err := l.loading.lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
 	defer unlock()
 	if lv, err := l.lookup(key); lv != nil || err != nil {
 		return lv, err
@@ -334,7 +339,7 @@ func (l *Log) load(ctx context.Context, key StreamKey) (*live, error) {
 
 // admit puts a stream into memory. The caller holds the lock of its key.
 func (l *Log) admit(info StreamInfo) (*live, error) {
-	lv := newLive(info, l.opts.Retention, l.usage.of(info.Key.Tenant))
+	lv := newLive(info, l.opts.Retention, l.usage.of(info.Key.Tenant), l.laneOf(info.Key))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -344,13 +349,130 @@ func (l *Log) admit(info StreamInfo) (*live, error) {
 	return lv, nil
 }
 
-// forget drops a stream from memory and tells its users why.
-func (l *Log) forget(key StreamKey, why error) {
+// forget drops a stream from memory and tells its users why. No commit of its lane is under way.
+func (l *Log) forget(lv *live, why error) {
 	l.mu.Lock()
-	lv := l.streams[key]
-	delete(l.streams, key)
-	l.mu.Unlock()
-	if lv != nil {
-		l.hotBytes.Add(-lv.retire(why))
+	if l.streams[lv.key] == lv {
+		delete(l.streams, lv.key)
 	}
+	l.mu.Unlock()
+	l.hotBytes.Add(-lv.retire(why))
+}
+
+// background is the background goroutines of a Log. All of them end with the Log.
+type background struct {
+	ctx  context.Context //nolint:containedctx // the life of the Log
+	stop context.CancelCauseFunc
+
+	mu      sync.Mutex
+	stopped bool
+	work    sync.WaitGroup
+}
+
+func (b *background) init() {
+	b.ctx, b.stop = context.WithCancelCause(context.Background())
+}
+
+// start runs f in a goroutine of its own; f must return when its context is cancelled. It
+// returns false, and does nothing, once the Log is being closed.
+func (b *background) start(f func(context.Context)) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return false
+	}
+	b.work.Go(func() { f(b.ctx) })
+	return true
+}
+
+// during calls f, and lets Close wait for it: for work on the store that a caller does, and that must not go on once
+// another Log may have it. The error is ErrClosed once the Log is being closed, or that of f.
+func (b *background) during(f func() error) error {
+	b.mu.Lock()
+	if b.stopped {
+		b.mu.Unlock()
+		return ErrClosed
+	}
+	b.work.Add(1)
+	b.mu.Unlock()
+	defer b.work.Done()
+	return f()
+}
+
+// end cancels all work and waits for it.
+func (b *background) end() {
+	b.mu.Lock()
+	b.stopped = true
+	b.mu.Unlock()
+	b.stop(ErrClosed)
+	b.work.Wait()
+}
+
+// guard calls f. It logs a panic, which has no caller to reach in a background goroutine, and returns it as an error.
+func (l *Log) guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.logPanic(p)
+			err = fmt.Errorf("%w: panic: %v", ErrUnavailable, p)
+		}
+	}()
+	return f()
+}
+
+// recovered logs a panic and ends it.
+func (l *Log) recovered() {
+	if p := recover(); p != nil {
+		l.logPanic(p)
+	}
+}
+
+func (l *Log) logPanic(p any) {
+	l.opts.Logger.Error("panic in a hook or in the store", "panic", p, "stack", string(debug.Stack()))
+}
+
+// Ready asks whether the Store can serve: it lists a stream, and if the last commit found the store
+// unavailable, it also writes something small, since a store that is full can still be read. The error is
+// that of the store, or ErrClosed.
+func (l *Log) Ready(ctx context.Context) error {
+	if _, err := l.List(ctx, ListQuery{Tenant: SystemTenant, Limit: 1}); err != nil {
+		return err
+	}
+	if !l.failing.Load() {
+		return nil
+	}
+	key := StreamKey{Tenant: SystemTenant, Name: "probe:" + string(NewEpoch())}
+	_, err := l.store.Create(ctx, StreamInfo{Key: key, Epoch: NewEpoch(), Created: now()})
+	if err == nil {
+		err = l.store.Remove(ctx, key, RemoveSpec{})
+	}
+	l.outages.note(l.opts.Logger, err)
+	if err == nil {
+		l.failing.Store(false)
+	}
+	return err
+}
+
+// noteHealth remembers whether the store could be written to, and tells the logger.
+func (m *lane) noteHealth(errs []error) {
+	var unavailable error
+	for _, err := range errs {
+		if errors.Is(err, ErrUnavailable) {
+			unavailable = err
+			break
+		}
+	}
+	m.log.outages.note(m.log.opts.Logger, unavailable)
+	failed := unavailable != nil
+	if failed != m.log.failing.Load() {
+		m.log.failing.Store(failed)
+	}
+}
+
+// Window returns the cursors of the window of a stream, from what List, a Reader or a
+// Stream told of it: just before the first kept event, and just after the last one. It
+// does no I/O.
+func (l *Log) Window(info *StreamInfo) (earliest, tail Cursor) {
+	tag := l.opts.Keys.cursorTags(info.Key, info.Epoch)[0]
+	return Cursor{Seq: info.Earliest - 1, Epoch: info.Epoch, Tag: tag},
+		Cursor{Seq: info.Tail, Epoch: info.Epoch, Tag: tag}
 }

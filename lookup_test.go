@@ -2,11 +2,14 @@ package reprise_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // heldLookUp is a Store whose answer to one look-up of a stream comes late.
@@ -16,7 +19,9 @@ type heldLookUp struct {
 	pass chan struct{}
 }
 
-func (s *heldLookUp) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+func (s *heldLookUp) Read(
+	ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int,
+) (reprise.Page, error) {
 	page, err := s.Store.Read(ctx, key, after, maxBytes)
 	if maxBytes == 0 && s.held != nil {
 		s.held <- struct{}{}
@@ -77,7 +82,10 @@ func TestClosedLogLeavesItsStoreAlone(t *testing.T) {
 	check(t, log.Close())
 	check(t, log.Close())
 	for what, call := range map[string]func() error{
-		"Create": func() error { _, _, err := log.Create(t.Context(), named("new"), reprise.StreamConfig{}); return err },
+		"Create": func() error {
+			_, _, err := log.Create(t.Context(), named("new"), reprise.StreamConfig{})
+			return err
+		},
 		"Stream": func() error { _, err := log.Stream(t.Context(), named("s")); return err },
 		"List":   func() error { _, err := log.List(t.Context(), reprise.ListQuery{Limit: 1}); return err },
 		"Remove": func() error { return log.Remove(t.Context(), named("s")) },
@@ -95,4 +103,36 @@ func TestClosedLogLeavesItsStoreAlone(t *testing.T) {
 	if err != nil || len(page.Streams) != 1 || page.Streams[0].Kept() != 1 {
 		t.Errorf("the store has changed: %+v, %v", page.Streams, err)
 	}
+}
+
+// TestLookUpWaitsForNoOtherStream (G7): a look-up that the store does not answer keeps others only from the stream
+// that it is about, and those only for as long as their context allows.
+func TestLookUpWaitsForNoOtherStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &heldLookUp{Store: memstore.New(nil), held: make(chan struct{}), pass: make(chan struct{})}
+		defer store.Close()
+		log, err := reprise.Open(t.Context(), store, &reprise.Options{SweepEvery: -1})
+		check(t, err)
+		done := make(chan error, 2)
+		look := func(ctx context.Context) {
+			_, err := log.Stream(ctx, named("slow"))
+			done <- err
+		}
+		go look(t.Context())
+		<-store.held
+		store.held = nil
+		for i := range 1000 {
+			_, err := log.Stream(t.Context(), named(fmt.Sprint(i)))
+			wantError(t, err, reprise.ErrNotFound)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go look(ctx)
+		synctest.Wait()
+		gone := errors.New("the caller has gone")
+		cancel(gone)
+		wantError(t, <-done, gone)
+		close(store.pass)
+		wantError(t, <-done, reprise.ErrNotFound)
+		check(t, log.Close())
+	})
 }

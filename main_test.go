@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"testing"
 	"time"
@@ -12,8 +11,8 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
-	"reprise/memstore"
-	"reprise/sqlitestore"
+	"reprise/store/memstore"
+	"reprise/store/sqlitestore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -133,7 +132,7 @@ func drain(tb testing.TB, r *reprise.Reader) (events []reprise.Event, ended bool
 	tb.Helper()
 	for {
 		run, err := r.Poll(tb.Context())
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, reprise.ErrEnded) {
 			return events, true
 		}
 		check(tb, err)
@@ -198,7 +197,7 @@ func until(tb testing.TB, holds func() bool) {
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			tb.Fatal("it did not come to pass")
+			tb.Fatal("condition not met within 20s")
 		}
 	}
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // modelStream is what one life of a stream should be: all events ever appended.
@@ -104,7 +103,11 @@ func (m *machine) pick(t *rapid.T) *modelStream {
 }
 
 var modelNames = []reprise.StreamKey{
-	{Tenant: "a", Name: "x"}, {Tenant: "a", Name: "x/y"}, {Tenant: "b", Name: "x"}, {Tenant: "b", Name: "n:x"}, {Tenant: "c", Name: "z"},
+	{Tenant: "a", Name: "x"},
+	{Tenant: "a", Name: "x/y"},
+	{Tenant: "b", Name: "x"},
+	{Tenant: "b", Name: "n:x"},
+	{Tenant: "c", Name: "z"},
 }
 
 func (m *machine) create(t *rapid.T) {
@@ -162,7 +165,8 @@ func (m *machine) took(t *rapid.T, s *modelStream, appended reprise.Appended, er
 	count, bytes := s.config.Retention.MaxEvents, s.config.Retention.MaxBytes
 	if info.Earliest < s.earliest || info.Earliest > tail+1 && count == 0 ||
 		count > 0 && int64(info.Kept()) > count || bytes > 0 && info.Bytes > bytes && info.Earliest <= tail {
-		t.Fatalf("bounds %d and %d: kept are %d to %d, %d bytes, of a batch from %d", count, bytes, info.Earliest, info.Tail, info.Bytes, tail+1)
+		t.Fatalf("bounds %d and %d: kept are %d to %d, %d bytes, of a batch from %d", count, bytes, info.Earliest,
+			info.Tail, info.Bytes, tail+1)
 	}
 	if bytes == 0 && count > 0 && int64(info.Kept()) != min(count, int64(tail)+int64(len(texts))-int64(s.earliest)+1) {
 		t.Fatalf("bound %d: kept are %d to %d", count, info.Earliest, info.Tail)
@@ -267,7 +271,7 @@ func (m *machine) step(t *rapid.T) {
 		must(t, r.reader.Close())
 		m.readers = append(m.readers[:i], m.readers[i+1:]...)
 	case r.next > tail && s.ended:
-		if !errors.Is(err, io.EOF) {
+		if !errors.Is(err, reprise.ErrEnded) {
 			t.Fatalf("at the end: %v", err)
 		}
 	case r.next < s.earliest:
@@ -359,7 +363,8 @@ func (m *machine) compare(t *rapid.T) {
 		}
 		info, err := s.handle.Info(context.Background())
 		must(t, err)
-		if info.Earliest != s.earliest || info.Tail != uint64(len(s.events)) || (info.End != nil) != s.ended || info.Bytes < 0 {
+		if info.Earliest != s.earliest || info.Tail != uint64(len(s.events)) || (info.End != nil) != s.ended ||
+			info.Bytes < 0 {
 			t.Fatalf("%s: %+v, want %d to %d, ended %v", key, info, s.earliest, len(s.events), s.ended)
 		}
 	}

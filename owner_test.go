@@ -3,9 +3,10 @@ package reprise_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // TestOwner: a stream with an owner is that one's, until one with a higher fence appends.
@@ -57,4 +58,35 @@ func TestOwner(t *testing.T) {
 	if err := appendAs(reprise.Owner{Name: "third", Fence: 3}); !errors.Is(err, reprise.ErrEnded) {
 		t.Errorf("take-over after the end: %v, want ErrEnded", err)
 	}
+}
+
+// TestTwoOwnersInOneGroup: of two owners whose appends share a commit the one with the lower fence is refused, as if
+// the other had appended before.
+func TestTwoOwnersInOneGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newGate(memory(t))
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		first, second := reprise.Owner{Name: "first", Fence: 1}, reprise.Owner{Name: "second", Fence: 2}
+		key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "owned"}
+		s, _, err := log.CreateWith(t.Context(), reprise.CreateOptions{Owner: first}, key, reprise.StreamConfig{})
+		check(t, err)
+		store.shut()
+		under := make(chan error, 1)
+		later := map[reprise.Owner]chan error{second: make(chan error, 1), first: make(chan error, 1)}
+		appendAs := func(o reprise.Owner, data string, done chan error) {
+			go func() {
+				_, err := s.AppendWith(t.Context(), reprise.AppendOptions{Owner: o}, text(data))
+				done <- err
+			}()
+			synctest.Wait()
+		}
+		appendAs(first, "before", under)
+		appendAs(second, "taken over", later[second])
+		appendAs(first, "too late", later[first])
+		store.open()
+		check(t, <-under)
+		check(t, <-later[second])
+		wantError(t, <-later[first], reprise.ErrFenced)
+		wantTexts(t, kept(t, s), 1, "before", "taken over")
+	})
 }

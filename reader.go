@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"time"
 )
@@ -18,11 +17,14 @@ const pageBytes = 256 << 10
 type Reader struct {
 	stream *Stream
 	live   *live
-	next   uint64    // seq of the next event to hand out
-	closed bool      // guarded by live.mu
-	ahead  []Batch   // what the last page held after what was handed out
-	last   uint64    // the last event of the last page
-	coming *prefetch // the page after it, if it is being read already
+	next   uint64 // seq of the next event to hand out
+	epoch  Epoch  // of the position
+	closed bool   // guarded by live.mu
+	// closing is closed by Close; nil while no Next waits. Guarded by live.mu.
+	closing chan struct{}
+	ahead   []Batch   // what the last page held after what was handed out
+	last    uint64    // the last event of the last page
+	coming  *prefetch // the page after it, if it is being read already
 }
 
 // Reader opens a reader after the position at, which is checked first. The
@@ -52,7 +54,7 @@ func (r *Reader) open(ctx context.Context, lv *live, at Position) error {
 	err := stale
 	if err == nil || errors.Is(err, ErrUnavailable) { // what is in memory can be read while the store fails
 		lv.mu.Lock()
-		r.next, err = lv.locate(at, r.stream.log.opts.Keys)
+		err = r.seek(at)
 		lv.mu.Unlock()
 	}
 	if stale != nil && isAhead(err) {
@@ -97,7 +99,8 @@ func isAhead(err error) bool {
 	return ok && window.Reason == CursorAhead
 }
 
-// Close lets the reader go. A Next that waits returns ErrClosed. Closing again does nothing.
+// Close lets the reader go. A Next that waits returns ErrClosed. Other readers of the stream are not woken.
+// Closing again does nothing.
 func (r *Reader) Close() error {
 	lv := r.live
 	lv.mu.Lock()
@@ -107,7 +110,9 @@ func (r *Reader) Close() error {
 	}
 	r.closed = true
 	lv.readers--
-	lv.wakeAll()
+	if r.closing != nil {
+		close(r.closing)
+	}
 	if hook := r.stream.log.opts.Hooks.ReaderClosed; hook != nil {
 		hook(lv.key)
 	}
@@ -121,7 +126,15 @@ func (r *Reader) Stream() *Stream { return r.stream }
 func (r *Reader) Cursor() Cursor {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
-	return r.live.cursor(r.next - 1)
+	return r.cursor()
+}
+
+// cursor is Cursor. The caller holds live.mu.
+func (r *Reader) cursor() Cursor {
+	if r.epoch == r.live.info.Epoch {
+		return r.live.cursor(r.next - 1)
+	}
+	return Cursor{Seq: r.next - 1, Epoch: r.epoch, Tag: r.stream.log.opts.Keys.cursorTags(r.live.key, r.epoch)[0]}
 }
 
 // Info is the state of the stream.
@@ -135,19 +148,30 @@ func (r *Reader) Info() StreamInfo {
 func (r *Reader) Seek(at Position) error {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
+	return r.stream.op("seek in", r.seek(at))
+}
+
+// seek is Seek. The caller holds live.mu.
+func (r *Reader) seek(at Position) error {
 	next, err := r.live.locate(at, r.stream.log.opts.Keys)
 	if err == nil {
-		r.next = next
+		r.next, r.epoch = next, r.live.info.Epoch
 	}
-	return r.stream.op("seek in", err)
+	return err
 }
 
 // Changed returns a channel that is closed when Poll may have something new to
-// say. Ask for it before Poll, so that nothing falls in between.
+// say. Ask for it before Poll, so that nothing falls in between. All readers of a stream
+// share the channel, so that Close of this Reader does not close one that was returned before.
 func (r *Reader) Changed() <-chan struct{} {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
-	if r.closed {
+	return r.changed()
+}
+
+// changed is Changed. The caller holds live.mu.
+func (r *Reader) changed() <-chan struct{} {
+	if r.closed || r.epoch != r.live.info.Epoch {
 		return closedChan
 	}
 	return r.live.changed(r.next)
@@ -155,20 +179,29 @@ func (r *Reader) Changed() <-chan struct{} {
 
 // Poll hands out events that are there now, as many as lie together; the run is
 // empty if there are none. It may read from the store but does not wait for
-// events. The error is io.EOF when the end event was handed out before, a
+// events. The error is ErrEnded when the end event was handed out before, a
 // *WindowError when the next event is no longer kept (Seek to its Earliest to go
 // on), ErrClosed, ErrNotFound or ErrExpired when Reader, Log or stream have gone,
 // or that of the store.
 func (r *Reader) Poll(ctx context.Context) (Run, error) {
-	run, cold, err := r.poll()
-	if cold {
-		run, err = r.page(ctx)
+	for range maxTries {
+		run, cold, err := r.poll()
+		if cold {
+			run, err = r.page(ctx)
+		}
+		if err == errMoved { //nolint:errorlint // ours, never wrapped
+			continue
+		}
+		if run.Len() > 0 {
+			r.next = run.Last() + 1
+		}
+		return run, err
 	}
-	if run.Len() > 0 {
-		r.next = run.Last() + 1
-	}
-	return run, err
+	return Run{}, r.stream.op("read", fmt.Errorf("%w: window and epoch move faster than they can be read", ErrUnavailable))
 }
+
+// errMoved is why a page cannot be used: the window has moved on, or the stream has got another epoch.
+var errMoved = errors.New("the window or the epoch has moved on")
 
 // poll looks in memory. cold is true if the events are in the store alone.
 func (r *Reader) poll() (run Run, cold bool, err error) {
@@ -180,8 +213,10 @@ func (r *Reader) poll() (run Run, cold bool, err error) {
 		return Run{}, false, ErrClosed
 	case lv.gone != nil:
 		return Run{}, false, lv.gone
+	case r.epoch != lv.info.Epoch && !r.followFork():
+		return Run{}, false, lv.windowError(EpochChanged, r.cursor())
 	case r.next > lv.info.Tail && lv.info.End != nil:
-		return Run{}, false, io.EOF
+		return Run{}, false, ErrEnded
 	case r.next > lv.info.Tail:
 		return Run{}, false, nil
 	case r.next < lv.info.Earliest:
@@ -191,6 +226,18 @@ func (r *Reader) poll() (run Run, cold bool, err error) {
 		r.ahead = nil
 	}
 	return run, run.Len() == 0, nil
+}
+
+// followFork goes on in the epoch that the stream is in now, if all that was handed out is part of its history.
+// The caller holds live.mu.
+func (r *Reader) followFork() bool {
+	fork, ok := r.live.info.ForkOf(r.epoch)
+	if !ok || r.next-1 > fork {
+		return false
+	}
+	r.epoch = r.live.info.Epoch
+	r.ahead, r.coming = nil, nil // they may hold what was taken back
+	return true
 }
 
 // gap tells that the reader fell out of the window. The caller holds live.mu.
@@ -213,8 +260,16 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 	if r.ahead = rest; len(rest) == 0 {
 		r.ahead = nil // an empty slice would keep the page in memory while r waits
 	}
+	var suffix string
 	if err == nil {
-		b.cut(r.live.tail())
+		r.live.mu.Lock()
+		tail, renewed := r.live.info.Tail, r.live.info.Epoch != r.epoch
+		suffix = r.live.suffix
+		r.live.mu.Unlock()
+		if renewed {
+			return Run{}, errMoved
+		}
+		b.cut(tail)
 	}
 	if err == nil && (b.first > r.next || b.last() < r.next) {
 		err = fmt.Errorf("%w: asked for event %d, got %d to %d", ErrUnavailable, r.next, b.first, b.last())
@@ -223,20 +278,17 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 		r.ahead = nil
 		return Run{}, r.stream.op("read", err)
 	}
-	return b.run(r.next, r.live.suffix), nil
+	return b.run(r.next, suffix), nil
 }
 
 // readAhead reads a page from the store.
 func (r *Reader) readAhead(ctx context.Context) error {
-	lv := r.live
 	page, err := r.nextPage(ctx)
 	switch {
 	case err != nil:
 		return r.stream.op("read", err)
-	case page.Info.Epoch != lv.epoch:
-		return r.stream.op("read", ErrNotFound)
-	case r.next < page.Info.Earliest:
-		return r.fellOut(ctx)
+	case page.Info.Epoch != r.epoch, r.next < page.Info.Earliest:
+		return r.lookAgain(ctx)
 	case len(page.Batches) == 0:
 		if err := r.learn(ctx); err != nil { // of a store that has lost them
 			return r.stream.op("read", err)
@@ -255,6 +307,10 @@ func (r *Reader) readAhead(ctx context.Context) error {
 func (l *Log) readPage(ctx context.Context, key StreamKey, after uint64, maxBytes int) (Page, error) {
 	start := time.Now()
 	page, err := l.store.Read(ctx, key, after, maxBytes)
+	if errors.Is(err, ErrEnded) { // which would be taken for the end of the stream
+		err = fmt.Errorf("%w: read: %v", ErrUnavailable, err)
+	}
+	l.noteFailure(err)
 	if hook := l.opts.Hooks.StoreRead; hook != nil {
 		hook(readInfo(page.Batches, time.Since(start), err))
 	}
@@ -270,26 +326,18 @@ func readInfo(batches []Batch, took time.Duration, err error) ReadInfo {
 	return info
 }
 
-// fellOut is gap when the store tells of a window that has moved on. It first lets the commit
-// come to its end that moved it, or learns of it from the store if that commit seemed to
-// fail or was another replica's, so that nobody sees an older window afterwards.
-func (r *Reader) fellOut(ctx context.Context) error {
+// lookAgain learns of the window or epoch that the store told of, and lets Poll judge the position by it. A commit
+// under way that moved the window comes to its end first, so that no reader sees an older window afterwards. The
+// position may be good in what is learned: a promotion can take a trim back.
+func (r *Reader) lookAgain(ctx context.Context) error {
 	if err := r.learn(ctx); err != nil {
 		return r.stream.op("read", err)
 	}
-	r.live.mu.Lock()
-	defer r.live.mu.Unlock()
-	return r.gap()
+	return errMoved
 }
 
 // learn brings what is known of the stream up to what the store has told.
-func (r *Reader) learn(ctx context.Context) error {
-	log := r.stream.log
-	if log.Shared() {
-		return log.refresh(ctx, r.live)
-	}
-	return log.exclusively(ctx, func() error { return log.ready(r.live) })
-}
+func (r *Reader) learn(ctx context.Context) error { return r.stream.log.refresh(ctx, r.live) }
 
 // Next is Poll, but waits until there is an event or an error.
 func (r *Reader) Next(ctx context.Context) (Run, error) {
@@ -298,12 +346,24 @@ func (r *Reader) Next(ctx context.Context) (Run, error) {
 		if err != nil || run.Len() > 0 {
 			return run, err
 		}
+		changed, closing := r.waiting()
 		select {
-		case <-r.Changed():
+		case <-changed:
+		case <-closing:
 		case <-ctx.Done():
 			return Run{}, context.Cause(ctx)
 		}
 	}
+}
+
+// waiting is Changed, with a channel that is closed when the reader is.
+func (r *Reader) waiting() (changed, closing <-chan struct{}) {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	if r.closing == nil && !r.closed {
+		r.closing = make(chan struct{})
+	}
+	return r.changed(), r.closing
 }
 
 // Events yields the events one by one and waits for more. An error is the last
@@ -312,7 +372,7 @@ func (r *Reader) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
 			run, err := r.Next(ctx)
-			if errors.Is(err, io.EOF) {
+			if errors.Is(err, ErrEnded) {
 				return
 			}
 			if err != nil {
@@ -327,4 +387,60 @@ func (r *Reader) Events(ctx context.Context) iter.Seq2[Event, error] {
 			}
 		}
 	}
+}
+
+// longPageBytes is how much a reader takes from the store at a time once it has read a page and goes on.
+const longPageBytes = 1 << 20
+
+// prefetch is a page that is read while the one before is handed out, so that a long replay does not wait
+// for the store after each page.
+type prefetch struct {
+	after uint64
+	done  chan struct{} // closed when the rest is set
+	page  Page
+	err   error
+}
+
+// prefetch begins to read the page after page, if there is one that is not in memory. It is called from the second page
+// in a row on: most readers that resume need one page.
+func (r *Reader) prefetch(page *Page) {
+	lv, log := r.live, r.stream.log
+	if r.last >= page.Info.Tail || lv.isHot(r.last+1) {
+		return
+	}
+	p := &prefetch{after: r.last, done: make(chan struct{})}
+	if log.background.start(func(ctx context.Context) {
+		defer close(p.done)
+		p.err = log.guard(func() (err error) {
+			p.page, err = log.readPage(ctx, lv.key, p.after, longPageBytes)
+			return err
+		})
+	}) {
+		r.coming = p
+	}
+}
+
+// nextPage is the page after what was handed out. One that could not be read before it was asked for is read again.
+func (r *Reader) nextPage(ctx context.Context) (Page, error) {
+	p := r.coming
+	r.coming = nil
+	if p == nil || p.after != r.next-1 {
+		return r.stream.log.readPage(ctx, r.live.key, r.next-1, pageBytes)
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return Page{}, context.Cause(ctx)
+	}
+	if p.err != nil || len(p.page.Batches) == 0 {
+		return r.stream.log.readPage(ctx, r.live.key, r.next-1, pageBytes)
+	}
+	return p.page, nil
+}
+
+// isHot reports whether the event next is in memory.
+func (lv *live) isHot(next uint64) bool {
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	return len(lv.blocks) > 0 && next >= lv.blocks[0].first
 }

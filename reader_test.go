@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"reprise"
 )
@@ -49,9 +49,9 @@ func TestReaderContract(t *testing.T) {
 			t.Error("who waits at the end waits for ever")
 		}
 		_, err = r.Poll(t.Context())
-		wantError(t, err, io.EOF)
+		wantError(t, err, reprise.ErrEnded)
 		_, err = r.Next(t.Context())
-		wantError(t, err, io.EOF)
+		wantError(t, err, reprise.ErrEnded)
 	}
 	check(t, r.Seek(reprise.After(s.Cursor(2))))
 	events, ended := drain(t, r)
@@ -119,8 +119,15 @@ func TestTheEndOfReaders(t *testing.T) {
 		do   func(*reprise.Log, *reprise.Reader, context.CancelCauseFunc) error
 		want error
 	}{
-		{"Reader.Close", func(_ *reprise.Log, r *reprise.Reader, _ context.CancelCauseFunc) error { return r.Close() }, reprise.ErrClosed},
-		{"Log.Close", func(l *reprise.Log, _ *reprise.Reader, _ context.CancelCauseFunc) error { return l.Close() }, reprise.ErrClosed},
+		{
+			"Reader.Close",
+			func(_ *reprise.Log, r *reprise.Reader, _ context.CancelCauseFunc) error { return r.Close() },
+			reprise.ErrClosed,
+		},
+		{
+			"Log.Close", func(l *reprise.Log, _ *reprise.Reader, _ context.CancelCauseFunc) error { return l.Close() },
+			reprise.ErrClosed,
+		},
 		{"Remove", func(l *reprise.Log, r *reprise.Reader, _ context.CancelCauseFunc) error {
 			return l.Remove(context.Background(), r.Stream().Key())
 		}, reprise.ErrNotFound},
@@ -156,6 +163,34 @@ func TestTheEndOfReaders(t *testing.T) {
 	}
 }
 
+// TestCloseWakesNoOtherReader: a reader that waits is woken by its own Close and by no other's.
+func TestCloseWakesNoOtherReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t, memory(t), nil)
+		s := create(t, log, "s", reprise.Retention{})
+		r, other := openReader(t, s, reprise.Earliest()), openReader(t, s, reprise.Earliest())
+		changed := other.Changed()
+		done := make(chan error)
+		go func() {
+			_, err := r.Next(t.Context())
+			done <- err
+		}()
+		synctest.Wait() // until Next waits
+		check(t, r.Close())
+		if err := <-done; !errors.Is(err, reprise.ErrClosed) {
+			t.Errorf("Next of the closed reader: %v", err)
+		}
+		if closed(changed) {
+			t.Error("the other reader was woken")
+		}
+		if !closed(r.Changed()) {
+			t.Error("the closed reader still waits")
+		}
+		add(t, s, text("x"))
+		<-changed
+	})
+}
+
 // TestThousandReaders: each gets everything in order, and they are woken, not polling.
 func TestThousandReaders(t *testing.T) {
 	const readers, events = 1000, 60
@@ -174,7 +209,7 @@ func TestThousandReaders(t *testing.T) {
 				changed := r.Changed()
 				run, err := r.Poll(t.Context())
 				polls.Add(1)
-				if errors.Is(err, io.EOF) {
+				if errors.Is(err, reprise.ErrEnded) {
 					break
 				}
 				for e := range run.All() {

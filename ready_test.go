@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // TestReady: a store that can be read and not written is not ready, until it can be written again.

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // TestRecordsAreTheEventsOfALog: what a Log has appended is decoded from the bytes in its Store, and

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"reprise"
 	"reprise/internal/shared"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // replicas opens n Logs that share what is in a memstore.
@@ -35,7 +35,8 @@ func replicas(t *testing.T, n int, wrap func(reprise.Store) reprise.Store) []*re
 
 func createOn(t *testing.T, log *reprise.Log, name string) *reprise.Stream {
 	t.Helper()
-	s, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, reprise.StreamConfig{})
+	s, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name},
+		reprise.StreamConfig{})
 	check(t, err)
 	return s
 }
@@ -90,7 +91,7 @@ func TestFollowAnotherReplica(t *testing.T) {
 		r, err := writer.Reader(t.Context(), reprise.After(cursor))
 		check(t, err)
 		defer r.Close()
-		if _, err := r.Poll(t.Context()); !errors.Is(err, io.EOF) {
+		if _, err := r.Poll(t.Context()); !errors.Is(err, reprise.ErrEnded) {
 			t.Errorf("the last cursor at the other replica: %v, want EOF", err)
 		}
 	})
@@ -127,7 +128,8 @@ func TestContention(t *testing.T) {
 			for i := range each {
 				producer := &reprise.ProducerID{ID: strconv.Itoa(w), Seq: uint64(i)}
 				for range 1 + i%2 { // every other one is tried again
-					if _, err := s.AppendWith(t.Context(), reprise.AppendOptions{Producer: producer}, text(fmt.Sprintf("%d/%d", w, i))); err != nil {
+					if _, err := s.AppendWith(t.Context(), reprise.AppendOptions{Producer: producer},
+						text(fmt.Sprintf("%d/%d", w, i))); err != nil {
 						t.Errorf("writer %d, event %d: %v", w, i, err)
 					}
 				}
@@ -231,6 +233,63 @@ func TestTrimmedElsewhere(t *testing.T) {
 	}
 }
 
+// lateReader is a shared Store whose removals wait until remove is closed. Once late is set, a read waits with what
+// it has found until read is closed.
+type lateReader struct {
+	reprise.Store
+	late         atomic.Bool
+	read, remove chan struct{}
+}
+
+func (l *lateReader) Watch(key reprise.StreamKey, moved func()) (func(), error) {
+	return l.Store.(reprise.Watcher).Watch(key, moved)
+}
+
+func (l *lateReader) Read(
+	ctx context.Context,
+	key reprise.StreamKey,
+	after uint64,
+	maxBytes int,
+) (reprise.Page, error) {
+	page, err := l.Store.Read(ctx, key, after, maxBytes)
+	if l.late.CompareAndSwap(true, false) {
+		<-l.read
+	}
+	return page, err
+}
+
+func (l *lateReader) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	<-l.remove
+	return l.Store.Remove(ctx, key, spec)
+}
+
+// TestAdoptedWindowDoesNotMoveBack (G1): a page that was read before a trim of ours tells of newer events and of an
+// older window. Only the newer events are taken over.
+func TestAdoptedWindowDoesNotMoveBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &lateReader{read: make(chan struct{}), remove: make(chan struct{})}
+		logs := replicas(t, 2, func(s reprise.Store) reprise.Store { store.Store = s; return store })
+		a, b := createOn(t, logs[0], "s"), createOn(t, logs[1], "s")
+		_, err := b.Append(t.Context(), numbered(1, 10)...)
+		check(t, err)
+		trimmed := make(chan error, 1)
+		go func() { trimmed <- b.Trim(t.Context(), 6) }()
+		synctest.Wait()
+		_, err = a.Append(t.Context(), text("11"))
+		check(t, err)
+		store.late.Store(true)
+		asked := make(chan reprise.StreamInfo, 1)
+		go func() { asked <- info(t, b) }()
+		synctest.Wait()
+		close(store.remove)
+		check(t, <-trimmed)
+		close(store.read)
+		if got := <-asked; got.Earliest != 6 || got.Tail != 11 {
+			t.Errorf("the window is %d to %d, want 6 to 11", got.Earliest, got.Tail)
+		}
+	})
+}
+
 // unreachable is a Store whose reads fail while it is cut off, and whose watches tell nothing.
 type unreachable struct {
 	reprise.Store
@@ -251,7 +310,9 @@ func (u *unreachable) Watch(key reprise.StreamKey, moved func()) (func(), error)
 	})
 }
 
-func (u *unreachable) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+func (u *unreachable) Read(ctx context.Context, key reprise.StreamKey, after uint64,
+	maxBytes int,
+) (reprise.Page, error) {
 	if u.isCut() {
 		return reprise.Page{}, errFault
 	}
@@ -459,12 +520,14 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// TestProducerMoves: a producer goes on at another replica with the next number, which that one has to ask the store about.
+// TestProducerMoves: a producer goes on at another replica with the next number, which that one has to ask the store
+// about.
 func TestProducerMoves(t *testing.T) {
 	logs := replicas(t, 2, nil)
 	handles := []*reprise.Stream{createOn(t, logs[0], "s"), createOn(t, logs[1], "s")}
 	appendAs := func(n int, seq uint64) (reprise.Appended, error) {
-		return handles[n].AppendWith(t.Context(), reprise.AppendOptions{Producer: &reprise.ProducerID{ID: "p", Seq: seq}}, text("x"))
+		return handles[n].AppendWith(t.Context(),
+			reprise.AppendOptions{Producer: &reprise.ProducerID{ID: "p", Seq: seq}}, text("x"))
 	}
 	for seq := range uint64(20) {
 		appended, err := appendAs(int(seq/3)%2, seq)
@@ -479,5 +542,121 @@ func TestProducerMoves(t *testing.T) {
 		if appended, err := appendAs(n, 19); err != nil || !appended.Duplicate || appended.First != 20 {
 			t.Errorf("replica %d about the last number: %+v, %v", n, appended, err)
 		}
+	}
+}
+
+// readBudget is a Store that refuses reads once the budget is spent, so that a loop of them ends.
+type readBudget struct {
+	*shared.Store
+	left int
+}
+
+func (s *readBudget) Read(
+	ctx context.Context,
+	key reprise.StreamKey,
+	after uint64,
+	maxBytes int,
+) (reprise.Page, error) {
+	if s.left--; s.left < 0 {
+		return reprise.Page{}, fmt.Errorf("%w: more reads than anybody needs", reprise.ErrUnavailable)
+	}
+	return s.Store.Read(ctx, key, after, maxBytes)
+}
+
+// TestAppendAfterAnotherReplicaMovedTheWindow: a full stream whose oldest events a replica has yet to measure, and of
+// which another replica has dropped just those, or a promotion has changed the epoch, is read again and appended to.
+func TestAppendAfterAnotherReplicaMovedTheWindow(t *testing.T) {
+	for _, promoted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("promoted=%t", promoted), func(t *testing.T) {
+			hub := shared.New(memstore.New(nil))
+			limited := &readBudget{Store: hub.Store(), left: 1 << 20}
+			opts := &reprise.Options{SweepEvery: -1, Retention: reprise.Retention{MaxBytes: 2000}}
+			one, other := openLog(t, hub.Store(), opts), openLog(t, limited, opts)
+			writer := createOn(t, one, "s")
+			fill := func() {
+				for range 30 {
+					add(t, writer, reprise.Event{Data: make([]byte, 100)})
+				}
+			}
+			fill()
+			late, err := other.Stream(t.Context(), writer.Key())
+			check(t, err)
+			fill()
+			if promoted {
+				check(t, hub.Lose(t.Context(), writer.Key(), info(t, writer).Tail-1))
+			}
+			limited.left = 20
+			_, err = late.Append(t.Context(), reprise.Event{Data: make([]byte, 100)})
+			check(t, err)
+		})
+	}
+}
+
+// beforeRead is a Store that calls do before it reads, and change with the page.
+type beforeRead struct {
+	*shared.Store
+	do     func(maxBytes int)
+	change func(*reprise.Page)
+}
+
+func (s *beforeRead) Read(
+	ctx context.Context,
+	key reprise.StreamKey,
+	after uint64,
+	maxBytes int,
+) (reprise.Page, error) {
+	if s.do != nil {
+		s.do(maxBytes)
+	}
+	page, err := s.Store.Read(ctx, key, after, maxBytes)
+	if s.change != nil && err == nil {
+		s.change(&page)
+	}
+	return page, err
+}
+
+// TestCreateOfStreamThatGoesMeanwhile (G9): a stream that Create found, and that is removed before it has come into
+// memory, is made anew. Create does not answer that it is not there.
+func TestCreateOfStreamThatGoesMeanwhile(t *testing.T) {
+	hub := shared.New(memstore.New(nil))
+	store := &beforeRead{Store: hub.Store()}
+	one, other := openLog(t, hub.Store(), nil), openLog(t, store, nil)
+	key := createOn(t, one, "s").Key()
+	_, err := other.Stream(t.Context(), key)
+	check(t, err)
+	check(t, one.Remove(t.Context(), key)) // other still has the first life in memory
+	createOn(t, one, "s")
+	store.do = func(maxBytes int) {
+		if maxBytes == 0 {
+			store.do = nil
+			check(t, one.Remove(t.Context(), key))
+		}
+	}
+	s, created, err := other.Create(t.Context(), key, reprise.StreamConfig{})
+	if err != nil || !created || store.do != nil {
+		t.Fatalf("created %t, %v", created, err)
+	}
+	add(t, s, text("1"))
+}
+
+// TestReaderGoesOnWhenTrimIsTakenBack (G1): a page tells that the next event was trimmed, and a promotion takes the
+// trim back before the reader has learned of it: the event is handed out, and no range is named that is not missing.
+func TestReaderGoesOnWhenTrimIsTakenBack(t *testing.T) {
+	hub := shared.New(memstore.New(nil))
+	store := &beforeRead{Store: hub.Store()}
+	log := openLog(t, store, &reprise.Options{SweepEvery: -1, TailBytes: 1})
+	s := createOn(t, log, "s")
+	for i := range 6 {
+		add(t, s, reprise.Event{Data: fmt.Appendf(make([]byte, 0, 70000), "%070000d", i)}) // a block each
+	}
+	r := openReader(t, s, reprise.Earliest())
+	store.change = func(page *reprise.Page) {
+		store.change = nil
+		page.Info.Earliest, page.Batches = 4, page.Batches[3:]
+		check(t, hub.Lose(t.Context(), s.Key(), 6))
+	}
+	run, err := r.Poll(t.Context())
+	if err != nil || run.Len() == 0 || run.First() != 1 || store.change != nil {
+		t.Errorf("%d events, %v", run.Len(), err)
 	}
 }

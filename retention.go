@@ -1,19 +1,21 @@
 package reprise
 
 import (
-	"context"
 	"fmt"
+	"slices"
 )
 
 // sizeIndex knows how many bytes of a stream lie before a seq, in steps that are
 // small beside what is kept: it is asked how far to trim to get rid of some bytes, and
 // how many bytes a trim gets rid of.
+//
+// What was kept when the stream came into memory is one coarse step. It is measured from its oldest events on, as
+// far as trims need it, so that a large stream is not read as a whole.
 type sizeIndex struct {
 	steps []sizeStep // oldest first
 	total int64      // of all steps
-	// unknown is true while the one step stands for all that was kept when the
-	// stream came into memory.
-	unknown bool
+	// coarse is the number of steps up to and with the one that is not measured; 0 if there is none.
+	coarse int
 }
 
 // sizeStep is the bytes of the events after the step before, up to last.
@@ -22,7 +24,7 @@ type sizeStep struct {
 	bytes int64
 }
 
-// stepShare is the part of what is kept that a step may grow to.
+// stepShare bounds a step to this part of the kept bytes.
 const stepShare = 256
 
 func (x *sizeIndex) reset(info *StreamInfo) {
@@ -30,7 +32,7 @@ func (x *sizeIndex) reset(info *StreamInfo) {
 	if info.Bytes > 0 {
 		x.steps = []sizeStep{{last: info.Tail, bytes: info.Bytes}}
 		x.total = info.Bytes
-		x.unknown = true
+		x.coarse = 1
 	}
 }
 
@@ -38,7 +40,7 @@ func (x *sizeIndex) reset(info *StreamInfo) {
 func (x *sizeIndex) add(last uint64, bytes int64) {
 	x.total += bytes
 	n := len(x.steps)
-	if n > 0 && x.steps[n-1].bytes+bytes <= x.total/stepShare {
+	if n > x.coarse && x.steps[n-1].bytes+bytes <= x.total/stepShare {
 		x.steps[n-1].last = last
 		x.steps[n-1].bytes += bytes
 		return
@@ -55,71 +57,95 @@ func (x *sizeIndex) before(earliest uint64) (bytes int64) {
 	}
 	x.steps = x.steps[n:]
 	x.total -= bytes
-	x.unknown = x.unknown && n == 0
+	x.coarse = max(0, x.coarse-n)
 	return bytes
 }
 
-// oldest says up to which seq at least over bytes lie, or all if there are fewer.
-func (x *sizeIndex) oldest(over int64) (last uint64) {
-	for _, step := range x.steps {
+// oldest says up to which seq at least over bytes lie, or all if there are fewer. ok is false if the
+// coarse step would have to be divided for it.
+func (x *sizeIndex) oldest(over int64) (last uint64, ok bool) {
+	all := over >= x.total
+	for i, step := range x.steps {
 		if over <= 0 {
 			break
+		}
+		if i == x.coarse-1 && !all {
+			return 0, false
 		}
 		over -= step.bytes
 		last = step.last
 	}
-	return last
+	return last, true
 }
 
-// learn replaces the one step of a stream that came into memory by what the
-// store holds.
-func (m *commits) learn(lv *live) error {
-	var learned sizeIndex
-	for after := lv.info.Earliest - 1; after < lv.info.Tail; {
-		page, err := m.log.store.Read(context.Background(), lv.key, after, 1<<20)
-		if err != nil {
-			return err
-		}
-		if len(page.Batches) == 0 {
-			return fmt.Errorf("%w: no events after %d of %d", ErrUnavailable, after, lv.info.Tail)
-		}
-		for _, b := range page.Batches {
-			learned.add(b.Last(), int64(len(b.Bytes)))
-			after = b.Last()
-		}
+// unmeasured is where the coarse step begins and ends; ok is false if there is none.
+func (x *sizeIndex) unmeasured(earliest uint64) (first, last uint64, ok bool) {
+	if x.coarse == 0 {
+		return 0, 0, false
 	}
-	lv.sizes = learned
-	return nil
+	first = earliest
+	if x.coarse > 1 {
+		first = x.steps[x.coarse-2].last + 1
+	}
+	return first, x.steps[x.coarse-1].last, true
+}
+
+// measured divides the coarse step: batches are its oldest ones, the first of which holds the event first. It returns
+// by how much the total was wrong, once all of the step is measured.
+func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
+	coarse := x.steps[x.coarse-1]
+	known := sizeIndex{steps: slices.Clone(x.steps[:x.coarse-1]), total: x.total}
+	total := x.total
+	for _, b := range batches {
+		if b.Last() < first || b.First > coarse.last {
+			continue
+		}
+		size := int64(len(b.Bytes))
+		known.total -= size // which add counts again: the total is that of the whole index
+		known.add(min(b.Last(), coarse.last), size)
+		coarse.bytes -= size
+	}
+	n := len(known.steps)
+	rest := x.steps[x.coarse:]
+	x.coarse = 0
+	if n == 0 || known.steps[n-1].last < coarse.last {
+		coarse.bytes = max(coarse.bytes, 0)
+		known.steps = append(known.steps, coarse)
+		x.coarse = n + 1
+	}
+	x.steps = append(known.steps, rest...)
+	x.total = 0
+	for _, step := range x.steps {
+		x.total += step.bytes
+	}
+	return x.total - total
 }
 
 // makeRoom holds the bounds of the stream, its tenant and the process for c: the
 // stream gives up its oldest events, and if those are not enough, c is refused.
-func (m *commits) makeRoom(lv *live, c *call) error {
+func (m *lane) makeRoom(lv *live, c *call) error {
 	st := &lv.staged
 	own, others := m.over(lv, c)
 	if own <= 0 && others <= 0 {
 		return nil
 	}
-	if lv.sizes.unknown {
-		had := lv.sizes.total
-		if err := m.learn(lv); err != nil {
-			return err
-		}
-		st.kept += lv.sizes.total - had
-		own, others = m.over(lv, c)
-	}
 	if others > st.kept && c.end == nil { // a stream can always end: that is what lets it be swept
 		return fmt.Errorf("%w: tenant %s", ErrQuota, lv.key.Tenant)
 	}
-	st.trim(lv, lv.sizes.oldest(max(own, others))+1)
+	last, ok := lv.sizes.oldest(max(own, others))
+	if !ok {
+		c.need = max(own, others)
+		return errUnmeasured
+	}
+	st.trim(lv, last+1)
 	return nil
 }
 
 // over is by how much c would exceed the bound of the stream, and those of tenant and process.
-func (m *commits) over(lv *live, c *call) (own, others int64) {
+func (m *lane) over(lv *live, c *call) (own, others int64) {
 	kept := lv.staged.kept + int64(c.size)
 	if lv.key.Tenant != SystemTenant {
-		others = m.usage.over(lv.tenant, kept-lv.info.Bytes)
+		others = m.log.usage.over(lv.tenant, kept-lv.info.Bytes)
 	}
 	return kept - lv.retention.MaxBytes, others
 }
@@ -132,34 +158,12 @@ func (st *staged) trim(lv *live, earliest uint64) {
 	}
 }
 
-// trim carries out Stream.Trim.
-func (m *commits) trim(ctx context.Context, lv *live, before uint64) error {
-	if m.log.Shared() {
-		lv.stale = true // another replica may have appended
-	}
-	if err := m.ready(lv); err != nil {
-		return err
-	}
-	switch {
-	case before > lv.info.Tail+1:
-		return fmt.Errorf("%w: trim before %d, the tail is %d", ErrInvalid, before, lv.info.Tail)
-	case before <= lv.info.Earliest:
-		return nil
-	}
-	if lv.sizes.unknown {
-		if err := m.learn(lv); err != nil {
-			return err
+// bytesBefore is what before would return.
+func (x *sizeIndex) bytesBefore(earliest uint64) (bytes int64) {
+	for _, step := range x.steps {
+		if step.last < earliest {
+			bytes += step.bytes
 		}
 	}
-	lv.sizes.before(before)
-	kept := lv.sizes.total
-	if err := m.log.store.Remove(ctx, lv.key, RemoveSpec{Trim: before, Kept: kept, Epoch: lv.epoch}); err != nil {
-		lv.stale = true
-		return err
-	}
-	lv.mu.Lock()
-	defer lv.mu.Unlock()
-	m.usage.add(lv.tenant, kept-lv.info.Bytes)
-	lv.info.Earliest, lv.info.Bytes = before, kept
-	return nil
+	return bytes
 }

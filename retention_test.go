@@ -140,7 +140,8 @@ func TestTotals(t *testing.T) {
 			"total":  {MaxTotalBytes: 10_000},
 		} {
 			log := openLog(t, store, opts)
-			quiet, noisy, late := create(t, log, name+"/quiet", reprise.Retention{}), create(t, log, name+"/noisy", reprise.Retention{}), create(t, log, name+"/late", reprise.Retention{})
+			quiet, noisy, late := create(t, log, name+"/quiet", reprise.Retention{}), create(t, log, name+"/noisy",
+				reprise.Retention{}), create(t, log, name+"/late", reprise.Retention{})
 			add(t, quiet, numbered(1, 20)...)
 			before := info(t, quiet).Bytes
 			for i := range 300 {
@@ -156,7 +157,8 @@ func TestTotals(t *testing.T) {
 			_, err := late.Append(t.Context(), reprise.Event{Data: make([]byte, 2000)})
 			wantError(t, err, reprise.ErrQuota)
 
-			other, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: "other", Name: name}, reprise.StreamConfig{})
+			other, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: "other", Name: name},
+				reprise.StreamConfig{})
 			check(t, err)
 			_, err = other.Append(t.Context(), reprise.Event{Data: make([]byte, 2000)})
 			if name == "tenant" {
@@ -260,10 +262,12 @@ func TestSystemTenantIsNotBounded(t *testing.T) {
 	full := createOn(t, log, "full")
 	_, err := full.Append(t.Context(), text("0123456789012345678901234567890123456789012345678901234567890123456789"))
 	check(t, err)
-	if _, err := createOn(t, log, "other").Append(t.Context(), text("0123456789012345678901234567890123456789")); !errors.Is(err, reprise.ErrQuota) {
+	if _, err := createOn(t, log, "other").Append(t.Context(),
+		text("0123456789012345678901234567890123456789")); !errors.Is(err, reprise.ErrQuota) {
 		t.Errorf("a user's append: %v, want ErrQuota", err)
 	}
-	s, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "s"}, reprise.StreamConfig{})
+	s, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "s"},
+		reprise.StreamConfig{})
 	check(t, err)
 	_, err = s.Append(t.Context(), text("0123456789012345678901234567890123456789"))
 	check(t, err)

@@ -15,23 +15,29 @@ import (
 // may wait for a server bounds that wait by itself, to 10 seconds where nothing
 // else is said, whatever the context allows.
 //
+// An error must not wrap one of a driver: what the driver says survives as text alone. It would be taken for something
+// else, such as io.EOF of a closed connection for the end of a stream, or context.Canceled of a driver for the caller's
+// own.
+//
 // One Log at a time uses a Store, unless it is a Watcher: that may be shared by
 // any number of Logs in any number of processes, its replicas. What a call has changed when it returns must be seen
 // by every call that begins afterwards, on any of them.
 //
 // A Store that may have lost events which it had acknowledged, in a failover for
-// instance, must not give their seqs again in the same epoch: it gives the stream another epoch
-// at the next append at the latest, and refuses that append, which was meant for the old one, with ErrNotFound.
+// instance, must not give their seqs again in the same epoch. When it finds that out, at the next Read, Append or
+// Create of the stream at the latest, it must put the stream into another epoch and add the one before to
+// StreamInfo.Lineage, with the tail that is left as its fork; see StreamInfo.Renew. An append that was meant for the
+// epoch before is refused with ErrNotFound. The owner and the producers stay as they are kept.
 //
 // A Store around another one implements every optional ability (Watcher, Sweeper,
-// Sizer) and answers errors.ErrUnsupported where the one inside has it not.
+// Sizer, Concurrent) and returns errors.ErrUnsupported if the wrapped Store does not implement it.
 //
 // What the rules below say with "must" is checked by package storetest.
 type Store interface {
 	// Create makes the stream info.Key with info.Epoch, info.Config, info.Created and
 	// info.Owner. A stream that is copied from another Store goes on where it
-	// was: info.Tail, info.End and info.Producers are kept as given too, and are zero
-	// otherwise. The other fields are zero.
+	// was: info.Tail, info.End, info.Producers and info.Lineage are kept as given too, and are
+	// zero otherwise. The other fields are zero.
 	//
 	// It must return the stream as it is kept, with no events: a new one has
 	// Earliest info.Tail+1 and Bytes 0. If the stream exists with an equal configuration, Create must
@@ -54,7 +60,7 @@ type Store interface {
 	// open whether the batch was stored, and whether it will be: a request that is still
 	// on its way may be stored later, as long as nothing else has taken its place.
 	//
-	// The Store may keep the Bytes of each request for ever and must not change them.
+	// The Store may keep the Bytes of each request and must not change them.
 	Append(ctx context.Context, reqs []AppendRequest) []error
 
 	// Read returns the batches that hold the events after seq after, the first
@@ -98,7 +104,7 @@ type AppendRequest struct {
 	// Bytes is the encoded batch, opaque to the Store.
 	Bytes []byte
 	// Earliest is the new start of the window, at most First+Count: events
-	// before it must not be counted as kept any more, and may be deleted at leisure.
+	// before it must not be counted as kept any more, and may be deleted later.
 	Earliest uint64
 	// Kept is the new StreamInfo.Bytes.
 	Kept int64
@@ -185,13 +191,21 @@ type RemoveSpec struct {
 type Watcher interface {
 	// Watch calls moved soon after another replica may have appended to the stream, trimmed, removed
 	// or swept it, until stop is called. It does not block, and moved must not
-	// either. Changes made before Watch returns need not be told. Where changes may have been missed, because a connection was
-	// lost or is not up yet, moved must be called once they can be seen again. It may
-	// be called for no reason, from any goroutine, and once more while stop returns.
+	// either. Changes made before Watch returns need not be told. Where changes may have been missed, because a
+	// connection was lost or is not up yet, moved must be called once they can be seen again. It may be called for no
+	// reason, from any goroutine, and once more while stop returns.
 	//
 	// However many streams are watched, a replica must need no more than a fixed number of
 	// connections for it. The error is errors.ErrUnsupported or ErrClosed.
 	Watch(key StreamKey, moved func()) (stop func(), err error)
+}
+
+// Concurrent is a Store that carries out several Appends in less time together than one after the other,
+// because most of that time is spent waiting for a server. A Log then has that many commits under way, never
+// two of the same stream.
+type Concurrent interface {
+	// ConcurrentAppends is how many calls of Append are worth having under way at a time, at least 1. It never changes.
+	ConcurrentAppends() int
 }
 
 // Sweeper is a Store that finds expired streams without listing all of them.

@@ -1,214 +1,257 @@
 package reprise
 
 import (
-	"bytes"
+	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Tenant names whose data it is, for example "default". It is 1 to 64 bytes
-// of letters, digits, '.', '_' and '-'.
-type Tenant string
-
-// DefaultTenant owns the streams of a program that knows no tenants.
-const DefaultTenant Tenant = "default"
-
-// SystemTenant owns the streams by which replicas know each other and a Log tries its store. The bounds of the
-// process do not hold for it, since nothing would work without them; those of its streams do.
-const SystemTenant Tenant = "reprise.system"
-
-// StreamKey names a stream.
-type StreamKey struct {
-	Tenant Tenant
-	// Name is 1 to 255 bytes of letters, digits, '.', '_', '-' and '/', with no
-	// empty, "." or ".." segment, for example "builds/linux.amd64". A program
-	// that keeps several kinds of streams puts a namespace in front, which ends
-	// with a colon: "execution:".
-	Name string
+// Stream is a handle on one stream of a Log. It is safe for concurrent use and
+// needs no Close. When the stream is removed or swept, or its name is used
+// again, the methods return ErrNotFound or ErrExpired and the caller must get another handle.
+type Stream struct {
+	log  *Log
+	live atomic.Pointer[live]
+	// bound is set once the handle has been used: from then on it stands for that one life of its
+	// name. Before, the life in memory may be one that another replica has ended.
+	bound atomic.Bool
 }
 
-func (k StreamKey) String() string { return string(k.Tenant) + "/" + k.Name }
-
-// Namespace is the name up to and with its colon, or "" where it has none.
-func (k StreamKey) Namespace() string {
-	return k.Name[:strings.IndexByte(k.Name, ':')+1]
+func (l *Log) handle(lv *live) *Stream {
+	s := &Stream{log: l}
+	s.live.Store(lv)
+	return s
 }
 
-const (
-	maxNameBytes   = 255
-	maxTenantBytes = 64
-)
+// errEvicted is why a live cannot be used any more that was put out of memory.
+var errEvicted = errors.New("evicted")
 
-// Validate reports whether k may name a stream. The error wraps ErrInvalid.
-func (k StreamKey) Validate() error {
-	if len(k.Tenant) == 0 || len(k.Tenant) > maxTenantBytes {
-		return fmt.Errorf("%w: a tenant is 1 to %d bytes long", ErrInvalid, maxTenantBytes)
-	}
-	for i := range len(k.Tenant) {
-		if !isNameByte(k.Tenant[i]) {
-			return fmt.Errorf("%w: tenant %q holds %q", ErrInvalid, k.Tenant, k.Tenant[i])
-		}
-	}
-	if len(k.Name) == 0 || len(k.Name) > maxNameBytes {
-		return fmt.Errorf("%w: a stream name is 1 to %d bytes long", ErrInvalid, maxNameBytes)
-	}
-	namespace := k.Namespace()
-	for i := range len(namespace) - 1 {
-		if !isNameByte(namespace[i]) {
-			return fmt.Errorf("%w: stream name %q holds %q", ErrInvalid, k.Name, namespace[i])
-		}
-	}
-	for segment := range strings.SplitSeq(k.Name[len(namespace):], "/") {
-		if segment == "" || segment == "." || segment == ".." {
-			return fmt.Errorf("%w: stream name %q has the segment %q", ErrInvalid, k.Name, segment)
-		}
-		for i := range len(segment) {
-			if !isNameByte(segment[i]) {
-				return fmt.Errorf("%w: stream name %q holds %q", ErrInvalid, k.Name, segment[i])
+// Appended is the result of an append.
+type Appended struct {
+	// First and Last are the seqs of the events. Both are 0 for a duplicate that is older than
+	// the producer's newest append.
+	First, Last uint64
+	// Epoch is that of the events; see Stream.CursorIn.
+	Epoch Epoch
+	// Duplicate is true if an idempotent producer had appended them before.
+	Duplicate bool
+}
+
+// AppendOptions are for appends that need more than the events.
+type AppendOptions struct {
+	// Producer makes the append idempotent.
+	Producer *ProducerID
+	// Owner is who appends. A stream that has an owner is appended to by that one alone; an Owner with a
+	// higher Fence takes it over with the append. All others are refused with ErrFenced.
+	Owner Owner
+}
+
+// ProducerID numbers the appends of an idempotent producer. An append whose Seq is not
+// above the producer's newest is answered as a duplicate; one that leaves
+// out a Seq is refused with ErrConflict, and one of an older Epoch with ErrFenced.
+type ProducerID struct {
+	// ID is 1 to 64 bytes of the producer's choice.
+	ID string
+	// Epoch is raised by a producer that starts anew; Seq then begins at 0.
+	Epoch, Seq uint64
+}
+
+// Key is the name of the stream.
+func (s *Stream) Key() StreamKey { return s.live.Load().key }
+
+// use calls f with the stream in memory, once more if it had been evicted.
+func (s *Stream) use(ctx context.Context, f func(*live) error) error {
+	lv := s.live.Load()
+	for {
+		err := f(lv)
+		if err != errEvicted && !s.mayHaveMoved(err) { //nolint:errorlint // ours, never wrapped
+			if err == nil && !s.bound.Load() {
+				s.bound.Store(true)
 			}
+			return err
 		}
-	}
-	return nil
-}
-
-// Retention bounds the history of one stream. All bounds hold together; a zero
-// field stands for the default of the Log.
-type Retention struct {
-	// MaxEvents is how many events are kept at most.
-	MaxEvents int64
-	// MaxBytes is how many bytes are kept at most, counted as they are handed
-	// to the store: data, type and about ten bytes an event. The newest batch
-	// is always kept.
-	MaxBytes int64
-	// MaxAge is how long a stream is kept after its end.
-	MaxAge time.Duration
-}
-
-// DefaultRetention is what streams are kept by where nothing else is said.
-var DefaultRetention = Retention{MaxEvents: 10_000, MaxBytes: 64 << 20, MaxAge: time.Hour}
-
-// or fills the zero fields of r from d.
-func (r Retention) or(d Retention) Retention {
-	if r.MaxEvents == 0 {
-		r.MaxEvents = d.MaxEvents
-	}
-	if r.MaxBytes == 0 {
-		r.MaxBytes = d.MaxBytes
-	}
-	if r.MaxAge == 0 {
-		r.MaxAge = d.MaxAge
-	}
-	return r
-}
-
-func (r Retention) validate() error {
-	if r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 {
-		return fmt.Errorf("%w: a negative retention bound", ErrInvalid)
-	}
-	return nil
-}
-
-// StreamConfig is what a stream is created with. It never changes.
-type StreamConfig struct {
-	Retention Retention
-	// Labels are for finding streams: at most 64 of them, keys of 1 to 64
-	// bytes, values of at most 256.
-	Labels map[string]string
-	// Meta is at most 64 KiB of the creator's own.
-	Meta []byte
-}
-
-// Equal reports whether two configurations are the same.
-func (c StreamConfig) Equal(o StreamConfig) bool {
-	return c.Retention == o.Retention && maps.Equal(c.Labels, o.Labels) && bytes.Equal(c.Meta, o.Meta)
-}
-
-const (
-	maxLabels     = 64
-	maxLabelKey   = 64
-	maxLabelValue = 256
-	maxMetaBytes  = 64 << 10
-)
-
-func (c StreamConfig) validate() error {
-	if err := c.Retention.validate(); err != nil {
-		return err
-	}
-	if len(c.Labels) > maxLabels {
-		return fmt.Errorf("%w: %d labels, at most %d are taken", ErrInvalid, len(c.Labels), maxLabels)
-	}
-	for k, v := range c.Labels {
-		if k == "" || len(k) > maxLabelKey || len(v) > maxLabelValue {
-			return fmt.Errorf("%w: label %q: a key has 1 to %d bytes, a value at most %d", ErrInvalid, k, maxLabelKey, maxLabelValue)
+		again, lerr := s.log.load(ctx, lv.key)
+		if lerr != nil {
+			return lerr
 		}
+		if !again.descendsFrom(lv.currentEpoch()) && (s.bound.Swap(true) || !s.log.Shared()) {
+			return ErrNotFound
+		}
+		if again == lv {
+			return err
+		}
+		s.live.Store(again)
+		lv = again
 	}
-	if len(c.Meta) > maxMetaBytes {
-		return fmt.Errorf("%w: meta of %d bytes, at most %d are taken", ErrInvalid, len(c.Meta), maxMetaBytes)
-	}
-	return nil
 }
 
-// End says that and how a stream has ended.
-type End struct {
-	// Outcome is the stated reason, for example "completed" or "exited".
-	Outcome string
-	// Time is that of the end event.
-	Time time.Time
-	// Expires is when the stream may be swept.
-	Expires time.Time
-	// Data is the data of the end event.
-	Data []byte
+// mayHaveMoved reports whether the name may have a life that is newer than the one in memory, with
+// which a handle that was not used yet can begin.
+func (s *Stream) mayHaveMoved(err error) bool {
+	return err != nil && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired)) && !s.bound.Load() &&
+		s.log.Shared()
 }
 
-// Owner is a writer that has a stream to itself, such as the replica that runs
-// an execution. Of two owners the one with the higher Fence is the newer, and what the
-// older appends is refused with ErrFenced. The zero Owner is that of a stream to which
-// anybody may append.
-type Owner struct {
-	// Name says who it is, for example "replica-k3v9": 1 to 64 bytes of letters, digits, '.', '_' and '-'.
-	Name string
-	// Fence is 1 for the owner that a stream is created with and one more for
-	// each that takes it over.
-	Fence uint64
-}
-
-// validate accepts the zero Owner. The error wraps ErrInvalid.
-func (o Owner) validate() error {
-	if o == (Owner{}) {
+// op says what was asked of which stream, around the errors of others.
+func (s *Stream) op(name string, err error) error {
+	if err == nil {
 		return nil
 	}
-	if o.Name == "" || len(o.Name) > maxTenantBytes || o.Fence == 0 {
-		return fmt.Errorf("%w: owner %q with fence %d: a name has 1 to %d bytes, a fence is at least 1", ErrInvalid, o.Name, o.Fence, maxTenantBytes)
-	}
-	for i := range len(o.Name) {
-		if !isNameByte(o.Name[i]) {
-			return fmt.Errorf("%w: owner %q holds %q", ErrInvalid, o.Name, o.Name[i])
+	return fmt.Errorf("%s %s: %w", name, s.Key(), err)
+}
+
+// Info is the state of the stream. While the stream is in memory it does no I/O, unless the
+// store is shared with other replicas, which is asked each time.
+func (s *Stream) Info(ctx context.Context) (StreamInfo, error) {
+	var info StreamInfo
+	err := s.use(ctx, func(lv *live) error {
+		if s.log.Shared() {
+			if err := s.log.refresh(ctx, lv); err != nil {
+				return err
+			}
 		}
+		lv.mu.Lock()
+		defer lv.mu.Unlock()
+		info = lv.info
+		return lv.gone
+	})
+	if err != nil {
+		return StreamInfo{}, s.op("info", err)
+	}
+	return info, nil
+}
+
+// Cursor is the cursor just after the event seq, 0 for the beginning.
+func (s *Stream) Cursor(seq uint64) Cursor {
+	lv := s.live.Load()
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	lv.sign(s.log.opts.Keys)
+	return lv.cursor(seq)
+}
+
+// CursorIn is the cursor just after the event seq of an epoch, such as that of Appended.Last: unlike Cursor it stays
+// one of events that the store has lost meanwhile.
+func (s *Stream) CursorIn(epoch Epoch, seq uint64) Cursor {
+	if c := s.Cursor(seq); c.Epoch == epoch { // whose tag is there already
+		return c
+	}
+	return Cursor{Seq: seq, Epoch: epoch, Tag: s.log.opts.Keys.cursorTags(s.Key(), epoch)[0]}
+}
+
+// Append appends events and returns when they are kept as safely as the Store states;
+// no reader is shown them before. Either all of them are appended, next to each other,
+// or none. The events are copied.
+//
+// The error is ErrInvalid for events that are not allowed, ErrFenced for a stream that
+// another owns, ErrEnded after the end, ErrQuota, ErrUnavailable (in which case the events may have been kept: see
+// AppendWith), or the cause if ctx is cancelled before the commit begins.
+func (s *Stream) Append(ctx context.Context, events ...Event) (Appended, error) {
+	return s.AppendWith(ctx, AppendOptions{}, events...)
+}
+
+// AppendWith is Append with options. With a producer an append can be tried again
+// after any error, and its events are kept once.
+func (s *Stream) AppendWith(ctx context.Context, opts AppendOptions, events ...Event) (Appended, error) {
+	appended, err := s.append(ctx, opts, events, nil)
+	return appended, s.op("append to", err)
+}
+
+// End appends the last event and ends the stream with an outcome of 1 to 64
+// bytes, for example "completed". The event's type is set to "end". The errors are
+// those of Append; a stream that has ended answers ErrEnded.
+func (s *Stream) End(ctx context.Context, outcome string, event Event) (Appended, error) {
+	return s.EndWith(ctx, AppendOptions{}, outcome, event)
+}
+
+// EndWith is End with options.
+func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string, event Event) (Appended, error) {
+	if err := checkOutcome(outcome); err != nil {
+		return Appended{}, s.op("end", err)
+	}
+	event.Type = TypeEnd
+	if event.Time.IsZero() {
+		event.Time = now()
+	}
+	event.Time = time.UnixMilli(event.Time.UnixMilli()).UTC() // as it is kept
+	end := &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
+	appended, err := s.append(ctx, opts, []Event{event}, end)
+	return appended, s.op("end", err)
+}
+
+func checkOutcome(outcome string) error {
+	if outcome == "" || len(outcome) > maxTypeBytes {
+		return fmt.Errorf("%w: an outcome is 1 to %d bytes long", ErrInvalid, maxTypeBytes)
 	}
 	return nil
 }
 
-// StreamInfo is the state of a stream in one consistent view.
-type StreamInfo struct {
-	Key     StreamKey
-	Epoch   Epoch
-	Config  StreamConfig
-	Created time.Time
-	// Owner is who may append, the zero Owner if anybody may.
-	Owner Owner
-	// Earliest is the seq of the first kept event and Tail that of the last one
-	// ever appended, 0 if there was none. Where nothing is kept Earliest is Tail+1.
-	Earliest, Tail uint64
-	// Bytes is what the kept events take; see Retention.MaxBytes.
-	Bytes int64
-	// End is nil while the stream has not ended.
-	End *End
-	// Producers are the newest appends of idempotent producers, at most
-	// MaxProducers of them, oldest first.
-	Producers []Producer
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+func (s *Stream) append(ctx context.Context, opts AppendOptions, events []Event, end *End) (Appended, error) {
+	size, err := s.log.check(opts, events, end != nil)
+	if err != nil {
+		return Appended{}, err
+	}
+	c := calls.Get().(*call)
+	c.opts, c.end, c.size = opts, end, size
+	c.events = append(c.events, events...) // a copy, so that the caller's slice can lie on the stack
+	err = s.use(ctx, func(lv *live) error {
+		c.live, c.asked = lv, false
+		return s.log.submit(ctx, c)
+	})
+	if err != nil {
+		return Appended{}, err // c may still lie in a group that has not been taken
+	}
+	appended := c.verdict.appended
+	c.release()
+	return appended, nil
 }
 
-// Kept is the number of events in the window.
-func (i *StreamInfo) Kept() uint64 { return i.Tail + 1 - i.Earliest }
+// maxIdleEvents bounds the room for events that a call keeps while it is not in use.
+const maxIdleEvents = 256
+
+// release gives back a call whose work is done. The events of a small one are left to be
+// overwritten, and its other fields are set again by who takes it.
+func (c *call) release() {
+	if cap(c.events) > maxIdleEvents {
+		c.events = nil
+	}
+	c.events = c.events[:0]
+	calls.Put(c)
+}
+
+// check validates an append and returns the most bytes that it takes.
+func (l *Log) check(opts AppendOptions, events []Event, end bool) (size int, err error) {
+	if len(events) == 0 {
+		return 0, fmt.Errorf("%w: no events", ErrInvalid)
+	}
+	for i := range events {
+		if err := checkEvent(&events[i], l.opts.MaxEventBytes, end); err != nil {
+			return 0, err
+		}
+		size += recordSize(&events[i])
+	}
+	if size > maxGroupBytes {
+		return 0, fmt.Errorf("%w: an append of %d bytes, at most %d are taken", ErrInvalid, size, maxGroupBytes)
+	}
+	if err := opts.Owner.validate(); err != nil {
+		return 0, err
+	}
+	if p := opts.Producer; p != nil && (p.ID == "" || len(p.ID) > maxTypeBytes) {
+		return 0, fmt.Errorf("%w: a producer id is 1 to %d bytes long", ErrInvalid, maxTypeBytes)
+	}
+	return size, nil
+}
+
+// Trim forgets the events with a seq below before. Trimming less than what is already
+// gone does nothing; before is at most the tail plus one, or ErrInvalid.
+func (s *Stream) Trim(ctx context.Context, before uint64) error {
+	err := s.use(ctx, func(lv *live) error {
+		return s.log.background.during(func() error { return s.log.trim(ctx, lv, before) })
+	})
+	return s.op("trim", err)
+}

@@ -16,12 +16,14 @@ type SweepResult struct {
 // sweepChunk is how many streams are removed at a time; appends go on in between.
 const sweepChunk = 500
 
-// Sweep removes the streams whose time has come, Retention.MaxAge after their
+// Sweep removes the streams that have expired, Retention.MaxAge after their
 // end. Their names are answered with ErrExpired for Options.Remember, and readers that
 // are still there get the same. It runs by itself every Options.SweepEvery.
 func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
 	result, err := l.sweep(ctx)
-	err = errors.Join(err, l.exclusively(ctx, func() error { return l.measure(ctx) }))
+	if l.Shared() { // what other replicas have appended counts too
+		err = errors.Join(err, l.measure(ctx))
+	}
 	if hook := l.opts.Hooks.Swept; hook != nil {
 		hook(result, err)
 	}
@@ -32,25 +34,25 @@ func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
 	var result SweepResult
 	now := now()
 	for {
-		removed := 0
-		err := l.exclusively(ctx, func() error {
-			swept, err := l.sweepChunk(ctx, now)
-			for i := range swept {
-				result.Streams++
-				result.Events += int64(swept[i].Kept())
-				result.Bytes += swept[i].Bytes
-				l.forgetEpoch(swept[i].Key, swept[i].Epoch, ErrExpired)
-			}
-			removed = len(swept)
+		var swept []StreamInfo
+		err := l.background.during(func() (err error) {
+			swept, err = l.sweepChunk(ctx, now)
 			return err
 		})
-		if err != nil || removed < sweepChunk {
+		for i := range swept {
+			result.Streams++
+			result.Events += int64(swept[i].Kept())
+			result.Bytes += swept[i].Bytes
+			l.usage.add(l.usage.of(swept[i].Key.Tenant), -swept[i].Bytes)
+			err = errors.Join(err, l.forgetEpoch(ctx, swept[i].Key, swept[i].Epoch, ErrExpired))
+		}
+		if err != nil || len(swept) < sweepChunk {
 			return result, err
 		}
 	}
 }
 
-// sweepChunk removes some of the streams whose time has come.
+// sweepChunk removes some of the expired streams.
 func (l *Log) sweepChunk(ctx context.Context, now time.Time) ([]StreamInfo, error) {
 	remember := now.Add(l.opts.Remember)
 	if s, ok := l.store.(Sweeper); ok {
@@ -61,14 +63,24 @@ func (l *Log) sweepChunk(ctx context.Context, now time.Time) ([]StreamInfo, erro
 	return lister{l}.Sweep(ctx, now, remember, sweepChunk)
 }
 
-// forgetEpoch is forget, unless the name has been used again. It waits for a look-up
-// that is under way, which may have found the stream before it went.
-func (l *Log) forgetEpoch(key StreamKey, epoch Epoch, why error) {
-	unlock := l.lockKey(key)
-	defer unlock()
-	if lv, err := l.lookup(key); err == nil && lv != nil && lv.epoch == epoch {
-		l.forget(key, why)
+// forgetEpoch forgets a stream that the store no longer has, unless its name has been used again. It waits for a
+// look-up that is under way, which may have found the stream before it went.
+func (l *Log) forgetEpoch(ctx context.Context, key StreamKey, epoch Epoch, why error) error {
+	unlock, err := l.loading.lock(context.WithoutCancel(ctx), key)
+	if err != nil {
+		return err
 	}
+	defer unlock()
+	lv, err := l.lookup(key)
+	if lv == nil || err != nil {
+		return err
+	}
+	return lv.lane.do(context.WithoutCancel(ctx), &call{fn: func() error {
+		if lv.info.Epoch == epoch {
+			l.forget(lv, why)
+		}
+		return nil
+	}})
 }
 
 func (l *Log) sweepEvery(ctx context.Context) {
@@ -80,7 +92,12 @@ func (l *Log) sweepEvery(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		if result, err := l.Sweep(ctx); err != nil && ctx.Err() == nil {
+		var result SweepResult
+		err := l.guard(func() (err error) {
+			result, err = l.Sweep(ctx)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
 			l.opts.Logger.Error("sweep failed", "error", err, "streams", result.Streams)
 		}
 	}
@@ -107,35 +124,42 @@ func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return due, nil
 }
 
-// evictIfFull puts streams out of memory that nobody uses, if there are too many for one
+// evictIfFull puts unused streams out of memory, if there are too many for one
 // more. It comes before that one does, which might otherwise be put out before it was of use.
 func (l *Log) evictIfFull(ctx context.Context) {
 	l.mu.Lock()
 	full := len(l.streams) >= max(l.opts.MaxStreams, l.evictAbove)
 	l.mu.Unlock()
-	if full {
-		// No commit may be under way, since it may be about to publish to one of them.
-		_ = l.exclusively(ctx, func() error {
-			l.evict()
+	for i := range l.lanes {
+		if !full {
+			return
+		}
+		// No commit of the lane may be under way, since it may be about to publish to one of them.
+		_ = l.lanes[i].exclusively(ctx, func() error {
+			full = l.evict(&l.lanes[i])
 			return nil
 		})
 	}
 }
 
-// evict puts streams out of memory until an eighth of the room is free. A stream that was
+// evict puts streams of a lane out of memory until an eighth of the room is free. A stream that was
 // used since the last time is spared the first time around, one with readers always;
 // where that leaves too many, the next time is when an eighth more have come, for a look
-// at all streams must not be the price of each new one.
-func (l *Log) evict() {
+// at all streams must not be the price of each new one. It returns true if there are still too many.
+func (l *Log) evict(lane *lane) (full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	enough := l.opts.MaxStreams - l.opts.MaxStreams/8
 	for range 2 {
 		for key, lv := range l.streams {
-			if len(l.streams) <= l.opts.MaxStreams-l.opts.MaxStreams/8 {
+			if len(l.streams) <= enough {
 				break
 			}
+			if lv.lane != lane {
+				continue
+			}
 			lv.mu.Lock()
-			if lv.readers == 0 && !lv.used {
+			if lv.readers == 0 && !lv.used && lv.held == nil {
 				lv.gone = errEvicted // its handles look it up again
 				l.hotBytes.Add(-lv.cool())
 				delete(l.streams, key)
@@ -145,14 +169,15 @@ func (l *Log) evict() {
 		}
 	}
 	l.evictAbove = len(l.streams) + l.opts.MaxStreams/8
+	return len(l.streams) > enough
 }
 
-// coolIfFull drops the hot tails of streams that nobody uses, and all but the newest
+// coolIfFull drops the hot tails of unused streams, and all but the newest
 // block of the others, if all hot tails take too much, until an eighth of the room
 // is free. As with evict, what cannot be dropped is not looked at again each time.
 func (l *Log) coolIfFull() {
 	room := l.opts.TailTotalBytes
-	if l.hotBytes.Load() <= max(room, l.coolAbove) {
+	if l.hotBytes.Load() <= max(room, l.coolAbove.Load()) {
 		return
 	}
 	l.mu.Lock()
@@ -170,5 +195,5 @@ func (l *Log) coolIfFull() {
 		lv.used = false
 		lv.mu.Unlock()
 	}
-	l.coolAbove = l.hotBytes.Load() + room/8
+	l.coolAbove.Store(l.hotBytes.Load() + room/8)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // sweeping runs f in a bubble, over a store that finds expired streams by itself and over one
@@ -131,7 +131,8 @@ func TestSweepGivesRoom(t *testing.T) {
 		log := openLog(t, store, &reprise.Options{SweepEvery: -1, MaxTenantBytes: 10_000})
 		defer log.Close()
 		large := reprise.Event{Data: make([]byte, 9000)}
-		s, late := create(t, log, "s", reprise.Retention{MaxAge: time.Minute}), create(t, log, "late", reprise.Retention{})
+		s, late := create(t, log, "s", reprise.Retention{MaxAge: time.Minute}), create(t, log, "late",
+			reprise.Retention{})
 		add(t, s, large)
 		end(t, s)
 		_, err := late.Append(t.Context(), large)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // unable is a Store around one that has no ability.
@@ -25,7 +25,8 @@ func (unable) Sizes(context.Context) (map[reprise.Tenant]reprise.Size, error) {
 
 // TestAbilitiesThatAreNot: a Store that answers ErrUnsupported is served like one without the method.
 func TestAbilitiesThatAreNot(t *testing.T) {
-	log := openLog(t, unable{memstore.New(nil)}, &reprise.Options{Retention: reprise.Retention{MaxAge: time.Nanosecond}, SweepEvery: -1})
+	log := openLog(t, unable{memstore.New(nil)},
+		&reprise.Options{Retention: reprise.Retention{MaxAge: time.Nanosecond}, SweepEvery: -1})
 	if log.Shared() {
 		t.Error("a store that cannot be watched is taken for a shared one")
 	}

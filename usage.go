@@ -3,6 +3,7 @@ package reprise
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"sync/atomic"
 )
@@ -47,28 +48,44 @@ func (u *usage) over(tenant *atomic.Int64, more int64) int64 {
 	return over
 }
 
-// set replaces the counts by what the store has.
-func (u *usage) set(sizes map[Tenant]Size) {
-	var total int64
-	for t, size := range sizes {
-		u.of(t).Store(size.Bytes)
-		total += size.Bytes
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for t, n := range u.tenants {
-		if _, ok := sizes[t]; !ok {
-			n.Store(0)
-		}
-	}
-	u.total.Store(total)
+// counts is what was counted at some time.
+type counts struct {
+	total   int64
+	tenants map[Tenant]int64
 }
 
-// measure counts anew what the store keeps.
+func (u *usage) counts() counts {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c := counts{total: u.total.Load(), tenants: make(map[Tenant]int64, len(u.tenants))}
+	for t, n := range u.tenants {
+		c.tenants[t] = n.Load()
+	}
+	return c
+}
+
+// correct replaces what was counted before by what the store has. What was counted meanwhile stays.
+func (u *usage) correct(before counts, sizes map[Tenant]Size) {
+	var total int64
+	for t, size := range sizes {
+		u.of(t).Add(size.Bytes - before.tenants[t])
+		total += size.Bytes
+	}
+	for t, n := range before.tenants {
+		if _, ok := sizes[t]; !ok {
+			u.of(t).Add(-n)
+		}
+	}
+	u.total.Add(total - before.total)
+}
+
+// measure counts anew what the store keeps. Appends go on meanwhile; what they add may be counted twice, until
+// the next time.
 func (l *Log) measure(ctx context.Context) error {
+	before := l.usage.counts()
 	sizes, err := l.Sizes(ctx)
 	if err == nil {
-		l.usage.set(sizes)
+		l.usage.correct(before, sizes)
 	}
 	return err
 }
@@ -77,7 +94,7 @@ func (l *Log) measure(ctx context.Context) error {
 func (l *Log) Sizes(ctx context.Context) (map[Tenant]Size, error) {
 	if s, ok := l.store.(Sizer); ok {
 		if sizes, err := s.Sizes(ctx); !errors.Is(err, errors.ErrUnsupported) {
-			return sizes, err
+			return l.withoutMarker(sizes), err
 		}
 	}
 	sizes := map[Tenant]Size{}
@@ -91,7 +108,21 @@ func (l *Log) Sizes(ctx context.Context) (map[Tenant]Size, error) {
 	return sizes, err
 }
 
-// each calls f with every stream of the store.
+// withoutMarker takes the marker of the wrappers, one stream with one event, out of what the store keeps.
+func (l *Log) withoutMarker(sizes map[Tenant]Size) map[Tenant]Size {
+	size, ok := sizes[SystemTenant]
+	if !l.marked || !ok {
+		return sizes
+	}
+	sizes = maps.Clone(sizes)
+	size.Streams, size.Events = size.Streams-1, size.Events-1
+	if sizes[SystemTenant] = size; size == (Size{}) {
+		delete(sizes, SystemTenant)
+	}
+	return sizes
+}
+
+// each calls f with every stream of the store but the marker of its wrappers.
 func (l *Log) each(ctx context.Context, f func(*StreamInfo)) error {
 	q := ListQuery{AllNamespaces: true, Limit: 1000}
 	for {
@@ -100,7 +131,9 @@ func (l *Log) each(ctx context.Context, f func(*StreamInfo)) error {
 			return err
 		}
 		for i := range page.Streams {
-			f(&page.Streams[i])
+			if !page.Streams[i].Key.IsMarker() {
+				f(&page.Streams[i])
+			}
 		}
 		if q.After = page.Next; q.After == "" {
 			return nil

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"reprise"
-	"reprise/sqlitestore"
+	"reprise/store/sqlitestore"
 )
 
 // openDisk opens a store in a file.

@@ -8,9 +8,9 @@ import (
 
 	"reprise"
 	"reprise/internal/testserver"
-	"reprise/natsstore"
-	"reprise/pgstore"
-	"reprise/redisstore"
+	"reprise/store/natsstore"
+	"reprise/store/pgstore"
+	"reprise/store/redisstore"
 )
 
 // engine is a server of others that stores events, and the contenders of one race share: the first one to start
@@ -105,7 +105,9 @@ func (e *engine) openLog(ctx context.Context, url string) (*reprise.Log, func() 
 }
 
 // contender is a Contender that uses the server: start gets its URL, and what it returns is closed before the server.
-func (e *engine) contender(name string, start func(ctx context.Context, scale Scale, url string) (Runner, error)) Contender {
+func (e *engine) contender(name string,
+	start func(ctx context.Context, scale Scale, url string) (Runner, error),
+) Contender {
 	return Contender{Name: name, Start: func(ctx context.Context, scale Scale) (Runner, error) {
 		url, release, err := e.acquire()
 		if err != nil {

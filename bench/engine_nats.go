@@ -85,7 +85,8 @@ func natsPublish(name string, batch int) func(context.Context, Scale, string) (R
 }
 
 // natsConditional publishes in rounds of fifty messages to as many subjects, each on condition that it follows the one
-// before, to a stream that tells subscribers what it has stored. That is what replicas need that write to the same streams.
+// before, to a stream that tells subscribers what it has stored. That is what replicas need that write to the same
+// streams.
 func natsConditional(ctx context.Context, scale Scale, server string) (Runner, error) {
 	const name, subjects = "CONDITIONAL", engineAppenders / 2
 	conn, js, err := dialNATS(ctx, server, name+".>")
@@ -100,7 +101,8 @@ func natsConditional(ctx context.Context, scale Scale, server string) (Runner, e
 			var all [subjects]jetstream.PubAckFuture
 			for i := range all {
 				subject := name + "." + strconv.Itoa(i)
-				if all[i], err = js.PublishAsync(subject, data, jetstream.WithExpectLastSequencePerSubject(last[i])); err != nil {
+				if all[i], err = js.PublishAsync(subject, data,
+					jetstream.WithExpectLastSequencePerSubject(last[i])); err != nil {
 					return nil, err
 				}
 			}

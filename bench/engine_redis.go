@@ -44,7 +44,8 @@ func redisBenchmark(pipeline int) func(context.Context, Scale, string) (Runner, 
 		key := fmt.Sprint("xadd", pipeline)
 		args := []string{
 			"-h", u.Hostname(), "-p", u.Port(), "-c", strconv.Itoa(engineAppenders), "-P", strconv.Itoa(pipeline),
-			"-n", strconv.Itoa(scale.Of(30_000*(pipeline+1), 1000*pipeline)), "--csv", "XADD", key, "*", "b", string(newPayload()),
+			"-n", strconv.Itoa(scale.Of(30_000*(pipeline+1), 1000*pipeline)), "--csv", "XADD", key, "*", "b",
+			string(newPayload()),
 		}
 		return closing{func(ctx context.Context) (Sample, error) {
 			out, err := exec.CommandContext(ctx, program, args...).Output()
@@ -52,7 +53,8 @@ func redisBenchmark(pipeline int) func(context.Context, Scale, string) (Runner, 
 				return nil, err
 			}
 			rate, err := benchmarkRate(string(out))
-			return Sample{"events/s": rate}, errors.Join(err, client.Do(ctx, client.B().Unlink().Key(key).Build()).Error())
+			return Sample{"events/s": rate},
+				errors.Join(err, client.Do(ctx, client.B().Unlink().Key(key).Build()).Error())
 		}, func() error { client.Close(); return nil }}, nil
 	}
 }
@@ -77,7 +79,8 @@ func redisRange(ctx context.Context, scale Scale, server string) (Runner, error)
 	for i := 0; i < events; i += 100 {
 		var commands rueidis.Commands
 		for range 100 {
-			commands = append(commands, client.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("b", payload).Build())
+			commands = append(commands,
+				client.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("b", payload).Build())
 		}
 		for _, result := range client.DoMulti(ctx, commands...) {
 			if err := result.Error(); err != nil {
@@ -88,7 +91,8 @@ func redisRange(ctx context.Context, scale Scale, server string) (Runner, error)
 	}
 	return closing{replayLap(events, func(ctx context.Context) (n int, err error) {
 		for from := "-"; ; {
-			entries, err := client.Do(ctx, client.B().Xrange().Key(key).Start(from).End("+").Count(most).Build()).AsXRange()
+			entries, err := client.Do(ctx,
+				client.B().Xrange().Key(key).Start(from).End("+").Count(most).Build()).AsXRange()
 			if err != nil || len(entries) == 0 {
 				return n, err
 			}

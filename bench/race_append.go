@@ -12,7 +12,7 @@ import (
 
 	"reprise"
 	"reprise/bench/limit"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // appendKept is how many events every contender keeps of what is appended.
@@ -39,7 +39,8 @@ func appendRace() Race {
 			},
 			{
 				Target: "P1", What: "beside 1,000,000 quiet streams", Unit: "ns/event",
-				Ours: "store=memory/size=200/quiet=1000000", Limit: "limit=bytelog/size=200", Peer: "peer=mcp-go-sdk/size=200",
+				Ours: "store=memory/size=200/quiet=1000000", Limit: "limit=bytelog/size=200",
+				Peer:  "peer=mcp-go-sdk/size=200",
 				First: Bound{Than: "store=memory/size=200", Most: 2},
 			},
 		},

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"reprise"
-	"reprise/storewrap"
+	"reprise/store/storewrap"
 )
 
 // compressRace is E6: what a compiler prints takes a quarter of the space, at seven tenths of the rate.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // correctRace is P13: a reader whose connection is cut again and again, while the events
@@ -26,7 +26,8 @@ func correctRace() Race {
 			name := fmt.Sprintf("store=%s/events=%d", store, events)
 			race.Contenders = append(race.Contenders, Contender{name, correct(store, events), false})
 			race.Rows = append(race.Rows, Row{
-				Target: "P13", What: fmt.Sprintf("events lost or doubled of %d, %s", events, store), Unit: "wrong", Ours: name,
+				Target: "P13", What: fmt.Sprintf("events lost or doubled of %d, %s", events, store), Unit: "wrong",
+				Ours:  name,
 				First: Bound{Most: 0.5}, Goal: Bound{Most: 0.5},
 			})
 		}

@@ -28,8 +28,9 @@ func redisAppendRace(synced bool) Race {
 	return r
 }
 
-// postgresAppendRace is E2: half of what COPY reaches with the same events, a row each. The peers commit as many events at
-// once as a group of appenders does: half of them wait for the commit under way while the others come together for the next.
+// postgresAppendRace is E2: half of what COPY reaches with the same events, a row each. The peers commit as many events
+// at once as a group of appenders does: half of them wait for the commit under way while the others come together for
+// the next.
 func postgresAppendRace() Race {
 	const limit, few, many = "limit=copy", "peer=copy/commit=50", "peer=copy/commit=5000"
 	e := postgresEngine()
@@ -60,8 +61,8 @@ func natsAppendRace() Race {
 	return r
 }
 
-// add adds contenders that append so many events at a time, to a stream each and to one stream, and a row like that given for
-// each of the two.
+// add adds contenders that append so many events at a time, to a stream each and to one stream, and a row like that
+// given for each of the two.
 func (r *Race) add(e *engine, batch int, row Row) {
 	what := row.What
 	for _, streams := range []int{engineAppenders, 1} {
@@ -104,7 +105,8 @@ func engineAppend(e *engine, streams, batch int) func(context.Context, Scale, st
 				return nil, err
 			}
 			n := float64(batch)
-			return Sample{"events/s": sample["events/s"] * n, "us/event": sample["us/event"] / n}, allThere(ctx, handles, appended.Load())
+			return Sample{"events/s": sample["events/s"] * n, "us/event": sample["us/event"] / n},
+				allThere(ctx, handles, appended.Load())
 		}, closeLog}, nil
 	}
 }

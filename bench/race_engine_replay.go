@@ -45,8 +45,8 @@ func replayLap(events int, read func(context.Context) (int, error)) lapFunc {
 	}
 }
 
-// engineReplay replays a stream that a hundred have appended to, one event at a time. Store and Log are new in each lap, so
-// that they hold nothing of it.
+// engineReplay replays a stream that a hundred have appended to, one event at a time. Store and Log are new in each
+// lap, so that they hold nothing of it.
 func engineReplay(ctx context.Context, e *engine, scale Scale, url string) (Runner, error) {
 	events := engineHistory(scale)
 	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "history"}

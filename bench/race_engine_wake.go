@@ -15,7 +15,10 @@ func engineWakeRace(e *engine, limit string, wake func(context.Context, Scale, s
 	limit = "limit=" + limit
 	ours := "store=" + e.name
 	row := func(what, unit string, bound Bound) Row {
-		return Row{Target: "E5", What: "replica to replica over " + e.name + ", " + what, Unit: unit, Ours: ours, Limit: limit, First: bound}
+		return Row{
+			Target: "E5", What: "replica to replica over " + e.name + ", " + what, Unit: unit, Ours: ours,
+			Limit: limit, First: bound,
+		}
 	}
 	return Race{
 		Name: "EngineWake-" + e.name,
@@ -84,7 +87,9 @@ func engineWake(ctx context.Context, e *engine, scale Scale, url string) (Runner
 }
 
 // follow reads new events until it is stopped, and says when each came.
-func follow(ctx context.Context, log *reprise.Log, key reprise.StreamKey) (heard <-chan time.Time, stop func(), err error) {
+func follow(ctx context.Context, log *reprise.Log,
+	key reprise.StreamKey,
+) (heard <-chan time.Time, stop func(), err error) {
 	s, err := log.Stream(ctx, key)
 	if err != nil {
 		return nil, nil, err

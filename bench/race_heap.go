@@ -5,7 +5,7 @@ import (
 	"runtime"
 
 	"reprise/bench/limit"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // heapRace is P12: what a kept event takes in memory.

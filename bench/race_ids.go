@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // idsRace is P11: the text of the cursor of an event, made and checked.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/execution"
-	"reprise/memstore"
+	"reprise/internal/execution"
+	"reprise/store/memstore"
 )
 
 // outputRace lets a command print 200 MB, beside the same command that prints into a pipe to cat, and cat
@@ -75,7 +75,8 @@ func outputReprise(kind string) func(context.Context, Scale) (Runner, error) {
 		if err != nil {
 			return nil, err
 		}
-		return closing{func(ctx context.Context) (Sample, error) { return outputLap(ctx, kind, path, text) }, remove}, nil
+		return closing{func(ctx context.Context) (Sample, error) { return outputLap(ctx, kind, path, text) }, remove},
+			nil
 	}
 }
 

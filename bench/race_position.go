@@ -5,7 +5,7 @@ import (
 
 	"reprise"
 	"reprise/bench/limit"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // positionRace is P2: how long it takes to find the last ten events.

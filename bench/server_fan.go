@@ -9,8 +9,8 @@ import (
 
 	"reprise"
 	"reprise/bench/limit"
-	"reprise/memstore"
 	"reprise/ssehttp"
+	"reprise/store/memstore"
 )
 
 // The servers of the fan-out races: all readers follow one stream from now on.

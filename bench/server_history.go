@@ -12,8 +12,8 @@ import (
 
 	"reprise"
 	"reprise/bench/limit"
-	"reprise/memstore"
 	"reprise/ssehttp"
+	"reprise/store/memstore"
 )
 
 // The servers of the replay and resume races hold a history: their arguments are the number of

@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/problem"
+	"reprise/internal/backoff"
+	"reprise/internal/problem"
 )
 
 // maxAnswer bounds the body of an answer that is read as a whole.
@@ -113,7 +114,8 @@ func (c *Client) call(ctx context.Context, r *request, out any) error {
 
 // tryAgain calls try until it succeeds or there is no use in more.
 func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Context) error) error {
-	wait := backoff{min: c.opts.MinWait, max: c.opts.MaxWait}
+	wait := newFailures(c.opts.MinWait, c.opts.MaxWait)
+	var spell foreignSpell
 	for {
 		err := try(ctx)
 		if err == nil {
@@ -123,10 +125,12 @@ func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Cont
 			return context.Cause(ctx)
 		}
 		pause := wait.next(askedWait(err))
-		if !Retryable(err) || r.once && !unsent(err) || wait.outlasts(c.opts.GiveUp, pause) {
+		again := spell.allows(err, c.met.Load(), c.foreignGiveUp, pause) ||
+			Retryable(err) && !wait.outlasts(c.opts.GiveUp, pause)
+		if !again || r.once && !unsent(err) {
 			return &Error{Op: r.op, Err: err, Tries: wait.tries}
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := backoff.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -150,30 +154,47 @@ func (c *Client) try(ctx context.Context, r *request, out any) error {
 		return err
 	}
 	defer res.Body.Close()
-	if err := refusal(res); err != nil {
+	if err := c.refusal(res); err != nil {
 		return err
 	}
 	if out == nil {
+		if res.StatusCode != http.StatusNoContent {
+			return notOurs(res)
+		}
 		return nil
 	}
-	return readJSON(ctx, res, out)
+	if err := readJSON(ctx, res, out); err != nil {
+		return err
+	}
+	c.met.Store(true)
+	return nil
 }
 
-// refusal is the problem that an answer is, or nil for a success.
-func refusal(res *http.Response) error {
+// refusal is the problem that an answer is, or nil for a success. A problem with a code
+// is an answer of the server, which has been met then.
+func (c *Client) refusal(res *http.Response) error {
 	switch {
 	case res.StatusCode >= 400:
-		return problem.Parse(res, time.Now())
+		p := problem.Parse(res, time.Now())
+		if p.Code != "" {
+			c.met.Store(true)
+		}
+		return p
 	case res.StatusCode >= 300 || res.StatusCode < 200:
-		return fmt.Errorf("%w: status %d, which leads to %q", ErrProtocol, res.StatusCode, res.Header.Get("Location"))
+		return &foreignError{fmt.Errorf("%w: status %d, which leads to %q", ErrProtocol, res.StatusCode, res.Header.Get("Location"))}
 	}
 	return nil
+}
+
+// notOurs is the error for a successful answer in a form that the server does not give.
+func notOurs(res *http.Response) error {
+	return &foreignError{fmt.Errorf("%w: status %d with content type %q", ErrProtocol, res.StatusCode, res.Header.Get("Content-Type"))}
 }
 
 // readJSON reads a successful answer.
 func readJSON(ctx context.Context, res *http.Response, out any) error {
 	if !hasType(res, jsonType) {
-		return fmt.Errorf("%w: content type %q", ErrProtocol, res.Header.Get("Content-Type"))
+		return notOurs(res)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 	"reprise"
 	"reprise/client"
-	"reprise/problem"
+	"reprise/internal/problem"
 )
 
 // G9: however often a start is sent, it is the same request.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -38,7 +39,9 @@ type Options struct {
 	// the server asks for. Defaults: 500 ms, 30 s.
 	MinWait, MaxWait time.Duration
 	// GiveUp is for how long a failing call is tried again; following has its own, in
-	// FollowOptions. Default: 30 s; negative: no second try.
+	// FollowOptions. Default: 30 s, and 60 s against answers that are not the
+	// server's, such as a proxy's 404, once the server has answered this Client;
+	// negative: no second try.
 	GiveUp time.Duration
 	// Timeout bounds one try of a call that does not wait for something by its
 	// nature. Default: 30 s.
@@ -65,6 +68,9 @@ type Client struct {
 	token string
 	http  http.Client
 	opts  Options
+	// foreignGiveUp is the Options.GiveUp that was set, 0 for none.
+	foreignGiveUp time.Duration
+	met           atomic.Bool // an answer of the server has come
 }
 
 // New returns a Client; opts may be nil. It does not talk to the server. The
@@ -88,6 +94,9 @@ func New(opts *Options) (*Client, error) {
 		return nil, fmt.Errorf("%w: the token holds what no header can", reprise.ErrInvalid)
 	}
 	c := &Client{base: strings.TrimRight(base.String(), "/"), token: o.Token, opts: o}
+	if opts != nil {
+		c.foreignGiveUp = opts.GiveUp
+	}
 	if o.HTTPClient != nil {
 		c.http = *o.HTTPClient
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/problem"
 	"reprise/sse"
 )
 
@@ -27,25 +27,49 @@ func (f *follower) connection(ctx context.Context) error {
 		return err
 	}
 	defer res.Body.Close()
-	switch err := refusal(res); {
+	switch err := f.c.refusal(res); {
 	case err != nil:
 		return err
 	case res.StatusCode == http.StatusNoContent:
 		return errEnded // all was read before, the end with it
 	case res.StatusCode != http.StatusOK || !hasType(res, eventStreamType):
-		return fmt.Errorf("%w: status %d with content type %q", ErrProtocol, res.StatusCode, res.Header.Get("Content-Type"))
+		return notOurs(res)
 	}
-	body := &watchedBody{ctx: ctx, body: res.Body, idle: idle, timeout: f.opts.IdleTimeout, flush: f.saver.flush}
-	return f.frames(ctx, sse.NewDecoder(body, nil))
+	f.c.met.Store(true)
+	f.live, f.begun = false, time.Now()
+	body := &watchedBody{ctx: ctx, body: res.Body, idle: idle, timeout: f.opts.IdleTimeout, saver: &f.saver, fail: cancel}
+	if gap := f.filteredStart(res.Header); gap != nil {
+		if err := f.gap(ctx, *gap); err != nil {
+			return err
+		}
+	}
+	return f.frames(ctx, sse.NewDecoder(body, &sse.DecoderOptions{Comment: f.heartbeat}))
 }
 
-// steady is how long a connection must have lasted to count as a success, even if it has
-// brought nothing: a proxy that cuts quiet connections is no reason to wait longer and longer.
-const steady = time.Minute
+// minProductive is how old a connection must be for a heartbeat to make it a success. A
+// comment at the very beginning does not: a server that ends each connection after it would be
+// asked again without a wait.
+const minProductive = time.Second
+
+// heartbeat takes note of a comment, as soon as its line has come. A connection that is cut
+// after it was of use: a proxy that cuts quiet connections is no reason to wait longer and longer.
+func (f *follower) heartbeat([]byte) {
+	if time.Since(f.begun) >= minProductive {
+		f.wait.succeeded()
+	}
+	f.alive()
+}
+
+// alive tells the program once that the present connection works.
+func (f *follower) alive() {
+	if !f.live && f.opts.OnConnected != nil {
+		f.opts.OnConnected()
+	}
+	f.live = true
+}
 
 // frames yields events until the connection ends.
 func (f *follower) frames(ctx context.Context, d *sse.Decoder) error {
-	begun := time.Now()
 	for {
 		frame, err := d.Next()
 		if retry, ok := d.Retry(); ok {
@@ -62,9 +86,6 @@ func (f *follower) frames(ctx context.Context, d *sse.Decoder) error {
 			err = fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
 		if err != nil {
-			if time.Since(begun) >= steady {
-				f.wait.succeeded()
-			}
 			return err
 		}
 	}
@@ -72,12 +93,11 @@ func (f *follower) frames(ctx context.Context, d *sse.Decoder) error {
 
 // frame deals with one frame.
 func (f *follower) frame(ctx context.Context, frame sse.Event) error {
-	if frame.Data == nil {
+	if frame.Data == nil || isMove(&frame) {
 		moved, err := f.track.pass(frame.ID)
 		if moved {
 			f.progress()
-			f.saver.handled(f.track.cursor)
-			return f.saver.saveIfDue(ctx)
+			return f.saver.handled(ctx, f.track.cursor)
 		}
 		return err
 	}
@@ -88,8 +108,8 @@ func (f *follower) frame(ctx context.Context, frame sse.Event) error {
 	if event.Gap != nil {
 		return f.gap(ctx, event)
 	}
-	if f.fromFirst && f.track.cursor == "" && event.Seq > 1 && !f.track.filtered {
-		if err := f.gap(ctx, lostBefore(event)); err != nil {
+	if gap := f.missingStart(event); gap != nil {
+		if err := f.gap(ctx, *gap); err != nil {
 			return err
 		}
 	}
@@ -107,46 +127,29 @@ func (f *follower) frame(ctx context.Context, frame sse.Event) error {
 	return nil
 }
 
+// isMove reports whether frame moves the cursor of a filtered reader as an event does. Events of that type that
+// somebody has published have a seq.
+func isMove(frame *sse.Event) bool {
+	if frame.Type != reprise.TypeCursor {
+		return false
+	}
+	var w wireEvent
+	return json.Unmarshal(frame.Data, &w) == nil && w.Seq == 0
+}
+
 // progress notes that the connection is of use.
 func (f *follower) progress() {
 	f.wait.succeeded()
 	f.faults = 0
+	f.alive()
 }
 
-// give hands an event to the loop. When its body is done with it, the cursor is saved.
+// give hands an event to the loop. When its body is done with it, the cursor may be saved.
 func (f *follower) give(ctx context.Context, event Event) error {
 	if f.wanted(event.Type) && !f.yield(event, nil) {
 		return errStopped
 	}
-	f.saver.handled(event.Cursor)
-	return f.saver.saveIfDue(ctx)
-}
-
-// gap deals with the notice that the events after the cursor are gone.
-func (f *follower) gap(ctx context.Context, event Event) error {
-	gap := *event.Gap
-	switch {
-	case !isGap(gap.Code):
-		p := problem.New(problem.Code(gap.Code), "the server refuses the cursor "+f.track.cursor)
-		p.Earliest, p.Tail = gap.Earliest, gap.Tail
-		return p
-	case f.opts.OnGap == GapFail:
-		return &GapError{gap}
-	}
-	f.track = startTrack(event.Cursor, f.track.filtered)
-	f.progress()
-	return f.give(ctx, event)
-}
-
-// lostBefore is the gap in front of the first event that a reader gets who wants all. The
-// server does not tell of it: the reader has shown no cursor.
-func lostBefore(first Event) Event {
-	gap := Gap{Code: string(problem.CodeCursorExpired), Missed: first.Seq - 1}
-	if c, err := reprise.ParseCursor(first.Cursor); err == nil {
-		c.Seq = first.Seq - 1
-		gap.Earliest = c.String()
-	}
-	return Event{Type: reprise.TypeGap, Cursor: gap.Earliest, Time: first.Time, Gap: &gap}
+	return f.saver.handled(ctx, event.Cursor)
 }
 
 // watchedBody is the body of a response. It ends the connection if a read gets nothing
@@ -156,16 +159,16 @@ type watchedBody struct {
 	body    io.Reader
 	idle    *time.Timer
 	timeout time.Duration
-	flush   func(context.Context) error // called before there is a wait
+	saver   *saver
+	fail    context.CancelCauseFunc // of ctx
 }
 
 func (w *watchedBody) Read(p []byte) (int, error) {
-	if err := w.flush(w.ctx); err != nil {
-		return 0, err
-	}
+	w.saver.beginWait(w.ctx, w.fail)
 	w.idle.Reset(w.timeout)
 	n, err := w.body.Read(p)
 	w.idle.Stop()
+	w.saver.endWait()
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // CursorStore keeps the cursor of one reader of one stream. A loop calls its methods one at a
-// time; what it saves belongs to that loop alone.
+// time and never while its body runs, though not always from the same goroutine; what it saves belongs to that
+// loop alone. FollowOptions.SaveEvery says how often it saves.
 type CursorStore interface {
 	// Load returns the cursor that was saved last, "" if there is none.
 	Load(ctx context.Context) (string, error)

@@ -78,7 +78,7 @@ func TestSaveEvery(t *testing.T) {
 		every time.Duration
 		want  []string
 	}{
-		"each":              {0, []string{"1", "2", "3", "4", "5"}},
+		"each":              {-1, []string{"1", "2", "3", "4", "5"}},
 		"one for each wait": {time.Hour, []string{"1", "3", "5"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

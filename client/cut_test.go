@@ -31,8 +31,8 @@ type recorded struct {
 
 var recordedRun = recording{epoch: "A", frames: []recorded{
 	{1, "started", `{"seq":1,"time":"2026-11-20T09:30:00.000Z","id":"x","argv":["make"],"pid":7}`, ""},
-	{2, "stdout", `{"seq":2,"time":"2026-11-20T09:30:00.001Z","text":"one\ntwo\r\n\u0000é"}`, ":\n\n"},
-	{3, "stderr", `{"seq":3,"time":"2026-11-20T09:30:00.002Z","base64":"/wD+"}`, "retry: 20\n\n"},
+	{2, "stdout", `{"seq":2,"time":"2026-11-20T09:30:00.001Z","text":"one\ntwo\r\n\u0000é"}`, ":\n"},
+	{3, "stderr", `{"seq":3,"time":"2026-11-20T09:30:00.002Z","base64":"/wD+"}`, "retry: 20\n"},
 	{4, "note", "{\"seq\":4,\n\"time\":\"2026-11-20T09:30:00.003Z\",\n\"data\":{\"a\":[1,2]}}", ": still here\n\n"},
 	{5, "stdout", `{"seq":5,"time":"2026-11-20T09:30:00.004Z","text":""}`, ""},
 	{6, "end", `{"seq":6,"time":"2026-11-20T09:30:00.005Z","outcome":"exited","exit_code":0,"signal":null,"duration_ms":5,"usage":null,"bytes":{"stdout":9,"stderr":3}}`, ""},
@@ -57,13 +57,15 @@ func (rec *recording) response(r *http.Request, encode func(status int, header s
 		}
 	}
 	types := r.URL.Query().Get("types")
-	chunks := []string{"retry: 1000\n\n"}
+	chunks := []string{"retry: 1000\n"}
 	if gap != "" {
 		chunks = append(chunks, frame(rec.earliest, rec.epoch, "gap", gap))
 	}
 	for _, f := range rec.frames {
 		switch {
 		case f.seq <= after:
+		case types != "" && !strings.Contains(","+types+",", ","+f.kind+",") && f.seq%2 == 0:
+			chunks = append(chunks, frame(f.seq, rec.epoch, "cursor", `{"cursor":"`+cursorAt(f.seq, rec.epoch)+`"}`))
 		case types != "" && !strings.Contains(","+types+",", ","+f.kind+","):
 			chunks = append(chunks, "id: "+cursorAt(f.seq, rec.epoch)+"\n\n")
 		default:

@@ -20,7 +20,8 @@
 // # Following
 //
 // [Client.Follow], [Client.FollowStream] and [Client.Run] are loops over events. The
-// client reconnects by itself, waits as the server asks and longer each time, and
+// client reconnects by itself, at once after a connection that has brought something, then waits
+// as the server asks and longer each time, and
 // goes on after the last event that the loop was given. It proves by seq that
 // nothing is missing and nothing comes twice or out of order. What the server no
 // longer keeps is told as an event of type "gap", or ends the loop with a [*GapError].
@@ -33,13 +34,14 @@
 //
 // # Going on after the process was killed
 //
-// With a [CursorStore] a loop begins where the last one ended. An event counts as
-// handled when the body of the loop has ended or continued with it; its cursor is then
-// saved before the next event is given. A break, a return, a panic or a kill inside the body
-// leaves the event unhandled, and it is given again the next time. So between processes
-// each event is handled at least once, and only the event that was
-// being handled can come again. For exactly once keep [Event.Cursor] in the same transaction
-// as what the event has caused, and begin with it as FollowOptions.After.
+// With a [CursorStore] a loop begins where the last one ended. An event counts as handled when the body of the loop
+// has ended or continued with it. A break, a return or a panic inside the body leaves the event unhandled, and it is
+// given again the next time. The cursor of the last handled event is saved every 100 ms ([FollowOptions].SaveEvery),
+// when a connection is lost and when the loop ends. So between processes each event is handled at least once. What
+// comes again is the event that was being handled and, if the process was killed, those that it had handled since the
+// last save. With a negative SaveEvery the cursor is saved before the next event is given, at the cost of a save for
+// each. For exactly once keep [Event.Cursor] in the same transaction as what the event has caused, and begin with it
+// as FollowOptions.After.
 //
 // # Errors
 //

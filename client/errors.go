@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 
-	"reprise/problem"
+	"reprise/internal/problem"
 )
 
 // ErrProtocol is wrapped by the error for answers that break the contract again and
@@ -42,8 +42,14 @@ func (e *Error) Unwrap() error { return e.Err }
 type GapError struct{ Gap Gap }
 
 func (e *GapError) Error() string {
-	if e.Gap.Missed > 0 {
+	switch {
+	case e.Gap.TakenBack > 0:
+		return fmt.Sprintf("%s: the server has lost %d events up to the cursor, and %d after it are no longer kept",
+			e.Gap.Code, e.Gap.TakenBack, e.Gap.Missed)
+	case e.Gap.Missed > 0:
 		return fmt.Sprintf("%s: %d events are no longer kept", e.Gap.Code, e.Gap.Missed)
+	case e.Gap.Code == string(problem.CodeCursorAhead):
+		return e.Gap.Code + ": the stream has fewer events than the cursor says"
 	}
 	return e.Gap.Code + ": the history after the cursor is no longer kept"
 }
@@ -51,7 +57,7 @@ func (e *GapError) Error() string {
 // Unwrap returns the problem that the code of the gap stands for.
 func (e *GapError) Unwrap() error {
 	p := problem.New(problem.Code(e.Gap.Code), "")
-	p.Earliest, p.Tail = e.Gap.Earliest, e.Gap.Tail
+	p.Earliest, p.Tail, p.Fork = e.Gap.Earliest, e.Gap.Tail, e.Gap.Fork
 	return p
 }
 

@@ -24,7 +24,8 @@ type Event struct {
 	// It belongs to whom the event was given.
 	Data []byte
 	// IsJSON: Data is the JSON value that was published, or, for the events of Reprise itself
-	// such as "started", "end" and "gap", the object that the server has sent.
+	// such as "started", "end" and "gap", the object that the server has sent. The gap before
+	// the first event is the client's own, in the same form.
 	IsJSON bool
 
 	// Started, End and Gap are set for the events of these types; Started for
@@ -65,17 +66,6 @@ type End struct {
 	OutputTruncated bool   `json:"output_truncated"`
 	// Data is what the stream was ended with.
 	Data json.RawMessage `json:"data"`
-}
-
-// Gap tells that events after the cursor are no longer kept.
-type Gap struct {
-	// Code is "cursor_expired", or "epoch_changed" when the stream has begun anew.
-	Code string `json:"code"`
-	// Earliest is the cursor from which the events go on, Tail the one after the last event.
-	Earliest string `json:"earliest"`
-	Tail     string `json:"tail"`
-	// Missed is the number of events that are gone, 0 where it cannot be known.
-	Missed uint64 `json:"missed"`
 }
 
 // wireEvent is the JSON form of an event; cursor and type are there in pages alone.

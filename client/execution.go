@@ -3,15 +3,18 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"time"
+
+	"reprise"
 )
 
-// StartRequest asks for one run of a command. Exactly one of Argv, Command and
+// StartRequest asks for one run of a command. It is the body of POST /v1/executions. Exactly one of Argv, Command and
 // Language (with Code) says what to run.
 type StartRequest struct {
 	// ID is the execution's: 1 to 128 bytes of letters, digits, '.', '_' and '-'.
@@ -25,6 +28,7 @@ type StartRequest struct {
 	// Session groups executions.
 	Session string `json:"session,omitempty"`
 
+	// Argv is the program and its arguments. A program without a slash is looked up in the PATH that the command gets.
 	Argv []string `json:"argv,omitempty"`
 	// Command is run by "sh -c".
 	Command string `json:"command,omitempty"`
@@ -32,7 +36,9 @@ type StartRequest struct {
 	Language string `json:"language,omitempty"`
 	Code     string `json:"code,omitempty"`
 
-	Cwd string            `json:"cwd,omitempty"`
+	// Cwd is the working directory, relative to that of the server's commands.
+	Cwd string `json:"cwd,omitempty"`
+	// Env is added to the few variables that every command gets.
 	Env map[string]string `json:"env,omitempty"`
 
 	// Stdin is what the command reads, StdinBase64 the same for any bytes; at most
@@ -40,13 +46,16 @@ type StartRequest struct {
 	Stdin       *string `json:"stdin,omitempty"`
 	StdinBase64 []byte  `json:"stdin_base64,omitempty"`
 	StdinOpen   bool    `json:"stdin_open,omitempty"`
-	TTY         *TTY    `json:"tty,omitempty"`
+	// TTY runs the command in a terminal. Its output is all of channel "stdout".
+	TTY *TTY `json:"tty,omitempty"`
 
 	// Timeout ends the run; Grace is the time between TERM and KILL. 0 is the server's default.
-	Timeout          Duration `json:"timeout,omitzero"`
-	Grace            Duration `json:"grace,omitzero"`
-	KillOnDisconnect bool     `json:"kill_on_disconnect,omitempty"`
+	Timeout Duration `json:"timeout,omitzero"`
+	Grace   Duration `json:"grace,omitzero"`
+	// KillOnDisconnect cancels the run when somebody has followed it and nobody has for a while.
+	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 
+	// Labels are for finding executions: at most 60 of them, keys of 1 to 63 bytes, values of at most 256.
 	Labels    map[string]string `json:"labels,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 	Retention Retention         `json:"retention,omitzero"`
@@ -54,18 +63,22 @@ type StartRequest struct {
 	Isolation string `json:"isolation,omitempty"`
 }
 
-// TTY is the size of a terminal in characters.
+// TTY is the size of a terminal in characters, each 1 to 65535; 0 stands for 80 and 24.
 type TTY struct {
 	Cols int `json:"cols,omitempty"`
 	Rows int `json:"rows,omitempty"`
 }
 
-// Limits bound what a run may use; 0 is no bound.
+// Limits bound what a run may use; 0 is no bound. A run that goes over one is killed and ends as LimitExceeded.
 type Limits struct {
-	OutputBytes int64    `json:"output_bytes,omitempty"`
-	MemoryBytes int64    `json:"memory_bytes,omitempty"`
-	Processes   int64    `json:"processes,omitempty"`
-	CPUTime     Duration `json:"cpu_time,omitzero"`
+	// OutputBytes is for both channels together. What goes beyond it is not kept.
+	OutputBytes int64 `json:"output_bytes,omitempty"`
+	// MemoryBytes is the resident memory of all processes of the run.
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+	// Processes is how many may live at a time.
+	Processes int64 `json:"processes,omitempty"`
+	// CPUTime is that of all processes of the run, in user and system mode.
+	CPUTime Duration `json:"cpu_time,omitzero"`
 }
 
 // Retention bounds how much of a stream is kept; 0 is the server's default. MaxAge
@@ -82,11 +95,14 @@ type Duration time.Duration
 // MarshalText is the inverse of UnmarshalText.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads what time.ParseDuration reads.
+// UnmarshalText reads what time.ParseDuration reads. The error wraps reprise.ErrInvalid.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%w: %q is no duration such as \"90s\"", reprise.ErrInvalid, text)
+	}
 	*d = Duration(v)
-	return err
+	return nil
 }
 
 // The statuses of an execution, and the outcomes of one that has ended.

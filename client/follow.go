@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/problem"
+	"reprise/internal/backoff"
 )
 
 // FollowOptions say how to follow a stream. The zero value of each field means its default.
@@ -22,10 +22,9 @@ type FollowOptions struct {
 	After string
 	// Cursors, where it is not nil, keeps the position. What it has wins over After.
 	Cursors CursorStore
-	// SaveEvery spares saves while many events come at once: within this time only
-	// one cursor is saved, and in any case one before the loop waits for more and
-	// when it ends, so that a killed process may be given again what it had handled
-	// within this time. Default: save after each event.
+	// SaveEvery is the least time between two saves: a process that is killed is given
+	// again what it has handled since the last one. The cursor is also saved when a connection is lost and when the
+	// loop ends, whatever ends it. Default: 100 ms; negative: save after each event.
 	SaveEvery time.Duration
 	// Types are the event types to yield; the end event, gaps and errors come as well.
 	// Default: all.
@@ -36,18 +35,25 @@ type FollowOptions struct {
 	// heartbeats of the server. Default: 45 s.
 	IdleTimeout time.Duration
 	// GiveUp is for how long a lost connection is tried again before the loop
-	// ends with the error. Default: without end; negative: no second try.
+	// ends with the error. Default: without end; negative: no second try. Answers that are
+	// not the server's and do not say that they pass, such as a proxy's 404, are
+	// tried again for 60 s at most, and only once the server has answered this Client.
 	GiveUp time.Duration
 	// OnDrop, where it is not nil, is told of each failure before the wait that
 	// follows. It is called by the goroutine of the loop.
 	OnDrop func(Drop)
+	// OnConnected, where it is not nil, is called when a connection has brought its first
+	// event or heartbeat: an answer alone does not show that events come through. It
+	// is called by the goroutine of the loop, before the loop is given the event.
+	OnConnected func()
 }
 
 // GapPolicy says what a loop does about a gap.
 type GapPolicy uint8
 
 const (
-	// GapYield yields an event of type "gap" and goes on from the earliest event.
+	// GapYield yields an event of type "gap" and goes on after its Cursor: from the fork of an epoch that has changed,
+	// otherwise from the earliest event.
 	GapYield GapPolicy = iota
 	// GapFail ends the loop with a *GapError and leaves the saved cursor alone.
 	GapFail
@@ -59,8 +65,14 @@ type Drop struct {
 	// Since is when the first failure in a row was, Tries how many there have been.
 	Since time.Time
 	Tries int
-	// Wait is the time until the next try.
+	// Wait is the time until the next try, 0 for the first one after a connection that
+	// has brought an event or a heartbeat.
 	Wait time.Duration
+	// Seq is that of the last event that was received, 0 where there is none or it is not known.
+	Seq uint64
+	// Met is true once the server has answered this Client. What answers before may
+	// be something else.
+	Met bool
 }
 
 func (o *FollowOptions) withDefaults() FollowOptions {
@@ -68,6 +80,7 @@ func (o *FollowOptions) withDefaults() FollowOptions {
 	if o != nil {
 		d = *o
 	}
+	d.SaveEvery = cmp.Or(d.SaveEvery, defaultSaveEvery)
 	d.IdleTimeout = cmp.Or(d.IdleTimeout, 45*time.Second)
 	return d
 }
@@ -104,7 +117,7 @@ func (c *Client) follow(ctx context.Context, op, name, path string, start *reque
 		}
 		f := &follower{
 			c: c, op: op, path: path, start: start, opts: opts.withDefaults(), yield: yield,
-			wait: backoff{min: c.opts.MinWait, max: c.opts.MaxWait},
+			wait: newFailures(c.opts.MinWait, c.opts.MaxWait),
 		}
 		if err := f.run(ctx); err != nil {
 			yield(Event{}, err)
@@ -123,9 +136,12 @@ type follower struct {
 
 	track  track
 	saver  saver
-	wait   backoff
+	wait   failures
 	retry  time.Duration // what the server has asked for between connections
 	faults int           // in a row against the protocol
+	spell  foreignSpell
+	begun  time.Time // when the present answer began
+	live   bool      // it has brought an event or a heartbeat
 	// fromFirst is true for a reader that has asked for all events there ever were.
 	fromFirst bool
 }
@@ -134,7 +150,7 @@ type follower struct {
 const maxAsked = time.Hour
 
 // maxFaults is how often in a row an answer may break the protocol before the loop
-// gives up: once may be a proxy's page or a damaged line, and a lasting defect
+// gives up: once may be a damaged line, and a lasting defect
 // must not be hammered.
 const maxFaults = 3
 
@@ -174,7 +190,7 @@ func (f *follower) run(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := backoff.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -182,7 +198,7 @@ func (f *follower) run(ctx context.Context) (err error) {
 
 // begin finds out where to begin.
 func (f *follower) begin(ctx context.Context) error {
-	f.saver = saver{store: f.opts.Cursors, every: f.opts.SaveEvery}
+	f.saver.store, f.saver.every = f.opts.Cursors, f.opts.SaveEvery
 	after, err := f.saver.load(ctx)
 	if err != nil {
 		return &Error{Op: f.op, Err: err}
@@ -215,7 +231,9 @@ func (f *follower) beginAtTail(ctx context.Context) error {
 		return err
 	}
 	f.track = startTrack(page.NextCursor, f.track.filtered)
-	f.saver.handled(page.NextCursor)
+	if err := f.saver.handled(ctx, page.NextCursor); err != nil {
+		return err
+	}
 	return f.saver.flush(ctx)
 }
 
@@ -224,43 +242,23 @@ func (f *follower) failed(err error) (time.Duration, error) {
 	if gap := f.asGap(err); gap != nil {
 		return 0, gap
 	}
-	if errors.Is(err, ErrProtocol) {
+	met := f.c.met.Load()
+	fault := errors.Is(err, ErrProtocol) && !(met && isForeign(err))
+	if fault {
 		f.faults++
 	}
 	asked := max(askedWait(err), f.retry)
 	pause := f.wait.next(asked)
-	again := Retryable(err) || errors.Is(err, ErrProtocol) && f.faults < maxFaults
+	again := f.spell.allows(err, met, f.opts.GiveUp, pause) || Retryable(err) || fault && f.faults < maxFaults
 	if !again || f.wait.outlasts(f.opts.GiveUp, pause) {
 		return 0, &Error{Op: f.op, Err: err, Tries: f.wait.tries}
 	}
 	if f.opts.OnDrop != nil {
-		f.opts.OnDrop(Drop{Err: err, Since: f.wait.since, Tries: f.wait.tries, Wait: pause})
+		f.opts.OnDrop(Drop{
+			Err: err, Since: f.wait.since, Tries: f.wait.tries, Wait: pause, Seq: f.track.seq, Met: met,
+		})
 	}
 	return pause, nil
-}
-
-// asGap makes a *GapError of a refused cursor: with GapFail it comes as a status.
-func (f *follower) asGap(err error) error {
-	if gap, ok := errors.AsType[*GapError](err); ok {
-		return gap
-	}
-	p, ok := problem.As(err)
-	if !ok || !isGap(string(p.Code)) {
-		return nil
-	}
-	gap := Gap{Code: string(p.Code), Earliest: p.Earliest, Tail: p.Tail}
-	asked, askedErr := reprise.ParseCursor(f.track.cursor)
-	earliest, earliestErr := reprise.ParseCursor(p.Earliest)
-	if p.Code == problem.CodeCursorExpired && askedErr == nil && earliestErr == nil && earliest.Seq > asked.Seq {
-		gap.Missed = earliest.Seq - asked.Seq
-	}
-	return &GapError{gap}
-}
-
-// isGap is true for the refusals that mean lost history. The others, such as
-// a cursor of another stream, are mistakes that must not be passed over.
-func isGap(code string) bool {
-	return code == string(problem.CodeCursorExpired) || code == string(problem.CodeEpochChanged)
 }
 
 // request asks for what comes next.

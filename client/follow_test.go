@@ -14,7 +14,7 @@ import (
 
 	"reprise"
 	"reprise/client"
-	"reprise/problem"
+	"reprise/internal/problem"
 )
 
 // script answers each request with the next response, the last one again and again.
@@ -41,7 +41,7 @@ func TestFollowGoesOnAfterFaultsThatPass(t *testing.T) {
 		"line that is too long":    events("data: " + strings.Repeat("x", 17<<20)),
 		"seq left out":             events(text(1, "stdout", "a"), text(3, "stdout", "c")),
 		"bare id that leaves out":  events(text(1, "stdout", "a"), "id: "+cursorAt(9, "A")+"\n\n"),
-		"other epoch":              events(text(1, "stdout", "a"), frame(2, "B", "stdout", `{"seq":2,"text":"b"}`)),
+		"other epoch":              events(text(1, "stdout", "a"), frame(1, "B", "stdout", `{"seq":1,"text":"b"}`)),
 		"event that was seen":      events(text(1, "stdout", "a"), text(1, "stdout", "a")),
 		"response with a bad size": []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
 	} {

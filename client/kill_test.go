@@ -43,7 +43,7 @@ func child(args []string) error {
 		return err
 	}
 	ctx := context.Background()
-	for event, err := range c.FollowStream(ctx, "killed", &client.FollowOptions{Cursors: client.FileCursor(args[1])}) {
+	for event, err := range c.FollowStream(ctx, "killed", &client.FollowOptions{Cursors: client.FileCursor(args[1]), SaveEvery: -1}) {
 		if err != nil {
 			return err
 		}

@@ -20,11 +20,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"reprise"
-	"reprise/api"
 	"reprise/client"
-	"reprise/execution"
-	"reprise/identity"
-	"reprise/memstore"
+	"reprise/internal/api"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+	"reprise/store/memstore"
 )
 
 const liveToken = "a-token-for-tests-0123456789"
@@ -32,13 +32,19 @@ const liveToken = "a-token-for-tests-0123456789"
 // liveServer starts the real server over a memory store and returns its URL.
 func liveServer(t *testing.T) string {
 	t.Helper()
+	url, _ := liveServerOn(t, memstore.New(nil))
+	return url
+}
+
+// liveServerOn is liveServer over a store, which it closes at the end of the test.
+func liveServerOn(t *testing.T, store reprise.Store) (string, *reprise.Log) {
+	t.Helper()
 	ok := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	store := memstore.New(nil)
 	keys := reprise.NewKeys()
 	log, err := reprise.Open(context.Background(), store, &reprise.Options{Keys: keys})
 	ok(err)
@@ -58,7 +64,7 @@ func liveServer(t *testing.T) string {
 		ok(log.Close())
 		ok(store.Close())
 	})
-	return web.URL
+	return web.URL, log
 }
 
 // cutter dials connections of which the first ones end after some bytes were read.

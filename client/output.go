@@ -127,15 +127,16 @@ func (o *outputReader) open(ctx context.Context) error {
 		cancel(nil)
 		return err
 	}
-	err = refusal(res)
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%w: status %d", ErrProtocol, res.StatusCode)
+	err = o.c.refusal(res)
+	if err == nil && (res.StatusCode != http.StatusOK || !hasType(res, bytesType)) {
+		err = notOurs(res)
 	}
 	if err != nil {
 		cancel(nil)
 		res.Body.Close()
 		return err
 	}
+	o.c.met.Store(true)
 	if !o.opts.Follow && o.end < 0 && res.ContentLength >= 0 {
 		o.end = o.opts.Offset + res.ContentLength
 	}

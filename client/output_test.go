@@ -77,7 +77,9 @@ func TestOutputErrors(t *testing.T) {
 // Close lets go of a Read that waits.
 func TestOutputClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{answer: func(int, *http.Request) ([]byte, bool) { return plain(200, "", "a"), true }}
+		w := &wire{answer: func(int, *http.Request) ([]byte, bool) {
+			return plain(200, "Content-Type: application/octet-stream\r\n", "a"), true
+		}}
 		body := w.client(t, client.Options{}).Output(t.Context(), "x", "stdout", &client.OutputOptions{Follow: true})
 		time.AfterFunc(time.Minute, func() { body.Close() })
 		got, err := io.ReadAll(body)

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"reprise/problem"
+	"reprise/internal/problem"
 )
 
 // NewEvent is an event to publish. Data is one JSON value; nil is null.
@@ -106,9 +106,9 @@ func (p *Producer) send(ctx context.Context, r *request) (Published, error) {
 	case ok && refused.Code != "" && !refused.Retryable && refused.Code != problem.CodeConflict:
 		// The server has decided and appended nothing: the number is still free.
 	default:
-		// It may have been appended, or the server has forgotten where we were. Another request under the same number would be
-		// taken for it and lost, and one that is still under way must not come after those that follow:
-		// a new epoch fences it off.
+		// It may have been appended, or the server has forgotten where we were. Another request under the same number
+		// would be taken for it and lost, and one that is still under way must not come after those that follow: a
+		// new epoch fences it off.
 		p.epoch, p.seq = p.epoch+1, 0
 	}
 	return published, err

@@ -3,16 +3,26 @@ package client
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
-// saver saves the cursor of what was handled.
+// saver saves the cursor of what was handled, every so often. Save is never called while
+// the body of the loop runs: the goroutine of the loop calls it between two events, a timer while that
+// goroutine waits for bytes.
 type saver struct {
-	store   CursorStore // nil for none
-	every   time.Duration
+	store CursorStore   // nil for none
+	every time.Duration // negative: after each event
+
+	mu      sync.Mutex
 	pending string // handled and not saved
 	saved   time.Time
+	waiting bool // the loop waits for bytes
+	timer   *time.Timer
 }
+
+// defaultSaveEvery spares most of the cost of syncing a file for each event.
+const defaultSaveEvery = 100 * time.Millisecond
 
 // saveTimeout bounds the last save of a loop whose context is cancelled.
 const saveTimeout = 5 * time.Second
@@ -28,23 +38,69 @@ func (s *saver) load(ctx context.Context) (string, error) {
 	return cursor, nil
 }
 
-// handled notes that everything up to cursor was handled.
-func (s *saver) handled(cursor string) {
-	if s.store != nil {
-		s.pending = cursor
-	}
-}
-
-// saveIfDue saves what is pending, unless a save was a short while ago.
-func (s *saver) saveIfDue(ctx context.Context) error {
-	if s.pending == "" || s.every > 0 && time.Since(s.saved) < s.every {
+// handled notes that everything up to cursor was handled, and saves it if a save is due.
+func (s *saver) handled(ctx context.Context, cursor string) error {
+	if s.store == nil {
 		return nil
 	}
-	return s.flush(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = cursor
+	if s.untilDue() > 0 {
+		return nil
+	}
+	return s.save(ctx)
 }
 
-// flush saves what is pending. What was handled is saved even if ctx is cancelled.
+// untilDue is the time until the next save. s.mu is held.
+func (s *saver) untilDue() time.Duration { return s.every - time.Since(s.saved) }
+
+// beginWait arms the timer that saves what is pending while the loop waits. An error of the save goes to fail.
+func (s *saver) beginWait(ctx context.Context, fail context.CancelCauseFunc) {
+	if s.store == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending == "" {
+		return
+	}
+	s.waiting = true
+	s.timer = time.AfterFunc(s.untilDue(), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.waiting {
+			return
+		}
+		if err := s.save(ctx); err != nil {
+			fail(err)
+		}
+	})
+}
+
+// endWait returns when the timer saves nothing any more.
+func (s *saver) endWait() {
+	if s.store == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = false
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+}
+
+// flush saves what is pending, due or not.
 func (s *saver) flush(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.save(ctx)
+}
+
+// save saves what is pending, even if ctx is cancelled. s.mu is held.
+func (s *saver) save(ctx context.Context) error {
 	if s.pending == "" {
 		return nil
 	}

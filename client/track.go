@@ -31,6 +31,12 @@ func startTrack(cursor string, filtered bool) track {
 	return t
 }
 
+// isRenewed reports whether epoch is another one than that of the last event. The server goes on in another epoch
+// without a gap if all that the reader has is part of its history: seq then goes on as within an epoch.
+func (t *track) isRenewed(epoch reprise.Epoch) bool {
+	return t.known && t.epoch != "" && epoch != t.epoch
+}
+
 // advance moves to an event. It is false for one that was seen before; the
 // error is ErrProtocol for one that does not follow the last one.
 func (t *track) advance(seq uint64, cursor string) (bool, error) {
@@ -39,8 +45,8 @@ func (t *track) advance(seq uint64, cursor string) (bool, error) {
 	switch {
 	case readable && c.Seq != seq:
 		return false, fmt.Errorf("%w: event %d has the cursor of %d", ErrProtocol, seq, c.Seq)
-	case readable && t.known && t.epoch != "" && c.Epoch != t.epoch:
-		return false, fmt.Errorf("%w: event %d is of another epoch", ErrProtocol, seq)
+	case readable && t.isRenewed(c.Epoch) && seq <= t.seq:
+		return false, fmt.Errorf("%w: event %d of another epoch comes after %d", ErrProtocol, seq, t.seq)
 	case t.known && seq <= t.seq:
 		return false, nil
 	case t.known && !t.filtered && seq != t.seq+1:
@@ -62,8 +68,8 @@ func (t *track) pass(cursor string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("%w: the bare id %.60q", ErrProtocol, cursor)
-	case t.known && t.epoch != "" && c.Epoch != t.epoch:
-		return false, fmt.Errorf("%w: the bare id %s is of another epoch", ErrProtocol, cursor)
+	case t.isRenewed(c.Epoch) && c.Seq <= t.seq:
+		return false, fmt.Errorf("%w: the bare id %s of another epoch comes after %d", ErrProtocol, cursor, t.seq)
 	case t.known && c.Seq <= t.seq:
 		return false, nil
 	case !t.filtered && t.known:

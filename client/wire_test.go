@@ -23,8 +23,12 @@ type wire struct {
 	// true the connection then stays open until the client closes it.
 	answer func(i int, r *http.Request) (response []byte, hold bool)
 
+	// write, where it is not nil, takes the place of answer and writes a response as slowly as it likes.
+	write func(i int, conn net.Conn)
+
 	mu       sync.Mutex
 	requests []*http.Request
+	dialed   []string // addresses
 	bodies   []string
 	wg       sync.WaitGroup
 }
@@ -48,8 +52,11 @@ func (w *wire) client(t testing.TB, opts client.Options) *client.Client {
 	return c
 }
 
-func (w *wire) dial(context.Context, string, string) (net.Conn, error) {
+func (w *wire) dial(_ context.Context, _, address string) (net.Conn, error) {
 	here, there := net.Pipe()
+	w.mu.Lock()
+	w.dialed = append(w.dialed, address)
+	w.mu.Unlock()
 	w.wg.Go(func() { w.serve(there) })
 	return here, nil
 }
@@ -66,6 +73,10 @@ func (w *wire) serve(conn net.Conn) {
 	w.requests = append(w.requests, r)
 	w.bodies = append(w.bodies, string(body))
 	w.mu.Unlock()
+	if w.write != nil {
+		w.write(i, conn)
+		return
+	}
 	response, hold := w.answer(i, r)
 	if _, err := conn.Write(response); err == nil && hold {
 		_, _ = io.Copy(io.Discard, conn)

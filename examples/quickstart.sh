@@ -35,7 +35,7 @@ export REPRISE_URL=$url
 # The port and the place of the token are the only things that differ. part1 is left
 # in a folder of ours.
 sed -e "s|http://127.0.0.1:7070|$url|" -e "s|~/.local/state|$XDG_STATE_HOME|" \
-  -e "s|-o bin/reprise|-o $tmp/bin/reprise|" -e "s|bin/reprise run|$tmp/bin/reprise run|; s|bin/reprise follow|$tmp/bin/reprise follow|" \
+  -e "s|-o bin/ |-o $tmp/bin/ |" -e "s|bin/reprise run|$tmp/bin/reprise run|; s|bin/reprise follow|$tmp/bin/reprise follow|" \
   -e "s|part1|$tmp/part1|" "$tmp/commands" >"$tmp/quickstart"
 bash "$tmp/quickstart" >"$tmp/out" 2>"$tmp/err" || true
 cat "$tmp/out" "$tmp/err"

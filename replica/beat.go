@@ -48,8 +48,6 @@ func (m *Member) beatUntilDead(lf *life) bool {
 			m.mu.Unlock()
 		case m.ctx.Err() != nil || errors.Is(err, reprise.ErrClosed):
 			return false
-		case errors.Is(err, reprise.ErrNotFound) && m.reopen(lf):
-			continue
 		case isGone(err) || lf.ctx.Err() != nil:
 			return true
 		default:
@@ -61,21 +59,6 @@ func (m *Member) beatUntilDead(lf *life) bool {
 		failing = err != nil
 		if !sleep(lf.ctx, pause) {
 			return m.ctx.Err() == nil
-		}
-	}
-}
-
-// reopen finds the beats again that go on under another epoch, because the store may have lost what was
-// acknowledged. It returns false where they have ended or are no more.
-func (m *Member) reopen(lf *life) bool {
-	for {
-		s, err := openUnended(lf.ctx, m.log, lf.beats.Key())
-		switch {
-		case err == nil:
-			lf.beats = s
-			return true
-		case !errors.Is(err, reprise.ErrUnavailable) || !sleep(lf.ctx, m.opts.Beat/4):
-			return false
 		}
 	}
 }

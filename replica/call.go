@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/problem"
+	"reprise/internal/problem"
 )
 
 // pending is a call of ours that waits for its answer.

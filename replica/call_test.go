@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/problem"
+	"reprise/internal/problem"
 	"reprise/replica"
 )
 
@@ -67,7 +67,8 @@ func TestErrorsOfCalls(t *testing.T) {
 			reprise.ErrInvalid, reprise.ErrNotFound, reprise.ErrEnded, reprise.ErrConflict,
 			reprise.ErrExpired, reprise.ErrQuota, reprise.ErrUnavailable, reprise.ErrClosed,
 		} {
-			b.Serve("fail", func(context.Context, string, []byte) ([]byte, error) { return nil, fmt.Errorf("it is %w", want) })
+			b.Serve("fail",
+				func(context.Context, string, []byte) ([]byte, error) { return nil, fmt.Errorf("it is %w", want) })
 			_, err := a.Call(t.Context(), b.Name(), "fail", nil)
 			if !errors.Is(err, want) {
 				t.Errorf("%v became %v", want, err)
@@ -79,11 +80,16 @@ func TestErrorsOfCalls(t *testing.T) {
 		if _, err := a.Call(t.Context(), b.Name(), "nothing", nil); !errors.Is(err, reprise.ErrUnavailable) {
 			t.Errorf("an unknown service: %v", err)
 		}
-		if _, err := a.Call(t.Context(), b.Name(), "fail", make([]byte, replica.MaxBody+1)); !errors.Is(err, reprise.ErrInvalid) {
+		if _, err := a.Call(t.Context(), b.Name(), "fail", make([]byte, replica.MaxBody+1)); !errors.Is(err,
+			reprise.ErrInvalid) {
 			t.Errorf("a body that is too long: %v", err)
 		}
-		b.Serve("long", func(context.Context, string, []byte) ([]byte, error) { return make([]byte, replica.MaxBody+1), nil })
-		if p, ok := errors.AsType[problem.Problem](second(a.Call(t.Context(), b.Name(), "long", nil))); !ok || p.Code != problem.CodeInternal {
+		b.Serve("long", func(context.Context, string, []byte) ([]byte, error) {
+			return make([]byte, replica.MaxBody+1),
+				nil
+		})
+		if p, ok := errors.AsType[problem.Problem](second(a.Call(t.Context(), b.Name(), "long", nil))); !ok ||
+			p.Code != problem.CodeInternal {
 			t.Errorf("an answer that is too long: %+v", p)
 		}
 	})
@@ -103,10 +109,12 @@ func TestCallsThatAreNotAnswered(t *testing.T) {
 			return nil, context.Cause(ctx)
 		})
 		since := time.Now()
-		if err := second(a.Call(t.Context(), "nobody", "hang", nil)); !errors.Is(err, reprise.ErrUnavailable) || time.Since(since) > 0 {
+		if err := second(a.Call(t.Context(), "nobody", "hang", nil)); !errors.Is(err, reprise.ErrUnavailable) ||
+			time.Since(since) > 0 {
 			t.Errorf("nobody answers %v after %s", err, time.Since(since))
 		}
-		if err := second(a.Call(t.Context(), b.Name(), "hang", nil)); !errors.Is(err, reprise.ErrUnavailable) || time.Since(since) != 10*time.Second {
+		if err := second(a.Call(t.Context(), b.Name(), "hang", nil)); !errors.Is(err, reprise.ErrUnavailable) ||
+			time.Since(since) != 10*time.Second {
 			t.Errorf("%v after %s", err, time.Since(since))
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -121,7 +129,8 @@ func TestCallsThatAreNotAnswered(t *testing.T) {
 		}
 		since = time.Now()
 		time.AfterFunc(time.Second, func() { _ = b.Leave(context.WithoutCancel(t.Context())) })
-		if err := second(a.Call(t.Context(), b.Name(), "hang", nil)); !errors.Is(err, reprise.ErrUnavailable) || time.Since(since) > 2*beat {
+		if err := second(a.Call(t.Context(), b.Name(), "hang", nil)); !errors.Is(err, reprise.ErrUnavailable) ||
+			time.Since(since) > 2*beat {
 			t.Errorf("the callee leaves: %v after %s", err, time.Since(since))
 		}
 		time.AfterFunc(time.Second, func() { _ = a.Close() })
@@ -161,7 +170,8 @@ func TestCallsWhileTheStoreFails(t *testing.T) {
 		store.loses(false)
 		store.breaks(func(string, reprise.StreamKey) bool { return true })
 		since := time.Now()
-		if err := second(a.Call(t.Context(), b.Name(), "count", nil)); !errors.Is(err, reprise.ErrUnavailable) || time.Since(since) != 10*time.Second {
+		if err := second(a.Call(t.Context(), b.Name(), "count", nil)); !errors.Is(err, reprise.ErrUnavailable) ||
+			time.Since(since) != 10*time.Second {
 			t.Errorf("%v after %s", err, time.Since(since))
 		}
 		time.Sleep(time.Minute)
@@ -229,7 +239,8 @@ func TestInboxWithRubbish(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if answer, err := a.Call(t.Context(), b.Name(), "echo", []byte("x")); err != nil || !slices.Equal(answer, []byte(a.Name()+" x")) {
+		if answer, err := a.Call(t.Context(), b.Name(), "echo", []byte("x")); err != nil ||
+			!slices.Equal(answer, []byte(a.Name()+" x")) {
 			t.Errorf("%q, %v", answer, err)
 		}
 	})

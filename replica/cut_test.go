@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -9,8 +10,8 @@ import (
 
 	"reprise"
 	"reprise/internal/shared"
-	"reprise/memstore"
 	"reprise/replica"
+	"reprise/store/memstore"
 )
 
 // TestOneIsCutOff has three replicas with a Log each, of which one cannot reach the store for a while: the others
@@ -51,13 +52,16 @@ func TestOneIsCutOff(t *testing.T) {
 		}
 		stores[2].breaks(nil)
 		time.Sleep(3 * beat)
-		if got := heard[2].all(); c.Name() == old || !slices.Equal(got, []string{"fenced " + old, "joined " + c.Name()}) {
+		if got := heard[2].all(); c.Name() == old ||
+			!slices.Equal(got, []string{"fenced " + old, "joined " + c.Name()}) {
 			t.Errorf("when it is back it heard %q and is called %s", got, c.Name())
 		}
-		if answer, err := a.Call(t.Context(), c.Name(), "echo", []byte("again")); err != nil || string(answer) != a.Name()+" again" {
+		if answer, err := a.Call(t.Context(), c.Name(), "echo", []byte("again")); err != nil ||
+			string(answer) != a.Name()+" again" {
 			t.Errorf("%q, %v", answer, err)
 		}
-		if answer, err := c.Call(t.Context(), b.Name(), "echo", []byte("back")); err != nil || string(answer) != c.Name()+" back" {
+		if answer, err := c.Call(t.Context(), b.Name(), "echo", []byte("back")); err != nil ||
+			string(answer) != c.Name()+" back" {
 			t.Errorf("%q, %v", answer, err)
 		}
 		if err := second(a.Call(t.Context(), old, "echo", nil)); !errors.Is(err, reprise.ErrUnavailable) {
@@ -77,7 +81,8 @@ func TestStreamsOfAReplicaAreRemoved(t *testing.T) {
 				b.Serve("echo", echo)
 				time.Sleep(beat + time.Millisecond)
 				old := b.Name()
-				if err := log.Remove(t.Context(), reprise.StreamKey{Tenant: replica.Tenant, Name: namespace + old}); err != nil {
+				if err := log.Remove(t.Context(),
+					reprise.StreamKey{Tenant: replica.Tenant, Name: namespace + old}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(3 * beat)
@@ -89,6 +94,65 @@ func TestStreamsOfAReplicaAreRemoved(t *testing.T) {
 				}
 				if err := second(a.Call(t.Context(), b.Name(), "echo", nil)); err != nil {
 					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestReplicaOutlivesPromotionThatLostEvents: a replica whose inbox and beats go on in another epoch, without their
+// newest events, keeps its name, is not served old calls again, and answers new ones.
+func TestReplicaOutlivesPromotionThatLostEvents(t *testing.T) {
+	for _, namespace := range []string{"inbox:", "replica:"} {
+		t.Run(namespace, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				hub := shared.New(memstore.New(nil))
+				store := hub.Store()
+				log := newLog(t, store)
+				a, heardA := join(t, log, "a")
+				b, heardB := join(t, log, "b")
+				defer func() {
+					closeAll(t, a, b)
+					if err := errors.Join(log.Close(), store.Close()); err != nil {
+						t.Error(err)
+					}
+				}()
+				served := 0
+				b.Serve("count", func(context.Context, string, []byte) ([]byte, error) {
+					served++
+					return nil, nil
+				})
+				call := func() {
+					t.Helper()
+					if err := second(a.Call(t.Context(), b.Name(), "count", nil)); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(beat + time.Millisecond)
+				for range 5 {
+					call()
+				}
+				name := b.Name()
+				key := reprise.StreamKey{Tenant: replica.Tenant, Name: namespace + name}
+				stream, err := log.Stream(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				info, err := stream.Info(t.Context())
+				if err == nil {
+					err = hub.Lose(t.Context(), key, info.Tail-1)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				call()
+				time.Sleep(3 * ttl)
+				call()
+				if b.Name() != name || len(heardA.all())+len(heardB.all()) > 0 {
+					t.Errorf("%s is called %s, they heard %q and %q", name, b.Name(), heardA.all(), heardB.all())
+				}
+				if served != 7 {
+					t.Errorf("%d calls were served, want 7", served)
 				}
 			})
 		})

@@ -101,7 +101,8 @@ func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, lat
 		p := m.peers[name]
 		if p == nil {
 			// What had gone before we came is nothing to tell.
-			p = &peer{joined: info.Created, epoch: info.Epoch, tail: info.Tail, moved: now, gone: first && info.End != nil}
+			p = &peer{joined: info.Created, epoch: info.Epoch, tail: info.Tail, moved: now, gone: first &&
+				info.End != nil}
 			m.peers[name] = p
 		}
 		// The tail of a store that has lost something may go back.

@@ -61,7 +61,8 @@ func (o *Options) withDefaults() (Options, error) {
 		return d, fmt.Errorf("%w: a replica's name begins with at most 48 bytes", reprise.ErrInvalid)
 	}
 	if d.Beat < 0 || d.TTL < 3*d.Beat {
-		return d, fmt.Errorf("%w: a TTL of %s for beats every %s, three of them at least are needed", reprise.ErrInvalid, d.TTL, d.Beat)
+		return d, fmt.Errorf("%w: a TTL of %s for beats every %s, three of them at least are needed",
+			reprise.ErrInvalid, d.TTL, d.Beat)
 	}
 	return d, streamKey(beatNamespace, d.Name).Validate()
 }
@@ -278,19 +279,6 @@ func (m *Member) endStream(ctx context.Context, key reprise.StreamKey, outcome s
 	return err
 }
 
-// openUnended finds a stream. The error is reprise.ErrEnded if it has ended, or that of the Log.
-func openUnended(ctx context.Context, log *reprise.Log, key reprise.StreamKey) (*reprise.Stream, error) {
-	s, err := log.Stream(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	info, err := s.Info(ctx)
-	if err == nil && info.End != nil {
-		err = reprise.ErrEnded
-	}
-	return s, err
-}
-
 // isGone reports whether an append was refused because the stream has ended or is there no more.
 func isGone(err error) bool {
 	return errors.Is(err, reprise.ErrEnded) || errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
@@ -326,7 +314,8 @@ func (m *Member) Members() []Replica {
 	var list []Replica
 	for name, p := range m.peers {
 		if !p.gone {
-			list = append(list, Replica{Name: name, Joined: p.joined, Seen: p.moved, Self: m.life != nil && name == m.life.name})
+			list = append(list,
+				Replica{Name: name, Joined: p.joined, Seen: p.moved, Self: m.life != nil && name == m.life.name})
 		}
 	}
 	slices.SortFunc(list, func(a, b Replica) int { return cmp.Compare(a.Name, b.Name) })

@@ -11,7 +11,8 @@ import (
 
 // FuzzMessage: what is encoded is put together again, whatever lies before it in the inbox, which is passed over.
 func FuzzMessage(f *testing.F) {
-	f.Add("call", []byte(`{"id":"x","parts":2}`), []byte("rest of another"), "id", "from", "service", int64(1), []byte("body"))
+	f.Add("call", []byte(`{"id":"x","parts":2}`), []byte("rest of another"), "id", "from", "service", int64(1),
+		[]byte("body"))
 	f.Add("part", []byte("{"), []byte(nil), "", "", "", int64(-1), bytes.Repeat([]byte("x"), 3*partBytes+1))
 	f.Fuzz(func(t *testing.T, typ string, rubbish, part []byte, id, from, service string, within int64, body []byte) {
 		var a assembler
@@ -30,7 +31,10 @@ func FuzzMessage(f *testing.F) {
 			if !ok {
 				continue
 			}
-			want := header{ID: valid(id), From: valid(from), Service: valid(service), WithinMS: within, Parts: len(events) - 1}
+			want := header{
+				ID: valid(id), From: valid(from), Service: valid(service), WithinMS: within,
+				Parts: len(events) - 1,
+			}
 			if diff := cmp.Diff(want, got.header); diff != "" || !bytes.Equal(got.body, body) {
 				t.Errorf("%d bytes of body for %d, header %s", len(got.body), len(body), diff)
 			}

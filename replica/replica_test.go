@@ -15,8 +15,8 @@ import (
 
 	"reprise"
 	"reprise/internal/shared"
-	"reprise/memstore"
 	"reprise/replica"
+	"reprise/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -300,7 +300,10 @@ func TestOneThatStoodStill(t *testing.T) {
 		defer closeAll(t, a, b)
 		old := b.Name()
 		time.Sleep(beat)
-		store.breaks(func(op string, key reprise.StreamKey) bool { return op == "append" && key.Name == "replica:"+old })
+		store.breaks(func(op string, key reprise.StreamKey) bool {
+			return op == "append" &&
+				key.Name == "replica:"+old
+		})
 		time.Sleep(2 * beat)
 		stream, err := log.Stream(t.Context(), reprise.StreamKey{Tenant: replica.Tenant, Name: "replica:" + old})
 		if err != nil {

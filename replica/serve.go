@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"reprise"
-	"reprise/problem"
+	"reprise/internal/problem"
 )
 
 // Handler answers calls from other replicas. ctx is done when the caller does not wait any more, when
@@ -40,43 +39,23 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 			continue
 		}
 		a.forget()
-		_, fellOut := errors.AsType[*reprise.WindowError](err)
+		window, isOutside := errors.AsType[*reprise.WindowError](err)
 		switch {
 		case lf.ctx.Err() != nil || errors.Is(err, reprise.ErrClosed):
 			return
-		case fellOut:
+		case isOutside:
 			m.opts.Logger.Warn("calls were missed", "replica", lf.name, "error", err)
-			err = reader.Seek(reprise.Earliest())
-		case errors.Is(err, reprise.ErrNotFound):
-			var again *reprise.Reader
-			if again, err = m.reopenInbox(lf, reader.Cursor().Seq); err == nil {
-				_ = reader.Close()
-				reader = again
-			}
+			err = reader.Seek(reprise.After(window.Resume()))
 		}
 		switch {
 		case err == nil:
-		case errors.Is(err, io.EOF) || isGone(err):
+		case isGone(err):
 			lf.end(errDead) // a replica without an inbox is none
 			return
 		case !sleep(lf.ctx, m.opts.Beat/4):
 			return
 		}
 	}
-}
-
-// reopenInbox finds an inbox again that goes on under another epoch, because the store may have lost what
-// was acknowledged. What was read up to the seq at is not read again.
-func (m *Member) reopenInbox(lf *life, at uint64) (*reprise.Reader, error) {
-	s, err := openUnended(lf.ctx, m.log, lf.inbox.Key())
-	if err != nil {
-		return nil, err
-	}
-	info, err := s.Info(lf.ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.Reader(lf.ctx, reprise.After(s.Cursor(max(min(at, info.Tail), info.Earliest-1))))
 }
 
 // dispatch carries out the messages of a run of events. A call that was cancelled before we got to
@@ -164,7 +143,8 @@ func (m *Member) answer(ctx context.Context, lf *life, call *message, body []byt
 		err = m.send(ctx, call.From, events)
 	}
 	if err != nil {
-		m.opts.Logger.Info("a call cannot be answered", "service", call.Service, "from", call.From, "replica", lf.name, "error", err)
+		m.opts.Logger.Info("a call cannot be answered", "service", call.Service, "from", call.From, "replica", lf.name,
+			"error", err)
 	}
 }
 

@@ -53,15 +53,25 @@ var decodeTests = []struct {
 		result{Events: []sse.Event{message("YHOO\n+2\n10")}},
 	},
 	{
-		"standard: messages of two lines", "data: This is the first message.\n\ndata: This is the second message, it\ndata: has two lines.\n\ndata: This is the third message.\n\n",
-		result{Events: []sse.Event{message("This is the first message."), message("This is the second message, it\nhas two lines."), message("This is the third message.")}},
+		"standard: messages of two lines",
+		"data: This is the first message.\n\ndata: This is the second message, it\ndata: has two lines.\n\ndata: This is the third message.\n\n",
+		result{Events: []sse.Event{
+			message("This is the first message."),
+			message("This is the second message, it\nhas two lines."), message("This is the third message."),
+		}},
 	},
 	{
-		"standard: named events", "event: add\ndata: 73857293\n\nevent: remove\ndata: 2153\n\nevent: add\ndata: 113411\n\n",
-		result{Events: []sse.Event{{Type: "add", Data: []byte("73857293")}, {Type: "remove", Data: []byte("2153")}, {Type: "add", Data: []byte("113411")}}},
+		"standard: named events",
+		"event: add\ndata: 73857293\n\nevent: remove\ndata: 2153\n\nevent: add\ndata: 113411\n\n",
+		result{Events: []sse.Event{
+			{Type: "add", Data: []byte("73857293")},
+			{Type: "remove", Data: []byte("2153")},
+			{Type: "add", Data: []byte("113411")},
+		}},
 	},
 	{
-		"standard: comment, id, id reset, leading space", ": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n",
+		"standard: comment, id, id reset, leading space",
+		": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n",
 		result{
 			Events: []sse.Event{
 				{ID: "1", Type: "message", Data: []byte("first event"), LastEventID: "1"},
@@ -92,24 +102,45 @@ var decodeTests = []struct {
 	{"part of a BOM", "\xEF\xBBdata: a\n\ndata: b\n\n", result{Events: []sse.Event{message("b")}}},
 	// Ids.
 	{"id persists", "id: 1\ndata: a\n\ndata: b\n\n", result{
-		Events: []sse.Event{{ID: "1", Type: "message", Data: []byte("a"), LastEventID: "1"}, {Type: "message", Data: []byte("b"), LastEventID: "1"}}, LastID: "1",
+		Events: []sse.Event{
+			{ID: "1", Type: "message", Data: []byte("a"), LastEventID: "1"},
+			{Type: "message", Data: []byte("b"), LastEventID: "1"},
+		}, LastID: "1",
 	}},
 	{"NUL in id", "id: 1\n\nid: 2\x003\ndata: a\n\n", result{
-		Events: []sse.Event{{ID: "1", Type: "message", LastEventID: "1"}, {Type: "message", Data: []byte("a"), LastEventID: "1"}}, LastID: "1",
+		Events: []sse.Event{
+			{ID: "1", Type: "message", LastEventID: "1"},
+			{Type: "message", Data: []byte("a"), LastEventID: "1"},
+		}, LastID: "1",
 	}},
 	{"bare id", "id: 7\n\n", result{Events: []sse.Event{{ID: "7", Type: "message", LastEventID: "7"}}, LastID: "7"}},
-	{"id of an incomplete block", "id: 1\n\nid: 2\ndata: a\n", result{Events: []sse.Event{{ID: "1", Type: "message", LastEventID: "1"}}, LastID: "1"}},
-	{"last id of a block wins", "id: 1\nid: 2\n\n", result{Events: []sse.Event{{ID: "2", Type: "message", LastEventID: "2"}}, LastID: "2"}},
+	{
+		"id of an incomplete block", "id: 1\n\nid: 2\ndata: a\n",
+		result{Events: []sse.Event{{ID: "1", Type: "message", LastEventID: "1"}}, LastID: "1"},
+	},
+	{
+		"last id of a block wins", "id: 1\nid: 2\n\n",
+		result{Events: []sse.Event{{ID: "2", Type: "message", LastEventID: "2"}}, LastID: "2"},
+	},
 	// Retry.
 	{"retry", "retry: 1500\n\n", result{Retry: 1500 * time.Millisecond, HasRetry: true}},
 	{"retry zero", "retry:0\n", result{HasRetry: true}},
 	{"retry counts in an incomplete block", "retry: 5\ndata: x", result{Retry: 5 * time.Millisecond, HasRetry: true}},
-	{"retry takes digits only", "retry: 1s\nretry: -1\nretry: +1\nretry:\nretry:  1\nretry: 1 \nretry: \u0661\n\n", result{}},
-	{"endless retry", "retry: " + strings.Repeat("9", 40) + "\n", result{Retry: (1<<63 - 1) / time.Millisecond * time.Millisecond, HasRetry: true}},
+	{
+		"retry takes digits only", "retry: 1s\nretry: -1\nretry: +1\nretry:\nretry:  1\nretry: 1 \nretry: \u0661\n\n",
+		result{},
+	},
+	{
+		"endless retry", "retry: " + strings.Repeat("9", 40) + "\n",
+		result{Retry: (1<<63 - 1) / time.Millisecond * time.Millisecond, HasRetry: true},
+	},
 	// Fields.
 	{"unknown fields", "foo: bar\nDATA: a\n data: b\ndata : c\ndatax\n\n", result{}},
 	{"type alone dispatches nothing", "event: x\n\ndata: a\n\n", result{Events: []sse.Event{message("a")}}},
-	{"last type of a block wins, an empty one is message", "event: x\nevent\ndata: a\n\n", result{Events: []sse.Event{message("a")}}},
+	{
+		"last type of a block wins, an empty one is message", "event: x\nevent\ndata: a\n\n",
+		result{Events: []sse.Event{message("a")}},
+	},
 	{"colons in data", "data:a:b: c\n\n", result{Events: []sse.Event{message("a:b: c")}}},
 	{"comments", ":\n: \n:a\n: b\n:  c\n", result{Comments: []string{"", "", "a", "b", " c"}}},
 	{"no final blank line", "data: a\n\ndata: b\n", result{Events: []sse.Event{message("a")}}},
@@ -185,7 +216,8 @@ func TestDecoderLongLines(t *testing.T) {
 	long := strings.Repeat("x", size)
 	text := "id: 1\ndata: " + long + "\ndata: " + long + "\n\ndata: short\n\n"
 	got, err := decode(iotest.HalfReader(strings.NewReader(text)), "")
-	if err != io.EOF || len(got.Events) != 2 || string(got.Events[0].Data) != long+"\n"+long || string(got.Events[1].Data) != "short" {
+	if err != io.EOF || len(got.Events) != 2 || string(got.Events[0].Data) != long+"\n"+long ||
+		string(got.Events[1].Data) != "short" {
 		t.Errorf("%d events, %v", len(got.Events), err)
 	}
 }

@@ -32,17 +32,19 @@ func AppendEvent(dst []byte, e Event) []byte {
 }
 
 // AppendComment appends text as a comment, one line for each of its own. Comments keep a
-// connection alive; they dispatch nothing and move no cursor.
+// connection alive; they dispatch nothing and move no cursor. No empty line follows, which
+// would end a block: there are readers that dispatch an empty event for a block of comments alone.
 func AppendComment(dst []byte, text string) []byte {
-	return append(appendLines(dst, ": ", []byte(text)), '\n')
+	return appendLines(dst, ": ", []byte(text))
 }
 
 // AppendRetry appends the time that a client is to wait before it comes back, cut
-// to milliseconds. A negative time is written as 0.
+// to milliseconds. A negative time is written as 0. The line counts at once; like a comment
+// it is followed by no empty line.
 func AppendRetry(dst []byte, wait time.Duration) []byte {
 	dst = append(dst, "retry: "...)
 	dst = strconv.AppendInt(dst, max(wait.Milliseconds(), 0), 10)
-	return append(dst, "\n\n"...)
+	return append(dst, '\n')
 }
 
 // isLine is true for a text without a line break.

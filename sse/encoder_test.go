@@ -18,20 +18,26 @@ func TestEncoder(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		{"event", sse.AppendEvent(nil, sse.Event{ID: "7", Type: "note", Data: []byte("hello")}), "id: 7\nevent: note\ndata: hello\n\n"},
+		{
+			"event", sse.AppendEvent(nil, sse.Event{ID: "7", Type: "note", Data: []byte("hello")}),
+			"id: 7\nevent: note\ndata: hello\n\n",
+		},
 		{"message has no type", sse.AppendEvent(nil, sse.Event{Type: "message", Data: []byte("x")}), "data: x\n\n"},
 		{"empty data", sse.AppendEvent(nil, sse.Event{Data: []byte{}}), "data: \n\n"},
 		{"bare id", sse.AppendEvent(nil, sse.Event{ID: "7"}), "id: 7\n\n"},
-		{"lines", sse.AppendEvent(nil, sse.Event{Data: []byte("a\nb\r\nc\rd\n")}), "data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n"},
+		{
+			"lines", sse.AppendEvent(nil, sse.Event{Data: []byte("a\nb\r\nc\rd\n")}),
+			"data: a\ndata: b\ndata: c\ndata: d\ndata: \n\n",
+		},
 		{"forged id", sse.AppendEvent(nil, sse.Event{ID: "7\ndata: forged", Data: []byte("x")}), "data: x\n\n"},
 		{"forged type", sse.AppendEvent(nil, sse.Event{Type: "a\rdata: forged", Data: []byte("x")}), "data: x\n\n"},
 		{"NUL in id", sse.AppendEvent(nil, sse.Event{ID: "7\x00", Data: []byte("x")}), "data: x\n\n"},
-		{"comment", sse.AppendComment(nil, "still here"), ": still here\n\n"},
-		{"comment of lines", sse.AppendComment(nil, "a\ndata: b"), ": a\n: data: b\n\n"},
-		{"empty comment", sse.AppendComment(nil, ""), ": \n\n"},
-		{"retry", sse.AppendRetry(nil, 1500*time.Microsecond), "retry: 1\n\n"},
-		{"negative retry", sse.AppendRetry(nil, -time.Second), "retry: 0\n\n"},
-		{"appends", sse.AppendRetry([]byte("x"), time.Second), "xretry: 1000\n\n"},
+		{"comment", sse.AppendComment(nil, "still here"), ": still here\n"},
+		{"comment of lines", sse.AppendComment(nil, "a\ndata: b"), ": a\n: data: b\n"},
+		{"empty comment", sse.AppendComment(nil, ""), ": \n"},
+		{"retry", sse.AppendRetry(nil, 1500*time.Microsecond), "retry: 1\n"},
+		{"negative retry", sse.AppendRetry(nil, -time.Second), "retry: 0\n"},
+		{"appends", sse.AppendRetry([]byte("x"), time.Second), "xretry: 1000\n"},
 	} {
 		if string(tt.got) != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, tt.got, tt.want)
@@ -99,7 +105,10 @@ func TestEncoderAllocatesNothing(t *testing.T) {
 	}
 }
 
-var benchEvent = sse.Event{ID: "1234.7ZK3M9Q2VTX4WB8A.0123456789ABC", Type: "stdout", Data: bytes.Repeat([]byte("x"), 200)}
+var benchEvent = sse.Event{
+	ID: "1234.7ZK3M9Q2VTX4WB8A.0123456789ABC", Type: "stdout",
+	Data: bytes.Repeat([]byte("x"), 200),
+}
 
 func BenchmarkAppendEvent(b *testing.B) {
 	buf := make([]byte, 0, 1024)

@@ -11,7 +11,6 @@
 // which is
 //
 //	retry: 1000
-//
 //	id: 7
 //	event: note
 //	data: hello

@@ -2,7 +2,10 @@ package ssehttp_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"reprise"
 	"reprise/sse"
@@ -16,27 +19,65 @@ func typed(kind string, count int) []reprise.Event {
 	return events
 }
 
-// TestFilteredCursorAdvances: what is left out moves the cursor by a bare id, once for each row of them,
-// and a reader that comes back with it is not behind.
+// TestFilteredCursorAdvances: what is left out moves the cursor by a bare id, once a heartbeat and only if something
+// was left out since the last id. A reader that comes back with it is not behind.
 func TestFilteredCursorAdvances(t *testing.T) {
-	site := newSite(t, nil, nil)
-	s := create(t, site.log, "s", reprise.Retention{})
-	add(t, s, typed("stderr", 3)...)
-	d := sse.NewDecoder(site.get(t, "s", "", "types=stdout,end").Body, nil)
-	wantIDs(t, take(t, d, 1), "-3")
-	add(t, s, typed("stdout", 2)...)
-	wantIDs(t, take(t, d, 2), "4 5")
-	add(t, s, typed("stderr", 5)...)
-	bare := take(t, d, 1)
-	wantIDs(t, bare, "-10")
-	if bare[0].ID != s.Cursor(10).String() || d.LastEventID() != bare[0].ID {
-		t.Errorf("the bare id is %s, want %s", bare[0].ID, s.Cursor(10))
-	}
-	add(t, s, append(typed("stdout", 1), typed("stderr", 1)...)...)
-	wantIDs(t, take(t, d, 2), "11 -12")
-	end(t, s)
-	wantIDs(t, take(t, d, 1), "13")
-	wantIDs(t, takeAll(t, site.get(t, "s", bare[0].ID, "types=end").Body), "13")
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes(t, nil, nil)
+		s := create(t, p.log, "s", reprise.Retention{})
+		add(t, s, typed("stderr", 3)...)
+		d := sse.NewDecoder(p.get(t, "/s?types=stdout,end"), nil)
+		begin := time.Now()
+		next := func(want string, at time.Duration) (events []sse.Event) {
+			t.Helper()
+			events = take(t, d, len(strings.Fields(want)))
+			wantIDs(t, events, want)
+			if took := time.Since(begin); took != at {
+				t.Fatalf("%s after %v, want it after %v", want, took, at)
+			}
+			return events
+		}
+		next("-3", 15*time.Second)
+		add(t, s, typed("stdout", 2)...)
+		next("4 5", 15*time.Second)
+		time.Sleep(5 * time.Second)
+		add(t, s, typed("stderr", 5)...)
+		bare := next("-10", 30*time.Second)
+		if bare[0].ID != s.Cursor(10).String() || d.LastEventID() != bare[0].ID {
+			t.Errorf("the bare id is %s, want %s", bare[0].ID, s.Cursor(10))
+		}
+		add(t, s, append(typed("stdout", 1), typed("stderr", 1)...)...)
+		next("11", 30*time.Second)
+		time.Sleep(time.Second)
+		add(t, s, typed("stderr", 1)...)
+		add(t, s, typed("stdout", 1)...) // its id says all that a bare one would
+		next("14", 31*time.Second)
+		time.Sleep(10 * time.Second)
+		end(t, s)
+		next("15", 41*time.Second)
+		wantIDs(t, takeAll(t, p.get(t, "/s?types=end&after="+bare[0].ID)), "15")
+	})
+}
+
+// TestCursorEvents: with cursors=event every block is an event.
+func TestCursorEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes(t, nil, nil)
+		s := create(t, p.log, "s", reprise.Retention{})
+		add(t, s, append(typed("a", 1), typed("b", 2)...)...)
+		d := sse.NewDecoder(p.get(t, "/s?types=a&cursors=event"), nil)
+		begin := time.Now()
+		wantIDs(t, take(t, d, 2), "1 3")
+		if took := time.Since(begin); took != 15*time.Second {
+			t.Errorf("the cursor was moved after %v", took)
+		}
+		end(t, s)
+		last := take(t, d, 1)[0]
+		wantIDs(t, []sse.Event{last}, "4")
+		if want := `{"cursor":"` + s.Cursor(4).String() + `"}`; last.Type != reprise.TypeCursor || string(last.Data) != want {
+			t.Errorf("the event is %s %s, want cursor %s", last.Type, last.Data, want)
+		}
+	})
 }
 
 // TestFilterWithoutTheEnd: who does not ask for the end event still is moved past it, and told not to come back.
@@ -77,7 +118,8 @@ func TestFilteredGap(t *testing.T) {
 	d := sse.NewDecoder((<-answer).Body, nil)
 	events := take(t, d, 1)
 	wantIDs(t, events, "13")
-	wantGap(t, events[0], gap{"cursor_expired", s.Cursor(13).String(), s.Cursor(13).String(), 12})
+	at := s.Cursor(13).String()
+	wantGap(t, events[0], at, gap{Code: "cursor_expired", Earliest: at, Tail: at, Missed: 12})
 	end(t, s)
 	wantIDs(t, take(t, d, 1), "-14")
 }

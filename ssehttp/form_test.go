@@ -13,14 +13,13 @@ import (
 // wireForm is what the events of TestWireForm look like, byte for byte, but for what is random in
 // a cursor.
 const wireForm = `retry: 1000
-
 id: 1.C
 event: message
 data: {"seq":1,"time":"2026-01-02T15:04:05.678Z","text":""}
 
 id: 2.C
 event: stdout
-data: {"seq":2,"time":"2026-01-02T15:04:05.678Z","text":"héllo, \"wörld\" \\o/\n\r\t\u0000\u001b[0m` + "\x7f\u2028" + `😀"}
+data: {"seq":2,"time":"2026-01-02T15:04:05.678Z","text":"héllo, \"wörld\" \\o/\n\r\t\u0000\u001b[0m` + "\x7f" + `\u2028😀"}
 
 id: 3.C
 event: stderr
@@ -83,7 +82,7 @@ func TestWireForm(t *testing.T) {
 	}
 	body, err := io.ReadAll(site.get(t, "s", "", "types=started").Body)
 	check(t, err)
-	const filtered = "retry: 1000\n\nid: 6.C\nevent: started\n" +
+	const filtered = "retry: 1000\nid: 6.C\nevent: started\n" +
 		`data: {"seq":6,"time":"2026-01-02T15:04:05.678Z","pid":7,"id":"x"}` + "\n\nid: 9.C\n\n"
 	if got := strings.ReplaceAll(string(body), random, ".C"); got != filtered {
 		t.Errorf("filtered:\n%s\nwant:\n%s", got, filtered)

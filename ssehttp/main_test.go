@@ -15,10 +15,10 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
-	"reprise/memstore"
-	"reprise/problem"
+	"reprise/internal/problem"
 	"reprise/sse"
 	"reprise/ssehttp"
+	"reprise/store/memstore"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

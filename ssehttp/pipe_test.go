@@ -21,7 +21,12 @@ type pipes struct {
 
 func newPipes(tb testing.TB, logOptions *reprise.Options, options *ssehttp.Options) *pipes {
 	tb.Helper()
-	p := &pipes{log: newLog(tb, logOptions), conns: make(chan net.Conn), closed: make(chan struct{})}
+	return newPipesOf(tb, newLog(tb, logOptions), options)
+}
+
+func newPipesOf(tb testing.TB, log *reprise.Log, options *ssehttp.Options) *pipes {
+	tb.Helper()
+	p := &pipes{log: log, conns: make(chan net.Conn), closed: make(chan struct{})}
 	server := &http.Server{Handler: handler(p.log, options)}
 	done := make(chan struct{})
 	go func() {
@@ -78,7 +83,12 @@ func answer(tb testing.TB, from *bufio.Reader) *http.Response {
 // get asks over a connection of its own.
 func (p *pipes) get(tb testing.TB, path string) io.Reader {
 	tb.Helper()
-	c := p.dial(tb)
+	return p.over(tb, p.dial(tb), path)
+}
+
+// over asks over c.
+func (p *pipes) over(tb testing.TB, c net.Conn, path string) io.Reader {
+	tb.Helper()
 	ask(tb, c, path)
 	return answer(tb, bufio.NewReader(c)).Body
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"reprise"
-	"reprise/problem"
+	"reprise/internal/problem"
 	"reprise/sse"
 )
 
@@ -78,16 +78,26 @@ func TestRefusedAsGapEvent(t *testing.T) {
 			switch want.code {
 			case problem.CodeCursorExpired:
 				want.missed++
+			case problem.CodeEpochChanged: // of a stream that was replaced: nothing is shared
+				want.missed = 4
 			case problem.CodeCursorAhead:
 				want.position = s.Cursor(10).String()
 			}
 			res := site.get(t, "s", want.position, "gap=event", "types=end")
+			if want.status == http.StatusBadRequest { // a mistake, and no lost history
+				wantProblem(t, res, want.status, want.code)
+				return
+			}
 			if res.StatusCode != http.StatusOK {
 				t.Fatalf("status %d", res.StatusCode)
 			}
 			events := takeAll(t, res.Body)
 			wantIDs(t, events, "4 9")
-			wantGap(t, events[0], gap{string(want.code), s.Cursor(4).String(), s.Cursor(9).String(), want.missed})
+			told := gap{Code: string(want.code), Earliest: s.Cursor(4).String(), Tail: s.Cursor(9).String(), Missed: want.missed}
+			if want.code == problem.CodeEpochChanged {
+				told.Fork, told.TakenBack = s.Cursor(0).String(), 2
+			}
+			wantGap(t, events[0], told.Earliest, told)
 		})
 	}
 }
@@ -97,15 +107,19 @@ type gap struct {
 	Code     string `json:"code"`
 	Earliest string `json:"earliest"`
 	Tail     string `json:"tail"`
-	Missed   uint64 `json:"missed"`
+	Fork     string `json:"fork"`
+
+	Missed    uint64 `json:"missed"`
+	TakenBack uint64 `json:"taken_back"`
 }
 
-func wantGap(tb testing.TB, e sse.Event, want gap) {
+// wantGap checks a gap event after which the stream goes on after the cursor at.
+func wantGap(tb testing.TB, e sse.Event, at string, want gap) {
 	tb.Helper()
 	var got gap
 	check(tb, json.Unmarshal(e.Data, &got))
-	if e.Type != reprise.TypeGap || got != want || e.ID != want.Earliest {
-		tb.Fatalf("got %s with id %s and %+v, want a gap with %+v", e.Type, e.ID, got, want)
+	if e.Type != reprise.TypeGap || got != want || e.ID != at {
+		tb.Fatalf("got %s with id %s and %+v, want a gap at %s with %+v", e.Type, e.ID, got, at, want)
 	}
 }
 
@@ -120,7 +134,8 @@ func TestGapInTheMiddle(t *testing.T) {
 	add(t, s, numbered(4, 30)...) // at once: the reader can have none of 4 to 23
 	events := take(t, d, 11)
 	wantIDs(t, events, "23 24 25 26 27 28 29 30 31 32 33")
-	wantGap(t, events[0], gap{"cursor_expired", s.Cursor(23).String(), s.Cursor(33).String(), 20})
+	at := s.Cursor(23).String()
+	wantGap(t, events[0], at, gap{Code: "cursor_expired", Earliest: at, Tail: s.Cursor(33).String(), Missed: 20})
 }
 
 func TestOtherRefusals(t *testing.T) {
@@ -129,7 +144,7 @@ func TestOtherRefusals(t *testing.T) {
 	add(t, s, numbered(1, 1)...)
 	wantProblem(t, site.get(t, "none", ""), 404, problem.CodeNotFound)
 	wantProblem(t, site.get(t, "..", ""), 400, problem.CodeInvalid)
-	for _, query := range []string{"gap=maybe", "types=a,,b", "types=" + strings.Repeat("a,", 64) + "a"} {
+	for _, query := range []string{"gap=maybe", "cursors=maybe", "types=a,,b", "types=" + strings.Repeat("a,", 64) + "a"} {
 		wantProblem(t, site.get(t, "s", "", query), 400, problem.CodeInvalid)
 	}
 	first := site.get(t, "s", "")
@@ -158,7 +173,8 @@ func TestGapAtTheVeryEnd(t *testing.T) {
 	check(t, s.Trim(t.Context(), 5))
 	events := takeAll(t, site.get(t, "s", s.Cursor(1).String(), "gap=event").Body)
 	wantIDs(t, events, "4")
-	wantGap(t, events[0], gap{"cursor_expired", s.Cursor(4).String(), s.Cursor(4).String(), 3})
+	at := s.Cursor(4).String()
+	wantGap(t, events[0], at, gap{Code: "cursor_expired", Earliest: at, Tail: at, Missed: 3})
 	if res := site.get(t, "s", events[0].ID, "gap=event"); res.StatusCode != http.StatusNoContent {
 		t.Errorf("status %d, want 204", res.StatusCode)
 	}

@@ -1,6 +1,7 @@
 package ssehttp
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,10 +14,12 @@ import (
 type Request struct {
 	// After is the text of the position, see reprise.ParsePosition.
 	After string
-	// GapEvent asks for a refused position to be told as an event in the stream.
+	// GapEvent asks for a position outside the window to be told as an event in the stream.
 	GapEvent bool
 	// Types are the event types to send; empty for all.
 	Types []string
+	// CursorEvent asks for the cursor to be moved past other types by events of reprise.TypeCursor.
+	CursorEvent bool
 }
 
 // LastEventID is the header with which an EventSource resumes.
@@ -26,7 +29,7 @@ const LastEventID = "Last-Event-ID"
 const maxTypes = 64
 
 // ParseRequest reads the header Last-Event-ID and the query parameters after,
-// gap and types; other parameters are not looked at. The header wins over "after", since
+// gap, types and cursors; other parameters are not looked at. The header wins over "after", since
 // a browser repeats the query when it reconnects. The error wraps reprise.ErrInvalid.
 func ParseRequest(r *http.Request) (Request, error) {
 	query := r.URL.Query()
@@ -41,6 +44,13 @@ func ParseRequest(r *http.Request) (Request, error) {
 	default:
 		return Request{}, fmt.Errorf("%w: gap=%q, it may be \"event\" or \"error\"", reprise.ErrInvalid, gap)
 	}
+	switch cursors := query.Get("cursors"); cursors {
+	case "", "id":
+	case "event":
+		req.CursorEvent = true
+	default:
+		return Request{}, fmt.Errorf("%w: cursors=%q, it may be \"event\" or \"id\"", reprise.ErrInvalid, cursors)
+	}
 	if types := query.Get("types"); types != "" {
 		req.Types = strings.Split(types, ",")
 		if len(req.Types) > maxTypes || slices.Contains(req.Types, "") {
@@ -50,17 +60,25 @@ func ParseRequest(r *http.Request) (Request, error) {
 	return req, nil
 }
 
-// Open opens a reader at the position that req asks for. If that is refused and
-// req.GapEvent is set, the reader begins at the earliest event and gap says what was refused.
-func (req Request) Open(r *http.Request, s *reprise.Stream) (reader *reprise.Reader, gap error, err error) {
+// maxRefusals bounds how often Open asks for the position that a refusal names: the window may move past it each time.
+const maxRefusals = 10
+
+// Open opens a reader at the position that req asks for. If that lies outside the window and req.GapEvent is set, the
+// reader begins where the refusal says, and gap is the refusal. A malformed or foreign cursor is always refused.
+func (req Request) Open(r *http.Request, s *reprise.Stream) (reader *reprise.Reader, gap *reprise.WindowError, err error) {
 	at, err := reprise.ParsePosition(req.After)
-	if err == nil {
+	if err != nil {
+		return nil, nil, err
+	}
+	for range maxRefusals {
 		reader, err = s.Reader(r.Context(), at)
+		refused, ok := errors.AsType[*reprise.WindowError](err)
+		if !ok || !req.GapEvent {
+			return reader, nil, err
+		}
+		if reader, err = s.Reader(r.Context(), reprise.After(refused.Resume())); err == nil {
+			return reader, refused, nil
+		}
 	}
-	if err == nil || !req.GapEvent || !isRefusal(err) {
-		return reader, nil, err
-	}
-	gap = err
-	reader, err = s.Reader(r.Context(), reprise.Earliest())
-	return reader, gap, err
+	return nil, nil, err
 }

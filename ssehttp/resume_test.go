@@ -129,7 +129,7 @@ func TestResponseHeaders(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if body, _ := io.ReadAll(res.Body); !strings.HasPrefix(string(body), "retry: 1500\n\nid: 1.") {
+	if body, _ := io.ReadAll(res.Body); !strings.HasPrefix(string(body), "retry: 1500\nid: 1.") {
 		t.Errorf("the body is %q", body)
 	}
 }

@@ -2,12 +2,12 @@ package ssehttp
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
 	"reprise"
-	"reprise/problem"
+	"reprise/internal/httpserver"
+	"reprise/internal/problem"
 )
 
 // Options are the settings of Serve. The zero value of each field means its default.
@@ -48,6 +48,9 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
+// bodyTimeout bounds the wait for the body of a request, which does not matter to the answer.
+const bodyTimeout = 30 * time.Second
+
 // Handler serves the streams that Stream finds. Its zero value is not ready for use.
 type Handler struct {
 	// Stream finds the stream that a request is about, and refuses those that may not
@@ -59,6 +62,8 @@ type Handler struct {
 
 // ServeHTTP answers GET and HEAD.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w, r, done := httpserver.GuardBody(w, r, bodyTimeout)
+	defer done()
 	if s, req, ok := h.find(w, r); ok {
 		Serve(w, r, s, req, h.Options)
 	}
@@ -95,8 +100,8 @@ func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Reques
 	if c == nil {
 		return
 	}
-	defer c.reader.Close()
-	c.follow(r.Context())
+	defer c.Reader.Close()
+	c.Follow(r.Context(), c)
 }
 
 // open begins the response. It returns nil if that is all there is to it: a refusal, the
@@ -110,16 +115,18 @@ func open(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request
 		_ = problem.Write(w, problem.From(err))
 		return nil
 	}
-	c := newConn(w, reader, req.Types, opts.withDefaults())
+	c := newConn(w, reader, req, opts.withDefaults())
 	at := reader.Cursor()
-	c.run, c.polled = reader.Poll(r.Context())
+	err = c.Poll(r.Context())
 	switch {
-	case errors.Is(c.polled, io.EOF) && gap == nil:
+	case errors.Is(err, reprise.ErrEnded) && gap == nil:
+		info := reader.Info()
+		SetHead(w.Header(), s, &info)
 		w.WriteHeader(http.StatusNoContent)
 		reader.Close()
 		return nil
-	case c.polled != nil && !goesOn(c.polled):
-		_ = problem.Write(w, problem.From(c.polled))
+	case err != nil && !goesOn(err):
+		_ = problem.Write(w, problem.From(err))
 		reader.Close()
 		return nil
 	}
@@ -130,19 +137,31 @@ func open(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request
 	}
 	c.write(c.opts.Form.AppendRetry(nil, c.opts.Retry))
 	if gap != nil {
-		c.gap(gap, at)
+		c.Gap(gap, at)
 	}
 	return c
 }
 
 // goesOn reports whether a response can go on after err from Reader.Poll.
 func goesOn(err error) bool {
-	window, ok := errors.AsType[*reprise.WindowError](err)
-	return errors.Is(err, io.EOF) || ok && window.Reason == reprise.CursorExpired
+	_, outside := errors.AsType[*reprise.WindowError](err)
+	return outside || errors.Is(err, reprise.ErrEnded)
 }
 
-// isRefusal reports whether err refuses a position, as gap=event lets a reader be told.
-func isRefusal(err error) bool {
-	_, ok := errors.AsType[*reprise.WindowError](err)
-	return ok || errors.Is(err, reprise.ErrCursorMalformed) || errors.Is(err, reprise.ErrCursorForeign)
+// The headers of every answer with events.
+const (
+	// HeaderEarliest is the cursor before the first event that is kept, HeaderTail the one after the last.
+	HeaderEarliest = "Stream-Earliest"
+	HeaderTail     = "Stream-Tail"
+	// HeaderOutcome is how the stream has ended. It is missing before the end.
+	HeaderOutcome = "Stream-Outcome"
+)
+
+// SetHead sets the headers that tell what is kept of s, and how it has ended.
+func SetHead(h http.Header, s *reprise.Stream, info *reprise.StreamInfo) {
+	h.Set(HeaderEarliest, s.Cursor(info.Earliest-1).String())
+	h.Set(HeaderTail, s.Cursor(info.Tail).String())
+	if info.End != nil {
+		h.Set(HeaderOutcome, info.End.Outcome)
+	}
 }

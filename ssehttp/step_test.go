@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"reprise"
-	"reprise/memstore"
+	"reprise/store/memstore"
 )
 
 // step is a Store in memory of which one Read of a page can be held.

@@ -106,10 +106,15 @@ func TestReaderThatTakesNothingIsClosed(t *testing.T) {
 // TestDeadlineEndsWithItsResponse: a connection over which a stream was followed is used for other
 // requests afterwards, at any time.
 func TestDeadlineEndsWithItsResponse(t *testing.T) {
-	for _, path := range []string{"/ended", "/ended?gap=event&after=what"} {
+	for _, ahead := range []bool{false, true} { // true: a gap event comes first
 		synctest.Test(t, func(t *testing.T) {
 			p := newPipes(t, nil, nil)
-			end(t, create(t, p.log, "ended", reprise.Retention{}))
+			s := create(t, p.log, "ended", reprise.Retention{})
+			end(t, s)
+			path := "/ended"
+			if ahead {
+				path += "?gap=event&after=" + s.Cursor(9).String()
+			}
 			c := p.dial(t)
 			from := bufio.NewReader(c)
 			for range 3 {

@@ -42,7 +42,8 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "regular expression of the races to run")
 	laps := flag.Int("laps", 0, "laps of each race; 0 for the usual number")
 	show := flag.Bool("raw", false, "print the raw samples too")
-	results := flag.String("results", "", "folder for the raw samples; default: results for a full run, none for others")
+	results := flag.String("results", "",
+		"folder for the raw samples; default: results for a full run, none for others")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
 	if err != nil {

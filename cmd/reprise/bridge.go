@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"sync"
 	"time"
 
@@ -14,22 +13,24 @@ import (
 const (
 	// bridgePatience is for how long a lost connection is bridged in silence.
 	bridgePatience = 2 * time.Second
+	// bridgeReminder is the least time between two lines about one lost connection.
+	bridgeReminder = time.Minute
 	// firstPatience is for how long a server is waited for that has never answered. One
 	// that has is waited for without end.
 	firstPatience = 4 * time.Second
 )
 
-// bridge tells the user of a connection that stays lost. It is the transport of
-// the client, so that it knows when the server answers again even while the
-// command is silent.
+// bridge tells the user of a connection that stays lost.
 type bridge struct {
 	out    io.Writer
+	url    string                  // of the server
 	giveUp context.CancelCauseFunc // ends the following
 
-	mu    sync.Mutex
-	met   bool        // the server has answered once
-	timer *time.Timer // runs while the connection is lost and nothing was said
-	said  bool
+	mu     sync.Mutex
+	lost   *client.Drop // the newest failure, nil while the connection works
+	lostAt time.Time    // when that was
+	timer  *time.Timer  // says so
+	said   bool
 }
 
 // bridging is what the user may say about it.
@@ -37,58 +38,77 @@ type bridging struct {
 	Quiet bool `short:"q" help:"Say nothing about lost connections."`
 }
 
-// newBridge returns a bridge, and the context to follow with, which ends where there is nothing
-// to bridge to.
-func (q bridging) newBridge(ctx context.Context, out io.Writer) (*bridge, context.Context) {
+// newBridge returns a bridge to the server at url, and the context to follow with, which ends where there
+// is nothing to bridge to.
+func (q bridging) newBridge(ctx context.Context, url string, out io.Writer) (*bridge, context.Context) {
 	if q.Quiet {
 		out = io.Discard
 	}
 	ctx, giveUp := context.WithCancelCause(ctx)
-	return &bridge{out: out, giveUp: giveUp}, ctx
+	return &bridge{out: out, url: url, giveUp: giveUp}, ctx
 }
 
-// RoundTrip sends a request and takes note of an answer.
-func (b *bridge) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil && answer.StatusCode < 500 {
-		b.connected()
-	}
-	return answer, err
+// options adds the bridge to the options of following.
+func (b *bridge) options(opts client.FollowOptions) *client.FollowOptions {
+	opts.OnDrop, opts.OnConnected = b.dropped, b.connected
+	return &opts
 }
 
 // dropped is the OnDrop of following.
 func (b *bridge) dropped(d client.Drop) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.met && time.Since(d.Since)+d.Wait > firstPatience {
-		b.giveUp(d.Err)
-		return
-	}
-	if b.met && b.timer == nil && !b.said {
-		b.timer = time.AfterFunc(bridgePatience-time.Since(d.Since), func() { b.say(d.Err) })
+	b.lost, b.lostAt = &d, time.Now()
+	switch {
+	case !d.Met && time.Since(d.Since)+d.Wait > firstPatience:
+		b.giveUp(fmt.Errorf("no connection to %s: %w", b.url, d.Err))
+	case d.Met && b.timer == nil:
+		b.timer = time.AfterFunc(bridgePatience-time.Since(d.Since), b.say)
 	}
 }
 
-func (b *bridge) say(err error) {
+// say prints what is known of the lost connection, and again every minute.
+func (b *bridge) say() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.timer == nil {
+	if b.lost == nil {
 		return // the connection came back just now
 	}
-	b.timer, b.said = nil, true
-	fmt.Fprintf(b.out, "reprise: connection lost (%v), trying again; nothing is missed\n", err)
+	b.said = true
+	b.timer = time.AfterFunc(bridgeReminder, b.say)
+	fmt.Fprintln(b.out, "reprise:", lostText(b.url, b.lost, time.Until(b.lostAt.Add(b.lost.Wait))))
 }
 
+func lostText(url string, d *client.Drop, next time.Duration) string {
+	have, when := "no event received yet", "now"
+	if d.Seq > 0 {
+		have = fmt.Sprintf("last event %d", d.Seq)
+	}
+	if next > 0 {
+		when = "in " + max(next.Round(100*time.Millisecond), 100*time.Millisecond).String()
+	}
+	return fmt.Sprintf("connection lost to %s since %s (%v); %s; trying again %s",
+		url, d.Since.Format(time.TimeOnly), d.Err, have, when)
+}
+
+// connected is the OnConnected of following.
 func (b *bridge) connected() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.met = true
 	if b.timer != nil {
 		b.timer.Stop()
 		b.timer = nil
 	}
 	if b.said {
-		b.said = false
-		fmt.Fprintln(b.out, "reprise: connected again")
+		away := time.Since(b.lost.Since).Round(100 * time.Millisecond)
+		fmt.Fprintf(b.out, "reprise: connected again to %s after %v\n", b.url, away)
 	}
+	b.lost, b.said = nil, false
+}
+
+// down reports whether the connection is lost now.
+func (b *bridge) down() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lost != nil
 }

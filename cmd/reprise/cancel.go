@@ -16,7 +16,7 @@ type cancelCmd struct {
 func (c *cancelCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	server, err := c.client(nil)
+	server, err := c.client()
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/http"
 	"os"
 	"strings"
 
@@ -14,12 +13,9 @@ type connect struct {
 	TokenFile string `placeholder:"FILE" help:"File with the server's token. Default: REPRISE_TOKEN, or what a server of this machine has written."`
 }
 
-// client returns a client whose requests go through transport; nil is the usual one.
-func (c *connect) client(transport http.RoundTripper) (*client.Client, error) {
+// client returns a client of the server.
+func (c *connect) client() (*client.Client, error) {
 	opts := &client.Options{URL: c.URL}
-	if transport != nil {
-		opts.HTTPClient = &http.Client{Transport: transport}
-	}
 	if c.TokenFile != "" {
 		token, err := os.ReadFile(c.TokenFile)
 		if err != nil {

@@ -46,7 +46,8 @@ func lockDataDir(path string) (*dataDir, error) {
 		holder := lockHolder(lock)
 		lock.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: %s by process %s; stop that one, or name another directory with --data", errInUse, path, holder)
+			return nil, fmt.Errorf("%w: %s by process %s; stop that one, or name another directory with --data",
+				errInUse, path, holder)
 		}
 		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}

@@ -19,7 +19,7 @@ type endCmd struct {
 func (c *endCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	server, err := c.client(nil)
+	server, err := c.client()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"reprise"
 	"reprise/client"
-	"reprise/problem"
+	"reprise/internal/problem"
 
 	"golang.org/x/sys/unix"
 )
@@ -95,6 +95,8 @@ func hint(err error) string {
 		return `Set REPRISE_TOKEN to what is in the file "token" in the server's data directory.`
 	case p.Code == problem.CodeRateLimited, p.Code == problem.CodeStoreUnavailable, p.Code == problem.CodeShuttingDown:
 		return "Try again in a while."
+	case p.Status != 0 && p.Code == "":
+		return "That is no answer of Reprise: does REPRISE_URL lead to its server, or does a proxy answer?"
 	case errors.Is(err, client.ErrProtocol):
 		return "Does REPRISE_URL lead to a Reprise server?"
 	case errors.Is(err, reprise.ErrNotFound):

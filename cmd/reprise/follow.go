@@ -17,14 +17,14 @@ type followCmd struct {
 	After      string   `placeholder:"CURSOR" help:"Go on after this position: a cursor as --json shows it, earliest, or tail (from now on). Default: the start."`
 	Types      []string `placeholder:"TYPE,..." help:"Only events of these types, and the end."`
 	JSON       bool     `name:"json" help:"Print each event as a line of JSON, with its cursor."`
-	CursorFile string   `placeholder:"FILE" help:"Keep the position in this file, and begin with the one that is there: after a kill nothing is missing, and at most the last event comes twice."`
+	CursorFile string   `placeholder:"FILE" help:"Keep the position in this file, and begin with the one that is there. It is saved every 100 ms and at the end: after a kill nothing is missing, and what came in the last 100 ms may come twice."`
 
 	Name string `arg:"" help:"Id of the execution or name of the stream."`
 }
 
 // Help is shown below the usage.
 func (*followCmd) Help() string {
-	return `Following changes nothing: any number may follow, and Ctrl-C leaves the execution alone. The exit code is that of the command. A stream that ends as completed is 0, one that ends otherwise 1.
+	return `Following changes nothing: any number may follow, and Ctrl-C leaves the execution alone. The exit code is that of the command. A stream that ends as completed is 0, one that ends otherwise 1. Where events are lost that the server no longer keeps, it is 125 in either case; with --after earliest the start does not count.
 
 Without --json the output of an execution goes to stdout and stderr as it was written, and each event of a stream is a line.`
 }
@@ -37,21 +37,23 @@ func (c *followCmd) Run(ctx context.Context, asked *stops) error {
 }
 
 func (c *followCmd) follow(ctx context.Context) error {
-	bridge, ctx := c.newBridge(ctx, os.Stderr)
-	server, err := c.client(bridge)
+	server, err := c.client()
 	if err != nil {
 		return err
 	}
-	opts := &client.FollowOptions{After: c.After, Types: c.Types, OnDrop: bridge.dropped}
+	bridge, ctx := c.newBridge(ctx, server.URL(), os.Stderr)
+	opts := bridge.options(client.FollowOptions{After: c.After, Types: c.Types})
 	if c.CursorFile != "" {
 		opts.Cursors = client.FileCursor(c.CursorFile)
 	}
 	out := c.printer()
 	var end *client.End
+	var lost loss
 	for event, err := range c.events(ctx, server, opts) {
 		if err != nil {
 			return err
 		}
+		lost.note(event)
 		if event.End != nil {
 			end = event.End
 		}
@@ -60,12 +62,14 @@ func (c *followCmd) follow(ctx context.Context) error {
 		}
 	}
 	if end == nil { // the cursor was that of the end
-		return c.knownEnd(ctx, server)
+		return lost.outcome(c.knownEnd(ctx, server), "")
 	}
-	return outcome(end)
+	return lost.outcome(outcome(end), "")
 }
 
-func (c *followCmd) events(ctx context.Context, server *client.Client, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
+func (c *followCmd) events(ctx context.Context, server *client.Client,
+	opts *client.FollowOptions,
+) iter.Seq2[client.Event, error] {
 	if c.Stream {
 		return server.FollowStream(ctx, c.Name, opts)
 	}

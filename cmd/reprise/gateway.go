@@ -9,12 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"reprise/gateway"
+	"reprise/internal/gateway"
 )
 
 // gatewayCmd puts our MCP transport in front of other MCP servers.
 type gatewayCmd struct {
-	storeKeys `embed:""`
+	storeKeys       `embed:""`
+	connectionFlags `embed:""`
 
 	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
 
@@ -73,6 +74,9 @@ func (c *gatewayCmd) Run(ctx context.Context, asked *stops) error {
 	please, now, release := asked.watch(ctx)
 	defer release()
 	s, err := c.open(please, routes, newLogger(c.LogFormat, c.LogLevel))
+	if stoppedEarly(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -103,8 +107,9 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 		return nil, usage("--path %q does not begin with a slash", c.Path)
 	}
 	up := gateway.Upstream{
-		Name: "upstream", Dir: c.Dir, Env: c.Env, PassEnv: c.PassEnv, Header: c.Header, Shared: c.Shared, KeepsState: c.KeepsState,
-		Timeout: c.CallTimeout, StartTimeout: c.StartTimeout, MaxConnections: c.MaxConnections, MaxCalls: c.MaxCalls,
+		Name: "upstream", Dir: c.Dir, Env: c.Env, PassEnv: c.PassEnv, Header: c.Header, Shared: c.Shared,
+		KeepsState: c.KeepsState,
+		Timeout:    c.CallTimeout, StartTimeout: c.StartTimeout, MaxConnections: c.MaxConnections, MaxCalls: c.MaxCalls,
 	}
 	if first := c.Upstream[0]; strings.HasPrefix(first, "http://") || strings.HasPrefix(first, "https://") {
 		if len(c.Upstream) > 1 {
@@ -120,15 +125,16 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 // base is the part of serve that is the gateway's too.
 func (c *gatewayCmd) base() *serveCmd {
 	return &serveCmd{
-		storeKeys: c.storeKeys, Listen: c.Listen, Data: c.Data, Store: c.Store, Secrets: c.Secrets, Replica: c.Replica, Auth: c.Auth,
+		storeKeys: c.storeKeys, Listen: c.Listen, Data: c.Data, Store: c.Store, Secrets: c.Secrets, Replica: c.Replica,
+		Auth:          c.Auth,
 		MaxTotalBytes: c.MaxTotalBytes,
 	}
 }
 
-// hello says where the gateway is. Its first line is for programs too.
+// hello says where the gateway is. Its first line, which begin writes, is for programs too.
 func (s *gatewayServer) hello(c *gatewayCmd) {
-	url := s.url()
-	fmt.Fprintln(stdout, "listening on", url)
+	s.front.begin()
+	url := s.front.url()
 	for _, e := range s.endpoints {
 		fmt.Fprintf(stdout, "%s at %s%s\n", e.route.Name, url, e.route.Path)
 	}

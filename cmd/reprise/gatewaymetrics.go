@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"reprise/gateway"
+	"reprise/internal/gateway"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -23,13 +23,15 @@ func newGatewayMetrics(registry prometheus.Registerer) *gatewayMetrics {
 			Name: "reprise_gateway_connections", Help: "Connections to upstreams that are open.",
 		}, []string{"upstream"}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "reprise_gateway_connections_ended_total", Help: "Connections that have ended, by whether the gateway was running.",
+			Name: "reprise_gateway_connections_ended_total",
+			Help: "Connections that have ended, by whether the gateway was running.",
 		}, []string{"upstream", "lost"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "reprise_gateway_calls_total", Help: "Requests of clients, by what came of them.",
 		}, []string{"upstream", "result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "reprise_gateway_call_seconds", Help: "How long upstreams took to answer.", Buckets: prometheus.ExponentialBuckets(1e-3, 4, 12),
+			Name: "reprise_gateway_call_seconds", Help: "How long upstreams took to answer.",
+			Buckets: prometheus.ExponentialBuckets(1e-3, 4, 12),
 		}, []string{"upstream"}),
 		garbage: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "reprise_gateway_garbage_total", Help: "Lines and answers of upstreams that were no messages.",

@@ -6,19 +6,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
 	"reprise"
-	"reprise/api"
-	"reprise/gateway"
-	"reprise/identity"
+	"reprise/internal/api"
+	"reprise/internal/gateway"
+	"reprise/internal/httpserver"
+	"reprise/internal/identity"
 	"reprise/internal/mcpmetrics"
+	"reprise/internal/problem"
 	"reprise/internal/storeurl"
-	"reprise/mcphttp"
-	"reprise/mcptask"
-	"reprise/problem"
+	"reprise/mcp/mcphttp"
+	"reprise/mcp/mcptask"
+	"reprise/store/storewrap"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -39,7 +40,9 @@ type gatewayEndpoint struct {
 }
 
 // open opens all of it, or nothing.
-func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route, logger *slog.Logger) (s *gatewayServer, err error) {
+func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
+	logger *slog.Logger,
+) (s *gatewayServer, err error) {
 	s = &gatewayServer{server: server{logger: logger}}
 	defer func() {
 		if err != nil {
@@ -64,28 +67,37 @@ func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route, logger *s
 			return s, err
 		}
 	}
-	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
+	if s.front, err = listenFront(ctx, c.Listen, c.options(logger)); err != nil {
 		return s, err
 	}
-	if err = base.makeStoreKeys(logger); err != nil {
-		return s, err
-	}
-	if s.store, err = openStore(ctx, c.Store, s.dir, &storeurl.Options{Keys: c.file(base.secrets()), Logger: logger}); err != nil {
-		return s, err
+	return s, s.awaitStore(ctx, c.Store, func() error { return c.openEngine(ctx, s, routes, keys, verifier, mark) },
+		s.closeEngine)
+}
+
+// openEngine opens the store and all that needs it.
+func (c *gatewayCmd) openEngine(
+	ctx context.Context, s *gatewayServer, routes []gateway.Route, keys *reprise.Keys, verifier identity.Verifier,
+	mark string,
+) (err error) {
+	base := c.base()
+	opts := &storeurl.Options{Keys: c.file(base.secrets()), MakeKeys: true, Logger: s.logger}
+	if s.store, err = openStore(ctx, c.Store, s.dir, opts); err != nil {
+		return err
 	}
 	metrics := api.NewMetrics()
-	if s.log, err = reprise.Open(ctx, s.store, base.logOptions(keys, metrics, logger)); err != nil {
-		return s, err
+	s.store = storewrap.Observe(s.store, metrics.StoreCalled)
+	if s.log, err = reprise.Open(ctx, s.store, base.logOptions(keys, metrics, s.logger)); err != nil {
+		return err
 	}
 	if err = s.join(ctx, base, keys); err != nil {
-		return s, err
+		return err
 	}
 	gate := identity.NewGate(keys, verifier, nil)
 	if err = c.openEndpoints(s, routes, gate, metrics.Registry(), mark); err != nil {
-		return s, err
+		return err
 	}
-	s.http = s.newHTTP(gate, metrics.Registry())
-	return s, nil
+	s.front.serve(s.newHandler(gate, metrics.Registry()))
+	return nil
 }
 
 // gatewayMark is by what the processes of a gateway are known, as long as its data directory stays where it is.
@@ -94,13 +106,19 @@ func gatewayMark(dir *dataDir) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gate *identity.Gate, registry prometheus.Registerer, mark string) error {
+func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gate *identity.Gate,
+	registry prometheus.Registerer, mark string,
+) error {
 	counted, passed := mcpmetrics.New(registry), newGatewayMetrics(registry)
 	for _, route := range routes {
 		e := &gatewayEndpoint{route: route}
 		s.endpoints = append(s.endpoints, e)
 		var err error
-		e.tasks, err = mcptask.New(s.log, &mcptask.Options{Name: route.Name, Replica: s.member, Keep: c.RetainAge, Hooks: counted.Tasks(), Logger: s.logger})
+		e.tasks, err = mcptask.New(s.log,
+			&mcptask.Options{
+				Name: route.Name, Replica: s.member, Keep: c.RetainAge, Hooks: counted.Tasks(),
+				Logger: s.logger,
+			})
 		if err != nil {
 			return err
 		}
@@ -111,7 +129,8 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 			return usage("%w", err)
 		}
 		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
-			Identify: identifyFor(gate), Name: route.Name, Replica: s.member, SessionIdle: c.SessionIdle, MaxBody: int64(c.MaxBody),
+			Identify: identifyFor(gate), Name: route.Name, Replica: s.member, SessionIdle: c.SessionIdle,
+			MaxBody:      int64(c.MaxBody),
 			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
 			Hooks: counted.HTTP(), Logger: s.logger,
 		})
@@ -122,13 +141,7 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 	return nil
 }
 
-// The bounds of the HTTP server. Responses may last for days; the handlers bound the pauses in them.
-const (
-	gatewayHeaderTimeout = 10 * time.Second
-	gatewayIdleTimeout   = 2 * time.Minute
-)
-
-func (s *gatewayServer) newHTTP(gate *identity.Gate, registry prometheus.Registerer) *http.Server {
+func (s *gatewayServer) newHandler(gate *identity.Gate, registry prometheus.Registerer) http.Handler {
 	mux := http.NewServeMux()
 	for _, e := range s.endpoints {
 		mux.Handle(e.route.Path, e.handler)
@@ -138,6 +151,9 @@ func (s *gatewayServer) newHTTP(gate *identity.Gate, registry prometheus.Registe
 	mux.HandleFunc("GET /readyz", fine)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		p, err := gate.Identify(r)
+		if err == nil {
+			httpserver.Authenticated(r)
+		}
 		if err == nil && !p.May(identity.ScopeAdmin) {
 			err = identity.ErrForbidden
 		}
@@ -147,10 +163,7 @@ func (s *gatewayServer) newHTTP(gate *identity.Gate, registry prometheus.Registe
 		}
 		promhttp.HandlerFor(registry.(prometheus.Gatherer), promhttp.HandlerOpts{}).ServeHTTP(w, r)
 	})
-	return &http.Server{
-		Handler: s.logged(mux), ReadHeaderTimeout: gatewayHeaderTimeout, IdleTimeout: gatewayIdleTimeout,
-		ErrorLog: slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
-	}
+	return s.logged(mux)
 }
 
 func refuseProblem(w http.ResponseWriter, err error) {
@@ -162,6 +175,8 @@ func refuseProblem(w http.ResponseWriter, err error) {
 func (s *gatewayServer) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
+		w, r, done := httpserver.GuardBody(w, r, bodyTimeout)
+		defer done()
 		next.ServeHTTP(w, r)
 		s.logger.Debug("request", "method", r.Method, "path", r.URL.Path, "took", time.Since(began))
 	})
@@ -169,10 +184,9 @@ func (s *gatewayServer) logged(next http.Handler) http.Handler {
 
 // serve answers requests until please is done. Then calls that are under way have until drain is over, or now is done.
 func (s *gatewayServer) serve(please, now context.Context, drain time.Duration) error {
-	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(s.listener) }()
+	s.front.begin()
 	select {
-	case err := <-failed: // the listener is broken
+	case err := <-s.front.failed: // the listener is broken
 		return err
 	case <-please.Done():
 	}
@@ -219,8 +233,15 @@ func (s *gatewayServer) closeEndpoints() error {
 	return errors.Join(errs...)
 }
 
+// closeEngine closes what lies behind the front, from the outside in.
+func (s *gatewayServer) closeEngine() error {
+	err := s.closeEndpoints()
+	s.endpoints = nil
+	return errors.Join(err, s.server.closeEngine())
+}
+
 // close closes what was opened, from the outside in.
 func (s *gatewayServer) close() error {
-	err := s.closeEndpoints()
+	err := s.closeEngine()
 	return errors.Join(err, s.server.close())
 }

@@ -25,7 +25,7 @@ func (*inputCmd) Help() string {
 func (c *inputCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	server, err := c.client(nil)
+	server, err := c.client()
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type listCmd struct {
 func (c *listCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	server, err := c.client(nil)
+	server, err := c.client()
 	switch {
 	case err != nil:
 		return err

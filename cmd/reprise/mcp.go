@@ -18,12 +18,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
-	"reprise/api"
 	"reprise/client"
-	"reprise/execution"
+	"reprise/internal/api"
+	"reprise/internal/execution"
+	"reprise/internal/mcpserver"
+	"reprise/internal/mcpserver/relay"
 	"reprise/internal/storeurl"
-	"reprise/mcpserver"
-	"reprise/mcpserver/relay"
 )
 
 // mcpCmd is an MCP server on stdin and stdout.
@@ -90,7 +90,8 @@ func (c *mcpCmd) pass(ctx context.Context, url string, logger *slog.Logger) erro
 	if err != nil {
 		return err
 	}
-	err = relay.Run(ctx, os.Stdin, os.Stdout, &relay.Options{URL: strings.TrimRight(url, "/") + "/mcp", Token: token, Logger: logger})
+	err = relay.Run(ctx, os.Stdin, os.Stdout,
+		&relay.Options{URL: strings.TrimRight(url, "/") + "/mcp", Token: token, Logger: logger})
 	if _, ok := errors.AsType[*askedToStop](err); ok {
 		return nil // as when we run commands ourselves
 	}
@@ -166,10 +167,8 @@ func (c *mcpCmd) open(ctx context.Context, logger *slog.Logger) (s *server, tool
 	if err != nil {
 		return s, nil, err
 	}
-	if err = serve.makeStoreKeys(logger); err != nil {
-		return s, nil, err
-	}
-	if s.store, err = openStore(ctx, c.Store, s.dir, &storeurl.Options{Keys: serve.file(serve.secrets()), Logger: logger}); err != nil {
+	if s.store, err = openStore(ctx, c.Store, s.dir,
+		&storeurl.Options{Keys: serve.file(serve.secrets()), MakeKeys: true, Logger: logger}); err != nil {
 		return s, nil, err
 	}
 	metrics := api.NewMetrics()
@@ -182,7 +181,8 @@ func (c *mcpCmd) open(ctx context.Context, logger *slog.Logger) (s *server, tool
 	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(serve, keys, metrics)); err != nil {
 		return s, nil, err
 	}
-	tools, err = mcpserver.New(s.log, s.host, &mcpserver.Options{Replica: s.member, MaxBytes: c.MaxBytes, Version: buildVersion(), Logger: logger})
+	tools, err = mcpserver.New(s.log, s.host,
+		&mcpserver.Options{Replica: s.member, MaxBytes: c.MaxBytes, Version: buildVersion(), Logger: logger})
 	return s, tools, err
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
-	"reprise/mcphttp"
-	"reprise/memstore"
+	"reprise/mcp/mcphttp"
+	"reprise/store/memstore"
 )
 
 // mcpClient starts "reprise mcp" on a data directory, and talks to it.
@@ -32,7 +32,8 @@ func mcpClient(t *testing.T, data, version string, flags ...string) *mcp.ClientS
 	command.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
 	command.Stderr = t.Output()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command},
+		&mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,8 @@ func TestMCP(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			data := t.TempDir()
 			session := mcpClient(t, data, version)
-			if got := callText(t, session, "execute_code", map[string]any{"command": "echo hi"}); !strings.HasPrefix(got, "hi\n[execution ") {
+			if got := callText(t, session, "execute_code",
+				map[string]any{"command": "echo hi"}); !strings.HasPrefix(got, "hi\n[execution ") {
 				t.Errorf("answered %q", got)
 			}
 			callText(t, session, "execute_code_async", map[string]any{"command": "sleep 60"})
@@ -83,9 +85,10 @@ func TestMCPOfAServer(t *testing.T) {
 	}
 	defer log.Close()
 	server := mcp.NewServer(&mcp.Implementation{Name: "far", Version: "1"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "where"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-		return nil, "there", nil
-	})
+	mcp.AddTool(server, &mcp.Tool{Name: "where"},
+		func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			return nil, "there", nil
+		})
 	handler, err := mcphttp.New(log, mcphttp.Server(func(r *http.Request) *mcp.Server {
 		if r.URL.Path != "/mcp" || r.Header.Get("Authorization") != "Bearer secret" {
 			return nil

@@ -4,13 +4,14 @@ import (
 	"net/http"
 
 	"reprise"
-	"reprise/api"
-	"reprise/identity"
+	"reprise/internal/api"
+	"reprise/internal/httpserver"
+	"reprise/internal/identity"
 	"reprise/internal/mcpmetrics"
-	"reprise/mcphttp"
-	"reprise/mcpserver"
-	"reprise/mcptask"
-	"reprise/problem"
+	"reprise/internal/mcpserver"
+	"reprise/internal/problem"
+	"reprise/mcp/mcphttp"
+	"reprise/mcp/mcptask"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -32,7 +33,8 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry prometheus.R
 		return err
 	}
 	s.mcp.handler, err = mcphttp.New(s.log, s.mcp.tools.Backend(), &mcphttp.Options{
-		Identify: identifyFor(gate), Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
+		KeepAlive: c.Heartbeat,
+		Identify:  identifyFor(gate), Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
 		AllowedHosts: []string{"*"}, AllowedOrigins: c.AllowOrigin, // the API has checked the host
 	})
 	return err
@@ -48,6 +50,7 @@ func identifyFor(gate *identity.Gate) func(*http.Request) (reprise.Tenant, strin
 		if !p.May(identity.ScopeRun) || !p.May(identity.ScopeRead) {
 			return "", "", problem.New(problem.CodeForbidden, "the tools need the scopes run and read")
 		}
+		httpserver.Authenticated(r)
 		return p.Tenant, p.Name, nil
 	}
 }

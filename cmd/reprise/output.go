@@ -6,6 +6,7 @@ import (
 	"io"
 	"unicode/utf8"
 
+	"reprise"
 	"reprise/client"
 )
 
@@ -19,13 +20,11 @@ type printer interface {
 // but notices of what is missing.
 type channels struct {
 	stdout, stderr io.Writer
-	missed         bool // output that is no longer kept
 }
 
 func (c *channels) print(e client.Event) (err error) {
 	switch {
 	case e.Gap != nil:
-		c.missed = true
 		err = printGap(c.stderr, e.Gap)
 	case e.IsJSON:
 	case e.Type == "stdout":
@@ -76,7 +75,7 @@ func (o *objects) print(e client.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = o.stdout.Write(append(line, '\n'))
+	_, err = o.stdout.Write(append(reprise.AppendJSONLine(nil, line), '\n'))
 	return err
 }
 
@@ -132,7 +131,10 @@ func outcome(end *client.End) error {
 	case client.LimitExceeded:
 		return commandExit(end, exitOurs, fmt.Errorf("the command exceeded its limit on %s", end.Limit))
 	case client.Lost:
-		return &exit{code: exitOurs, err: fmt.Errorf("the command was lost%s; whether it finished is not known", because(end.Error))}
+		return &exit{
+			code: exitOurs,
+			err:  fmt.Errorf("the command was lost%s; whether it finished is not known", because(end.Error)),
+		}
 	}
 	return &exit{code: exitFailed, err: fmt.Errorf("the stream ended as %s", end.Outcome)}
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"sync"
 )
 
@@ -14,6 +17,7 @@ type proxy struct {
 	limit    int64 // of bytes to the client; negative is none
 
 	mu    sync.Mutex
+	front string // what new connections are answered with in place of the server's answer; "refuse" is nothing
 	conns map[net.Conn]bool
 	cuts  int
 	wg    sync.WaitGroup
@@ -43,6 +47,13 @@ func (p *proxy) accept() {
 
 // pass carries one connection until either side or the limit ends it.
 func (p *proxy) pass(client net.Conn) {
+	p.mu.Lock()
+	front := p.front
+	p.mu.Unlock()
+	if front != "" {
+		p.answer(client, front)
+		return
+	}
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
 		reset(client)
@@ -70,6 +81,27 @@ func (p *proxy) pass(client net.Conn) {
 	p.mu.Unlock()
 	reset(client)
 	server.Close()
+}
+
+// answer gives a bare status, as something in front of the server does.
+func (p *proxy) answer(client net.Conn, status string) {
+	defer client.Close()
+	if status == "refuse" {
+		reset(client)
+		return
+	}
+	if _, err := http.ReadRequest(bufio.NewReader(client)); err == nil {
+		_, _ = fmt.Fprintf(client, "HTTP/1.1 %s Front\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", status)
+	}
+}
+
+// setFront changes what new connections are answered with; "off" lets them through.
+func (p *proxy) setFront(front string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.front = front; front == "off" {
+		p.front = ""
+	}
 }
 
 // cut cuts all connections there are.

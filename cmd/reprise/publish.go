@@ -46,7 +46,7 @@ const (
 func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	server, err := c.client(nil)
+	server, err := c.client()
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,9 @@ type runCmd struct {
 func (*runCmd) Help() string {
 	return `stdout and stderr are the command's, byte for byte, and so is the exit code. A lost connection is bridged in silence, with a line on stderr when that takes longer than 2 seconds.
 
-The first Ctrl-C cancels the command with all its processes; the second leaves at once.`
+The first Ctrl-C cancels the command with all its processes; without a connection it is tried for a minute. The second one leaves at once, and what was not cancelled goes on.
+
+Where output is lost that the server no longer keeps, the exit code is 125, whatever the command's is.`
 }
 
 // retain bounds what is kept of a stream that is created.
@@ -49,7 +51,10 @@ type retain struct {
 }
 
 func (r *retain) retention() client.Retention {
-	return client.Retention{MaxEvents: r.RetainEvents, MaxBytes: int64(r.RetainBytes), MaxAge: client.Duration(r.RetainAge)}
+	return client.Retention{
+		MaxEvents: r.RetainEvents, MaxBytes: int64(r.RetainBytes),
+		MaxAge: client.Duration(r.RetainAge),
+	}
 }
 
 // Run runs the command and exits as it does.
@@ -67,13 +72,13 @@ func (c *runCmd) Run(ctx context.Context, asked *stops) error {
 }
 
 func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error {
-	server, err := c.client(nil)
+	server, err := c.client()
 	if err != nil {
 		return err
 	}
 	execution, err := server.Start(ctx, request)
 	if err != nil {
-		return ours(err)
+		return ours((&canceller{server: server, id: request.ID}).left(err))
 	}
 	fmt.Fprintln(stdout, execution.ID)
 	return nil
@@ -82,27 +87,26 @@ func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error 
 func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartRequest) error {
 	please, now, release := asked.watch(ctx)
 	defer release()
-	bridge, following := c.newBridge(now, os.Stderr)
-	server, err := c.client(bridge)
+	server, err := c.client()
 	if err != nil {
 		return err
 	}
-	stopCancelling := context.AfterFunc(please, func() {
-		if err := server.Cancel(now, request.ID); err != nil && now.Err() == nil {
-			fmt.Fprintln(os.Stderr, "reprise:", err)
-		}
-	})
+	bridge, following := c.newBridge(now, server.URL(), os.Stderr)
+	cancel := &canceller{server: server, id: request.ID, bridge: bridge, out: os.Stderr}
+	stopCancelling := context.AfterFunc(please, func() { cancel.deliver(now) })
 	defer stopCancelling()
 
+	var lost loss
 	out := &channels{stdout: stdout, stderr: os.Stderr}
-	for event, err := range server.Run(following, request, &client.FollowOptions{OnDrop: bridge.dropped}) {
+	for event, err := range server.Run(following, request, bridge.options(client.FollowOptions{})) {
+		if err != nil {
+			return cancel.left(err)
+		}
+		cancel.started.Store(true)
+		lost.note(event)
 		switch {
-		case err != nil:
-			return err
-		case event.End != nil && out.missed:
-			return &exit{code: exitOurs, err: errors.New("output is missing that was no longer kept: keep more of it with --retain-events and --retain-bytes")}
 		case event.End != nil:
-			return outcome(event.End)
+			return lost.outcome(outcome(event.End), "; keep more with --retain-events and --retain-bytes")
 		case event.Started != nil && c.Stdin:
 			go sendStdin(now, server, request.ID)
 		}
@@ -110,7 +114,7 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 			return err
 		}
 	}
-	return nil
+	return &exit{code: exitOurs, err: errors.New("the command has ended, and its end was not received")}
 }
 
 // sendStdin gives the command what we read, until either ends.

@@ -6,13 +6,16 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"reprise/internal/archive/remoteserver"
 )
 
 var update = flag.Bool("update", false, "write what the scripts compare with")
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"reprise": func() { os.Exit(Main(os.Args[1:])) },
+		"reprise":         func() { os.Exit(Main(os.Args[1:])) },
+		"reprise-archive": func() { os.Exit(remoteserver.Main(os.Args[1:])) },
 	})
 }
 
@@ -26,6 +29,8 @@ func TestMain(m *testing.M) {
 //	                        must be a failure
 //	proxy [BYTES]           put a proxy before the server that cuts each connection after so
 //	                        many bytes of answers
+//	front STATUS            cut all connections of the proxy and let it answer new ones with a bare status;
+//	                        refuse resets them, off lets them through
 //	cut                     cut all connections of the proxy
 //	until FILE REGEXP       wait until a file has what is looked for
 func TestScripts(t *testing.T) {
@@ -41,7 +46,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"server": cmdServer, "halt": cmdHalt, "proxy": cmdProxy, "cut": cmdCut, "until": cmdUntil,
+			"server": cmdServer, "halt": cmdHalt, "proxy": cmdProxy, "front": cmdFront, "cut": cmdCut,
+			"until": cmdUntil,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

@@ -1,19 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"time"
 
 	"reprise"
-	"reprise/identity"
-	"reprise/internal/storeurl"
-	"reprise/storewrap"
+	"reprise/internal/identity"
 )
 
 // secrets is the directory of the token and the keys.
@@ -47,21 +41,4 @@ func (c *serveCmd) verifier() (identity.Verifier, error) {
 		return nil, fmt.Errorf("%s may be read by others (%v): chmod 600 it, and remove it for a new token if others may have read it", path, info.Mode())
 	}
 	return identity.NewToken(token)
-}
-
-// makeStoreKeys makes the key of an encrypted store on the first start.
-func (c *serveCmd) makeStoreKeys(logger *slog.Logger) error {
-	wrappers, _ := storeurl.Split(c.Store)
-	if !slices.Contains(wrappers, "encrypt") {
-		return nil
-	}
-	file := c.file(c.secrets())
-	err := storewrap.CreateKeyFile(file, time.Now().UTC().Format("2006-01-02"))
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	case err == nil:
-		logger.Warn("a key was made for the store: keep a copy, for without it what is stored cannot be read", "file", file)
-	}
-	return err
 }

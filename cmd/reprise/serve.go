@@ -11,11 +11,12 @@ import (
 
 // serveCmd runs the server.
 type serveCmd struct {
-	storeKeys `embed:""`
+	storeKeys       `embed:""`
+	connectionFlags `embed:""`
 
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+ or encrypt+ in front. Default: ${default}"`
+	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front. Default: ${default}"`
 
 	Archive string `placeholder:"URL" help:"Where streams are kept for ever before they are swept: file:DIR, s3://BUCKET/PREFIX, from both of which they are still read, or kafka://HOST:PORT/TOPIC. Default: nowhere."`
 
@@ -28,6 +29,8 @@ type serveCmd struct {
 
 	Drain          time.Duration `default:"10s" help:"How long running commands may go on after the first INT or TERM. A command cannot outlive the server yet; a second signal ends them at once. Default: ${default}."`
 	StopExecutions bool          `help:"End running commands at the first signal."`
+
+	Heartbeat time.Duration `default:"15s" placeholder:"DURATION" help:"Silence after which a reader is sent something without a meaning, so that proxies do not cut it. Default: ${default}."`
 
 	RetainEvents int64         `placeholder:"N" help:"Events that a stream keeps. Default: 10000."`
 	RetainBytes  byteCount     `placeholder:"SIZE" help:"Bytes that a stream keeps. Default: 64MiB."`
@@ -49,7 +52,7 @@ type serveCmd struct {
 
 // Help is shown below the usage.
 func (*serveCmd) Help() string {
-	return `On the first start a random token is written to DIR/token, and the keys that sign cursors to DIR/keys, both for their owner alone. Once the line "listening on URL" is on stdout, requests are answered.
+	return `On the first start a random token is written to DIR/token, and the keys that sign cursors to DIR/keys, both for their owner alone. Once the line "listening on URL" is on stdout, requests are answered. A store that is a server of its own is waited for; until it is there, /healthz is fine, and all else is refused with store_unavailable, /readyz too.
 
 At the first INT or TERM the server takes no new requests, tells readers to come back, and waits for running commands until --drain is over; then it ends them, as a second signal does at once. What was running when a server was killed ends as "lost".`
 }
@@ -61,9 +64,15 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 			return err
 		}
 	}
+	if c.Heartbeat <= 0 {
+		return usage("--heartbeat %v: it must be longer than nothing", c.Heartbeat)
+	}
 	please, now, release := asked.watch(ctx)
 	defer release()
 	s, err := c.open(please, newLogger(c.LogFormat, c.LogLevel))
+	if stoppedEarly(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

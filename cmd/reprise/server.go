@@ -6,30 +6,29 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
 	"reprise"
-	"reprise/api"
-	"reprise/execution"
-	"reprise/identity"
+	"reprise/internal/api"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
 	"reprise/internal/storeurl"
 	"reprise/replica"
+	"reprise/store/storewrap"
 )
 
 // server is everything that serve has opened, from the inside out.
 type server struct {
-	dir      *dataDir
-	store    reprise.Store
-	log      *reprise.Log
-	member   *replica.Member // nil where there can be no other replicas
-	host     *execution.Host
-	mcp      *mcpEndpoint
-	http     *http.Server
-	listener net.Listener
-	logger   *slog.Logger
+	dir    *dataDir
+	store  reprise.Store
+	log    *reprise.Log
+	member *replica.Member // nil where there can be no other replicas
+	host   *execution.Host
+	mcp    *mcpEndpoint
+	front  *front // nil for a server without one
+	logger *slog.Logger
 }
 
 // open opens all of it, or nothing.
@@ -54,51 +53,54 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 		}
 	}
 	// The address comes before the store, for it is quickly known to be taken.
-	if s.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", c.Listen); err != nil {
+	if s.front, err = listenFront(ctx, c.Listen, c.options(logger)); err != nil {
 		return s, err
 	}
-	if err = c.makeStoreKeys(logger); err != nil {
-		return s, err
-	}
+	return s, s.awaitStore(ctx, c.Store, func() error { return s.openEngine(ctx, c, keys, verifier) }, s.closeEngine)
+}
+
+// openEngine opens the store and all that needs it.
+func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys,
+	verifier identity.Verifier,
+) (err error) {
 	if s.store, err = openStore(ctx, c.Store, s.dir, &storeurl.Options{
-		Keys: c.file(c.secrets()), Inner: c.archived(ctx, logger), Logger: logger,
+		Keys: c.file(c.secrets()), MakeKeys: true, Inner: c.archived(ctx, s.logger), Logger: s.logger,
 	}); err != nil {
-		return s, err
+		return err
 	}
 	metrics := api.NewMetrics()
-	if s.log, err = reprise.Open(ctx, s.store, c.logOptions(keys, metrics, logger)); err != nil {
-		return s, err
+	s.store = storewrap.Observe(s.store, metrics.StoreCalled)
+	if s.log, err = reprise.Open(ctx, s.store, c.logOptions(keys, metrics, s.logger)); err != nil {
+		return err
 	}
 	if err = s.join(ctx, c, keys); err != nil {
-		return s, err
+		return err
 	}
 	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(c, keys, metrics)); err != nil {
-		return s, err
+		return err
 	}
 	gate := identity.NewGate(keys, verifier, nil)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
-		return s, err
+		return err
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
-		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Metrics: metrics, Logger: logger,
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Metrics: metrics, Logger: s.logger,
+		Heartbeat: c.Heartbeat,
 	})
 	if err != nil {
-		return s, err
+		return err
 	}
-	s.http = api.NewHTTPServer(handler)
-	return s, nil
+	s.front.http.RegisterOnShutdown(handler.Drain)
+	s.front.serve(handler)
+	return nil
 }
-
-// url is where the server listens.
-func (s *server) url() string { return "http://" + s.listener.Addr().String() }
 
 // serve answers requests until please is done, and then stops: readers are told to
 // come back, and running commands have until drain is over, or now is done.
 func (s *server) serve(please, now context.Context, drain time.Duration) error {
-	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(s.listener) }()
+	s.front.begin()
 	select {
-	case err := <-failed: // the listener is broken
+	case err := <-s.front.failed: // the listener is broken
 		return errors.Join(err, s.stop(now, 0))
 	case <-please.Done():
 	}
@@ -124,8 +126,8 @@ const answerTimeout = 5 * time.Second
 func (s *server) shutdown(now context.Context) error {
 	ctx, cancel := context.WithTimeout(now, answerTimeout)
 	defer cancel()
-	if err := s.http.Shutdown(ctx); err != nil {
-		return s.http.Close()
+	if err := s.front.http.Shutdown(ctx); err != nil {
+		return s.front.http.Close()
 	}
 	return nil
 }
@@ -133,24 +135,10 @@ func (s *server) shutdown(now context.Context) error {
 // close closes what was opened, from the outside in.
 func (s *server) close() error {
 	var errs []error
-	if s.listener != nil {
-		if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
+	if s.front != nil {
+		errs = append(errs, s.front.close())
 	}
-	errs = append(errs, s.mcp.close())
-	if s.host != nil {
-		errs = append(errs, s.host.Close())
-	}
-	if s.member != nil {
-		errs = append(errs, s.member.Close())
-	}
-	if s.log != nil {
-		errs = append(errs, s.log.Close())
-	}
-	if s.store != nil {
-		errs = append(errs, s.store.Close())
-	}
+	errs = append(errs, s.closeEngine())
 	if s.dir != nil {
 		errs = append(errs, s.dir.close())
 	}
@@ -211,11 +199,11 @@ func newLogger(format string, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, opts))
 }
 
-// hello says where the server is and what to try next. Its first line is for
-// programs too.
+// hello says where the server is and what to try next. Its first line, which begin
+// writes, is for programs too.
 func (s *server) hello(c *serveCmd) {
-	url := s.url()
-	fmt.Fprintln(stdout, "listening on", url)
+	s.front.begin()
+	url := s.front.url()
 	token := filepath.Join(c.secrets(), tokenFile)
 	switch {
 	case c.Auth == "none":
@@ -236,7 +224,9 @@ func (s *server) hello(c *serveCmd) {
 		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)
 	}
 	fmt.Fprintln(stdout, "  reprise run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'")
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !net.ParseIP(host).IsLoopback() && host != "localhost" {
-		s.logger.Warn("the connection is not encrypted: put a proxy with TLS before it where others can listen", "listen", c.Listen)
+	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !net.ParseIP(host).IsLoopback() &&
+		host != "localhost" {
+		s.logger.Warn("the connection is not encrypted: put a proxy with TLS before it where others can listen",
+			"listen", c.Listen)
 	}
 }

@@ -14,7 +14,7 @@ type signalCmd struct {
 func (c *signalCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	server, err := c.client(nil)
+	server, err := c.client()
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"reprise"
 	"reprise/internal/storeurl"
-	"reprise/sqlitestore"
+	"reprise/store/sqlitestore"
 )
 
 // storeKeys is the flag of the commands that open a store.
@@ -41,8 +40,8 @@ func openStore(ctx context.Context, url string, dir *dataDir, opts *storeurl.Opt
 	switch {
 	case errors.Is(err, storeurl.ErrScheme):
 		return nil, usage("--store %q: %w", storeurl.Redact(url), storeurl.ErrScheme)
-	case errors.Is(err, fs.ErrNotExist) && slices.Contains(wrappers, "encrypt"):
-		return nil, fmt.Errorf("%w: the keys of the store; name their file with --store-keys", err)
+	case errors.Is(err, storeurl.ErrKeys):
+		return nil, fmt.Errorf("%w; --store-keys names another file", err)
 	}
 	return store, err
 }
@@ -62,7 +61,14 @@ type place struct {
 // openPlace opens the store that a URL names, alone: that of a server which runs on a file
 // is refused. data is the data directory, for "sqlite:" without a path. mustExist refuses to make a new file;
 // without it the store is the target of a copy, see syncAtEnd.
-func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist bool) (p *place, err error) {
+func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist bool) (*place, error) {
+	return openPlaceWith(ctx, url, data, &storeurl.Options{Keys: keys.file(data)}, mustExist)
+}
+
+// openPlaceWith is openPlace with the settings of storeurl.
+func openPlaceWith(ctx context.Context, url, data string, opts *storeurl.Options,
+	mustExist bool,
+) (p *place, err error) {
 	_, base := storeurl.Split(url)
 	if base == "memory:" {
 		return nil, usage("--store %s: what is in memory is gone with its server", url)
@@ -94,19 +100,26 @@ func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist
 		}
 	}
 	if strings.HasPrefix(url, "sqlite:") && !mustExist {
-		p.store, err = syncAtEnd(ctx, sqlitePath(url, p.dir))
+		p.store, err = syncAtEnd(ctx, sqlitePath(url, p.dir), opts.Unmarked)
 	} else {
-		p.store, err = openStore(ctx, url, p.dir, &storeurl.Options{Keys: keys.file(data)})
+		p.store, err = openStore(ctx, url, p.dir, opts)
 	}
 	return p, err
 }
 
 // syncAtEnd opens a file to copy to. To wait for the disk after each batch of a long stream would take most of
 // the time. It is enough when the file is closed: what a loss of power takes back before, the copy does again.
-func syncAtEnd(ctx context.Context, path string) (reprise.Store, error) {
+func syncAtEnd(ctx context.Context, path string, unmarked bool) (reprise.Store, error) {
 	store, err := sqlitestore.Open(ctx, path, &sqlitestore.Options{Sync: sqlitestore.SyncNormal})
 	if err != nil {
 		return nil, err // and not a Store that is a nil pointer
+	}
+	check := reprise.CheckWrappers
+	if unmarked {
+		check = reprise.CompareWrappers
+	}
+	if err := check(ctx, store); err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
 }

@@ -11,9 +11,8 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/archive"
-	"reprise/archive/kafkaarchive"
-	"reprise/archive/s3archive"
+	"reprise/internal/archive"
+	"reprise/internal/archive/remote"
 	"reprise/internal/storeurl"
 )
 
@@ -35,6 +34,8 @@ type storeArchiveCmd struct {
 func (*storeArchiveCmd) Help() string {
 	return `Each stream that has ended becomes one file, or one object of the bucket, TENANT/NAME/@CREATED.EPOCH.reprise, which is there whole or not at all. What is archived already is left as it is. "reprise store check" and "reprise store copy" read archives of the first two kinds as they read stores: file:DIR and s3://... A topic of Kafka is written only, and gets streams again when this is run again.
 
+Archives s3: and kafka: are served by the program reprise-archive, which belongs in the folder of this one ("go build -o bin/ ./cmd/..." builds both). "go run ./cmd/reprise" builds it when it is needed.
+
 The credentials for a bucket are AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment.
 
 Exit codes: 0 all is archived; 1 something could not be archived; 2 wrong usage.`
@@ -52,16 +53,18 @@ func openArchive(ctx context.Context, url string) (archive.Sink, error) {
 			return nil, usage("archive %s: want file:DIR", url)
 		}
 		place, err = archive.OpenFolder(rest)
-	case "s3":
-		place, err = s3archive.Open(ctx, url, nil)
-	case "kafka":
-		topic, err := kafkaarchive.Open(ctx, url, nil)
+	case "s3", "kafka":
+		helper, err := startArchiveHelper(ctx, url)
 		if err != nil {
 			return nil, archiveUsage(url, err)
 		}
-		return topic, nil
+		if scheme == "kafka" {
+			return remote.Topic{Helper: helper}, nil
+		}
+		place = remote.Place{Helper: helper}
 	default:
-		return nil, usage("archive %s: take file:DIR, s3://BUCKET/PREFIX or kafka://HOST:PORT/TOPIC", storeurl.Redact(url))
+		return nil, usage("archive %s: take file:DIR, s3://BUCKET/PREFIX or kafka://HOST:PORT/TOPIC",
+			storeurl.Redact(url))
 	}
 	if err != nil {
 		return nil, archiveUsage(url, err)
@@ -126,7 +129,8 @@ func (c *storeArchiveCmd) Run(ctx context.Context, asked *stops) error {
 	if isArchive(c.From) {
 		return usage("%s is an archive already", storeurl.Redact(c.From))
 	}
-	from, err := openPlace(ctx, c.From, c.Data, &c.storeKeys, true)
+	// As the URL says: what is encrypted may be archived as it lies.
+	from, err := openPlaceWith(ctx, c.From, c.Data, &storeurl.Options{Keys: c.file(c.Data), Unchecked: true}, true)
 	if err != nil {
 		return err
 	}
@@ -144,7 +148,10 @@ func (c *storeArchiveCmd) Run(ctx context.Context, asked *stops) error {
 func (c *storeArchiveCmd) report(r *archive.Result) error {
 	for _, f := range r.Failed {
 		if c.JSON {
-			if err := printObject(map[string]string{"tenant": string(f.Key.Tenant), "stream": f.Key.Name, "failed": f.Err.Error()}); err != nil {
+			if err := printObject(map[string]string{
+				"tenant": string(f.Key.Tenant), "stream": f.Key.Name,
+				"failed": f.Err.Error(),
+			}); err != nil {
 				return err
 			}
 			continue
@@ -158,11 +165,15 @@ func (c *storeArchiveCmd) report(r *archive.Result) error {
 			Failed int `json:"failed"`
 		}{r, len(r.Failed)}})
 	} else {
-		_, err = fmt.Fprintf(stdout, "archived %d streams with %d events, %v; %d were there already, %d removed from the store, %d failed\n",
+		_, err = fmt.Fprintf(stdout,
+			"archived %d streams with %d events, %v; %d were there already, %d removed from the store, %d failed\n",
 			r.Archived, r.Events, byteCount(r.Bytes), r.Present, r.Removed, len(r.Failed))
 	}
 	if err == nil && len(r.Failed) > 0 {
-		err = &exit{code: exitFailed, err: fmt.Errorf("%d streams could not be archived, and are as they were", len(r.Failed))}
+		err = &exit{
+			code: exitFailed,
+			err:  fmt.Errorf("%d streams could not be archived, and are as they were", len(r.Failed)),
+		}
 	}
 	return err
 }

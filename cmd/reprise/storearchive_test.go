@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"reprise"
-	"reprise/sqlitestore"
+	"reprise/store/sqlitestore"
 )
 
 // runReprise runs the program and returns what it says.

@@ -6,14 +6,14 @@ import (
 	"fmt"
 
 	"reprise"
-	"reprise/transfer"
+	"reprise/internal/transfer"
 )
 
 // storeCheckCmd checks everything.
 type storeCheckCmd struct {
 	storePlace `embed:""`
 
-	Opaque bool `help:"Do not look into batches: they are compressed or encrypted."`
+	Opaque bool `help:"Do not look into batches, so that a store can be checked without the wrappers and keys with which it was written."`
 }
 
 // Help is shown below the usage.
@@ -25,6 +25,7 @@ Exit codes: 0 nothing is wrong; 1 something is, or the store could not be read; 
 
 // Run checks, and exits with 1 if anything is wrong.
 func (c *storeCheckCmd) Run(ctx context.Context, asked *stops) error {
+	c.unchecked = c.Opaque // what lies there is read without its wrappers
 	return c.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
 		var printing error
 		checked, err := transfer.Check(ctx, store, &transfer.CheckOptions{Opaque: c.Opaque}, func(p transfer.Problem) {
@@ -36,10 +37,14 @@ func (c *storeCheckCmd) Run(ctx context.Context, asked *stops) error {
 		if c.JSON {
 			err = printObject(map[string]any{"checked": checked})
 		} else if checked.Problems == 0 {
-			_, err = fmt.Fprintf(stdout, "nothing is wrong: %d streams, %d events, %v\n", checked.Streams, checked.Events, byteCount(checked.Bytes))
+			_, err = fmt.Fprintf(stdout, "nothing is wrong: %d streams, %d events, %v\n", checked.Streams,
+				checked.Events, byteCount(checked.Bytes))
 		}
 		if checked.Problems > 0 && err == nil {
-			err = &exit{code: exitFailed, err: errors.New("the store is damaged: what is damaged is not served, and the rest is; restore a backup, or remove the streams that are named")}
+			err = &exit{
+				code: exitFailed,
+				err:  errors.New("the store is damaged: what is damaged is not served, and the rest is; restore a backup, or remove the streams that are named"),
+			}
 		}
 		return err
 	})

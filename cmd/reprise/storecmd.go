@@ -9,10 +9,11 @@ import (
 	"slices"
 
 	"reprise"
-	"reprise/natsstore"
-	"reprise/pgstore"
-	"reprise/redisstore"
-	"reprise/sqlitestore"
+	"reprise/internal/storeurl"
+	"reprise/store/natsstore"
+	"reprise/store/pgstore"
+	"reprise/store/redisstore"
+	"reprise/store/sqlitestore"
 )
 
 // storeCmd looks at a store or tidies it, in the place of a server.
@@ -21,6 +22,8 @@ type storeCmd struct {
 	Sweep storeSweepCmd `cmd:"" help:"Remove streams that are over age now. A server does so by itself."`
 	Check storeCheckCmd `cmd:"" help:"Read everything and report what is damaged."`
 	Copy  storeCopyCmd  `cmd:"" help:"Copy all streams to another store, where their cursors stay good."`
+
+	Retire storeRetireCmd `cmd:"" help:"Let a store that is encrypted open without one of its old keys."`
 
 	Archive storeArchiveCmd `cmd:"" help:"Archive streams that have ended to files, a bucket or a topic."`
 }
@@ -33,6 +36,8 @@ type storePlace struct {
 	Data  string `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Store string `default:"sqlite:" placeholder:"URL" help:"Store of the server. Default: ${default}"`
 	JSON  bool   `name:"json" help:"Print lines of JSON."`
+
+	unchecked bool // see storeurl.Options.Unchecked
 }
 
 // use opens the store that is there already, for as long as do takes.
@@ -42,7 +47,8 @@ func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Cont
 	if p.URL != "" {
 		p.Store = p.URL
 	}
-	place, err := openPlace(ctx, p.Store, p.Data, &p.storeKeys, true)
+	place, err := openPlaceWith(ctx, p.Store, p.Data, &storeurl.Options{Keys: p.file(p.Data), Unchecked: p.unchecked},
+		true)
 	if err != nil {
 		return err
 	}
@@ -50,7 +56,9 @@ func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Cont
 }
 
 // useLog is use with a Log that does not sweep by itself.
-func (p *storePlace) useLog(ctx context.Context, asked *stops, do func(context.Context, reprise.Store, *reprise.Log) error) error {
+func (p *storePlace) useLog(ctx context.Context, asked *stops,
+	do func(context.Context, reprise.Store, *reprise.Log) error,
+) error {
 	return p.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
 		log, err := reprise.Open(ctx, store, &reprise.Options{SweepEvery: -1})
 		if err != nil {
@@ -123,7 +131,8 @@ func (s *storeStats) print() error {
 	t := newTable(stdout)
 	for _, tenant := range slices.Sorted(maps.Keys(s.Tenants)) {
 		size := s.Tenants[tenant]
-		t.row("tenant "+string(tenant), fmt.Sprintf("%d streams, %d events, %v", size.Streams, size.Events, byteCount(size.Bytes)))
+		t.row("tenant "+string(tenant),
+			fmt.Sprintf("%d streams, %d events, %v", size.Streams, size.Events, byteCount(size.Bytes)))
 	}
 	size := func(n int64) string { return byteCount(n).String() }
 	if f := s.SQLite; f != nil {
@@ -178,7 +187,8 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 		if c.JSON {
 			return printObject(map[string]int64{"streams": swept.Streams, "events": swept.Events, "bytes": swept.Bytes})
 		}
-		_, err = fmt.Fprintf(stdout, "removed %d streams with %d events, %v\n", swept.Streams, swept.Events, byteCount(swept.Bytes))
+		_, err = fmt.Fprintf(stdout, "removed %d streams with %d events, %v\n", swept.Streams, swept.Events,
+			byteCount(swept.Bytes))
 		return err
 	})
 }

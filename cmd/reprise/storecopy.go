@@ -9,7 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/storeurl"
-	"reprise/transfer"
+	"reprise/internal/transfer"
 )
 
 // storeCopyCmd copies one store into another.
@@ -45,7 +45,9 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
-	to, err := openPlace(ctx, c.To, c.Data, &c.storeKeys, false)
+	// An archive may hold what is encrypted: the store is what its first opening finds it to be.
+	to, err := openPlaceWith(ctx, c.To, c.Data, &storeurl.Options{Keys: c.file(c.Data), Unmarked: isArchive(c.From)},
+		false)
 	if err != nil {
 		return errors.Join(err, from.close())
 	}
@@ -61,6 +63,9 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 
 // sameStore reports whether two URLs lead to one store, as far as can be told from them.
 func sameStore(a, b, data string) bool {
+	if storeurl.Part(a) != storeurl.Part(b) {
+		return false
+	}
 	dir := &dataDir{path: data}
 	fileA, isFileA := sqliteFile(a, dir)
 	fileB, isFileB := sqliteFile(b, dir)
@@ -93,12 +98,18 @@ func (c *storeCopyCmd) progress(p transfer.Progress) {
 func (c *storeCopyCmd) report(r *transfer.Result, took time.Duration) error {
 	if c.JSON {
 		for _, f := range r.Failed {
-			if err := printObject(map[string]string{"tenant": string(f.Key.Tenant), "stream": f.Key.Name, "failed": f.Err.Error()}); err != nil {
+			if err := printObject(map[string]string{
+				"tenant": string(f.Key.Tenant), "stream": f.Key.Name,
+				"failed": f.Err.Error(),
+			}); err != nil {
 				return err
 			}
 		}
 		for _, key := range r.Moving {
-			if err := printObject(map[string]string{"tenant": string(key.Tenant), "stream": key.Name, "moving": "appended to meanwhile"}); err != nil {
+			if err := printObject(map[string]string{
+				"tenant": string(key.Tenant), "stream": key.Name,
+				"moving": "appended to meanwhile",
+			}); err != nil {
 				return err
 			}
 		}
@@ -109,9 +120,11 @@ func (c *storeCopyCmd) report(r *transfer.Result, took time.Duration) error {
 		}{*r, len(r.Moving), len(r.Failed)}})
 	}
 	for _, key := range r.Moving {
-		fmt.Fprintf(os.Stderr, "reprise: stream %s was appended to meanwhile: run this again when its writers have stopped\n", key)
+		fmt.Fprintf(os.Stderr,
+			"reprise: stream %s was appended to meanwhile: run this again when its writers have stopped\n", key)
 	}
-	_, err := fmt.Fprintf(stdout, "copied %d streams with %d events, %v, in %v; %d were there already, %d went meanwhile, %d failed\n",
+	_, err := fmt.Fprintf(stdout,
+		"copied %d streams with %d events, %v, in %v; %d were there already, %d went meanwhile, %d failed\n",
 		r.Copied, r.Events, byteCount(r.Bytes), took.Round(time.Millisecond), r.Present, r.Gone, len(r.Failed))
 	return err
 }

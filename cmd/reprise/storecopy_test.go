@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/sqlitestore"
+	"reprise/store/sqlitestore"
 )
 
 // fillFile makes a store of streams with batches of one event each.
@@ -23,7 +23,8 @@ func fillFile(t *testing.T, path string, streams, batches int) {
 	}
 	for i := range streams {
 		key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: fmt.Sprint("s", i)}
-		info, err := store.Create(t.Context(), reprise.StreamInfo{Key: key, Epoch: reprise.NewEpoch(), Created: time.Now()})
+		info, err := store.Create(t.Context(),
+			reprise.StreamInfo{Key: key, Epoch: reprise.NewEpoch(), Created: time.Now()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,8 +60,9 @@ func TestCopyThatIsKilled(t *testing.T) {
 	for patience := 60 * time.Millisecond; ; patience += 50 * time.Millisecond {
 		var out bytes.Buffer
 		cmd := &exec.Cmd{
-			Path: program, Args: []string{"reprise", "store", "copy", "sqlite:" + from, "sqlite:" + to, "--parallel", "2"},
-			Env: append(os.Environ(), "XDG_STATE_HOME="+dir), Stdout: &out, Stderr: t.Output(),
+			Path: program,
+			Args: []string{"reprise", "store", "copy", "sqlite:" + from, "sqlite:" + to, "--parallel", "2"},
+			Env:  append(os.Environ(), "XDG_STATE_HOME="+dir), Stdout: &out, Stderr: t.Output(),
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -80,10 +82,12 @@ func TestCopyThatIsKilled(t *testing.T) {
 	if killed == 0 {
 		t.Fatal("none was killed")
 	}
-	if out, err := runReprise(t, "store", "check", "sqlite:"+to); err != nil || !strings.HasPrefix(out, "nothing is wrong: 50 streams, 5000 events") {
+	if out, err := runReprise(t, "store", "check", "sqlite:"+to); err != nil ||
+		!strings.HasPrefix(out, "nothing is wrong: 50 streams, 5000 events") {
 		t.Fatal(out, err)
 	}
-	if out, err := runReprise(t, "store", "copy", "sqlite:"+from, "sqlite:"+to); err != nil || !strings.Contains(out, "50 were there already") {
+	if out, err := runReprise(t, "store", "copy", "sqlite:"+from, "sqlite:"+to); err != nil ||
+		!strings.Contains(out, "50 were there already") {
 		t.Fatal(out, err)
 	}
 }

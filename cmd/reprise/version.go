@@ -15,8 +15,11 @@ func (*versionCmd) Run() error {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
 		for _, setting := range info.Settings {
-			if setting.Key == "vcs.revision" {
+			switch {
+			case setting.Key == "vcs.revision":
 				commit = " " + setting.Value
+			case setting.Key == "vcs.modified" && setting.Value == "true":
+				commit += " modified"
 			}
 		}
 	}

@@ -31,6 +31,21 @@ func startDaemon(env []string, dir, log string, args ...string) (*daemon, error)
 	if err != nil {
 		return nil, err
 	}
+	return startProgram(&daemonSpec{
+		path: program, args: append([]string{"reprise", "serve"}, args...), env: env,
+		dir: dir, log: log,
+	})
+}
+
+// daemonSpec says how to start a server: its program, all its arguments, and the file for its stderr.
+type daemonSpec struct {
+	path, dir, log string
+	args, env      []string
+}
+
+// startProgram starts a server and waits until it listens.
+func startProgram(spec *daemonSpec) (*daemon, error) {
+	log := spec.log
 	stderr, err := os.OpenFile(log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -38,8 +53,7 @@ func startDaemon(env []string, dir, log string, args ...string) (*daemon, error)
 	defer stderr.Close()
 	d := &daemon{done: make(chan struct{})}
 	d.cmd = &exec.Cmd{
-		Path: program, Args: append([]string{"reprise", "serve"}, args...),
-		Env: env, Dir: dir, Stderr: stderr,
+		Path: spec.path, Args: spec.args, Env: spec.env, Dir: spec.dir, Stderr: stderr,
 		SysProcAttr: &unix.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	}
 	out, err := d.cmd.StdoutPipe()
@@ -124,7 +138,10 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 		listen = "127.0.0.1:0"
 	}
 	var env []string
-	for _, variable := range []string{"PATH", "TMPDIR", "XDG_STATE_HOME", "HOME", "GOCOVERDIR", "REPRISE_SECRET_OF_THE_SERVER"} {
+	for _, variable := range []string{
+		"PATH", "TMPDIR", "XDG_STATE_HOME", "HOME", "GOCOVERDIR",
+		"REPRISE_SECRET_OF_THE_SERVER",
+	} {
 		env = append(env, variable+"="+ts.Getenv(variable))
 	}
 	flags := append([]string{"--listen", listen, "--data", ts.MkAbs(name)}, args[1:]...)
@@ -180,6 +197,14 @@ func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	w.proxy = p
 	ts.Setenv("REPRISE_URL", "http://"+p.addr())
+}
+
+func cmdFront(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: front STATUS|refuse|off")
+	}
+	worldOf(ts).proxy.setFront(args[0])
+	worldOf(ts).proxy.cut()
 }
 
 func cmdCut(ts *testscript.TestScript, neg bool, args []string) { worldOf(ts).proxy.cut() }

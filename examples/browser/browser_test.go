@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/api"
-	"reprise/execution"
-	"reprise/identity"
-	"reprise/memstore"
+	"reprise/internal/api"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+	"reprise/store/memstore"
 )
 
 // TestBrowser lets a real browser follow a stream with nothing but EventSource, cuts its
@@ -49,7 +49,8 @@ func TestBrowser(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	browser := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update",
+		"--disable-sync",
 		"--user-data-dir="+t.TempDir(), "--timeout=15000", "--virtual-time-budget=600000", "--dump-dom",
 		pages.URL+"/index.html#http://"+proxy.addr()+events)
 	dom, err := browser.Output()
@@ -91,14 +92,16 @@ func newServer(t *testing.T, origin string) *testServer {
 		check(t, log.Close())
 		check(t, store.Close())
 	})
-	stream, _, err := log.Create(ctx, reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "numbers"}, reprise.StreamConfig{})
+	stream, _, err := log.Create(ctx, reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "numbers"},
+		reprise.StreamConfig{})
 	check(t, err)
 	return &testServer{addr: server.Listener.Addr().String(), url: server.URL, stream: stream}
 }
 
 func (s *testServer) publish(t *testing.T, from, to int) {
 	for i := from; i <= to; i++ {
-		_, err := s.stream.Append(t.Context(), reprise.Event{Type: "message", Data: fmt.Append(nil, i), Format: reprise.FormatJSON})
+		_, err := s.stream.Append(t.Context(),
+			reprise.Event{Type: "message", Data: fmt.Append(nil, i), Format: reprise.FormatJSON})
 		if err != nil {
 			t.Error(err)
 		}
@@ -106,7 +109,8 @@ func (s *testServer) publish(t *testing.T, from, to int) {
 }
 
 func (s *testServer) end(t *testing.T) {
-	_, err := s.stream.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	_, err := s.stream.End(t.Context(), "completed",
+		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
 	if err != nil {
 		t.Error(err)
 	}

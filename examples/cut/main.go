@@ -3,8 +3,8 @@
 //
 //	go run ./examples/cut -target 127.0.0.1:7070 -times 20
 //
-// With -after 2s it resets connections that long after they were opened, whatever has passed; with -on TEXT besides, those
-// alone on which the client sends TEXT, that long after.
+// With -after 2s it resets connections that long after they were opened, whatever has passed; with -on TEXT besides,
+// those alone on which the client sends TEXT, that long after.
 //
 // It prints the address that it listens on, and a line for each cut. When it has cut
 // often enough it passes everything on.

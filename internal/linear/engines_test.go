@@ -30,9 +30,9 @@ const (
 	polls         = 12 // of each poller
 )
 
-// TestEngines (R2.10, R7.5): two replicas in processes of their own, four writers, eight readers; meanwhile replicas are
-// killed and started again, stopped and continued, and their connections to the engine are
-// cut. Writers try each write again, at any replica, until it is acknowledged. Porcupine checks the histories.
+// TestEngines (R2.10, R7.5): two replicas in processes of their own, four writers, eight readers; meanwhile replicas
+// are killed and started again, stopped and continued, and their connections to the engine are cut. Writers try each
+// write again, at any replica, until it is acknowledged. Porcupine checks the histories.
 func TestEngines(t *testing.T) {
 	for name, start := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +220,8 @@ func (w *world) poller(h *history, stream string, caller int) {
 		p, ok := w.call(rnd.IntN(2), q)
 		if ok && p.Err != again {
 			h.add(caller, begin, in, output{
-				err: p.Err, first: p.First, last: p.Last, ids: p.Events, earliest: p.Earliest, tail: p.Tail, ended: p.Ended,
+				err: p.Err, first: p.First, last: p.Last, ids: p.Events, earliest: p.Earliest, tail: p.Tail,
+				ended: p.Ended,
 			})
 		}
 		time.Sleep(time.Duration(rnd.IntN(60)) * time.Millisecond)

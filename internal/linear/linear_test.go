@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,8 +19,8 @@ import (
 
 	"reprise"
 	"reprise/internal/shared"
-	"reprise/memstore"
-	"reprise/sqlitestore"
+	"reprise/store/memstore"
+	"reprise/store/sqlitestore"
 )
 
 func TestMain(m *testing.M) {
@@ -209,7 +208,8 @@ func (h *history) check(t *testing.T) {
 		}
 		for _, op := range h.ops {
 			if !explained[op.Call] {
-				t.Logf("not explained: %d to %d ns, caller %d: %s", op.Call, op.Return, op.ClientId, m.DescribeOperation(op.Input, op.Output))
+				t.Logf("not explained: %d to %d ns, caller %d: %s", op.Call, op.Return, op.ClientId,
+					m.DescribeOperation(op.Input, op.Output))
 			}
 		}
 	}
@@ -305,8 +305,6 @@ func code(err error) string {
 		return "ended"
 	case errors.Is(err, reprise.ErrInvalid):
 		return "invalid"
-	case errors.Is(err, io.EOF):
-		return "eof"
 	}
 	return fmt.Sprint("unexpected: ", err)
 }

@@ -18,7 +18,7 @@ type input struct {
 
 // output is what the call has answered.
 type output struct {
-	err            string // "", "ended", "invalid", "expired", "ahead", "eof"
+	err            string // "", "ended", "invalid", "expired", "ahead", "ended"
 	first, last    uint64 // append, end: of its events; poll: of what it got
 	duplicate      bool
 	ids            []int // poll: the events
@@ -56,7 +56,8 @@ func model(window uint64) porcupine.Model {
 		},
 		Equal: func(a, b any) bool {
 			x, y := a.(state), b.(state)
-			return x.earliest == y.earliest && x.ended == y.ended && slices.Equal(x.producers, y.producers) && slices.Equal(x.ids, y.ids)
+			return x.earliest == y.earliest && x.ended == y.ended && slices.Equal(x.producers, y.producers) &&
+				slices.Equal(x.ids, y.ids)
 		},
 		DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v -> %+v", in, out) },
 	}
@@ -101,7 +102,7 @@ func (s state) poll(i input, o output) bool {
 	case i.after+1 < s.earliest:
 		return o.err == "expired"
 	case i.after == s.tail() && s.ended:
-		return o.err == "eof"
+		return o.err == "ended"
 	case i.after == s.tail():
 		return o.err == "" && len(o.ids) == 0
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"reprise"
-	"reprise/mcphttp"
-	"reprise/mcptask"
+	"reprise/mcp/mcphttp"
+	"reprise/mcp/mcptask"
 )
 
 // Metrics are the counters.
@@ -35,15 +35,18 @@ func New(registry prometheus.Registerer) *Metrics {
 		return v
 	}
 	return &Metrics{
-		resumes:        vector("reprise_mcp_resumes_total", "Requests with a Last-Event-ID, by what came of them.", "result"),
-		replayed:       counter("reprise_mcp_replayed_events_total", "Events that were there to be replayed to those who resumed."),
+		resumes: vector("reprise_mcp_resumes_total", "Requests with a Last-Event-ID, by what came of them.",
+			"result"),
+		replayed: counter("reprise_mcp_replayed_events_total",
+			"Events that were there to be replayed to those who resumed."),
 		takeovers:      counter("reprise_mcp_takeovers_total", "Connections that were ended in favour of a newer one."),
 		lostCalls:      counter("reprise_mcp_lost_calls_total", "Calls that were ended because their server had died."),
 		sessionsOpened: counter("reprise_mcp_sessions_opened_total", "Sessions that were opened."),
-		sessionsEnded:  vector("reprise_mcp_sessions_ended_total", "Sessions that have ended, by the reason.", "reason"),
-		tasksCreated:   counter("reprise_mcp_tasks_created_total", "Tasks that were made."),
-		tasksEnded:     vector("reprise_mcp_tasks_ended_total", "Tasks that have ended, by their status.", "status"),
-		tasksLost:      counter("reprise_mcp_tasks_lost_total", "Tasks that were ended because their server had died."),
+		sessionsEnded: vector("reprise_mcp_sessions_ended_total", "Sessions that have ended, by the reason.",
+			"reason"),
+		tasksCreated: counter("reprise_mcp_tasks_created_total", "Tasks that were made."),
+		tasksEnded:   vector("reprise_mcp_tasks_ended_total", "Tasks that have ended, by their status.", "status"),
+		tasksLost:    counter("reprise_mcp_tasks_lost_total", "Tasks that were ended because their server had died."),
 	}
 }
 

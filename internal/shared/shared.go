@@ -83,6 +83,8 @@ var (
 	_ reprise.Watcher = (*Store)(nil)
 	_ reprise.Sweeper = (*Store)(nil)
 	_ reprise.Sizer   = (*Store)(nil)
+
+	_ reprise.Concurrent = (*Store)(nil)
 )
 
 // enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
@@ -124,7 +126,10 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 
 // mayHave reports whether a call with this error may have changed something.
 func mayHave(err error) bool {
-	for _, refusal := range []error{reprise.ErrNotFound, reprise.ErrFenced, reprise.ErrEnded, reprise.ErrConflict, reprise.ErrClosed} {
+	for _, refusal := range []error{
+		reprise.ErrNotFound, reprise.ErrFenced, reprise.ErrEnded, reprise.ErrConflict,
+		reprise.ErrClosed,
+	} {
 		if errors.Is(err, refusal) {
 			return false
 		}
@@ -193,6 +198,14 @@ func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 	return sizer.Sizes(ctx)
 }
 
+// ConcurrentAppends is that of the Store inside, 1 where it is no reprise.Concurrent.
+func (s *Store) ConcurrentAppends() int {
+	if c, ok := s.hub.inner.(reprise.Concurrent); ok {
+		return c.ConcurrentAppends()
+	}
+	return 1
+}
+
 // Watch tells what is done through the other replicas; see reprise.Watcher. Nothing is missed. The calls of
 // moved for one stream may overlap.
 func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
@@ -232,4 +245,65 @@ func (s *Store) Close() error {
 		return h.inner.Close()
 	}
 	return nil
+}
+
+// Lose takes back the events of a stream after keep, which is the last one of a batch, as a promotion does of a replica
+// that has not received them: the stream goes on in another epoch. Everybody is told.
+func (h *Hub) Lose(ctx context.Context, key reprise.StreamKey, keep uint64) error {
+	return h.lose(ctx, key, keep, -1)
+}
+
+// lose is Lose with what StreamInfo.Bytes is to be, if that is not what the batches have that are left.
+func (h *Hub) lose(ctx context.Context, key reprise.StreamKey, keep uint64, bytes int64) error {
+	page, err := h.inner.Read(ctx, key, 0, 1<<40)
+	if err != nil {
+		return err
+	}
+	info := page.Info
+	info.End, info.Tail = nil, keep
+	info.Renew(reprise.NewEpoch())
+	info.Producers = slices.DeleteFunc(slices.Clone(info.Producers),
+		func(p reprise.Producer) bool { return p.Last > keep })
+	left := info
+	left.Earliest, left.Tail, left.Bytes = 0, info.Earliest-1, 0
+	if err := h.inner.Remove(ctx, key, reprise.RemoveSpec{}); err != nil {
+		return err
+	}
+	if _, err := h.inner.Create(ctx, left); err != nil {
+		return err
+	}
+	for _, b := range page.Batches {
+		if b.Last() > keep {
+			break
+		}
+		left.Bytes += int64(len(b.Bytes))
+		if b.Last() == keep && bytes >= 0 {
+			left.Bytes = bytes
+		}
+		if errs := h.inner.Append(ctx, []reprise.AppendRequest{{
+			Key: key, Epoch: info.Epoch, Owner: info.Owner, First: b.First, Count: b.Count, Bytes: b.Bytes,
+			Earliest: info.Earliest, Kept: left.Bytes,
+		}}); errs != nil {
+			return errs[0]
+		}
+	}
+	h.tell(nil, key)
+	return nil
+}
+
+// PrepareLoss notes the tails of up to 1,000 streams. take calls Lose for those that have moved since.
+func (h *Hub) PrepareLoss(ctx context.Context) (take func() error, err error) {
+	list, err := h.inner.List(ctx, reprise.ListQuery{AllNamespaces: true, Limit: 1000})
+	return func() error {
+		for _, info := range list.Streams {
+			page, err := h.inner.Read(ctx, info.Key, 1<<63, 0)
+			if err == nil && page.Info.Tail > info.Tail {
+				err = h.lose(ctx, info.Key, info.Tail, info.Bytes)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, err
 }

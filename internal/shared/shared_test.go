@@ -1,19 +1,21 @@
 package shared_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"reprise"
 	"reprise/internal/shared"
-	"reprise/memstore"
-	"reprise/storetest"
+	"reprise/store/memstore"
+	"reprise/store/storetest"
 )
 
 func open(testing.TB) storetest.Harness {
 	hub := shared.New(memstore.New(nil))
 	another := func() (reprise.Store, error) { return hub.Store(), nil }
-	return storetest.Harness{Open: another, Share: another}
+	lose := func(reprise.Store) (func() error, error) { return hub.PrepareLoss(context.Background()) }
+	return storetest.Harness{Open: another, Share: another, Lose: lose}
 }
 
 func TestStore(t *testing.T) {
@@ -25,7 +27,10 @@ func TestLastReplicaCloses(t *testing.T) {
 	inner := memstore.New(nil)
 	hub := shared.New(inner)
 	a, b := hub.Store(), hub.Store()
-	info := reprise.StreamInfo{Key: reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s"}, Epoch: reprise.NewEpoch()}
+	info := reprise.StreamInfo{
+		Key:   reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s"},
+		Epoch: reprise.NewEpoch(),
+	}
 	if _, err := a.Create(t.Context(), info); err != nil {
 		t.Fatal(err)
 	}

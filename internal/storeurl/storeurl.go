@@ -6,41 +6,74 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"reprise"
-	"reprise/memstore"
-	"reprise/natsstore"
-	"reprise/pgstore"
-	"reprise/redisstore"
-	"reprise/sqlitestore"
-	"reprise/storewrap"
+	"reprise/store/memstore"
+	"reprise/store/natsstore"
+	"reprise/store/pgstore"
+	"reprise/store/redisstore"
+	"reprise/store/sqlitestore"
+	"reprise/store/storewrap"
 )
 
 // ErrScheme: no store has such a URL.
-var ErrScheme = errors.New("take memory:, sqlite:PATH, redis://, rediss://, postgres:// or nats://, with compress+ or encrypt+ in front")
+var ErrScheme = errors.New("take memory:, sqlite:PATH, redis://, rediss://, postgres:// or nats://, " +
+	"with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front")
 
 // Options are the settings of Open. The zero value of each field means its default.
 type Options struct {
 	// Keys is the file with the keys of encrypt+.
 	Keys string
-	// Inner, if not nil, puts another Store around the innermost one, within all wrappers. Where it fails, that one is closed.
+	// MakeKeys makes the file Keys where it is missing, unless the store holds something already.
+	MakeKeys bool
+	// Unchecked opens the store without a look at the marker of its wrappers, to read it as it lies.
+	Unchecked bool
+	// Unmarked compares the wrappers with a marker that is there, and writes none: what is to be copied into the store
+	// may be encrypted already.
+	Unmarked bool
+	// Inner, if not nil, puts another Store around the innermost one, within all wrappers. Where it fails, that one is
+	// closed.
 	Inner func(reprise.Store) (reprise.Store, error)
 	// Logger is told what goes wrong in the background. Default: silent.
 	Logger *slog.Logger
 }
 
-// Split takes the wrappers off a URL, the outermost first.
+// Split takes the wrappers off a URL, the outermost first. A prefix keeps its name: "prefix(ci)".
 func Split(url string) (wrappers []string, base string) {
 	for {
 		name, rest, ok := strings.Cut(url, "+")
-		if !ok || name != "compress" && name != "encrypt" {
+		if _, _, known := parseWrapper(name); !ok || !known {
 			return wrappers, url
 		}
 		wrappers, url = append(wrappers, name), rest
 	}
+}
+
+// parseWrapper divides "prefix(ci)" into its name and argument. known is false for what is not a wrapper.
+func parseWrapper(text string) (name, argument string, known bool) {
+	if argument, ok := strings.CutPrefix(text, "prefix("); ok {
+		argument, ok = strings.CutSuffix(argument, ")")
+		return "prefix", argument, ok
+	}
+	switch text {
+	case "compress", "encrypt", "retry", "cache":
+		return text, "", true
+	}
+	return "", "", false
+}
+
+// Part is the part of its store that a URL names: the prefixes in front of it, "" for the whole.
+func Part(url string) string {
+	wrappers, _ := Split(url)
+	return strings.Join(
+		slices.DeleteFunc(wrappers, func(w string) bool { return !strings.HasPrefix(w, "prefix(") }),
+		"+",
+	)
 }
 
 // Open opens the store that url names: "memory:", "sqlite:PATH", or the URL of a server, whose
@@ -63,22 +96,78 @@ func Open(ctx context.Context, url string, opts *Options) (reprise.Store, error)
 			return nil, err
 		}
 		inner := store
-		if store, err = wrap(inner, name, &o); err != nil {
+		if store, err = wrap(ctx, inner, name, &o); err != nil {
 			err = errors.Join(err, inner.Close())
+		}
+	}
+	if err == nil {
+		if err = o.check(ctx, store); err != nil {
+			return nil, errors.Join(fmt.Errorf("store %s: %w", Redact(url), err), store.Close())
 		}
 	}
 	return store, err
 }
 
-func wrap(inner reprise.Store, name string, o *Options) (reprise.Store, error) {
-	if name == "compress" {
-		return opened(storewrap.Compress(inner, nil))
+// check compares the wrappers of a store with its marker.
+func (o *Options) check(ctx context.Context, store reprise.Store) error {
+	switch {
+	case o.Unchecked:
+		return nil
+	case o.Unmarked:
+		return reprise.CompareWrappers(ctx, store)
 	}
-	keys, err := storewrap.LoadKeyset(o.Keys)
+	return reprise.CheckWrappers(ctx, store)
+}
+
+func wrap(ctx context.Context, inner reprise.Store, wrapper string, o *Options) (reprise.Store, error) {
+	switch name, argument, _ := parseWrapper(wrapper); name {
+	case "compress":
+		return opened(storewrap.Compress(inner, nil))
+	case "retry":
+		return opened(storewrap.Retry(inner, nil))
+	case "cache":
+		return opened(storewrap.Cache(inner, nil))
+	case "prefix":
+		return opened(storewrap.Prefix(inner, argument))
+	}
+	keys, err := loadKeys(ctx, inner, o)
 	if err != nil {
 		return nil, err
 	}
 	return opened(storewrap.Encrypt(inner, keys))
+}
+
+// ErrKeys: the keys of a store are missing.
+var ErrKeys = errors.New("the keys of the store are missing")
+
+// loadKeys reads the keys of a store, or makes the first one for a store that holds nothing.
+func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.Keyset, error) {
+	keys, err := storewrap.LoadKeyset(o.Keys)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return keys, err
+	}
+	empty, err := reprise.IsEmpty(ctx, inner)
+	switch {
+	case err != nil:
+		return nil, err
+	case !empty:
+		return nil, fmt.Errorf(
+			"%w: there is no file %s, and the store holds streams: put the file back from a copy; no key is made for what another one has encrypted",
+			ErrKeys,
+			o.Keys,
+		)
+	case !o.MakeKeys:
+		return nil, fmt.Errorf("%w: there is no file %s", ErrKeys, o.Keys)
+	}
+	err = storewrap.CreateKeyFile(o.Keys, time.Now().UTC().Format("2006-01-02"))
+	if err == nil && o.Logger != nil {
+		o.Logger.Warn("a key was made for the store: keep a copy, for without it what is stored cannot be read", "file",
+			o.Keys)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return storewrap.LoadKeyset(o.Keys)
 }
 
 func open(ctx context.Context, url string, logger *slog.Logger) (reprise.Store, error) {

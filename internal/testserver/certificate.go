@@ -50,7 +50,9 @@ func certificateOf(name string) *x509.Certificate {
 	}
 }
 
-func writeCertificate(path string, cert, parent *x509.Certificate, public crypto.PublicKey, signer crypto.Signer) error {
+func writeCertificate(path string, cert, parent *x509.Certificate, public crypto.PublicKey,
+	signer crypto.Signer,
+) error {
 	der, err := x509.CreateCertificate(rand.Reader, cert, parent, public, signer)
 	if err != nil {
 		return err

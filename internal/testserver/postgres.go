@@ -170,7 +170,8 @@ func (s *PostgresServer) write(name, text string, mode fs.FileMode) error {
 func (s *PostgresServer) configure() error {
 	lines := []string{
 		"listen_addresses = '127.0.0.1'", "port = " + strconv.Itoa(s.port), "unix_socket_directories = '" + s.dir + "'",
-		"max_connections = 200", "logging_collector = off", "restore_command = 'false'", "hot_standby = off", "dynamic_shared_memory_type = mmap",
+		"max_connections = 200", "logging_collector = off", "restore_command = 'false'", "hot_standby = off",
+		"dynamic_shared_memory_type = mmap",
 	}
 	if s.opts.TLS {
 		if err := s.certify(); err != nil {
@@ -181,7 +182,8 @@ func (s *PostgresServer) configure() error {
 		if s.opts.Password != "" {
 			auth = "scram-sha-256"
 		}
-		if err := s.write("data/pg_hba.conf", "local all all "+auth+"\nhostssl all all 127.0.0.1/32 "+auth+"\n", 0o600); err != nil {
+		if err := s.write("data/pg_hba.conf", "local all all "+auth+"\nhostssl all all 127.0.0.1/32 "+auth+"\n",
+			0o600); err != nil {
 			return err
 		}
 	}

@@ -106,7 +106,8 @@ func startTied(cmd *exec.Cmd) (done chan struct{}, err error) {
 func (s *PostgresServer) ready() bool {
 	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	lines := strings.Split(string(text), "\n")
-	return err == nil && len(lines) > 7 && lines[0] == strconv.Itoa(s.cmd.Process.Pid) && strings.TrimSpace(lines[7]) == "ready"
+	return err == nil && len(lines) > 7 && lines[0] == strconv.Itoa(s.cmd.Process.Pid) &&
+		strings.TrimSpace(lines[7]) == "ready"
 }
 
 // makeDatabase makes the database if it is not there yet, through the socket of the server.
@@ -178,8 +179,8 @@ func (s *PostgresServer) Backup() error {
 	return s.Start()
 }
 
-// Recover kills the server and starts it with the data of the last Backup, as if that were a standby which is promoted: on
-// a timeline of its own.
+// Recover kills the server and starts it with the data of the last Backup, as if that were a standby which is promoted:
+// on a timeline of its own.
 func (s *PostgresServer) Recover() error {
 	if err := s.Kill(); err != nil {
 		return err

@@ -183,7 +183,8 @@ func (s *RedisServer) args() []string {
 		"--daemonize", "no", "--repl-diskless-sync-delay", "0",
 	}
 	if s.opts.TLS {
-		args = append(args, "--port", "0", "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file", s.CAFile(),
+		args = append(args, "--port", "0", "--tls-port", port, "--tls-auth-clients", "no", "--tls-ca-cert-file",
+			s.CAFile(),
 			"--tls-cert-file", filepath.Join(s.dir, "cert.pem"), "--tls-key-file", filepath.Join(s.dir, "key.pem"))
 	} else {
 		args = append(args, "--port", port)

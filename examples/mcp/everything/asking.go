@@ -71,7 +71,9 @@ func sampling(prompt string) *mcp.CreateMessageParams {
 }
 
 // elicit asks the user and answers with what came back.
-func elicit(ctx context.Context, req *mcp.CallToolRequest, message string, schema json.RawMessage) (*mcp.CallToolResult, error) {
+func elicit(ctx context.Context, req *mcp.CallToolRequest, message string,
+	schema json.RawMessage,
+) (*mcp.CallToolResult, error) {
 	answer, err := req.Session.Elicit(ctx, &mcp.ElicitParams{Message: message, RequestedSchema: schema})
 	if err != nil {
 		return nil, err

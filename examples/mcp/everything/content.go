@@ -23,7 +23,8 @@ func add(server *mcp.Server, name, description string, call handler) {
 }
 
 func addWith(server *mcp.Server, name, description, schema string, call handler) {
-	server.AddTool(&mcp.Tool{Name: name, Description: description, InputSchema: json.RawMessage(schema)}, mcp.ToolHandler(call))
+	server.AddTool(&mcp.Tool{Name: name, Description: description, InputSchema: json.RawMessage(schema)},
+		mcp.ToolHandler(call))
 }
 
 func text(format string, args ...any) *mcp.CallToolResult {
@@ -64,17 +65,22 @@ func silence() []byte {
 // addContent adds tools that answer with each kind of content, and with errors.
 func addContent(server *mcp.Server) {
 	shown := &mcp.ImageContent{Data: picture(), MIMEType: "image/png"}
-	embedded := &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "test://embedded", MIMEType: "text/plain", Text: "An embedded resource."}}
+	embedded := &mcp.EmbeddedResource{Resource: &mcp.ResourceContents{
+		URI: "test://embedded", MIMEType: "text/plain",
+		Text: "An embedded resource.",
+	}}
 	add(server, "test_simple_text", "Answers with text.", always(text("This is a simple text response for testing.")))
 	add(server, "test_image_content", "Answers with an image.", always(content(shown)))
-	add(server, "test_audio_content", "Answers with a sound.", always(content(&mcp.AudioContent{Data: silence(), MIMEType: "audio/wav"})))
+	add(server, "test_audio_content", "Answers with a sound.",
+		always(content(&mcp.AudioContent{Data: silence(), MIMEType: "audio/wav"})))
 	add(server, "test_embedded_resource", "Answers with a resource.", always(content(embedded)))
 	add(server, "test_multiple_content_types", "Answers with text, an image and a resource.",
 		always(content(&mcp.TextContent{Text: "Text, an image and a resource:"}, shown, embedded)))
 	failed := text("This tool always fails.")
 	failed.IsError = true
 	add(server, "test_error_handling", "Answers with an error.", always(failed))
-	addWith(server, "json_schema_2020_12_tool", "Takes what a schema with everything of JSON Schema 2020-12 allows.", schema2020,
+	addWith(server, "json_schema_2020_12_tool", "Takes what a schema with everything of JSON Schema 2020-12 allows.",
+		schema2020,
 		func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return text("called with %s", req.Params.Arguments), nil
 		})
@@ -83,15 +89,16 @@ func addContent(server *mcp.Server) {
 		func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return text("called with %s", req.Params.Arguments), nil
 		})
-	add(server, "test_missing_capability", "Needs a client that can sample.", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if able := req.ClientCapabilities(); able != nil && able.Sampling != nil {
-			return text("The client can sample."), nil
-		}
-		return nil, &jsonrpc.Error{
-			Code: mcp.CodeMissingRequiredClientCapabilities, Message: "the client cannot sample",
-			Data: json.RawMessage(`{"requiredCapabilities":{"sampling":{}}}`),
-		}
-	})
+	add(server, "test_missing_capability", "Needs a client that can sample.",
+		func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if able := req.ClientCapabilities(); able != nil && able.Sampling != nil {
+				return text("The client can sample."), nil
+			}
+			return nil, &jsonrpc.Error{
+				Code: mcp.CodeMissingRequiredClientCapabilities, Message: "the client cannot sample",
+				Data: json.RawMessage(`{"requiredCapabilities":{"sampling":{}}}`),
+			}
+		})
 }
 
 // schema2020 uses what older drafts do not know; tools/list must show it unchanged.

@@ -1,5 +1,5 @@
-// Command everything is an MCP server with the tools, prompts and resources that the public conformance suite asks for, npm
-// @modelcontextprotocol/conformance, on mcphttp and mcptask. scripts/mcp-conformance runs the suite against it.
+// Command everything is an MCP server with the tools, prompts and resources that the public conformance suite asks for,
+// npm @modelcontextprotocol/conformance, on mcphttp and mcptask. scripts/mcp-conformance runs the suite against it.
 //
 //	go run ./examples/mcp/everything -listen 127.0.0.1:8090 -data everything.db
 //	go run ./examples/mcp/everything -stdio
@@ -23,15 +23,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
-	"reprise/mcphttp"
-	"reprise/mcptask"
-	"reprise/memstore"
-	"reprise/sqlitestore"
+	"reprise/mcp/mcphttp"
+	"reprise/mcp/mcptask"
+	"reprise/store/memstore"
+	"reprise/store/sqlitestore"
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "the address to listen on")
-	data := flag.String("data", "", "the SQLite file in which sessions, streams and tasks are kept, beside FILE.keys; default: memory")
+	data := flag.String("data", "",
+		"the SQLite file in which sessions, streams and tasks are kept, beside FILE.keys; default: memory")
 	stdio := flag.Bool("stdio", false, "speak over stdin and stdout")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -66,7 +67,8 @@ func run(ctx context.Context, listen, data string, stdio bool) error {
 	if stdio {
 		return server.Run(ctx, tasks.Transport(&mcp.StdioTransport{}))
 	}
-	handler, err := mcphttp.New(events, mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return server })),
+	handler, err := mcphttp.New(events,
+		mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return server })),
 		&mcphttp.Options{Logger: slog.Default()})
 	if err != nil {
 		return err

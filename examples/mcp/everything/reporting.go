@@ -12,19 +12,22 @@ import (
 
 // addReporting adds tools that say something before they answer, or close the connection.
 func addReporting(server *mcp.Server) {
-	add(server, "test_tool_with_logging", "Logs three messages.", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		for _, step := range []string{"started", "processing", "completed"} {
-			if err := req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: "The tool has " + step}); err != nil {
-				return nil, err
+	add(server, "test_tool_with_logging", "Logs three messages.",
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			for _, step := range []string{"started", "processing", "completed"} {
+				if err := req.Session.Log(ctx,
+					&mcp.LoggingMessageParams{Level: "info", Data: "The tool has " + step}); err != nil {
+					return nil, err
+				}
+				time.Sleep(50 * time.Millisecond)
 			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		return text("Three messages were logged."), nil
-	})
-	add(server, "test_logging_tool", "Logs one message, if the client wants any.", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		err := req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: "A message."})
-		return text("One message was logged."), err
-	})
+			return text("Three messages were logged."), nil
+		})
+	add(server, "test_logging_tool", "Logs one message, if the client wants any.",
+		func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			err := req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: "A message."})
+			return text("One message was logged."), err
+		})
 	add(server, "test_tool_with_progress", "Reports progress three times.", progress)
 	add(server, "test_streaming_elicitation", "Reports progress, and asks nothing.", progress)
 	add(server, "test_reconnection", "Closes the connection, and answers when the client may be back.",
@@ -53,12 +56,15 @@ func progress(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResul
 
 // addChanging adds tools that change the lists of tools and of prompts, of which those are told who listen.
 func addChanging(server *mcp.Server) {
-	add(server, "test_trigger_tool_change", "Changes the list of tools.", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		add(server, "added_tool", "Was added by test_trigger_tool_change.", always(text("It was added.")))
-		return text("A tool was added."), nil
-	})
-	add(server, "test_trigger_prompt_change", "Changes the list of prompts.", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		addPrompt(server, &mcp.Prompt{Name: "added_prompt", Description: "Was added by test_trigger_prompt_change."}, "It was added.")
-		return text("A prompt was added."), nil
-	})
+	add(server, "test_trigger_tool_change", "Changes the list of tools.",
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			add(server, "added_tool", "Was added by test_trigger_tool_change.", always(text("It was added.")))
+			return text("A tool was added."), nil
+		})
+	add(server, "test_trigger_prompt_change", "Changes the list of prompts.",
+		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			addPrompt(server, &mcp.Prompt{Name: "added_prompt", Description: "Was added by test_trigger_prompt_change."},
+				"It was added.")
+			return text("A prompt was added."), nil
+		})
 }

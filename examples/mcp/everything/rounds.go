@@ -15,8 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// stateKey authenticates what is given to the client between two rounds. A server with replicas, or one that is restarted
-// while its clients answer, would have to keep it.
+// stateKey authenticates what is given to the client between two rounds. A server with replicas, or one that is
+// restarted while its clients answer, would have to keep it.
 var stateKey = []byte(rand.Text())
 
 // seal makes a state that open accepts.
@@ -79,8 +79,8 @@ func want(requests mcp.InputRequestMap, state string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{InputRequests: requests, RequestState: state}
 }
 
-// addRounds adds tools that ask with their result, as it is done from version 2026-07-28 on: the client calls again, with
-// the answers.
+// addRounds adds tools that ask with their result, as it is done from version 2026-07-28 on: the client calls again,
+// with the answers.
 func addRounds(server *mcp.Server) {
 	const prefix = "test_input_required_result_"
 	add(server, prefix+"elicitation", "Asks for a name.", askName)

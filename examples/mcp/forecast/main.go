@@ -24,15 +24,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
-	"reprise/mcphttp"
-	"reprise/memstore"
-	"reprise/sqlitestore"
+	"reprise/mcp/mcphttp"
+	"reprise/store/memstore"
+	"reprise/store/sqlitestore"
 )
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8090", "the address to listen on")
-	data := flag.String("data", "", "the SQLite file in which sessions and streams are kept, beside FILE.keys; default: memory")
-	versions := flag.String("versions", strings.Join(mcphttp.Versions, ","), "the versions of the protocol that are served")
+	data := flag.String("data", "",
+		"the SQLite file in which sessions and streams are kept, beside FILE.keys; default: memory")
+	versions := flag.String("versions", strings.Join(mcphttp.Versions, ","),
+		"the versions of the protocol that are served")
 	stdio := flag.Bool("stdio", false, "speak over stdin and stdout, for reprise gateway: nothing is kept here then")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -110,8 +112,8 @@ func open(ctx context.Context, data string) (reprise.Store, *reprise.Options, er
 
 type place struct {
 	City string `json:"city"`
-	// HangUp is for those who have no connection that breaks: half a day after that day the server closes it, as it may from version
-	// 2025-11-25 on.
+	// HangUp is for those who have no connection that breaks: half a day after that day the server closes it, as it may
+	// from version 2025-11-25 on.
 	HangUp int `json:"hang_up,omitempty" jsonschema:"the day, 1 to 5, after which the server closes the connection; the client comes back for the rest"`
 }
 
@@ -133,7 +135,8 @@ func (c computer) forecast(ctx context.Context, req *mcp.CallToolRequest, in pla
 		}
 		if token := req.Params.GetProgressToken(); token != nil {
 			err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-				ProgressToken: token, Progress: float64(day), Total: 6, Message: fmt.Sprintf("Day %d is computed.", day),
+				ProgressToken: token, Progress: float64(day), Total: 6,
+				Message: fmt.Sprintf("Day %d is computed.", day),
 			})
 			if err != nil {
 				return nil, nil, err
@@ -144,5 +147,6 @@ func (c computer) forecast(ctx context.Context, req *mcp.CallToolRequest, in pla
 		}
 	}
 	fmt.Fprintf(c.notes, "the forecast for %s is done\n", in.City)
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Sunny in " + in.City + ", for six days."}}}, nil, nil
+	text := &mcp.TextContent{Text: "Sunny in " + in.City + ", for six days."}
+	return &mcp.CallToolResult{Content: []mcp.Content{text}}, nil, nil
 }

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/mcphttp"
-	"reprise/memstore"
+	"reprise/mcp/mcphttp"
+	"reprise/store/memstore"
 )
 
 var update = flag.Bool("update", false, "write the Postman collection anew, from requests.http")
@@ -174,7 +174,8 @@ func TestPostman(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what %s says; go test ./examples/mcp/forecast -update writes it", collectionFile, requestsFile)
+		t.Errorf("%s is not what %s says; go test ./examples/mcp/forecast -update writes it", collectionFile,
+			requestsFile)
 	}
 }
 
@@ -192,7 +193,10 @@ if (ids.length > 0) {
 func collection(all []request) []byte {
 	type object = map[string]any
 	script := func(text string) []object {
-		return []object{{"listen": "test", "script": object{"type": "text/javascript", "exec": strings.Split(text, "\n")}}}
+		return []object{{
+			"listen": "test",
+			"script": object{"type": "text/javascript", "exec": strings.Split(text, "\n")},
+		}}
 	}
 	var items []object
 	for _, r := range all {
@@ -200,7 +204,10 @@ func collection(all []request) []byte {
 		for _, h := range r.headers {
 			headers = append(headers, object{"key": h[0], "value": h[1]})
 		}
-		out := object{"method": r.method, "url": object{"raw": r.url, "host": []string{r.url}}, "header": headers, "description": r.title}
+		out := object{
+			"method": r.method, "url": object{"raw": r.url, "host": []string{r.url}}, "header": headers,
+			"description": r.title,
+		}
 		if r.body != "" {
 			out["body"] = object{"mode": "raw", "raw": r.body}
 		}
@@ -213,11 +220,13 @@ func collection(all []request) []byte {
 		for _, text := range r.hasNot {
 			checks = append(checks, fmt.Sprintf("  pm.expect(text).to.not.include(%s);", quote(text)))
 		}
-		items = append(items, object{"name": r.name, "request": out, "event": script(strings.Join(append(checks, "});"), "\n"))})
+		items = append(items,
+			object{"name": r.name, "request": out, "event": script(strings.Join(append(checks, "});"), "\n"))})
 	}
 	return append(indent(object{
 		"info": object{
-			"name": "Reprise: an MCP call that is interrupted", "schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json",
+			"name":        "Reprise: an MCP call that is interrupted",
+			"schema":      "https://schema.getpostman.com/json/collection/v2.1.0/collection.json",
 			"description": "Made from requests.http; see README.md. Send the requests from the first to the last.",
 		},
 		"variable": []object{{"key": "url", "value": "http://127.0.0.1:8090/mcp"}},

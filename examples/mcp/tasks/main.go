@@ -1,5 +1,5 @@
-// Command tasks is an MCP server of its own with a tool that takes six seconds, whose calls become tasks that outlive the
-// connection and the server. It is what package mcptask needs in any program; README.md has the requests.
+// Command tasks is an MCP server of its own with a tool that takes six seconds, whose calls become tasks that outlive
+// the connection and the server. It is what package mcptask needs in any program; README.md has the requests.
 package main
 
 import (
@@ -12,9 +12,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
-	"reprise/mcphttp"
-	"reprise/mcptask"
-	"reprise/sqlitestore"
+	"reprise/mcp/mcphttp"
+	"reprise/mcp/mcptask"
+	"reprise/store/sqlitestore"
 )
 
 type forecastInput struct {
@@ -35,7 +35,8 @@ func forecast(ctx context.Context, _ *mcp.CallToolRequest, in forecastInput) (*m
 			return nil, nil, context.Cause(ctx)
 		}
 	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "Sunny in " + in.City + ", for six days."}}}, nil, nil
+	text := &mcp.TextContent{Text: "Sunny in " + in.City + ", for six days."}
+	return &mcp.CallToolResult{Content: []mcp.Content{text}}, nil, nil
 }
 
 func run(ctx context.Context, file, address string) error {
@@ -61,7 +62,8 @@ func run(ctx context.Context, file, address string) error {
 	if err := tasks.Install(server); err != nil {
 		return err
 	}
-	handler, err := mcphttp.New(events, mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return server })), nil)
+	handler, err := mcphttp.New(events,
+		mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return server })), nil)
 	if err != nil {
 		return err
 	}

@@ -87,7 +87,8 @@ func checkFiles() Finding {
 		return warn(name, "", "not known: %v", err)
 	}
 	if limit.Max < few {
-		return warn(name, "Raise it with ulimit -n, or LimitNOFILE= of systemd.", "at most %d, each reader takes one", limit.Max)
+		return warn(name, "Raise it with ulimit -n, or LimitNOFILE= of systemd.", "at most %d, each reader takes one",
+			limit.Max)
 	}
 	return ok(name, "at most %d", limit.Max)
 }

@@ -6,26 +6,25 @@ import (
 	"os/exec"
 	"strings"
 
-	"reprise/execution"
-
-	"golang.org/x/sys/unix"
+	"reprise/internal/execution"
 )
 
 // checkCgroups tries whether commands can have cgroups of their own.
 func checkCgroups() Finding {
 	const name = "cgroup v2"
 	if err := execution.ProbeCgroups(); err != nil {
-		return warn(name, "Delegate a cgroup to the server (systemd: Delegate=yes). Without one a process tree is found in /proc, and one that hides well survives.", "%v", err)
+		return warn(name,
+			"Delegate a cgroup to the server (systemd: Delegate=yes). Without one a process tree is found in /proc, and one that hides well survives.", "%v", err)
 	}
 	return ok(name, "writable: commands are killed with all their processes")
 }
 
-// checkLandlock asks the kernel for the version of Landlock; see landlock_create_ruleset(2).
+// checkLandlock asks the kernel for the version of Landlock.
 func checkLandlock() Finding {
 	const name = "landlock"
-	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
-	if errno != 0 {
-		return warn(name, "Only the isolation level landlock would need it, which is not built in yet.", "%v", errno)
+	abi, err := landlockVersion()
+	if err != nil {
+		return warn(name, "Only the isolation level landlock would need it, which is not built in yet.", "%v", err)
 	}
 	return ok(name, "version %d", abi)
 }
@@ -46,7 +45,8 @@ func checkBubblewrap() Finding {
 	const name = "bubblewrap"
 	path, err := exec.LookPath("bwrap")
 	if err != nil {
-		return warn(name, "Only the isolation level bubblewrap would need it, which is not built in yet.", "bwrap is not in PATH")
+		return warn(name, "Only the isolation level bubblewrap would need it, which is not built in yet.",
+			"bwrap is not in PATH")
 	}
 	return ok(name, "%s", path)
 }

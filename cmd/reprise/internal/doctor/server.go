@@ -67,7 +67,8 @@ func checkSteps() Finding {
 	end := time.Now()
 	steady, wall := end.Sub(start), end.Round(0).Sub(start.Round(0))
 	if d := (wall - steady).Abs(); d > most {
-		return warn(name, "Let the time be slewed, not set; ages of streams are counted by it.", "the time jumped by %v within %v", d, watched)
+		return warn(name, "Let the time be slewed, not set; ages of streams are counted by it.",
+			"the time jumped by %v within %v", d, watched)
 	}
 	if start.Year() < 2025 {
 		return fail(name, "Set the time; ages of streams are counted by it.", "it says %v", start.Format(time.DateTime))
@@ -90,7 +91,8 @@ func checkDate(ctx context.Context, address string) []Finding {
 		return nil
 	}
 	if d := time.Since(date); d.Abs() > most {
-		return []Finding{warn(name, "Set both clocks by NTP.", "the server's is %v away from ours", d.Round(time.Second))}
+		return []Finding{warn(name, "Set both clocks by NTP.", "the server's is %v away from ours",
+			d.Round(time.Second))}
 	}
 	return []Finding{ok(name, "agrees with ours")}
 }

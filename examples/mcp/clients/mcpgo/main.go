@@ -1,5 +1,5 @@
-// Command mcpgo is mcp-go's client. It comes back where the server has ended a stream, and takes a stream that breaks off for
-// the end of the call, so it needs a little help: a transport that shows it broken streams as ended ones.
+// Command mcpgo is mcp-go's client. It comes back where the server has ended a stream, and takes a stream that breaks
+// off for the end of the call, so it needs a little help: a transport that shows it broken streams as ended ones.
 //
 //	go run ./examples/mcp/clients/mcpgo http://127.0.0.1:8090/mcp Oslo
 package main

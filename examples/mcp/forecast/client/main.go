@@ -1,7 +1,8 @@
-// Command client calls the tool of examples/mcp/forecast over a connection that breaks two seconds after it was opened. It gets the
-// answer all the same: the Go SDK comes back with the id of the last event that it has seen.
+// Command client calls the tool of examples/mcp/forecast over a connection that breaks two seconds after it was opened.
+// It gets the answer all the same: the Go SDK comes back with the id of the last event that it has seen.
 //
-// Like the clients in examples/mcp/clients it prints the version of the protocol, each report of progress, and the result.
+// Like the clients in examples/mcp/clients it prints the version of the protocol, each report of progress, and the
+// result.
 package main
 
 import (
@@ -35,7 +36,8 @@ func run(ctx context.Context, url, city string, drop time.Duration) error {
 		},
 	})
 	// On version 2026-07-28 a connection that breaks cancels the call.
-	session, err := client.Connect(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: breaking(drop)}},
+	session, err := client.Connect(ctx,
+		&mcp.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: breaking(drop)}},
 		&mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {
 		return err

@@ -1,0 +1,323 @@
+package reprise
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+
+	"reprise/internal/backoff"
+)
+
+// Appender appends events to a stream, in order and each of them once, over failures of the Store. It is one idempotent
+// producer (see ProducerID): an append that fails with ErrUnavailable or ErrQuota, and may have been kept all
+// the same, is repeated with the same number and the same events until the stream takes or refuses it.
+//
+// Append and End wait until the Store has acknowledged; Queue and QueueEnd return before, and an Appender that is used
+// with them fails for good at the first error. What was queued first is appended first: Append and End wait until
+// nothing is queued.
+//
+// An Appender is safe for concurrent use and needs no Close. It has a goroutine only while events are queued.
+type Appender struct {
+	stream *Stream
+	life   context.Context //nolint:containedctx // the life of the Appender
+	opts   AppenderOptions
+
+	mu      sync.Mutex
+	changed sync.Cond // broadcast when busy, size, ended or err changes
+	// busy is true while somebody appends. That one alone uses producer, which numbers the next append.
+	busy     bool
+	producer ProducerID
+	queue    appendQueue
+	err      error // why nothing more can be queued
+	ended    bool  // the end is queued
+}
+
+// AppenderOptions are the settings of an Appender. The zero value of each field means its default.
+type AppenderOptions struct {
+	// ID is the producer's, 1 to 64 bytes. Two Appenders of one stream must not share an ID. Default: a random one.
+	ID string
+	// Owner is who appends; see AppendOptions.Owner.
+	Owner Owner
+	// Failed is called when events that were queued cannot be appended, once and before Flush returns. It must not
+	// wait for the Appender.
+	Failed func(error)
+}
+
+const (
+	// appendFirst and appendMost are the spans of the first and of the longest pause between two tries to append.
+	appendFirst, appendMost = 10 * time.Millisecond, time.Second
+	// maxQueuedBytes is how many bytes are queued when Queue begins to wait.
+	maxQueuedBytes = 4 << 20
+	// maxQueuedAppend and maxQueuedEvents bound what is taken from the queue for one append. Events of one Queue stay
+	// together, however large.
+	maxQueuedAppend, maxQueuedEvents = 7 << 20, 10_000
+)
+
+// Appender returns a new Appender to the stream. Nothing is appended, and nothing tried again, after ctx is done: what
+// waits then returns the cause, and events that are still queued are dropped. nil options are the defaults.
+func (s *Stream) Appender(ctx context.Context, opts *AppenderOptions) *Appender {
+	a := &Appender{stream: s, life: ctx}
+	if opts != nil {
+		a.opts = *opts
+	}
+	a.producer.ID = a.opts.ID
+	if a.producer.ID == "" {
+		a.producer.ID = rand.Text()
+	}
+	a.changed.L = &a.mu
+	return a
+}
+
+// Append appends events as Stream.Append does, and repeats the append until the stream takes or refuses it.
+//
+// The errors are those of Stream.AppendWith without ErrUnavailable and ErrQuota. ErrConflict says that the Store has
+// lost acknowledged appends of this Appender, and that these events are not kept; or that the stream no longer
+// remembers the producer, because MaxProducers others have appended since. The Appender has then begun a new producer
+// epoch, and the next append goes on after what the stream has kept. Other errors change nothing; the Appender can be
+// used on, unless its context is done.
+func (a *Appender) Append(events ...Event) (Appended, error) {
+	if err := a.acquire(); err != nil {
+		return Appended{}, err
+	}
+	defer a.release()
+	return a.repeat("", events)
+}
+
+// End appends the last event as Stream.End does, and repeats that as Append does.
+func (a *Appender) End(outcome string, event Event) (Appended, error) {
+	if err := checkOutcome(outcome); err != nil {
+		return Appended{}, a.stream.op("end", err)
+	}
+	if err := a.acquire(); err != nil {
+		return Appended{}, err
+	}
+	defer a.release()
+	if event.Time.IsZero() {
+		event.Time = now() // the same for each try
+	}
+	return a.repeat(outcome, []Event{event})
+}
+
+// Try is Append with a single try, for a caller that decides itself when to try again. After an error that wraps
+// ErrUnavailable or ErrQuota the events may have been kept, and the next call must be made with the same ones.
+func (a *Appender) Try(events ...Event) (Appended, error) {
+	if err := a.acquire(); err != nil {
+		return Appended{}, err
+	}
+	defer a.release()
+	return a.try("", events)
+}
+
+// Queue appends events later. Those of one call are appended together, up to 8 MiB. The Data must not be changed until
+// Flush returns or the Appender has failed; the slice of events is copied.
+//
+// While more than 4 MiB are queued it waits until they are being appended. The error is ErrInvalid for events that are
+// not allowed, ErrEnded after QueueEnd, or why the Appender has failed.
+func (a *Appender) Queue(events ...Event) error {
+	return a.enqueue("", events)
+}
+
+// QueueEnd ends the stream, as Stream.End does, when what is queued has been appended.
+func (a *Appender) QueueEnd(outcome string, event Event) error {
+	if err := checkOutcome(outcome); err != nil {
+		return a.stream.op("end", err)
+	}
+	event.Type = TypeEnd
+	if event.Time.IsZero() {
+		event.Time = now()
+	}
+	return a.enqueue(outcome, []Event{event})
+}
+
+// Flush waits until nothing is queued. The error is why the Appender has failed.
+func (a *Appender) Flush() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.busy {
+		a.changed.Wait()
+	}
+	return a.err
+}
+
+// acquire waits until nobody else appends.
+func (a *Appender) acquire() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.busy {
+		a.changed.Wait()
+	}
+	if a.err != nil {
+		return a.err
+	}
+	if a.life.Err() != nil {
+		return context.Cause(a.life)
+	}
+	a.busy = true
+	return nil
+}
+
+// release lets the next one append, which is the queue if events have come meanwhile.
+func (a *Appender) release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.queue.isEmpty() {
+		go a.pump()
+		return
+	}
+	a.busy = false
+	a.changed.Broadcast()
+}
+
+// repeat appends until that succeeds or trying again is of no use. The caller has acquired a.
+func (a *Appender) repeat(outcome string, events []Event) (Appended, error) {
+	pause := backoff.Backoff{First: appendFirst, Most: appendMost}
+	for {
+		appended, err := a.try(outcome, events)
+		if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrQuota) {
+			return appended, err
+		}
+		if err := pause.Wait(a.life); err != nil {
+			return appended, err
+		}
+	}
+}
+
+// try appends once, and ends the stream if there is an outcome. The caller has acquired a.
+func (a *Appender) try(outcome string, events []Event) (appended Appended, err error) {
+	producer := a.producer // a copy: the lane may hold it for longer than this call lasts
+	opts := AppendOptions{Producer: &producer, Owner: a.opts.Owner}
+	if outcome == "" {
+		appended, err = a.stream.AppendWith(a.life, opts, events...)
+	} else {
+		appended, err = a.stream.EndWith(a.life, opts, outcome, events[0])
+	}
+	switch {
+	case err == nil:
+		a.producer.Seq++
+	case errors.Is(err, ErrConflict):
+		a.producer.Epoch++
+		a.producer.Seq = 0
+	}
+	return appended, err
+}
+
+// enqueue queues events, and sees to it that somebody appends them.
+func (a *Appender) enqueue(outcome string, events []Event) error {
+	opts := AppendOptions{Owner: a.opts.Owner, Producer: &ProducerID{ID: a.producer.ID}}
+	size, err := a.stream.log.check(opts, events, outcome != "")
+	if err != nil {
+		return a.stream.op("append to", err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.queue.size > maxQueuedBytes && a.err == nil && !a.ended {
+		a.changed.Wait()
+	}
+	switch {
+	case a.err != nil:
+		return a.err
+	case a.ended:
+		return a.stream.op("append to", ErrEnded)
+	}
+	a.queue.add(events, size)
+	if outcome != "" {
+		a.queue.outcome, a.ended = outcome, true
+		a.changed.Broadcast()
+	}
+	if !a.busy {
+		a.busy = true
+		go a.pump()
+	}
+	return nil
+}
+
+// pump appends until nothing is queued. It has acquired a.
+func (a *Appender) pump() {
+	var taken appendQueue
+	for {
+		a.mu.Lock()
+		if a.queue.isEmpty() {
+			a.busy = false
+			a.changed.Broadcast()
+			a.mu.Unlock()
+			return
+		}
+		taken.empty()
+		a.queue, taken = taken, a.queue
+		a.changed.Broadcast()
+		a.mu.Unlock()
+		if err := a.appendAll(&taken); err != nil {
+			a.fail(err)
+		}
+	}
+}
+
+// appendAll appends what was queued in as few appends as possible.
+func (a *Appender) appendAll(q *appendQueue) error {
+	events, units := q.events, q.units
+	for len(units) > 0 {
+		outcome := ""
+		if len(units) == 1 {
+			outcome = q.outcome
+		}
+		u, e := appendable(units, q.outcome != "")
+		if _, err := a.repeat(outcome, events[:e]); err != nil {
+			return err
+		}
+		events, units = events[e:], units[u:]
+	}
+	return nil
+}
+
+func (a *Appender) fail(err error) {
+	a.mu.Lock()
+	a.err, a.queue = err, appendQueue{}
+	a.changed.Broadcast()
+	a.mu.Unlock()
+	if a.opts.Failed != nil {
+		a.opts.Failed(err)
+	}
+}
+
+// appendQueue is events that wait to be appended.
+type appendQueue struct {
+	events  []Event
+	units   []appendUnit // the events of one Queue each
+	size    int          // the most bytes that the events take
+	outcome string       // of the last unit, if that is the end
+}
+
+type appendUnit struct{ events, size int }
+
+func (q *appendQueue) isEmpty() bool { return len(q.units) == 0 }
+
+func (q *appendQueue) add(events []Event, size int) {
+	q.events = append(q.events, events...)
+	q.units = append(q.units, appendUnit{len(events), size})
+	q.size += size
+}
+
+// empty forgets the events, and keeps the memory that they lay in unless that is large.
+func (q *appendQueue) empty() {
+	clear(q.events)
+	*q = appendQueue{events: q.events[:0], units: q.units[:0]}
+	if cap(q.events) > maxQueuedEvents || cap(q.units) > maxQueuedEvents {
+		*q = appendQueue{}
+	}
+}
+
+// appendable returns how many units, and events in them, go into one append: at least one unit, and the end alone.
+func appendable(units []appendUnit, ends bool) (n, events int) {
+	size := 0
+	for i, u := range units {
+		size += u.size
+		full := size > maxQueuedAppend || events+u.events > maxQueuedEvents || ends && i == len(units)-1
+		if i > 0 && full {
+			break
+		}
+		n, events = i+1, events+u.events
+	}
+	return n, events
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"reprise"
+	"reprise/internal/backoff"
+	"reprise/internal/httpserver"
+	"reprise/internal/problem"
+	"reprise/internal/storeurl"
+)
+
+// connectionFlags are those that bound the connections of clients.
+type connectionFlags struct {
+	MaxClientConnections     int           `placeholder:"N" help:"Connections of clients at a time. At the bound the oldest one that has not authenticated is closed. Default: what the limit on open files leaves."`
+	MaxConnectionsPerAddress int           `placeholder:"N" help:"Connections of one remote address that have not authenticated; the oldest is closed. Behind a proxy all clients have its address. Default: half of all."`
+	MaxConnectionAge         time.Duration `placeholder:"DURATION" help:"How long a connection is used, for proxies that cut long ones: readers are told to come back, and resume. Default: no bound."`
+}
+
+func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {
+	return &httpserver.Options{
+		MaxConnections: c.MaxClientConnections, MaxPerAddress: c.MaxConnectionsPerAddress,
+		MaxAge: c.MaxConnectionAge, Logger: logger,
+	}
+}
+
+// front is the HTTP server and its listener. Until it has a handler, it answers /healthz and refuses the rest with
+// store_unavailable.
+type front struct {
+	listener net.Listener
+	http     *http.Server
+	handler  atomic.Pointer[http.Handler]
+	begun    bool
+	failed   chan error // of Serve
+}
+
+// listenFront opens the listener.
+func listenFront(ctx context.Context, address string, opts *httpserver.Options) (*front, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	f := &front{listener: listener, failed: make(chan error, 1)}
+	f.http = httpserver.New(f, opts)
+	return f, nil
+}
+
+// begin begins to answer. It does nothing if that has begun.
+func (f *front) begin() {
+	if f.begun {
+		return
+	}
+	f.begun = true
+	go func() { f.failed <- f.http.Serve(f.listener) }()
+	fmt.Fprintln(stdout, "listening on", f.url())
+}
+
+// serve hands requests to h from now on.
+func (f *front) serve(h http.Handler) { f.handler.Store(&h) }
+
+// url is where the server listens.
+func (f *front) url() string { return "http://" + f.listener.Addr().String() }
+
+// close closes the listener and all connections.
+func (f *front) close() error {
+	err := f.http.Close()
+	if lerr := f.listener.Close(); err == nil && !errors.Is(lerr, net.ErrClosed) {
+		err = lerr
+	}
+	return err
+}
+
+// bodyTimeout bounds the pauses in a body that is not read.
+const bodyTimeout = 30 * time.Second
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := f.handler.Load(); h != nil {
+		(*h).ServeHTTP(w, r)
+		return
+	}
+	refuseWaiting(w, r)
+}
+
+// refuseWaiting answers before the store is there.
+func refuseWaiting(w http.ResponseWriter, r *http.Request) {
+	w, r, done := httpserver.GuardBody(w, r, bodyTimeout)
+	defer done()
+	if r.URL.Path == "/healthz" {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "{\"status\":\"ok\"}\n")
+		return
+	}
+	_ = problem.Write(w, problem.From(reprise.ErrUnavailable))
+}
+
+// The spans of the first and of the longest wait between two attempts to open a store, and the time between two lines
+// in the log that say the same.
+const (
+	minStoreWait  = 250 * time.Millisecond
+	maxStoreWait  = 2 * time.Second
+	tellStoreWait = time.Minute
+)
+
+// awaitStore calls open until the store is there. A store of another process that does not answer is
+// waited for, and requests are refused meanwhile; any other error is returned, and so is the cause of ctx.
+// discard is called after each attempt that failed.
+func (s *server) awaitStore(ctx context.Context, url string, open func() error, discard func() error) error {
+	var told time.Time
+	var last string
+	wait := backoff.Backoff{First: minStoreWait, Most: maxStoreWait}
+	for {
+		err := open()
+		switch {
+		case err == nil:
+			if last != "" {
+				s.logger.Info("the store is there", "store", storeurl.Redact(url))
+			}
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !isRemote(url) || !errors.Is(err, reprise.ErrUnavailable):
+			return err
+		}
+		if derr := discard(); derr != nil {
+			s.logger.Warn("a store that does not answer was closed", "error", derr)
+		}
+		s.front.begin()
+		if text := err.Error(); text != last || time.Since(told) >= tellStoreWait {
+			s.logger.Warn("waiting for the store", "store", storeurl.Redact(url), "error", text)
+			last, told = text, time.Now()
+		}
+		select {
+		case <-time.After(wait.Next()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-s.front.failed: // the listener is broken
+			return err
+		}
+	}
+}
+
+// isRemote reports whether the store that a URL names is a server.
+func isRemote(url string) bool {
+	_, base := storeurl.Split(url)
+	return storeurl.Redact(base) != base
+}
+
+// closeEngine closes what lies behind the front, from the outside in.
+func (s *server) closeEngine() error {
+	errs := []error{s.mcp.close()}
+	s.mcp = nil
+	if s.host != nil {
+		errs = append(errs, s.host.Close())
+		s.host = nil
+	}
+	if s.member != nil {
+		errs = append(errs, s.member.Close())
+		s.member = nil
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+		s.log = nil
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+		s.store = nil
+	}
+	return errors.Join(errs...)
+}
+
+// stoppedEarly reports whether err is that of a server that was asked to stop before it was open.
+func stoppedEarly(err error) bool {
+	_, ok := errors.AsType[*askedToStop](err)
+	return ok
+}

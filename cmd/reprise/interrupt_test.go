@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"reprise/client"
+	"reprise/internal/problem"
+)
+
+// fixtureCanceller is a canceller whose server answers each cancel with the next of these problems, or
+// with 204 for the zero value; and the context that its bridge ends.
+func fixtureCanceller(t *testing.T, answers ...problem.Problem) (*canceller, context.Context, *bytes.Buffer) {
+	t.Helper()
+	i := 0
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p := answers[min(i, len(answers)-1)]
+		i++
+		if p.Status == 0 {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		_ = problem.Write(w, p)
+	}))
+	t.Cleanup(web.Close)
+	server, err := client.New(&client.Options{URL: web.URL, Token: "-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	b, following := bridging{Quiet: true}.newBridge(t.Context(), web.URL, &out)
+	return &canceller{server: server, id: "x", bridge: b, out: &out}, following, &out
+}
+
+// A Ctrl-C before the start has reached the server must not be followed by the start.
+func TestInterruptEndsRunThatIsNotStarted(t *testing.T) {
+	unknown := problem.New(problem.CodeNotFound, "")
+	for name, tt := range map[string]struct {
+		later problem.Problem
+		want  string
+	}{"never came": {unknown, "not started"}, "came meanwhile": {problem.Problem{}, "cancelled"}} {
+		t.Run(name, func(t *testing.T) {
+			c, following, _ := fixtureCanceller(t, unknown, tt.later)
+			c.deliver(t.Context())
+			if !errors.Is(context.Cause(following), errNotStarted) {
+				t.Fatalf("the following ends with %v", context.Cause(following))
+			}
+			ended, ok := errors.AsType[*exit](c.left(context.Cause(following)))
+			if !ok || ended.code != exitCancelled || !strings.Contains(ended.Error(), tt.want) {
+				t.Errorf("%+v", ended)
+			}
+		})
+	}
+}
+
+// A cancel that the server refuses is told, and the run goes on.
+func TestInterruptIsRefused(t *testing.T) {
+	c, following, out := fixtureCanceller(t, problem.New(problem.CodeForbidden, "read only"))
+	c.started.Store(true)
+	c.deliver(t.Context())
+	if following.Err() != nil || !strings.Contains(out.String(), "read only") {
+		t.Errorf("%v, %q", following.Err(), out)
+	}
+}
+
+func TestLossIsNeverExitZero(t *testing.T) {
+	gap := func(missed, takenBack uint64) client.Event {
+		return client.Event{Gap: &client.Gap{Missed: missed, TakenBack: takenBack}}
+	}
+	for name, tt := range map[string]struct {
+		gaps []client.Event
+		end  error
+		code int
+		want string
+	}{
+		"nothing":        {nil, nil, 0, ""},
+		"own code":       {nil, &exit{code: 7}, 7, ""},
+		"counted":        {[]client.Event{gap(3, 0), gap(4, 0)}, nil, exitOurs, "7 events were lost"},
+		"over own code":  {[]client.Event{gap(3, 0)}, &exit{code: 7}, exitOurs, "exit code is 7"},
+		"not counted":    {[]client.Event{gap(0, 0)}, nil, exitOurs, "how many is not known"},
+		"partly counted": {[]client.Event{gap(0, 0), gap(2, 0)}, nil, exitOurs, "at least 2 events were lost"},
+		"taken back":     {[]client.Event{gap(0, 5)}, nil, exitOurs, "5 that the server had before are taken back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l loss
+			for _, e := range tt.gaps {
+				l.note(e)
+			}
+			err := l.outcome(tt.end, "")
+			ended, _ := errors.AsType[*exit](err)
+			if err == nil && tt.code == 0 {
+				return
+			}
+			if ended == nil || ended.code != tt.code || !strings.Contains(ended.Error(), tt.want) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"reprise"
+	"reprise/store/storewrap"
+)
+
+// storeRetireCmd takes a key out of use.
+type storeRetireCmd struct {
+	Key string `arg:"" help:"Id of the key, as it stands in the file of the keys."`
+
+	storePlace `embed:""`
+}
+
+// Help is shown below the usage.
+func (*storeRetireCmd) Help() string {
+	return `A store is not opened without a key that its marker names. This reads the whole store, refuses if anything is encrypted with the key, and takes the key out of the marker. Remove the key from the file afterwards: a store that is opened with the key names it again.
+
+Exit codes: 0 the key is retired; 1 something is encrypted with it, or the store could not be read; 2 wrong usage.`
+}
+
+// Run retires the key.
+func (c *storeRetireCmd) Run(ctx context.Context, asked *stops) error {
+	return c.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
+		for s := store; s != nil; {
+			if e, ok := s.(*storewrap.Encrypted); ok {
+				if err := e.Retire(ctx, c.Key); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(stdout,
+					"the store opens without the key %s now: remove it from the file of the keys\n", c.Key)
+				return err
+			}
+			inner, ok := s.(interface{ Unwrap() reprise.Store })
+			if !ok {
+				break
+			}
+			s = inner.Unwrap()
+		}
+		return usage("the store is not opened with encrypt+")
+	})
+}

@@ -1,0 +1,421 @@
+package reprise_test
+
+import (
+	"bytes"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// The project's conventions that no compiler checks.
+
+// plainPackages import the standard library and this module alone.
+var plainPackages = []string{".", "store/memstore", "store/storetest", "sse", "ssehttp", "client", "internal/problem", "internal/backoff"}
+
+func TestPlainPackagesNeedTheStandardLibraryAlone(t *testing.T) {
+	for _, dir := range plainPackages {
+		for _, path := range imports(t, dir) {
+			if first, _, _ := strings.Cut(path, "/"); first != "reprise" && strings.Contains(first, ".") {
+				t.Errorf("package %s imports %s", dir, path)
+			}
+		}
+	}
+}
+
+// TestImportsPointToTheRoot: the root knows no other package, and stores do not know each other. The exception is
+// internal/backoff, which imports nothing of ours: the pauses of the root are those of all packages.
+func TestImportsPointToTheRoot(t *testing.T) {
+	for _, path := range imports(t, ".") {
+		if strings.HasPrefix(path, "reprise/") && path != "reprise/internal/backoff" {
+			t.Errorf("the root imports %s", path)
+		}
+	}
+	for _, path := range imports(t, "internal/backoff") {
+		if strings.HasPrefix(path, "reprise") {
+			t.Errorf("internal/backoff imports %s", path)
+		}
+	}
+	stores, err := filepath.Glob("store/*store")
+	check(t, err)
+	if len(stores) < 2 {
+		t.Fatalf("found the stores %q alone", stores)
+	}
+	for _, dir := range stores {
+		for _, path := range imports(t, dir) {
+			if other, ok := strings.CutPrefix(path, "reprise/"); ok && slices.Contains(stores, other) {
+				t.Errorf("%s imports %s", dir, other)
+			}
+		}
+	}
+}
+
+// imports are what the package in dir imports, without its tests.
+func imports(t *testing.T, dir string) []string {
+	t.Helper()
+	p, err := build.ImportDir(dir, 0)
+	check(t, err)
+	return p.Imports
+}
+
+func TestFilesAreShort(t *testing.T) {
+	for path := range goFiles(t) {
+		limit := 500
+		if strings.HasSuffix(path, "_test.go") {
+			limit = 800
+		}
+		text, err := os.ReadFile(path)
+		check(t, err)
+		if lines := bytes.Count(text, []byte("\n")); lines > limit {
+			t.Errorf("%s has %d lines, at most %d are allowed", path, lines, limit)
+		}
+	}
+}
+
+// TestTopLevelIsSmall: a reader who opens the repository sees what it is made of on one screen.
+func TestTopLevelIsSmall(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	check(t, err)
+	folders, files := 0, 0
+	for _, e := range entries {
+		name := e.Name()
+		switch {
+		case e.IsDir() && name != ".git" && name != "bin":
+			folders++
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			files++
+		}
+	}
+	if folders > 18 || files > 24 {
+		t.Errorf("%d folders and %d Go files, at most 18 and 24 are allowed", folders, files)
+	}
+}
+
+func TestFunctionsAreShort(t *testing.T) {
+	for path, f := range goFiles(t) {
+		for _, decl := range f.file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			if lines := f.line(fn.End()) - f.line(fn.Pos()) + 1; lines > 80 {
+				t.Errorf("%s: %s has %d lines, at most 80 are allowed", path, fn.Name.Name, lines)
+			}
+		}
+	}
+}
+
+// TestExportedSymbolsAreDocumented: each has a comment of its own, or stands in a group that has one.
+func TestExportedSymbolsAreDocumented(t *testing.T) {
+	for path, f := range goFiles(t) {
+		if f.file.Name.Name == "main" || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, decl := range f.file.Decls {
+			for _, name := range undocumented(decl) {
+				t.Errorf("%s: %s has no doc comment", path, name)
+			}
+		}
+	}
+}
+
+func undocumented(decl ast.Decl) (names []string) {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Doc == nil && decl.Name.IsExported() && !isMethodOfRule(decl) {
+			names = append(names, decl.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				if spec.Name.IsExported() && spec.Doc == nil && decl.Doc == nil {
+					names = append(names, spec.Name.Name)
+				}
+			case *ast.ValueSpec:
+				for _, name := range spec.Names {
+					if name.IsExported() && spec.Doc == nil && spec.Comment == nil && decl.Doc == nil {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// isMethodOfRule is true for methods whose meaning is the standard library's, and for those of
+// types that nobody outside sees.
+func isMethodOfRule(fn *ast.FuncDecl) bool {
+	if fn.Recv == nil {
+		return false
+	}
+	if slices.Contains([]string{"Error", "String", "Unwrap", "Len", "Less", "Swap", "Push", "Pop"}, fn.Name.Name) {
+		return true
+	}
+	recv := fn.Recv.List[0].Type
+	if star, ok := recv.(*ast.StarExpr); ok {
+		recv = star.X
+	}
+	name, ok := recv.(*ast.Ident)
+	return ok && !name.IsExported()
+}
+
+// TestSentinelsAreFew: a caller can know all errors that it may branch on.
+func TestSentinelsAreFew(t *testing.T) {
+	count := 0
+	for path, f := range goFiles(t) {
+		if filepath.Dir(path) != "." || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, decl := range f.file.Decls {
+			vars, ok := decl.(*ast.GenDecl)
+			if !ok || vars.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range vars.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					if !strings.HasPrefix(name.Name, "Err") {
+						continue
+					}
+					count++
+					if path != "errors.go" {
+						t.Errorf("%s: %s belongs to errors.go", path, name.Name)
+					}
+				}
+			}
+		}
+	}
+	if count == 0 || count > 12 {
+		t.Errorf("%d exported errors, a dozen at most is meant", count)
+	}
+}
+
+// TestWordsThatSayNothing: a package, file or getter has a name that says what it is.
+func TestWordsThatSayNothing(t *testing.T) {
+	for path, f := range goFiles(t) {
+		base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".go"), "_test")
+		for _, word := range []string{"util", "utils", "common", "helper", "helpers", "types", "models", "manager"} {
+			if base == word || f.file.Name.Name == word {
+				t.Errorf("%s: %q says nothing", path, word)
+			}
+		}
+		for _, decl := range f.file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if ok && fn.Recv != nil && strings.HasPrefix(fn.Name.Name, "Get") && fn.Name.IsExported() {
+				t.Errorf("%s: a getter needs no Get: %s", path, fn.Name.Name)
+			}
+		}
+	}
+}
+
+// TestNoFunctionRunsAtInit: importing a package has no effect.
+func TestNoFunctionRunsAtInit(t *testing.T) {
+	for path, f := range goFiles(t) {
+		for _, decl := range f.file.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s has an init", path)
+			}
+		}
+	}
+}
+
+// TestErrorsAreNotMatchedByText: not in tests either. That an error does not hold a secret may be tested.
+func TestErrorsAreNotMatchedByText(t *testing.T) {
+	for path, f := range goFiles(t) {
+		ast.Inspect(f.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 2 || !isCall(call.Fun, "strings", "Contains", "HasPrefix", "HasSuffix") {
+				return true
+			}
+			if _, literal := call.Args[1].(*ast.BasicLit); !literal {
+				return true
+			}
+			if text, ok := call.Args[0].(*ast.CallExpr); ok {
+				if method, ok := text.Fun.(*ast.SelectorExpr); ok && method.Sel.Name == "Error" && len(text.Args) == 0 {
+					t.Errorf("%s:%d: an error is told by its text", path, f.line(call.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
+func isCall(fun ast.Expr, pkg string, names ...string) bool {
+	sel, ok := fun.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	x, ok := sel.X.(*ast.Ident)
+	return ok && x.Name == pkg && slices.Contains(names, sel.Sel.Name)
+}
+
+// goFile is one parsed file.
+type goFile struct {
+	file *ast.File
+	set  *token.FileSet
+}
+
+func (f goFile) line(at token.Pos) int { return f.set.Position(at).Line }
+
+// goFiles are all Go files of the repository by path, those of examples and of other modules in it included.
+func goFiles(t *testing.T) map[string]goFile {
+	t.Helper()
+	files := map[string]goFile{}
+	set := token.NewFileSet()
+	check(t, filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != "." &&
+			(strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata" || entry.Name() == "node_modules"):
+			return filepath.SkipDir
+		case entry.IsDir() || filepath.Ext(path) != ".go":
+			return nil
+		}
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		files[path] = goFile{file, set}
+		return err
+	}))
+	if len(files) < 20 {
+		t.Fatal("found only " + strconv.Itoa(len(files)) + " files")
+	}
+	return files
+}
+
+// TestErrorsLeaveAStoreThroughOnePlace: every method of a Store that returns an error maps it, with storeError, as its
+// last act.
+func TestErrorsLeaveAStoreThroughOnePlace(t *testing.T) {
+	seen := 0
+	for path, f := range goFiles(t) {
+		if !slices.Contains([]string{"store/redisstore", "store/pgstore", "store/natsstore", "store/sqlitestore"},
+			filepath.Dir(path)) || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, decl := range f.file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || !fn.Name.IsExported() || !returnsError(fn) || !isStoreOrOpen(fn) {
+				continue
+			}
+			seen++
+			if deferred, ok := fn.Body.List[0].(*ast.DeferStmt); !ok ||
+				!mentions(deferred, "storeError", "storeErrors", "openError") {
+				t.Errorf("%s:%d: %s does not begin with a deferred storeError", path, f.line(fn.Pos()), fn.Name.Name)
+			}
+		}
+	}
+	if seen < 40 {
+		t.Errorf("found only %d methods", seen)
+	}
+}
+
+// isStoreOrOpen reports whether fn is Open, or a method of a type called Store.
+func isStoreOrOpen(fn *ast.FuncDecl) bool {
+	if fn.Recv == nil {
+		return fn.Name.Name == "Open"
+	}
+	star, ok := fn.Recv.List[0].Type.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	name, ok := star.X.(*ast.Ident)
+	return ok && name.Name == "Store"
+}
+
+// returnsError reports whether the last result of fn is an error or a slice of errors.
+func returnsError(fn *ast.FuncDecl) bool {
+	if fn.Type.Results == nil {
+		return false
+	}
+	last := fn.Type.Results.List[len(fn.Type.Results.List)-1].Type
+	if slice, ok := last.(*ast.ArrayType); ok {
+		last = slice.Elt
+	}
+	name, ok := last.(*ast.Ident)
+	return ok && name.Name == "error"
+}
+
+// mentions reports whether one of the names stands somewhere in n.
+func mentions(n ast.Node, names ...string) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		name, ok := n.(*ast.Ident)
+		found = found || ok && slices.Contains(names, name.Name)
+		return !found
+	})
+	return found
+}
+
+// maxColumns bounds a line of Go. A tab counts as four columns, as in .editorconfig.
+const maxColumns = 120
+
+// longLines are the folders whose lines are not all wrapped yet. The list only gets shorter.
+var longLines = []string{
+	"client", "internal/api", "internal/execution", "internal/gateway", "mcp/mcphttp", "mcp/mcphttp/resumetest",
+	"mcp/mcpstore", "mcp/mcptask", "ssehttp", "store/natsstore", "store/pgstore",
+	"store/redisstore", "store/storetest",
+}
+
+// TestLinesAreShort: two files stand side by side on a screen. A line may be longer for the sake of its literals, such
+// as struct tags, help and messages, because a text in one piece is found by searching for it.
+func TestLinesAreShort(t *testing.T) {
+	done := map[string]bool{}
+	for _, dir := range longLines {
+		done[dir] = true
+	}
+	for path := range goFiles(t) {
+		text, err := os.ReadFile(path)
+		check(t, err)
+		for _, line := range overlong(text) {
+			if dir := filepath.ToSlash(filepath.Dir(path)); slices.Contains(longLines, dir) {
+				done[dir] = false
+				break
+			}
+			t.Errorf("%s:%d: more than %d columns", path, line, maxColumns)
+		}
+	}
+	for dir, finished := range done {
+		if finished {
+			t.Errorf("no line in %s is too long: take it out of longLines", dir)
+		}
+	}
+}
+
+// overlong are the numbers of the lines that would be too long without their string literals.
+func overlong(text []byte) (numbers []int) {
+	set := token.NewFileSet()
+	file := set.AddFile("", -1, len(text))
+	var tokens scanner.Scanner
+	tokens.Init(file, text, nil, 0)
+	literals := map[int]int{} // the columns that literals take, by line
+	for {
+		at, kind, literal := tokens.Scan()
+		if kind == token.EOF {
+			break
+		}
+		if kind != token.STRING {
+			continue
+		}
+		line := file.Line(at)
+		for i, part := range strings.Split(literal, "\n") {
+			literals[line+i] += columns(part)
+		}
+	}
+	for i, line := range strings.Split(string(text), "\n") {
+		if columns(line)-literals[i+1] > maxColumns || columns(line) > maxColumns && literals[i+1] < 30 {
+			numbers = append(numbers, i+1)
+		}
+	}
+	return numbers
+}
+
+// columns is the width of a line.
+func columns(line string) int { return utf8.RuneCountInString(line) + 3*strings.Count(line, "\t") }

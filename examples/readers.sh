@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Reads with what others wrote: httpx-sse, sseclient, fetch-event-source, eventsource, eventsource-parser, and lines as
+# Python splits them. Each must be given each event once and nothing else, beside heartbeats and filters. The packages are
+# installed once, into ${XDG_CACHE_HOME:-~/.cache}/reprise; needs Python with venv, and Node with npm.
+export REPRISE_HEARTBEAT=1s
+python=(httpx==0.28.1 httpx-sse==0.4.3 sseclient==0.0.27)
+node=(@microsoft/fetch-event-source@2.0.1 eventsource@4.0.0 eventsource-parser@3.0.6)
+. "$(dirname "$0")/server.sh"
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/reprise/readers/$(printf '%s\n' "${python[@]}" "${node[@]}" | cksum | cut -d' ' -f1)
+if [ ! -e "$cache/done" ]; then
+  echo "== installing the readers"
+  mkdir -p "$cache"
+  python3 -m venv "$cache/venv"
+  timeout 300 "$cache/venv/bin/pip" install --quiet --disable-pip-version-check "${python[@]}"
+  timeout 300 npm install --silent --no-audit --no-fund --prefix "$cache" "${node[@]}"
+  touch "$cache/done"
+fi
+READERS_MODULES=$cache timeout 60 "$cache/venv/bin/python" examples/readers/readers.py

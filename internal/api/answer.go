@@ -1,0 +1,102 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+	"reprise/internal/problem"
+)
+
+// answer sends a body as JSON.
+func (s *Server) answer(x *exchange, status int, body any) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // it is never put into HTML, and commands are full of < and &
+	if err := encoder.Encode(body); err != nil {
+		return err
+	}
+	return s.answerJSON(x, status, text.Bytes())
+}
+
+// answerJSON sends text, which is a line of JSON, for every reader of lines. A failure to do so has nobody to be told
+// to.
+func (s *Server) answerJSON(x *exchange, status int, text []byte) error {
+	text = reprise.AppendJSONLine(nil, text)
+	h := x.w.Header()
+	h.Set("Content-Type", jsonType)
+	h.Set("Content-Length", strconv.Itoa(len(text)))
+	s.allowWrite(x.w)
+	x.w.WriteHeader(status)
+	_, _ = x.w.Write(text)
+	return nil
+}
+
+// done answers what has no body.
+func (x *exchange) done() error {
+	x.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// allowWrite gives the client the time for the next write.
+func (s *Server) allowWrite(w http.ResponseWriter) {
+	// A ResponseWriter without deadlines is one without a network behind it.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
+}
+
+// refuse answers with a problem. Where an answer has begun, or the client has
+// gone, there is nothing to say any more. Only a client that goes cancels a request
+// without a cause of its own.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if recordOf(w).status != 0 || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+		return
+	}
+	p := ProblemOf(err)
+	if p.Code == problem.CodeInternal {
+		s.opts.Logger.ErrorContext(r.Context(), "a request failed", "err", err, "path", clip(r.URL.Path, 256))
+	}
+	s.allowWrite(w)
+	_ = problem.Write(w, p)
+}
+
+// ProblemOf is problem.From for the errors of all packages behind the API, package identity among them.
+func ProblemOf(err error) problem.Problem {
+	if limit, ok := errors.AsType[*identity.LimitError](err); ok {
+		return problem.RateLimited(limit.RetryAfter)
+	}
+	if field, ok := errors.AsType[*execution.FieldError](err); ok {
+		return problem.Invalid(http.StatusUnprocessableEntity, field.Field, err.Error())
+	}
+	if lost, ok := errors.AsType[*execution.LostError](err); ok {
+		return problem.New(problem.CodeCursorExpired, lost.Error()) // the stream is there, the position is not
+	}
+	switch {
+	case errors.Is(err, identity.ErrUnauthenticated):
+		return problem.New(problem.CodeUnauthenticated, err.Error())
+	case errors.Is(err, identity.ErrForbidden):
+		return problem.New(problem.CodeForbidden, err.Error())
+	}
+	return problem.From(err)
+}
+
+// invalidStatus is for refusals of HTTP that have a status of their own: 405, 406, 415, 416.
+func invalidStatus(status int, detail string) problem.Problem {
+	return problem.Invalid(status, "", detail)
+}
+
+// unprocessable refuses a body or parameter that could be read and says what is not allowed.
+func unprocessable(field, detail string) problem.Problem {
+	return problem.Invalid(http.StatusUnprocessableEntity, field, detail)
+}
+
+// badRequest refuses what could not be read.
+func badRequest(field, detail string) problem.Problem {
+	return problem.Invalid(http.StatusBadRequest, field, detail)
+}

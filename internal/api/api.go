@@ -1,0 +1,128 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/httpserver"
+	"reprise/internal/identity"
+	"reprise/ssehttp"
+)
+
+// Options are the settings of a Server. The zero value of each field means its default.
+type Options struct {
+	// Hosts are the names, beside loopback and the address that a connection came
+	// in on, by which the server may be called: the part of the header Host
+	// before the port. Without the check a page of anybody's could be served under a name
+	// that later leads here (DNS rebinding).
+	Hosts []string
+	// Origins are the origins beside our own whose pages may use the API, for example
+	// "https://console.example.org", exactly as browsers send them.
+	Origins []string
+	// MaxReadersPerPrincipal bounds the responses that one principal follows at
+	// a time, over all streams. Default: 20,000.
+	MaxReadersPerPrincipal int
+	// MaxBody bounds bodies, MaxStdin those of stdin, in bytes, inclusive.
+	// Defaults: 1 MiB, 16 MiB.
+	MaxBody, MaxStdin int64
+	// BodyTimeout is the longest pause in a body before the request is given up, also where
+	// the body does not matter to the answer. Default: 30 s.
+	BodyTimeout time.Duration
+	// WriteTimeout is how long a client may accept no bytes before it is dropped.
+	// Default: 30 s.
+	WriteTimeout time.Duration
+	// Heartbeat is the silence after which a reader that follows is sent
+	// something without a meaning. Default: 15 s.
+	Heartbeat time.Duration
+	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
+	MCP http.Handler
+	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
+	// that knows of HTTP alone.
+	Metrics *Metrics
+	// Logger is given one line a request, and what went wrong. Default: silent.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	orDefault(&d.MaxReadersPerPrincipal, 20_000)
+	orDefault(&d.MaxBody, 1<<20)
+	orDefault(&d.MaxStdin, 16<<20)
+	orDefault(&d.BodyTimeout, 30*time.Second)
+	orDefault(&d.WriteTimeout, 30*time.Second)
+	orDefault(&d.Heartbeat, 15*time.Second)
+	if d.Metrics == nil {
+		d.Metrics = NewMetrics()
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Server answers the requests of the API. It is safe for concurrent use. What it
+// was made of stays the caller's.
+type Server struct {
+	log     *reprise.Log
+	host    *execution.Host
+	gate    *identity.Gate
+	opts    Options
+	sse     ssehttp.Options
+	readers readerLimit
+	mux     *http.ServeMux
+	health  health
+
+	draining context.Context // done from Drain on
+	drain    context.CancelCauseFunc
+}
+
+// New returns a Server for the streams of log and the executions of host, open to those
+// whom gate knows. opts may be nil. The error wraps reprise.ErrInvalid if an
+// entry of Hosts or Origins is none.
+func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (*Server, error) {
+	s := &Server{log: log, host: host, gate: gate, opts: opts.withDefaults()}
+	if err := s.opts.checkNames(); err != nil {
+		return nil, err
+	}
+	s.sse = ssehttp.Options{Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout}
+	s.readers.max = s.opts.MaxReadersPerPrincipal
+	s.opts.Metrics.watch(host)
+	s.draining, s.drain = context.WithCancelCause(context.Background())
+	s.mux = s.newMux()
+	return s, nil
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r) }
+
+// errDraining is why requests that are under way are ended by Drain.
+var errDraining = fmt.Errorf("%w: the server is shutting down", reprise.ErrClosed)
+
+// Drain prepares for the end: readers are told to come back soon and are let go, and
+// requests from now on are answered with shutting_down, but for those of
+// /healthz and /metrics. It returns at once. Draining again does nothing.
+func (s *Server) Drain() { s.drain(errDraining) }
+
+// NewHTTPServer returns an http.Server for s with bounds on connections, on slow and large
+// headers and on idle connections. It has no timeout for whole requests or responses,
+// which may last for days; s bounds the pauses in them. Its Shutdown drains s.
+func NewHTTPServer(s *Server) *http.Server {
+	server := httpserver.New(s, &httpserver.Options{Logger: s.opts.Logger})
+	server.RegisterOnShutdown(s.Drain)
+	return server
+}

@@ -1,0 +1,207 @@
+package api
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"reprise/internal/problem"
+)
+
+const (
+	jsonType   = "application/json"
+	ndjsonType = "application/x-ndjson"
+	sseType    = "text/event-stream"
+)
+
+// body returns the body of the request, which fails with *http.MaxBytesError beyond
+// limit bytes and when the client pauses for longer than BodyTimeout (see serve).
+func (s *Server) body(x *exchange, limit int64) (io.Reader, error) {
+	if x.r.ContentLength > limit {
+		return nil, problem.PayloadTooLarge(limit)
+	}
+	return http.MaxBytesReader(x.w, x.r.Body, limit), nil
+}
+
+// readBody reads a whole body of at most limit bytes.
+func (s *Server) readBody(x *exchange, limit int64) ([]byte, error) {
+	body, err := s.body(x, limit)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return nil, bodyError(err)
+	}
+	return text, nil
+}
+
+// bodyError sorts what can go wrong while a body is read.
+func bodyError(err error) error {
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return err
+	}
+	return badRequest("", "the body did not arrive whole")
+}
+
+// mediaType is that of the body, in lower case and without parameters; "" where none is stated.
+func mediaType(r *http.Request) string {
+	header := r.Header.Get("Content-Type")
+	if parsed, _, err := mime.ParseMediaType(header); err == nil {
+		return parsed
+	}
+	return strings.ToLower(strings.TrimSpace(header))
+}
+
+// decodeBody reads a body of JSON into v, a pointer to a struct, strictly.
+func (s *Server) decodeBody(x *exchange, v any) error {
+	text, err := s.readBody(x, s.opts.MaxBody)
+	if err != nil {
+		return err
+	}
+	return decodeAs(mediaType(x.r), text, v)
+}
+
+// decodeAs is decode for a body of the one media type that is taken.
+func decodeAs(mediaType string, text []byte, v any) error {
+	if mediaType != jsonType {
+		return invalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+jsonType)
+	}
+	return decode(text, v)
+}
+
+// decode reads JSON into v, a pointer to a struct. What is no JSON is refused with
+// status 400; members that the struct does not know and values of another type with
+// 422 and the path of the member. Names are compared exactly, which
+// encoding/json does not do.
+func decode(text []byte, v any) error {
+	if err := checkJSON(text); err != nil {
+		return err
+	}
+	if err := checkValue("", text, reflect.TypeOf(v).Elem()); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return unprocessable("", err.Error())
+	}
+	return nil
+}
+
+func checkJSON(text []byte) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return badRequest("", "a body of JSON is needed")
+	}
+	var value json.RawMessage
+	err := json.Unmarshal(text, &value)
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return badRequest("", fmt.Sprintf("the body is no JSON: byte %d: %v", syntax.Offset, syntax))
+	}
+	if err != nil || !utf8.Valid(text) {
+		return badRequest("", "the body is no JSON in UTF-8")
+	}
+	return nil
+}
+
+var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+
+// checkValue walks through text, which is JSON, along the type that it is for, so
+// that a refusal can name the member. path is "" at the top.
+func checkValue(path string, text json.RawMessage, t reflect.Type) error {
+	if t.Kind() == reflect.Pointer {
+		if string(text) == "null" {
+			return nil
+		}
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(textUnmarshaler):
+		return checkMembers(path, text, t)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return checkItems(path, text, t.Elem())
+	}
+	err := json.Unmarshal(text, reflect.New(t).Interface())
+	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return unprocessable(path, fmt.Sprintf("%sa %s does not belong here", named(path), mistyped.Value))
+	}
+	if err != nil {
+		return unprocessable(path, named(path)+err.Error())
+	}
+	return nil
+}
+
+func named(path string) string {
+	if path == "" {
+		return ""
+	}
+	return path + ": "
+}
+
+func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
+		return unprocessable(path, named(path)+"an object is expected")
+	}
+	known := fieldsByName(t)
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return badRequest(path, err.Error())
+		}
+		name, _ := token.(string) // a name is all that can stand here
+		at := join(path, name)
+		field, ok := known[name]
+		if !ok {
+			return unprocessable(clip(at, 128), "there is no such member, or it is given twice")
+		}
+		delete(known, name)
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return badRequest(at, err.Error())
+		}
+		if err := checkValue(at, value, field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkItems(path string, text json.RawMessage, item reflect.Type) error {
+	var items []json.RawMessage
+	if err := json.Unmarshal(text, &items); err != nil {
+		return unprocessable(path, named(path)+"an array is expected")
+	}
+	for i, text := range items {
+		if err := checkValue(path+"["+strconv.Itoa(i)+"]", text, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// fieldsByName are the members that encoding/json knows of a struct without embedded ones.
+func fieldsByName(t reflect.Type) map[string]reflect.Type {
+	fields := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name != "-" {
+			fields[name] = t.Field(i).Type
+		}
+	}
+	return fields
+}

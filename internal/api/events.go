@@ -1,0 +1,193 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/internal/httpserver"
+	"reprise/internal/identity"
+	"reprise/ssehttp"
+)
+
+// maxWait bounds how long a page is held back until there is an event.
+const maxWait = 60 * time.Second
+
+// reading is a request to read the events of a stream.
+type reading struct {
+	stream *reprise.Stream
+	form   string // the media type of the answer
+	// executionID is set if the stream is that of an execution.
+	executionID string
+
+	ssehttp.Request
+	limit int           // of a page
+	wait  time.Duration // for a page that has nothing
+}
+
+func (s *Server) executionEvents(x *exchange) error {
+	id := x.r.PathValue("id")
+	if err := x.mayRead(executionNamespace + id); err != nil {
+		return err
+	}
+	stream, err := s.host.Stream(x.r.Context(), x.who.Tenant, id)
+	if err != nil {
+		return err
+	}
+	return s.follow(x, &reading{stream: stream, executionID: id})
+}
+
+func (s *Server) streamEvents(x *exchange) error {
+	key, err := userStream(x)
+	if err != nil {
+		return err
+	}
+	if err := x.mayRead(key.Name); err != nil {
+		return err
+	}
+	stream, err := s.log.Stream(x.r.Context(), key)
+	if err != nil {
+		return err
+	}
+	return s.follow(x, &reading{stream: stream})
+}
+
+// parse finds out what the client wants to read, and in which form.
+func (rd *reading) parse(x *exchange) error {
+	var err error
+	if rd.form, err = accepts(x.r, jsonType, sseType, ndjsonType); err != nil {
+		return err
+	}
+	limit, err := x.query.number("limit", defaultLimit, 1, maxLimit)
+	if err != nil {
+		return err
+	}
+	rd.limit = int(limit)
+	if rd.wait, err = x.query.duration("wait", maxWait); err != nil {
+		return err
+	}
+	if rd.form != jsonType {
+		for _, name := range []string{"limit", "wait"} {
+			if x.query.text(name) != "" {
+				return badRequest(name, "pages alone have it: ask for "+jsonType)
+			}
+		}
+	}
+	rd.Request, err = ssehttp.ParseRequest(x.r)
+	return err
+}
+
+// follow answers with the events. While it does, the principal has one more
+// reader and the execution one more follower; a look that waits for nothing is neither.
+func (s *Server) follow(x *exchange, rd *reading) error {
+	if err := rd.parse(x); err != nil {
+		return err
+	}
+	if x.r.Method == http.MethodHead || rd.form == jsonType && rd.wait == 0 {
+		return s.send(x, rd)
+	}
+	leave, err := s.enter(x)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if rd.form != jsonType {
+		defer x.endWithConnection()()
+	}
+	if rd.executionID != "" {
+		defer s.host.Follow(x.who.Tenant, rd.executionID)()
+	}
+	return s.send(x, rd)
+}
+
+// send answers in the form that was asked for.
+func (s *Server) send(x *exchange, rd *reading) error {
+	opts := ssehttp.Options{Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout}
+	switch rd.form {
+	case jsonType:
+		return s.page(x, rd)
+	case ndjsonType:
+		opts.Form = lines{}
+	}
+	ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &opts)
+	return nil
+}
+
+// enter counts x as a reader. From now on the context of the request ends when the
+// proof of its sender does, or when the server drains.
+func (s *Server) enter(x *exchange) (leave func(), err error) {
+	uncount, err := s.readers.enter(x.who)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	stopDrain := context.AfterFunc(s.draining, func() { cancel(errDraining) })
+	stopTimer := func() bool { return true }
+	if !x.who.Expires.IsZero() {
+		expired := fmt.Errorf("%w: expired", identity.ErrUnauthenticated)
+		stopTimer = time.AfterFunc(time.Until(x.who.Expires), func() { cancel(expired) }).Stop
+	}
+	x.r = x.r.WithContext(ctx)
+	return func() {
+		stopTimer()
+		stopDrain()
+		cancel(nil)
+		uncount()
+	}, nil
+}
+
+// errAged is why a response that follows a stream is ended. Its reader is told what it is told at a shutdown.
+var errAged = fmt.Errorf("%w: the connection has reached its age", reprise.ErrClosed)
+
+// endWithConnection ends the context of the request when the connection reaches its age, if there is a bound on
+// that; the connection is closed with the response. release must be called.
+func (x *exchange) endWithConnection() (release func()) {
+	left, ok := httpserver.Remaining(x.r.Context())
+	if !ok {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	timer := time.AfterFunc(left, func() { cancel(errAged) })
+	x.w.Header().Set("Connection", "close")
+	x.r = x.r.WithContext(ctx)
+	return func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// readerLimit counts the readers of each principal.
+type readerLimit struct {
+	max int
+
+	mu    sync.Mutex
+	count map[principalKey]int
+}
+
+type principalKey struct {
+	tenant reprise.Tenant
+	name   string
+}
+
+func (l *readerLimit) enter(who identity.Principal) (leave func(), err error) {
+	key := principalKey{who.Tenant, who.Name}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count[key] >= l.max {
+		return nil, fmt.Errorf("%w: you have %d", reprise.ErrTooManyReaders, l.max)
+	}
+	if l.count == nil {
+		l.count = map[principalKey]int{}
+	}
+	l.count[key]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.count[key]--; l.count[key] == 0 {
+			delete(l.count, key)
+		}
+	}, nil
+}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"reprise"
+	"reprise/internal/identity"
+)
+
+// checkNames refuses options that could never match what a client sends.
+func (o *Options) checkNames() error {
+	for _, host := range o.Hosts {
+		if host == "" || hostName(host) != strings.ToLower(host) {
+			return fmt.Errorf("%w: %q is no host name without a port", reprise.ErrInvalid, host)
+		}
+	}
+	for _, origin := range o.Origins {
+		u, err := url.Parse(origin)
+		if origin != "null" && (err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
+			return fmt.Errorf("%w: %q is no origin such as \"https://example.org:8443\"", reprise.ErrInvalid, origin)
+		}
+	}
+	return nil
+}
+
+// guard refuses requests that a browser was tricked into, answers what a
+// browser asks beforehand, and is otherwise silent. It reports whether the request may go on.
+func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cache-Control", "no-store")
+	h.Add("Vary", "Origin")
+	if !s.hostAllowed(r) && !isHealthCheck(r) {
+		s.refuse(w, r, fmt.Errorf("%w: the server does not go by the name in the header Host; name it with --allow-host", identity.ErrForbidden))
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || sameOrigin(origin, r.Host) {
+		return true
+	}
+	if !slices.Contains(s.opts.Origins, origin) {
+		s.refuse(w, r, fmt.Errorf("%w: pages of this origin may not use the server; name it with --allow-origin", identity.ErrForbidden))
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", exposedHeaders)
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, DELETE")
+		h.Set("Access-Control-Allow-Headers", allowedHeaders)
+		h.Set("Access-Control-Max-Age", "600")
+		w.WriteHeader(http.StatusNoContent)
+		return false
+	}
+	return true
+}
+
+const (
+	exposedHeaders = "Execution-Id, Location, Retry-After, Content-Range, Accept-Ranges, X-Request-Id, Mcp-Session-Id, " +
+		"Stream-Earliest, Stream-Tail, Stream-Outcome"
+	allowedHeaders = "Authorization, Content-Type, Last-Event-ID, Idempotency-Key, " +
+		"Producer-Id, Producer-Epoch, Producer-Seq, Range, X-Request-Id, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+)
+
+// isHealthCheck reports whether r asks for what tells nobody anything: load balancers check
+// their servers under any name, or under none.
+func isHealthCheck(r *http.Request) bool {
+	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
+}
+
+// hostAllowed reports whether the client means this server: it names loopback, the
+// address that it has reached, or a name that the operator knows.
+func (s *Server) hostAllowed(r *http.Request) bool {
+	name := hostName(r.Host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
+	if err != nil {
+		return slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+	}
+	if addr.Unmap().IsLoopback() || slices.Contains(s.opts.Hosts, name) {
+		return true
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	reached, err := netip.ParseAddrPort(local.String())
+	return err == nil && reached.Addr().Unmap().WithZone("") == addr.Unmap().WithZone("")
+}
+
+// hostName is the header Host without its port, in lower case.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// sameOrigin reports whether a page of origin came from the server that is called
+// host. The scheme is not compared: behind a proxy that ends TLS we do not know it.
+func sameOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
+}

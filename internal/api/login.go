@@ -1,0 +1,111 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/httpserver"
+	"reprise/internal/identity"
+)
+
+// maxLogin bounds the body of a login, which anybody may send.
+const maxLogin = 4 << 10
+
+// login sets the cookie that stands for a token. The token comes in the body, or in
+// the header Authorization where there is no body.
+func (s *Server) login(x *exchange) error {
+	token, err := s.loginToken(x)
+	if err != nil {
+		return err
+	}
+	cookie, err := s.gate.Login(x.r, token)
+	if err != nil {
+		return err
+	}
+	httpserver.Authenticated(x.r)
+	http.SetCookie(x.w, cookie)
+	return x.done()
+}
+
+// loginToken reads the token of a login. Its sender is not known, so the whole body has the time of one pause.
+func (s *Server) loginToken(x *exchange) (string, error) {
+	scheme, token, _ := strings.Cut(x.r.Header.Get("Authorization"), " ")
+	if x.r.ContentLength > 0 && mediaType(x.r) != jsonType {
+		return "", invalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+jsonType)
+	}
+	httpserver.BoundBody(x.r, s.opts.BodyTimeout)
+	text, err := s.readBody(x, maxLogin)
+	if err != nil {
+		return "", err
+	}
+	if len(text) == 0 && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(token), nil
+	}
+	var body struct {
+		Token string `json:"token"`
+	}
+	if err := decodeAs(mediaType(x.r), text, &body); err != nil {
+		return "", err
+	}
+	return body.Token, nil
+}
+
+func (s *Server) logout(x *exchange) error {
+	http.SetCookie(x.w, s.gate.Logout(x.r))
+	return x.done()
+}
+
+// ticketBody is a ticket and where it is of use.
+type ticketBody struct {
+	Ticket  string         `json:"ticket"`
+	Expires execution.Time `json:"expires"`
+	// Events is the path of the stream's events, with the ticket in it.
+	Events string `json:"events"`
+}
+
+func (s *Server) issueTicket(x *exchange) error {
+	var body struct {
+		Execution string             `json:"execution"`
+		Stream    string             `json:"stream"`
+		TTL       execution.Duration `json:"ttl"`
+	}
+	if err := s.decodeBody(x, &body); err != nil {
+		return err
+	}
+	if (body.Execution == "") == (body.Stream == "") {
+		return unprocessable("execution", "one of execution and stream is needed")
+	}
+	stream, path, err := s.ticketStream(x, body.Execution, body.Stream)
+	if err != nil {
+		return err
+	}
+	ttl := time.Duration(body.TTL)
+	if ttl < 0 || ttl > identity.MaxTicketTTL || ttl > 0 && ttl < time.Second {
+		return unprocessable("ttl", "a ticket lives from 1s to "+identity.MaxTicketTTL.String())
+	}
+	ticket, expires, err := s.gate.Ticket(x.who, stream.Key(), ttl)
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusCreated, ticketBody{
+		Ticket: ticket, Expires: execution.Time{Time: expires},
+		Events: path + "/events?" + identity.TicketParam + "=" + url.QueryEscape(ticket),
+	})
+}
+
+// ticketStream finds what a ticket is asked for, and its path.
+func (s *Server) ticketStream(x *exchange, executionID, name string) (*reprise.Stream, string, error) {
+	if executionID != "" {
+		stream, err := s.host.Stream(x.r.Context(), x.who.Tenant, executionID)
+		return stream, "/v1/executions/" + url.PathEscape(executionID), err
+	}
+	if strings.Contains(name, ":") {
+		return nil, "", unprocessable("stream", "the name of a stream holds no colon")
+	}
+	stream, err := s.log.Stream(x.r.Context(), streamKey(x.who.Tenant, name))
+	return stream, "/v1/streams/" + url.PathEscape(name), err
+}

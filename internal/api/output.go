@@ -1,0 +1,166 @@
+package api
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"reprise/internal/execution"
+)
+
+// executionOutput answers with the bytes of a channel, exactly: those there are
+// now, a range of them, or with follow=true all until the end as they come. A
+// parameter offset leaves out what comes before it, and is how a follower that was
+// cut off goes on: a Range needs an end that is not known yet.
+func (s *Server) executionOutput(x *exchange) error {
+	id, channel := x.r.PathValue("id"), path.Base(x.r.URL.Path)
+	if err := x.mayRead(executionNamespace + id); err != nil {
+		return err
+	}
+	offset, err := x.query.number("offset", 0, 0, 1<<63-1)
+	if err != nil {
+		return err
+	}
+	follow, err := x.query.flag("follow")
+	if err != nil {
+		return err
+	}
+	if follow && x.r.Method != http.MethodHead {
+		leave, err := s.enter(x)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		defer x.endWithConnection()()
+		defer s.host.Follow(x.who.Tenant, id)()
+	}
+	output, err := s.host.Output(x.r.Context(), x.who.Tenant, id, channel)
+	if err != nil {
+		return err
+	}
+	part := span{start: offset, length: max(output.Size()-offset, 0)}
+	if offset > output.Size() && (!follow || output.Ended()) {
+		return s.unsatisfiable(x, output)
+	}
+	status := http.StatusOK
+	if header := x.r.Header.Get("Range"); header != "" && !follow && offset == 0 && x.r.Header.Get("If-Range") == "" {
+		ranged, verdict := parseRange(header, output.Size())
+		switch verdict {
+		case rangeUnsatisfiable:
+			return s.unsatisfiable(x, output)
+		case rangeGood:
+			part, status = ranged, http.StatusPartialContent
+		}
+	}
+	if part.start < output.First() && (part.length > 0 || follow) {
+		return &execution.LostError{Channel: channel, Asked: part.start, First: output.First()}
+	}
+	return s.sendOutput(x, output, part, status, follow)
+}
+
+// sendOutput answers with one part of the output.
+func (s *Server) sendOutput(x *exchange, output *execution.Output, part span, status int, follow bool) error {
+	h := x.w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	if follow {
+		h.Set("X-Accel-Buffering", "no")
+		part.length = -1
+	} else {
+		h.Set("Accept-Ranges", "bytes")
+		h.Set("Content-Length", strconv.FormatInt(part.length, 10))
+	}
+	if status == http.StatusPartialContent {
+		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.start, part.start+part.length-1, output.Size()))
+	}
+	s.allowWrite(x.w)
+	x.w.WriteHeader(status)
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	w := &steadyWriter{w: x.w, rc: http.NewResponseController(x.w), timeout: s.opts.WriteTimeout, flush: follow}
+	if follow {
+		_ = w.rc.Flush() // the client learns that it is being served
+	}
+	n, err := output.Copy(x.r.Context(), w, part.start, part.length, follow)
+	if err != nil || !follow && n != part.length {
+		panic(http.ErrAbortHandler) // the client must see that this was not all
+	}
+	return nil
+}
+
+func (s *Server) unsatisfiable(x *exchange, output *execution.Output) error {
+	x.w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", output.Size()))
+	return invalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", output.Size()))
+}
+
+// steadyWriter bounds how long the client takes for each write.
+type steadyWriter struct {
+	w       io.Writer
+	rc      *http.ResponseController
+	timeout time.Duration
+	flush   bool // after each write
+}
+
+func (w *steadyWriter) Write(b []byte) (int, error) {
+	// A ResponseWriter without deadlines is one without a network behind it.
+	_ = w.rc.SetWriteDeadline(time.Now().Add(w.timeout))
+	n, err := w.w.Write(b)
+	if err == nil && w.flush {
+		err = w.rc.Flush()
+	}
+	return n, err
+}
+
+// span is a part of the bytes of a channel.
+type span struct{ start, length int64 }
+
+// What becomes of the header Range.
+const (
+	rangeIgnored = iota
+	rangeGood
+	rangeUnsatisfiable
+)
+
+// parseRange reads the header Range (RFC 9110, section 14.2). One that is malformed, is
+// of another unit or asks for several parts is ignored, as the standard allows.
+func parseRange(header string, size int64) (span, int) {
+	unit, set, ok := strings.Cut(header, "=")
+	if !ok || !strings.EqualFold(unit, "bytes") || strings.Contains(set, ",") {
+		return span{}, rangeIgnored
+	}
+	from, to, ok := strings.Cut(strings.TrimSpace(set), "-")
+	if !ok {
+		return span{}, rangeIgnored
+	}
+	last, toOK := parseOffset(to)
+	if from == "" { // the last bytes
+		switch {
+		case !toOK:
+			return span{}, rangeIgnored
+		case last == 0 || size == 0:
+			return span{}, rangeUnsatisfiable
+		}
+		last = min(last, size)
+		return span{size - last, last}, rangeGood
+	}
+	first, fromOK := parseOffset(from)
+	switch {
+	case !fromOK, to != "" && (!toOK || last < first):
+		return span{}, rangeIgnored
+	case first >= size:
+		return span{}, rangeUnsatisfiable
+	case to == "":
+		last = size - 1
+	}
+	return span{first, min(last, size-1) - first + 1}, rangeGood
+}
+
+// parseOffset reads digits and nothing else.
+func parseOffset(text string) (int64, bool) {
+	n, err := strconv.ParseUint(text, 10, 63)
+	return int64(n), err == nil
+}

@@ -1,0 +1,164 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/ssehttp"
+)
+
+const (
+	// maxPageBytes ends a page early. An event that is longer comes alone.
+	maxPageBytes = 4 << 20
+	// maxPageScan bounds how many events one page looks at, of which the
+	// filter may take none.
+	maxPageScan = 10_000
+)
+
+// page collects the events of one answer.
+type page struct {
+	server   *Server
+	rd       *reading
+	reader   *reprise.Reader
+	wanted   map[string]bool // nil for all types
+	events   []byte          // with commas between
+	count    int
+	scanned  int
+	position uint64 // seq of the last event that was looked at
+	full     bool
+}
+
+// pageEnd is what a page says behind its events.
+type pageEnd struct {
+	NextCursor string           `json:"next_cursor"`
+	HasMore    bool             `json:"has_more"`
+	Ended      bool             `json:"ended"`
+	Window     execution.Window `json:"window"`
+}
+
+// page answers with the events that are there, up to the limit. Where there are none
+// it waits for the first, if it was told to.
+func (s *Server) page(x *exchange, rd *reading) error {
+	reader, gap, err := rd.Open(x.r, rd.stream)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	p := &page{
+		server: s, rd: rd, reader: reader, wanted: rd.wantedTypes(),
+		position: reader.Cursor().Seq,
+	}
+	if gap != nil {
+		p.gap(gap)
+	}
+	if err := p.fill(x.r.Context()); err != nil {
+		return err
+	}
+	info, next := reader.Info(), reader.Cursor()
+	next.Seq = p.position // the reader may have been handed out more
+	ssehttp.SetHead(x.w.Header(), rd.stream, &info)
+	end, err := json.Marshal(pageEnd{
+		NextCursor: next.String(),
+		HasMore:    p.position < info.Tail,
+		Ended:      info.End != nil,
+		Window:     s.window(&info),
+	})
+	if err != nil {
+		return err
+	}
+	body := append([]byte(`{"events":[`), p.events...)
+	body = append(append(body, "],"...), end[1:]...)
+	body = append(body, '\n')
+	return s.answerJSON(x, http.StatusOK, body)
+}
+
+// fill takes events until the page is full or there are no more for now.
+func (p *page) fill(ctx context.Context) error {
+	timeout := time.NewTimer(p.rd.wait)
+	defer timeout.Stop()
+	for !p.full {
+		run, err := p.reader.Poll(ctx)
+		switch {
+		case errors.Is(err, reprise.ErrEnded):
+			return nil
+		case err != nil:
+			if goesOn, err := p.failed(err); !goesOn {
+				return err
+			}
+		case run.Len() > 0:
+			p.take(run)
+		case p.count > 0 || p.rd.wait == 0:
+			return nil
+		default:
+			select {
+			case <-p.reader.Changed():
+			case <-timeout.C:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
+// failed deals with an error of the reader. goesOn is true if there may be more events on this page, after a gap.
+func (p *page) failed(err error) (goesOn bool, _ error) {
+	window, outside := errors.AsType[*reprise.WindowError](err)
+	switch {
+	case outside && p.rd.GapEvent:
+		if p.reader.Seek(reprise.After(window.Resume())) == nil { // otherwise the next Poll says why
+			p.position = p.reader.Cursor().Seq
+			p.gap(window)
+		}
+		return true, nil
+	case p.count > 0:
+		return false, nil // the next page tells of it
+	}
+	return false, err
+}
+
+func (p *page) take(run reprise.Run) {
+	for e := range run.All() {
+		if p.count >= p.rd.limit || len(p.events) >= maxPageBytes || p.scanned >= maxPageScan {
+			p.full = true
+			return
+		}
+		p.scanned++
+		p.position = e.Seq
+		if p.wanted == nil || p.wanted[e.Type] {
+			p.separate()
+			p.events = appendEvent(p.events, &e, run.CursorSuffix())
+		}
+	}
+}
+
+func (p *page) gap(refused *reprise.WindowError) {
+	p.separate()
+	p.events = appendGap(p.events, ssehttp.NewGap(p.reader, refused, p.reader.Cursor()))
+}
+
+// separate makes room for one more event.
+func (p *page) separate() {
+	if p.count > 0 {
+		p.events = append(p.events, ',')
+	}
+	p.count++
+}
+
+// wantedTypes is the filter of a reading; nil for all.
+func (rd *reading) wantedTypes() map[string]bool {
+	if len(rd.Types) == 0 {
+		return nil
+	}
+	wanted := map[string]bool{}
+	for _, t := range rd.Types {
+		wanted[t] = true
+	}
+	return wanted
+}

@@ -1,0 +1,215 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"reprise"
+)
+
+// publishedBody tells which events a publish has become, after the commit.
+type publishedBody struct {
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
+	// Cursor is just after Last. It is left out for a duplicate of which it is no
+	// longer known what it had become; First and Last are then 0.
+	Cursor    string `json:"cursor,omitempty"`
+	Duplicate bool   `json:"duplicate,omitempty"`
+}
+
+// eventBody is an event as it is published.
+type eventBody struct {
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data"`
+}
+
+func (s *Server) publish(x *exchange) error {
+	stream, err := s.stream(x)
+	if err != nil {
+		return err
+	}
+	producer, err := producerOf(x.r.Header)
+	if err != nil {
+		return err
+	}
+	body, err := s.readBody(x, s.opts.MaxBody)
+	if err != nil {
+		return err
+	}
+	events, err := decodeEvents(mediaType(x.r), x.query.text("type"), body)
+	if err != nil {
+		return err
+	}
+	appended, err := stream.AppendWith(x.r.Context(), reprise.AppendOptions{Producer: producer}, events...)
+	if err != nil {
+		return err
+	}
+	return s.answerAppended(x, stream, appended)
+}
+
+func (s *Server) answerAppended(x *exchange, stream *reprise.Stream, a reprise.Appended) error {
+	body := publishedBody{First: a.First, Last: a.Last, Duplicate: a.Duplicate}
+	if a.Last > 0 {
+		body.Cursor = stream.CursorIn(a.Epoch, a.Last).String()
+	}
+	return s.answer(x, http.StatusOK, body)
+}
+
+// decodeEvents reads the events of a publish, in the form that the media type says.
+func decodeEvents(mediaType, eventType string, body []byte) ([]reprise.Event, error) {
+	if mediaType != jsonType && mediaType != ndjsonType {
+		return []reprise.Event{{Type: eventType, Data: body}}, nil
+	}
+	if eventType != "" {
+		return nil, badRequest("type", "the type of JSON events stands in the events")
+	}
+	if mediaType == ndjsonType {
+		return decodeLines(body)
+	}
+	bodies, err := decodeBatch(body)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]reprise.Event, 0, len(bodies))
+	for i := range bodies {
+		e, err := bodies[i].event()
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+	return events, nil
+}
+
+// decodeBatch reads {"events":[...]}, or one event that stands alone.
+func decodeBatch(body []byte) ([]eventBody, error) {
+	if err := checkJSON(body); err != nil {
+		return nil, err
+	}
+	var shape struct {
+		Events json.RawMessage `json:"events"`
+	}
+	_ = json.Unmarshal(body, &shape) // what is no object is refused below
+	if shape.Events == nil {
+		one := make([]eventBody, 1)
+		return one, decode(body, &one[0])
+	}
+	var many struct {
+		Events []eventBody `json:"events"`
+	}
+	if err := decode(body, &many); err != nil {
+		return nil, err
+	}
+	if len(many.Events) == 0 {
+		return nil, unprocessable("events", "at least one event is needed")
+	}
+	return many.Events, nil
+}
+
+// decodeLines reads one event a line; empty lines are passed over.
+func decodeLines(body []byte) ([]reprise.Event, error) {
+	var events []reprise.Event
+	n := 0
+	for line := range bytes.Lines(body) {
+		n++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var one eventBody
+		err := decode(line, &one)
+		if err == nil {
+			var e reprise.Event
+			e, err = one.event()
+			events = append(events, e)
+		}
+		if err != nil {
+			p := ProblemOf(err)
+			p.Detail = fmt.Sprintf("line %d: %s", n, p.Detail)
+			return nil, p
+		}
+	}
+	if len(events) == 0 {
+		return nil, badRequest("", "at least one event is needed")
+	}
+	return events, nil
+}
+
+// event checks what was published. Data that was left out is null.
+func (b *eventBody) event() (reprise.Event, error) {
+	var data bytes.Buffer
+	if len(b.Data) == 0 {
+		data.WriteString("null")
+	} else if err := json.Compact(&data, b.Data); err != nil { // no line breaks
+		return reprise.Event{}, badRequest("data", err.Error())
+	}
+	return reprise.Event{Type: b.Type, Data: data.Bytes(), Format: reprise.FormatJSON}, nil
+}
+
+// producerOf reads the headers of an idempotent producer: all three or none.
+func producerOf(h http.Header) (*reprise.ProducerID, error) {
+	id, epoch, seq := h.Get("Producer-Id"), h.Get("Producer-Epoch"), h.Get("Producer-Seq")
+	if id == "" && epoch == "" && seq == "" {
+		return nil, nil
+	}
+	if id == "" || epoch == "" || seq == "" {
+		return nil, badRequest("Producer-Id", "Producer-Id, Producer-Epoch and Producer-Seq belong together")
+	}
+	p := &reprise.ProducerID{ID: id}
+	for _, number := range []struct {
+		name, text string
+		value      *uint64
+	}{{"Producer-Epoch", epoch, &p.Epoch}, {"Producer-Seq", seq, &p.Seq}} {
+		n, err := strconv.ParseUint(number.text, 10, 64)
+		if err != nil {
+			return nil, badRequest(number.name, "a number is taken")
+		}
+		*number.value = n
+	}
+	return p, nil
+}
+
+// The outcomes of streams that are no execution.
+const (
+	outcomeCompleted = "completed"
+	outcomeFailed    = "failed"
+	outcomeCancelled = "cancelled"
+)
+
+// endData is the data of the end event.
+type endData struct {
+	Outcome string          `json:"outcome"`
+	Data    json.RawMessage `json:"data,omitempty"`
+}
+
+func (s *Server) endStream(x *exchange) error {
+	stream, err := s.stream(x)
+	if err != nil {
+		return err
+	}
+	producer, err := producerOf(x.r.Header)
+	if err != nil {
+		return err
+	}
+	var body endData
+	if err := s.decodeBody(x, &body); err != nil {
+		return err
+	}
+	switch body.Outcome {
+	case outcomeCompleted, outcomeFailed, outcomeCancelled:
+	default:
+		return unprocessable("outcome", fmt.Sprintf("%s, %s or %s is taken", outcomeCompleted, outcomeFailed, outcomeCancelled))
+	}
+	data, err := json.Marshal(body) // compacts Data
+	if err != nil {
+		return err
+	}
+	appended, err := stream.EndWith(x.r.Context(), reprise.AppendOptions{Producer: producer}, body.Outcome,
+		reprise.Event{Data: data, Format: reprise.FormatMembers})
+	if err != nil {
+		return err
+	}
+	return s.answerAppended(x, stream, appended)
+}

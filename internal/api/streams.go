@@ -1,0 +1,158 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+)
+
+// streamBody is how a stream is shown.
+type streamBody struct {
+	Name string `json:"name"`
+	// Status is "open" or "ended".
+	Status  string            `json:"status"`
+	Outcome *string           `json:"outcome"`
+	Labels  map[string]string `json:"labels"`
+	// Retention is what was asked for; the defaults of the server are not shown.
+	Retention execution.Retention `json:"retention"`
+	Created   execution.Time      `json:"created"`
+	Ended     *execution.Time     `json:"ended"`
+	// Expires is when the stream may be swept.
+	Expires *execution.Time  `json:"expires"`
+	Window  execution.Window `json:"window"`
+	// Events and Bytes count what is kept.
+	Events uint64      `json:"events"`
+	Bytes  int64       `json:"bytes"`
+	Links  streamLinks `json:"links"`
+}
+
+type streamLinks struct {
+	Self   string `json:"self"`
+	Events string `json:"events"`
+}
+
+func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
+	self := "/v1/streams/" + url.PathEscape(info.Key.Name)
+	body := streamBody{
+		Name: info.Key.Name, Status: "open", Labels: info.Config.Labels,
+		Retention: execution.Retention{
+			MaxEvents: info.Config.Retention.MaxEvents,
+			MaxBytes:  info.Config.Retention.MaxBytes,
+			MaxAge:    execution.Duration(info.Config.Retention.MaxAge),
+		},
+		Created: execution.Time{Time: info.Created},
+		Window:  s.window(info),
+		Events:  info.Kept(), Bytes: info.Bytes,
+		Links: streamLinks{self, self + "/events"},
+	}
+	if body.Labels == nil {
+		body.Labels = map[string]string{}
+	}
+	if end := info.End; end != nil {
+		body.Status, body.Outcome = "ended", &end.Outcome
+		body.Ended = &execution.Time{Time: end.Time}
+		body.Expires = &execution.Time{Time: end.Expires}
+	}
+	return body
+}
+
+func (s *Server) window(info *reprise.StreamInfo) execution.Window {
+	earliest, tail := s.log.Window(info)
+	return execution.Window{Earliest: earliest.String(), Tail: tail.String()}
+}
+
+func (s *Server) createStream(x *exchange) error {
+	key, err := userStream(x)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Retention execution.Retention `json:"retention"`
+		Labels    map[string]string   `json:"labels"`
+	}
+	text, err := s.readBody(x, s.opts.MaxBody)
+	if err == nil && len(text) > 0 {
+		err = decodeAs(mediaType(x.r), text, &body)
+	}
+	if err != nil {
+		return err
+	}
+	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 {
+		return unprocessable("retention", "a bound is negative")
+	}
+	stream, created, err := s.log.Create(x.r.Context(), key, reprise.StreamConfig{
+		Retention: reprise.Retention{
+			MaxEvents: body.Retention.MaxEvents,
+			MaxBytes:  body.Retention.MaxBytes,
+			MaxAge:    time.Duration(body.Retention.MaxAge),
+		},
+		Labels: body.Labels,
+	})
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if created {
+		status = http.StatusCreated
+		x.w.Header().Set("Location", "/v1/streams/"+url.PathEscape(key.Name))
+	}
+	return s.answerStream(x, status, stream)
+}
+
+func (s *Server) answerStream(x *exchange, status int, stream *reprise.Stream) error {
+	info, err := stream.Info(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return s.answer(x, status, s.streamBody(&info))
+}
+
+// stream finds the stream that the path names.
+func (s *Server) stream(x *exchange) (*reprise.Stream, error) {
+	key, err := userStream(x)
+	if err != nil {
+		return nil, err
+	}
+	return s.log.Stream(x.r.Context(), key)
+}
+
+func (s *Server) showStream(x *exchange) error {
+	stream, err := s.stream(x)
+	if err != nil {
+		return err
+	}
+	return s.answerStream(x, http.StatusOK, stream)
+}
+
+func (s *Server) removeStream(x *exchange) error {
+	key, err := userStream(x)
+	if err != nil {
+		return err
+	}
+	if err := s.log.Remove(x.r.Context(), key); err != nil {
+		return err
+	}
+	return x.done()
+}
+
+func (s *Server) listStreams(x *exchange) error {
+	limit, cursor, err := x.query.page()
+	if err != nil {
+		return err
+	}
+	page, err := s.log.List(x.r.Context(), reprise.ListQuery{Tenant: x.who.Tenant, Limit: limit, After: cursor})
+	if err != nil {
+		return err
+	}
+	shown := make([]streamBody, 0, len(page.Streams))
+	for i := range page.Streams {
+		shown = append(shown, s.streamBody(&page.Streams[i]))
+	}
+	return s.answer(x, http.StatusOK, struct {
+		Streams    []streamBody `json:"streams"`
+		NextCursor string       `json:"next_cursor"`
+	}{shown, page.Next})
+}

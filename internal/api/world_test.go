@@ -1,0 +1,336 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"reprise"
+	"reprise/internal/api"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+	"reprise/store/memstore"
+)
+
+const token = "a-token-for-tests-0123456789"
+
+// setup is what a test wants to be different. The zero value is a server over a
+// memory store with a token.
+type setup struct {
+	store reprise.Store
+	log   reprise.Options
+	host  execution.Options
+	gate  identity.Options
+	api   api.Options
+	open  bool // no token is needed
+	// logLog gives the Log the logger of the server.
+	logLog bool
+	keys   *reprise.Keys // of a server before
+}
+
+// world is a whole server and a client that holds all it sees against the contract.
+type world struct {
+	testing.TB
+	url    string
+	log    *reprise.Log
+	host   *execution.Host
+	server *api.Server
+	http   *httptest.Server
+	client *http.Client
+	token  string
+	logged *safeBuffer
+}
+
+// safeBuffer is what the server has logged.
+type safeBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func start(tb testing.TB, s setup) *world {
+	tb.Helper()
+	w := &world{TB: tb, token: token, logged: &safeBuffer{}}
+	if s.store == nil {
+		s.store = memstore.New(nil)
+	}
+	if s.api.Metrics == nil {
+		s.api.Metrics = api.NewMetrics()
+	}
+	s.api.Logger = slog.New(slog.NewTextHandler(w.logged, nil))
+	keys := s.keys
+	if keys == nil {
+		keys = reprise.NewKeys()
+	}
+	if s.logLog {
+		s.log.Logger = s.api.Logger
+	}
+	s.log.Keys, s.log.Hooks = keys, s.api.Metrics.LogHooks()
+	s.host.Hooks, s.host.Dir, s.host.StateDir = s.api.Metrics.ExecutionHooks(), tb.TempDir(), tb.TempDir()
+	var verifier identity.Verifier
+	if !s.open {
+		known, err := identity.NewToken(token)
+		w.ok(err)
+		verifier = known
+	}
+	var err error
+	w.log, err = reprise.Open(context.Background(), s.store, &s.log)
+	w.ok(err)
+	w.host, err = execution.Open(context.Background(), w.log, &s.host)
+	w.ok(err)
+	w.server, err = api.New(w.log, w.host, identity.NewGate(keys, verifier, &s.gate), &s.api)
+	w.ok(err)
+	w.http = httptest.NewUnstartedServer(nil)
+	w.http.Config = api.NewHTTPServer(w.server)
+	w.http.Start()
+	w.url = w.http.URL
+	transport := &http.Transport{}
+	w.client = &http.Client{
+		Transport:     &checkedTransport{tb, transport},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	tb.Cleanup(func() {
+		w.server.Drain()
+		transport.CloseIdleConnections()
+		w.http.Close()
+		w.ok(w.host.Close())
+		w.ok(w.log.Close())
+		w.ok(s.store.Close())
+	})
+	return w
+}
+
+func (w *world) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// answer is a response that was read to its end.
+type answer struct {
+	w      *world
+	what   string
+	status int
+	header http.Header
+	body   string
+}
+
+// open sends a request and leaves the body of the response to the caller. Each of headers
+// is "Name: value".
+func (w *world) open(method, path, body string, headers ...string) *http.Response {
+	w.Helper()
+	req, err := http.NewRequestWithContext(w.Context(), method, w.url+path, strings.NewReader(body))
+	w.ok(err)
+	if w.token != "" {
+		req.Header.Set("Authorization", "Bearer "+w.token)
+	}
+	if strings.HasPrefix(strings.TrimSpace(body), "{") {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		if name == "Host" {
+			req.Host = value
+			continue
+		}
+		req.Header.Del(name)
+		if value != "" {
+			req.Header.Set(name, value)
+		}
+	}
+	res, err := w.client.Do(req)
+	w.ok(err)
+	return res
+}
+
+func (w *world) do(method, path, body string, headers ...string) *answer {
+	w.Helper()
+	res := w.open(method, path, body, headers...)
+	text, err := io.ReadAll(res.Body)
+	w.ok(errors.Join(err, res.Body.Close()))
+	return &answer{w, fmt.Sprintf("%s %.200s", method, path), res.StatusCode, res.Header, string(text)}
+}
+
+func (a *answer) is(status int) *answer {
+	a.w.Helper()
+	if a.status != status {
+		a.w.Fatalf("%s: status %d, want %d: %s", a.what, a.status, status, a.body)
+	}
+	return a
+}
+
+// refused checks that the answer is a problem with a status and a code.
+func (a *answer) refused(status int, code string) *answer {
+	a.w.Helper()
+	a.is(status)
+	if got := a.text("code"); got != code {
+		a.w.Fatalf("%s: code %q, want %q: %s", a.what, got, code, a.body)
+	}
+	return a
+}
+
+// member finds a value in the JSON of the answer.
+func (a *answer) member(path ...string) any {
+	a.w.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+		a.w.Fatalf("%s: %v in %q", a.what, err, a.body)
+	}
+	for _, name := range path {
+		m, _ := v.(map[string]any)
+		v = m[name]
+	}
+	return v
+}
+
+func (a *answer) text(path ...string) string {
+	s, _ := a.member(path...).(string)
+	return s
+}
+
+func (a *answer) number(path ...string) int64 {
+	n, _ := a.member(path...).(float64)
+	return int64(n)
+}
+
+// ended waits until an execution has ended and returns how it is shown then.
+func (w *world) ended(id string) *answer {
+	w.Helper()
+	w.do("GET", "/v1/executions/"+id+"/events", "", "Accept: application/x-ndjson")
+	return w.do("GET", "/v1/executions/"+id, "").is(200)
+}
+
+// stream makes a stream with events of these data.
+func (w *world) stream(name string, data ...string) *reprise.Stream {
+	w.Helper()
+	s, _, err := w.log.Create(w.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, reprise.StreamConfig{})
+	w.ok(err)
+	for _, d := range data {
+		_, err := s.Append(w.Context(), reprise.Event{Type: "note", Data: []byte(d)})
+		w.ok(err)
+	}
+	return s
+}
+
+// eventually waits for a condition that another goroutine brings about.
+func (w *world) eventually(what string, condition func() bool) {
+	w.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			w.Fatalf("it never came that %s", what)
+		}
+	}
+}
+
+// metric is the value of one line of /metrics, for example "reprise_readers".
+func (w *world) metric(name string) string {
+	w.Helper()
+	for line := range strings.Lines(w.do("GET", "/metrics", "").is(200).body) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// follower reads a response that goes on, line by line.
+type follower struct {
+	w    *world
+	body io.ReadCloser
+	in   *bufio.Reader
+}
+
+func (w *world) follow(path string, headers ...string) *follower {
+	w.Helper()
+	res := w.open("GET", path, "", headers...)
+	if res.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(res.Body)
+		w.Fatalf("GET %s: status %d: %s", path, res.StatusCode, text)
+	}
+	return &follower{w, res.Body, bufio.NewReader(res.Body)}
+}
+
+// line is the next line that is not blank; "" when the response has ended.
+func (f *follower) line() string {
+	for {
+		line, err := f.in.ReadString('\n')
+		if err != nil {
+			return ""
+		}
+		if line = strings.TrimSuffix(line, "\n"); line != "" {
+			return line
+		}
+	}
+}
+
+func (f *follower) close() { _ = f.body.Close() }
+
+// faultyStore fails its calls as it is told to.
+type faultyStore struct {
+	reprise.Store
+	fault atomic.Pointer[func() error]
+}
+
+func (s *faultyStore) fail(f func() error) { s.fault.Store(&f) }
+
+func (s *faultyStore) err() error {
+	if f := s.fault.Load(); f != nil {
+		return (*f)()
+	}
+	return nil
+}
+
+func (s *faultyStore) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	if err := s.err(); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	return s.Store.Create(ctx, info)
+}
+
+func (s *faultyStore) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	if err := s.err(); err != nil {
+		errs := make([]error, len(reqs))
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	return s.Store.Append(ctx, reqs)
+}
+
+func (s *faultyStore) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	if err := s.err(); err != nil {
+		return reprise.ListPage{}, err
+	}
+	return s.Store.List(ctx, q)
+}

@@ -1,0 +1,137 @@
+package execution
+
+import (
+	"errors"
+	"time"
+
+	"reprise"
+	"reprise/internal/backoff"
+)
+
+// write appends what is in the spool until it is closed. The error is why the rest cannot
+// be kept; the run is ended then.
+func (r *run) write(s *spool) error {
+	err := s.drain(func(events []reprise.Event) error {
+		if d := s.stall(); d > 0 && r.host.opts.Hooks.Stalled != nil {
+			r.host.opts.Hooks.Stalled(r.key.Tenant, d)
+		}
+		return r.append(events)
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, reprise.ErrFenced):
+		s.abandon()
+		r.fence()
+	default:
+		s.abandon()
+		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.stop(verdict{outcome: Cancelled, reason: notKept, now: true})
+	}
+	return err
+}
+
+// notKept is why a run was cancelled, or what is wrong with one that had ended already.
+const notKept = "its output could not be kept"
+
+func (r *run) append(events []reprise.Event) error {
+	appended, err := r.persist(func() (reprise.Appended, error) { return r.appender.Append(events...) })
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tail = appended.Last
+	for i := range events {
+		switch events[i].Type {
+		case Stdout:
+			r.bytes.Stdout += int64(len(events[i].Data))
+		case Stderr:
+			r.bytes.Stderr += int64(len(events[i].Data))
+		}
+	}
+	return nil
+}
+
+// producerID names the runs as idempotent producers of their streams.
+const producerID = "run"
+
+// writeTo makes s the stream that the run appends to.
+func (r *run) writeTo(s *reprise.Stream) {
+	r.stream = s
+	r.appender = s.Appender(r.host.ctx, &reprise.AppenderOptions{ID: producerID, Owner: r.owner})
+}
+
+// persist appends with the Appender, and again after the store has lost what it had acknowledged.
+func (r *run) persist(appendOnce func() (reprise.Appended, error)) (reprise.Appended, error) {
+	for {
+		appended, err := appendOnce()
+		if !errors.Is(err, reprise.ErrConflict) {
+			return appended, err
+		}
+		if err := r.recount(); err != nil {
+			return appended, err
+		}
+	}
+}
+
+// recount finds out what the stream has kept after its store has lost output.
+func (r *run) recount() error {
+	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+	for {
+		err := r.tryRecount()
+		if !errors.Is(err, reprise.ErrUnavailable) {
+			return err
+		}
+		if err := pause.Wait(r.host.ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// The spans of the first and of the longest pause between two tries to recount.
+const (
+	firstRetry = 10 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+func (r *run) tryRecount() error {
+	info, err := r.stream.Info(r.host.ctx)
+	if err != nil {
+		return err
+	}
+	t, err := count(r.host.ctx, r.stream, info.Tail)
+	if err != nil {
+		return err
+	}
+	r.host.opts.Logger.Error("the store has lost output of an execution that it had acknowledged",
+		"execution", r.id, "tenant", r.key.Tenant, "last", r.tail, "kept", info.Tail)
+	r.cut = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes, r.tail = t.bytes, info.Tail
+	if t.from > 1 {
+		r.bytesFrom = t.from
+	}
+	return nil
+}
+
+// end appends the end event.
+func (r *run) end(e ending) {
+	_, err := r.persist(func() (reprise.Appended, error) {
+		e = r.judge(e)
+		e.OutputTruncated = e.OutputTruncated || r.cut
+		return r.appender.End(string(e.Outcome), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
+	})
+	switch {
+	case err == nil:
+	case errors.Is(err, reprise.ErrFenced):
+		r.fence() // who has taken it over has given it its end
+		return
+	default:
+		r.host.opts.Logger.Error("an execution has no end", "execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)
+		return
+	}
+	if hook := r.host.opts.Hooks.Ended; hook != nil {
+		hook(r.key.Tenant, e.Outcome, time.Duration(e.DurationMS)*time.Millisecond)
+	}
+}

@@ -1,0 +1,189 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"reprise"
+	"reprise/internal/problem"
+)
+
+// What is asked of an execution that another replica runs goes to that replica, and is
+// carried out there by the same code. This file is what is said in between.
+
+// service is the name under which Hosts answer each other.
+const service = "execution"
+
+// ask is a call to the owner of executions.
+type ask struct {
+	Op     askOp          `json:"op"`
+	Tenant reprise.Tenant `json:"tenant,omitempty"`
+	ID     string         `json:"id,omitempty"`
+	// Signal is for opSignal.
+	Signal string `json:"signal,omitempty"`
+	// Stdin is for opStdin.
+	Stdin *askStdin `json:"stdin,omitempty"`
+	// Keys are for opProgress.
+	Keys []reprise.StreamKey `json:"keys,omitempty"`
+}
+
+type askOp string
+
+const (
+	opCancel   askOp = "cancel"
+	opSignal   askOp = "signal"
+	opStdin    askOp = "stdin"
+	opFollow   askOp = "follow"
+	opUnfollow askOp = "unfollow"
+	opProgress askOp = "progress"
+)
+
+// askStdin is a piece of a StdinWrite.
+type askStdin struct {
+	Offset int64 `json:"offset"`
+	// Exact refuses the piece if Offset is not the accepted one, which it otherwise may be below.
+	Exact bool `json:"exact,omitempty"`
+	// Data is nil where there is none to write.
+	Data []byte `json:"data"`
+	EOF  bool   `json:"eof,omitempty"`
+}
+
+// told is the answer.
+type told struct {
+	Stdin    *toldStdin  `json:"stdin,omitempty"`
+	Progress []*progress `json:"progress,omitempty"`
+}
+
+// toldStdin answers askStdin.
+type toldStdin struct {
+	Stdin
+	// Took is how many bytes of the piece were written or passed over as duplicates.
+	Took int `json:"took"`
+	// Again: the command has not read the rest of the piece yet.
+	Again bool `json:"again,omitempty"`
+	// Refused is the error that came with it.
+	Refused *problem.Problem `json:"refused,omitempty"`
+}
+
+// elsewhere returns which other replica runs an execution, or "" if none does: it has ended, or it is ours.
+func (h *Host) elsewhere(ctx context.Context, s *reprise.Stream) (owner string, err error) {
+	if h.opts.Replica == nil {
+		return "", nil
+	}
+	info, err := s.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	return h.runner(&info), nil
+}
+
+// runner is elsewhere for a stream whose state is known.
+func (h *Host) runner(info *reprise.StreamInfo) string {
+	if h.opts.Replica == nil || info.End != nil || info.Owner.Name == h.opts.Replica.Name() {
+		return ""
+	}
+	return info.Owner.Name
+}
+
+// ask asks another replica. An execution that has ended meanwhile, or whose
+// replica has, is answered by its stream and not by this.
+func (h *Host) ask(ctx context.Context, owner string, a ask) (told, error) {
+	var t told
+	body, err := h.opts.Replica.Call(ctx, owner, service, mustMarshal(a))
+	if err != nil || len(body) == 0 {
+		return t, err
+	}
+	if err := json.Unmarshal(body, &t); err != nil {
+		return t, fmt.Errorf("replica %s answers what cannot be read: %w", owner, err)
+	}
+	return t, nil
+}
+
+// answer carries out what another replica asks of one of our runs.
+func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, error) {
+	var a ask
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
+	}
+	if a.Op == opProgress {
+		return mustMarshal(told{Progress: h.progressHere(a.Keys)}), nil
+	}
+	r, err := h.findStarted(ctx, keyOf(a.Tenant, a.ID))
+	if err != nil {
+		return nil, err
+	}
+	switch a.Op {
+	case opCancel:
+		if r != nil {
+			r.cancel()
+		}
+		return nil, nil
+	case opSignal:
+		if r == nil {
+			return nil, errHasEnded
+		}
+		return nil, r.signal(a.Signal)
+	case opStdin:
+		if a.Stdin == nil {
+			break
+		}
+		return mustMarshal(told{Stdin: r.stdinPiece(ctx, a.Stdin)}), nil
+	case opFollow:
+		if r == nil {
+			return nil, errHasEnded
+		}
+		return nil, r.followedFrom(ctx, from)
+	case opUnfollow:
+		if r != nil {
+			r.unfollowedFrom(from)
+		}
+		return nil, nil
+	}
+	return nil, fmt.Errorf("%w: this server does not know the request %q", reprise.ErrUnavailable, a.Op)
+}
+
+// findStarted is find, but waits for a start that has made the stream and not yet the run.
+func (h *Host) findStarted(ctx context.Context, key reprise.StreamKey) (*run, error) {
+	if r := h.find(key); r != nil {
+		return r, nil
+	}
+	unlock, err := h.lock(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return h.find(key), nil
+}
+
+// progressHere is how far our runs of these executions are, nil for one that we do not run.
+func (h *Host) progressHere(keys []reprise.StreamKey) []*progress {
+	list := make([]*progress, len(keys))
+	for i, key := range keys {
+		if r := h.find(key); r != nil {
+			list[i] = r.progress()
+		}
+	}
+	return list
+}
+
+// progressPatience is how long a look at executions waits for the replica that runs them. Without its
+// answer it shows what their streams tell.
+const progressPatience = 2 * time.Second
+
+// progressOf asks a replica how far executions are. The answer has one for each key; where there is
+// none it is nil.
+func (h *Host) progressOf(ctx context.Context, owner string, keys ...reprise.StreamKey) ([]*progress, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, progressPatience, fmt.Errorf("%w: replica %s has not answered", reprise.ErrUnavailable, owner))
+	defer cancel()
+	t, err := h.ask(ctx, owner, ask{Op: opProgress, Keys: keys})
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Progress) != len(keys) {
+		return nil, errors.New("another version of this server runs it")
+	}
+	return t.Progress, nil
+}

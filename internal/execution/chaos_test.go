@@ -1,0 +1,71 @@
+package execution_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+)
+
+// TestReplicasComeAndGo cuts replicas off from the store and lets them come back, again and again, while commands are
+// started at any of them. In the end each execution that was started has one end, what was kept of its output is
+// the beginning of what it wrote, all of it where it exited, and nothing runs any more.
+func TestReplicasComeAndGo(t *testing.T) {
+	t.Parallel()
+	list := nodes(t, 4, execution.Options{})
+	const lines = 40
+	command := fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; sleep 0.02; done`, lines)
+	var want strings.Builder
+	for i := range lines {
+		fmt.Fprintln(&want, i+1)
+	}
+	trouble := make(chan struct{})
+	go func() {
+		defer close(trouble)
+		for i := range 8 { // every other time for long enough to be taken for dead
+			nd := list[rand.N(len(list))]
+			nd.store.cut.Store(true)
+			<-time.After(time.Duration(i%2)*3*testTTL/2 + rand.N(testTTL/2))
+			nd.store.cut.Store(false)
+			<-time.After(testBeat)
+		}
+	}()
+	var ids []string
+	for i := 0; ; i++ {
+		select {
+		case <-trouble:
+		case <-time.After(100 * time.Millisecond):
+			id := fmt.Sprint("x", i)
+			_, _, err := list[rand.N(len(list))].Start(within(t), tenant, execution.Request{ID: id, Command: command})
+			switch {
+			case err == nil:
+				ids = append(ids, id)
+			case !errors.Is(err, reprise.ErrUnavailable):
+				t.Errorf("start: %v", err)
+			}
+			continue
+		}
+		break
+	}
+	outcomes := map[execution.Outcome]int{}
+	for i, id := range ids {
+		x := finish(t, list[i%len(list)].Host, id)
+		outcomes[*x.Outcome]++
+		got := string(output(t, list[(i+1)%len(list)].Host, id, execution.Stdout))
+		if !strings.HasPrefix(want.String(), got) || *x.Outcome == execution.Exited && got != want.String() {
+			t.Errorf("%s %s with output %q", id, *x.Outcome, got)
+		}
+	}
+	t.Logf("%d executions: %v", len(ids), outcomes)
+	if outcomes[execution.Exited] == 0 || outcomes[execution.Lost] == 0 || len(outcomes) != 2 {
+		t.Errorf("outcomes %v", outcomes)
+	}
+	for _, nd := range list {
+		until(t, "nothing runs", func() bool { return nd.Counts() == execution.Counts{} })
+	}
+}

@@ -1,0 +1,204 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"reprise"
+)
+
+// Cancel ends an execution: TERM to all its processes and, after a time of grace, KILL.
+// It does not wait for that. Cancelling what has ended does nothing. The errors are
+// those of Show, and reprise.ErrUnavailable if the replica that runs it does not answer.
+func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
+	if r := h.find(keyOf(tenant, id)); r != nil {
+		r.cancel()
+		return nil
+	}
+	s, err := h.Stream(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	owner, err := h.elsewhere(ctx, s)
+	if err != nil || owner == "" {
+		return err
+	}
+	_, err = h.ask(ctx, owner, ask{Op: opCancel, Tenant: tenant, ID: id})
+	return err
+}
+
+// Signal sends a signal, by its POSIX name with or without SIG, to the process group of the
+// command. The error is a *FieldError for a name that is none, reprise.ErrConflict
+// if the command has not been started, reprise.ErrEnded if it has ended, or as of Cancel.
+func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name string) error {
+	if _, err := parseSignal(name); err != nil {
+		return err
+	}
+	key := keyOf(tenant, id)
+	if r := h.find(key); r != nil {
+		return r.signal(name)
+	}
+	s, err := h.Stream(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	owner, err := h.elsewhere(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case owner == "":
+		return errHasEnded
+	}
+	_, err = h.ask(ctx, owner, ask{Op: opSignal, Tenant: tenant, ID: id, Signal: name})
+	return err
+}
+
+var errHasEnded = fmt.Errorf("%w: the command has ended", reprise.ErrEnded)
+
+// signal is Signal for a run of ours.
+func (r *run) signal(name string) error {
+	s, err := parseSignal(name)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock() // the process is not reaped before this is let go
+	switch {
+	case r.exited:
+		return errHasEnded
+	case r.child == nil:
+		return fmt.Errorf("%w: the command has not been started yet", reprise.ErrConflict)
+	}
+	if err := r.child.signal(s); err != nil {
+		return fmt.Errorf("signal %s: %w", name, err)
+	}
+	return nil
+}
+
+// WriteStdin gives data to the command of a request with StdinOpen. It blocks until the
+// command has taken all of it (or its pipe has), ctx is done, or the
+// command ends; a command that has not been started yet is waited for. The answer
+// says how much has been taken, with an error too.
+//
+// The error is reprise.ErrConflict for an offset beyond what was taken,
+// reprise.ErrEnded when stdin is closed or the command has ended, reprise.ErrInvalid
+// when Data cannot be read, or as of Cancel. Where another replica runs the command, Data goes there
+// in pieces; a write at offset -1 in between whose second piece finds that somebody else has
+// written is reprise.ErrConflict, and after reprise.ErrUnavailable the last piece may have been taken.
+func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string, w StdinWrite) (Stdin, error) {
+	if r := h.find(keyOf(tenant, id)); r != nil {
+		_, state, err := r.writeStdin(ctx, w)
+		return state, err
+	}
+	s, err := h.Stream(ctx, tenant, id)
+	if err != nil {
+		return Stdin{}, err
+	}
+	owner, err := h.elsewhere(ctx, s)
+	switch {
+	case err != nil:
+		return Stdin{}, err
+	case owner == "":
+		return Stdin{}, errHasEnded
+	}
+	far := farStdin{host: h, owner: owner, tenant: tenant, id: id}
+	return far.write(ctx, w)
+}
+
+// writeStdin is WriteStdin for a run of ours. took is how many bytes of Data were written or passed over.
+func (r *run) writeStdin(ctx context.Context, w StdinWrite) (took int64, state Stdin, err error) {
+	if !r.request.StdinOpen {
+		return 0, r.stdin.state(), fmt.Errorf("%w: stdin was not opened", reprise.ErrEnded)
+	}
+	select {
+	case r.stdin.turn <- struct{}{}:
+	case <-r.done:
+		return 0, r.stdin.state(), errHasEnded
+	case <-ctx.Done():
+		return 0, r.stdin.state(), context.Cause(ctx)
+	}
+	defer func() { <-r.stdin.turn }()
+	took, err = r.stdin.write(ctx, w)
+	return took, r.stdin.state(), err
+}
+
+// Remove forgets an execution; one that has not ended is cancelled first, and Remove waits
+// for its end until ctx is done. Removing what is not there does nothing.
+func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) error {
+	if checkID("id", id) != nil {
+		return nil
+	}
+	key := keyOf(tenant, id)
+	unlock, err := h.lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if r := h.find(key); r != nil {
+		r.cancel()
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	} else if err := h.endElsewhere(ctx, tenant, id); err != nil {
+		return err
+	}
+	return h.log.Remove(ctx, key)
+}
+
+// askAgain is how long one that waits for the end of a run on another replica goes without asking for it again.
+const askAgain = time.Second
+
+// endElsewhere has an execution cancelled that another replica runs, and waits for its end. Should that replica be
+// dead, the end comes from whoever takes it over.
+func (h *Host) endElsewhere(ctx context.Context, tenant reprise.Tenant, id string) error {
+	s, err := h.Stream(ctx, tenant, id)
+	if isOver(err) {
+		return nil
+	}
+	for err == nil {
+		var owner string
+		if owner, err = h.elsewhere(ctx, s); err != nil || owner == "" {
+			break
+		}
+		_, err = h.ask(ctx, owner, ask{Op: opCancel, Tenant: tenant, ID: id})
+		if err != nil && !errors.Is(err, reprise.ErrUnavailable) {
+			break
+		}
+		err = waitForEnd(ctx, s, askAgain)
+	}
+	if isOver(err) {
+		return nil // it was removed meanwhile
+	}
+	return err
+}
+
+// waitForEnd returns when a stream has ended, or after a while without an end.
+func waitForEnd(ctx context.Context, s *reprise.Stream, most time.Duration) error {
+	pause, cancel := context.WithTimeoutCause(ctx, most, errPause)
+	defer cancel()
+	reader, err := s.Reader(pause, reprise.Tail())
+	for err == nil {
+		_, err = reader.Next(pause)
+		if _, ok := errors.AsType[*reprise.WindowError](err); ok {
+			err = reader.Seek(reprise.Tail())
+		}
+	}
+	if reader != nil {
+		_ = reader.Close()
+	}
+	switch {
+	case errors.Is(err, reprise.ErrEnded):
+		return nil
+	case errors.Is(err, errPause), errors.Is(err, reprise.ErrUnavailable), errors.Is(err, reprise.ErrTooManyReaders):
+		<-pause.Done()
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// errPause is why a wait ended that is to be looked into.
+var errPause = errors.New("it takes longer")

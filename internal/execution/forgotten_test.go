@@ -1,0 +1,45 @@
+package execution_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/shared"
+	"reprise/replica"
+	"reprise/store/memstore"
+)
+
+// TestStartThatNobodyKnowsOf: an execution that was made while its maker was told that it could not be, and who
+// did not try again, ends by itself.
+func TestStartThatNobodyKnowsOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := shared.New(&lostCreate{Store: memstore.New(nil)}).Store()
+		log := newLog(t, store, nil)
+		member, err := replica.Join(t.Context(), log, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer member.Close()
+		h, err := execution.Open(t.Context(), log, &execution.Options{Replica: member, DisableCgroups: true, Dir: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		if _, _, err := h.Start(t.Context(), tenant, execution.Request{ID: "x", Command: "true"}); !errors.Is(err, reprise.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		x, err := h.Show(t.Context(), tenant, "x")
+		if err != nil || x.Status == execution.StatusEnded {
+			t.Fatalf("at first it is %s, %v", x.Status, err)
+		}
+		time.Sleep(6 * time.Minute)
+		if x, err = h.Show(t.Context(), tenant, "x"); err != nil {
+			t.Fatal(err)
+		}
+		wantOutcome(t, x, execution.Lost, -1, "")
+	})
+}

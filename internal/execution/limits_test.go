@@ -1,0 +1,57 @@
+package execution_test
+
+import (
+	"testing"
+	"time"
+
+	"reprise/internal/execution"
+)
+
+func TestLimits(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		h := newHost(t, opts)
+		const spin = "while :; do :; done"
+		for name, c := range map[string]struct {
+			command string
+			limits  execution.Limits
+			want    string
+		}{
+			"memory":    {`exec perl -e '$x = "x" x (200 << 20); sleep 100'`, execution.Limits{MemoryBytes: 50 << 20}, "memory_bytes"},
+			"processes": {`for i in 1 2 3 4 5 6 7 8; do setsid sleep 100 & done; wait`, execution.Limits{Processes: 4}, "processes"},
+			"cpu":       {spin, execution.Limits{CPUTime: execution.Duration(300 * time.Millisecond)}, "cpu_time"},
+			"output":    {"yes", execution.Limits{OutputBytes: 1_000_001}, "output_bytes"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				x := finish(t, h, start(t, h, execution.Request{Command: c.command, Limits: c.limits}).ID)
+				wantOutcome(t, x, execution.LimitExceeded, 0, "KILL")
+				if x.Limit != c.want {
+					t.Errorf("limit %s, want %s", x.Limit, c.want)
+				}
+				if x.Isolation == nil || (x.Isolation.Level == execution.LevelLimits) != (name != "output") {
+					t.Errorf("isolation %+v", x.Isolation)
+				}
+				if name == "output" && (x.Bytes.Stdout != c.limits.OutputBytes || !x.OutputTruncated) {
+					t.Errorf("%d bytes, truncated %t", x.Bytes.Stdout, x.OutputTruncated)
+				}
+			})
+		}
+		x := finish(t, h, start(t, h, execution.Request{Command: "printf 12345", Limits: execution.Limits{
+			OutputBytes: 5, MemoryBytes: 1 << 30, Processes: 10, CPUTime: execution.Duration(time.Minute),
+		}}).ID)
+		wantOutcome(t, x, execution.Exited, 0, "")
+		if in := x.Isolation; in.Memory == "" || in.Processes == "" || in.CPU == "" || in.Kill == "" || x.OutputTruncated {
+			t.Errorf("isolation %+v, truncated %t", in, x.OutputTruncated)
+		}
+	})
+}
+
+func TestUsageIsThatOfTheTree(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		h := newHost(t, opts)
+		x := sh(t, h, `perl -e '$x = "x" x (300 << 20); for (1..1_000_000) { $n++ } select undef, undef, undef, 0.3'`)
+		wantOutcome(t, x, execution.Exited, 0, "")
+		if x.Usage.UserMS+x.Usage.SystemMS == 0 || x.Usage.MaxRSSBytes < 300<<20 {
+			t.Errorf("usage %+v", x.Usage)
+		}
+	})
+}

@@ -1,0 +1,231 @@
+package execution
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"reprise"
+	"reprise/client"
+)
+
+// Request is what a client sends to start an execution, where its members are explained; Host checks it. An ID is not
+// required: without one and without IdempotencyKey the Host makes an unguessable id, and with the key alone the id is
+// derived from it under a secret of the Host.
+type Request client.StartRequest
+
+// The parts of a Request.
+type (
+	// TTY is the size of a terminal.
+	TTY = client.TTY
+	// Limits bound what a run may use.
+	Limits = client.Limits
+	// Retention is reprise.Retention as a body.
+	Retention = client.Retention
+	// Duration is written as a string such as "90s".
+	Duration = client.Duration
+)
+
+// FieldError says which field of a request is wrong. It wraps reprise.ErrInvalid.
+type FieldError struct {
+	// Field is the name in the JSON form, for example "limits.cpu_time".
+	Field  string
+	Reason string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// Unwrap returns reprise.ErrInvalid.
+func (e *FieldError) Unwrap() error { return reprise.ErrInvalid }
+
+func invalid(field, format string, args ...any) error {
+	return &FieldError{Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+const (
+	maxID             = 128
+	maxIdempotencyKey = 255
+	maxLabels         = 60
+	maxLabelKey       = 63
+	maxLabelValue     = 256
+)
+
+// Validate reports whether r can be started at all. The error is a *FieldError.
+// A program or directory that does not exist is no error of the request: such
+// a run ends as failed_to_start.
+func (r *Request) Validate() error {
+	for _, check := range []func() error{
+		r.checkNames, r.checkProgram, r.checkEnv, r.checkStdin, r.checkTimes, r.checkLimits,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkNames() error {
+	if r.ID != "" {
+		if err := checkID("id", r.ID); err != nil {
+			return err
+		}
+	}
+	if r.Session != "" {
+		if err := checkID("session", r.Session); err != nil {
+			return err
+		}
+	}
+	if len(r.IdempotencyKey) > maxIdempotencyKey {
+		return invalid("idempotency_key", "at most %d bytes are taken", maxIdempotencyKey)
+	}
+	if len(r.Labels) > maxLabels {
+		return invalid("labels", "at most %d are taken", maxLabels)
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Labels)) {
+		if k == "" || len(k) > maxLabelKey || len(r.Labels[k]) > maxLabelValue {
+			return invalid("labels", "a key has 1 to %d bytes, a value at most %d", maxLabelKey, maxLabelValue)
+		}
+	}
+	return nil
+}
+
+// checkID holds for the ids of executions and sessions.
+func checkID(field, id string) error {
+	if id == "" || len(id) > maxID {
+		return invalid(field, "an id has 1 to %d bytes", maxID)
+	}
+	if id[0] == '.' {
+		return invalid(field, "an id does not begin with '.'")
+	}
+	for i := range len(id) {
+		if c := id[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return invalid(field, "an id has letters, digits, '.', '_' and '-', not %q", c)
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkProgram() error {
+	given := 0
+	for _, is := range []bool{len(r.Argv) > 0, r.Command != "", r.Language != ""} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return invalid("argv", "exactly one of argv, command and language is needed")
+	case r.Language == "" && r.Code != "":
+		return invalid("code", "needs language")
+	case r.Language != "" && languages[r.Language] == nil:
+		return invalid("language", "%q is not one of %s", r.Language, strings.Join(Languages(), ", "))
+	case len(r.Argv) > 0 && r.Argv[0] == "":
+		return invalid("argv", "the program has no name")
+	case slices.ContainsFunc(r.Argv, hasNUL):
+		return invalid("argv", "holds a NUL")
+	case hasNUL(r.Command):
+		return invalid("command", "holds a NUL")
+	case hasNUL(r.Cwd):
+		return invalid("cwd", "holds a NUL")
+	}
+	return nil
+}
+
+func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
+
+func (r *Request) checkEnv() error {
+	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
+		if k == "" || strings.Contains(k, "=") || hasNUL(k) || hasNUL(r.Env[k]) {
+			return invalid("env", "%q is no name and value of a variable", k)
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkStdin() error {
+	if r.Stdin != nil && r.StdinBase64 != nil {
+		return invalid("stdin_base64", "stdin is given as well")
+	}
+	if r.TTY != nil && (r.TTY.Cols < 0 || r.TTY.Cols > 65535 || r.TTY.Rows < 0 || r.TTY.Rows > 65535) {
+		return invalid("tty", "cols and rows are 1 to 65535")
+	}
+	return nil
+}
+
+func (r *Request) checkTimes() error {
+	for _, d := range []struct {
+		field string
+		value Duration
+	}{
+		{"timeout", r.Timeout},
+		{"grace", r.Grace},
+		{"limits.cpu_time", r.Limits.CPUTime},
+		{"retention.max_age", r.Retention.MaxAge},
+	} {
+		if d.value < 0 {
+			return invalid(d.field, "is negative")
+		}
+	}
+	return nil
+}
+
+func (r *Request) checkLimits() error {
+	for _, n := range []struct {
+		field string
+		value int64
+	}{
+		{"limits.output_bytes", r.Limits.OutputBytes},
+		{"limits.memory_bytes", r.Limits.MemoryBytes},
+		{"limits.processes", r.Limits.Processes},
+		{"retention.max_events", r.Retention.MaxEvents},
+		{"retention.max_bytes", r.Retention.MaxBytes},
+	} {
+		if n.value < 0 {
+			return invalid(n.field, "is negative")
+		}
+	}
+	switch r.Isolation {
+	case "", LevelLimits:
+		return nil
+	case LevelNone:
+		if onProcesses(&r.Limits) {
+			return invalid("isolation", "limits on processes need the level %q", LevelLimits)
+		}
+		return nil
+	case "landlock", "bubblewrap":
+		return invalid("isolation", "the level %q is not available here", r.Isolation)
+	}
+	return invalid("isolation", "%q is not a level; there are %s", r.Isolation, strings.Join([]string{LevelNone, LevelLimits}, ", "))
+}
+
+// onProcesses reports whether any limit binds processes and not the output alone.
+func onProcesses(l *Limits) bool { return l.MemoryBytes > 0 || l.Processes > 0 || l.CPUTime > 0 }
+
+// level is the level of isolation that is asked for.
+func (r *Request) level() string {
+	switch {
+	case r.Isolation != "":
+		return r.Isolation
+	case onProcesses(&r.Limits):
+		return LevelLimits
+	}
+	return LevelNone
+}
+
+// input is what the command reads before anything that WriteStdin sends.
+func (r *Request) input() []byte {
+	if r.Stdin != nil {
+		return []byte(*r.Stdin)
+	}
+	return r.StdinBase64
+}
+
+// cwd is the absolute working directory of the command.
+func (r *Request) cwd(dir string) string {
+	if path.IsAbs(r.Cwd) {
+		return path.Clean(r.Cwd)
+	}
+	return path.Join(dir, r.Cwd)
+}

@@ -1,0 +1,119 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"reprise"
+)
+
+// Start starts an execution, or finds the one that the same request has started
+// before under the same id or idempotency key; created says which. It returns when the
+// execution is kept, which may be before its process runs: it may have to wait for
+// a turn. What req refers to must not be changed afterwards.
+//
+// The error is a *FieldError, reprise.ErrConflict if the id was used for another
+// request, reprise.ErrQuota if too many executions wait, reprise.ErrClosed after
+// Stop, or that of the Log. That a program cannot be started is no error but an outcome.
+func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
+	if err := req.Validate(); err != nil {
+		return Execution{}, false, err
+	}
+	id := h.id(tenant, &req)
+	key := keyOf(tenant, id)
+	unlock, err := h.lock(ctx, key)
+	if err != nil {
+		return Execution{}, false, err
+	}
+	defer unlock()
+	config := h.config(&req)
+	r := newRun(h, key, id, req)
+	if r.owner, err = h.owner(); err != nil {
+		return Execution{}, false, err
+	}
+	if err := h.admit(r); err != nil {
+		if x, attached := h.attach(ctx, key, config); attached {
+			return x, false, nil
+		}
+		return Execution{}, false, err
+	}
+	r.config = config
+	stream, created, err := h.create(ctx, r)
+	if err != nil || !created {
+		h.queue.leave(r)
+		h.active.Done()
+	}
+	if err != nil {
+		return Execution{}, false, err
+	}
+	x, err = h.show(ctx, stream)
+	return x, created, err
+}
+
+// admit finds a place for a run, which r has until it is finished.
+func (h *Host) admit(r *run) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return fmt.Errorf("%w: no executions are taken any more", reprise.ErrClosed)
+	}
+	if err := h.queue.enter(r); err != nil {
+		return err
+	}
+	h.active.Add(1)
+	return nil
+}
+
+// attach finds the execution that was started by an equal request, while none can be started.
+func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise.StreamConfig) (Execution, bool) {
+	s, err := h.log.Stream(ctx, key)
+	if err != nil {
+		return Execution{}, false
+	}
+	info, err := s.Info(ctx)
+	if err != nil || !info.Config.Equal(config) {
+		return Execution{}, false
+	}
+	x, err := h.show(ctx, s)
+	return x, err == nil
+}
+
+// create makes the stream and lets the run go. created is false if the execution was
+// there.
+func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created bool, err error) {
+	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, r.config)
+	if err != nil {
+		return nil, false, err
+	}
+	if !created && h.find(r.key) == nil {
+		// An empty stream of ours without a run is what an earlier start has left that
+		// was not told that its stream was made.
+		info, err := s.Info(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		created = info.Tail == 0 && info.End == nil && info.Owner == r.owner
+	}
+	if created {
+		r.writeTo(s)
+		h.mu.Lock()
+		h.runs[r.key] = r
+		h.mu.Unlock()
+		h.checkOwner(r)
+		go r.run()
+	}
+	return s, created, nil
+}
+
+func (r *run) cancel() { r.stop(verdict{outcome: Cancelled}) }
+
+// grace is the time between TERM and KILL.
+func (r *run) grace() time.Duration {
+	if r.request.Grace > 0 {
+		return time.Duration(r.request.Grace)
+	}
+	return r.host.opts.Grace
+}
+
+func (r *run) epoch() reprise.Epoch { return r.stream.Cursor(0).Epoch }

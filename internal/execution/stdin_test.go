@@ -1,0 +1,156 @@
+package execution_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+)
+
+func TestStdinIsEmptyUnlessGiven(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	word, empty := "given\x00\xff", ""
+	for name, c := range map[string]struct {
+		req  execution.Request
+		want string
+	}{
+		"none":   {execution.Request{}, ""},
+		"empty":  {execution.Request{Stdin: &empty}, ""},
+		"text":   {execution.Request{Stdin: &word}, word},
+		"base64": {execution.Request{StdinBase64: []byte{0, 1, 255}}, "\x00\x01\xff"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.req.Command = "cat"
+			x := finish(t, h, start(t, h, c.req).ID)
+			wantOutcome(t, x, execution.Exited, 0, "")
+			if got := output(t, h, x.ID, execution.Stdout); string(got) != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestStdinByOffset sends everything twice, and from wrong places.
+func TestStdinByOffset(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	first := "ab"
+	x := start(t, h, execution.Request{Command: "cat", Stdin: &first, StdinOpen: true})
+	write := func(offset int64, data string, eof bool) (execution.Stdin, error) {
+		return h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: offset, Data: strings.NewReader(data), EOF: eof})
+	}
+	for _, step := range []struct {
+		offset int64
+		data   string
+		eof    bool
+		want   execution.Stdin
+		err    error
+	}{
+		{2, "cde", false, execution.Stdin{Offset: 5, Open: true}, nil},
+		{2, "cde", false, execution.Stdin{Offset: 5, Open: true}, nil},
+		{0, "abcdefg", false, execution.Stdin{Offset: 7, Open: true}, nil},
+		{8, "x", false, execution.Stdin{Offset: 7, Open: true}, reprise.ErrConflict},
+		{-1, "h", false, execution.Stdin{Offset: 8, Open: true}, nil},
+		{8, "ij", true, execution.Stdin{Offset: 10}, nil},
+		{8, "ij", true, execution.Stdin{Offset: 10}, nil},
+	} {
+		got, err := write(step.offset, step.data, step.eof)
+		if got != step.want || !errors.Is(err, step.err) {
+			t.Errorf("offset %d, %q: %+v, %v; want %+v, %v", step.offset, step.data, got, err, step.want, step.err)
+		}
+	}
+	x = finish(t, h, x.ID)
+	if got := output(t, h, x.ID, execution.Stdout); string(got) != "abcdefghij" {
+		t.Errorf("the command read %q", got)
+	}
+	if _, err := write(10, "k", false); !errors.Is(err, reprise.ErrEnded) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestStdinAfterItsEnd(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{Command: "cat; echo read; exec sleep 100", StdinOpen: true})
+	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: strings.NewReader("a"), EOF: true}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, h, x.ID, "read")
+	for _, offset := range []int64{-1, 0, 1} {
+		if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: offset, Data: strings.NewReader("ab")}); !errors.Is(err, reprise.ErrEnded) {
+			t.Errorf("offset %d after the end of stdin: %v", offset, err)
+		}
+	}
+	closed := start(t, h, execution.Request{Command: "exec sleep 100"})
+	if _, err := h.WriteStdin(within(t), tenant, closed.ID, execution.StdinWrite{Data: strings.NewReader("a")}); !errors.Is(err, reprise.ErrEnded) {
+		t.Errorf("stdin that was not opened: %v", err)
+	}
+}
+
+// TestStdinWaitsForTheReader fills the pipe of a command that does not read: the write
+// waits, says how far it came when it is called off, and goes on from there.
+func TestStdinWaitsForTheReader(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{Command: "echo up; read go </dev/null; while ! test -e go; do sleep 0.01; done; wc -c", StdinOpen: true})
+	await(t, h, x.ID, "up")
+	data := bytes.Repeat([]byte("0123456789"), 400_000)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, io.ErrNoProgress)
+	defer cancel()
+	at, err := h.WriteStdin(ctx, tenant, x.ID, execution.StdinWrite{Data: bytes.NewReader(data)})
+	if !errors.Is(err, io.ErrNoProgress) || at.Offset == 0 || at.Offset == int64(len(data)) {
+		t.Fatalf("%+v, %v", at, err)
+	}
+	sh(t, h, "touch go")
+	at, err = h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: at.Offset, Data: bytes.NewReader(data[at.Offset:]), EOF: true})
+	if err != nil || at.Offset != int64(len(data)) {
+		t.Fatalf("%+v, %v", at, err)
+	}
+	if got := await(t, h, x.ID, "4000000"); got == "" {
+		t.Error("nothing was read")
+	}
+}
+
+func TestStdinIsLetGoByTheEnd(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{Command: "echo up; exec sleep 100", StdinOpen: true})
+	await(t, h, x.ID, "up")
+	result := make(chan error, 1)
+	go func() {
+		_, err := h.WriteStdin(t.Context(), tenant, x.ID, execution.StdinWrite{Data: bytes.NewReader(make([]byte, 8<<20))})
+		result <- err
+	}()
+	if err := h.Cancel(within(t), tenant, x.ID); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, h, x.ID)
+	select {
+	case err := <-result:
+		if !errors.Is(err, reprise.ErrEnded) {
+			t.Errorf("the write: %v", err)
+		}
+	case <-within(t).Done():
+		t.Error("the write still waits")
+	}
+}
+
+func TestStdinOfABrokenBody(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{Command: "cat", StdinOpen: true})
+	broken := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	at, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: broken})
+	if !errors.Is(err, reprise.ErrInvalid) || !errors.Is(err, io.ErrUnexpectedEOF) || at != (execution.Stdin{Offset: 4, Open: true}) {
+		t.Fatalf("%+v, %v", at, err)
+	}
+	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: strings.NewReader("half and half"), EOF: true}); err != nil {
+		t.Fatal(err)
+	}
+	x = finish(t, h, x.ID)
+	if got := output(t, h, x.ID, execution.Stdout); string(got) != "half and half" {
+		t.Errorf("the command read %q", got)
+	}
+}

@@ -1,0 +1,94 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/internal/gateway"
+	"reprise/mcp/mcphttp"
+	"reprise/store/sqlitestore"
+)
+
+// BenchmarkSmallCall is the time of a small call, at the median: to the process itself, and through the gateway; and to
+// an upstream at a URL, and through the gateway.
+func BenchmarkSmallCall(b *testing.B) {
+	b.Run("upstream=stdio/gateway=no", func(b *testing.B) {
+		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+		s, err := client.Connect(b.Context(), &mcp.CommandTransport{Command: exec.Command(program)}, nil)
+		check(b, err)
+		defer s.Close()
+		measure(b, s)
+	})
+	for _, version := range versions {
+		b.Run("upstream=stdio/gateway=yes/version="+version, func(b *testing.B) {
+			f := newFixture(b, gateway.Upstream{}).start()
+			measure(b, f.connect(version, nil))
+		})
+	}
+	b.Run("upstream=stdio/gateway=yes/store=sqlite", func(b *testing.B) {
+		f := newFixture(b, gateway.Upstream{})
+		check(b, f.store.Close())
+		store, err := sqlitestore.Open(b.Context(), b.TempDir()+"/db", nil)
+		check(b, err)
+		f.store = store
+		measure(b, f.start().connect(versions[0], nil))
+	})
+	b.Run("transport=mcphttp/gateway=no/store=sqlite", func(b *testing.B) {
+		store, err := sqlitestore.Open(b.Context(), b.TempDir()+"/db", nil)
+		check(b, err)
+		defer store.Close()
+		log, err := reprise.Open(b.Context(), store, &reprise.Options{SweepEvery: -1})
+		check(b, err)
+		defer log.Close()
+		server := mcp.NewServer(&mcp.Implementation{Name: "here", Version: "1"}, nil)
+		mcp.AddTool(server, &mcp.Tool{Name: "echo"}, func(_ context.Context, _ *mcp.CallToolRequest, in struct {
+			Text string `json:"text"`
+		},
+		) (*mcp.CallToolResult, any, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
+		})
+		handler, err := mcphttp.New(log, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), nil)
+		check(b, err)
+		defer handler.Close()
+		at := httptest.NewServer(handler)
+		defer at.Close()
+		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+		s, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: at.URL}, &mcp.ClientSessionOptions{ProtocolVersion: versions[0]})
+		check(b, err)
+		defer s.Close()
+		measure(b, s)
+	})
+	remote := startRemote(b, "127.0.0.1:0")
+	b.Run("upstream=http/gateway=no", func(b *testing.B) {
+		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+		s, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: remote.url}, &mcp.ClientSessionOptions{ProtocolVersion: versions[0]})
+		check(b, err)
+		defer s.Close()
+		measure(b, s)
+	})
+	b.Run("upstream=http/gateway=yes", func(b *testing.B) {
+		f := newFixture(b, gateway.Upstream{URL: remote.url}).start()
+		measure(b, f.connect(versions[0], nil))
+	})
+}
+
+func measure(b *testing.B, s *mcp.ClientSession) {
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		if _, err := call(s, "echo", args{"text": "hello"}); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-median")
+}

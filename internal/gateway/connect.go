@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"reprise/internal/gateway/link"
+	"reprise/internal/gateway/wire"
+	"reprise/mcp/mcphttp"
+)
+
+// refusedGreeting is the error of an upstream that has answered initialize with an error.
+type refusedGreeting struct{ response mcphttp.Message }
+
+func (e *refusedGreeting) Error() string {
+	return "the upstream refuses to be initialized: " + string(e.response.Err)
+}
+
+// openConnection makes a connection without an agreement. There are at most Upstream.MaxConnections.
+func (g *Gateway) openConnection(key slotKey) (*connection, error) {
+	g.makeRoom()
+	if err := g.countLink(); err != nil {
+		return nil, err
+	}
+	c := &connection{
+		g: g, key: key, opened: time.Now(), ended: make(chan struct{}),
+		calls: callTable{calls: map[int64]*call{}}, sessions: map[*mcphttp.Session]bool{},
+	}
+	c.subscription.conn = c
+	var err error
+	if c.link, err = g.openLink(); err != nil {
+		g.uncountLink()
+		return nil, wire.Internal(wire.ReasonUnavailable, "the upstream cannot be started: "+err.Error())
+	}
+	c.link.Start(c)
+	if hook := g.opts.Hooks.Connected; hook != nil {
+		hook(g.up.Name)
+	}
+	go func() {
+		<-c.link.Done()
+		if hook := g.opts.Hooks.Disconnected; hook != nil {
+			hook(g.up.Name, c.link.Lost())
+		}
+		g.uncountLink()
+		close(c.ended)
+	}()
+	return c, nil
+}
+
+// openLink makes a link to the upstream.
+func (g *Gateway) openLink() (link.Link, error) {
+	logger := g.opts.Logger.With("upstream", g.up.Name)
+	if g.up.URL != "" {
+		return link.OpenHTTP(link.Endpoint{URL: g.up.URL, Header: g.up.Header}, logger), nil
+	}
+	return link.StartProcess(g.spawn, &link.Command{
+		Args: g.up.Command, Dir: g.up.Dir, Env: g.up.Env, PassEnv: g.up.PassEnv, Mark: g.opts.Mark + "/" + rand.Text(),
+	}, logger)
+}
+
+// greet makes a connection and sends initialize with params. The error is a *refusedGreeting if the upstream answers
+// with one.
+func (g *Gateway) greet(ctx context.Context, key slotKey, params json.RawMessage) (*connection, error) {
+	c, err := g.openConnection(key)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.ask(ctx, wire.MethodInitialize, params)
+	switch {
+	case err != nil:
+		c.link.Close()
+		return nil, startFailure(err)
+	case m.Err != nil:
+		c.link.Close()
+		return nil, &refusedGreeting{m}
+	}
+	c.agree(m.Result, wire.Text(m.Result, "protocolVersion"))
+	return c, nil
+}
+
+// startFailure returns err as a *wire.Failure: why a connection could not be made.
+func startFailure(err error) error {
+	if isFailure(err) {
+		return err
+	}
+	return wire.Internal(wire.ReasonUnavailable, fmt.Sprintf("the upstream did not come up: %v", err))
+}
+
+// greetAsGateway makes a connection for a client of the gateway's own with the given capabilities.
+func (g *Gateway) greetAsGateway(ctx context.Context, key slotKey, capabilities json.RawMessage) (*connection, error) {
+	c, err := g.greet(ctx, key, wire.Compact(map[string]any{
+		"protocolVersion": wire.Version20251125, "capabilities": capabilities, "clientInfo": clientInfo,
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return c, c.finishGreeting(ctx, nil)
+}
+
+// greetAgain makes a connection for a session that has had another one, and tells the upstream what the session has
+// agreed on.
+func (g *Gateway) greetAgain(ctx context.Context, key slotKey, s *mcphttp.Session) (*connection, error) {
+	params := wire.Edit(s.Initialize(), func(m map[string]json.RawMessage) {
+		m["protocolVersion"] = wire.Compact(s.Version())
+	})
+	c, err := g.greet(ctx, key, params)
+	if err != nil {
+		return nil, err
+	}
+	if version := c.agreement.Load().version; version != s.Version() {
+		c.link.Close()
+		message := fmt.Sprintf("the upstream speaks version %s now, and the session %s", version, s.Version())
+		return nil, wire.Internal(wire.ReasonLost, message)
+	}
+	return c, c.finishGreeting(ctx, s)
+}
+
+// finishGreeting sends notifications/initialized and, if s is not nil, the log level and the subscriptions of the
+// session. It closes the link if that fails.
+func (c *connection) finishGreeting(ctx context.Context, s *mcphttp.Session) error {
+	c.initialized.Store(true)
+	err := c.notify(ctx, wire.NoteInitialized, nil)
+	if err == nil && s != nil {
+		err = c.restore(ctx, s)
+	}
+	if err != nil {
+		c.link.Close()
+		return startFailure(err)
+	}
+	return nil
+}
+
+// restore tells a new upstream the log level and the subscriptions of a session.
+func (c *connection) restore(ctx context.Context, s *mcphttp.Session) (err error) {
+	if level := s.LogLevel(); level != "" {
+		_, err = c.ask(ctx, wire.MethodSetLevel, wire.Compact(map[string]string{"level": level}))
+	}
+	for _, uri := range s.Subscriptions() {
+		if err == nil { // a resource that is not there any more is answered with an error, and has no news
+			_, err = c.ask(ctx, wire.MethodSubscribe, wire.Compact(map[string]string{"uri": uri}))
+		}
+	}
+	return err
+}
+
+// isFailure reports whether err is what a client is answered with.
+func isFailure(err error) bool {
+	_, ok := errors.AsType[*wire.Failure](err)
+	return ok
+}
+
+// failureOf returns err as what a client is answered with.
+func failureOf(err error) *wire.Failure {
+	if f, ok := err.(*wire.Failure); ok { //nolint:errorlint // of this package, never wrapped
+		return f
+	}
+	return wire.Internal(wire.ReasonUnavailable, err.Error())
+}

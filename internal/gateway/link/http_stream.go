@@ -1,0 +1,154 @@
+package link
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"reprise/internal/gateway/wire"
+	"reprise/mcp/mcphttp"
+	"reprise/sse"
+)
+
+const (
+	// resumeTries is how often in a row a broken answer is asked for again.
+	resumeTries = 6
+	// resumePause is the first time between two tries where the upstream names none, resumePauseMax the longest.
+	resumePause, resumePauseMax = 200 * time.Millisecond, 10 * time.Second
+)
+
+// place is how far a stream of the upstream was read.
+type place struct {
+	lastEventID string
+	retry       time.Duration
+}
+
+// note notes the place of the decoder.
+func (at *place) note(d *sse.Decoder) {
+	if id := d.LastEventID(); id != "" {
+		at.lastEventID = id
+	}
+	if retry, ok := d.Retry(); ok {
+		at.retry = retry
+	}
+}
+
+// readAnswerStream reads the answer to a request, and asks for the rest of it where it breaks.
+func (l *HTTP) readAnswerStream(ctx context.Context, body io.ReadCloser, id int64) {
+	var at place
+	answered, err := l.readEvents(body, &at, id)
+	for tries := 0; !answered && tries < resumeTries && at.lastEventID != "" && ctx.Err() == nil; tries++ {
+		if !pause(ctx, at.retry, tries) {
+			break
+		}
+		before := at.lastEventID
+		body, again, failed := l.resume(ctx, &at)
+		if failed != nil {
+			if err = failed; !again {
+				break
+			}
+			continue
+		}
+		answered, err = l.readEvents(body, &at, id)
+		_ = body.Close()
+		if at.lastEventID != before {
+			tries = 0
+		}
+	}
+	if !answered {
+		l.to.Fail(id, Interrupted(err))
+	}
+}
+
+// pause waits before another try. It reports false if ctx has ended.
+func pause(ctx context.Context, retry time.Duration, tries int) bool {
+	if retry == 0 {
+		retry = resumePause << min(tries, 10)
+	}
+	select {
+	case <-time.After(min(retry, resumePauseMax)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// resume asks for what comes after a place. again reports whether another try makes sense.
+func (l *HTTP) resume(ctx context.Context, at *place) (body io.ReadCloser, again bool, err error) {
+	r, err := l.newRequest(ctx, http.MethodGet, nil)
+	if err != nil {
+		return nil, false, err
+	}
+	r.Header.Set("Accept", "text/event-stream")
+	if at.lastEventID != "" {
+		r.Header.Set("Last-Event-ID", at.lastEventID)
+	}
+	resp, err := l.client.Do(r)
+	if err != nil {
+		return nil, true, err
+	}
+	if resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return resp.Body, true, nil
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode == http.StatusNotFound {
+		l.closeWith(errForgotten)
+	}
+	again = resp.StatusCode >= 500 || resp.StatusCode == http.StatusConflict
+	return nil, again, errors.New("the upstream answers " + resp.Status)
+}
+
+// readEvents hands over the messages of a stream until it ends or, if id is not 0, until the response to that request.
+func (l *HTTP) readEvents(body io.Reader, at *place, id int64) (answered bool, err error) {
+	events := sse.NewDecoder(body, nil)
+	for !answered {
+		e, err := events.Next()
+		at.note(events)
+		if err != nil {
+			return false, err
+		}
+		if len(e.Data) > 0 && (e.Type == "" || e.Type == "message") {
+			answered = l.takeEvent(bytes.Clone(e.Data), id)
+		}
+	}
+	return true, nil
+}
+
+// takeEvent hands over the messages of an event. It reports whether the response to a request was among them.
+func (l *HTTP) takeEvent(data []byte, id int64) (answered bool) {
+	good := receiveText(data, func(m mcphttp.Message) {
+		answered = answered || id != 0 && m.Method == "" && m.ID == wire.ID(id)
+		l.to.Receive(m, id)
+	})
+	if !good {
+		l.to.Garbage()
+		l.logger.Warn("an MCP upstream has sent what is no message", "bytes", len(data))
+	}
+	return answered
+}
+
+// readSessionStream reads what belongs to no request, as long as the upstream offers a stream of it.
+func (l *HTTP) readSessionStream() {
+	var at place
+	for tries := 0; l.life.Err() == nil; tries++ {
+		body, again, err := l.resume(l.life, &at)
+		if err != nil && !again {
+			return // the upstream offers none
+		}
+		if err == nil {
+			began := time.Now()
+			_, _ = l.readEvents(body, &at, 0) // the stream is asked for again, however it ended
+			_ = body.Close()
+			if time.Since(began) > resumePauseMax {
+				tries = 0
+			}
+		}
+		if !pause(l.life, at.retry, tries) {
+			return
+		}
+	}
+}

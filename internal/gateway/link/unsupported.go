@@ -1,0 +1,19 @@
+//go:build !linux
+
+package link
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"reprise/internal/spawn"
+)
+
+// StartProcess returns errors.ErrUnsupported: commands are run on Linux alone.
+func StartProcess(*spawn.Spawner, *Command, *slog.Logger) (Link, error) {
+	return nil, fmt.Errorf("commands are run on Linux alone: %w", errors.ErrUnsupported)
+}
+
+// KillMarked reports true: there are no processes to kill.
+func KillMarked(string) bool { return true }

@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+
+	"reprise/internal/gateway/wire"
+	"reprise/mcp/mcphttp"
+)
+
+// serveStateless serves an exchange of version 2026-07-28.
+func (g *Gateway) serveStateless(ctx context.Context, x *mcphttp.Exchange) error {
+	d := g.newDelivery(x)
+	if len(d.requests) == 0 {
+		return nil // no notification of this version is for the upstream
+	}
+	if p := g.takeParked(x); p != nil {
+		return p.resume(ctx, d)
+	}
+	c, err := g.poolConnection(ctx, x)
+	if err == nil && !c.stateless() && wire.Text(x.Messages[0].Params, "requestState") != "" {
+		// It was of a parked request that is forgotten. To call the upstream would be to call it again.
+		message := "the requestState is not known, or not any more"
+		err = &wire.Failure{Code: wire.CodeInvalidParams, Reason: wire.ReasonLost, Message: message}
+	}
+	switch {
+	case err != nil:
+		d.refuse(failureOf(err))
+	case g.tasks.takes(x, c):
+		return g.tasks.backend.Serve(ctx, x)
+	default:
+		d.start(ctx, c)
+	}
+	return d.run(ctx)
+}
+
+// poolConnection returns the connection for an exchange without a session.
+func (g *Gateway) poolConnection(ctx context.Context, x *mcphttp.Exchange) (*connection, error) {
+	if g.up.Shared && g.versions.known() == eraUnknown {
+		if err := g.learnEra(ctx); err != nil {
+			return nil, err
+		}
+	}
+	capabilities := capabilitiesOf(x)
+	if g.up.Shared {
+		capabilities = json.RawMessage("{}")
+	}
+	for {
+		key := g.poolKey(x)
+		c, err := g.slot(key).connect(ctx, func(ctx context.Context) (*connection, error) {
+			return g.connectPool(ctx, key, capabilities)
+		})
+		if err != errSlotClosed { //nolint:errorlint // never wrapped
+			return c, err
+		} // it was closed because it was idle, and there will be another one
+	}
+}
+
+// learnEra finds out what the upstream speaks. The sessions' connection, which clients without sessions may share,
+// must not be made for that.
+func (g *Gateway) learnEra(ctx context.Context) error {
+	key := slotKey{pool: poolProbe}
+	_, err := g.slot(key).connect(ctx, func(ctx context.Context) (*connection, error) { return g.probe(ctx, key) })
+	if err != nil && g.versions.known() == eraUnknown {
+		return err
+	}
+	g.dropSlot(key)
+	return nil
+}
+
+// connectPool makes a connection on version 2026-07-28, or on an older one to an upstream that does not speak it.
+func (g *Gateway) connectPool(ctx context.Context, key slotKey, capabilities json.RawMessage) (*connection, error) {
+	if g.versions.known() != eraSessions {
+		c, err := g.probe(ctx, key)
+		if err == nil || g.versions.known() != eraSessions {
+			return c, err
+		}
+	}
+	c, err := g.greetAsGateway(ctx, key, capabilities)
+	if err != nil && g.versions.known() == eraSessions {
+		g.versions.learn(eraUnknown) // it may have been too slow to answer server/discover
+	}
+	return c, err
+}

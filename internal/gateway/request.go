@@ -1,0 +1,58 @@
+package gateway
+
+import (
+	"encoding/json"
+	"time"
+
+	"reprise/internal/gateway/wire"
+	"reprise/mcp/mcphttp"
+)
+
+// clientRequest is a request of a client that has no response yet.
+type clientRequest struct {
+	x      *mcphttp.Exchange
+	in     *inbox // takes what the upstream says about it
+	id     mcphttp.ID
+	method string
+	params json.RawMessage
+	began  time.Time
+	// wantsLogs is set before the request is sent if a client without a session has asked for log messages.
+	wantsLogs bool
+
+	// The goroutine of the delivery alone uses these.
+	call     *call // as it was sent last, nil before
+	resent   bool  // it was sent twice, because it was not carried out at first
+	answered bool
+}
+
+// succeed answers the request in place of the upstream.
+func (r *clientRequest) succeed(result json.RawMessage) {
+	r.in.push(arrival{request: r, m: mcphttp.Message{ID: r.id, Result: result}, result: Answered})
+}
+
+// fail answers the request in place of the upstream.
+func (r *clientRequest) fail(result CallResult, why *wire.Failure) {
+	r.in.push(arrival{request: r, m: mcphttp.Message{ID: r.id, Err: why.JSON()}, result: result})
+}
+
+// arrival is something that has come for the client of a delivery: the response to a request, a notification, or a
+// question of the upstream.
+type arrival struct {
+	m       mcphttp.Message
+	request *clientRequest // of a response
+	result  CallResult     // of a response
+	from    *connection    // of a question
+	// resend asks to send the request again: it was not carried out. If it was sent twice already, m is the response.
+	resend bool
+	// retry are the params with which to send the request again, because the upstream has asked for them.
+	retry json.RawMessage
+}
+
+// notification returns the arrival of a notification.
+func notification(method string, params json.RawMessage) arrival {
+	return arrival{m: mcphttp.Message{Raw: wire.Request("", method, params), Method: method}}
+}
+
+func (a *arrival) isResponse() bool { return a.m.Method == "" }
+func (a *arrival) isQuestion() bool { return a.m.Method != "" && a.m.ID != "" }
+func (a *arrival) bytes() int       { return len(a.m.Raw) + len(a.m.Result) }

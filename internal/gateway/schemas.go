@@ -1,0 +1,94 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"reprise/internal/gateway/wire"
+	"reprise/mcp/mcphttp"
+)
+
+const (
+	// schemasKept is how long the schemas of an upstream's tools are used.
+	schemasKept = 30 * time.Second
+	// maxPages bounds the answers to tools/list that are read.
+	maxPages = 100
+)
+
+// toolSchemas are the input schemas of an upstream's tools. Its methods are safe for concurrent use.
+type toolSchemas struct {
+	mu     sync.Mutex
+	read   time.Time
+	byName map[string]json.RawMessage
+}
+
+// InputSchema implements mcphttp.Backend. The schema is at most 30 seconds old.
+func (g *Gateway) InputSchema(ctx context.Context, x *mcphttp.Exchange, tool string) (json.RawMessage, error) {
+	if !x.Stateless() {
+		return nil, nil // older versions have no headers for arguments
+	}
+	c, err := g.poolConnection(ctx, x)
+	if err != nil {
+		return nil, nil //nolint:nilerr // Serve returns it in the form of the protocol
+	}
+	return g.slot(g.poolKey(x)).tools.schema(ctx, c, tool), nil
+}
+
+// schema returns the input schema of a tool, nil if it has none.
+func (t *toolSchemas) schema(ctx context.Context, c *connection, tool string) json.RawMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byName != nil && time.Since(t.read) < schemasKept {
+		return t.byName[tool]
+	}
+	asking, cancel := context.WithTimeout(ctx, c.g.up.StartTimeout)
+	defer cancel()
+	byName := c.listSchemas(asking)
+	if asking.Err() == nil {
+		t.byName, t.read = byName, time.Now()
+	}
+	return byName[tool]
+}
+
+// has reports whether the upstream has listed a tool.
+func (t *toolSchemas) has(tool string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.byName[tool]
+	return ok
+}
+
+// listSchemas returns the input schemas of the tools by name, as far as the upstream lists them.
+func (c *connection) listSchemas(ctx context.Context) map[string]json.RawMessage {
+	byName := map[string]json.RawMessage{}
+	cursor := ""
+	for range maxPages {
+		params := map[string]any{}
+		if cursor != "" {
+			params["cursor"] = cursor
+		}
+		if c.stateless() {
+			params["_meta"] = ownMeta()
+		}
+		m, err := c.ask(ctx, wire.MethodListTools, wire.Compact(params))
+		var page struct {
+			Tools []struct {
+				Name        string          `json:"name"`
+				InputSchema json.RawMessage `json:"inputSchema"`
+			} `json:"tools"`
+			NextCursor string `json:"nextCursor"`
+		}
+		if err != nil || m.Result == nil || json.Unmarshal(m.Result, &page) != nil {
+			return byName
+		}
+		for _, tool := range page.Tools {
+			byName[tool.Name] = tool.InputSchema
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return byName
+		}
+	}
+	return byName
+}

@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise/internal/gateway/wire"
+	"reprise/mcp/mcphttp"
+	"reprise/mcp/mcptask"
+)
+
+// On version 2026-07-28 a call ends with its connection. A client that has declared the Tasks extension is answered
+// with a task if a call takes long, so that it gets the result all the same. The upstream knows nothing of that.
+
+// taskServer is a server with tasks whose tools are those of the upstream.
+type taskServer struct {
+	g       *Gateway
+	backend mcphttp.Backend
+}
+
+// newTaskServer returns nil without Options.Tasks.
+func (g *Gateway) newTaskServer() (*taskServer, error) {
+	if g.opts.Tasks == nil {
+		return nil, nil
+	}
+	t := &taskServer{g: g}
+	server := mcp.NewServer(&mcp.Implementation{Name: clientInfo["name"], Version: clientInfo["version"]}, nil)
+	server.AddReceivingMiddleware(t.middleware)
+	if err := g.opts.Tasks.Install(server); err != nil {
+		return nil, err
+	}
+	t.backend = mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return server }))
+	return t, nil
+}
+
+// takes reports whether an exchange is about the gateway's tasks, or a call that may become one.
+func (t *taskServer) takes(x *mcphttp.Exchange, c *connection) bool {
+	if t == nil || c.hasTasks() {
+		return false
+	}
+	m := &x.Messages[0]
+	switch m.Method {
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return true
+	case wire.MethodListen:
+		return wire.Members(wire.Members(m.Params)["notifications"])["taskIds"] != nil
+	case wire.MethodCall:
+		return t.takesCall(x, wire.Text(m.Params, "name"))
+	}
+	return false
+}
+
+// takesCall reports whether a call may become a task: the client knows tasks, and the upstream has listed the tool.
+func (t *taskServer) takesCall(x *mcphttp.Exchange, tool string) bool {
+	extensions := wire.Members(wire.Members(capabilitiesOf(x))["extensions"])
+	if extensions[mcptask.Extension] == nil || !t.g.slot(t.g.poolKey(x)).tools.has(tool) {
+		return false
+	}
+	t.g.opts.Tasks.Support(tool, mcptask.Tool{After: t.g.opts.TaskAfter})
+	return true
+}
+
+// hasTasks reports whether the upstream has tasks itself.
+func (c *connection) hasTasks() bool {
+	return c.stateless() && wire.Members(c.capability("extensions"))[mcptask.Extension] != nil
+}
+
+// withTasks adds the Tasks extension to a result of server/discover.
+func withTasks(result json.RawMessage) json.RawMessage {
+	return wire.Edit(result, func(r map[string]json.RawMessage) {
+		r["capabilities"] = wire.Edit(r["capabilities"], func(c map[string]json.RawMessage) {
+			c["extensions"] = wire.Edit(c["extensions"], func(e map[string]json.RawMessage) {
+				e[mcptask.Extension] = json.RawMessage("{}")
+			})
+		})
+	})
+}
+
+// middleware has the upstream handle the calls of the server.
+func (t *taskServer) middleware(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		x := mcptask.Exchange(ctx)
+		if method != wire.MethodCall || x == nil {
+			return next(ctx, method, req)
+		}
+		return t.callTool(ctx, x)
+	}
+}
+
+// callTool calls the upstream in place of a handler.
+func (t *taskServer) callTool(ctx context.Context, x *mcphttp.Exchange) (mcp.Result, error) {
+	c, err := t.g.poolConnection(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	to := &taskClient{ctx: ctx, x: x}
+	d := t.g.newDelivery(x)
+	d.to = to
+	d.start(ctx, c)
+	if err := d.run(ctx); err != nil {
+		return nil, err
+	}
+	return to.outcome()
+}

@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"reprise"
+	"reprise/mcp/mcptask"
+)
+
+// Upstream is an MCP server behind a Gateway. Either Command or URL is set.
+type Upstream struct {
+	// Name names the upstream in logs and metrics. Default: "upstream".
+	Name string
+	// Command is a program with its arguments, which speaks MCP over its stdin and stdout. The program is looked for
+	// in the PATH that it will have.
+	Command []string
+	// Dir is the directory in which Command is started. Default: that of this process.
+	Dir string
+	// Env are variables for Command, besides those that it inherits: PATH, HOME, USER, LOGNAME, SHELL, LANG,
+	// LANGUAGE, TZ, TMPDIR, those that begin with LC_, and those that PassEnv names.
+	Env     map[string]string
+	PassEnv []string
+	// URL is the http or https URL of an endpoint of Streamable HTTP.
+	URL string
+	// Header is sent with each request to URL, for example Authorization. Of the headers of clients, Mcp-Param-*
+	// alone are passed on, on version 2026-07-28.
+	Header map[string]string
+	// Shared has all sessions use one connection. The upstream is told that its client has no capabilities, because
+	// it could not say which client it asks. Its log messages are dropped, except those that an upstream at a URL
+	// sends in the answer to a request. A log level set by a client is not passed on.
+	Shared bool
+	// KeepsState says that a new connection cannot replace one that has ended. Later requests of the session are
+	// refused with an error whose data say "upstream_lost", until the client begins a new session.
+	KeepsState bool
+	// Timeout is how long the upstream may say nothing about a request before the request is cancelled and answered
+	// with an error. Default: no limit.
+	Timeout time.Duration
+	// StartTimeout is how long a new connection may take to be initialized. Default: 30 s.
+	StartTimeout time.Duration
+	// MaxConnections is the most connections at a time. If there are as many, a new one takes the place of the
+	// session's connection that was unused the longest, if that is at least Idle and KeepsState is not set; else it
+	// is refused. Default: 100.
+	MaxConnections int
+	// MaxCalls is the most requests of one connection without a response. Default: 1,000.
+	MaxCalls int
+	// Idle is how long a connection that clients without sessions share is kept while none uses it; see also
+	// MaxConnections. Default: 5 minutes.
+	Idle time.Duration
+}
+
+// Options are the settings of a Gateway. The zero value of each field means its default.
+type Options struct {
+	// Mark is in the environment of each process, as REPRISE_GATEWAY=<Mark>/<random>, so that KillMarked finds what
+	// was left behind. It must be unique to this Gateway's process on this machine. Default: random.
+	Mark string
+	// Tasks, if not nil, makes tasks of the tool calls of version 2026-07-28 that take longer than TaskAfter, if the
+	// client has declared the Tasks extension and the upstream has no tasks itself. It must be used by this Gateway
+	// alone, and be closed before the Gateway.
+	Tasks *mcptask.Tasks
+	// TaskAfter is how long such a call may take before it becomes a task. Default: 5 s.
+	TaskAfter time.Duration
+	// Logger gets errors, and what upstreams write to stderr. Default: silent.
+	Logger *slog.Logger
+	// Hooks are called as things happen. Default: none.
+	Hooks *Hooks
+}
+
+// Hooks are called by the goroutine that serves, so they must be quick. Each may be nil. upstream is Upstream.Name.
+type Hooks struct {
+	// Connected is called when a connection is made, and Disconnected when one has ended. lost reports that the
+	// Gateway has not ended it.
+	Connected    func(upstream string)
+	Disconnected func(upstream string, lost bool)
+	// Called is called when a request was answered.
+	Called func(upstream string, result CallResult, took time.Duration)
+	// Garbage is called for each line or answer of an upstream that was no message.
+	Garbage func(upstream string)
+}
+
+// CallResult is how a request of a client was answered.
+type CallResult string
+
+// The results of a request.
+const (
+	// Answered: with a result or an error of the upstream.
+	Answered CallResult = "answered"
+	// Lost: the upstream ended before it had answered.
+	Lost CallResult = "lost"
+	// TimedOut: the upstream said nothing for Upstream.Timeout.
+	TimedOut CallResult = "timed_out"
+	// Cancelled: the client has cancelled the request or gone away.
+	Cancelled CallResult = "cancelled"
+	// Refused: the request was not sent.
+	Refused CallResult = "refused"
+)
+
+func (u *Upstream) withDefaults() Upstream {
+	d := *u
+	orDefault(&d.Name, "upstream")
+	orDefault(&d.StartTimeout, 30*time.Second)
+	orDefault(&d.MaxConnections, 100)
+	orDefault(&d.MaxCalls, 1000)
+	orDefault(&d.Idle, 5*time.Minute)
+	return d
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (u *Upstream) validate() error {
+	what := u.invalidTransport()
+	switch {
+	case what != "":
+	case u.Dir != "" && !filepath.IsAbs(u.Dir):
+		what = fmt.Sprintf("the directory %q is not absolute", u.Dir)
+	case min(u.Timeout, u.StartTimeout, u.Idle) < 0 || min(u.MaxConnections, u.MaxCalls) < 0:
+		what = "a negative time or number"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: upstream %s: %s", reprise.ErrInvalid, u.Name, what)
+}
+
+// invalidTransport returns what is wrong with Command and URL and with what belongs to one of them, "" if nothing is.
+func (u *Upstream) invalidTransport() string {
+	hasCommand, hasURL := len(u.Command) > 0, u.URL != ""
+	switch {
+	case !hasCommand && !hasURL:
+		return "neither a command nor a URL"
+	case hasCommand && hasURL:
+		return "both a command and a URL"
+	case hasURL:
+		return u.invalidURL()
+	case u.Command[0] == "":
+		return "the command is empty"
+	case len(u.Header) > 0:
+		return "a command has no headers"
+	}
+	return ""
+}
+
+// invalidURL returns what is wrong with an upstream at a URL, "" if nothing is.
+func (u *Upstream) invalidURL() string {
+	if u.Dir != "" || len(u.Env) > 0 || len(u.PassEnv) > 0 {
+		return "a URL has no directory and no variables"
+	}
+	at, err := url.Parse(u.URL)
+	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
+		return fmt.Sprintf("%q is no http or https URL", u.URL)
+	}
+	return ""
+}

@@ -1,0 +1,48 @@
+package wire
+
+import "encoding/json"
+
+// The codes of JSON-RPC 2.0, section 5.1.
+const (
+	CodeMethodNotFound = -32601
+	CodeInvalidParams  = -32602
+	CodeInternal       = -32603
+)
+
+// The reasons that stand as "code" in the data of an error; docs/gateway.md lists them.
+const (
+	ReasonLost        = "upstream_lost"        // whether the request was carried out is not known
+	ReasonUnavailable = "upstream_unavailable" // the request was not carried out
+	ReasonTimeout     = "upstream_timeout"
+	ReasonLimit       = "limit"
+	ReasonNoClient    = "no_client"
+	ReasonNoAnswer    = "no_answer"
+	ReasonCancelled   = "cancelled"
+)
+
+// Failure is the error of a response.
+type Failure struct {
+	Code    int
+	Reason  string // one of the Reason constants, or ""
+	Message string
+}
+
+// Internal returns the Failure with CodeInternal.
+func Internal(reason, message string) *Failure {
+	return &Failure{Code: CodeInternal, Reason: reason, Message: message}
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+// JSON returns the member "error" of a response.
+func (f *Failure) JSON() json.RawMessage {
+	e := struct {
+		Code    int               `json:"code"`
+		Message string            `json:"message"`
+		Data    map[string]string `json:"data,omitempty"`
+	}{Code: f.Code, Message: f.Message}
+	if f.Reason != "" {
+		e.Data = map[string]string{"code": f.Reason}
+	}
+	return Compact(e)
+}

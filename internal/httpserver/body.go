@@ -1,0 +1,133 @@
+package httpserver
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// linger is how long the rest of a body is waited for once its request is answered. A client that is still
+	// sending would lose the answer if the connection were closed at once.
+	linger = 500 * time.Millisecond
+	// maxIgnored bounds the body that is read, and thrown away, after a success to which it does not matter.
+	maxIgnored = 4 << 10
+)
+
+// GuardBody bounds the pauses in the body of r: a read fails when no bytes have come for the duration pause. The
+// bound ends with the body, so that it does not touch a response that lasts longer. A
+// response that begins before the end of the body closes the connection, for which net/http waits no longer
+// than half a second.
+//
+// The handler uses the returned writer and request in place of w and r, and calls done when it returns. For a
+// request without a body, and for one that is guarded already, they are w and r. The writer gives
+// http.ResponseController access to w.
+func GuardBody(w http.ResponseWriter, r *http.Request, pause time.Duration) (
+	_ http.ResponseWriter, _ *http.Request, done func(),
+) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return w, r, func() {}
+	}
+	if _, guarded := r.Body.(*body); guarded {
+		return w, r, func() {}
+	}
+	b := &body{inner: r.Body, rc: http.NewResponseController(w), pause: pause}
+	guarded := &response{ResponseWriter: w, body: b, expects: r.Header.Get("Expect") != ""}
+	r = r.WithContext(r.Context()) // net/http looks at the Body of its own copy
+	r.Body = b
+	return guarded, r, func() { guarded.begin(http.StatusOK) }
+}
+
+// BoundBody makes reads of the body of r fail once it takes longer than whole, whatever the pauses. It does nothing
+// for a body that GuardBody does not guard.
+func BoundBody(r *http.Request, whole time.Duration) {
+	if b, ok := r.Body.(*body); ok {
+		b.until = time.Now().Add(whole)
+	}
+}
+
+// body is a request's body. It is used by the goroutine of the handler alone.
+type body struct {
+	inner io.ReadCloser
+	rc    *http.ResponseController
+	pause time.Duration
+	until time.Time // zero for no bound on the whole
+	ended bool
+	whole func() // called at the end of the body, if not nil
+}
+
+// Read implements io.Reader. At the end of the body net/http takes the deadline back, as it reads on to see whether
+// the client is there. After a failure it stays.
+func (b *body) Read(p []byte) (int, error) {
+	if !b.ended {
+		b.allow(b.pause)
+	}
+	n, err := b.inner.Read(p)
+	if errors.Is(err, io.EOF) && !b.ended {
+		b.ended = true
+		if b.whole != nil {
+			b.whole()
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error { return b.inner.Close() }
+
+// allow gives the client the time d for the next bytes. A ResponseWriter without deadlines has no network behind it.
+func (b *body) allow(d time.Duration) {
+	deadline := time.Now().Add(d)
+	if !b.until.IsZero() && b.until.Before(deadline) {
+		deadline = b.until
+	}
+	_ = b.rc.SetReadDeadline(deadline)
+}
+
+// response is the ResponseWriter of a request with a body.
+type response struct {
+	http.ResponseWriter
+	body    *body
+	expects bool // the client waits for "100 Continue" before it sends the body
+	begun   bool
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *response) WriteHeader(status int) {
+	if status >= 200 {
+		w.begin(status)
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *response) Write(p []byte) (int, error) {
+	w.begin(http.StatusOK)
+	return w.ResponseWriter.Write(p)
+}
+
+// begin deals with the rest of the body before the response begins. Without it net/http would read that rest
+// first, for as long as the client takes. A refusal is sent at once and closes the connection; after a
+// success a small rest is read, so that the connection can be used again.
+func (w *response) begin(status int) {
+	if w.begun {
+		return
+	}
+	w.begun = true
+	b := w.body
+	if b.ended {
+		return
+	}
+	b.pause, b.until = linger, time.Time{}
+	if status < http.StatusBadRequest && !w.expects {
+		b.until = time.Now().Add(linger)
+		_, _ = io.CopyN(io.Discard, b, maxIgnored+1)
+	}
+	if !b.ended {
+		w.Header().Set("Connection", "close")
+		b.allow(linger)
+	}
+}

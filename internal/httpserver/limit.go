@@ -1,0 +1,182 @@
+package httpserver
+
+import (
+	"container/list"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// limit bounds the connections of a server. Closing the oldest stranger is what makes room for a new connection,
+// so a share of the connections always remains strangers: those that authenticate beyond maxKnown
+// are served, and may be closed like a stranger.
+type limit struct {
+	max, maxKnown, maxPerAddress int
+	maxAge                       time.Duration
+	logger                       *slog.Logger
+
+	mu        sync.Mutex
+	conns     map[net.Conn]*conn
+	known     int
+	strangers list.List // of *conn, the oldest first
+	// addresses hold the strangers of each remote address, the oldest first.
+	addresses map[netip.Prefix]*list.List
+	closed    int // connections that gave way since the last line in the log
+	told      time.Time
+}
+
+// conn is one connection.
+type conn struct {
+	limit   *limit
+	net     net.Conn
+	address netip.Prefix
+	expires time.Time
+	// authenticated is set once by Authenticated.
+	authenticated atomic.Bool
+	// inAll and inAddress are the places in the lists of strangers, nil for a known connection. limit.mu guards them.
+	inAll, inAddress *list.Element
+}
+
+type connKey struct{}
+
+func newLimit(o *Options) *limit {
+	return &limit{
+		max: o.MaxConnections, maxKnown: o.MaxConnections - max(1, o.MaxConnections/16), maxPerAddress: o.MaxPerAddress,
+		maxAge: o.MaxAge, logger: o.Logger,
+		conns: map[net.Conn]*conn{}, addresses: map[netip.Prefix]*list.List{},
+	}
+}
+
+// Authenticated tells the server of r that r was sent by somebody who may use it. Its connection is no stranger
+// any more from the end of the body of r on. It does nothing for a server that New has not made.
+func Authenticated(r *http.Request) {
+	c, ok := r.Context().Value(connKey{}).(*conn)
+	if !ok || c.authenticated.Load() {
+		return
+	}
+	if b, ok := r.Body.(*body); ok && !b.ended {
+		b.whole = c.authenticate
+		return
+	}
+	c.authenticate()
+}
+
+// accept counts a new connection. It is http.Server.ConnContext.
+func (l *limit) accept(ctx context.Context, nc net.Conn) context.Context {
+	c := &conn{limit: l, net: nc, address: networkOf(nc.RemoteAddr())}
+	if l.maxAge > 0 {
+		c.expires = time.Now().Add(l.maxAge - rand.N(l.maxAge/10+1))
+	}
+	l.mu.Lock()
+	l.conns[nc] = c
+	of := l.addresses[c.address]
+	if of == nil {
+		of = list.New()
+		l.addresses[c.address] = of
+	}
+	c.inAll, c.inAddress = l.strangers.PushBack(c), of.PushBack(c)
+	var old *conn
+	switch {
+	case of.Len() > l.maxPerAddress:
+		old = of.Front().Value.(*conn)
+	case len(l.conns) > l.max:
+		old = l.strangers.Front().Value.(*conn) // c at least is one
+	}
+	var told int
+	if old != nil {
+		told = l.giveWay(old)
+	}
+	l.mu.Unlock()
+	if old != nil {
+		_ = old.net.Close()
+	}
+	if told > 0 {
+		l.logger.Warn("too many connections that have not authenticated: the oldest were closed",
+			"closed", told, "max", l.max, "max_per_address", l.maxPerAddress)
+	}
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// giveWay drops c and returns how many connections the log is to be told of: once a minute, all since the last time.
+func (l *limit) giveWay(c *conn) (told int) {
+	l.drop(c)
+	l.closed++
+	if now := time.Now(); l.told.IsZero() || now.Sub(l.told) >= time.Minute {
+		told, l.closed, l.told = l.closed, 0, now
+	}
+	return told
+}
+
+// changed forgets a connection that has ended. It is http.Server.ConnState.
+func (l *limit) changed(nc net.Conn, state http.ConnState) {
+	if state != http.StateClosed && state != http.StateHijacked {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.conns[nc]; c != nil {
+		l.drop(c)
+	}
+}
+
+// drop stops counting c. The caller holds mu.
+func (l *limit) drop(c *conn) {
+	delete(l.conns, c.net)
+	if c.inAll == nil {
+		l.known--
+		return
+	}
+	l.leaveStrangers(c)
+}
+
+// leaveStrangers takes c out of the lists. The caller holds mu.
+func (l *limit) leaveStrangers(c *conn) {
+	of := l.addresses[c.address]
+	l.strangers.Remove(c.inAll)
+	of.Remove(c.inAddress)
+	if of.Len() == 0 {
+		delete(l.addresses, c.address)
+	}
+	c.inAll, c.inAddress = nil, nil
+}
+
+// authenticate makes c known, if there is room for one more.
+func (c *conn) authenticate() {
+	l := c.limit
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.inAll == nil || l.conns[c.net] != c || l.known >= l.maxKnown {
+		return
+	}
+	l.leaveStrangers(c)
+	l.known++
+	c.authenticated.Store(true)
+}
+
+// networkOf is the address that connections are counted by: an IPv4 address, or the 64 bits of an IPv6 network. The
+// zero Prefix stands for all that have neither.
+func networkOf(remote net.Addr) netip.Prefix {
+	if remote == nil {
+		return netip.Prefix{}
+	}
+	at, err := netip.ParseAddrPort(remote.String())
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr := at.Addr().Unmap().WithZone("")
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	network, err := addr.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return network
+}

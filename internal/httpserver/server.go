@@ -1,0 +1,63 @@
+package httpserver
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// Options are the settings of New. The zero value of each field means its default.
+type Options struct {
+	// MaxConnections bounds the connections that are open at a time. Default, and upper bound: what the limit on
+	// open files leaves, see MaxConnections.
+	MaxConnections int
+	// MaxPerAddress bounds the strangers of one remote address, or of one IPv6 network of 64 bits. At the bound the
+	// oldest one is closed in favour of a new one. Behind a proxy all clients have its address.
+	// Default: half of MaxConnections.
+	MaxPerAddress int
+	// MaxAge is how long a connection is used. Responses that follow a stream learn by Remaining when to end.
+	// The time is shortened by up to a tenth at random, so that clients do not return together. Default: no bound.
+	MaxAge time.Duration
+	// Logger is told of connections that were closed for want of room, and of what net/http has to say. Default:
+	// silent.
+	Logger *slog.Logger
+}
+
+// The bounds of New.
+const (
+	// readHeaderTimeout bounds a client that sends its header a byte a minute.
+	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 2 * time.Minute
+	// maxHeaderBytes leaves room for a cursor of 100 kB to be refused in an orderly way.
+	maxHeaderBytes = 128 << 10
+)
+
+// New returns an http.Server for handler with bounds on connections and on slow and large headers. It has no
+// timeout for whole requests or responses, which may last for days; see GuardBody for request bodies.
+// The server uses its hooks ConnState and ConnContext. opts may be nil.
+func New(handler http.Handler, opts *Options) *http.Server {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	room := MaxConnections()
+	if o.MaxConnections <= 0 || o.MaxConnections > room {
+		o.MaxConnections = room
+	}
+	if o.MaxPerAddress <= 0 || o.MaxPerAddress > o.MaxConnections {
+		o.MaxPerAddress = max(1, o.MaxConnections/2)
+	}
+	l := newLimit(&o)
+	return &http.Server{
+		Handler:           closeAged(handler, o.MaxAge),
+		ReadHeaderTimeout: readHeaderTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+		ConnContext:       l.accept,
+		ConnState:         l.changed,
+	}
+}

@@ -1,0 +1,190 @@
+package identity
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"reprise"
+)
+
+// CookieName is the name of the login cookie.
+const CookieName = "reprise_login"
+
+// TicketParam is the query parameter that carries a ticket.
+const TicketParam = "ticket"
+
+// Bounds of a ticket's time to live, inclusive, and its default.
+const (
+	MaxTicketTTL     = 24 * time.Hour
+	DefaultTicketTTL = 10 * time.Minute
+)
+
+// Options are the settings of a Gate. The zero value of each field means its default.
+type Options struct {
+	// CookieTTL is how long a login lasts. Default: 12 hours.
+	CookieTTL time.Duration
+	// Failures is how many failed attempts to authenticate one address has
+	// at once, and FailureEvery how long one of them takes to come back.
+	// Beyond that failures are answered with a *LimitError. Defaults: 20, 1 second.
+	Failures     int
+	FailureEvery time.Duration
+}
+
+// Gate turns requests into principals. It is safe for concurrent use.
+type Gate struct {
+	keys     *reprise.Keys
+	verifier Verifier
+	opts     Options
+	failures *failures
+}
+
+// NewGate returns a Gate. A nil verifier lets everybody in as the default
+// tenant, who may do everything: that is for loopback alone. Tickets are checked all
+// the same. opts may be nil.
+func NewGate(keys *reprise.Keys, verifier Verifier, opts *Options) *Gate {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.CookieTTL == 0 {
+		o.CookieTTL = 12 * time.Hour
+	}
+	if o.Failures == 0 {
+		o.Failures = 20
+	}
+	if o.FailureEvery == 0 {
+		o.FailureEvery = time.Second
+	}
+	return &Gate{keys: keys, verifier: verifier, opts: o, failures: newFailures(o.Failures, o.FailureEvery)}
+}
+
+// Open reports whether the Gate lets everybody in.
+func (g *Gate) Open() bool { return g.verifier == nil }
+
+// Identify says who sent r. A ticket counts if there is one, so that a link means
+// the same to everybody; else the header Authorization, else the cookie. The error
+// wraps ErrUnauthenticated or is a *LimitError.
+//
+// A right credential is let in however many wrong ones came from the same address,
+// for many users may share one behind a proxy. Guessing is not made easier by
+// that: tokens and codes have far too many bits.
+func (g *Gate) Identify(r *http.Request) (Principal, error) {
+	p, err := g.identify(r)
+	if err != nil {
+		return Principal{}, g.failures.note(r.RemoteAddr, err)
+	}
+	return p, nil
+}
+
+func (g *Gate) identify(r *http.Request) (Principal, error) {
+	if ticket := r.URL.Query().Get(TicketParam); ticket != "" {
+		return g.issued(r, ticketLabel, ticket)
+	}
+	if g.verifier == nil {
+		return Principal{Name: "anybody", Tenant: reprise.DefaultTenant, Scopes: AllScopes()}, nil
+	}
+	if header := r.Header.Get("Authorization"); header != "" {
+		credential, err := bearer(header)
+		if err != nil {
+			return Principal{}, err
+		}
+		return g.verifier.Verify(r.Context(), credential)
+	}
+	if cookie, err := r.Cookie(CookieName); err == nil {
+		return g.issued(r, cookieLabel, cookie.Value)
+	}
+	return Principal{}, fmt.Errorf("%w: no token, cookie or ticket was sent", ErrUnauthenticated)
+}
+
+// bearer takes the credential out of the header (RFC 6750, section 2.1; the
+// scheme knows no case, RFC 9110, section 11.1).
+func bearer(header string) (string, error) {
+	scheme, credential, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") || credential == "" {
+		return "", fmt.Errorf("%w: the header Authorization is not \"Bearer TOKEN\"", ErrUnauthenticated)
+	}
+	return strings.TrimSpace(credential), nil
+}
+
+// issued checks a cookie or ticket that the Gate has given out.
+func (g *Gate) issued(r *http.Request, label, text string) (Principal, error) {
+	c, err := unseal(g.keys, label, text, time.Now())
+	if err != nil {
+		return Principal{}, err
+	}
+	p := c.principal()
+	if g.verifier != nil && !g.verifier.Current(r.Context(), p) {
+		return Principal{}, fmt.Errorf("%w: the token that it was given for is no longer in use", ErrUnauthenticated)
+	}
+	return p, nil
+}
+
+// Login verifies a credential and returns the cookie that stands for it from now
+// on; an open Gate takes any credential and gives a cookie that nobody looks at.
+// The errors are those of Identify; r is the request that carried the credential.
+func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, error) {
+	p := Principal{Name: "anybody", Tenant: reprise.DefaultTenant}
+	if g.verifier != nil {
+		var err error
+		if p, err = g.verifier.Verify(r.Context(), credential); err != nil {
+			return nil, g.failures.note(r.RemoteAddr, err)
+		}
+	}
+	expires := earlier(time.Now().Add(g.opts.CookieTTL), p.Expires)
+	value, err := seal(g.keys, cookieLabel, claims{
+		Name: p.Name, Tenant: p.Tenant, Scopes: p.Scopes, Credential: p.Credential, Expires: expires.Unix(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	cookie := g.cookie(r, value)
+	cookie.Expires = expires
+	return cookie, nil
+}
+
+// Logout returns the cookie that makes a browser forget the login.
+func (g *Gate) Logout(r *http.Request) *http.Cookie {
+	cookie := g.cookie(r, "")
+	cookie.MaxAge = -1
+	return cookie
+}
+
+func (g *Gate) cookie(r *http.Request, value string) *http.Cookie {
+	return &http.Cookie{
+		Name: CookieName, Value: value, Path: "/",
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// Ticket returns the text of a ticket that reads one stream for ttl from now on,
+// or for as long as the proof of p itself is good. ttl is whole seconds, from one
+// to MaxTicketTTL; 0 means DefaultTicketTTL. The error wraps ErrForbidden if p may not
+// read the stream and reprise.ErrInvalid if ttl is out of bounds.
+func (g *Gate) Ticket(p Principal, stream reprise.StreamKey,
+	ttl time.Duration,
+) (text string, expires time.Time, err error) {
+	if !p.MayRead(stream) || p.Only != (reprise.StreamKey{}) {
+		return "", time.Time{}, fmt.Errorf("%w: a ticket for what you may not read", ErrForbidden)
+	}
+	if ttl == 0 {
+		ttl = DefaultTicketTTL
+	}
+	if ttl < time.Second || ttl > MaxTicketTTL {
+		return "", time.Time{}, fmt.Errorf("%w: a ticket lives from 1s to %v", reprise.ErrInvalid, MaxTicketTTL)
+	}
+	expires = earlier(time.Now().Add(ttl), p.Expires).Truncate(time.Second)
+	text, err = seal(g.keys, ticketLabel, claims{
+		Name: p.Name, Tenant: stream.Tenant, Stream: stream.Name, Credential: p.Credential, Expires: expires.Unix(),
+	})
+	return text, expires, err
+}
+
+// earlier is the earlier of two times, of which the second may be none.
+func earlier(t, limit time.Time) time.Time {
+	if !limit.IsZero() && limit.Before(t) {
+		return limit
+	}
+	return t
+}

@@ -1,0 +1,208 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+)
+
+type idInput struct {
+	ID string `json:"execution_id"`
+}
+
+func (s *Server) status(ctx context.Context, req *mcp.CallToolRequest,
+	in idInput,
+) (*mcp.CallToolResult, *runStatus, error) {
+	tenant, err := s.enter(ctx, req, identity.ScopeRead)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.show(ctx, tenant, in.ID)
+}
+
+func (s *Server) show(ctx context.Context, tenant reprise.Tenant, id string) (*mcp.CallToolResult, *runStatus, error) {
+	x, err := s.host.Show(ctx, tenant, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	st := statusOf(&x)
+	said := fmt.Sprintf("%s; %d bytes on stdout, %d on stderr", st.sentence(), st.StdoutBytes, st.StderrBytes)
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, &st, nil
+}
+
+type cancelInput struct {
+	ID   string  `json:"execution_id"`
+	Wait float64 `json:"wait,omitempty" jsonschema:"how many seconds to wait for its end, 0 to 60 (default 10)"`
+}
+
+// cancel ends a run, and waits a little for that.
+func (s *Server) cancel(ctx context.Context, req *mcp.CallToolRequest,
+	in cancelInput,
+) (*mcp.CallToolResult, *runStatus, error) {
+	tenant, err := s.enter(ctx, req, identity.ScopeRun)
+	if err != nil {
+		return nil, nil, err
+	}
+	wait, err := seconds("wait", in.Wait, maxWait.Seconds())
+	if err != nil {
+		return nil, nil, err
+	}
+	if !given(req, "wait") {
+		wait = 10 * time.Second
+	}
+	if err := s.host.Cancel(ctx, tenant, in.ID); err != nil {
+		return nil, nil, err
+	}
+	if err := s.await(ctx, tenant, in.ID, wait); err != nil {
+		return nil, nil, err
+	}
+	return s.show(ctx, tenant, in.ID)
+}
+
+// await waits for the end of a run, or until the time is over.
+func (s *Server) await(ctx context.Context, tenant reprise.Tenant, id string, wait time.Duration) error {
+	stream, err := s.host.Stream(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	reader, err := stream.Reader(ctx, reprise.Tail())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	waiting, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	for {
+		changed := reader.Changed()
+		if info := reader.Info(); info.End != nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-waiting.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+type stdinInput struct {
+	ID     string `json:"execution_id"`
+	Text   string `json:"text,omitempty" jsonschema:"what to write; a line ends with a line feed"`
+	Base64 string `json:"base64,omitempty" jsonschema:"bytes to write, in place of text"`
+	EOF    bool   `json:"eof,omitempty" jsonschema:"close stdin afterwards"`
+	Offset *int64 `json:"offset,omitempty" jsonschema:"where this begins in all that was written to the run, so that the same call can be sent again (default: at the end)"`
+}
+
+type stdinOutput struct {
+	ID     string `json:"execution_id"`
+	Offset int64  `json:"offset" jsonschema:"how many bytes the command has been given in all"`
+	Open   bool   `json:"open" jsonschema:"more can be written"`
+	Whole  bool   `json:"whole" jsonschema:"all of this was given to the command; if not, it does not read, and the rest can be sent again from offset"`
+}
+
+// stdinWait bounds how long a command is given to read.
+const stdinWait = 10 * time.Second
+
+func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest,
+	in stdinInput,
+) (*mcp.CallToolResult, *stdinOutput, error) {
+	tenant, err := s.enter(ctx, req, identity.ScopeRun)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := base64.StdEncoding.DecodeString(in.Base64)
+	switch {
+	case err != nil:
+		return nil, nil, &execution.FieldError{Field: "base64", Reason: err.Error()}
+	case in.Text != "" && in.Base64 != "":
+		return nil, nil, &execution.FieldError{Field: "base64", Reason: "text is given too"}
+	case in.Text != "":
+		data = []byte(in.Text)
+	}
+	w := execution.StdinWrite{Offset: -1, Data: bytes.NewReader(data), EOF: in.EOF}
+	if in.Offset != nil {
+		w.Offset = *in.Offset
+	}
+	if w.Offset < -1 {
+		return nil, nil, &execution.FieldError{Field: "offset", Reason: "it is negative"}
+	}
+	writing, stop := context.WithTimeout(ctx, stdinWait)
+	defer stop()
+	state, err := s.host.WriteStdin(writing, tenant, in.ID, w)
+	late := err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
+	if err != nil && !late {
+		return nil, nil, err
+	}
+	out := &stdinOutput{ID: in.ID, Offset: state.Offset, Open: state.Open, Whole: !late}
+	said := fmt.Sprintf("execution %s has been given %d bytes in all", in.ID, out.Offset)
+	if late {
+		said += "; it does not read the rest, which can be sent again"
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, out, nil
+}
+
+type listInput struct {
+	Session string            `json:"session,omitempty" jsonschema:"only runs of this session"`
+	Status  string            `json:"status,omitempty" jsonschema:"only those that are queued, running or ended"`
+	Labels  map[string]string `json:"labels,omitempty" jsonschema:"only those with these labels"`
+	Limit   int               `json:"limit,omitempty" jsonschema:"how many at most, 1 to 100 (default 20)"`
+	Cursor  string            `json:"cursor,omitempty" jsonschema:"next_cursor of the page before"`
+}
+
+type listOutput struct {
+	Executions []runStatus `json:"executions" jsonschema:"the newest first"`
+	NextCursor string      `json:"next_cursor,omitempty" jsonschema:"there is another page"`
+}
+
+// listLimits are how many runs a page has: by default, and at most.
+const (
+	listDefault = 20
+	listMax     = 100
+)
+
+func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
+	in listInput,
+) (*mcp.CallToolResult, *listOutput, error) {
+	tenant, err := s.enter(ctx, req, identity.ScopeRead)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case in.Limit == 0:
+		in.Limit = listDefault
+	case in.Limit < 0 || in.Limit > listMax:
+		return nil, nil, &execution.FieldError{Field: "limit", Reason: fmt.Sprintf("1 to %d are taken", listMax)}
+	}
+	page, err := s.host.List(ctx, tenant, execution.ListQuery{
+		Session: in.Session, Status: execution.Status(in.Status), Labels: in.Labels, Limit: in.Limit, After: in.Cursor,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	out := &listOutput{Executions: []runStatus{}, NextCursor: page.Next}
+	var b strings.Builder
+	for i := range page.Executions {
+		st := statusOf(&page.Executions[i])
+		out.Executions = append(out.Executions, st)
+		b.WriteString(st.sentence() + "\n")
+	}
+	switch {
+	case len(out.Executions) == 0:
+		b.WriteString("[there are none]")
+	case page.Next != "":
+		fmt.Fprintf(&b, "[there are more; cursor %q]", page.Next)
+	default:
+		b.WriteString("[that is all]")
+	}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: b.String()}}}, out, nil
+}

@@ -1,0 +1,229 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"time"
+
+	"reprise/internal/backoff"
+	"reprise/mcp/mcphttp"
+	"reprise/sse"
+)
+
+// errSessionGone: the server does not know the session (any more).
+var errSessionGone = errors.New("the MCP server does not know the session")
+
+// statusError is an answer that holds no message.
+type statusError struct {
+	status int
+	text   string
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("the MCP server answers with status %d: %.200s", e.status, e.text)
+}
+
+const (
+	firstPause = 200 * time.Millisecond
+	maxPause   = 5 * time.Second
+)
+
+// pauses are the times between tries.
+type pauses struct {
+	next  backoff.Backoff
+	begun time.Time // the zero Time before the first
+}
+
+// wait waits, or reports that it is too late for another try.
+func (p *pauses) wait(ctx context.Context, giveUp, least time.Duration) bool {
+	if p.begun.IsZero() {
+		p.begun, p.next = time.Now(), backoff.Backoff{First: firstPause, Most: maxPause}
+	}
+	if time.Since(p.begun) > giveUp {
+		return false
+	}
+	return backoff.Sleep(ctx, max(least, p.next.Next())) == nil
+}
+
+// post sends one message. A server that cannot be reached at all is tried again, for then nothing was sent.
+func (b *relay) post(ctx context.Context, m *mcphttp.Message, modern bool) (*http.Response, error) {
+	var p pauses
+	for {
+		r, err := b.request(ctx, http.MethodPost, m.Raw)
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, "+sse.ContentType)
+		if modern {
+			modernHeaders(r.Header, m)
+		} else if m.Method != "initialize" {
+			b.sessionHeaders(r.Header)
+		}
+		response, err := b.http.Do(r)
+		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && p.wait(ctx, b.opts.GiveUp, 0) {
+			continue
+		}
+		if err == nil && response.StatusCode == http.StatusServiceUnavailable && p.wait(ctx, b.opts.GiveUp, 0) {
+			response.Body.Close()
+			continue
+		}
+		return response, err
+	}
+}
+
+func (b *relay) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, b.opts.URL, bytes.NewReader(body))
+	if err == nil && b.opts.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+b.opts.Token)
+	}
+	return r, err
+}
+
+// modernHeaders mirrors a message in headers, as version 2026-07-28 wants it.
+func modernHeaders(h http.Header, m *mcphttp.Message) {
+	var params struct {
+		Name   string `json:"name"`
+		URI    string `json:"uri"`
+		TaskID string `json:"taskId"`
+		Meta   struct {
+			Version string `json:"io.modelcontextprotocol/protocolVersion"`
+		} `json:"_meta"`
+	}
+	_ = json.Unmarshal(m.Params, &params) // what is of another type the server refuses
+	h.Set("MCP-Protocol-Version", params.Meta.Version)
+	h.Set("Mcp-Method", m.Method)
+	name := ""
+	switch m.Method {
+	case "tools/call", "prompts/get":
+		name = params.Name
+	case "resources/read":
+		name = params.URI
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		name = params.TaskID
+	}
+	if name != "" {
+		h.Set("Mcp-Name", headerText(name))
+	}
+}
+
+// headerText is a value as it may stand in a header.
+func headerText(value string) string {
+	plain := value[0] != ' ' && value[len(value)-1] != ' '
+	for i := range len(value) {
+		plain = plain && value[i] >= ' ' && value[i] <= '~'
+	}
+	if plain && !(len(value) > 9 && value[:9] == "=?base64?") {
+		return value
+	}
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
+}
+
+// tell sends a message that has no response.
+func (b *relay) tell(ctx context.Context, m *mcphttp.Message, modern bool) error {
+	number := b.sessionNumber()
+	response, err := b.post(ctx, m, modern)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusNotFound && !modern {
+		return b.renew(ctx, number)
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return failure(response)
+	}
+	return nil
+}
+
+// failure is an answer that is none.
+func failure(response *http.Response) error {
+	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+	return &statusError{response.StatusCode, string(text)}
+}
+
+// call sends a request, and writes what is answered. Once it was sent it is not sent again.
+func (b *relay) call(ctx context.Context, m *mcphttp.Message, modern bool) {
+	if modern {
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(ctx)
+		b.mu.Lock()
+		b.calls[m.ID] = stop
+		b.mu.Unlock()
+		defer func() {
+			b.mu.Lock()
+			delete(b.calls, m.ID)
+			b.mu.Unlock()
+			stop()
+		}()
+	}
+	err := b.exchange(ctx, m, modern)
+	if errors.Is(err, errSessionGone) { // it was refused, so it can be sent again
+		err = b.exchange(ctx, m, modern)
+	}
+	if err != nil && ctx.Err() == nil {
+		b.refuse(m.ID, codeInternal, err)
+	}
+}
+
+// exchange sends a request and waits for the response, over as many connections as that takes.
+func (b *relay) exchange(ctx context.Context, m *mcphttp.Message, modern bool) error {
+	number := b.sessionNumber()
+	response, err := b.post(ctx, m, modern)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusNotFound && !modern && number > 0 {
+		if err := b.renew(ctx, number); err != nil {
+			return err
+		}
+		return errSessionGone
+	}
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if kind == "application/json" {
+		return b.single(response, m.ID)
+	}
+	if response.StatusCode != http.StatusOK || kind != sse.ContentType {
+		return failure(response)
+	}
+	s := &stream{b: b, until: m.ID}
+	if s.read(response.Body); s.done {
+		return nil
+	}
+	if modern || s.last == "" {
+		return errors.New("the connection to the MCP server broke before the response, and cannot be resumed; whether the request was carried out is not known")
+	}
+	return s.resume(ctx, number)
+}
+
+// single writes an answer that is one message.
+func (b *relay) single(response *http.Response, id mcphttp.ID) error {
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxLine))
+	if err != nil {
+		return err
+	}
+	message, err := mcphttp.ParseMessage(text)
+	if err != nil || message.Method != "" {
+		return &statusError{response.StatusCode, string(text)}
+	}
+	if message.ID != id { // an error that was found before the request was read
+		var e struct {
+			Error struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		_ = json.Unmarshal(text, &e) // it was parsed before
+		return &statusError{response.StatusCode, e.Error.Message}
+	}
+	b.write(text)
+	return nil
+}

@@ -1,0 +1,97 @@
+package mcpserver_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/mcpserver"
+	"reprise/internal/shared"
+	"reprise/mcp/mcphttp"
+	"reprise/mcp/mcptask"
+	"reprise/replica"
+	"reprise/store/memstore"
+)
+
+// newReplica makes a world that shares its store with others. Its member is what dies first.
+func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keys) (*world, *replica.Member) {
+	t.Helper()
+	log, err := reprise.Open(t.Context(), hub.Store(), &reprise.Options{Keys: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	member, err := replica.Join(t.Context(), log,
+		&replica.Options{Beat: 50 * time.Millisecond, TTL: 400 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := execution.Open(t.Context(), log,
+		&execution.Options{StateDir: t.TempDir(), Grace: time.Second, Secret: []byte("secret"), Replica: member})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := mcpserver.New(log, host, &mcpserver.Options{Replica: member, TaskAfter: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := mcphttp.New(log, server.Backend(), &mcphttp.Options{Replica: member})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(handler)
+	return &world{t: t, log: log, host: host, server: server, url: web.URL, close: func() {
+		server.Close()
+		handler.Close()
+		web.CloseClientConnections()
+		web.Close()
+		host.Close()
+		member.Close()
+		log.Close()
+		http.DefaultClient.CloseIdleConnections()
+	}}, member
+}
+
+// TestReplicas: started on one, read, written to, asked for and cancelled on the other; and one dies.
+func TestReplicas(t *testing.T) {
+	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeys()
+	a, inA := newReplica(t, hub, keys)
+	b, _ := newReplica(t, hub, keys)
+	onA, onB := a.caller("2025-11-25", ""), b.caller("2025-11-25", "")
+	var run executed
+	onA.call("execute_code_async", args{"command": "cat", "stdin_open": true}, &run)
+	onB.call("send_stdin", args{"execution_id": run.ID, "text": "over there\n", "eof": true}, nil)
+	if got := onB.all(run.ID, run.Cursor, "stdout"); got != "over there\n" {
+		t.Errorf("read %q", got)
+	}
+	done := a.raw("tools/call", `"name":"execute_code","arguments":{"command":"sleep 0.3; echo done"}`)
+	if got := b.untilEnded(done.TaskID); got.Status != mcptask.Completed ||
+		got.Result.StructuredContent.Stdout.Text != "done\n" {
+		t.Errorf("a task of the other one: %+v", got)
+	}
+	cancelled := a.raw("tools/call", `"name":"execute_code","arguments":{"command":"sleep 60"}`)
+	b.raw("tasks/cancel", fmt.Sprintf(`"taskId":%q`, cancelled.TaskID))
+	if got := b.untilEnded(cancelled.TaskID); got.Status != mcptask.Cancelled {
+		t.Errorf("cancelled from the other one: %+v", got)
+	}
+	orphan := a.raw("tools/call", `"name":"execute_code","arguments":{"command":"echo begun; sleep 60"}`)
+	for deadline := time.Now().Add(5 * time.Second); b.raw("tasks/get",
+		fmt.Sprintf(`"taskId":%q`, orphan.TaskID)).StatusMessage == ""; {
+		if time.Now().After(deadline) {
+			t.Fatal("the task does not know its run")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	inA.Close()
+	got := b.untilEnded(orphan.TaskID)
+	if got.Status != mcptask.Completed || !got.Result.IsError || got.Result.StructuredContent.Outcome != "lost" {
+		t.Errorf("the task of a dead one: %+v", got)
+	}
+	onA.session.Close()
+	onB.session.Close()
+	a.close()
+	b.close()
+}

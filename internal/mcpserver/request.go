@@ -1,0 +1,176 @@
+package mcpserver
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+)
+
+const (
+	minBytes = 256
+	maxBytes = 1 << 20
+)
+
+// runInput says what to run.
+type runInput struct {
+	Code     string            `json:"code,omitempty" jsonschema:"program text, which is run with the interpreter of language"`
+	Language string            `json:"language,omitempty" jsonschema:"language of code: bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
+	Command  string            `json:"command,omitempty" jsonschema:"shell command, in place of code"`
+	Argv     []string          `json:"argv,omitempty" jsonschema:"program and arguments, in place of code or command"`
+	Cwd      string            `json:"cwd,omitempty" jsonschema:"working directory"`
+	Env      map[string]string `json:"env,omitempty" jsonschema:"environment variables to add"`
+	Stdin    string            `json:"stdin,omitempty" jsonschema:"text that the command reads"`
+	Timeout  float64           `json:"timeout_seconds,omitempty" jsonschema:"end the run after so many seconds (default: what the server allows)"`
+	Session  string            `json:"session,omitempty" jsonschema:"name that groups runs: letters, digits, '.', '_' and '-'"`
+	Labels   map[string]string `json:"labels,omitempty" jsonschema:"labels to find the run by"`
+	Key      string            `json:"idempotency_key,omitempty" jsonschema:"a call with the same key and the same request attaches to the run that the first one has started"`
+}
+
+type executeInput struct {
+	runInput
+	MaxBytes int `json:"max_bytes,omitempty" jsonschema:"how many bytes of output to show at most, 256 to 1048576 (default 30000)"`
+}
+
+type startInput struct {
+	runInput
+	StdinOpen bool `json:"stdin_open,omitempty" jsonschema:"keep stdin open for send_stdin"`
+	TTY       bool `json:"tty,omitempty" jsonschema:"run in a terminal of 80 by 24"`
+}
+
+// request is the run that is asked for.
+func (in *runInput) request() (execution.Request, error) {
+	r := execution.Request{
+		IdempotencyKey: in.Key, Session: in.Session, Argv: in.Argv, Command: in.Command, Language: in.Language,
+		Code: in.Code,
+		Cwd:  in.Cwd, Env: in.Env, Labels: in.Labels,
+	}
+	if r.Code != "" && r.Language == "" {
+		r.Language = "python"
+	}
+	if in.Stdin != "" {
+		r.Stdin = &in.Stdin
+	}
+	timeout, err := seconds("timeout_seconds", in.Timeout, float64(math.MaxInt64/int64(time.Second)))
+	r.Timeout = execution.Duration(timeout)
+	return r, err
+}
+
+// seconds is a number of seconds from 0 to most.
+func seconds(field string, n, most float64) (time.Duration, error) {
+	if math.IsNaN(n) || n < 0 || n > most {
+		return 0, &execution.FieldError{Field: field, Reason: fmt.Sprintf("0 to %v seconds are taken", most)}
+	}
+	return time.Duration(n * float64(time.Second)), nil
+}
+
+// bound is how much output a call wants to be shown.
+func (s *Server) bound(asked int) (int, error) {
+	switch {
+	case asked == 0:
+		return s.opts.MaxBytes, nil
+	case asked < minBytes || asked > maxBytes:
+		return 0, &execution.FieldError{
+			Field:  "max_bytes",
+			Reason: fmt.Sprintf("%d to %d are taken", minBytes, maxBytes),
+		}
+	}
+	return asked, nil
+}
+
+// runStatus is how a run is.
+type runStatus struct {
+	ID       string  `json:"execution_id"`
+	Status   string  `json:"status" jsonschema:"queued, running or ended"`
+	Outcome  string  `json:"outcome,omitempty" jsonschema:"why it ended: exited, signaled, timed_out, cancelled, limit_exceeded, failed_to_start or lost"`
+	ExitCode *int    `json:"exit_code,omitempty" jsonschema:"exit code of the command, where it has exited"`
+	Signal   *string `json:"signal,omitempty" jsonschema:"name of the signal that killed the command"`
+	Error    string  `json:"error,omitempty" jsonschema:"what went wrong, where it was not the command"`
+	Limit    string  `json:"limit,omitempty" jsonschema:"the limit that was exceeded"`
+
+	Command  string            `json:"command,omitempty"`
+	Argv     []string          `json:"argv,omitempty"`
+	Language string            `json:"language,omitempty"`
+	Session  string            `json:"session,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+
+	Created    string `json:"created"`
+	Started    string `json:"started,omitempty"`
+	Ended      string `json:"ended,omitempty"`
+	DurationMS *int64 `json:"duration_ms,omitempty"`
+
+	StdoutBytes int64 `json:"stdout_bytes" jsonschema:"how much output there is so far, in bytes"`
+	StderrBytes int64 `json:"stderr_bytes"`
+	// OutputTruncated: the command wrote more than is kept.
+	OutputTruncated bool `json:"output_truncated,omitempty" jsonschema:"the command wrote more than its limit, which was not kept"`
+}
+
+func statusOf(x *execution.Execution) runStatus {
+	st := runStatus{
+		ID: x.ID, Status: string(x.Status), ExitCode: x.ExitCode, Signal: x.Signal, Error: x.Error, Limit: x.Limit,
+		Command: x.Command, Argv: x.Argv, Language: x.Language, Session: x.Session, Labels: x.Labels,
+		Created: text(&x.Created), Started: text(x.Started), Ended: text(x.Ended), DurationMS: x.DurationMS,
+		StdoutBytes: x.Bytes.Stdout, StderrBytes: x.Bytes.Stderr, OutputTruncated: x.OutputTruncated,
+	}
+	if x.Outcome != nil {
+		st.Outcome = string(*x.Outcome)
+	}
+	return st
+}
+
+func text(t *execution.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// sentence says in a few words how a run is.
+func (st *runStatus) sentence() string {
+	took := ""
+	if st.DurationMS != nil {
+		took = fmt.Sprintf(" after %v", time.Duration(*st.DurationMS)*time.Millisecond)
+	}
+	switch execution.Outcome(st.Outcome) {
+	case "":
+		return "execution " + st.ID + " is " + st.Status
+	case execution.Exited:
+		return fmt.Sprintf("execution %s exited with code %d%s", st.ID, deref(st.ExitCode), took)
+	case execution.Signaled:
+		return fmt.Sprintf("execution %s was killed by SIG%s%s", st.ID, deref(st.Signal), took)
+	case execution.LimitExceeded:
+		return fmt.Sprintf("execution %s was ended, for it has exceeded %s%s", st.ID, st.Limit, took)
+	case execution.FailedToStart:
+		return fmt.Sprintf("execution %s could not be started: %s", st.ID, st.Error)
+	case execution.Lost:
+		return fmt.Sprintf("execution %s was lost with its server: %s", st.ID, st.Error)
+	}
+	return fmt.Sprintf("execution %s has ended: %s%s", st.ID, st.Outcome, took)
+}
+
+func deref[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// isBad reports whether the run was none: it could not be started, or nobody knows how it went.
+func (st *runStatus) isBad() bool {
+	return st.Outcome == string(execution.FailedToStart) || st.Outcome == string(execution.Lost)
+}
+
+// position is where get_execution_output reads from.
+func position(cursor, lastEventID string) (reprise.Position, error) {
+	if cursor != "" && lastEventID != "" && cursor != lastEventID {
+		return reprise.Position{},
+			&execution.FieldError{Field: "last_event_id", Reason: "cursor is given too, and another one"}
+	}
+	if cursor == "" {
+		cursor = lastEventID
+	}
+	return reprise.ParsePosition(cursor)
+}

@@ -1,0 +1,157 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+	"reprise/mcp/mcphttp"
+	"reprise/mcp/mcptask"
+	"reprise/replica"
+)
+
+// Options are the settings of a Server. The zero value of each field means its default.
+type Options struct {
+	// Identify says whose request it is: a tenant sees its own executions alone, and tasks belong to the principal too.
+	// ctx is that of the handler. Default: what Options.Identify of mcphttp says, where the server is behind
+	// Server.Backend; else reprise.DefaultTenant and the user of the token of the request, or "".
+	Identify func(ctx context.Context, req mcp.Request) (tenant reprise.Tenant, principal string, err error)
+	// Allow refuses, with an error such as identity.ErrForbidden, what the sender of a request may not do:
+	// identity.ScopeRun or identity.ScopeRead. Default: everything is allowed.
+	Allow func(ctx context.Context, req mcp.Request, scope identity.Scope) error
+	// Replica is this process among those that share the Store of the Log. Default: it is alone.
+	Replica *replica.Member
+	// Name and Version are what clients are told. Defaults: "reprise" and "".
+	Name, Version string
+	// MaxBytes is how much output is shown where a call asks for no bound of its own. Default: 30,000.
+	MaxBytes int
+	// TaskAfter is how long a call of execute_code may take before it becomes a task, for clients that know tasks.
+	// Default: 2 s.
+	TaskAfter time.Duration
+	// ProgressEvery is the time between two progress notifications. Default: 1 s.
+	ProgressEvery time.Duration
+	// MaxResource is the longest output that is read as a resource, in bytes. Default: 4 MiB.
+	MaxResource int64
+	// Tasks are further settings of tasks; Identify, Replica and Logger are taken from here. Default: theirs.
+	Tasks *mcptask.Options
+	// Logger is told of what goes wrong. Default: silent.
+	Logger *slog.Logger
+}
+
+// Server is an MCP server for an execution.Host. It is safe for concurrent use.
+type Server struct {
+	log   *reprise.Log
+	host  *execution.Host
+	opts  Options
+	tasks *mcptask.Tasks
+	mcp   *mcp.Server
+}
+
+const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks. ` +
+	`Use execute_code for what is done within a minute or two, and execute_code_async with get_execution_output for what takes longer. ` +
+	`Output that is left out with a note can be read with get_execution_output and the cursor in the note.`
+
+// New makes a Server over host, whose executions are kept in log. It must be closed before both.
+// The error is reprise.ErrInvalid for options that make no sense. opts may be nil.
+func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error) {
+	s := &Server{log: log, host: host, opts: opts.withDefaults()}
+	if s.opts.MaxBytes < minBytes || s.opts.MaxBytes > maxBytes || s.opts.TaskAfter < 0 || s.opts.ProgressEvery < 0 ||
+		s.opts.MaxResource < 0 {
+		return nil, fmt.Errorf("mcpserver: %w: a time or a size", reprise.ErrInvalid)
+	}
+	var tasks mcptask.Options
+	if s.opts.Tasks != nil {
+		tasks = *s.opts.Tasks
+	}
+	tasks.Identify, tasks.Replica, tasks.Logger = s.opts.Identify, s.opts.Replica, s.opts.Logger
+	if tasks.Name == "" {
+		tasks.Name = "executions"
+	}
+	var err error
+	if s.tasks, err = mcptask.New(log, &tasks); err != nil {
+		return nil, err
+	}
+	s.mcp = mcp.NewServer(&mcp.Implementation{Name: s.opts.Name, Title: "Reprise", Version: s.opts.Version},
+		&mcp.ServerOptions{
+			Instructions: instructions, Logger: s.opts.Logger, Capabilities: &mcp.ServerCapabilities{},
+			// what a tenant has run is nobody else's
+			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
+		})
+	s.mcp.AddReceivingMiddleware(codes)
+	s.addTools()
+	s.addResources()
+	s.tasks.Support(toolExecute, mcptask.Tool{After: s.opts.TaskAfter, Lost: s.lost})
+	return s, s.tasks.Install(s.mcp)
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Identify == nil {
+		d.Identify = mcptask.Identify
+	}
+	if d.Allow == nil {
+		d.Allow = func(context.Context, mcp.Request, identity.Scope) error { return nil }
+	}
+	if d.Name == "" {
+		d.Name = "reprise"
+	}
+	if d.MaxBytes == 0 {
+		d.MaxBytes = 30_000
+	}
+	if d.TaskAfter == 0 {
+		d.TaskAfter = 2 * time.Second
+	}
+	if d.ProgressEvery == 0 {
+		d.ProgressEvery = time.Second
+	}
+	if d.MaxResource == 0 {
+		d.MaxResource = 4 << 20
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+// MCP is the server of the SDK, to which further tools may be added.
+func (s *Server) MCP() *mcp.Server { return s.mcp }
+
+// Tasks are those of the server.
+func (s *Server) Tasks() *mcptask.Tasks { return s.tasks }
+
+// Backend is what mcphttp.New takes to serve it.
+func (s *Server) Backend() mcphttp.Backend {
+	return mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return s.mcp }))
+}
+
+// Run serves one client on a transport, such as mcp.StdioTransport, until that goes or ctx is done.
+func (s *Server) Run(ctx context.Context, transport mcp.Transport) error {
+	err := s.mcp.Run(ctx, s.tasks.Transport(transport))
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// Close ends what calls wait for, and lets executions go on. Closing again does nothing.
+func (s *Server) Close() error { return s.tasks.Close() }
+
+// enter finds out whose request it is, and whether it is allowed.
+func (s *Server) enter(ctx context.Context, req mcp.Request, scope identity.Scope) (reprise.Tenant, error) {
+	tenant, _, err := s.opts.Identify(ctx, req)
+	if err != nil {
+		return "", err
+	}
+	return tenant, s.opts.Allow(ctx, req, scope)
+}

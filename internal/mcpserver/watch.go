@@ -1,0 +1,150 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/mcp/mcptask"
+)
+
+// errAtEnd is returned after the end of a stream.
+var errAtEnd = errors.New("the stream has ended")
+
+// watcher tells the client how a run goes on while it is waited for: by progress notifications to one that has
+// asked for them, or by the status of the task that the call has become.
+type watcher struct {
+	session *mcp.ServerSession
+	token   any // nil if the client has not asked
+	every   time.Duration
+	id      string
+	max     int
+
+	noted  bool // the task knows the execution
+	count  float64
+	bytes  int64
+	line   []byte // the beginning of the last one
+	said   string
+	begun  time.Time
+	sayAt  time.Time
+	tellAt time.Time
+}
+
+// sayEvery is the time between two status messages of a task: each is kept.
+const sayEvery = 5 * time.Second
+
+// lineBytes is how much of a line of output is shown as progress.
+const lineBytes = 200
+
+func (s *Server) watch(_ context.Context, req *mcp.CallToolRequest, id string) *watcher {
+	now := time.Now()
+	return &watcher{
+		session: req.Session, token: req.Params.GetProgressToken(), every: s.opts.ProgressEvery, id: id,
+		max:   s.opts.MaxBytes,
+		begun: now, tellAt: now.Add(s.opts.ProgressEvery),
+	}
+}
+
+// saw takes an event.
+func (w *watcher) saw(e *reprise.Event) {
+	if e.Type != execution.Stdout && e.Type != execution.Stderr {
+		return
+	}
+	w.bytes += int64(len(e.Data))
+	data := bytes.TrimRight(e.Data, "\r\n")
+	if i := bytes.LastIndexByte(data, '\n'); i >= 0 {
+		data = data[i+1:]
+	}
+	if len(data) > 0 {
+		w.line = append(w.line[:0], data[:min(len(data), lineBytes)]...)
+	}
+}
+
+// next is the next run of events, and tells of what was seen before while it waits. The error is errAtEnd after the
+// end.
+func (w *watcher) next(ctx context.Context, reader *reprise.Reader) (reprise.Run, error) {
+	for {
+		changed := reader.Changed()
+		run, err := reader.Poll(ctx)
+		switch {
+		case errors.Is(err, reprise.ErrEnded):
+			return run, errAtEnd
+		case err != nil:
+			return run, err
+		}
+		w.tell(ctx)
+		if run.Len() > 0 {
+			return run, nil
+		}
+		if err := w.wait(ctx, changed); err != nil {
+			return run, err
+		}
+	}
+}
+
+func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) error {
+	var tick <-chan time.Time
+	if w.every > 0 {
+		timer := time.NewTimer(w.every)
+		defer timer.Stop()
+		tick = timer.C
+	}
+	select {
+	case <-changed:
+	case <-tick:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// tell tells the client how the run goes on, if it is time. Where that fails the client will find out by itself.
+func (w *watcher) tell(ctx context.Context) {
+	now := time.Now()
+	if task := mcptask.FromContext(ctx); task != nil {
+		w.tellTask(ctx, task, now)
+		return
+	}
+	if w.token == nil || now.Before(w.tellAt) {
+		return
+	}
+	w.tellAt = now.Add(w.every)
+	w.count++
+	_ = w.session.NotifyProgress(ctx,
+		&mcp.ProgressNotificationParams{ProgressToken: w.token, Progress: w.count, Message: w.message(now)})
+}
+
+func (w *watcher) tellTask(ctx context.Context, task *mcptask.Task, now time.Time) {
+	if !w.noted {
+		// First, so that what is left of the run can be found if we die.
+		if err := task.Note(ctx, runNote{ID: w.id, MaxBytes: w.max}); err != nil {
+			return
+		}
+		w.noted = true
+	}
+	if now.Before(w.sayAt) {
+		return
+	}
+	w.sayAt = now.Add(sayEvery)
+	said := fmt.Sprintf("Execution %s is running; get_execution_output reads its output. %d bytes so far.", w.id,
+		w.bytes)
+	if said != w.said && task.Say(ctx, said) == nil {
+		w.said = said
+	}
+}
+
+func (w *watcher) message(now time.Time) string {
+	said := fmt.Sprintf("execution %s has run for %v, %d bytes of output", w.id, now.Sub(w.begun).Round(time.Second),
+		w.bytes)
+	line := w.line[:len(w.line)-cutRune(w.line)]
+	if len(line) > 0 && isText(line) {
+		said += ": " + string(line)
+	}
+	return said
+}

@@ -1,0 +1,223 @@
+package mcpserver_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/mcpserver"
+	"reprise/mcp/mcphttp"
+	"reprise/store/memstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a server over HTTP.
+type world struct {
+	t      *testing.T
+	log    *reprise.Log
+	host   *execution.Host
+	server *mcpserver.Server
+	url    string
+	close  func()
+}
+
+func newWorld(t *testing.T, opts *mcpserver.Options) *world {
+	log, err := reprise.Open(t.Context(), memstore.New(nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldOn(t, log, opts)
+	t.Cleanup(func() { log.Close() })
+	t.Cleanup(w.close)
+	return w
+}
+
+// newWorldOn makes a world that its caller closes.
+func newWorldOn(t *testing.T, log *reprise.Log, opts *mcpserver.Options) *world {
+	t.Helper()
+	host, err := execution.Open(t.Context(), log,
+		&execution.Options{StateDir: t.TempDir(), Grace: time.Second, Secret: []byte("secret")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := mcpserver.New(log, host, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := mcphttp.New(log, server.Backend(), &mcphttp.Options{
+		Identify: func(r *http.Request) (reprise.Tenant, string, error) {
+			if user := r.Header.Get("X-User"); user != "" {
+				return reprise.Tenant(user), user, nil
+			}
+			return reprise.DefaultTenant, "", nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(handler)
+	return &world{t: t, log: log, host: host, server: server, url: web.URL, close: func() {
+		server.Close()
+		handler.Close()
+		web.CloseClientConnections()
+		web.Close()
+		host.Close()
+		http.DefaultClient.CloseIdleConnections()
+	}}
+}
+
+// as adds the header of a user.
+type as string
+
+func (u as) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-User", string(u))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// eras are a version of each.
+var eras = []string{"2025-11-25", "2026-07-28"}
+
+func (w *world) session(version, user string, opts *mcp.ClientOptions) *mcp.ClientSession {
+	w.t.Helper()
+	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts)
+	transport := &mcp.StreamableClientTransport{Endpoint: w.url, HTTPClient: &http.Client{Transport: as(user)}}
+	session, err := client.Connect(w.t.Context(), transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { session.Close() })
+	return session
+}
+
+// caller calls tools and checks that what comes back is as their schemas say.
+type caller struct {
+	t       *testing.T
+	session *mcp.ClientSession
+	schemas map[string]*jsonschema.Resolved
+}
+
+func (w *world) caller(version, user string) *caller {
+	return newCaller(w.t, w.session(version, user, nil))
+}
+
+func newCaller(t *testing.T, session *mcp.ClientSession) *caller {
+	t.Helper()
+	c := &caller{t: t, session: session, schemas: map[string]*jsonschema.Resolved{}}
+	for tool, err := range session.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var schema jsonschema.Schema
+		text, err := json.Marshal(tool.OutputSchema)
+		if err == nil {
+			err = json.Unmarshal(text, &schema)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.schemas[tool.Name], err = schema.Resolve(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// call calls a tool, into out, and returns the text. Errors of tools are those of the test.
+func (c *caller) call(tool string, arguments map[string]any, out any) string {
+	c.t.Helper()
+	text, result := c.try(c.t.Context(), tool, arguments, out)
+	if result.IsError {
+		c.t.Fatalf("%s %v: %s", tool, arguments, text)
+	}
+	return text
+}
+
+func (c *caller) try(ctx context.Context, tool string, arguments map[string]any,
+	out any,
+) (string, *mcp.CallToolResult) {
+	c.t.Helper()
+	result, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		c.t.Fatalf("%s %v: %v", tool, arguments, err)
+	}
+	if result.StructuredContent != nil {
+		if err := c.schemas[tool].Validate(result.StructuredContent); err != nil {
+			c.t.Errorf("the structured content of %s: %v", tool, err)
+		}
+		text, err := json.Marshal(result.StructuredContent)
+		if err == nil && out != nil {
+			err = json.Unmarshal(text, out)
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	for _, content := range result.Content {
+		if text, ok := content.(*mcp.TextContent); ok {
+			b.WriteString(text.Text)
+		}
+	}
+	return b.String(), result
+}
+
+// refuse calls a tool that must answer with an error of a code.
+func (c *caller) refuse(tool string, arguments map[string]any, code string) {
+	c.t.Helper()
+	text, result := c.try(c.t.Context(), tool, arguments, nil)
+	meta, _ := result.Meta["reprise/error"].(map[string]any)
+	if !result.IsError || !strings.HasPrefix(text, code+": ") || meta["code"] != code {
+		c.t.Errorf("%s %v is answered with %q and %v, want %s", tool, arguments, text, meta, code)
+	}
+}
+
+type channel struct {
+	Text    string
+	Bytes   int64
+	Omitted int64
+	Cursor  string
+	Binary  bool
+}
+
+// executed is what execute_code returns.
+type executed struct {
+	ID             string `json:"execution_id"`
+	Status         string
+	Outcome        string
+	ExitCode       *int `json:"exit_code"`
+	Attached       bool
+	Cursor         string
+	Stdout, Stderr channel
+}
+
+// read is what get_execution_output returns.
+type read struct {
+	Events []struct {
+		ID     string `json:"event_id"`
+		Type   string
+		Text   string
+		Base64 []byte
+	}
+	Cursor    string
+	HasMore   bool `json:"has_more"`
+	Truncated *struct {
+		Missed    uint64
+		TakenBack uint64 `json:"taken_back"`
+	}
+	End *struct {
+		Outcome  string
+		ExitCode *int `json:"exit_code"`
+	}
+}

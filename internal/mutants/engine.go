@@ -1,0 +1,125 @@
+package main
+
+// engineMutants are faults in the engine.
+var engineMutants = []mutant{
+	{
+		name: "gap in the window is passed over in silence", rule: "G1",
+		file: "reader.go", old: "		return Run{}, false, r.gap()", new: "		r.next = lv.info.Earliest",
+		pkg: ".", run: "TestG1ReaderInTheMiddleIsToldOfALoss|TestG1NoSilentLoss",
+	},
+	{
+		name: "cursor beyond the fork is accepted", rule: "G1",
+		file: "live.go", old: "(!shared || c.Seq > fork):", new: "(!shared || c.Seq > fork+100):",
+		pkg: ".", run: "TestCursorAtOrBelowForkIsExact|TestReaderIsToldOfForkItIsBeyond",
+	},
+	{
+		name: "reader follows any fork", rule: "G1",
+		file: "reader.go", old: "if !ok || r.next-1 > fork {", new: "if !ok || r.next-1 > fork+100 {",
+		pkg: ".", run: "TestReaderIsToldOfForkItIsBeyond|TestLineageOfSeveralForks",
+	},
+	{
+		name: "cursor ahead of the tail is accepted", rule: "G1",
+		file: "live.go", old: "	case c.Seq > lv.info.Tail:\n", new: "	case c.Seq > lv.info.Tail+100:\n",
+		pkg: ".", run: "TestCursorRefusals",
+	},
+	{
+		name: "reader skips an event", rule: "G2 G3",
+		file: "reader.go", old: "r.next = run.Last() + 1", new: "r.next = run.Last() + 2",
+		pkg: ".", run: "TestG2NoDuplicates|TestG3OneOrder|TestReaderContract",
+	},
+	{
+		name: "reader gets an event twice", rule: "G2",
+		file: "reader.go", old: "r.next = run.Last() + 1", new: "r.next = max(run.First()+1, run.Last())",
+		pkg: ".", run: "TestG2NoDuplicates|TestReaderContract",
+	},
+	{
+		name: "two appends of a commit get the same seq", rule: "G3",
+		file: "commit.go", old: "next := st.first + uint64(st.count)", new: "next := st.first",
+		pkg: ".", run: "TestG3OneOrder|TestAppendsOfOneCommitAreToldTheirSeqs",
+	},
+	{
+		name: "stream ends twice in a commit", rule: "G4",
+		file: "commit.go", old: "if st.end != nil || lv.info.End != nil {", new: "if lv.info.End != nil {",
+		pkg: ".", run: "TestG4OneEnd|TestOneEndInACommit",
+	},
+	{
+		name: "failed read is the end of the stream", rule: "G4, row 2",
+		file: "reader.go", old: "if errors.Is(err, ErrEnded) { // which", new: "if false { // which",
+		pkg: ".", run: "TestFailedReadIsNotTheEnd",
+	},
+	{
+		name: "reader that closes wakes all others", rule: "G5, row 6",
+		file: "reader.go", old: "	r.closed = true\n", new: "	r.closed = true\n	lv.wakeAll()\n",
+		pkg: ".", run: "TestG5ReadingIsHarmless|TestCloseWakesNoOtherReader",
+	},
+	{
+		name: "failed commit is acknowledged", rule: "G6, row 1",
+		file: "commit.go", old: "	default:\n		c.verdict.decide(Appended{}, err)\n", new: "	default:\n		c.verdict.decide(c.found, nil)\n",
+		pkg: ".", run: "TestG6AcknowledgedIsKept|TestFailedCommit|TestAppendIsNotAcknowledgedWhenItsBatchFailed",
+	},
+	{
+		name: "verdict is set again", rule: "G6, row 1",
+		file: "committer.go", old: "	if !v.decided {", new: "	if true {",
+		pkg: ".", run: "TestRefusalStaysWhenItsGroupPanics|TestAppendIsNotAcknowledgedWhenItsBatchFailed",
+	},
+	{
+		name: "batch is shown before it is stored", rule: "G6",
+		file: "commit.go", old: "	errs := m.log.store.Append(", new: "	for _, lv := range m.lives {\n		m.publish(lv)\n	}\n	errs := m.log.store.Append(",
+		pkg: ".", run: "TestG6DeliveryFollowsCommit",
+	},
+	{
+		name: "cancelled waiter returns in its commit", rule: "G6, survivor",
+		file: "committer.go", old: "left := m.waiting == g", new: "left := true",
+		pkg: ".", run: "TestCancelledInItsCommit|TestCancelledWaiterStaysInItsCommit",
+	},
+	{
+		name: "readers of a stream are not bounded", rule: "G7",
+		file: "reader.go", old: "if lv.readers >= log.opts.MaxReaders {", new: "if false {",
+		pkg: ".", run: "TestReaderLimit",
+	},
+	{
+		name: "hot tail is not bounded", rule: "G7",
+		file: "live.go", old: "(lv.hotBytes > limit ||", new: "(false ||",
+		pkg: ".", run: "TestG7Bounded|TestHotTailsShareTheirRoom",
+	},
+	{
+		name: "stream keeps more events than it may", rule: "G7",
+		file: "commit.go", old: "c.found.Last-bound+1)", new: "c.found.Last-bound)",
+		pkg: ".", run: "TestCountBound|TestG7Bounded",
+	},
+	{
+		name: "cursor holds for every tenant", rule: "G8",
+		file: "keys.go", old: "[]string{string(stream.Tenant), stream.Name, string(epoch)}", new: "[]string{stream.Name, string(epoch)}",
+		pkg: ".", run: "TestG8YoursOnly|TestSignAndVerify",
+	},
+	{
+		name: "tag of a cursor is not compared", rule: "G8",
+		file: "live.go", old: "case !matches(tags, c.Tag):", new: "case false && matches(tags, c.Tag):",
+		pkg: ".", run: "TestG8YoursOnly|TestCursorRefusals",
+	},
+	{
+		name: "gap of a producer is accepted", rule: "G9",
+		file: "commit.go", old: "	case p.Seq > next:\n", new: "	case p.Seq > next+1:\n",
+		pkg: ".", run: "TestG9Once|TestProducers",
+	},
+	{
+		name: "duplicate of a producer is stored again", rule: "G9",
+		file: "commit.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
+		pkg: ".", run: "TestG9Once|TestProducers",
+	},
+	{
+		name: "older epoch of a producer is accepted", rule: "G9",
+		file: "commit.go", old: "	case p.Epoch < newest.Epoch:\n", new: "	case p.Epoch+100 < newest.Epoch:\n",
+		pkg: ".", run: "TestProducers",
+	},
+	{
+		name: "duplicate in a commit stands when the commit fails", rule: "G9",
+		file: "commit.go", old: "	c.joined = st.index != 0\n", new: "	c.joined = false\n",
+		pkg: ".", run: "TestRepeatFallsWithItsOriginal",
+	},
+	{
+		name: "panic leaves its group without a verdict", rule: "row 5",
+		file: "committer.go", old: "		if !finished {", new: "		if false && !finished {",
+		pkg: ".", run: "TestPanicFailsItsGroup|TestLogWorksAfterPanicInStore",
+	},
+}

@@ -1,0 +1,41 @@
+package main
+
+// replicaMutants are faults in what a Log takes over from a store that others write to.
+var replicaMutants = []mutant{
+	{
+		name: "two owners in one group", rule: "Store.Append: an Owner with a higher Fence must become that of the stream; survivor",
+		file: "commit.go", old: "if c.opts.Owner != st.owner && c.opts.Owner.Fence <= st.owner.Fence {",
+		new: "if c.opts.Owner != lv.info.Owner && c.opts.Owner.Fence <= lv.info.Owner.Fence {",
+		pkg: ".", run: "TestOwner|TestTwoOwnersInOneGroup",
+	},
+	{
+		name: "adopted window moves back", rule: "G1, survivor",
+		file: "catchup.go", old: "	case info.Earliest < lv.info.Earliest:\n		return true, nil\n", new: "",
+		pkg: ".", run: "TestTrimmedElsewhere|TestAdoptedWindowDoesNotMoveBack",
+	},
+	{
+		name: "loss in the same epoch is adopted", rule: "Store must not give their seqs again in the same epoch",
+		file: "catchup.go", old: "if info.Epoch == lv.info.Epoch && info.Tail < known {", new: "if false && info.Tail < known {",
+		pkg: ".", run: "TestLostHistory|TestG1ReaderInTheMiddleIsToldOfALoss",
+	},
+	{
+		name: "reader does not ask the store first", rule: "what a call has changed must be seen by every call that begins afterwards",
+		file: "reader.go", old: "		stale = r.stream.log.refresh(ctx, lv)\n", new: "",
+		pkg: ".", run: "TestFollowAnotherReplica|TestAheadOfWhatIsKnown",
+	},
+	{
+		name: "refusal rests on what a replica remembers", rule: "G9",
+		file: "commit.go", old: "if err != nil && !c.asked && m.log.Shared() {", new: "if false {",
+		pkg: ".", run: "TestProducerMoves",
+	},
+	{
+		name: "page of a newer epoch is handed out", rule: "G1, row 3",
+		file: "reader.go", old: "	case page.Info.Epoch != r.epoch, r.next", new: "	case r.next",
+		pkg: ".", run: "TestPageOfNewerEpochIsNotHandedOut",
+	},
+	{
+		name: "commits of a stream overtake a removal", rule: "row 4",
+		file: "commit.go", old: "	case lv.held != nil:\n		return errHeld\n", new: "",
+		pkg: ".", run: "TestAppendWaitsWhileItsStreamIsRemoved",
+	},
+}

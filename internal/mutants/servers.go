@@ -1,0 +1,49 @@
+package main
+
+// serverMutants are faults in what serves the engine.
+var serverMutants = []mutant{
+	{
+		name: "events do without heartbeats", rule: "G5, row 6",
+		file: "internal/sseloop/*.go", old: "heartbeat.Reset(c.beat(h))", new: "heartbeat.Reset(c.Silence)",
+		pkg: "./ssehttp", run: "TestIdleReaderGetsHeartbeatsBesideVisitors|TestHeartbeat",
+	},
+	{
+		name: "gap in mid-stream is not told", rule: "G1",
+		file: "ssehttp/conn.go", old: "	c.write(c.opts.Form.AppendGap(nil, NewGap(c.Reader, refused, at)))\n", new: "",
+		pkg: "./ssehttp", run: "TestGapInTheMiddle",
+	},
+	{
+		name: "fenced output leaves the command running", rule: "G9, survivor",
+		file: "internal/execution/append.go", old: "		s.abandon()\n		r.fence()\n", new: "		s.abandon()\n",
+		pkg: "./internal/execution", run: "TestReplicaWasOnlySlow|TestFencedOutputKillsTheCommand",
+	},
+	{
+		name: "principals share a connection", rule: "G8, survivor",
+		file: "internal/gateway/*.go internal/gateway/*/*.go", old: "ompact(x.Principal)", new: `ompact("")`,
+		pkg: "./internal/gateway", run: "TestPrincipalsDoNotShareAConnection",
+	},
+	{
+		name: "start with the same id runs again", rule: "G9",
+		file: "internal/execution/start.go", old: "	if created {\n", new: "	if true {\n",
+		pkg: "./internal/execution", run: "TestStartIsOnce",
+	},
+}
+
+// outsideMutants are found by the checker that speaks HTTP alone.
+var outsideMutants = []mutant{
+	{
+		name: "outside: failed commit is acknowledged", rule: "G6, row 1",
+		file: "commit.go", old: "	default:\n		c.verdict.decide(Appended{}, err)\n", new: "	default:\n		c.verdict.decide(c.found, nil)\n",
+		torture: "-stores redis -for 25s -seed 1",
+	},
+	{
+		name: "outside: reader skips an event", rule: "G1 G3",
+		file: "reader.go", old: "r.next = run.Last() + 1", new: "r.next = run.Last() + 1 + run.Last()%97/96",
+		torture: "-stores memory -for 15s -seed 1",
+	},
+	{
+		name: "outside: duplicate is stored again", rule: "G9",
+		file: "commit.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
+		torture: "-stores memory -for 15s -seed 1",
+	},
+}

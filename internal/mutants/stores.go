@@ -1,0 +1,143 @@
+package main
+
+const conformance = "TestConformance/"
+
+// storeMutants are faults in memstore, one for each "must" that package storetest checks without a crash.
+var storeMutants = []mutant{
+	{
+		name: "create makes the stream again", rule: "Create: if the stream exists it must return the existing one; exactly one must create",
+		file: "store/memstore/store.go", old: "if st := s.streams[info.Key]; st != nil {", new: "if st := s.streams[info.Key]; st != nil && st.info.Tail > 0 {",
+		pkg: "./store/memstore", run: conformance + "create/(same|concurrent)",
+	},
+	{
+		name: "create compares no configuration", rule: "Create: with another configuration it must return ErrConflict",
+		file: "store/memstore/store.go", old: "if !st.info.Config.Equal(info.Config) {", new: "if false {",
+		pkg: "./store/memstore", run: conformance + "create",
+	},
+	{
+		name: "copied stream begins with 1", rule: "Create: must return the stream as it is kept",
+		file: "store/memstore/store.go", old: "Earliest: info.Tail + 1, Tail: info.Tail,", new: "Earliest: 1, Tail: info.Tail,",
+		pkg: "./store/memstore", run: conformance + "create",
+	},
+	{
+		name: "create forgets the owner", rule: "Create: must return the stream as it is kept",
+		file: "store/memstore/store.go", old: "Created: info.Created, Owner: info.Owner,", new: "Created: info.Created,",
+		pkg: "./store/memstore", run: conformance + "owners",
+	},
+	{
+		name: "name of an expired stream stays taken", rule: "Create: the name of an expired stream must be free again",
+		file: "store/memstore/store.go", old: "	s.marks.forget(info.Key)\n	if len",
+		new: "	if s.marks.has(info.Key, time.Now()) {\n		return reprise.StreamInfo{}, reprise.ErrConflict\n	}\n	if len",
+		pkg: "./store/memstore", run: conformance + "create/expired",
+	},
+	{
+		name: "append answers errors that are nil", rule: "Append: must return nil if all were stored",
+		file: "store/memstore/append.go", old: "	var errs []error\n", new: "	errs := make([]error, len(reqs))\n",
+		pkg: "./store/memstore", run: conformance + "append/batches",
+	},
+	{
+		name: "append minds no epoch", rule: "Append: must be refused with ErrNotFound",
+		file: "store/memstore/append.go", old: "if st == nil || st.info.Epoch != req.Epoch {", new: "if st == nil {",
+		pkg: "./store/memstore", run: conformance + "append/refused",
+	},
+	{
+		name: "append minds no owner", rule: "Append: must be refused with ErrFenced",
+		file: "store/memstore/append.go", old: "if newOwner && req.Owner.Fence <= info.Owner.Fence || info.End", new: "if info.End",
+		pkg: "./store/memstore", run: conformance + "owners",
+	},
+	{
+		name: "append minds no end", rule: "Append: must be refused with ErrEnded",
+		file: "store/memstore/append.go", old: " || info.End != nil || req.First", new: " || req.First",
+		pkg: "./store/memstore", run: conformance + "end",
+	},
+	{
+		name: "append minds no seq", rule: "Append: must be refused with ErrConflict",
+		file: "store/memstore/append.go", old: " || req.First != info.Tail+1 {", new: " {",
+		pkg: "./store/memstore", run: conformance + "append/refused",
+	},
+	{
+		name: "append sees the end before the owner", rule: "Append: must be refused in this order",
+		file: "store/memstore/append.go", old: "	case req.Owner != info.Owner && req.Owner", new: "	case info.End == nil && req.Owner != info.Owner && req.Owner",
+		pkg: "./store/memstore", run: conformance + "owners/order",
+	},
+	{
+		name: "append leaves the stream to the old owner", rule: "Append: an Owner with a higher Fence must become that of the stream",
+		file: "store/memstore/append.go", old: "		info.Owner = req.Owner\n", new: "",
+		pkg: "./store/memstore", run: conformance + "owners/taken over",
+	},
+	{
+		name: "append refuses all for one", rule: "Append: each request must be stored whole or not at all",
+		file: "store/memstore/append.go", old: "			errs[i] = err\n", new: "			errs[i] = err\n			break\n",
+		pkg: "./store/memstore", run: conformance + "append/some refused",
+	},
+	{
+		name: "append writes behind the bytes", rule: "Append: must not change the Bytes",
+		file: "store/memstore/append.go", old: "	st.history.trim(info.Earliest)\n", new: "	st.history.trim(info.Earliest)\n	if b := req.Bytes[:cap(req.Bytes)]; len(b) > len(req.Bytes) {\n		b[len(req.Bytes)] ^= 0xff\n	}\n",
+		pkg: "./store/memstore", run: conformance + "append/bytes unchanged",
+	},
+	{
+		name: "append counts what is no longer kept", rule: "AppendRequest.Earliest: events before it must not be counted",
+		file: "store/memstore/append.go", old: "	info.Earliest = max(info.Earliest, req.Earliest)\n", new: "",
+		pkg: "./store/memstore", run: conformance + "append/earliest",
+	},
+	{
+		name: "producers are never forgotten", rule: "AppendRequest.Producers: of more the oldest must be forgotten",
+		file: "store/memstore/append.go", old: "if len(known) >= reprise.MaxProducers {", new: "if false {",
+		pkg: "./store/memstore", run: conformance + "producers",
+	},
+	{
+		name: "page goes on after maxBytes", rule: "Read: must stop after the first batch with which the page reaches maxBytes",
+		file: "store/memstore/history.go", old: "size < maxBytes {", new: "size <= maxBytes {",
+		pkg: "./store/memstore", run: conformance + "read/max bytes|TestBatchesKeepTheirBounds",
+	},
+	{
+		name: "page begins with the batch after", rule: "Read: batches must cover everything",
+		file: "store/memstore/history.go", old: "live[i].next() > from })", new: "live[i].next() > from+1 })",
+		pkg: "./store/memstore", run: conformance + "read/positions|TestBatchesKeepTheirBounds",
+	},
+	{
+		name: "page has what was trimmed", rule: "Read: batches must cover from max(after+1, Earliest) on",
+		file: "store/memstore/store.go", old: "st.history.read(max(after+1, st.info.Earliest), maxBytes)", new: "st.history.read(after+1, maxBytes)",
+		pkg: "./store/memstore", run: "TestBatchesKeepTheirBounds",
+	},
+	{
+		name: "position beyond the tail gives events", rule: "Read: a position beyond the tail must give an empty page",
+		file: "store/memstore/store.go", old: "if after < st.info.Tail && st.info.Earliest", new: "if after = min(after, max(st.info.Tail, 1)-1); st.info.Earliest",
+		pkg: "./store/memstore", run: conformance + "read/beyond the tail",
+	},
+	{
+		name: "list tells a stream on two pages", rule: "List: streams must each appear exactly once",
+		file: "store/memstore/list.go", old: "		below = n\n", new: "		below = n + 1\n",
+		pkg: "./store/memstore", run: conformance + "list",
+	},
+	{
+		name: "list begins anew after nonsense", rule: "ListQuery.After: a text that no List returned must be refused",
+		file: "store/memstore/list.go", old: "if err != nil || n == 0 || n > s.created || strconv.FormatUint(n, 10) != q.After {", new: "if err != nil || n == 0 || n > s.created {",
+		pkg: "./store/memstore", run: conformance + "list/after nothing",
+	},
+	{
+		name: "expired stream is listed", rule: "List: expired streams must not appear",
+		file: "store/memstore/expiry.go", old: "		s.drop(st)\n", new: "		s.ending.queue.remove(st.expiry)\n		st.expiry = nil\n",
+		pkg: "./store/memstore", run: conformance + "sweep",
+	},
+	{
+		name: "remove wants something to remove", rule: "Remove: it must be idempotent",
+		file: "store/memstore/store.go", old: "	case st == nil:\n		if spec", new: "	case st == nil:\n		return reprise.ErrNotFound\n	case false:\n		if spec",
+		pkg: "./store/memstore", run: conformance + "remove",
+	},
+	{
+		name: "removed stream leaves no mark", rule: "RemoveSpec.Remember: until then Read must answer ErrExpired",
+		file: "store/memstore/store.go", old: "			s.marks.add(key, spec.Remember)\n", new: "",
+		pkg: "./store/memstore", run: conformance + "remove",
+	},
+	{
+		name: "mark lasts for ever", rule: "RemoveSpec.Remember: then ErrNotFound",
+		file: "store/memstore/expiry.go", old: "return d != nil && d.at.After(now)", new: "return d != nil",
+		pkg: "./store/memstore", run: conformance + "(remove|sweep)",
+	},
+	{
+		name: "closed store goes on", rule: "Store: after Close all methods return ErrClosed",
+		file: "store/memstore/store.go", old: "	s.closed = true\n	s.streams", new: "	s.streams",
+		pkg: "./store/memstore", run: conformance + "close",
+	},
+}

@@ -1,0 +1,134 @@
+package problem
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"reprise"
+)
+
+// Code is a stable name for a kind of failure. Clients branch on it; a later version may
+// bring new ones.
+type Code string
+
+// The codes. The errors of package reprise have one each; the others are of HTTP alone.
+const (
+	CodeCursorMalformed  Code = "cursor_malformed"
+	CodeCursorForeign    Code = "cursor_foreign"
+	CodeCursorAhead      Code = "cursor_ahead"
+	CodeCursorExpired    Code = "cursor_expired"
+	CodeEpochChanged     Code = "epoch_changed"
+	CodeNotFound         Code = "not_found"
+	CodeStreamExpired    Code = "stream_expired"
+	CodeStreamEnded      Code = "stream_ended"
+	CodeConflict         Code = "conflict"
+	CodeInvalid          Code = "invalid"
+	CodeUnauthenticated  Code = "unauthenticated"
+	CodeForbidden        Code = "forbidden"
+	CodeTooManyReaders   Code = "too_many_readers"
+	CodeRateLimited      Code = "rate_limited"
+	CodeQuotaExceeded    Code = "quota_exceeded"
+	CodePayloadTooLarge  Code = "payload_too_large"
+	CodeStoreUnavailable Code = "store_unavailable"
+	CodeShuttingDown     Code = "shutting_down"
+	// CodeInternal is a defect of the server. Its detail says nothing.
+	CodeInternal Code = "internal"
+)
+
+// row is one line of the table.
+type row struct {
+	code       Code
+	status     int
+	retryable  bool
+	retryAfter time.Duration
+	// err and window are what From finds the row by, and what Unwrap returns.
+	err    error
+	window reprise.WindowReason
+	title  string
+}
+
+// table is the one place that knows codes and statuses. Where an error wraps
+// several of the errors below, the first row decides.
+var table = [...]row{
+	{CodeCursorMalformed, 400, false, 0, reprise.ErrCursorMalformed, 0, "The text is no cursor"},
+	{CodeCursorForeign, 400, false, 0, reprise.ErrCursorForeign, 0, "The cursor is of another stream"},
+	{CodeCursorAhead, 409, false, 0, nil, reprise.CursorAhead, "The cursor is beyond the last event"},
+	{CodeCursorExpired, 410, false, 0, nil, reprise.CursorExpired, "The cursor is before the kept events"},
+	{CodeEpochChanged, 410, false, 0, nil, reprise.EpochChanged, "The cursor is of an older epoch of the stream"},
+	{CodeNotFound, 404, false, 0, reprise.ErrNotFound, 0, "There is nothing of this name"},
+	{CodeStreamExpired, 410, false, 0, reprise.ErrExpired, 0, "The stream is no longer kept"},
+	{CodeStreamEnded, 409, false, 0, reprise.ErrEnded, 0, "The stream has ended"},
+	{CodeConflict, 409, false, 0, reprise.ErrConflict, 0, "The request contradicts an earlier one"},
+	{CodeConflict, 409, false, 0, reprise.ErrFenced, 0, "The request contradicts an earlier one"},
+	{CodeInvalid, 400, false, 0, reprise.ErrInvalid, 0, "The request is not valid"},
+	{CodeUnauthenticated, 401, false, 0, nil, 0, "The request carries no valid credentials"},
+	{CodeForbidden, 403, false, 0, nil, 0, "The credentials do not allow this"},
+	{CodeTooManyReaders, 429, true, 5 * time.Second, reprise.ErrTooManyReaders, 0, "Too many readers follow"},
+	{CodeRateLimited, 429, true, time.Second, nil, 0, "Too many requests"},
+	{CodeQuotaExceeded, 429, true, 10 * time.Second, reprise.ErrQuota, 0, "A quota is used up"},
+	{CodePayloadTooLarge, 413, false, 0, nil, 0, "The body is too large"},
+	{CodeStoreUnavailable, 503, true, time.Second, reprise.ErrUnavailable, 0, "The store cannot answer now"},
+	{CodeShuttingDown, 503, true, time.Second, reprise.ErrClosed, 0, "The server is shutting down"},
+	{CodeInternal, 500, false, 0, nil, 0, "The server has failed"},
+}
+
+// rowOf is the first row of a code, that of CodeInternal for an unknown one.
+func rowOf(code Code) *row {
+	for i := range table {
+		if table[i].code == code {
+			return &table[i]
+		}
+	}
+	return &table[len(table)-1]
+}
+
+// From is the problem of an error, which must not be nil. A Problem in its tree is returned as
+// it is. An error that is in no row becomes CodeInternal, and what it says is not
+// shown: it may hold what is none of the client's business. The detail of any
+// status from 500 on is empty, or one of a few fixed texts.
+//
+// A cancelled context is CodeShuttingDown: either the client has gone and
+// nobody will read the answer, or the server is ending the request. A deadline
+// that has passed is CodeStoreUnavailable.
+func From(err error) Problem {
+	if p, ok := As(err); ok {
+		return p
+	}
+	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
+		p := New(Code(window.Reason.String()), window.Error())
+		p.Earliest, p.Tail = window.Earliest.String(), window.Tail.String()
+		if window.Reason == reprise.EpochChanged {
+			p.Fork = window.Fork.String()
+		}
+		return p
+	}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return PayloadTooLarge(tooLarge.Limit)
+	}
+	for i := range table {
+		if table[i].err == nil || !errors.Is(err, table[i].err) {
+			continue
+		}
+		if table[i].status >= 500 {
+			return New(table[i].code, publicCause(err))
+		}
+		return New(table[i].code, err.Error())
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return New(CodeShuttingDown, "")
+	case errors.Is(err, context.DeadlineExceeded):
+		return New(CodeStoreUnavailable, "")
+	}
+	return New(CodeInternal, "")
+}
+
+// publicCause is what a client may know of an error of the server: a full disk is for whoever runs it to mend.
+func publicCause(err error) string {
+	if known, ok := errors.AsType[reprise.Outage](err); ok {
+		return string(known)
+	}
+	return ""
+}

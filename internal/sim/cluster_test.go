@@ -1,0 +1,173 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"reprise"
+	"reprise/store/memstore"
+)
+
+// cluster is a primary store and a follower that has applied a part of what the primary did. Only
+// the scheduler uses it.
+type cluster struct {
+	sim      *simulation
+	truth    *truth
+	primary  *memstore.Store
+	follower *memstore.Store
+	behind   []func(*memstore.Store) // what the follower has not applied
+}
+
+func newCluster(s *simulation) *cluster {
+	return &cluster{sim: s, truth: newTruth(), primary: memstore.New(nil), follower: memstore.New(nil)}
+}
+
+// later keeps a change for the follower.
+func (c *cluster) later(change func(*memstore.Store)) { c.behind = append(c.behind, change) }
+
+// follow lets the follower apply the oldest change.
+func (c *cluster) follow() {
+	c.behind[0](c.follower)
+	c.behind = c.behind[1:]
+}
+
+var background = context.Background()
+
+func (c *cluster) create(info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	got, err := c.primary.Create(background, info)
+	if err != nil || got.Epoch != info.Epoch {
+		return got, err
+	}
+	n := c.truth.name(info.Key)
+	n.current = c.truth.begin(info.Key, info.Epoch, nil, 0)
+	n.changes++
+	c.later(func(s *memstore.Store) { _, _ = s.Create(background, info) })
+	return got, nil
+}
+
+// append stores one batch.
+func (c *cluster) append(req reprise.AppendRequest) error {
+	if errs := c.primary.Append(background, []reprise.AppendRequest{req}); errs != nil {
+		return errs[0]
+	}
+	if err := c.truth.stored(&req, c.sim.config.retention.MaxEvents); err != nil {
+		c.sim.fail("%v", err)
+	}
+	c.sim.checkWithdrawn(&req)
+	c.later(func(s *memstore.Store) { s.Append(background, []reprise.AppendRequest{req}) })
+	c.sim.changed(req.Key)
+	return nil
+}
+
+func (c *cluster) remove(key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	if err := c.primary.Remove(background, key, spec); err != nil {
+		return err
+	}
+	c.later(func(s *memstore.Store) { _ = s.Remove(background, key, spec) })
+	n := c.truth.name(key)
+	if e := c.truth.epochs[spec.Epoch]; e != nil && spec.Trim > 0 &&
+		e != n.current { // a promotion took it back at once
+		e.earliest = max(e.earliest, min(spec.Trim, e.tail+1))
+	}
+	switch {
+	case n.current == nil || spec.Epoch != "" && c.truth.epochs[spec.Epoch] != n.current:
+		return nil
+	case spec.Trim > 0:
+		n.current.earliest = max(n.current.earliest, min(spec.Trim, n.current.tail+1))
+	default:
+		n.current = nil
+		n.changes++
+	}
+	c.sim.changed(key)
+	return nil
+}
+
+func (c *cluster) sweep(now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	swept, err := c.primary.Sweep(background, now, remember, limit)
+	c.later(func(s *memstore.Store) { _, _ = s.Sweep(background, now, remember, limit) })
+	for i := range swept {
+		n := c.truth.name(swept[i].Key)
+		n.current = nil
+		n.changes++
+		c.sim.changed(swept[i].Key)
+	}
+	return swept, err
+}
+
+// promote makes the follower the primary: what it has not applied is lost, and each stream is in a new epoch.
+func (c *cluster) promote() {
+	before := c.follower
+	c.primary, c.follower, c.behind = memstore.New(nil), memstore.New(nil), nil
+	left := map[reprise.StreamKey]bool{}
+	for _, info := range slices.Backward(everything(before)) {
+		left[info.Key] = true
+		parent, n := c.truth.epochs[info.Epoch], c.truth.name(info.Key)
+		kept := c.copy(before, info)
+		e := c.truth.begin(info.Key, kept.Epoch, parent, kept.Tail)
+		e.earliest, e.ended = kept.Earliest, kept.End != nil
+		if kept.Tail > 0 {
+			e.fence = eventOf(parent.at(kept.Tail)).fence
+		}
+		if n.current == nil || root(n.current) != root(e) {
+			n.changes++
+		}
+		n.current = e
+	}
+	for key, n := range c.truth.keys {
+		if !left[key] && n.current != nil {
+			n.current = nil
+			n.changes++
+		}
+		c.sim.changed(key)
+	}
+}
+
+func root(e *epoch) *epoch {
+	for e.parent != nil {
+		e = e.parent
+	}
+	return e
+}
+
+// copy puts a stream of another store into primary and follower, in a new epoch.
+func (c *cluster) copy(from *memstore.Store, info reprise.StreamInfo) reprise.StreamInfo {
+	page, err := from.Read(background, info.Key, 0, 1<<40)
+	if err != nil {
+		panic(err)
+	}
+	info = page.Info
+	info.Renew(reprise.NewEpoch())
+	first, n := info, len(page.Batches)
+	first.Earliest, first.Bytes = 0, 0
+	if n > 0 {
+		first.Tail, first.End = page.Batches[0].First-1, nil
+	}
+	for _, to := range []*memstore.Store{c.primary, c.follower} {
+		if _, err := to.Create(background, first); err != nil {
+			panic(err)
+		}
+		for i, b := range page.Batches {
+			req := reprise.AppendRequest{
+				Key: info.Key, Epoch: info.Epoch, Owner: info.Owner, First: b.First, Count: b.Count, Bytes: b.Bytes,
+				Earliest: min(info.Earliest, b.Last()+1), Kept: info.Bytes,
+			}
+			if i == n-1 {
+				req.End = info.End
+			}
+			if errs := to.Append(background, []reprise.AppendRequest{req}); errs != nil {
+				panic(errs[0])
+			}
+		}
+	}
+	return info
+}
+
+// everything lists all streams, the newest first.
+func everything(s *memstore.Store) []reprise.StreamInfo {
+	page, err := s.List(background, reprise.ListQuery{AllNamespaces: true, Limit: 1000})
+	if err != nil {
+		panic(err)
+	}
+	return page.Streams
+}

@@ -1,0 +1,236 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"reprise"
+)
+
+// truth is what the primary did, whatever the clients were told. Nothing of it is ever forgotten.
+type truth struct {
+	epochs map[reprise.Epoch]*epoch
+	keys   map[reprise.StreamKey]*name
+	places map[string][]place // by the id of the event
+	// numbers are where the first events of idempotent appends lie, by stream, producer and number.
+	numbers map[string][]place
+}
+
+// epoch is one epoch of a stream.
+type epoch struct {
+	number   int // for the trace: the text is random
+	key      reprise.StreamKey
+	parent   *epoch
+	fork     uint64
+	events   map[uint64]string // those after fork
+	tail     uint64
+	earliest uint64
+	ended    bool
+	fence    uint64 // of the newest event
+	acked    uint64 // the newest event of which a client was told
+}
+
+// place is where an event lies.
+type place struct {
+	epoch *epoch
+	seq   uint64
+}
+
+// name is what a stream's name stands for.
+type name struct {
+	current *epoch // nil while there is no stream
+	changes int    // how often it began or ceased to stand for a stream
+	ended   bool   // some stream of the name did
+}
+
+func newTruth() *truth {
+	return &truth{
+		epochs: map[reprise.Epoch]*epoch{}, keys: map[reprise.StreamKey]*name{},
+		places: map[string][]place{}, numbers: map[string][]place{},
+	}
+}
+
+func (tr *truth) name(key reprise.StreamKey) *name {
+	n := tr.keys[key]
+	if n == nil {
+		n = &name{}
+		tr.keys[key] = n
+	}
+	return n
+}
+
+// begin records an epoch of a new stream, or one that follows parent after a promotion.
+func (tr *truth) begin(key reprise.StreamKey, id reprise.Epoch, parent *epoch, fork uint64) *epoch {
+	e := &epoch{
+		number: len(tr.epochs), key: key, parent: parent, fork: fork, tail: fork, earliest: 1,
+		events: map[uint64]string{},
+	}
+	tr.epochs[id] = e
+	return e
+}
+
+// at is the event seq of the history of e, "" if there is none.
+func (e *epoch) at(seq uint64) string {
+	for e.parent != nil && seq <= e.fork {
+		e = e.parent
+	}
+	return e.events[seq]
+}
+
+// sharedWith is the seq up to which e has the history of other; ok is false if other is not among its ancestors.
+func (e *epoch) sharedWith(other *epoch) (fork uint64, ok bool) {
+	fork = e.tail
+	for a := e; a != nil; a = a.parent {
+		if a == other {
+			return fork, true
+		}
+		fork = min(fork, a.fork)
+	}
+	return 0, false
+}
+
+// stored records a batch that the primary has kept, and returns what is wrong with it.
+func (tr *truth) stored(req *reprise.AppendRequest, maxEvents int64) error {
+	e := tr.epochs[req.Epoch]
+	b := reprise.Batch{First: req.First, Count: req.Count, Bytes: req.Bytes}
+	for event, err := range reprise.Records(b) {
+		if err != nil {
+			return fmt.Errorf("G6: a stored batch of %s: %w", req.Key, err)
+		}
+		text := string(event.Data)
+		if err := tr.storedOnce(e, event.Seq, eventOf(text)); err != nil {
+			return err
+		}
+		if e.ended {
+			return fmt.Errorf("G4: event %d after the end of %s", event.Seq, req.Key)
+		}
+		fence := eventOf(text).fence
+		if fence < e.fence || fence > req.Owner.Fence {
+			return fmt.Errorf(
+				"event %d of %s by the owner with fence %d, after fence %d, in a batch of fence %d",
+				event.Seq,
+				req.Key,
+				fence,
+				e.fence,
+				req.Owner.Fence,
+			)
+		}
+		e.fence = fence
+		e.ended = event.Type == reprise.TypeEnd
+		e.tail = event.Seq
+		e.events[event.Seq] = text
+	}
+	if e.ended != (req.End != nil) {
+		return fmt.Errorf("G4: the end of %s in the batch is %t, in the request %t", req.Key, e.ended, req.End != nil)
+	}
+	e.earliest = max(e.earliest, req.Earliest)
+	if kept := e.tail + 1 - e.earliest; maxEvents > 0 && kept > uint64(maxEvents) {
+		return fmt.Errorf("G7: %s keeps %d events, %d are allowed", req.Key, kept, maxEvents)
+	}
+	tr.name(req.Key).ended = tr.name(req.Key).ended || e.ended
+	return nil
+}
+
+// storedOnce (G9) records where an event lies, and returns an error if its history has it, or
+// another append of the same
+// number.
+func (tr *truth) storedOnce(e *epoch, seq uint64, what event) error {
+	for _, p := range tr.places[what.id] {
+		if e.has(p) {
+			return fmt.Errorf("G9: %s is stored as event %d and as %d of %s", what.id, p.seq, seq, e.key)
+		}
+	}
+	tr.places[what.id] = append(tr.places[what.id], place{e, seq})
+	if what.producer == "-" || what.id != what.group {
+		return nil
+	}
+	number := fmt.Sprint(e.key, what.producer, " ", what.epoch, " ", what.seq)
+	for _, p := range tr.numbers[number] {
+		if e.has(p) {
+			return fmt.Errorf("G9: events %d and %d of %s have the number %s", p.seq, seq, e.key, number)
+		}
+	}
+	tr.numbers[number] = append(tr.numbers[number], place{e, seq})
+	return nil
+}
+
+// has reports whether p is in the history of e.
+func (e *epoch) has(p place) bool {
+	shared, ok := e.sharedWith(p.epoch)
+	return ok && p.seq <= shared
+}
+
+// holds reports whether texts lie next to each other from seq first on in some epoch of key, which it returns.
+func (tr *truth) holds(key reprise.StreamKey, first uint64, texts []string) *epoch {
+	for _, p := range tr.places[eventOf(texts[0]).id] {
+		if p.epoch.key != key || p.seq != first {
+			continue
+		}
+		whole := true
+		for i, text := range texts {
+			whole = whole && p.epoch.at(first+uint64(i)) == text
+		}
+		if whole {
+			return p.epoch
+		}
+	}
+	return nil
+}
+
+// produced reports whether some epoch of key has an event of the producer's append, or, with first 0, of a later one.
+func (tr *truth) produced(key reprise.StreamKey, first uint64, want event) bool {
+	for _, e := range tr.epochs {
+		if e.key != key {
+			continue
+		}
+		for seq, text := range e.events {
+			got := eventOf(text)
+			if got.producer != want.producer || got.epoch != want.epoch {
+				continue
+			}
+			if first == seq && got.seq == want.seq || first == 0 && got.seq >= want.seq {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// event is what the data of an event tells.
+type event struct {
+	id, group  string // unique; group is the id of the first event of the append
+	producer   string // "-" for none
+	epoch, seq uint64
+	fence      uint64
+	padding    int
+}
+
+// text is the data of the event, as eventOf reads it.
+func (e event) text() string {
+	return fmt.Sprintf(
+		"%s %s %s %d %d %d %s",
+		e.id,
+		e.group,
+		e.producer,
+		e.epoch,
+		e.seq,
+		e.fence,
+		strings.Repeat("x", e.padding),
+	)
+}
+
+func eventOf(text string) (e event) {
+	_, _ = fmt.Sscanf(text, "%s %s %s %d %d %d", &e.id, &e.group, &e.producer, &e.epoch, &e.seq, &e.fence)
+	return e
+}
+
+// sortedKeys are the names in an order that does not change.
+func (tr *truth) sortedKeys() []reprise.StreamKey {
+	var keys []reprise.StreamKey
+	for key := range tr.keys {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b reprise.StreamKey) int { return strings.Compare(a.String(), b.String()) })
+	return keys
+}

@@ -1,0 +1,185 @@
+// Package sseloop is the one loop that serves a reader of a stream over HTTP: it polls, writes, flushes, waits, ends
+// silences, and keeps the deadline for writes. What the bytes mean is its Handler's.
+package sseloop
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"reprise"
+)
+
+// Handler is what differs between the protocols. Its methods are called by the goroutine of Follow, and write with
+// Conn.Write.
+type Handler interface {
+	// Send writes the events of a run that is not empty, or those of them that are wanted.
+	Send(run reprise.Run)
+	// Gap tells that the position of the reader lies outside the window; the stream goes on after at.
+	Gap(refused *reprise.WindowError, at reprise.Cursor)
+	// Beat writes something that ends a silence.
+	Beat()
+	// MayGoOn reports whether the client may go on reading. It is asked after each poll and each heartbeat.
+	MayGoOn() bool
+	// Finish writes what comes last. why is the error of the reader, or the cause of the end of the request.
+	Finish(why error)
+}
+
+// Conn is one response that follows a stream. The exported fields are set before Poll.
+type Conn struct {
+	Reader *reprise.Reader
+	// Silence is how long nothing may be sent to the client before Handler.Beat is called.
+	Silence time.Duration
+	// WriteTimeout is how long the client may accept no bytes.
+	WriteTimeout time.Duration
+
+	w  http.ResponseWriter
+	rc *http.ResponseController
+
+	run    reprise.Run // what was polled and not sent yet
+	polled error       // the error that came with it
+
+	wrote    bool      // something was written since the last poll
+	unsent   bool      // something was written and not flushed
+	spoke    time.Time // when the client was last sent something: its silence begins there
+	deadline time.Time // that is set for writes
+	err      error     // the first failed write
+}
+
+// Init sets the response to write to. The silence begins now.
+func (c *Conn) Init(w http.ResponseWriter) {
+	c.w, c.rc, c.spoke = w, http.NewResponseController(w), time.Now()
+}
+
+// Begin sends the head of the response. It is flushed with what is written next, or when Follow first waits.
+func (c *Conn) Begin() {
+	c.w.WriteHeader(http.StatusOK)
+	c.unsent = true
+}
+
+// Poll polls the reader. Follow begins with what has come and the error, which Poll returns.
+func (c *Conn) Poll(ctx context.Context) error {
+	c.run, c.polled = c.Reader.Poll(ctx)
+	return c.polled
+}
+
+// Follow sends what was polled, and then all that comes, until the stream has ended, ctx is done, a write fails, or h
+// ends it.
+func (c *Conn) Follow(ctx context.Context, h Handler) {
+	heartbeat := time.NewTimer(c.Silence)
+	defer heartbeat.Stop()
+	for c.step(h) {
+		if c.polled == nil && !c.wait(ctx, h, heartbeat) {
+			return
+		}
+		c.run, c.polled = c.Reader.Poll(ctx)
+	}
+}
+
+// step deals with what was polled and reports whether there may be more. It is apart from Follow, which stays on the
+// stack of every reader that waits, to keep that small.
+//
+//go:noinline
+func (c *Conn) step(h Handler) bool {
+	c.wrote = false
+	if c.run.Len() > 0 {
+		h.Send(c.run)
+	}
+	return h.MayGoOn() && (c.polled == nil || c.goOn(h, c.polled)) && c.err == nil
+}
+
+// goOn deals with an error of the reader and reports whether there may be more.
+func (c *Conn) goOn(h Handler, err error) bool {
+	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
+		if c.Reader.Seek(reprise.After(window.Resume())) == nil {
+			h.Gap(window, c.Reader.Cursor())
+		}
+		return true // where Seek was refused, the next Poll says why
+	}
+	h.Finish(err)
+	c.Flush()
+	return false
+}
+
+// wait sends what has been written and waits until there is more. It ends silences.
+func (c *Conn) wait(ctx context.Context, h Handler, heartbeat *time.Timer) bool {
+	changed := c.Reader.Changed()
+	select {
+	case <-changed: // more has come meanwhile: send it together
+		if ctx.Err() != nil {
+			return c.goOn(h, context.Cause(ctx))
+		}
+		if !c.wrote {
+			c.beat(h) // nothing that comes is wanted, which is silence too
+		}
+		return true
+	default:
+	}
+	c.Flush()
+	for c.err == nil {
+		select {
+		case <-changed:
+			return true
+		case <-ctx.Done():
+			// Whoever ends the request for a shutdown says so by its cause.
+			return c.goOn(h, context.Cause(ctx))
+		case <-heartbeat.C:
+			// The timer runs on while events are sent: setting it for each of them costs
+			// more than to let it go off for nothing now and then.
+			heartbeat.Reset(c.beat(h))
+			if !h.MayGoOn() {
+				return false
+			}
+		}
+	}
+	return false
+}
+
+// beat ends the silence towards the client if it has lasted for long enough, and returns the time until it will have.
+// What wakes c without giving it anything to send does not end the silence.
+func (c *Conn) beat(h Handler) time.Duration {
+	if left := c.Left(); left > 0 {
+		return left
+	}
+	h.Beat()
+	c.Flush()
+	return c.Silence
+}
+
+// Left returns the time until the silence towards the client is to be ended. It is not positive if that is now.
+func (c *Conn) Left() time.Duration { return c.Silence - time.Since(c.spoke) }
+
+// Err returns the error of the first write that failed.
+func (c *Conn) Err() error { return c.err }
+
+// Write hands bytes to the response, within the time that the client has for them. Once a write has failed it does
+// nothing but return that error.
+func (c *Conn) Write(b []byte) (int, error) {
+	if c.err == nil && len(b) > 0 {
+		c.spoke, c.wrote, c.unsent = c.allow(), true, true
+		_, c.err = c.w.Write(b)
+	}
+	return len(b), c.err
+}
+
+// Flush sends all that was written.
+func (c *Conn) Flush() {
+	if c.err == nil && c.unsent {
+		c.unsent = false
+		c.allow()
+		c.err = c.rc.Flush()
+	}
+}
+
+// allow moves the deadline for writes and returns the time. Setting one takes longer than a small
+// write, so it is set at most once a second, or a few times within a shorter timeout.
+func (c *Conn) allow() (now time.Time) {
+	now = time.Now()
+	if deadline := now.Add(c.WriteTimeout); deadline.Sub(c.deadline) >= min(time.Second, c.WriteTimeout/4) {
+		c.deadline = deadline
+		// A ResponseWriter without deadlines is one without a network behind it.
+		_ = c.rc.SetWriteDeadline(deadline)
+	}
+	return now
+}

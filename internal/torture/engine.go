@@ -1,0 +1,258 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"reprise/internal/testserver"
+)
+
+// engine is where the servers of a stage keep their streams.
+type engine interface {
+	// storeURL is what the servers are given.
+	storeURL() string
+	// shared reports whether several servers may use it.
+	shared() bool
+	// mayLose reports whether by now it may have taken back what was acknowledged, which must be told then.
+	mayLose() bool
+	// mayPromote reports whether that can come.
+	mayPromote() bool
+	// survivesKill reports whether it has its streams still when its server, or the process that embeds it, was killed.
+	survivesKill() bool
+	// faults are those of its own, beside what happens to servers and connections.
+	faults() []fault
+	// restore brings it back after any fault.
+	restore() error
+	close() error
+}
+
+// fault is something that goes wrong and, when it returns, is over.
+type fault struct {
+	name   string
+	weight int
+	do     func(*stage) error
+}
+
+// server is one of testserver.
+type server interface {
+	URL() string
+	Addr() string
+	Start() error
+	Kill() error
+	Pause() error
+	Resume() error
+	Stop() error
+}
+
+// promoted is Redis with promotions, which may take back what was acknowledged. Without them it may not.
+const promoted = "redis-promoted"
+
+func storeNames() []string {
+	return []string{"memory", "sqlite", "redis", promoted, "postgres", "nats"}
+}
+
+// diskSizes are small, so that filling them takes no time.
+var diskSizes = map[string]int64{
+	"sqlite": 128 << 20, "redis": 256 << 20, promoted: 256 << 20, "postgres": 512 << 20, "nats": 256 << 20,
+}
+
+func openEngine(name, dir string) (engine, error) {
+	if !slices.Contains(storeNames(), name) {
+		return nil, fmt.Errorf("there is no store %q, but %s", name, strings.Join(storeNames(), ", "))
+	}
+	if name == "memory" {
+		return memory{}, nil
+	}
+	d, err := openDisk(filepath.Join(dir, "disk"), diskSizes[name])
+	if err != nil {
+		return nil, err
+	}
+	if name == "sqlite" {
+		return &embedded{disk: d}, nil
+	}
+	r := &remote{disk: d}
+	if err := d.within(func() error { return r.start(name) }); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	if r.proxy, err = openProxy(r.servers[0].Addr()); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+// memory is gone with its process.
+type memory struct{}
+
+func (memory) storeURL() string   { return "memory:" }
+func (memory) shared() bool       { return false }
+func (memory) mayLose() bool      { return false }
+func (memory) mayPromote() bool   { return false }
+func (memory) survivesKill() bool { return false }
+func (memory) faults() []fault    { return nil }
+func (memory) restore() error     { return nil }
+func (memory) close() error       { return nil }
+
+// embedded is SQLite in the process of the server.
+type embedded struct{ disk *disk }
+
+func (e *embedded) storeURL() string   { return "sqlite:" + filepath.Join(e.disk.dir, "db") }
+func (e *embedded) shared() bool       { return false }
+func (e *embedded) mayLose() bool      { return false }
+func (e *embedded) mayPromote() bool   { return false }
+func (e *embedded) survivesKill() bool { return true }
+func (e *embedded) faults() []fault    { return fullDisk(e.disk, func() error { return nil }) }
+func (e *embedded) restore() error     { return e.disk.free() }
+func (e *embedded) close() error       { return e.disk.close() }
+
+// remote is a server of its own, behind a proxy. Redis has a second one that can be promoted.
+type remote struct {
+	disk    *disk
+	proxy   *proxy
+	servers []server
+	redis   []*testserver.RedisServer // the same, primary first
+
+	promoted atomic.Bool
+}
+
+func (r *remote) start(name string) error {
+	switch name {
+	case "postgres":
+		s, err := testserver.StartPostgres(nil)
+		if err != nil {
+			return err
+		}
+		r.servers = []server{s}
+	case "nats":
+		s, err := testserver.StartNATS(nil)
+		if err != nil {
+			return err
+		}
+		r.servers = []server{s}
+	default:
+		n := 1
+		if name == promoted {
+			n = 2
+		}
+		for range n {
+			s, err := testserver.StartRedis(nil)
+			if err != nil {
+				return err
+			}
+			r.servers, r.redis = append(r.servers, s), append(r.redis, s)
+		}
+	}
+	return r.replicate()
+}
+
+func (r *remote) storeURL() string {
+	u, err := url.Parse(r.servers[0].URL())
+	if err != nil {
+		return err.Error() // no server of ours has such an address
+	}
+	u.Host = r.proxy.addr()
+	return u.String()
+}
+
+func (r *remote) shared() bool       { return true }
+func (r *remote) mayLose() bool      { return r.promoted.Load() }
+func (r *remote) mayPromote() bool   { return len(r.redis) == 2 }
+func (r *remote) survivesKill() bool { return true }
+
+func (r *remote) faults() []fault {
+	all := []fault{
+		{"cut store connections", 6, func(*stage) error { r.proxy.cut(); return nil }},
+		{"kill store", 1, func(s *stage) error {
+			if err := r.servers[0].Kill(); err != nil {
+				return err
+			}
+			s.wait(300)
+			return r.servers[0].Start()
+		}},
+		{"stop store", 2, func(s *stage) error {
+			if err := r.servers[0].Pause(); err != nil {
+				return err
+			}
+			s.wait(1500)
+			return r.servers[0].Resume()
+		}},
+	}
+	if r.mayPromote() {
+		all = append(all, fault{"promote replica", 2, func(s *stage) error { return r.promote(s) }})
+	}
+	return append(all, fullDisk(r.disk, r.restart)...)
+}
+
+// fullDisk fills a disk for a moment, and calls after when there is room again.
+func fullDisk(d *disk, after func() error) []fault {
+	if !d.mounted {
+		return nil
+	}
+	return []fault{{"fill disk", 1, func(s *stage) error {
+		err := d.fill()
+		s.wait(1500)
+		return errors.Join(err, d.free(), after())
+	}}}
+}
+
+// restart starts the servers that a full disk may have ended.
+func (r *remote) restart() error {
+	for _, s := range r.servers {
+		if err := errors.Join(s.Kill(), s.Start()); err != nil {
+			return err
+		}
+	}
+	return r.replicate()
+}
+
+// replicate makes the second Redis server, if there is one, a replica of the first.
+func (r *remote) replicate() error {
+	if !r.mayPromote() {
+		return nil
+	}
+	host, port, _ := strings.Cut(r.redis[0].Addr(), ":")
+	_, err := r.redis[1].Command("REPLICAOF", host, port)
+	return err
+}
+
+// promote kills the primary and puts its replica in its place, with all that it has got so far.
+func (r *remote) promote(s *stage) error {
+	info, err := r.redis[1].Command("INFO", "replication")
+	if err != nil || !strings.Contains(info, "master_link_status:up") {
+		return err // it has nothing yet
+	}
+	r.promoted.Store(true)
+	if err := r.redis[0].Kill(); err != nil {
+		return err
+	}
+	s.wait(200)
+	if _, err := r.redis[1].Command("REPLICAOF", "NO", "ONE"); err != nil {
+		return err
+	}
+	r.redis[0], r.redis[1] = r.redis[1], r.redis[0]
+	r.servers[0], r.servers[1] = r.servers[1], r.servers[0]
+	r.proxy.redirect(r.servers[0].Addr())
+	if err := r.redis[1].Start(); err != nil {
+		return err
+	}
+	return r.replicate()
+}
+
+func (r *remote) restore() error { return r.disk.free() }
+
+func (r *remote) close() error {
+	var errs []error
+	if r.proxy != nil {
+		r.proxy.close()
+	}
+	for _, s := range r.servers {
+		errs = append(errs, s.Stop())
+	}
+	return errors.Join(append(errs, r.disk.close())...)
+}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"sync"
+)
+
+// ack is an append that was acknowledged.
+type ack struct {
+	stream      string
+	ids         []string // what was sent, in order
+	first, last uint64   // 0 for a duplicate of which the server no longer knows them
+	cursor      string
+}
+
+// ledger is what was seen in a stage.
+type ledger struct {
+	mu       sync.Mutex
+	acks     []ack
+	broken   []string
+	kinds    map[string]int // how often each kind of violation came
+	counters map[string]int // what was done, for the report
+	endAsked map[string]bool
+}
+
+func newLedger() *ledger {
+	return &ledger{kinds: map[string]int{}, counters: map[string]int{}, endAsked: map[string]bool{}}
+}
+
+// maxTold bounds the violations of a kind that are told one by one.
+const maxTold = 3
+
+// violation notes that a rule was broken. Those of one format are of one kind.
+func (l *ledger) violation(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kinds[format]++
+	if l.kinds[format] <= maxTold {
+		l.broken = append(l.broken, fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *ledger) violations() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, times := range l.kinds {
+		n += times
+	}
+	return n
+}
+
+func (l *ledger) acknowledge(a *ack) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.acks = append(l.acks, *a)
+	l.counters["acknowledged"] += len(a.ids)
+}
+
+func (l *ledger) count(what string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counters[what] += n
+}
+
+// askEnd notes that a stream may end from now on.
+func (l *ledger) askEnd(stream string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endAsked[stream] = true
+}
+
+func (l *ledger) mayHaveEnded(stream string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.endAsked[stream]
+}

@@ -1,0 +1,260 @@
+package reprise_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"reprise"
+	"reprise/internal/shared"
+	"reprise/store/memstore"
+)
+
+// failover is a replica on a store of which a promotion can lose the newest events.
+type failover struct {
+	hub *shared.Hub
+	log *reprise.Log
+	s   *reprise.Stream
+}
+
+// newFailover makes a stream with ten events, one a batch.
+func newFailover(t *testing.T, opts *reprise.Options) *failover {
+	t.Helper()
+	f := &failover{hub: shared.New(memstore.New(nil))}
+	store := f.hub.Store()
+	t.Cleanup(func() { check(t, store.Close()) })
+	f.log = openLog(t, store, opts)
+	f.s = createOn(t, f.log, "s")
+	f.add(t, 10)
+	return f
+}
+
+func (f *failover) add(t *testing.T, count int) {
+	t.Helper()
+	from := int(info(t, f.s).Tail) + 1
+	for i := range count {
+		add(t, f.s, text(fmt.Sprint(from+i)))
+	}
+}
+
+func (f *failover) lose(t *testing.T, keep uint64) {
+	t.Helper()
+	check(t, f.hub.Lose(t.Context(), f.s.Key(), keep))
+}
+
+// windowErrorOf fails the test if err is not a *WindowError with the reason.
+func windowErrorOf(t *testing.T, err error, reason reprise.WindowReason) *reprise.WindowError {
+	t.Helper()
+	window, ok := errors.AsType[*reprise.WindowError](err)
+	if !ok || window.Reason != reason {
+		t.Fatalf("the error is %v, want %s", err, reason)
+	}
+	return window
+}
+
+// TestCursorAtOrBelowForkIsExact (G1): after a promotion that lost events 7 to 10, a cursor of the epoch before
+// resumes exactly if it is at most 6, and is refused with the fork beyond it, before and after the next append.
+func TestCursorAtOrBelowForkIsExact(t *testing.T) {
+	for _, appended := range []int{0, 3} {
+		t.Run(fmt.Sprintf("appended=%d", appended), func(t *testing.T) {
+			f := newFailover(t, nil)
+			var cursors []reprise.Cursor
+			for seq := range uint64(11) {
+				cursors = append(cursors, f.s.Cursor(seq))
+			}
+			f.lose(t, 6)
+			f.add(t, appended)
+			for seq, cursor := range cursors {
+				r, err := f.s.Reader(t.Context(), reprise.After(cursor))
+				if seq <= 6 {
+					check(t, err)
+					events, _ := drain(t, r)
+					wantNumbered(t, events, uint64(seq)+1, 6+appended-seq)
+					check(t, r.Close())
+					continue
+				}
+				window := windowErrorOf(t, err, reprise.EpochChanged)
+				if window.Fork.Seq != 6 || window.Resume() != window.Fork || window.TakenBack() != uint64(seq)-6 ||
+					window.Missed() != 0 {
+					t.Errorf("after %d: %+v", seq, window)
+				}
+				r = openReader(t, f.s, reprise.After(window.Resume()))
+				events, _ := drain(t, r)
+				wantNumbered(t, events, 7, appended)
+			}
+			ahead := f.s.Cursor(uint64(6 + appended + 1))
+			_, err := f.s.Reader(t.Context(), reprise.After(ahead))
+			windowErrorOf(t, err, reprise.CursorAhead)
+		})
+	}
+}
+
+// TestReaderIsToldOfForkItIsBeyond (G1): readers that were handed out nothing beyond the fork notice nothing. The
+// others get epoch_changed once, and go on from the fork.
+func TestReaderIsToldOfForkItIsBeyond(t *testing.T) {
+	for _, tailBytes := range []int{1, 1 << 20} { // read from the store, and from memory
+		synctest.Test(t, func(t *testing.T) {
+			f := newFailover(t, &reprise.Options{SweepEvery: -1, TailBytes: tailBytes})
+			below, beyond := openReader(t, f.s, reprise.After(f.s.Cursor(4))), openReader(t, f.s, reprise.Earliest())
+			events, _ := drain(t, beyond)
+			wantNumbered(t, events, 1, 10)
+			waiting := make(chan error, 1)
+			go func() {
+				_, err := beyond.Next(t.Context())
+				waiting <- err
+			}()
+			synctest.Wait()
+			f.lose(t, 6)
+			f.add(t, 2)
+			window := windowErrorOf(t, <-waiting, reprise.EpochChanged)
+			if window.Asked.Seq != 10 || window.Fork.Seq != 6 || window.TakenBack() != 4 {
+				t.Errorf("%+v", window)
+			}
+			check(t, beyond.Seek(reprise.After(window.Resume())))
+			events, _ = drain(t, beyond)
+			wantNumbered(t, events, 7, 2)
+
+			events, _ = drain(t, below)
+			wantNumbered(t, events, 5, 4)
+			if cursor := below.Cursor(); cursor != f.s.Cursor(8) {
+				t.Errorf("the cursor is %v, want %v", cursor, f.s.Cursor(8))
+			}
+			r := openReader(t, f.s, reprise.Tail())
+			check(t, r.Seek(reprise.After(below.Cursor())))
+			check(t, f.log.Close())
+		})
+	}
+}
+
+// TestAppendGoesOnAfterFork (G6): a handle that was used before the promotion appends after the fork, a producer's
+// retry of what was lost is kept, and what was kept is a duplicate.
+func TestAppendGoesOnAfterFork(t *testing.T) {
+	f := newFailover(t, nil)
+	for seq := range uint64(4) { // events 11 to 14
+		_, err := f.s.AppendWith(t.Context(), producing("p", 0, seq), text(fmt.Sprint(11+seq)))
+		check(t, err)
+	}
+	f.lose(t, 10)
+	a, err := f.s.AppendWith(t.Context(), producing("q", 0, 0), text("11"))
+	if err != nil || a.First != 11 || a.Duplicate {
+		t.Errorf("the append after the fork: %+v, %v", a, err)
+	}
+	wantNumbered(t, kept(t, f.s), 1, 11)
+	if lineage := info(t, f.s).Lineage; len(lineage) != 1 || lineage[0].Fork != 10 {
+		t.Errorf("the lineage is %+v", lineage)
+	}
+}
+
+// TestLineageOfSeveralForks: the fork of an epoch is the lowest since, and the oldest epochs are forgotten.
+func TestLineageOfSeveralForks(t *testing.T) {
+	f := newFailover(t, nil)
+	first := info(t, f.s).Epoch
+	f.lose(t, 8)
+	second := info(t, f.s).Epoch
+	f.add(t, 1) // 9
+	f.lose(t, 5)
+	third := info(t, f.s).Epoch
+	f.add(t, 4) // 6 to 9
+	f.lose(t, 7)
+	got := info(t, f.s)
+	for epoch, want := range map[reprise.Epoch]uint64{first: 5, second: 5, third: 7, got.Epoch: 7} {
+		if fork, ok := got.ForkOf(epoch); fork != want || !ok {
+			t.Errorf("the fork of %s is %d, %t, want %d", epoch, fork, ok, want)
+		}
+	}
+	if _, ok := got.ForkOf(reprise.NewEpoch()); ok {
+		t.Error("an epoch that never was has a fork")
+	}
+	for range reprise.MaxLineage {
+		f.lose(t, 7)
+	}
+	got = info(t, f.s)
+	if _, ok := got.ForkOf(third); ok || len(got.Lineage) != reprise.MaxLineage {
+		t.Errorf("%d ancestors are remembered, want %d", len(got.Lineage), reprise.MaxLineage)
+	}
+}
+
+// TestCursorOfReplacedStreamHasNoFork: a name that is used again for another stream shares no history with it.
+func TestCursorOfReplacedStreamHasNoFork(t *testing.T) {
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	add(t, s, numbered(1, 3)...)
+	cursor := s.Cursor(2)
+	check(t, log.Remove(t.Context(), named("s")))
+	s = create(t, log, "s", reprise.Retention{})
+	add(t, s, numbered(1, 5)...)
+	_, err := s.Reader(t.Context(), reprise.After(cursor))
+	window := windowErrorOf(t, err, reprise.EpochChanged)
+	if window.Fork.Seq != 0 || window.Resume() != window.Earliest || window.TakenBack() != 2 {
+		t.Errorf("%+v", window)
+	}
+}
+
+// TestPageReadAheadOfOlderEpochIsNotHandedOut (G3): a reader in the middle of a replay gets the events of the new
+// epoch after the fork, though it has read ahead those that were taken back.
+func TestPageReadAheadOfOlderEpochIsNotHandedOut(t *testing.T) {
+	f := newFailover(t, &reprise.Options{SweepEvery: -1, TailBytes: 1})
+	long := make([]byte, 1<<10)
+	for range 90 {
+		add(t, f.s, reprise.Event{Data: long})
+	}
+	r := openReader(t, f.s, reprise.Earliest())
+	run, err := r.Poll(t.Context())
+	check(t, err)
+	handedOut := run.Last()
+	if handedOut >= 50 {
+		t.Fatalf("the first run reaches %d: the test needs one that is shorter", handedOut)
+	}
+	f.lose(t, 50)
+	add(t, f.s, text("new"))
+	events, _ := drain(t, r)
+	if n := len(events); n != int(51-handedOut) || events[0].Seq != handedOut+1 || string(events[n-1].Data) != "new" {
+		t.Errorf("%d events after %d, the last is %q", n, handedOut, events[n-1].Data)
+	}
+}
+
+// TestCursorOfAcknowledgedAppendIsOfItsEpoch (G1): an append was acknowledged and then lost, before its caller took the
+// cursor. The cursor is refused as that of an event that no longer exists, though another event has the seq.
+func TestCursorOfAcknowledgedAppendIsOfItsEpoch(t *testing.T) {
+	f := newFailover(t, nil)
+	acknowledged := add(t, f.s, text("11"))
+	f.lose(t, 10)
+	add(t, f.s, text("another 11"))
+	_, err := f.s.Reader(t.Context(), reprise.After(f.s.CursorIn(acknowledged.Epoch, acknowledged.Last)))
+	if window := windowErrorOf(t, err, reprise.EpochChanged); window.TakenBack() != 1 {
+		t.Errorf("%+v", window)
+	}
+}
+
+// deaf is a shared Store that does not hear of what other replicas do.
+type deaf struct{ reprise.Store }
+
+func (deaf) Watch(reprise.StreamKey, func()) (func(), error) { return func() {}, nil }
+
+// TestPageOfNewerEpochIsNotHandedOut (G1): a replica that has not heard of a promotion reads a page of the new epoch.
+// It does not give those events cursors of the epoch before.
+func TestPageOfNewerEpochIsNotHandedOut(t *testing.T) {
+	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeys()
+	open := func(wrap func(reprise.Store) reprise.Store) *reprise.Log {
+		store := hub.Store()
+		t.Cleanup(func() { check(t, store.Close()) })
+		return openLog(t, wrap(store), &reprise.Options{SweepEvery: -1, Keys: keys})
+	}
+	log := open(func(s reprise.Store) reprise.Store { return deaf{s} })
+	other := open(func(s reprise.Store) reprise.Store { return s })
+	s := createOn(t, log, "s")
+	add(t, s, numbered(1, 10)...)
+	r := openReader(t, s, reprise.Earliest())
+	check(t, log.Cool())
+
+	check(t, hub.Lose(t.Context(), s.Key(), 0))
+	add(t, createOn(t, other, "s"), numbered(1, 10)...)
+	events, _ := drain(t, r)
+	wantNumbered(t, events, 1, 10)
+	again, err := s.Reader(t.Context(), reprise.After(r.Cursor()))
+	if err != nil {
+		t.Fatalf("the cursor after event 10: %v", err)
+	}
+	check(t, again.Close())
+}

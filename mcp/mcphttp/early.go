@@ -1,0 +1,172 @@
+package mcphttp
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// early is the sink of an exchange that may be over before it is worth a stream; see Options.Quick.
+type early struct {
+	// decided is closed when there is a response and nothing else, or something that needs a stream.
+	decided chan struct{}
+
+	mu    sync.Mutex
+	room  sync.Cond
+	queue [][]byte
+	bytes int
+	quick bool // the response is all there is
+	over  bool // decided is closed
+	// out is where messages go once there is a stream. Without one, gone is true when nobody reads, and
+	// failed is why there will be none.
+	out    *outlet
+	gone   bool
+	failed error
+	// closing is set when the connection is to be closed, and retry is what the client is told then.
+	closing bool
+	retry   time.Duration
+}
+
+func newEarly() *early {
+	e := &early{decided: make(chan struct{})}
+	e.room.L = &e.mu
+	return e
+}
+
+func (e *early) send(message []byte, last bool) error {
+	e.mu.Lock()
+	for e.bytes > maxQueue && e.out == nil && !e.gone && e.failed == nil {
+		e.room.Wait()
+	}
+	switch out := e.out; {
+	case out != nil:
+		e.mu.Unlock()
+		return out.send(message, last)
+	case e.gone:
+		e.mu.Unlock()
+		return nil
+	case e.failed != nil:
+		e.mu.Unlock()
+		return e.failed
+	}
+	defer e.mu.Unlock()
+	if e.quick {
+		return reprise.ErrEnded
+	}
+	e.quick = last && len(e.queue) == 0 && !e.over
+	e.queue = append(e.queue, message)
+	e.bytes += len(message)
+	if last && !e.quick {
+		e.queue = append(e.queue, nil) // the end
+	}
+	e.decide()
+	return nil
+}
+
+// decide closes decided. The caller holds mu.
+func (e *early) decide() {
+	if !e.over {
+		e.over = true
+		close(e.decided)
+	}
+}
+
+// close has the connection closed as soon as the client knows what to come back to.
+func (e *early) close(retry time.Duration) (later bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.out != nil {
+		return false
+	}
+	e.closing, e.retry = true, retry
+	e.decide()
+	return true
+}
+
+// response is the response where that is all there is; nil says that a stream is needed.
+func (e *early) response() []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.decide() // what comes from now on is for the stream
+	if e.quick {
+		return e.queue[0]
+	}
+	return nil
+}
+
+// promote hands over to a stream.
+func (e *early) promote(out *outlet) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.room.Broadcast()
+	for i, message := range e.queue {
+		if message == nil {
+			break
+		}
+		last := i+2 == len(e.queue) && e.queue[i+1] == nil
+		if err := out.send(message, last); err != nil {
+			e.failed = err
+			return err
+		}
+	}
+	e.queue, e.out = nil, out
+	return nil
+}
+
+// give up: there will be no stream, because nobody reads, or because of err.
+func (e *early) giveUp(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.gone, e.failed, e.queue = err == nil, err, nil
+	e.room.Broadcast()
+}
+
+// flush is outlet.flush.
+func (e *early) flush() {
+	e.mu.Lock()
+	out := e.out
+	e.mu.Unlock()
+	if out != nil {
+		out.flush()
+	}
+}
+
+// callQuickly answers a request as JSON if that takes no longer than Options.Quick, and else by a stream.
+func (s *Session) callQuickly(w http.ResponseWriter, r *http.Request, x *Exchange) *refusal {
+	e := newEarly()
+	x.sink = e
+	if !s.h.run(s.life, x) {
+		s.dismiss(x)
+		return refusalOf(errNoSession)
+	}
+	timer := time.NewTimer(s.h.opts.Quick)
+	defer timer.Stop()
+	select {
+	case <-e.decided:
+	case <-timer.C:
+	case <-r.Context().Done(): // the client knows of nothing to come back to; the request goes on
+		e.giveUp(nil)
+		return nil
+	}
+	if response := e.response(); response != nil {
+		writeJSON(w, http.StatusOK, response)
+		return nil
+	}
+	reader, out, err := s.keepCall(r.Context(), x)
+	if err == nil {
+		err = e.promote(out)
+	}
+	if err != nil {
+		e.giveUp(err)
+		x.end(err)
+		return refusalOf(err)
+	}
+	s.follow(w, r, x.name, reader, func() {
+		if e.closing {
+			s.closeConnection(x.name, e.retry)
+		}
+	})
+	return nil
+}

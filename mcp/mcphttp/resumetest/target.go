@@ -1,0 +1,71 @@
+package resumetest
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"time"
+)
+
+// Versions are the protocol versions at which a stream can be resumed, the oldest first.
+var Versions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
+
+// Target is a server to be checked. The zero value of each field but URL means its default.
+type Target struct {
+	// URL is the MCP endpoint.
+	URL string
+	// Client sends the requests. It must have no Timeout. Default: a client of its own.
+	Client *http.Client
+	// Header is sent with each request, such as Authorization.
+	Header http.Header
+	// Versions are the protocol versions to check. Default: Versions.
+	Versions []string
+	// Tool is the tool to be called.
+	Tool Tool
+	// Patience is how long something may take that must come. Default: 10 seconds.
+	Patience time.Duration
+
+	// Kept is how many messages of one call the server keeps at most. Default: unknown.
+	Kept int
+	// Other is the Header of another principal than Header's. Default: there is none.
+	Other http.Header
+	// Replica is the URL of another replica of the server. Default: there is none.
+	Replica string
+	// Restart kills the server that answers at URL, as a crash would, and returns when another process that has the
+	// same store answers there. Default: it cannot be done.
+	Restart func(context.Context) error
+	// Fault makes the server's store fail, or work again, and returns when it does. Default: it cannot be done.
+	Fault func(ctx context.Context, fails bool) error
+}
+
+// Tool is the tool that is called. It must send, to a request that has a progress token, one notifications/progress
+// for each of some number of steps, whose progress is 1, 2, 3, ..., with a pause after each, and then return any
+// result that is no error.
+type Tool struct {
+	// Name is the tool's. Default: "count".
+	Name string
+	// Arguments makes its arguments. Default: {"steps": steps, "delay_ms": milliseconds}.
+	Arguments func(steps int, pause time.Duration) map[string]any
+}
+
+func (t Target) withDefaults() Target {
+	if t.Client == nil {
+		t.Client = &http.Client{Transport: &http.Transport{}}
+	}
+	if len(t.Versions) == 0 {
+		t.Versions = Versions
+	}
+	if t.Tool.Name == "" {
+		t.Tool.Name = "count"
+	}
+	if t.Tool.Arguments == nil {
+		t.Tool.Arguments = func(steps int, pause time.Duration) map[string]any {
+			return map[string]any{"steps": steps, "delay_ms": pause.Milliseconds()}
+		}
+	}
+	if t.Patience == 0 {
+		t.Patience = 10 * time.Second
+	}
+	t.Header = maps.Clone(t.Header)
+	return t
+}

@@ -1,0 +1,77 @@
+package mcpstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+)
+
+// EventStore is an mcp.EventStore of the Go SDK. It is safe for concurrent use and must be closed.
+type EventStore struct{ *keeper }
+
+var _ mcp.EventStore = (*EventStore)(nil)
+
+// New makes an event store for the Go SDK over log, which stays the caller's and is closed after it. One serves any
+// number of servers and sessions. opts may be nil.
+func New(log *reprise.Log, opts *Options) *EventStore { return &EventStore{newKeeper(log, opts)} }
+
+// Open implements mcp.EventStore. It returns when the stream is kept; the error is that of the Log.
+func (s *EventStore) Open(ctx context.Context, sessionID, streamID string) error {
+	_, err := s.open(ctx, ref{sessionID, streamID})
+	return err
+}
+
+// Append implements mcp.EventStore. It returns when the message is kept, or when it waits in memory for a store that
+// is unavailable; see "When the store fails" in the package's documentation. It blocks for as long as the Store takes
+// to answer, at most, and Options.MaxWait where too much waits already. That ctx is cancelled changes nothing. The
+// error tells that the message was lost, or reprise.ErrNotFound that the stream was not opened or is removed. data is
+// copied.
+func (s *EventStore) Append(ctx context.Context, sessionID, streamID string, data []byte) error {
+	_, _, err := s.append(ctx, ref{sessionID, streamID}, data, false)
+	return err
+}
+
+// After implements mcp.EventStore. The error is mcp.ErrEventsPurged for an index after which something is not kept
+// any more, a *reprise.WindowError for one beyond the last message, reprise.ErrNotFound for a stream that is none of
+// the session's, or reprise.ErrUnavailable once the store has not answered for Options.MaxWait.
+func (s *EventStore) After(ctx context.Context, sessionID, streamID string, index int) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		at := func(stream *reprise.Stream) (reprise.Cursor, error) {
+			if index < -1 {
+				return reprise.Cursor{}, fmt.Errorf("%w: index %d", reprise.ErrInvalid, index)
+			}
+			return stream.Cursor(uint64(index + 1)), nil
+		}
+		err := s.events(ctx, ref{sessionID, streamID}, at, func(_ uint64, data []byte, _ *reprise.Stream) error {
+			if !yield(data, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(nil, fmt.Errorf("events after %d: %w", index, purged(err)))
+		}
+	}
+}
+
+// errStop ends a replay whose caller has had enough.
+var errStop = errors.New("stop")
+
+// purged is err, which wraps mcp.ErrEventsPurged as well if it tells of events that are not kept any more.
+func purged(err error) error {
+	if window, ok := errors.AsType[*reprise.WindowError](err); ok && window.Reason == reprise.CursorExpired {
+		return fmt.Errorf("%w: %w", mcp.ErrEventsPurged, err)
+	}
+	return err
+}
+
+// SessionClosed implements mcp.EventStore: it removes the streams of the session. What a store that is unavailable
+// keeps it from removing is left to the sweep.
+func (s *EventStore) SessionClosed(ctx context.Context, sessionID string) error {
+	return s.closeSession(context.WithoutCancel(ctx), sessionID)
+}

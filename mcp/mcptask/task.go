@@ -1,0 +1,278 @@
+package mcptask
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+)
+
+// ErrCancelled is the cause of the context of a handler whose task the client has cancelled.
+var ErrCancelled = errors.New("the client has cancelled the task")
+
+// errTaken is the cause of the context of a handler whose task was ended by another replica, which took this one for
+// dead.
+var errTaken = errors.New("another replica has ended the task")
+
+// Task is a call that has become a task, as its handler sees it; see FromContext. It is safe for concurrent use.
+type Task struct {
+	// ID names the task to its client. To know it is to know a secret, where there are no principals.
+	ID string
+	// Tenant is whose task it is.
+	Tenant reprise.Tenant
+
+	tasks  *Tasks
+	stream *reprise.Stream
+	server string
+	cancel context.CancelCauseFunc
+
+	saying sync.Mutex // held while the state is appended, so that it comes in order
+	mu     sync.Mutex
+	state  stateEvent
+	used   map[string]bool // the keys of all questions that there were
+	asked  map[string]chan json.RawMessage
+}
+
+// create makes a task, which is kept when it returns. Nobody follows it yet.
+func (t *Tasks) create(ctx context.Context, who identity, tool string, cancel context.CancelCauseFunc) (*Task, error) {
+	server, err := t.server()
+	if err != nil {
+		return nil, err
+	}
+	meta, err := json.Marshal(taskMeta{Tool: tool, Principal: who.principal, Server: server, PollMs: t.opts.Poll.Milliseconds()})
+	if err != nil {
+		return nil, err
+	}
+	task := &Task{
+		ID: rand.Text(), Tenant: who.tenant, tasks: t, server: server, cancel: cancel,
+		used: map[string]bool{}, asked: map[string]chan json.RawMessage{},
+	}
+	t.mu.Lock()
+	full := len(t.tasks) >= t.opts.MaxRunning
+	if !full {
+		t.tasks[task.ID] = task // before it is in the store, so that it is not taken for one that nobody runs
+	}
+	t.mu.Unlock()
+	if full {
+		return nil, fmt.Errorf("%w: %d tasks are running", reprise.ErrQuota, t.opts.MaxRunning)
+	}
+	task.stream, _, err = t.log.Create(ctx, t.key(who.tenant, task.ID), reprise.StreamConfig{
+		Retention: reprise.Retention{MaxEvents: 10_000, MaxBytes: 64 << 20, MaxAge: t.opts.Keep}, Meta: meta,
+	})
+	if err != nil {
+		t.forget(task)
+		return nil, fmt.Errorf("create a task: %w", err)
+	}
+	if hook := t.opts.Hooks.Created; hook != nil {
+		hook(who.tenant)
+	}
+	return task, nil
+}
+
+// drop removes a task that nobody was told of.
+func (t *Tasks) drop(task *Task) {
+	if err := t.log.Remove(t.storing, task.stream.Key()); err != nil {
+		t.opts.Logger.Warn("an MCP task that nobody knows of is left", "task", task.ID, "error", err)
+	}
+	t.forget(task)
+}
+
+func (t *Tasks) forget(task *Task) {
+	t.mu.Lock()
+	delete(t.tasks, task.ID)
+	t.mu.Unlock()
+}
+
+// Say tells the client how far the task is, in a few words that may be shown to its user. It returns when that is kept.
+func (task *Task) Say(ctx context.Context, message string) error {
+	return task.change(ctx, func(s *stateEvent) { s.Message = message })
+}
+
+// Note keeps a value, as JSON, which Tool.Lost gets if the server dies. Clients do not see it.
+func (task *Task) Note(ctx context.Context, value any) error {
+	note, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("%w: the note of a task: %w", reprise.ErrInvalid, err)
+	}
+	return task.change(ctx, func(s *stateEvent) { s.Note = note })
+}
+
+// change appends the state after a change of it.
+func (task *Task) change(ctx context.Context, edit func(*stateEvent)) error {
+	task.saying.Lock()
+	defer task.saying.Unlock()
+	task.mu.Lock()
+	state := task.state
+	state.Questions = maps.Clone(state.Questions)
+	edit(&state)
+	task.mu.Unlock()
+	data, err := json.Marshal(state)
+	if err != nil {
+		return err
+	}
+	if _, err := task.stream.Append(ctx, reprise.Event{Type: typeState, Data: data, Format: reprise.FormatJSON}); err != nil {
+		return err
+	}
+	task.mu.Lock()
+	task.state = state
+	task.mu.Unlock()
+	return nil
+}
+
+// Ask asks the client, and waits until all of requests are answered. Meanwhile the task is shown as input_required.
+// The keys are the handler's own, and those of the answers; the client is shown others where one was used before.
+// Each answer has the type that belongs to its request, such as *mcp.ElicitResult for *mcp.ElicitParams. The error is
+// that of the Log, or the cause if ctx is cancelled.
+func (task *Task) Ask(ctx context.Context, requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
+	if len(requests) == 0 {
+		return mcp.InputResponseMap{}, nil
+	}
+	raw, err := questionsOf(requests)
+	if err != nil {
+		return nil, err
+	}
+	keys, questions, waits := task.pose(raw)
+	defer task.withdraw(keys)
+	err = task.change(ctx, func(s *stateEvent) {
+		if s.Questions == nil {
+			s.Questions = map[string]json.RawMessage{}
+		}
+		maps.Copy(s.Questions, questions)
+	})
+	if err != nil {
+		return nil, err
+	}
+	answers := mcp.InputResponseMap{}
+	for name, key := range keys {
+		select {
+		case answer := <-waits[key]:
+			parsed, err := answerOf(answer)
+			if err != nil {
+				return nil, err // it was read before it was taken
+			}
+			answers[name] = parsed
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return answers, nil
+}
+
+// questionsOf are requests as they are on the wire.
+func questionsOf(requests mcp.InputRequestMap) (map[string]json.RawMessage, error) {
+	text, err := json.Marshal(requests)
+	if err != nil {
+		return nil, fmt.Errorf("%w: what a task asks: %w", reprise.ErrInvalid, err)
+	}
+	var raw map[string]json.RawMessage
+	return raw, json.Unmarshal(text, &raw)
+}
+
+// answerOf reads an answer of a client.
+func answerOf(raw json.RawMessage) (mcp.InputResponse, error) {
+	text, err := json.Marshal(map[string]json.RawMessage{"": raw})
+	if err != nil {
+		return nil, err
+	}
+	var m mcp.InputResponseMap
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, err
+	}
+	return m[""], nil
+}
+
+// pose gives each question a key that was not used before.
+func (task *Task) pose(raw map[string]json.RawMessage) (keys map[string]string, questions map[string]json.RawMessage, waits map[string]chan json.RawMessage) {
+	keys, questions, waits = map[string]string{}, map[string]json.RawMessage{}, map[string]chan json.RawMessage{}
+	task.mu.Lock()
+	defer task.mu.Unlock()
+	for name, q := range raw {
+		key := name
+		for n := 2; task.used[key]; n++ {
+			key = name + "-" + strconv.Itoa(n)
+		}
+		task.used[key] = true
+		wait := make(chan json.RawMessage, 1)
+		task.asked[key] = wait
+		keys[name], questions[key], waits[key] = key, q, wait
+	}
+	return keys, questions, waits
+}
+
+// withdraw forgets questions. What is kept of them goes with the next change.
+func (task *Task) withdraw(keys map[string]string) {
+	task.mu.Lock()
+	defer task.mu.Unlock()
+	state := task.state
+	state.Questions = maps.Clone(state.Questions)
+	for _, key := range keys {
+		delete(task.asked, key)
+		delete(state.Questions, key)
+	}
+	task.state = state
+}
+
+// attend follows the stream of the task, for what the client says and for an end that somebody else has made,
+// until ctx is done.
+func (task *Task) attend(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := task.follow(ctx)
+		if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) || errors.Is(err, reprise.ErrClosed) {
+			task.cancel(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// retryAfter is how long the store is given to come back.
+const retryAfter = 250 * time.Millisecond
+
+func (task *Task) follow(ctx context.Context) error {
+	reader, err := task.stream.Reader(ctx, reprise.Earliest())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for e, err := range reader.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		switch e.Type {
+		case typeCancel:
+			task.cancel(ErrCancelled)
+		case typeInput:
+			var input inputEvent
+			if err := json.Unmarshal(e.Data, &input); err == nil {
+				task.answer(input.Responses)
+			}
+		}
+	}
+	task.cancel(errTaken) // where it was ended by its own handler, that has returned
+	<-ctx.Done()
+	return nil
+}
+
+// answer hands over what the client has answered. Only the first answer to a question counts.
+func (task *Task) answer(responses map[string]json.RawMessage) {
+	task.mu.Lock()
+	defer task.mu.Unlock()
+	for key, response := range responses {
+		if wait := task.asked[key]; wait != nil {
+			wait <- response
+			delete(task.asked, key)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"reprise"
+)
+
+// Append stores batches; see reprise.Store. It keeps the Bytes of each request
+// and copies nothing.
+func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	if err := s.use(ctx); err != nil {
+		return slices.Repeat([]error{err}, len(reqs))
+	}
+	defer s.mu.RUnlock()
+	var errs []error
+	for i := range reqs {
+		if err := s.append(&reqs[i]); err != nil {
+			if errs == nil {
+				errs = make([]error, len(reqs))
+			}
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// append stores one batch. The caller holds mu for reading.
+func (s *Store) append(req *reprise.AppendRequest) error {
+	st := s.last.Load()
+	if st == nil || st.info.Key != req.Key {
+		if st = s.streams[req.Key]; st != nil {
+			s.last.Store(st)
+		}
+	}
+	if st == nil || st.info.Epoch != req.Epoch {
+		return reprise.ErrNotFound
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	info := &st.info
+	newOwner := req.Owner != info.Owner
+	if newOwner && req.Owner.Fence <= info.Owner.Fence || info.End != nil || req.First != info.Tail+1 {
+		return st.refusal(req)
+	}
+	kept, bytes := info.Kept(), info.Bytes
+	if newOwner {
+		info.Owner = req.Owner
+	}
+	info.Tail += uint64(req.Count)
+	info.Earliest = max(info.Earliest, req.Earliest)
+	info.Bytes = req.Kept
+	st.tenant.count(int64(info.Kept()-kept), info.Bytes-bytes)
+	st.history.append(req.First, req.Count, req.Bytes)
+	st.history.trim(info.Earliest)
+	if len(req.Producers) > 0 {
+		st.remember(req.Producers)
+	}
+	if req.End != nil {
+		s.end(st, *req.End)
+	}
+	return nil
+}
+
+// refusal is the first reason not to store req, which there is. The caller holds st.mu.
+func (st *stream) refusal(req *reprise.AppendRequest) error {
+	switch info := &st.info; {
+	case req.Owner != info.Owner && req.Owner.Fence <= info.Owner.Fence:
+		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, info.Owner.Name,
+			info.Owner.Fence)
+	case info.End != nil:
+		return reprise.ErrEnded
+	default:
+		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
+	}
+}
+
+// end marks st as ended. The caller holds st.mu.
+func (s *Store) end(st *stream, end reprise.End) {
+	st.info.End = &end
+	st.expiry = &due{at: end.Expires, key: st.info.Key}
+	s.ending.mu.Lock()
+	defer s.ending.mu.Unlock()
+	s.ending.queue.add(st.expiry)
+}
+
+// remember keeps the newest append of each producer. The caller holds st.mu.
+func (st *stream) remember(fresh []reprise.Producer) {
+	known := st.info.Producers
+	if st.shared {
+		known, st.shared = slices.Clone(known), false
+	}
+	for _, p := range fresh {
+		known = slices.DeleteFunc(known, func(k reprise.Producer) bool { return k.ID == p.ID })
+		if len(known) >= reprise.MaxProducers {
+			known = slices.Delete(known, 0, len(known)-reprise.MaxProducers+1)
+		}
+		known = append(known, p)
+	}
+	st.info.Producers = known
+}

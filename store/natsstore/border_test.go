@@ -1,0 +1,9 @@
+package natsstore
+
+import (
+	"testing"
+
+	"reprise/store/storetest"
+)
+
+func TestNoErrorOfADriverLeavesTheStore(t *testing.T) { storetest.Border(t, storeError) }

@@ -1,0 +1,167 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"reprise"
+)
+
+// Create makes a stream or finds it; see reprise.Store. It takes three round trips to make one.
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer leave()
+	for {
+		last, err := s.current(ctx, info.Key)
+		if err != nil {
+			return reprise.StreamInfo{}, err
+		}
+		if last != nil && !last.gone {
+			return s.existing(ctx, info, last)
+		}
+		made, err := s.make(ctx, info, last)
+		if !errors.Is(err, errWrongLast) {
+			return made, err
+		}
+	}
+}
+
+// existing answers a Create of a stream that is there.
+func (s *Store) existing(ctx context.Context, info reprise.StreamInfo, last *entry) (reprise.StreamInfo, error) {
+	s.cache.put(info.Key, last)
+	have, err := s.info(ctx, info.Key, last.state)
+	if err == nil && !have.Config.Equal(info.Config) {
+		return reprise.StreamInfo{}, fmt.Errorf("%w: the stream is there with another configuration", reprise.ErrConflict)
+	}
+	return have, err
+}
+
+// make makes a stream whose subject has last, which may be nil, as its newest message. First comes the record in
+// the index, to which the stream then points; one to which none points counts for nothing.
+func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) (reprise.StreamInfo, error) {
+	r := &record{epoch: info.Epoch, config: info.Config}
+	body := r.encode()
+	records := []post{{subject: s.subjects.index(info.Key), body: body, unconditional: true}}
+	if s.post(ctx, records); records[0].err != nil {
+		return reprise.StreamInfo{}, records[0].err
+	}
+	st := &state{
+		epoch: info.Epoch, created: info.Created.UnixMilli(), index: records[0].seq, owner: info.Owner,
+		earliest: info.Tail + 1, tail: info.Tail, end: info.End, producers: info.Producers,
+		lineage: info.Lineage,
+	}
+	if info.End != nil {
+		var err error
+		if st.data, err = s.noteEnd(ctx, info.Key, info.Epoch, info.End); err != nil {
+			return reprise.StreamInfo{}, err
+		}
+		st.bulky = len(st.data) > 0
+	}
+	p := []post{{subject: s.subjects.stream(info.Key), state: st, alone: true}}
+	if last != nil {
+		p[0].expected = last.seq
+	}
+	s.post(ctx, p)
+	if p[0].err != nil {
+		if errors.Is(p[0].err, errWrongLast) {
+			s.tidy.delete(s.index, records[0].seq)
+		}
+		return reprise.StreamInfo{}, p[0].err
+	}
+	// Labels and Meta are the caller's, so what is kept is read from what was written.
+	r, err := decodeRecord(body)
+	if err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	s.cache.addRecord(st.index, r)
+	s.cache.put(info.Key, &entry{state: st, seq: p[0].seq})
+	return st.info(info.Key, r.config), nil
+}
+
+// info is the state of a stream as it is handed out.
+func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (reprise.StreamInfo, error) {
+	r := s.cache.record(st.index)
+	if r == nil || !r.fits(st) { // another epoch: an operator has made the index anew
+		body, err := s.present(ctx, s.index, st.index)
+		if err != nil {
+			return reprise.StreamInfo{}, s.explain(key, err)
+		}
+		if r, err = decodeRecord(body); err != nil {
+			return reprise.StreamInfo{}, s.explain(key, err)
+		}
+		if !r.fits(st) {
+			return reprise.StreamInfo{}, fmt.Errorf("stream %s: %w: its record is that of another", key, ErrDamaged)
+		}
+		s.cache.addRecord(st.index, r)
+	}
+	info := st.info(key, r.config)
+	if len(st.data) > 0 {
+		end := *st.end
+		var err error
+		if end.Data, err = s.joined(ctx, st.data); err != nil {
+			return reprise.StreamInfo{}, s.explain(key, err)
+		}
+		info.End = &end
+	}
+	return info, nil
+}
+
+// joined reads something large.
+func (s *Store) joined(ctx context.Context, parts []part) ([]byte, error) {
+	size := 0
+	for _, p := range parts {
+		size += p.len
+	}
+	b := make([]byte, 0, size)
+	for _, p := range parts {
+		body, err := s.present(ctx, s.name, p.seq)
+		if err != nil {
+			return nil, err
+		}
+		if len(body) != p.len {
+			return nil, fmt.Errorf("%w: message %d has %d bytes, not %d", ErrDamaged, p.seq, len(body), p.len)
+		}
+		b = append(b, body...)
+	}
+	return b, nil
+}
+
+// errGone: a message that is pointed to is not there. It was removed meanwhile, or lost.
+var errGone = errors.New("a message is not there any more")
+
+// present is the body of a message that has been written. A server that has not got it yet is asked again for a while.
+func (s *Store) present(ctx context.Context, stream string, seq uint64) ([]byte, error) {
+	for patience := time.Now().Add(s.lag()); ; {
+		msg, err := s.message(ctx, stream, seq)
+		switch {
+		case err != nil:
+			return nil, err
+		case msg != nil:
+			return msg.Data, nil
+		case time.Now().After(patience):
+			return nil, fmt.Errorf("%w: message %d of %s", errGone, seq, stream)
+		}
+		if err := pause(ctx, lagStep); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// How far one server of a cluster may be behind another before what it has not got is taken to be removed.
+const (
+	maxLag  = time.Second
+	lagStep = 10 * time.Millisecond
+)
+
+func (s *Store) lag() time.Duration {
+	if s.single {
+		return 0
+	}
+	return maxLag
+}

@@ -1,0 +1,98 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"reprise"
+	"reprise/internal/border"
+)
+
+// ErrDamaged: bytes on the server are not those that were written, or batches are missing. It wraps
+// nothing that is retryable.
+var ErrDamaged = errors.New("damaged")
+
+var (
+	errLost       = errors.New("the connection was lost before the answer")
+	errTimeout    = errors.New("no answer in time")
+	errNobody     = errors.New("no server answers for the stream now")
+	errWrongLast  = errors.New("another message has come first")
+	errIncomplete = errors.New("an answer that makes no sense")
+)
+
+// errBehind may pass: the server catches up.
+var errBehind = fmt.Errorf("%w: the server that answers is behind", reprise.ErrUnavailable)
+
+// storeError maps each error that leaves the Store; see package border. ctx is that of the caller, without the bound of
+// the Store.
+func storeError(ctx context.Context, err error) error {
+	return border.Error(ctx, err, ErrDamaged, errNewer, errBehind)
+}
+
+// storeErrors is storeError for each of errs, in their places.
+func storeErrors(ctx context.Context, errs []error) {
+	for i := range errs {
+		errs[i] = storeError(ctx, errs[i])
+	}
+}
+
+// The error codes of JetStream that are told apart; see server/errors.json of nats-server.
+const (
+	codeNoMessage   = 10037
+	codeWrongLast   = 10071
+	codeUnderWay    = 10164 // one message of the subject is being written
+	codeResources   = 10023 // of the server or the account
+	codeMemory      = 10028
+	codeStorage     = 10047
+	codeStoreFailed = 10077 // the stream is full, or its disk
+
+	statusUnavailable = 503
+)
+
+// unavailable says that trying again may help.
+func unavailable(err error) error {
+	if errors.Is(err, reprise.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)
+}
+
+// ended is the error of a call whose context has ended: the cause, if that was the caller's.
+func ended(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, errTimeout) {
+		return unavailable(cause)
+	}
+	return cause
+}
+
+// apiError is what the server answers in place of what was asked for.
+func apiError(e *jetstream.APIError) error {
+	if e.ErrorCode == codeWrongLast || e.ErrorCode == codeUnderWay {
+		return errWrongLast
+	}
+	return unavailable(e)
+}
+
+// isCode reports whether err is an answer of JetStream with that code.
+func isCode(err error, code jetstream.ErrorCode) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && e.ErrorCode == code
+}
+
+func isDamage(err error) bool { return errors.Is(err, ErrDamaged) || errors.Is(err, errNewer) }
+
+// isFull reports whether there was no room for a message.
+func isFull(err error) bool {
+	return isCode(err, codeResources) || isCode(err, codeMemory) || isCode(err, codeStorage) || isCode(err, codeStoreFailed)
+}
+
+// isPassing reports whether err is one that a cluster gives while its servers find each other.
+func isPassing(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && e.Code == statusUnavailable || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+}

@@ -1,0 +1,28 @@
+package natsstore_test
+
+import (
+	"context"
+	"log"
+
+	"reprise"
+	"reprise/store/natsstore"
+)
+
+// Any number of programs open Logs on the same server and serve the same streams. They share the keys too, so that
+// each of them takes the cursors of the others.
+func Example() {
+	ctx := context.Background()
+	store, err := natsstore.Open(ctx, "nats://127.0.0.1:4222", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer store.Close()
+	events, err := reprise.Open(ctx, store, &reprise.Options{Keys: sharedKeys()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer events.Close()
+}
+
+// sharedKeys are the keys that all replicas have.
+func sharedKeys() *reprise.Keys { panic("read from a file") }

@@ -1,0 +1,197 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"reprise"
+)
+
+// Read returns a page; see reprise.Store. It takes one round trip for the newest message, which is enough if the page
+// begins in it, at most O(log n) to find another beginning, which is known where the page before was read here, and
+// one for each 4 MiB.
+func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (_ reprise.Page, err error) {
+	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return reprise.Page{}, err
+	}
+	defer leave()
+	for before := uint64(0); ; {
+		last, err := s.current(ctx, key)
+		if err != nil {
+			return reprise.Page{}, err
+		}
+		switch {
+		case last == nil:
+			return reprise.Page{}, reprise.ErrNotFound
+		case last.gone && last.expired(time.Now()):
+			return reprise.Page{}, reprise.ErrExpired
+		case last.gone:
+			return reprise.Page{}, reprise.ErrNotFound
+		}
+		s.cache.put(key, last)
+		page, err := s.page(ctx, key, last, after, maxBytes)
+		if !errors.Is(err, errGone) {
+			return page, err
+		}
+		// What was trimmed or removed meanwhile is no damage, and then there is a newer message.
+		switch {
+		case last.seq != before:
+		case s.single:
+			return reprise.Page{}, fmt.Errorf("stream %s: %w: %w", key, ErrDamaged, err)
+		default:
+			return reprise.Page{}, unavailable(fmt.Errorf("stream %s: %w: %w", key, errBehind, err))
+		}
+		before = last.seq
+	}
+}
+
+// page reads the page that ends at last, at the latest. The error wraps errGone where something is not there.
+func (s *Store) page(ctx context.Context, key reprise.StreamKey, last *entry, after uint64, maxBytes int) (reprise.Page, error) {
+	info, err := s.info(ctx, key, last.state)
+	if err != nil {
+		return reprise.Page{}, err
+	}
+	page := reprise.Page{Info: info}
+	if maxBytes <= 0 || after >= last.tail || last.earliest > last.tail {
+		return page, nil
+	}
+	from := max(after+1, last.earliest)
+	if last.count > 0 && last.first <= from {
+		batch, err := s.batch(ctx, key, last)
+		page.Batches = []reprise.Batch{batch}
+		return page, err
+	}
+	at, err := s.locate(ctx, key, last, from)
+	if err != nil {
+		return reprise.Page{}, err
+	}
+	r := &run{s: s, key: key, last: last, next: at, from: from, maxBytes: maxBytes}
+	err = r.read(ctx)
+	page.Batches = r.batches
+	return page, err
+}
+
+// run reads consecutive batches.
+type run struct {
+	s        *Store
+	key      reprise.StreamKey
+	last     *entry
+	next     uint64 // sequence from which on to read
+	from     uint64 // seq of the event that comes next
+	maxBytes int
+	batches  []reprise.Batch
+	bytes    int
+	full     bool
+}
+
+const (
+	// maxFetch bounds the bytes of one answer.
+	maxFetch = 4 << 20
+	// headBytes is what the server counts of a message beside its body, about.
+	headBytes = 250
+	// maxMessages bounds the messages of one answer.
+	maxMessages = 4096
+)
+
+func (r *run) read(ctx context.Context) error {
+	subject := r.s.subjects.stream(r.key)
+	patience := time.Now().Add(r.s.lag())
+	for !r.full && r.from <= r.last.tail {
+		if r.last.count > 0 && r.from == r.last.first {
+			if err := r.add(ctx, r.last); err != nil {
+				return err
+			}
+			break
+		}
+		before := r.from
+		req := &getRequest{Seq: r.next, Next: subject, Batch: maxMessages, MaxBytes: r.wanted()}
+		_, err := r.s.direct(ctx, r.s.name, req, func(msg *nats.Msg) error { return r.take(ctx, msg) })
+		if err != nil {
+			return err
+		}
+		if r.from != before {
+			continue
+		}
+		// A server that has nothing more is behind, or has had to purge it.
+		if time.Now().After(patience) {
+			return fmt.Errorf("%w: the batch that begins with event %d", errGone, r.from)
+		}
+		if err := pause(ctx, lagStep); err != nil {
+			return err
+		}
+	}
+	if !r.full || r.from > r.last.tail {
+		return nil
+	}
+	r.s.cache.addPlace(r.key, r.last, skip{seq: r.next, first: r.from})
+	return nil
+}
+
+// wanted is how many bytes of messages hold what is left of the page, if its batches are like the newest.
+func (r *run) wanted() int {
+	left := min(maxFetch, r.maxBytes-r.bytes)
+	if n := len(r.last.body); n > 0 {
+		left += left / n * headBytes
+	}
+	return min(maxFetch, left+messageBytes)
+}
+
+// take looks at one message of an answer. What is behind the newest message, or not wanted any more, is passed over.
+func (r *run) take(ctx context.Context, msg *nats.Msg) error {
+	if r.full {
+		return nil
+	}
+	e, err := entryOf(msg)
+	if err != nil {
+		return r.s.explain(r.key, err)
+	}
+	if e.seq < r.next || e.seq > r.last.seq {
+		return nil
+	}
+	if e.count == 0 {
+		r.next = e.seq + 1
+		return nil
+	}
+	return r.add(ctx, e)
+}
+
+// add appends the batch of a message.
+func (r *run) add(ctx context.Context, e *entry) error {
+	switch {
+	case e.index != r.last.index, len(r.batches) > 0 && e.first != r.from, e.first > r.from:
+		return fmt.Errorf("%w: the batch with event %d; found one that begins with %d", errGone, r.from, e.first)
+	case e.first+uint64(e.count) <= r.from:
+		r.next = e.seq + 1 // one that lies before
+		return nil
+	}
+	batch, err := r.s.batch(ctx, r.key, e)
+	if err != nil {
+		return err
+	}
+	r.batches = append(r.batches, batch)
+	r.bytes += len(batch.Bytes)
+	r.full = r.bytes >= r.maxBytes
+	r.next, r.from = e.seq+1, batch.Last()+1
+	return nil
+}
+
+// batch is the one in a message, checked.
+func (s *Store) batch(ctx context.Context, key reprise.StreamKey, e *entry) (reprise.Batch, error) {
+	b := e.body
+	if len(e.parts) > 0 {
+		var err error
+		if b, err = s.joined(ctx, e.parts); err != nil {
+			return reprise.Batch{}, s.explain(key, err)
+		}
+	}
+	if sumOf(b) != e.sum {
+		return reprise.Batch{}, fmt.Errorf("stream %s: %w: the checksum of the batch that begins with event %d does not hold", key, ErrDamaged, e.first)
+	}
+	return reprise.Batch{First: e.first, Count: e.count, Bytes: b}, nil
+}

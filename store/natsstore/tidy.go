@@ -1,0 +1,185 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// tidy does at leisure what nobody waits for: it takes from the server what is of no use any more. All of it may be
+// forgotten, and then is done at the next occasion or does no harm.
+type tidy struct {
+	s      *Store
+	cancel context.CancelFunc
+	done   chan struct{}
+	wake   chan struct{} // has room for one
+
+	mu    sync.Mutex
+	trims map[reprise.StreamKey]struct{}
+	jobs  []func(ctx context.Context) error
+	ended bool
+}
+
+const (
+	// What lies before the window is purged when it takes a part of what the window does, and not before it takes so
+	// many bytes.
+	purgePart  = 8
+	leastPurge = 256 << 10
+	// maxJobs bounds what waits; what comes on top of it is forgotten.
+	maxJobs = 100_000
+	// lastJobs is how long Close waits for what is still to be done.
+	lastJobs = time.Second
+)
+
+func (t *tidy) start(s *Store) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t.s, t.cancel, t.done, t.wake = s, cancel, make(chan struct{}), make(chan struct{}, 1)
+	t.trims = map[reprise.StreamKey]struct{}{}
+	go t.run(ctx)
+}
+
+// stop lets what waits be done for a moment.
+func (t *tidy) stop() {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.signal()
+	timer := time.AfterFunc(lastJobs, t.cancel)
+	<-t.done
+	timer.Stop()
+	t.cancel()
+}
+
+func (t *tidy) signal() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (t *tidy) run(ctx context.Context) {
+	defer close(t.done)
+	for {
+		t.mu.Lock()
+		jobs, trims, ended := t.jobs, t.trims, t.ended
+		t.jobs, t.trims = nil, map[reprise.StreamKey]struct{}{}
+		t.mu.Unlock()
+		for key := range trims {
+			jobs = append(jobs, func(ctx context.Context) error { return t.purgeOld(ctx, key) })
+		}
+		if len(jobs) == 0 {
+			if ended {
+				return
+			}
+			select {
+			case <-t.wake:
+			case <-ctx.Done():
+				return
+			}
+			continue
+		}
+		parallel(len(jobs), func(i int) {
+			ctx, cancel := withTimeout(ctx, t.s.timeout)
+			defer cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			if err := jobs[i](ctx); err != nil && ctx.Err() == nil {
+				t.s.logger.Debug("tidying up", "error", err)
+			}
+		})
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (t *tidy) add(job func(ctx context.Context) error) {
+	t.mu.Lock()
+	if len(t.jobs) < maxJobs {
+		t.jobs = append(t.jobs, job)
+	}
+	t.mu.Unlock()
+	t.signal()
+}
+
+// trim purges what lies before the window of a stream.
+func (t *tidy) trim(key reprise.StreamKey) {
+	t.mu.Lock()
+	if len(t.trims) < maxJobs {
+		t.trims[key] = struct{}{}
+	}
+	t.mu.Unlock()
+	t.signal()
+}
+
+// delete deletes a message.
+func (t *tidy) delete(stream string, seq uint64) {
+	t.add(func(ctx context.Context) error {
+		var answer struct{}
+		req := map[string]any{"seq": seq, "no_erase": true}
+		return t.s.request(ctx, "STREAM.MSG.DELETE."+stream, req, &answer)
+	})
+}
+
+// purge deletes the parts and data that a stream has left which is gone.
+func (t *tidy) purge(key reprise.StreamKey, before uint64) {
+	t.add(func(ctx context.Context) error {
+		return errors.Join(t.purgeSubject(ctx, t.s.subjects.parts(key), before), t.purgeSubject(ctx, t.s.subjects.data(key), before))
+	})
+}
+
+// dropConsumer ends a consumer.
+func (t *tidy) dropConsumer(name string) {
+	t.add(func(ctx context.Context) error {
+		var answer struct{}
+		return t.s.request(ctx, "CONSUMER.DELETE."+t.s.name+"."+name, nil, &answer)
+	})
+}
+
+// purgeSubject deletes the messages of a subject whose sequence is lower.
+func (t *tidy) purgeSubject(ctx context.Context, subject string, before uint64) error {
+	var answer struct{}
+	req := map[string]any{"filter": subject, "seq": before}
+	return t.s.request(ctx, "STREAM.PURGE."+t.s.name, req, &answer)
+}
+
+// purgeOld deletes what lies before the window of a stream as it is now. The newest message, which is its state, stays.
+func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
+	s := t.s
+	last, err := s.last(ctx, key)
+	if err != nil || last == nil || last.gone {
+		return err
+	}
+	before, partsBefore := last.seq, last.seq
+	switch {
+	case last.earliest > last.tail:
+	case last.count > 0 && last.first <= last.earliest:
+		if len(last.parts) > 0 {
+			partsBefore = last.parts[0].seq
+		}
+	default:
+		if before, err = s.locate(ctx, key, last, last.earliest); err != nil {
+			return err
+		}
+		partsBefore = before
+		if last.bulky {
+			// Parts of a batch come before it, and after the batch before.
+			first, err := s.next(ctx, key, before)
+			if err != nil {
+				return err
+			}
+			if len(first.parts) > 0 {
+				partsBefore = first.parts[0].seq
+			}
+		}
+	}
+	err = t.purgeSubject(ctx, s.subjects.stream(key), before)
+	if last.bulky {
+		err = errors.Join(err, t.purgeSubject(ctx, s.subjects.parts(key), partsBefore))
+	}
+	return err
+}

@@ -1,0 +1,229 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"reprise"
+)
+
+// watch wakes those who watch streams. The server republishes the header of each message once that is stored; all
+// subscriptions to that put what comes into one channel, and one goroutine takes it out.
+type watch struct {
+	s      *Store
+	mine   string // how the header of a message of this Store begins
+	msgs   chan *nats.Msg
+	ask    chan struct{} // has room for one: somebody is to be told when the server sees the subscriptions
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex
+	watched map[string]*watched // by subject
+	fresh   map[*watcher]struct{}
+}
+
+// watched is a subject with its watchers.
+type watched struct {
+	sub      *nats.Subscription
+	watchers map[*watcher]struct{}
+}
+
+type watcher struct{ moved func() }
+
+const (
+	// maxWakeUps is how many wake-ups may wait. If there are more all watchers are woken.
+	maxWakeUps = 64 << 10
+	// wakeAllEvery is how often all watchers are woken where several servers have the streams: between servers a
+	// wake-up may be lost without anybody being told.
+	wakeAllEvery = 30 * time.Second
+)
+
+func (w *watch) start(s *Store) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	w.s, w.cancel = s, cancel
+	w.mine = base64.RawStdEncoding.EncodeToString(s.writer[:])
+	w.msgs, w.ask = make(chan *nats.Msg, maxWakeUps), make(chan struct{}, 1)
+	w.watched, w.fresh = map[string]*watched{}, map[*watcher]struct{}{}
+	w.wg.Go(func() { w.run(ctx) })
+	w.wg.Go(func() { w.confirm(ctx) })
+	s.wire.mu.Lock()
+	s.wire.returned = w.all
+	s.wire.mu.Unlock()
+	if s.single {
+		return nil
+	}
+	for _, stream := range []string{s.name, s.index} {
+		if _, err := s.wire.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+stream, func(*nats.Msg) { w.newLeader() }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// graceOfLeaders is how long answers may take that an old leader has still sent.
+const graceOfLeaders = 500 * time.Millisecond
+
+// newLeader is called when another server leads. What the one before was asked will not be answered any more.
+func (w *watch) newLeader() {
+	asked := w.s.wire.next.Load()
+	time.AfterFunc(graceOfLeaders, func() { w.s.wire.failOlder(asked, unavailable(errLost)) })
+	w.all()
+}
+
+func (w *watch) end() {
+	w.cancel()
+	w.wg.Wait()
+}
+
+// Watch calls moved when another Store has changed the stream; see reprise.Watcher. All watches of a Store share its
+// connection.
+func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
+	defer func() { err = storeError(context.Background(), err) }()
+	s.use.RLock()
+	defer s.use.RUnlock()
+	if s.closed {
+		return nil, reprise.ErrClosed
+	}
+	w, me := &s.watch, &watcher{moved}
+	subject := s.subjects.watch(key)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.watched[subject]
+	if at == nil {
+		at = &watched{watchers: map[*watcher]struct{}{}}
+		if at.sub, err = s.wire.nc.ChanSubscribe(subject, w.msgs); err != nil {
+			return nil, unavailable(err)
+		}
+		w.watched[subject] = at
+	}
+	at.watchers[me] = struct{}{}
+	w.fresh[me] = struct{}{}
+	w.wake()
+	return sync.OnceFunc(func() { w.leave(subject, at, me) }), nil
+}
+
+func (w *watch) leave(subject string, at *watched, me *watcher) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(at.watchers, me)
+	delete(w.fresh, me)
+	if len(at.watchers) == 0 && w.watched[subject] == at {
+		delete(w.watched, subject)
+		// It fails when the connection is closed, and then there is nothing to end.
+		_ = at.sub.Unsubscribe()
+	}
+}
+
+func (w *watch) wake() {
+	select {
+	case w.ask <- struct{}{}:
+	default:
+	}
+}
+
+// all wakes all watchers once the server sees their subscriptions.
+func (w *watch) all() {
+	w.mu.Lock()
+	for _, at := range w.watched {
+		for me := range at.watchers {
+			w.fresh[me] = struct{}{}
+		}
+	}
+	w.mu.Unlock()
+	w.wake()
+}
+
+// run wakes those whose streams have moved.
+func (w *watch) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case msg := <-w.msgs:
+			if head := msg.Header[header]; len(head) == 1 && strings.HasPrefix(head[0], w.mine[:writerChars]) {
+				continue
+			}
+			for _, me := range w.of(msg.Subject) {
+				me.moved()
+			}
+		}
+	}
+}
+
+func (w *watch) of(subject string) []*watcher {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at := w.watched[subject]
+	if at == nil {
+		return nil
+	}
+	list := make([]*watcher, 0, len(at.watchers))
+	for me := range at.watchers {
+		list = append(list, me)
+	}
+	return list
+}
+
+// confirm asks the leader of the stream something, which it answers after it has seen the subscriptions that went
+// before; what happens from then on is told. Then it wakes those who may have missed what happened until then.
+func (w *watch) confirm(ctx context.Context) {
+	var often <-chan time.Time
+	if !w.s.single {
+		ticker := time.NewTicker(wakeAllEvery)
+		defer ticker.Stop()
+		often = ticker.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-often:
+			w.all()
+			continue
+		case <-w.ask:
+		}
+		w.mu.Lock()
+		fresh := w.fresh
+		w.fresh = map[*watcher]struct{}{}
+		w.mu.Unlock()
+		if len(fresh) == 0 {
+			continue
+		}
+		if err := w.reach(ctx); err != nil {
+			return
+		}
+		for me := range fresh {
+			me.moved()
+		}
+	}
+}
+
+// reach waits until the leader of the stream has answered.
+func (w *watch) reach(ctx context.Context) error {
+	for {
+		err := w.s.ping(ctx)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := pause(ctx, retryEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// ping asks the leader of the stream for a message that need not be there.
+func (s *Store) ping(ctx context.Context) error {
+	ctx, cancel := withTimeout(ctx, s.timeout)
+	defer cancel()
+	var answer stored
+	err := s.request(ctx, "STREAM.MSG.GET."+s.name, &getRequest{Last: s.name + ".s"}, &answer)
+	if isCode(err, codeNoMessage) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+package pgstore
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"reprise"
+)
+
+// Store is a reprise.Store in PostgreSQL. It is a reprise.Concurrent, a reprise.Watcher, a reprise.Sweeper and a
+// reprise.Sizer.
+type Store struct {
+	opts Options
+	sql  statements
+	pool *pgxpool.Pool
+	// sockets are all connections of the pool.
+	sockets sockets
+	// name tells the notifications of this replica from those of others.
+	name string
+
+	// use is held for reading by each call and for writing by Close.
+	use    sync.RWMutex
+	closed bool
+
+	watches  watches
+	renewals renewals
+	// life ends when the Store is closed.
+	life       context.Context
+	end        context.CancelFunc
+	background sync.WaitGroup
+}
+
+var (
+	_ reprise.Store      = (*Store)(nil)
+	_ reprise.Concurrent = (*Store)(nil)
+	_ reprise.Watcher    = (*Store)(nil)
+	_ reprise.Sweeper    = (*Store)(nil)
+	_ reprise.Sizer      = (*Store)(nil)
+)
+
+// Open connects to the database at a URL of the form postgres://user:password@host:port/database?parameter=value,
+// of which docs/storage-postgres.md lists the parameters, and makes or updates the tables. opts may be nil. The error
+// is ErrRefused, ErrNewer or ErrNotOurs, wraps reprise.ErrInvalid where the URL is wrong, or
+// reprise.ErrUnavailable where the server does not answer. It never holds the password.
+func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	o, config, err := parse(url, opts)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL: %w", err)
+	}
+	s := &Store{opts: o, name: rand.Text()[:hashChars]}
+	s.sql.init(&o)
+	s.sockets.open = map[*socket]struct{}{}
+	config.ConnConfig.DialFunc = s.sockets.dial(config.ConnConfig.DialFunc)
+	listen := config.ConnConfig
+	if o.Listen != "" {
+		if listen, err = pgx.ParseConfig(o.Listen); err != nil {
+			return nil, fmt.Errorf("PostgreSQL: %w: the parameter listen: %w", reprise.ErrInvalid, err)
+		}
+		listen.DialFunc = s.sockets.dial(listen.DialFunc)
+		listen.RuntimeParams["application_name"] = config.ConnConfig.RuntimeParams["application_name"]
+	}
+	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, fmt.Errorf("PostgreSQL: %w", openError(ctx, err))
+	}
+	if err := s.prepare(ctx); err != nil {
+		time.AfterFunc(closePatience, s.sockets.closeAll)
+		s.pool.Close()
+		return nil, fmt.Errorf("PostgreSQL: %w", openError(ctx, err))
+	}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	s.watches.init()
+	s.background.Go(func() { s.tidyLoop() })
+	s.background.Go(func() { s.watchLoop(listen.Copy()) })
+	return s, nil
+}
+
+// prepare brings the tables up to date and looks at what the server promises.
+func (s *Store) prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if err := migrate(ctx, conn.Conn(), &s.opts); err != nil {
+		return err
+	}
+	if err := s.recognize(ctx, conn.Conn()); err != nil {
+		return err
+	}
+	var level string
+	err = conn.QueryRow(ctx, "SELECT current_setting('synchronous_commit')").Scan(&level)
+	if err == nil && (s.opts.Commit == "off" || s.opts.Commit == "" && level == "off") {
+		s.opts.Logger.WarnContext(ctx, "synchronous_commit is off: a crash of the server may take back events that readers have seen")
+	}
+	return err
+}
+
+// ConcurrentAppends is Options.Commits; see reprise.Concurrent.
+func (s *Store) ConcurrentAppends() int { return s.opts.Commits }
+
+// Close lets go of all connections. It waits for calls under way.
+func (s *Store) Close() (err error) {
+	defer func() { err = storeError(context.Background(), err) }()
+	s.use.Lock()
+	if s.closed {
+		s.use.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.use.Unlock()
+	s.end()
+	s.background.Wait()
+	patience := time.AfterFunc(closePatience, s.sockets.closeAll)
+	defer patience.Stop()
+	s.pool.Close()
+	return nil
+}
+
+// closePatience is how long a server may take to answer when connections are closed.
+const closePatience = time.Second
+
+// enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
+func (s *Store) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.use.RLock()
+	if s.closed {
+		s.use.RUnlock()
+		return reprise.ErrClosed
+	}
+	return nil
+}
+
+// statements are those that the Store sends, with the name of its schema in them.
+type statements struct {
+	append, read, create string
+	trim, remove, mark   string
+	sweep, forget, sizes string
+	notify, poll, stats  string
+	adopt                string
+}
+
+func (q *statements) init(o *Options) {
+	*q = statements{
+		append: appendStatement, read: readStatement, create: createStatement,
+		trim: trimStatement, remove: removeStatement, mark: markStatement,
+		sweep: sweepStatement, forget: forgetStatement, sizes: sizesStatement,
+		notify: notifyStatement, poll: pollStatement, stats: statsStatement, adopt: adoptStatement,
+	}
+	for _, text := range []*string{
+		&q.append, &q.read, &q.create, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes, &q.notify, &q.poll, &q.stats, &q.adopt,
+	} {
+		*text = o.in(*text)
+	}
+}

@@ -1,0 +1,198 @@
+package pgstore
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"reprise"
+)
+
+// Options are the settings of Open. The zero value of each field means its default. What the
+// URL says comes before them.
+type Options struct {
+	// Schema is the schema of the database that holds the tables, so that several stores have room in one
+	// database. It is made if it is not there. Default: "reprise". In the URL: schema.
+	Schema string
+	// Timeout bounds each operation. Default: 10 s. In the URL: timeout, for example "5s".
+	Timeout time.Duration
+	// Connections is how many connections there are at most, beside one that listens. Default: 8. In the URL:
+	// connections.
+	Connections int
+	// Commits is how many commits a Log has under way at a time, at most Connections. Several keep a slow one from
+	// holding up the streams of the others, and cost throughput: the more there are, the fewer streams share one.
+	// Default: 1. In the URL: commits.
+	Commits int
+	// Commit is the synchronous_commit of appends: "on", "local", "remote_write", "remote_apply"
+	// or "off". Default: what the server says. In the URL: commit.
+	Commit string
+	// FailoverKeeps says that a standby which takes over lacks nothing that was acknowledged, since it is a
+	// synchronous one: then streams go on in the same epoch. Default: nobody knows what it lacks, and they go on
+	// under another one. In the URL: failover=keeps.
+	FailoverKeeps bool
+	// Poll is how often the streams that are watched are looked at, beside what other replicas tell. Default: 1 s,
+	// and 100 ms where no notifications come. In the URL: poll.
+	Poll time.Duration
+	// NoNotify turns notifications off, in both directions: watched streams are polled. In the URL: notify=off.
+	NoNotify bool
+	// Listen is the URL of the same database for the connection that listens, where the store's own goes
+	// through a pooler that gives each transaction another connection. Default: the store's. In the URL: listen.
+	Listen string
+	// PartBytes is from what size on a partition of batches is followed by the next. Default: 64 MiB, or an eighth
+	// of all partitions where that is more. In the URL: part_bytes.
+	PartBytes int64
+	// TidyEvery is how often the partitions are looked at. Default: 1 min; negative: never. In the URL: tidy.
+	TidyEvery time.Duration
+	// Logger is told when the server is lost and found again. Default: silent.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.Schema == "" {
+		d.Schema = "reprise"
+	}
+	if d.Timeout == 0 {
+		d.Timeout = 10 * time.Second
+	}
+	if d.Connections == 0 {
+		d.Connections = 8
+	}
+	if d.Commits == 0 {
+		d.Commits = 1
+	}
+	if d.PartBytes == 0 {
+		d.PartBytes = 64 << 20
+	}
+	if d.TidyEvery == 0 {
+		d.TidyEvery = time.Minute
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+// driverParameters are those of the URL that the driver understands; see
+// https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS.
+const driverParameters = " host port user password passfile dbname database connect_timeout sslmode sslkey sslcert sslcertmode sslrootcert " +
+	"sslnegotiation sslpassword sslsni target_session_attrs service servicefile application_name options " +
+	"channel_binding require_auth min_protocol_version max_protocol_version "
+
+var schemaName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+// parse takes our own parameters out of the URL and gives the rest to the driver. No error
+// holds the URL, which may hold a password.
+func parse(text string, opts *Options) (Options, *pgxpool.Config, error) {
+	o := opts.withDefaults()
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return o, nil, fmt.Errorf("%w: not of the form postgres://user:password@host:port/database", reprise.ErrInvalid)
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return o, nil, fmt.Errorf("%w: the parameters of the URL are malformed", reprise.ErrInvalid)
+	}
+	for name, values := range query {
+		if len(values) != 1 {
+			return o, nil, fmt.Errorf("%w: %d times the parameter %q", reprise.ErrInvalid, len(values), name)
+		}
+		own, err := o.set(name, values[0])
+		switch {
+		case err != nil:
+			return o, nil, fmt.Errorf("%w: the parameter %s: %w", reprise.ErrInvalid, name, err)
+		case own:
+			query.Del(name)
+		case !strings.Contains(driverParameters, " "+name+" "):
+			return o, nil, fmt.Errorf("%w: no parameter is called %q", reprise.ErrInvalid, name)
+		}
+	}
+	if err := o.check(); err != nil {
+		return o, nil, err
+	}
+	u.RawQuery = query.Encode()
+	config, err := pgxpool.ParseConfig(u.String())
+	if err != nil {
+		return o, nil, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // see send
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "reprise"
+	}
+	config.PingTimeout = min(o.Timeout/2, 2*time.Second) // of a connection that was idle, before it is used
+	config.MaxConns = int32(o.Connections)
+	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Timeout)
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = o.Timeout
+	}
+	return o, config, nil
+}
+
+// set sets the option of that name; own is false if there is none.
+func (o *Options) set(name, value string) (own bool, err error) {
+	switch name {
+	case "schema":
+		o.Schema = value
+	case "timeout":
+		o.Timeout, err = time.ParseDuration(value)
+	case "connections":
+		o.Connections, err = strconv.Atoi(value)
+	case "commits":
+		o.Commits, err = strconv.Atoi(value)
+	case "commit":
+		o.Commit = value
+	case "failover":
+		o.FailoverKeeps = value == "keeps"
+		if value != "keeps" && value != "loses" {
+			err = fmt.Errorf("%q is neither keeps nor loses", value)
+		}
+	case "poll":
+		o.Poll, err = time.ParseDuration(value)
+	case "notify":
+		o.NoNotify = value == "off"
+		if value != "on" && value != "off" {
+			err = fmt.Errorf("%q is neither on nor off", value)
+		}
+	case "listen":
+		o.Listen = value
+	case "part_bytes":
+		o.PartBytes, err = strconv.ParseInt(value, 10, 64)
+	case "tidy":
+		o.TidyEvery, err = time.ParseDuration(value)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+func (o *Options) check() error {
+	switch {
+	case !schemaName.MatchString(o.Schema):
+		return fmt.Errorf("%w: a schema's name is 1 to 40 letters, digits, '_' and '-'", reprise.ErrInvalid)
+	case o.Timeout < time.Millisecond:
+		return fmt.Errorf("%w: a timeout of %v", reprise.ErrInvalid, o.Timeout)
+	case o.Connections < 1 || o.Connections > 1000:
+		return fmt.Errorf("%w: %d connections, 1 to 1000 are possible", reprise.ErrInvalid, o.Connections)
+	case o.Commits < 1 || o.Commits > o.Connections:
+		return fmt.Errorf("%w: %d commits at a time, 1 to the %d connections are possible", reprise.ErrInvalid, o.Commits, o.Connections)
+	case o.Poll < 0 || o.Poll > 0 && o.Poll < time.Millisecond:
+		return fmt.Errorf("%w: polling every %v", reprise.ErrInvalid, o.Poll)
+	case o.PartBytes < 1<<16:
+		return fmt.Errorf("%w: partitions of %d bytes, at least %d are possible", reprise.ErrInvalid, o.PartBytes, 1<<16)
+	}
+	switch o.Commit {
+	case "", "on", "local", "remote_write", "remote_apply", "off":
+		return nil
+	}
+	return fmt.Errorf("%w: synchronous_commit %q", reprise.ErrInvalid, o.Commit)
+}

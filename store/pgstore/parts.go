@@ -1,0 +1,241 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// mostParts is how many partitions there are, beside one that is filled while another is emptied. Each costs
+	// a look into an index at every read of a stream that is older than it.
+	mostParts = 16
+	// A partition is followed by the next when it has this part of all bytes, see Options.PartBytes.
+	partShare = 8
+	// A closed partition is emptied when at most this part of it is still in windows.
+	liveShare = 2
+	// lookEvery is how long a partition that holds more is left alone.
+	lookEvery = 10 * time.Minute
+	// tidyTimeout bounds one statement of the tidying.
+	tidyTimeout = 5 * time.Minute
+	// moveRows is how many rows are moved in one transaction. Each has up to 8,080 bytes.
+	moveRows = 1000
+)
+
+// tidyLoop looks at the partitions now and then, until the Store is closed.
+func (s *Store) tidyLoop() {
+	if s.opts.TidyEvery < 0 {
+		return
+	}
+	for {
+		// Replicas that were started together do not come together.
+		wait := s.opts.TidyEvery/2 + rand.N(s.opts.TidyEvery)
+		select {
+		case <-s.life.Done():
+			return
+		case <-time.After(wait):
+		}
+		err := s.tidy(s.life)
+		if err != nil && s.life.Err() == nil {
+			s.opts.Logger.Warn("partitions could not be tidied", "error", err, "again_in", s.opts.TidyEvery)
+		}
+	}
+}
+
+// Tidy opens a new partition where the last one is full, and empties and drops those of which little is still in the
+// window of a stream. Every Store does so by itself; see Options.TidyEvery.
+func (s *Store) Tidy(ctx context.Context) (err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.use.RUnlock()
+	return storeError(ctx, s.tidy(ctx))
+}
+
+// part is one partition of the table batches.
+type part struct {
+	n      int
+	looked int64
+	bytes  int64
+}
+
+// tidying is one look at the partitions.
+type tidying struct {
+	store *Store
+	conn  *pgx.Conn
+}
+
+func (s *Store) tidy(ctx context.Context) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	t := tidying{store: s, conn: conn.Conn()}
+	err = t.run(ctx)
+	switch code := sqlState(err); {
+	case errors.Is(err, errBusy), code == lockTimeout, code == noTable:
+		return nil // whoever has the lock, or has dropped the partition, goes first; there is a next time
+	}
+	return err
+}
+
+// Codes of a lock that was not to be had in time, and of a table that has gone.
+const lockTimeout, noTable = "55P03", "42P01"
+
+func (t *tidying) run(ctx context.Context) error {
+	if err := t.grow(ctx); err != nil {
+		return err
+	}
+	parts, err := t.parts(ctx)
+	if err != nil {
+		return err
+	}
+	for len(parts) > 1 {
+		one, err := t.choose(ctx, parts)
+		if err != nil || one == nil {
+			return err
+		}
+		if err := t.empty(ctx, one.n); err != nil {
+			return err
+		}
+		if parts, err = t.parts(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parts lists the partitions, the oldest first.
+func (t *tidying) parts(ctx context.Context) ([]part, error) {
+	rows, err := t.conn.Query(ctx, t.store.opts.in(
+		`SELECT n, looked, coalesce(pg_total_relation_size(to_regclass('{schema}.batches_' || n)), 0) FROM {schema}.parts ORDER BY n`))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p part, err error) {
+		err = row.Scan(&p.n, &p.looked, &p.bytes)
+		return p, err
+	})
+}
+
+// alone runs f in a transaction that no other replica's tidying goes along with; where another one is
+// at it, f is not called.
+func (t *tidying) alone(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
+	defer cancel()
+	return pgx.BeginFunc(ctx, t.conn, func(tx pgx.Tx) error {
+		// Whoever waits for a lock makes all others wait behind.
+		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '500ms'`); err != nil {
+			return err
+		}
+		var mine bool
+		if err := tx.QueryRow(ctx, t.store.opts.in(`SELECT pg_try_advisory_xact_lock({tidy})`)).Scan(&mine); err != nil || !mine {
+			return errors.Join(err, errBusy)
+		}
+		return f(ctx, tx)
+	})
+}
+
+// errBusy says that another replica tidies.
+var errBusy = errors.New("another replica is at it")
+
+// grow adds a partition if the last one is full.
+func (t *tidying) grow(ctx context.Context) error {
+	return t.alone(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		parts, err := t.parts(ctx)
+		if err != nil {
+			return err
+		}
+		if len(parts) == 0 {
+			return fmt.Errorf("%w: no partitions", ErrNotOurs)
+		}
+		total := int64(0)
+		for _, p := range parts {
+			total += p.bytes
+		}
+		last := parts[len(parts)-1]
+		if last.bytes < max(t.store.opts.PartBytes, total/partShare) {
+			return nil
+		}
+		_, err = tx.Exec(ctx, t.store.opts.in(`SELECT {schema}.add_part($1, $2)`), last.n+1, now())
+		return err
+	})
+}
+
+// choose picks a closed partition that is to be emptied, nil if there is none.
+func (t *tidying) choose(ctx context.Context, parts []part) (*part, error) {
+	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
+	defer cancel()
+	closed := parts[:len(parts)-1]
+	smallest := &closed[0]
+	for i := range closed {
+		one := &closed[i]
+		if one.bytes < smallest.bytes {
+			smallest = one
+		}
+		if time.Since(fromNanos(one.looked)) < lookEvery {
+			continue
+		}
+		var live int64
+		err := t.conn.QueryRow(ctx, t.store.opts.in(fmt.Sprintf(`SELECT coalesce(sum(b.size), 0)::bigint
+			FROM {schema}.batches_%d b JOIN {schema}.streams s ON s.id = b.stream WHERE b.last >= s.earliest`, one.n))).Scan(&live)
+		if err != nil {
+			return nil, err
+		}
+		if live <= one.bytes/liveShare {
+			return one, nil
+		}
+		if _, err := t.conn.Exec(ctx, t.store.opts.in(`UPDATE {schema}.parts SET looked = $2 WHERE n = $1`), one.n, now()); err != nil {
+			return nil, err
+		}
+	}
+	if len(parts) > mostParts {
+		return smallest, nil
+	}
+	return nil, nil
+}
+
+// empty moves what is still in a window to the last partition, a part at a time, and drops the partition. What is left
+// then stays out of every window: windows only move on, and nothing is written to a closed partition.
+func (t *tidying) empty(ctx context.Context, n int) error {
+	move := t.store.opts.in(fmt.Sprintf(`WITH l AS MATERIALIZED (
+			SELECT b.stream, b.last, b.piece FROM {schema}.batches_%[1]d b JOIN {schema}.streams s ON s.id = b.stream
+			WHERE (b.stream, b.last, b.piece) > ($1, $2, $3) AND b.last >= s.earliest
+			ORDER BY b.stream, b.last, b.piece LIMIT %[2]d
+		), d AS (
+			DELETE FROM {schema}.batches_%[1]d b USING l WHERE b.stream = l.stream AND b.last = l.last AND b.piece = l.piece
+			RETURNING b.*
+		), i AS (
+			INSERT INTO {schema}.batches (stream, last, part, piece, count, size, crc, bytes)
+			SELECT d.stream, d.last, (SELECT max(p.n) FROM {schema}.parts p), d.piece, d.count, d.size, d.crc, d.bytes FROM d
+		)
+		SELECT stream, last, piece FROM l ORDER BY stream DESC, last DESC, piece DESC LIMIT 1`, n, moveRows))
+	var stream, last int64
+	piece := -1
+	for more := true; more; {
+		err := t.alone(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			err := tx.QueryRow(ctx, move, stream, last, piece).Scan(&stream, &last, &piece)
+			if errors.Is(err, pgx.ErrNoRows) {
+				more = false
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return t.alone(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, t.store.opts.in(fmt.Sprintf(`DROP TABLE IF EXISTS {schema}.batches_%d`, n))); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, t.store.opts.in(`DELETE FROM {schema}.parts WHERE n = $1`), n)
+		return err
+	})
+}

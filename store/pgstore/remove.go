@@ -1,0 +1,135 @@
+package pgstore
+
+import (
+	"context"
+	"time"
+
+	"reprise"
+)
+
+const (
+	trimStatement = `WITH s AS (
+		SELECT id, epoch FROM {schema}.streams WHERE key = $1
+	), u AS (
+		UPDATE {schema}.streams u SET earliest = least($3, u.tail + 1), bytes = $4
+		FROM s WHERE u.id = s.id AND ($2 = '' OR u.epoch = $2) AND u.earliest < $3
+	)
+	SELECT id FROM s`
+
+	removeStatement = `WITH s AS (
+		DELETE FROM {schema}.streams WHERE key = $1 AND ($2 = '' OR epoch = $2) RETURNING id
+	), p AS (
+		DELETE FROM {schema}.producers p USING s WHERE p.stream = s.id
+	), a AS (
+		DELETE FROM {schema}.ancestors a USING s WHERE a.stream = s.id
+	), m AS (
+		DELETE FROM {schema}.marks WHERE key = $1 AND ($2 = '' OR epoch = $2)
+	)
+	SELECT id FROM s`
+
+	markStatement = `WITH s AS (
+		DELETE FROM {schema}.streams WHERE key = $1 AND ($2 = '' OR epoch = $2) RETURNING id, epoch
+	), p AS (
+		DELETE FROM {schema}.producers p USING s WHERE p.stream = s.id
+	), a AS (
+		DELETE FROM {schema}.ancestors a USING s WHERE a.stream = s.id
+	), m AS (
+		INSERT INTO {schema}.marks AS m (key, epoch, until) SELECT $1, s.epoch, $3 FROM s
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, until = excluded.until
+	)
+	SELECT id FROM s`
+)
+
+// Remove trims or removes a stream; see reprise.RemoveSpec. Batches are not deleted one by one: they are left to the
+// end of their partition.
+func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.use.RUnlock()
+	p := new(params).text(key.String()).text(string(spec.Epoch))
+	hashes := hashList{hashOf(key)}
+	found := false
+	take := func([][]byte) error {
+		found = true
+		return nil
+	}
+	switch {
+	case spec.Trim > 0:
+		err := s.commit(ctx, s.sql.trim, p.int8(bigint(spec.Trim)).int8(spec.Kept), hashes, take)
+		if err == nil && !found {
+			err = reprise.ErrNotFound
+		}
+		return err
+	case !spec.Remember.IsZero():
+		return s.commit(ctx, s.sql.mark, p.int8(nanos(spec.Remember)), hashes, take)
+	}
+	return s.commit(ctx, s.sql.remove, p, hashes, take)
+}
+
+const (
+	// Who sweeps at the same time passes over the rows that are locked.
+	sweepStatement = `WITH due AS (
+		SELECT id FROM {schema}.streams WHERE expires <= $1 ORDER BY expires LIMIT $3 FOR UPDATE SKIP LOCKED
+	), s AS (
+		DELETE FROM {schema}.streams s USING due WHERE s.id = due.id RETURNING s.*
+	), p AS (
+		DELETE FROM {schema}.producers p USING due WHERE p.stream = due.id
+	), a AS (
+		DELETE FROM {schema}.ancestors a USING due WHERE a.stream = due.id
+	), m AS (
+		INSERT INTO {schema}.marks AS m (key, epoch, until) SELECT s.key, s.epoch, $2 FROM s
+		ON CONFLICT (key) DO UPDATE SET epoch = excluded.epoch, until = excluded.until
+	)
+	SELECT s::{schema}.streams, {schema}.lineage_of(s.id) FROM s`
+
+	forgetStatement = `DELETE FROM {schema}.marks WHERE until <= $1`
+
+	sizesStatement = `SELECT tenant, count(*), sum(tail + 1 - earliest)::bigint, sum(bytes)::bigint FROM {schema}.streams GROUP BY tenant`
+)
+
+// Sweep removes expired streams, found by an index; see reprise.Sweeper.
+func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	if err := s.commit(ctx, s.sql.forget, new(params).int8(nanos(now)), nil, nil); err != nil {
+		return nil, err
+	}
+	var swept []reprise.StreamInfo
+	p := new(params).int8(nanos(now)).int8(nanos(remember)).int8(int64(limit))
+	err = s.commit(ctx, s.sql.sweep, p, nil, func(row [][]byte) error {
+		_, info, err := streamWithLineage(row[0], row[1])
+		swept = append(swept, info)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.tell(swept)
+	return swept, nil
+}
+
+// Sizes adds up the rows of all streams; see reprise.Sizer.
+func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	return s.sizes(ctx)
+}
+
+func (s *Store) sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.Size, err error) {
+	err = s.run(ctx, s.sql.sizes, new(params), func() takeRow {
+		sizes = map[reprise.Tenant]reprise.Size{}
+		return func(row [][]byte) error {
+			sizes[reprise.Tenant(row[0])] = reprise.Size{Streams: int8Of(row[1]), Events: int8Of(row[2]), Bytes: int8Of(row[3])}
+			return nil
+		}
+	})
+	return sizes, err
+}

@@ -1,0 +1,232 @@
+package pgstore
+
+import (
+	"context"
+	"encoding/base64"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"reprise"
+)
+
+// hashChars is how long a hash is in a notification.
+const hashChars = 8
+
+// keyHash stands for a stream in notifications. Two streams that share one wake each other's watchers, which is
+// allowed.
+type keyHash [hashChars]byte
+
+type hashList []keyHash
+
+func hashOf(key reprise.StreamKey) (out keyHash) {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key.String()))
+	var sum [8]byte
+	base64.RawURLEncoding.Encode(out[:], h.Sum(sum[:0])[:hashChars*3/4])
+	return out
+}
+
+const notifyStatement = `SELECT pg_notify($1, $2)`
+
+// everyStream in the place of hashes says that any stream may have moved. A payload has less than 8,000 bytes.
+const (
+	everyStream = "*"
+	mostHashes  = 7900/hashChars - 1
+)
+
+// notification is the parameters of notifyStatement: the name of this replica and the hashes behind it.
+func (s *Store) notification(hashes hashList) *params {
+	payload := make([]byte, 0, hashChars*(1+len(hashes)))
+	payload = append(payload, s.name...)
+	if len(hashes) > mostHashes {
+		payload = append(payload, everyStream...)
+	} else {
+		for i := range hashes {
+			payload = append(payload, hashes[i][:]...)
+		}
+	}
+	return new(params).text(s.channel()).text(string(payload))
+}
+
+func (s *Store) channel() string { return "reprise " + s.opts.Schema }
+
+// tell notifies others of streams that have changed in a transaction before. Where that
+// fails, their polling finds it.
+func (s *Store) tell(list []reprise.StreamInfo) {
+	if len(list) == 0 || s.opts.NoNotify {
+		return
+	}
+	hashes := make(hashList, len(list))
+	for i := range list {
+		hashes[i] = hashOf(list[i].Key)
+	}
+	n := s.notification(hashes)
+	if err := s.run(s.life, s.sql.notify, n, func() takeRow { return nil }); err != nil {
+		s.opts.Logger.Warn("other replicas could not be notified", "error", err)
+	}
+}
+
+// watch is one call of Watch.
+type watch struct {
+	key   reprise.StreamKey
+	moved func()
+	// seen is what the last poll has found; the poller alone uses it.
+	seen   polled
+	looked bool
+}
+
+// watches are those that have not been stopped.
+type watches struct {
+	mu     sync.RWMutex
+	byHash map[keyHash]map[*watch]struct{}
+	// listening says whether notifications arrive.
+	listening atomic.Bool
+}
+
+func (w *watches) init() { w.byHash = map[keyHash]map[*watch]struct{}{} }
+
+// Watch has moved called when another replica changes the stream; see reprise.Watcher. All watches of the Store
+// share the connection that listens and the one that polls.
+func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
+	defer func() { err = storeError(context.Background(), err) }()
+	if err := s.enter(context.Background()); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	w := &watch{key: key, moved: moved}
+	hash := hashOf(key)
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	same := s.watches.byHash[hash]
+	if same == nil {
+		same = map[*watch]struct{}{}
+		s.watches.byHash[hash] = same
+	}
+	same[w] = struct{}{}
+	return func() { s.watches.remove(hash, w) }, nil
+}
+
+func (w *watches) remove(hash keyHash, one *watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.byHash[hash], one)
+	if len(w.byHash[hash]) == 0 {
+		delete(w.byHash, hash)
+	}
+}
+
+// told calls moved of what a notification names. own is this replica, which knows already.
+func (w *watches) told(payload, own string) {
+	from, hashes := payload[:min(hashChars, len(payload))], payload[min(hashChars, len(payload)):]
+	if from == own {
+		return
+	}
+	if strings.HasPrefix(hashes, everyStream) {
+		w.all()
+		return
+	}
+	var moved []func()
+	w.mu.RLock()
+	for ; len(hashes) >= hashChars; hashes = hashes[hashChars:] {
+		for one := range w.byHash[keyHash([]byte(hashes[:hashChars]))] {
+			moved = append(moved, one.moved)
+		}
+	}
+	w.mu.RUnlock()
+	for _, f := range moved {
+		f()
+	}
+}
+
+// all calls moved of every watch.
+func (w *watches) all() {
+	for _, one := range w.list() {
+		one.moved()
+	}
+}
+
+func (w *watches) list() []*watch {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	list := make([]*watch, 0, len(w.byHash))
+	for _, same := range w.byHash {
+		for one := range same {
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// polled is what tells one state of a stream from another; the zero value is that of one that is not there.
+type polled struct{ id, earliest, tail, line int64 }
+
+const pollStatement = `SELECT r.place, s.id, s.earliest, s.tail, s.line::bigint
+	FROM unnest($1::text[]) WITH ORDINALITY AS r (key, place)
+	JOIN {schema}.streams s ON s.key = r.key`
+
+const (
+	// pollMost is how many streams one statement looks at.
+	pollMost = 5000
+	// Without notifications polling is all there is; with them it finds what they missed.
+	pollAlone, pollBeside = 100 * time.Millisecond, time.Second
+	// pollShare bounds the part of the time that polling takes when very many streams are watched.
+	pollShare = 5
+)
+
+// pollLoop looks at all watched streams now and then, until the Store is closed.
+func (s *Store) pollLoop() {
+	timer := time.NewTimer(pollAlone)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.life.Done():
+			return
+		case <-timer.C:
+		}
+		start := time.Now()
+		list := s.watches.list()
+		for len(list) > 0 && s.life.Err() == nil {
+			n := min(len(list), pollMost)
+			if s.poll(list[:n]) != nil {
+				break // the listener says so; what was missed is found by the next
+			}
+			list = list[n:]
+		}
+		every := s.opts.Poll
+		switch {
+		case every == 0 && s.watches.listening.Load():
+			every = pollBeside
+		case every == 0:
+			every = pollAlone
+		}
+		timer.Reset(max(every, pollShare*time.Since(start)))
+	}
+}
+
+// poll calls moved of those that are not as they were. The first look at a stream cannot tell, and calls it too.
+func (s *Store) poll(list []*watch) error {
+	now := make([]polled, len(list))
+	p := new(params)
+	p.texts(len(list), func(i int) string { return list[i].key.String() })
+	err := s.run(s.life, s.sql.poll, p, func() takeRow {
+		return func(row [][]byte) error {
+			if i := int8Of(row[0]) - 1; i >= 0 && i < int64(len(now)) {
+				now[i] = polled{int8Of(row[1]), int8Of(row[2]), int8Of(row[3]), int8Of(row[4])}
+			}
+			return nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, w := range list {
+		if !w.looked || w.seen != now[i] {
+			w.looked, w.seen = true, now[i]
+			w.moved()
+		}
+	}
+	return nil
+}

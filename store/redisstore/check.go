@@ -1,0 +1,66 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"reprise"
+)
+
+// Check reads all streams and returns what is wrong, a sentence each: checksums that do not hold, batches that are
+// missing, states that cannot be read. It may take long. Appends go on meanwhile.
+func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	for before := uint64(0); ; {
+		places, err := s.checkPlaces(ctx, before)
+		if err != nil {
+			return wrong, err
+		}
+		for _, p := range places {
+			fault, err := s.checkStream(ctx, p.key)
+			if err != nil {
+				return wrong, err
+			}
+			if fault != "" {
+				wrong = append(wrong, fault)
+			}
+			before = p.number
+		}
+		if len(places) == 0 {
+			return wrong, nil
+		}
+	}
+}
+
+// checkPlaces is a page of the list of all streams.
+func (s *Store) checkPlaces(ctx context.Context, before uint64) ([]place, error) {
+	bounded, leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	places, _, err := s.places(bounded, s.keys.listKey("", "", true), before, sizePlaces)
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		err = storeError(ctx, err)
+	}
+	return places, err
+}
+
+// checkStream reads all batches of a stream. fault says what is wrong.
+func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
+	for after := uint64(0); ; {
+		page, err := s.Read(ctx, key, after, 1<<20)
+		switch {
+		case errors.Is(err, reprise.ErrNotFound), errors.Is(err, reprise.ErrExpired):
+			return "", nil // removed meanwhile, or never made
+		case errors.Is(err, ErrDamaged):
+			return err.Error(), nil
+		case err != nil:
+			return "", fmt.Errorf("stream %s: %w", key, err)
+		case len(page.Batches) == 0:
+			return "", nil // Read has made sure that the tail is reached
+		}
+		after = page.Batches[len(page.Batches)-1].Last()
+	}
+}

@@ -1,0 +1,162 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"reprise"
+)
+
+// Create looks for the stream, gives it a number and a place in the lists, and makes it. In this order, a crash
+// leaves a place for nothing, which List passes over, and never a stream that no list has.
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	bounded, leave, err := s.enter(ctx)
+	if err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer leave()
+	st, err := s.create(bounded, &info)
+	switch {
+	case err == nil:
+		return st.info, nil
+	case errors.Is(err, reprise.ErrConflict), errors.Is(err, ErrDamaged):
+		return reprise.StreamInfo{}, err
+	}
+	return reprise.StreamInfo{}, storeError(ctx, err)
+}
+
+func (s *Store) create(ctx context.Context, info *reprise.StreamInfo) (st state, err error) {
+	config, err := marshalConfig(info.Config)
+	if err != nil {
+		return st, err
+	}
+	st, there, err := s.lookUp(ctx, info.Key, config)
+	if there || err != nil {
+		return st, err
+	}
+	number, err := s.enlist(ctx, info.Key)
+	if err != nil {
+		return st, err
+	}
+	if info.End != nil {
+		if err := s.client.Do(ctx, s.noteEnd(info.Key, info.Epoch, ceilMillis(info.End.Expires))).Error(); err != nil {
+			return st, err
+		}
+	}
+	end, err := marshalEnd(info.End)
+	if err != nil {
+		return st, err
+	}
+	args := []string{
+		config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano), "n", decimal(number),
+		"s", decimal(info.Tail + 1), "t", decimal(info.Tail), "k", "0",
+	}
+	if end != "" {
+		args = append(args, "x", end, "z", millis(info.End.Expires))
+	}
+	if len(info.Producers) > 0 {
+		args = append(args, "p", marshalProducers(info.Producers))
+	}
+	if len(info.Lineage) > 0 {
+		args = append(args, "l", marshalLineage(info.Epoch, info.Lineage))
+	}
+	st, there, _, err = s.tryCreate(ctx, info.Key, args)
+	if err == nil && !there {
+		err = fmt.Errorf("%w: stream %s was not made", ErrDamaged, info.Key)
+	}
+	if st.number != number && (err == nil || errors.Is(err, reprise.ErrConflict)) {
+		// Somebody else was faster: the place that was taken is for nothing.
+		return st, errors.Join(err, s.delist(ctx, place{number: number, key: info.Key}))
+	}
+	return st, err
+}
+
+// lookUp finds a stream with a configuration. One that may have lost events is put into another epoch first.
+func (s *Store) lookUp(ctx context.Context, key reprise.StreamKey, config string) (st state, there bool, err error) {
+	for range adoptRounds {
+		var server history
+		st, there, server, err = s.tryCreate(ctx, key, []string{config})
+		if !there || err != nil {
+			return st, there, err
+		}
+		doubtful, err := s.mayHaveLost(ctx, &st.info, st.history, &server)
+		if !doubtful || err != nil {
+			return st, true, err
+		}
+		if err := s.adopt(ctx, key, st.info.Epoch); err != nil {
+			return st, true, err
+		}
+	}
+	return st, true, errOtherServer
+}
+
+// tryCreate runs create.lua. there is false if args only look, and there is no stream.
+func (s *Store) tryCreate(
+	ctx context.Context, key reprise.StreamKey, args []string,
+) (st state, there bool, server history, err error) {
+	c := call{keys: []string{s.keys.state(key), s.keys.batches(key)}, args: args}
+	wait := 0
+	if len(args) > 1 {
+		wait = s.opts.Wait
+	}
+	answer, err := s.run(ctx, createScript, wait, c)[0].ToArray()
+	if err != nil {
+		return st, false, server, err
+	}
+	code, err := answer[0].ToString()
+	switch {
+	case err != nil:
+		return st, false, server, err
+	case code == "1":
+		return st, false, server, nil
+	case code == "4":
+		return st, true, server, reprise.ErrConflict
+	}
+	fields, err := answer[1].AsStrSlice()
+	if err != nil {
+		return st, false, server, err
+	}
+	if st, err = parseState(key, fields); err == nil && len(answer) > 2 {
+		server, err = parseHistory(&answer[2])
+	}
+	return st, true, server, err
+}
+
+// enlist gives a stream a number and puts it into the lists.
+func (s *Store) enlist(ctx context.Context, key reprise.StreamKey) (number uint64, err error) {
+	lists := s.keys.lists(key)
+	c := call{
+		keys: append([]string{s.keys.number()}, lists[:]...),
+		args: []string{strconv.FormatInt(time.Now().UnixMilli(), 10), key.String()},
+	}
+	return s.run(ctx, listScript, 0, c)[0].AsUint64()
+}
+
+// delist takes streams out of the lists.
+func (s *Store) delist(ctx context.Context, places ...place) error {
+	commands := make([]rueidis.Completed, 0, 4*len(places))
+	for _, p := range places {
+		for _, list := range s.keys.lists(p.key) {
+			commands = append(commands,
+				s.client.B().Zremrangebyscore().Key(list).Min(decimal(p.number)).Max(decimal(p.number)).Build())
+		}
+	}
+	for _, r := range s.client.DoMulti(ctx, commands...) {
+		if err := r.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteEnd puts a life of a stream into the queue of those that expire, in ms.
+func (s *Store) noteEnd(key reprise.StreamKey, epoch reprise.Epoch, expires int64) rueidis.Completed {
+	return s.client.B().Zadd().Key(s.keys.ends()).ScoreMember().
+		ScoreMember(float64(expires), string(epoch)+":"+key.String()).Build()
+}

@@ -1,0 +1,149 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"reprise"
+)
+
+// connect makes the connections. The driver bounds that by itself; ctx ends the wait for it.
+func connect(ctx context.Context, driver rueidis.ClientOption) (rueidis.Client, error) {
+	type made struct {
+		client rueidis.Client
+		err    error
+	}
+	result := make(chan made, 1)
+	go func() {
+		client, err := rueidis.NewClient(driver)
+		result <- made{client, err}
+	}()
+	select {
+	case m := <-result:
+		return m.client, m.err
+	case <-ctx.Done():
+		go func() {
+			if m := <-result; m.client != nil {
+				m.client.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// openError says why the store cannot be opened: what the server answers will not pass by itself.
+func openError(ctx context.Context, driver rueidis.ClientOption, err error) error {
+	where := strings.Join(driver.InitAddress, ", ")
+	refusal, refused := rueidis.IsRedisErr(err)
+	switch {
+	case errors.Is(err, reprise.ErrInvalid):
+		return fmt.Errorf("redis at %s: %w", where, err)
+	case refused && !refusal.IsLoading() && !refusal.IsClusterDown() && !refusal.IsTryAgain():
+		return fmt.Errorf("%w: redis at %s refuses: %w", reprise.ErrInvalid, where, err)
+	}
+	return fmt.Errorf("redis at %s: %w", where, storeError(ctx, err))
+}
+
+// oldest is the first version of Redis that can be used: scripts have flags, and channels are found by slot.
+const oldest = 7
+
+// inspect looks at the server: whether it can be used, and what it may lose.
+func (s *Store) inspect(ctx context.Context) error {
+	text, err := s.client.Do(ctx, s.client.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		return err
+	}
+	info := parseInfo(text)
+	if major, err := strconv.Atoi(strings.SplitN(info["redis_version"], ".", 2)[0]); err != nil || major < oldest {
+		return fmt.Errorf("%w: version %q, %d.0 or newer is needed", reprise.ErrInvalid, info["redis_version"], oldest)
+	}
+	s.cluster = info["redis_mode"] == "cluster"
+	if s.cluster && s.opts.Wait > 0 {
+		return fmt.Errorf("%w: wait is not for a cluster", reprise.ErrInvalid)
+	}
+	// Whoever may not run these scripts is to hear of it now.
+	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "x"}
+	for _, sc := range []*script{readScript, createScript} {
+		c := call{keys: []string{s.keys.state(key), s.keys.batches(key)}, args: []string{"0", "0"}[:1]}
+		if sc.reads {
+			c.args = []string{"0", "0"}
+		}
+		if err := s.run(ctx, sc, 0, c)[0].Error(); err != nil {
+			return err
+		}
+	}
+	return s.warn(ctx)
+}
+
+// warn tells the logger what the servers may lose.
+func (s *Store) warn(ctx context.Context) error {
+	log := s.opts.Logger
+	all, err := s.settings(ctx)
+	if err != nil {
+		return err
+	}
+	for addr, settings := range all {
+		switch {
+		case settings == nil:
+			log.Info("redis does not tell its settings: nothing is known of what a crash takes back", "server", addr)
+			continue
+		case settings["appendonly"] != "yes":
+			log.Warn("redis keeps no append-only file: a crash of the server takes back what was acknowledged", "server", addr)
+		case settings["appendfsync"] == "no" || settings["no-appendfsync-on-rewrite"] == "yes":
+			log.Warn("redis does not always sync its append-only file: a crash of the machine takes back what was acknowledged", "server", addr)
+		case settings["appendfsync"] == "everysec":
+			log.Info("redis syncs its append-only file every second: a crash of the machine takes back what was acknowledged since", "server", addr)
+		}
+		if policy := settings["maxmemory-policy"]; strings.HasPrefix(policy, "allkeys-") {
+			log.Warn("redis may evict streams when its memory is full", "server", addr, "maxmemory-policy", policy)
+		}
+	}
+	return nil
+}
+
+// settings asks each server for those that matter here. They are nil for one that refuses to tell.
+func (s *Store) settings(ctx context.Context) (map[string]map[string]string, error) {
+	all := map[string]map[string]string{}
+	for addr, node := range s.client.Nodes() {
+		command := node.B().ConfigGet().Parameter("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy").Build()
+		settings, err := node.Do(ctx, command.ToRetryable()).AsStrMap()
+		if refusal, refused := rueidis.IsRedisErr(err); err != nil && (!refused || refusal.IsLoading()) {
+			return nil, err
+		}
+		if err != nil {
+			settings = nil
+		}
+		all[addr] = settings
+	}
+	return all, nil
+}
+
+// restartKeeps reports whether a start of the server gives back all that was acknowledged.
+func (s *Store) restartKeeps(ctx context.Context) (bool, error) {
+	if s.opts.Restart != RestartAuto {
+		return s.opts.Restart == RestartKeeps, nil
+	}
+	all, err := s.settings(ctx)
+	for _, settings := range all {
+		if settings["appendonly"] != "yes" || settings["appendfsync"] != "always" || settings["no-appendfsync-on-rewrite"] == "yes" {
+			return false, err
+		}
+	}
+	return err == nil && len(all) > 0, err
+}
+
+// parseInfo reads what INFO says.
+func parseInfo(text string) map[string]string {
+	info := map[string]string{}
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			info[name] = value
+		}
+	}
+	return info
+}

@@ -1,0 +1,280 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"reprise"
+)
+
+// largeBytes is from what size on a batch goes to its place in the table batches at once. A
+// smaller one costs less twice, first in the journal and then folded together with
+// others, than a row of its own.
+const largeBytes = 16 << 10
+
+// writer is the connection that writes, and what belongs to it.
+type writer struct {
+	turn // of whoever changes the file; held for each transaction
+	conn *sqlite.Conn
+
+	staged  []staged
+	round   uint64 // number of the commit in the making
+	journal []byte // the row in the making
+
+	lastCommit   int64 // id of the newest row of the journal
+	journalBytes int   // of rows that are not folded
+	trimmed      int64 // bytes that have left windows since the last fold, whose rows are still there
+}
+
+// staged is a request that has been checked.
+type staged struct {
+	req    *reprise.AppendRequest
+	stream *stream
+	large  bool
+}
+
+func (w *writer) connect(conn *sqlite.Conn, maxBytes int64) error {
+	w.conn = conn
+	if maxBytes > 0 {
+		return execute(conn, fmt.Sprintf("PRAGMA max_page_count=%d", max(64, maxBytes/pageSize)))
+	}
+	return nil
+}
+
+// close is called when nobody uses w any more.
+func (w *writer) close() error {
+	if w.conn == nil {
+		return nil
+	}
+	err := w.conn.Close()
+	w.conn = nil
+	return err
+}
+
+// transact runs f in a transaction, which is undone if f or the commit fails. The caller has the turn.
+func (w *writer) transact(f func() error) error {
+	if err := run(w.conn, "BEGIN IMMEDIATE", nothing); err != nil {
+		return err
+	}
+	err := f()
+	if err == nil {
+		err = run(w.conn, "COMMIT", nothing)
+	}
+	if err != nil && !w.conn.AutocommitEnabled() {
+		err = errors.Join(err, run(w.conn, "ROLLBACK", nothing))
+	}
+	return err
+}
+
+func nothing(*sqlite.Stmt) {}
+
+// Append stores all batches in one transaction: a row of the journal, and a row of the
+// table batches for each large one.
+func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
+	defer func() { storeErrors(ctx, errs) }()
+	if err := s.enter(ctx); err != nil {
+		return slices.Repeat([]error{err}, len(reqs))
+	}
+	defer s.use.RUnlock()
+	w := &s.writer
+	err := s.takeToAppend(ctx)
+	if err != nil {
+		return slices.Repeat([]error{storeError(ctx, err)}, len(reqs))
+	}
+	defer w.leave()
+	errs = s.stage(ctx, reqs)
+	if len(w.staged) == 0 {
+		return errs
+	}
+	err = w.store()
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull && w.shrinkLog() == nil {
+		err = w.store()
+	}
+	if err != nil {
+		if errs == nil {
+			errs = make([]error, len(reqs))
+		}
+		err = storeError(context.Background(), err)
+		for i := range errs {
+			if errs[i] == nil {
+				errs[i] = err
+			}
+		}
+		return errs
+	}
+	for i := range w.staged {
+		req := w.staged[i].req
+		w.trimmed += max(0, w.staged[i].stream.info.Bytes+int64(len(req.Bytes))-req.Kept)
+		w.staged[i].apply()
+	}
+	clear(w.staged)
+	if w.journalBytes >= s.opts.FoldBytes || w.trimmed >= int64(s.opts.FoldBytes) {
+		s.wakeFolder()
+	}
+	return errs
+}
+
+// stage checks the requests and makes the row of the journal. The errors are nil if all
+// are to be stored.
+func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
+	w := &s.writer
+	w.staged, w.journal = w.staged[:0], w.journal[:0]
+	w.round++
+	now := time.Now()
+	for i := range reqs {
+		req := &reqs[i]
+		st, err := s.cache.load(ctx, req.Key)
+		if err == nil {
+			err = st.accepts(req, now)
+		}
+		if err == nil && st.round == w.round {
+			// Both would be found good, and the file would be refused at the next start.
+			err = fmt.Errorf("%w: two batches of one stream in a commit", reprise.ErrConflict)
+		}
+		if err != nil {
+			if errs == nil {
+				errs = make([]error, len(reqs))
+			}
+			errs[i] = err
+			continue
+		}
+		st.round = w.round
+		large := len(req.Bytes) >= largeBytes
+		e := entry{
+			stream: st.id, first: req.First, count: req.Count, earliest: req.Earliest, kept: req.Kept,
+			bytes: req.Bytes, end: req.End, producers: req.Producers,
+		}
+		if req.Owner != st.info.Owner { // it takes the stream over
+			e.owner = &req.Owner
+		}
+		switch {
+		case large:
+			e.bytes = nil
+		case e.bytes == nil:
+			e.bytes = []byte{} // an empty batch is in the journal all the same
+		}
+		w.journal = appendEntry(w.journal, &e)
+		w.staged = append(w.staged, staged{req, st, large})
+	}
+	w.journal = seal(w.journal)
+	return errs
+}
+
+// accepts checks a request against the stream.
+func (st *stream) accepts(req *reprise.AppendRequest, now time.Time) error {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	switch {
+	case st.state(now) != nil, st.info.Epoch != req.Epoch:
+		return reprise.ErrNotFound
+	case req.Owner != st.info.Owner && req.Owner.Fence <= st.info.Owner.Fence:
+		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, st.info.Owner.Name,
+			st.info.Owner.Fence)
+	case st.info.End != nil:
+		return reprise.ErrEnded
+	case req.First != st.info.Tail+1:
+		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First,
+			st.info.Tail)
+	}
+	return nil
+}
+
+// store writes what is staged. A commit without large batches is one statement, and so
+// its own transaction. The caller has the turn.
+func (w *writer) store() error {
+	write := func() error {
+		for i := range w.staged {
+			if g := &w.staged[i]; g.large {
+				batch := reprise.Batch{First: g.req.First, Count: g.req.Count, Bytes: g.req.Bytes}
+				if err := w.insertRow(g.stream.id, []reprise.Batch{batch}); err != nil {
+					return err
+				}
+			}
+		}
+		return run(w.conn, `INSERT INTO commits (id, data) VALUES (?, ?)`, func(stmt *sqlite.Stmt) {
+			stmt.BindInt64(1, w.lastCommit+1)
+			stmt.BindBytes(2, w.journal)
+		})
+	}
+	var err error
+	if slices.ContainsFunc(w.staged, func(g staged) bool { return g.large }) {
+		err = w.transact(write)
+	} else {
+		err = write()
+	}
+	if err != nil {
+		return err
+	}
+	w.lastCommit++
+	w.journalBytes += len(w.journal)
+	return nil
+}
+
+// shrinkLog copies the write-ahead log into the file and empties it, which on a full
+// disk may be what makes room for the next commit.
+func (w *writer) shrinkLog() error { return execute(w.conn, "PRAGMA wal_checkpoint(TRUNCATE)") }
+
+// insertRow puts consecutive batches of a stream into one row of the table batches.
+func (w *writer) insertRow(stream int64, batches []reprise.Batch) error {
+	size := crcBytes
+	for i := range batches {
+		size += len(batches[i].Bytes) + 2*maxUvarint
+	}
+	data := seal(appendRow(make([]byte, 0, size), batches))
+	return run(w.conn, `INSERT INTO batches (stream, first, last, data) VALUES (?, ?, ?, ?)`, func(stmt *sqlite.Stmt) {
+		stmt.BindInt64(1, stream)
+		stmt.BindInt64(2, int64(batches[0].First))
+		stmt.BindInt64(3, int64(batches[len(batches)-1].Last()))
+		stmt.BindBytes(4, data)
+	})
+}
+
+const maxUvarint = 10
+
+// apply shows a stored batch to readers.
+func (g *staged) apply() {
+	st, req := g.stream, g.req
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.dirty = true
+	if !g.large {
+		st.pending = append(st.pending,
+			reprise.Batch{First: req.First, Count: req.Count, Bytes: req.Bytes[:len(req.Bytes):len(req.Bytes)]})
+	}
+	st.info.Owner = req.Owner
+	st.info.Tail += uint64(req.Count)
+	st.info.Earliest = max(st.info.Earliest, req.Earliest)
+	st.info.Bytes = req.Kept
+	st.info.End = req.End
+	st.info.Producers = remember(st.info.Producers, req.Producers)
+	st.forgetTrimmed()
+}
+
+// remember returns known with the fresh producers in their place; known stays as it is.
+func remember(known, fresh []reprise.Producer) []reprise.Producer {
+	for _, p := range fresh {
+		next := make([]reprise.Producer, 0, len(known)+1)
+		for _, k := range known {
+			if k.ID != p.ID {
+				next = append(next, k)
+			}
+		}
+		next = append(next, p)
+		known = next[max(0, len(next)-reprise.MaxProducers):]
+	}
+	return known
+}
+
+// forgetTrimmed lets go of pending batches before the window. The caller holds mu.
+func (st *stream) forgetTrimmed() {
+	n := 0
+	for n < len(st.pending) && st.pending[n].Last() < st.info.Earliest {
+		n++
+	}
+	st.pending = st.pending[n:]
+}

@@ -1,0 +1,100 @@
+package sqlitestore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"reprise"
+)
+
+// Create inserts the row of a stream. It is durable when Create returns.
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer s.use.RUnlock()
+	w := &s.writer
+	if err := w.take(ctx); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer w.leave()
+	old, err := s.cache.load(ctx, info.Key)
+	switch {
+	case err == nil:
+		if existing, gone := old.existing(time.Now()); !gone {
+			if !existing.Config.Equal(info.Config) {
+				return reprise.StreamInfo{}, reprise.ErrConflict
+			}
+			return existing, nil
+		}
+	case err != reprise.ErrNotFound: //nolint:errorlint // as load documents
+		return reprise.StreamInfo{}, err
+	}
+	st, err := w.insertStream(info, old)
+	if err != nil {
+		return reprise.StreamInfo{}, storeError(context.Background(), err)
+	}
+	if old != nil {
+		s.cache.drop(old)
+	}
+	s.cache.put(st)
+	return st.info, nil
+}
+
+// existing is the state of the stream, unless it has gone or is a mark.
+func (st *stream) existing(now time.Time) (info reprise.StreamInfo, gone bool) {
+	st.mu.RLock()
+	defer st.mu.RUnlock()
+	return st.info, st.state(now) != nil
+}
+
+// insertStream inserts the row of a new stream, in place of the mark of an old one.
+func (w *writer) insertStream(info reprise.StreamInfo, old *stream) (*stream, error) {
+	config, err := marshalConfig(info.Config)
+	if err != nil {
+		return nil, err
+	}
+	st := &stream{info: reprise.StreamInfo{
+		Key: info.Key, Epoch: info.Epoch, Config: info.Config, Created: info.Created, Owner: info.Owner,
+		Earliest: info.Tail + 1, Tail: info.Tail, End: info.End, Producers: slices.Clone(info.Producers),
+		Lineage: slices.Clone(info.Lineage),
+	}}
+	err = w.transact(func() error {
+		if old != nil {
+			if err := w.deleteStream(old.id); err != nil {
+				return err
+			}
+		}
+		const query = `INSERT INTO streams (earliest, tail, kept, ended, expires, producers, owner, fence,
+			tenant, namespace, name, epoch, created, config, lineage) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		err := run(w.conn, query, func(stmt *sqlite.Stmt) {
+			bindState(stmt, &st.info)
+			stmt.BindText(9, string(info.Key.Tenant))
+			stmt.BindText(10, info.Key.Namespace())
+			stmt.BindText(11, info.Key.Name)
+			stmt.BindText(12, string(info.Epoch))
+			stmt.BindInt64(13, nanos(info.Created))
+			stmt.BindBytes(14, config)
+			stmt.BindNull(15)
+			if len(info.Lineage) > 0 {
+				stmt.BindBytes(15, appendLineage(nil, info.Lineage))
+			}
+		})
+		st.id = w.conn.LastInsertRowID()
+		return err
+	})
+	return st, err
+}
+
+func (w *writer) deleteStream(id int64) error {
+	for _, query := range []string{`DELETE FROM batches WHERE stream = ?`, `DELETE FROM streams WHERE id = ?`} {
+		if err := run(w.conn, query, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, id) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}

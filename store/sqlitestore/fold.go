@@ -1,0 +1,258 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"reprise"
+)
+
+const (
+	// rowBytes is how large rows of folded batches get.
+	rowBytes = 64 << 10
+	// sliceBytes is how much is folded in one transaction: appends wait for it.
+	sliceBytes = 1 << 20
+	// vacuumPages is how many free pages go back to the file system in one transaction.
+	vacuumPages = 256
+	// An eighth of the pages in use stay free in the file for what comes next, and so many at least and at most.
+	leastSparePages, mostSparePages = (1 << 20) / pageSize, (8 << 20) / pageSize
+)
+
+func (s *Store) wakeFolder() {
+	select {
+	case s.foldNow <- struct{}{}:
+	default:
+	}
+}
+
+// foldLoop folds when the journal is long, and from time to time.
+func (s *Store) foldLoop() {
+	ticker := time.NewTicker(s.opts.FoldAfter)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.foldNow:
+		case <-ticker.C:
+		}
+		s.fold(context.Background())
+		if err := s.shrink(); err != nil {
+			s.opts.Logger.Warn("free pages could not be given back", "file", s.path, "error", err)
+		}
+	}
+}
+
+// shrink gives free pages back to the file system, in steps between which appends go on. The file gets shorter
+// only when the write-ahead log is copied into it, so that is done at the end, and the log is emptied.
+func (s *Store) shrink() error {
+	for shrunk := false; ; shrunk = true {
+		select {
+		case <-s.stop:
+			return nil
+		default:
+		}
+		more, err := s.writer.shrink()
+		if err != nil || !more {
+			if shrunk {
+				err = errors.Join(err, s.writer.checkpoint())
+			}
+			return err
+		}
+	}
+}
+
+// checkpoint copies the write-ahead log, which is bounded by checkpointPages, into the file.
+func (w *writer) checkpoint() error {
+	if err := w.take(context.Background()); err != nil {
+		return err
+	}
+	defer w.leave()
+	return w.shrinkLog()
+}
+
+func (w *writer) shrink() (more bool, err error) {
+	if err := w.take(context.Background()); err != nil {
+		return false, err
+	}
+	defer w.leave()
+	free, err := pragma(w.conn, "freelist_count")
+	if err != nil {
+		return false, err
+	}
+	pages, err := pragma(w.conn, "page_count")
+	if spare := min(max((pages-free)/8, leastSparePages), mostSparePages); err != nil || free < spare+vacuumPages {
+		return false, err
+	}
+	return true, execute(w.conn, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
+}
+
+// fold is foldAll in the background. On an error, such as a full disk, everything stays as
+// it is until the next time.
+func (s *Store) fold(ctx context.Context) {
+	if err := s.foldAll(ctx); err != nil && ctx.Err() == nil {
+		s.opts.Logger.Warn("the journal could not be folded", "file", s.path, "error", err)
+	}
+}
+
+// maxJournal is how many times Options.FoldBytes the journal may take.
+const maxJournal = 4
+
+// takeToAppend takes the turn, and folds before that if the journal has become too long, so that what waits in
+// memory is bounded. It takes longestWait at most.
+func (s *Store) takeToAppend(ctx context.Context) error {
+	w := &s.writer
+	ready := func() bool {
+		if w.journalBytes < maxJournal*s.opts.FoldBytes {
+			return true
+		}
+		w.leave()
+		return false
+	}
+	if w.taken() && ready() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, w.longest, errBusy)
+	defer cancel()
+	for {
+		if err := w.take(ctx); err != nil {
+			return err
+		}
+		if ready() {
+			return nil
+		}
+		if err := s.foldAll(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// foldAll moves everything that is in the journal now to its place. It goes in slices
+// between which appends go on. Only when all streams of the journal's rows
+// have been brought up to date are the rows deleted, but for the newest, whose id is to be known.
+func (s *Store) foldAll(ctx context.Context) error {
+	if err := s.folding.take(ctx); err != nil {
+		return err
+	}
+	defer s.folding.leave()
+	w := &s.writer
+	if err := w.take(ctx); err != nil {
+		return err
+	}
+	upTo, bytes := w.lastCommit, w.journalBytes
+	w.trimmed = 0
+	if bytes == 0 {
+		s.cache.evict()
+	}
+	w.leave()
+	if bytes == 0 {
+		return nil
+	}
+	list := s.cache.dirty()
+	for len(list) > 0 {
+		n, err := s.foldSlice(ctx, list)
+		if err != nil {
+			return err
+		}
+		list = list[n:]
+	}
+	if err := w.take(ctx); err != nil {
+		return err
+	}
+	defer w.leave()
+	err := w.transact(func() error {
+		return run(w.conn, `DELETE FROM commits WHERE id < ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, upTo) })
+	})
+	if err != nil {
+		return err
+	}
+	w.journalBytes -= bytes
+	s.cache.evict()
+	return nil
+}
+
+// foldSlice folds the first streams of list, up to sliceBytes, in one transaction.
+func (s *Store) foldSlice(ctx context.Context, list []*stream) (n int, err error) {
+	w := &s.writer
+	if err := w.take(ctx); err != nil {
+		return 0, err
+	}
+	defer w.leave()
+	folded := make([]int, 0, len(list)) // how many pending batches of each
+	size := 0
+	err = w.transact(func() error {
+		for n < len(list) && size < sliceBytes {
+			st := list[n]
+			pending := st.pending // it changes under the lock of the writer alone
+			for i := range pending {
+				size += len(pending[i].Bytes)
+			}
+			size += 256 // the row
+			if err := w.fold(st, pending); err != nil {
+				return err
+			}
+			folded = append(folded, len(pending))
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i, count := range folded {
+		list[i].mu.Lock()
+		list[i].pending = list[i].pending[count:]
+		if len(list[i].pending) == 0 {
+			list[i].pending = nil
+		}
+		list[i].dirty = false
+		list[i].mu.Unlock()
+	}
+	return n, nil
+}
+
+// fold writes the pending batches of st and its state, and deletes rows before the window.
+func (w *writer) fold(st *stream, pending []reprise.Batch) error {
+	if st.removed {
+		return nil
+	}
+	for len(pending) > 0 {
+		n, size := 0, 0
+		for n < len(pending) &&
+			(n == 0 || size+len(pending[n].Bytes) <= rowBytes && pending[n].First == pending[n-1].Last()+1) {
+			size += len(pending[n].Bytes)
+			n++
+		}
+		if err := w.insertRow(st.id, pending[:n]); err != nil {
+			return err
+		}
+		pending = pending[n:]
+	}
+	if err := w.updateStream(st); err != nil {
+		return err
+	}
+	return w.deleteBefore(st.id, st.info.Earliest)
+}
+
+func (w *writer) deleteBefore(stream int64, earliest uint64) error {
+	return run(w.conn, `DELETE FROM batches WHERE stream = ? AND first < ? AND last < ?`, func(stmt *sqlite.Stmt) {
+		stmt.BindInt64(1, stream)
+		stmt.BindInt64(2, int64(earliest))
+		stmt.BindInt64(3, int64(earliest))
+	})
+}
+
+// updateStream writes the state of st into its row.
+func (w *writer) updateStream(st *stream) error {
+	const query = `UPDATE streams SET earliest = ?1, tail = ?2, kept = ?3, ended = ?4, expires = ?5, producers = ?6,
+		owner = ?7, fence = ?8, applied = ?9 WHERE id = ?10`
+	return run(w.conn, query, func(stmt *sqlite.Stmt) {
+		bindState(stmt, &st.info)
+		stmt.BindInt64(9, w.lastCommit)
+		stmt.BindInt64(10, st.id)
+	})
+}

@@ -1,0 +1,199 @@
+package sqlitestore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+)
+
+var (
+	//go:embed schema.sql
+	schema string
+	//go:embed schema2.sql
+	schema2 string
+	//go:embed schema3.sql
+	schema3 string
+)
+
+const (
+	// applicationID marks our files: "rpse", see https://www.sqlite.org/pragma.html#pragma_application_id.
+	applicationID = 0x72707365
+	// version is that of the schema and of all formats within.
+	version = 3
+	// pageSize keeps a lone append small; see docs/storage-sqlite.md for what was measured.
+	pageSize = 4096
+	// checkpointPages is how long the write-ahead log gets before it is copied into the file.
+	checkpointPages = (16 << 20) / pageSize
+)
+
+// Sync says when an append is acknowledged.
+type Sync uint8
+
+const (
+	// SyncFull acknowledges an append when it is on the disk: it outlives a loss of power.
+	SyncFull Sync = iota
+	// SyncNormal acknowledges it when the system has it: it outlives a crash of the
+	// program, but a loss of power may take back the last ones.
+	SyncNormal
+)
+
+// lockFile takes the lock that keeps others out of the file at path. It is a file of its
+// own, since SQLite's locks let go when any descriptor of the database is closed.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, ErrInUse
+	}
+	return f, nil
+}
+
+// probe refuses a file that is not ours before anything is changed in it.
+func probe(path string) (fresh bool, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, ErrNotOurs
+	}
+	if info.Size() == 0 {
+		return true, nil
+	}
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	id, err := pragma(conn, "application_id")
+	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultNotADB {
+		return false, ErrNotOurs
+	}
+	if err != nil {
+		return false, err
+	}
+	v, err := pragma(conn, "user_version")
+	if err == nil && id == 0 && v == 0 {
+		// Nothing but settings: a crash or a full disk has cut short what migrate does.
+		tables, err := first(conn, "SELECT count(*) FROM sqlite_schema")
+		if err != nil || tables > 0 {
+			return false, errors.Join(err, ErrNotOurs)
+		}
+		return true, nil
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case id != applicationID:
+		return false, ErrNotOurs
+	case v > version:
+		return false, fmt.Errorf("%w: schema %d, this program knows %d", ErrNewer, v, version)
+	}
+	return false, nil
+}
+
+func pragma(conn *sqlite.Conn, name string) (value int64, err error) {
+	return first(conn, "PRAGMA "+name)
+}
+
+// first is the number that a query returns.
+func first(conn *sqlite.Conn, query string) (value int64, err error) {
+	err = sqlitex.ExecuteTransient(conn, query, &sqlitex.ExecOptions{
+		ResultFunc: func(stmt *sqlite.Stmt) error {
+			value = stmt.ColumnInt64(0)
+			return nil
+		},
+	})
+	return value, err
+}
+
+// openWriter opens the one connection that writes, and brings the schema up to date.
+func openWriter(path string, fresh bool, sync Sync) (conn *sqlite.Conn, err error) {
+	conn, err = sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			conn.Close()
+		}
+	}()
+	level := "FULL"
+	if sync == SyncNormal {
+		level = "NORMAL"
+	}
+	if fresh {
+		// They take effect in an empty file alone, and before it is in WAL mode.
+		if err := execute(conn, fmt.Sprintf("PRAGMA page_size=%d", pageSize),
+			"PRAGMA auto_vacuum=INCREMENTAL"); err != nil {
+			return nil, err
+		}
+	}
+	err = execute(conn, "PRAGMA journal_mode=WAL", "PRAGMA synchronous="+level,
+		fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", checkpointPages), "PRAGMA cache_size=-16000",
+		fmt.Sprintf("PRAGMA journal_size_limit=%d", 4*checkpointPages*pageSize))
+	if err != nil {
+		return nil, err
+	}
+	return conn, migrate(conn)
+}
+
+func execute(conn *sqlite.Conn, statements ...string) error {
+	for _, s := range statements {
+		if err := sqlitex.ExecuteTransient(conn, s, nil); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	return nil
+}
+
+// migrations[i] turns a file of schema i into one of schema i+1.
+var migrations = [version]string{schema, schema2, schema3}
+
+// migrate runs the migrations that the file has not seen, each in a transaction.
+func migrate(conn *sqlite.Conn) error {
+	from, err := pragma(conn, "user_version")
+	if err != nil {
+		return err
+	}
+	for v := int(from); v < version; v++ {
+		script := fmt.Sprintf("%s\nPRAGMA application_id=%d;\nPRAGMA user_version=%d;\n", migrations[v], applicationID,
+			v+1)
+		if err := sqlitex.ExecuteScript(conn, script, nil); err != nil {
+			return fmt.Errorf("migrate from schema %d: %w", v, err)
+		}
+	}
+	return nil
+}
+
+// openReader opens a connection that only reads.
+func openReader(path string) (*sqlite.Conn, error) {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	if err := execute(conn, "PRAGMA cache_size=-4000"); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// interruptible makes a statement of conn end when ctx does.
+func interruptible(ctx context.Context, conn *sqlite.Conn) (restore func()) {
+	old := conn.SetInterrupt(ctx.Done())
+	return func() { conn.SetInterrupt(old) }
+}

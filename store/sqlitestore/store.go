@@ -1,0 +1,204 @@
+package sqlitestore
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"reprise"
+)
+
+// Options are the settings of Open. The zero value of each field means its default.
+type Options struct {
+	// Sync says when an append is acknowledged. Default: SyncFull.
+	Sync Sync
+	// MaxBytes bounds the file; appends beyond it fail with
+	// reprise.ErrUnavailable until something was removed. Default: no bound but the disk.
+	MaxBytes int64
+	// FoldBytes is how many bytes of small batches wait in the journal, and in
+	// memory, until they are folded. Appends wait when it is four times as much.
+	// Default: 8 MiB.
+	FoldBytes int
+	// FoldAfter is how long they wait at most when little comes. Default: 10 s.
+	FoldAfter time.Duration
+	// Readers is how many reads go on at a time. Default: 4.
+	Readers int
+	// Logger is told when folding fails. Default: silent.
+	Logger *slog.Logger
+
+	maxRewrite int64 // see Store.maxRewrite
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.FoldBytes == 0 {
+		d.FoldBytes = 8 << 20
+	}
+	if d.FoldAfter == 0 {
+		d.FoldAfter = 10 * time.Second
+	}
+	if d.Readers == 0 {
+		d.Readers = 4
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+// Store is a reprise.Store in a SQLite file. It is a reprise.Sweeper and a reprise.Sizer.
+type Store struct {
+	path string
+	opts Options
+	lock *os.File
+
+	// use is held for reading by each call and for writing by Close.
+	use    sync.RWMutex
+	closed bool
+
+	readers chan *sqlite.Conn
+	writer  writer
+	cache   cache
+
+	folding turn          // of foldAll
+	foldNow chan struct{} // wakes the folder
+	stop    chan struct{}
+	folder  sync.WaitGroup
+}
+
+var (
+	_ reprise.Store   = (*Store)(nil)
+	_ reprise.Sweeper = (*Store)(nil)
+	_ reprise.Sizer   = (*Store)(nil)
+)
+
+// Open opens the file at path, or makes it, readable for its owner alone. opts may be nil.
+// The error is ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly or ErrDamaged, or wraps reprise.ErrInvalid
+// for a path that cannot be one, fs.ErrNotExist for a missing folder, and reprise.ErrUnavailable for what may pass.
+func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error) {
+	defer func() { err = openError(ctx, path, err) }()
+	s := &Store{
+		path: path, opts: opts.withDefaults(),
+		foldNow: make(chan struct{}, 1), stop: make(chan struct{}),
+	}
+	s.writer.init()
+	s.folding.init()
+	s.readers = make(chan *sqlite.Conn, s.opts.Readers)
+	defer func() {
+		if err != nil {
+			_ = s.release()
+		}
+	}()
+	if s.lock, err = lockFile(path); err != nil {
+		return nil, err
+	}
+	if err := s.connect(); err != nil {
+		return nil, err
+	}
+	s.cache.init(s)
+	if err := s.recover(ctx); err != nil {
+		return nil, err
+	}
+	s.folder.Go(s.foldLoop)
+	return s, nil
+}
+
+func (s *Store) connect() error {
+	fresh, err := probe(s.path)
+	if err != nil {
+		return err
+	}
+	// SQLite would make it readable for others, and open it for reading alone where it cannot be written to.
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	conn, err := openWriter(s.path, fresh, s.opts.Sync)
+	if err != nil {
+		return err
+	}
+	if err := s.enableVacuum(conn); err != nil {
+		s.opts.Logger.Warn("the file gives no space back when streams are removed: it cannot be rewritten", "file",
+			s.path, "error", err)
+	}
+	if err := s.writer.connect(conn, s.opts.MaxBytes); err != nil {
+		return err
+	}
+	for range s.opts.Readers {
+		conn, err := openReader(s.path)
+		if err != nil {
+			return err
+		}
+		s.readers <- conn
+	}
+	return nil
+}
+
+// Close folds what is left in the journal and closes the file. It waits for calls under way.
+func (s *Store) Close() (err error) {
+	defer func() { err = storeError(context.Background(), err) }()
+	s.use.Lock()
+	if s.closed {
+		s.use.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.use.Unlock()
+	close(s.stop)
+	s.folder.Wait()
+	s.fold(context.Background()) // what cannot be folded now, for example on a full disk, stays in the journal
+	return s.release()
+}
+
+func (s *Store) release() error {
+	err := s.writer.close()
+	for {
+		select {
+		case conn := <-s.readers:
+			_ = conn.Close()
+			continue
+		default:
+		}
+		break
+	}
+	if s.lock != nil {
+		_ = s.lock.Close()
+	}
+	return err
+}
+
+// enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
+func (s *Store) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.use.RLock()
+	if s.closed {
+		s.use.RUnlock()
+		return reprise.ErrClosed
+	}
+	return nil
+}
+
+// read calls f with a connection for reading.
+func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
+	var conn *sqlite.Conn
+	select {
+	case conn = <-s.readers:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { s.readers <- conn }()
+	defer interruptible(ctx, conn)()
+	return storeError(ctx, f(conn))
+}

@@ -1,0 +1,144 @@
+package sqlitestore
+
+import (
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"reprise"
+)
+
+// Sweep finds the expired streams by their index. The journal is folded first, so that
+// the rows know of all ends.
+func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	// On a full disk this may fail; what the rows know of can be swept all the same, and makes room.
+	s.fold(ctx)
+	var due []*stream
+	err = s.read(ctx, func(conn *sqlite.Conn) (err error) {
+		due, err = selectExpired(conn, now, limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &s.writer
+	if err := w.take(ctx); err != nil {
+		return nil, err
+	}
+	defer w.leave()
+	swept, err := s.markExpired(ctx, due, remember)
+	if err == nil {
+		err = w.forgetMarks(now)
+	}
+	return swept, storeError(context.Background(), err)
+}
+
+func selectExpired(conn *sqlite.Conn, now time.Time, limit int) (due []*stream, err error) {
+	stmt := conn.Prep(`SELECT ` + streamColumns + ` FROM streams
+		WHERE expires <= ? AND expires IS NOT NULL AND mark IS NULL ORDER BY expires LIMIT ?`)
+	defer stmt.Reset()
+	stmt.BindInt64(1, nanos(now))
+	stmt.BindInt64(2, int64(limit))
+	for {
+		more, err := stmt.Step()
+		if err != nil || !more {
+			return due, err
+		}
+		st, err := scanStream(stmt)
+		if err != nil {
+			return nil, err
+		}
+		due = append(due, st)
+	}
+}
+
+// markExpired marks those of due that are still there. The caller has the writer.
+func (s *Store) markExpired(ctx context.Context, due []*stream, remember time.Time) ([]reprise.StreamInfo, error) {
+	var list []*stream
+	var swept []reprise.StreamInfo
+	for _, row := range due {
+		st, err := s.cache.load(ctx, row.info.Key)
+		if err != nil || st.id != row.id || !st.mark.IsZero() {
+			continue
+		}
+		list = append(list, st)
+		info := st.info
+		info.Producers = nil
+		swept = append(swept, info)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if err := s.writer.mark(list, remember); err != nil {
+		return nil, err
+	}
+	for _, st := range list {
+		s.cache.drop(st)
+	}
+	return swept, nil
+}
+
+// forgetMarks deletes the marks whose time is past.
+func (w *writer) forgetMarks(now time.Time) error {
+	return run(w.conn, `DELETE FROM streams WHERE mark <= ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, nanos(now)) })
+}
+
+// Sizes adds up the rows and, for streams whose rows are older, what is in memory.
+func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	return s.sizes(ctx)
+}
+
+func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
+	// The writer's turn keeps rows and memory as they are to each other.
+	if err := s.writer.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.writer.leave()
+	sizes := map[reprise.Tenant]reprise.Size{}
+	add := func(tenant reprise.Tenant, sign int64, info *reprise.StreamInfo) {
+		size := sizes[tenant]
+		size.Events += sign * int64(info.Kept())
+		size.Bytes += sign * info.Bytes
+		sizes[tenant] = size
+	}
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		if err := sumSizes(conn, sizes); err != nil {
+			return err
+		}
+		for _, st := range s.cache.dirty() {
+			row, err := selectStream(conn, st.info.Key)
+			if err != nil || row == nil {
+				return err
+			}
+			add(st.info.Key.Tenant, -1, &row.info)
+			add(st.info.Key.Tenant, +1, &st.info)
+		}
+		return nil
+	})
+	return sizes, err
+}
+
+func sumSizes(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
+	stmt := conn.Prep(`SELECT tenant, count(*), sum(tail + 1 - earliest), sum(kept) FROM streams WHERE mark IS NULL GROUP BY tenant`)
+	defer stmt.Reset()
+	for {
+		more, err := stmt.Step()
+		if err != nil || !more {
+			return err
+		}
+		sizes[reprise.Tenant(stmt.ColumnText(0))] = reprise.Size{
+			Streams: stmt.ColumnInt64(1), Events: stmt.ColumnInt64(2), Bytes: stmt.ColumnInt64(3),
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package sqlitestore
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// maxRewrite bounds the file that is rewritten when it is opened, in bytes: that takes a second or two.
+const maxRewrite = 256 << 20
+
+// enableVacuum rewrites a file that cannot give free pages back, once, so that it can. The error is why it stays as it
+// is: it is too large, or the disk has less room than the rewriting takes, which is the file and its write-ahead log.
+func (s *Store) enableVacuum(conn *sqlite.Conn) error {
+	mode, err := pragma(conn, "auto_vacuum")
+	if err != nil || mode != 0 {
+		return err
+	}
+	pages, err := pragma(conn, "page_count")
+	if err != nil {
+		return err
+	}
+	size := pages * pageSize
+	if size > s.maxRewrite() {
+		return fmt.Errorf("it has %d bytes, up to %d are rewritten: copy it into a new file with \"reprise store copy\"", size, s.maxRewrite())
+	}
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(s.path), &disk); err != nil {
+		return err
+	}
+	if room := int64(disk.Bavail) * int64(disk.Bsize); room < 3*size {
+		return fmt.Errorf("the disk has %d bytes free, rewriting takes up to %d", room, 3*size)
+	}
+	return execute(conn, "PRAGMA auto_vacuum=INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+// maxRewrite is less in tests.
+func (s *Store) maxRewrite() int64 {
+	if s.opts.maxRewrite > 0 {
+		return s.opts.maxRewrite
+	}
+	return maxRewrite
+}

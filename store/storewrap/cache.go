@@ -1,0 +1,275 @@
+package storewrap
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// CacheOptions are the settings of Cache. The zero value of each field means its default.
+type CacheOptions struct {
+	// MaxBytes bounds the batches in memory, counted with about 200 bytes each on top of their own. Default: 64 MiB.
+	MaxBytes int64
+}
+
+// Cached is a Store that keeps batches that were read in memory. It is safe for concurrent use.
+type Cached struct {
+	around
+	batches batchCache
+}
+
+// Cache keeps the batches that are read from inner in memory, those that were used last, so that many readers of the
+// same history make the Store inside send, decrypt and decompress it once. A page for which something
+// is in memory asks inner for the state of the stream alone, and then for the batches that are missing.
+//
+// The state of a stream is never kept: it comes from inner with each page, whoever has changed it
+// there. A batch never changes within an epoch, so that what is in memory holds for as long as it is in the window.
+// What is read first in any page, and what is appended, is as slow as without a Cache: a Log keeps the newest events
+// itself.
+//
+// The error wraps reprise.ErrInvalid: a negative bound, or a Cache inside. opts may be nil.
+func Cache(inner reprise.Store, opts *CacheOptions) (*Cached, error) {
+	if err := place(caches, inner); err != nil {
+		return nil, err
+	}
+	var o CacheOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.MaxBytes < 0 {
+		return nil, fmt.Errorf("%w: a cache of %d bytes", reprise.ErrInvalid, o.MaxBytes)
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 64 << 20
+	}
+	c := &Cached{around: around{inner}}
+	c.batches.init(o.MaxBytes)
+	return c, nil
+}
+
+func (c *Cached) layer() layer { return caches }
+
+// CacheStats says how a Cache does.
+type CacheStats struct {
+	// Bytes and Batches are what is in memory.
+	Bytes   int64
+	Batches int
+	// Hits counts the batches that came from memory, Misses those that came from the Store inside.
+	Hits, Misses uint64
+}
+
+// Stats returns the present state. It does not block for long.
+func (c *Cached) Stats() CacheStats { return c.batches.stats() }
+
+// Read returns a page; see reprise.Store.
+func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	ask := maxBytes
+	if maxBytes > 0 && c.batches.has(key, after) {
+		ask = 0 // the state alone
+	}
+	page, err := c.inner.Read(ctx, key, after, ask)
+	if err != nil || maxBytes <= 0 {
+		return page, err
+	}
+	got := collected{after: after, maxBytes: maxBytes, info: page.Info}
+	for {
+		if page.Info.Epoch != got.info.Epoch { // another stream by now
+			got = collected{after: after, maxBytes: maxBytes, info: page.Info}
+			page.Batches = nil
+		}
+		got.renew(page.Info, page.Batches)
+		for _, b := range page.Batches {
+			if !got.full() {
+				got.add(b)
+			}
+		}
+		c.batches.put(key, page.Info.Epoch, page.Batches)
+		c.batches.take(key, &got)
+		if got.full() || got.last() >= got.info.Tail || got.info.Earliest > got.info.Tail {
+			return reprise.Page{Info: got.info, Batches: got.batches}, nil
+		}
+		// What is missing now is not in memory. A trim may have moved the window past the position.
+		if page, err = c.inner.Read(ctx, key, got.last(), maxBytes-got.size); err != nil {
+			return reprise.Page{}, err
+		}
+	}
+}
+
+// Remove forgets events or the whole stream; see reprise.Store.
+func (c *Cached) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	err := c.inner.Remove(ctx, key, spec)
+	if err == nil && spec.Trim == 0 {
+		c.batches.forget(key)
+	}
+	return err
+}
+
+// Sweep removes expired streams; see reprise.Sweeper.
+func (c *Cached) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	swept, err := c.around.Sweep(ctx, now, remember, limit)
+	for i := range swept {
+		c.batches.forget(swept[i].Key)
+	}
+	return swept, err
+}
+
+// Close closes the Store inside; see reprise.Store.
+func (c *Cached) Close() error {
+	err := c.inner.Close()
+	c.batches.clear()
+	return err
+}
+
+// batchCache keeps batches by stream and seq, and forgets those that were not used for the longest time.
+type batchCache struct {
+	max int64
+
+	mu           sync.Mutex
+	bytes        int64
+	recent       list.List // of *kept, the last used first
+	streams      map[reprise.StreamKey]*keptStream
+	hits, misses uint64
+}
+
+// keptStream is the batches of one stream in one epoch, by seq. There may be holes.
+type keptStream struct {
+	epoch reprise.Epoch
+	kept  []*list.Element // of *kept
+}
+
+// kept is one batch in memory.
+type kept struct {
+	key   reprise.StreamKey
+	batch reprise.Batch
+}
+
+// keptCost is about what a batch takes besides its bytes.
+const keptCost = 200
+
+func (k *kept) cost() int64 { return int64(len(k.batch.Bytes)) + keptCost }
+
+func (m *batchCache) init(maxBytes int64) {
+	m.max = maxBytes
+	m.streams = map[reprise.StreamKey]*keptStream{}
+}
+
+// at is the index of the first batch that ends with seq or later.
+func (s *keptStream) at(seq uint64) int {
+	return sort.Search(len(s.kept), func(i int) bool { return s.kept[i].Value.(*kept).batch.Last() >= seq })
+}
+
+// holds reports whether the batch at index i holds seq.
+func (s *keptStream) holds(i int, seq uint64) bool {
+	return i < len(s.kept) && s.kept[i].Value.(*kept).batch.First <= seq
+}
+
+// has reports whether the event after seq after is in memory, in whatever epoch.
+func (m *batchCache) has(key reprise.StreamKey, after uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.streams[key]
+	return s != nil && s.holds(s.at(after+1), after+1)
+}
+
+// take adds to a page what follows it in memory.
+func (m *batchCache) take(key reprise.StreamKey, page *collected) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.streams[key]
+	if s == nil || s.epoch != page.info.Epoch {
+		return
+	}
+	next := page.from()
+	if len(page.batches) > 0 {
+		next = page.last() + 1
+	}
+	for i := s.at(next); s.holds(i, next) && !page.full() && next <= page.info.Tail; i++ {
+		b := s.kept[i].Value.(*kept).batch
+		m.recent.MoveToFront(s.kept[i])
+		m.hits++
+		page.add(b)
+		next = b.Last() + 1
+	}
+}
+
+// put keeps batches that were read from the Store inside.
+func (m *batchCache) put(key reprise.StreamKey, epoch reprise.Epoch, batches []reprise.Batch) {
+	if len(batches) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.streams[key]
+	if s == nil || s.epoch != epoch {
+		m.drop(key)
+		s = &keptStream{epoch: epoch}
+		m.streams[key] = s
+	}
+	for _, b := range batches {
+		m.misses++
+		k := &kept{key, b}
+		i := s.at(b.First)
+		if s.holds(i, b.First) || k.cost() > m.max {
+			continue
+		}
+		k.batch.Bytes = bytes.Clone(b.Bytes) // b may be a small part of much more
+		s.kept = slices.Insert(s.kept, i, m.recent.PushFront(k))
+		m.bytes += k.cost()
+	}
+	for m.bytes > m.max {
+		m.dropOldest()
+	}
+}
+
+func (m *batchCache) dropOldest() {
+	k := m.recent.Remove(m.recent.Back()).(*kept)
+	m.bytes -= k.cost()
+	s := m.streams[k.key]
+	if i := s.at(k.batch.First); i == 0 { // who reads from front to end leaves the oldest there
+		s.kept[0] = nil
+		s.kept = s.kept[1:]
+	} else {
+		s.kept = slices.Delete(s.kept, i, i+1)
+	}
+	if len(s.kept) == 0 {
+		delete(m.streams, k.key)
+	}
+}
+
+// drop forgets a stream. The caller holds mu.
+func (m *batchCache) drop(key reprise.StreamKey) {
+	if s := m.streams[key]; s != nil {
+		for _, e := range s.kept {
+			m.bytes -= e.Value.(*kept).cost()
+			m.recent.Remove(e)
+		}
+		delete(m.streams, key)
+	}
+}
+
+func (m *batchCache) forget(key reprise.StreamKey) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.drop(key)
+}
+
+func (m *batchCache) clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key := range m.streams {
+		m.drop(key)
+	}
+}
+
+func (m *batchCache) stats() CacheStats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return CacheStats{Bytes: m.bytes, Batches: m.recent.Len(), Hits: m.hits, Misses: m.misses}
+}

@@ -1,0 +1,185 @@
+package storewrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"reprise"
+)
+
+// Encrypted is a Store whose data is encrypted in the Store inside. It is safe for concurrent use.
+type Encrypted struct {
+	around
+	sealer sealer
+	pages  pager
+}
+
+// Encrypt encrypts with AES-256-GCM what the streams of inner hold: the batches, the labels and Meta of
+// the configuration, and End.Data. What is encrypted is bound to its place: a batch that was
+// changed, or moved to another seq, stream, epoch or tenant, is an error that names the stream and the seq,
+// as is a key that is missing or a batch that was never encrypted; so inner must be wrapped from its first
+// stream on. The same is true of the configuration, with the retention, and of the outcome and the place of the end.
+//
+// Not encrypted are names, tenants and epochs, times, retention, counts and sizes, the outcome, owners and the
+// ids of producers. Who can write to inner can change times, owners and producers, remove streams, take events from
+// either end of a stream together with the record that it has ended, and go back to an older state: what is read is
+// what was appended there, but nothing says that it is all. A Log and its Hooks work on plain text, and keep it in
+// memory.
+//
+// A stream that has lost events goes on in another epoch, with what was encrypted in those before. An epoch that
+// StreamInfo.Lineage has forgotten, which takes more than reprise.MaxLineage losses, takes with it what was encrypted
+// in it, the configuration included.
+//
+// Creating a stream again, with a configuration that is equal, costs a second call: the same
+// text is encrypted differently each time.
+//
+// The error wraps reprise.ErrInvalid: no keys, or a wrapper inside that must be outside.
+func Encrypt(inner reprise.Store, keys *Keyset) (*Encrypted, error) {
+	if err := place(encrypts, inner); err != nil {
+		return nil, err
+	}
+	if keys == nil || len(keys.ring) == 0 {
+		return nil, fmt.Errorf("%w: no key", reprise.ErrInvalid)
+	}
+	e := &Encrypted{around: around{inner}}
+	e.sealer.init(keys)
+	e.pages.init(inner, 1.25)
+	return e, nil
+}
+
+func (e *Encrypted) layer() layer { return encrypts }
+
+// Mark describes the wrapper and its keys; see reprise.Wrapper.
+func (e *Encrypted) Mark() reprise.WrapperMark {
+	return reprise.WrapperMark{Name: "encrypt", Keys: e.sealer.keys.marks()}
+}
+
+// createTries is how often Create finds the name taken and then free before it gives up.
+const createTries = 10
+
+// Create makes a stream; see reprise.Store.
+func (e *Encrypted) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	sealed, err := e.sealInfo(info)
+	if err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	for try := 1; ; try++ {
+		kept, err := e.inner.Create(ctx, sealed)
+		if err == nil {
+			return e.opened(kept)
+		}
+		if !errors.Is(err, reprise.ErrConflict) {
+			return reprise.StreamInfo{}, err
+		}
+		existing, found := e.existing(ctx, info.Key)
+		switch {
+		case found == nil && existing.Config.Equal(info.Config):
+			return existing, nil
+		case found == nil:
+			return reprise.StreamInfo{}, err
+		case !isAbsent(found):
+			return reprise.StreamInfo{}, found
+		case try == createTries: // it comes and goes
+			return reprise.StreamInfo{}, err
+		}
+	}
+}
+
+// isAbsent reports whether there is no stream.
+func isAbsent(err error) bool {
+	return errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
+}
+
+func (e *Encrypted) existing(ctx context.Context, key reprise.StreamKey) (reprise.StreamInfo, error) {
+	page, err := e.inner.Read(ctx, key, 1<<63, 0)
+	if err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	return e.opened(page.Info)
+}
+
+// Append encrypts the batches, on all processors where there is much to do, and stores them.
+func (e *Encrypted) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	sealed := slices.Clone(reqs)
+	errs := make([]error, len(reqs))
+	inParallel(len(reqs), batchBytes(reqs)/4, func(i int) { // four times as fast as compressing
+		errs[i] = e.sealRequest(&sealed[i])
+	})
+	if err := errors.Join(errs...); err != nil {
+		return slices.Repeat([]error{err}, len(reqs))
+	}
+	return e.inner.Append(ctx, sealed)
+}
+
+func (e *Encrypted) sealRequest(req *reprise.AppendRequest) (err error) {
+	if req.Bytes, err = e.sealer.seal(batchPlace(req.Key, req.Epoch, req.First, req.Count), req.Bytes); err != nil {
+		return err
+	}
+	if req.End != nil {
+		req.End, err = e.sealEnd(req.Key, req.Epoch, req.First+uint64(req.Count)-1, req.End)
+	}
+	return err
+}
+
+// Read returns a page of batches as they were appended. maxBytes counts their bytes as they are then.
+func (e *Encrypted) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	page, err := e.pages.read(
+		ctx,
+		key,
+		after,
+		maxBytes,
+		func(info *reprise.StreamInfo, b reprise.Batch) ([]byte, error) {
+			return e.openIn(info, b.Last(), b.Bytes, func(epoch reprise.Epoch) sealPlace {
+				return batchPlace(key, epoch, b.First, b.Count)
+			})
+		},
+	)
+	if err != nil {
+		return reprise.Page{}, err
+	}
+	page.Info.Key = key
+	page.Info, err = e.opened(page.Info)
+	if err != nil {
+		return reprise.Page{}, err
+	}
+	return page, nil
+}
+
+// List returns streams; see reprise.Store. One that cannot be decrypted is an error, for it can be neither shown nor
+// left out.
+func (e *Encrypted) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	page, err := e.inner.List(ctx, q)
+	if err != nil {
+		return reprise.ListPage{}, err
+	}
+	page.Streams = slices.Clone(page.Streams)
+	page.Streams = slices.DeleteFunc(page.Streams, func(info reprise.StreamInfo) bool { return info.Key.IsMarker() })
+	for i := range page.Streams {
+		if page.Streams[i], err = e.opened(page.Streams[i]); err != nil {
+			return reprise.ListPage{}, err
+		}
+	}
+	return page, nil
+}
+
+// Sweep removes expired streams; see reprise.Sweeper. One that cannot be decrypted is removed and returned too, with
+// its configuration and End.Data as they are stored, and is an error besides.
+func (e *Encrypted) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	swept, err := e.around.Sweep(ctx, now, remember, limit)
+	swept = slices.Clone(swept)
+	for i := range swept {
+		info, oerr := e.opened(swept[i])
+		if oerr == nil {
+			swept[i] = info
+		}
+		err = errors.Join(err, oerr)
+	}
+	return swept, err
+}
+
+func batchPlace(key reprise.StreamKey, epoch reprise.Epoch, first uint64, count int) sealPlace {
+	return sealPlace{purpose: sealsBatch, key: key, epoch: epoch, seq: first, count: uint64(count)}
+}

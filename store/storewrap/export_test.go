@@ -1,0 +1,50 @@
+package storewrap
+
+import (
+	"context"
+	"slices"
+
+	"reprise"
+)
+
+// Opaque makes events of batches that are none, as those of package storetest are, so that what looks at
+// events can be tested with them: the first has the bytes as its data, and the others are empty.
+func Opaque(inner reprise.Store) reprise.Store {
+	o := &opaque{around: around{inner}}
+	o.pages.init(inner, 2)
+	return o
+}
+
+type opaque struct {
+	around
+	pages pager
+}
+
+func (o *opaque) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	reqs = slices.Clone(reqs)
+	for i := range reqs {
+		e := reprise.Event{Type: "x", Data: reqs[i].Bytes}
+		b := make([]byte, 0, len(e.Data)+reqs[i].Count*16)
+		for n := range reqs[i].Count {
+			if n == reqs[i].Count-1 && reqs[i].End != nil {
+				e.Type = reprise.TypeEnd
+			}
+			b, _ = reprise.AppendRecord(b, &e)
+			e.Data = nil
+		}
+		reqs[i].Bytes = b
+	}
+	return o.inner.Append(ctx, reqs)
+}
+
+func (o *opaque) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	return o.pages.read(ctx, key, after, maxBytes, func(_ *reprise.StreamInfo, b reprise.Batch) ([]byte, error) {
+		for e, err := range reprise.Records(b) {
+			return e.Data, err
+		}
+		return nil, nil
+	})
+}
+
+// Closing is closed when s is about to be closed.
+func Closing(s *Retrying) <-chan struct{} { return s.closing }

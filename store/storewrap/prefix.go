@@ -1,0 +1,208 @@
+package storewrap
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"reprise"
+)
+
+// Prefixed is a part of a Store, told from others by the tenants in it. It is safe for concurrent use.
+type Prefixed struct {
+	around
+	prefix string
+}
+
+// maxPrefix bounds the prefix of Prefix, in bytes.
+const maxPrefix = 32
+
+// Prefix puts what is stored into tenants of inner that begin with the prefix and a dot: with the prefix "ci" the
+// tenant "default" is "ci.default" inside. So several Logs can each have a part of one Store, and none
+// sees the streams of another. A prefix is 1 to 32 letters, digits, '_' and '-', with no dot, so
+// that no two prefixes can give the same tenant.
+//
+// Tenants inside are up to 33 bytes longer than the 64 that a Log lets through.
+//
+// Listing all tenants reads past the streams of others, and so does Sweep, which lists and removes: inner's own would
+// remove what belongs to others and tell nobody. While it does so there is a stream "sweep" in the tenant "ci." inside,
+// which keeps other replicas from sweeping; one that is older than a minute is of a replica that has crashed. Marks of
+// swept streams whose time is past are forgotten by nobody but a sweep of inner, by a Log or a program that has all of
+// it.
+//
+// The error wraps reprise.ErrInvalid: a prefix with other characters or of another length.
+func Prefix(inner reprise.Store, prefix string) (*Prefixed, error) {
+	key := reprise.StreamKey{Tenant: reprise.Tenant(prefix), Name: "x"}
+	if len(prefix) > maxPrefix || strings.Contains(prefix, ".") || key.Validate() != nil {
+		return nil, fmt.Errorf("%w: %q is not a prefix: 1 to %d letters, digits, '_' and '-'", reprise.ErrInvalid, prefix, maxPrefix)
+	}
+	return &Prefixed{around: around{inner}, prefix: prefix + "."}, nil
+}
+
+// Part is the prefix. A part has a marker of its wrappers of its own; see reprise.CheckWrappers.
+func (p *Prefixed) Part() string { return p.prefix }
+
+// inside is the key in the Store inside.
+func (p *Prefixed) inside(key reprise.StreamKey) reprise.StreamKey {
+	key.Tenant = reprise.Tenant(p.prefix) + key.Tenant
+	return key
+}
+
+// outside is the inverse of inside; false for a key that is not of this part, or that is the lock.
+func (p *Prefixed) outside(key reprise.StreamKey) (reprise.StreamKey, bool) {
+	tenant, ok := strings.CutPrefix(string(key.Tenant), p.prefix)
+	key.Tenant = reprise.Tenant(tenant)
+	return key, ok && tenant != ""
+}
+
+// Create makes a stream; see reprise.Store.
+func (p *Prefixed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	key := info.Key
+	info.Key = p.inside(key)
+	kept, err := p.inner.Create(ctx, info)
+	kept.Key = key
+	return kept, err
+}
+
+// Append stores batches; see reprise.Store.
+func (p *Prefixed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	inside := make([]reprise.AppendRequest, len(reqs))
+	copy(inside, reqs)
+	for i := range inside {
+		inside[i].Key = p.inside(inside[i].Key)
+	}
+	return p.inner.Append(ctx, inside)
+}
+
+// Read returns a page; see reprise.Store.
+func (p *Prefixed) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	page, err := p.inner.Read(ctx, p.inside(key), after, maxBytes)
+	page.Info.Key = key
+	return page, err
+}
+
+// List returns streams; see reprise.Store. Without a tenant, a page may have fewer streams than the limit.
+func (p *Prefixed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	if q.Tenant != "" {
+		q.Tenant = reprise.Tenant(p.prefix) + q.Tenant
+	}
+	for {
+		page, err := p.inner.List(ctx, q)
+		if err != nil {
+			return reprise.ListPage{}, err
+		}
+		var mine []reprise.StreamInfo
+		for _, info := range page.Streams {
+			if key, ok := p.outside(info.Key); ok {
+				info.Key = key
+				mine = append(mine, info)
+			}
+		}
+		page.Streams = mine
+		if len(mine) > 0 || page.Next == "" {
+			return page, nil
+		}
+		q.After = page.Next
+	}
+}
+
+// Remove forgets events or a stream; see reprise.Store.
+func (p *Prefixed) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	return p.inner.Remove(ctx, p.inside(key), spec)
+}
+
+// Watch watches a stream; see reprise.Watcher.
+func (p *Prefixed) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
+	return p.around.Watch(p.inside(key), moved)
+}
+
+const (
+	// sweepPage is how many streams Sweep lists at a time.
+	sweepPage = 1000
+	// sweepLasts is how long a replica may take to sweep.
+	sweepLasts = time.Minute
+)
+
+// Sweep removes expired streams of this part; see reprise.Sweeper. It returns none while another
+// replica sweeps. If that takes more than a minute both may return the same streams.
+func (p *Prefixed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	unlock, err := p.lockSweep(ctx)
+	if err != nil || unlock == nil {
+		return nil, err
+	}
+	defer unlock()
+	due, err := p.due(ctx, now, limit)
+	if err != nil {
+		return nil, err
+	}
+	for i := range due {
+		spec := reprise.RemoveSpec{Remember: remember, Epoch: due[i].Epoch}
+		if err := p.Remove(ctx, due[i].Key, spec); err != nil {
+			return due[:i], err
+		}
+	}
+	return due, nil
+}
+
+// due are up to limit streams that have expired.
+func (p *Prefixed) due(ctx context.Context, now time.Time, limit int) ([]reprise.StreamInfo, error) {
+	var due []reprise.StreamInfo
+	for q := (reprise.ListQuery{AllNamespaces: true, Limit: sweepPage}); len(due) < limit; {
+		page, err := p.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range page.Streams {
+			if info.End != nil && !info.End.Expires.After(now) && len(due) < limit {
+				due = append(due, info)
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	return due, nil
+}
+
+// lockSweep makes the stream that says who sweeps, for of those who create it at the same time only one does. unlock
+// is nil if another has it.
+func (p *Prefixed) lockSweep(ctx context.Context) (unlock func(), err error) {
+	mine := reprise.StreamInfo{
+		Key: reprise.StreamKey{Tenant: reprise.Tenant(p.prefix), Name: "sweep"}, Epoch: reprise.NewEpoch(),
+		Created: time.Now(),
+	}
+	for range 2 {
+		kept, err := p.inner.Create(ctx, mine)
+		switch {
+		case err != nil:
+			return nil, err
+		case kept.Epoch == mine.Epoch:
+			return func() {
+				// If it fails, the lock is passed over once it is old.
+				_ = p.inner.Remove(context.WithoutCancel(ctx), mine.Key, reprise.RemoveSpec{Epoch: mine.Epoch})
+			}, nil
+		case time.Since(kept.Created) < sweepLasts:
+			return nil, nil
+		}
+		if err := p.inner.Remove(ctx, mine.Key, reprise.RemoveSpec{Epoch: kept.Epoch}); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// Sizes returns what each tenant of this part keeps; see reprise.Sizer.
+func (p *Prefixed) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
+	all, err := p.around.Sizes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[reprise.Tenant]reprise.Size{}
+	for tenant, size := range all {
+		if key, ok := p.outside(reprise.StreamKey{Tenant: tenant}); ok {
+			sizes[key.Tenant] = size
+		}
+	}
+	return sizes, nil
+}

@@ -1,0 +1,69 @@
+package storewrap
+
+import (
+	"context"
+	"fmt"
+
+	"reprise"
+)
+
+// Retire takes a key out of the marker of the store, so that the store opens without it. It reads everything that
+// is stored, and returns an error that wraps reprise.ErrConflict and names a stream if anything is encrypted with the
+// key. No Store may encrypt with it any more: the error wraps reprise.ErrInvalid if the key is the first of e.
+func (e *Encrypted) Retire(ctx context.Context, id string) error {
+	if e.sealer.keys.ring[0].ID == id {
+		return fmt.Errorf("%w: the key %q is the first one, which encrypts: put another in front of it",
+			reprise.ErrInvalid, id)
+	}
+	q := reprise.ListQuery{AllNamespaces: true, Limit: 1000}
+	for {
+		page, err := e.inner.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Streams {
+			if err := e.needs(ctx, &page.Streams[i], id); err != nil {
+				return err
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return reprise.RetireKey(ctx, e, id)
+		}
+	}
+}
+
+// needs is an error if anything of a stream is encrypted with a key.
+func (e *Encrypted) needs(ctx context.Context, info *reprise.StreamInfo, id string) error {
+	if info.Key.IsMarker() {
+		return nil
+	}
+	needed := fmt.Errorf("%w: the stream %s is encrypted with the key %q", reprise.ErrConflict, info.Key, id)
+	if sealedWith(info.Config.Meta) == id || info.End != nil && sealedWith(info.End.Data) == id {
+		return needed
+	}
+	for after := uint64(0); ; {
+		page, err := e.inner.Read(ctx, info.Key, after, 1<<20)
+		switch {
+		case isAbsent(err):
+			return nil
+		case err != nil:
+			return err
+		case len(page.Batches) == 0:
+			return nil
+		}
+		for _, b := range page.Batches {
+			if sealedWith(b.Bytes) == id {
+				return needed
+			}
+			after = b.Last()
+		}
+	}
+}
+
+// sealedWith is the id of the key with which something is encrypted, "" if it is not.
+func sealedWith(sealed []byte) string {
+	if len(sealed) < 2 || sealed[0] != codeEncrypted || 2+int(sealed[1]) > len(sealed) {
+		return ""
+	}
+	return string(sealed[2 : 2+int(sealed[1])])
+}

@@ -1,0 +1,266 @@
+package storewrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/internal/backoff"
+)
+
+// RetryOptions are the settings of Retry. The zero value of each field means its default.
+type RetryOptions struct {
+	// Timeout is for how long a call is tried. A try that is under way then is cancelled; the first one of an
+	// append is left to the bound of the Store inside. Default: 30 s.
+	Timeout time.Duration
+	// Wait bounds the time before the second try, and twice as much the one before each further try, up to MaxWait.
+	// What is waited is a random part of that. Defaults: 20 ms, 2 s.
+	Wait, MaxWait time.Duration
+	// Budget bounds the tries of all calls together, so that a Store that has trouble is not asked more
+	// than usual: it is how many further tries may be made in a row, and ten calls that succeed give back one. Default:
+	// 100.
+	Budget int
+}
+
+func (o *RetryOptions) withDefaults() RetryOptions {
+	var d RetryOptions
+	if o != nil {
+		d = *o
+	}
+	if d.Timeout == 0 {
+		d.Timeout = 30 * time.Second
+	}
+	if d.Wait == 0 {
+		d.Wait = 20 * time.Millisecond
+	}
+	if d.MaxWait == 0 {
+		d.MaxWait = 2 * time.Second
+	}
+	if d.Budget == 0 {
+		d.Budget = 100
+	}
+	return d
+}
+
+// Retrying is a Store that tries again what fails for a cause that may pass. It is safe for concurrent use.
+type Retrying struct {
+	around
+	opts RetryOptions
+
+	// use is held for reading by each call and for writing by Close.
+	use     sync.RWMutex
+	closed  bool
+	closing chan struct{} // closed when waiting is to end
+	close   sync.Once
+
+	mu     sync.Mutex
+	tenths int // of further tries that may be made
+}
+
+// Retry tries again what fails in inner with an error that wraps reprise.ErrUnavailable, until the call
+// succeeds, fails otherwise, or has used up its time or the budget; then the last error is
+// returned, and the next call is tried as any other. A context that is cancelled ends the wait.
+//
+// An append that has failed may have been stored all the same. Where the next try is refused
+// because of that, the batch is read back: if it is there with the same bytes the append has
+// succeeded. Two writers without an Owner that append the same bytes at the same seq cannot be told apart that way.
+//
+// Removing without RemoveSpec.Epoch is not tried again: the name might be another stream's by then.
+//
+// The error wraps reprise.ErrInvalid: a negative setting, or a wrapper inside that must be outside.
+func Retry(inner reprise.Store, opts *RetryOptions) (*Retrying, error) {
+	if err := place(retries, inner); err != nil {
+		return nil, err
+	}
+	o := opts.withDefaults()
+	if o.Timeout < 0 || o.Wait < 0 || o.MaxWait < 0 || o.Budget < 0 {
+		return nil, fmt.Errorf("%w: a negative setting of Retry", reprise.ErrInvalid)
+	}
+	return &Retrying{around: around{inner}, opts: o, tenths: triesInTenths(o.Budget), closing: make(chan struct{})}, nil
+}
+
+func (r *Retrying) layer() layer { return retries }
+
+// Close closes the Store inside; see reprise.Store. Calls that wait for their next try make it at once. A call that is
+// under way gets one try that begins after Close, and no more after that.
+func (r *Retrying) Close() error {
+	r.close.Do(func() { close(r.closing) })
+	r.use.Lock()
+	defer r.use.Unlock()
+	r.closed = true
+	return r.inner.Close()
+}
+
+// Create makes a stream; see reprise.Store.
+func (r *Retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept reprise.StreamInfo, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		kept, err = r.inner.Create(ctx, info)
+		return err
+	})
+	return kept, err
+}
+
+// Read returns a page; see reprise.Store.
+func (r *Retrying) Read(ctx context.Context, key reprise.StreamKey, after uint64,
+	maxBytes int,
+) (page reprise.Page, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		page, err = r.inner.Read(ctx, key, after, maxBytes)
+		return err
+	})
+	return page, err
+}
+
+// List returns streams; see reprise.Store.
+func (r *Retrying) List(ctx context.Context, q reprise.ListQuery) (list reprise.ListPage, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		list, err = r.inner.List(ctx, q)
+		return err
+	})
+	return list, err
+}
+
+// Remove forgets events or a stream; see reprise.Store.
+func (r *Retrying) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	if spec.Epoch == "" { // Close of the Store inside waits for it
+		return r.inner.Remove(ctx, key, spec)
+	}
+	return r.try(ctx, func(ctx context.Context) error { return r.inner.Remove(ctx, key, spec) })
+}
+
+// Sweep removes expired streams; see reprise.Sweeper. What a try has removed whose answer was lost is not returned.
+func (r *Retrying) Sweep(ctx context.Context, now, remember time.Time,
+	limit int,
+) (swept []reprise.StreamInfo, err error) {
+	err = r.try(ctx, func(ctx context.Context) error {
+		if len(swept) == limit {
+			return nil // an error has come with the last of them
+		}
+		some, err := r.around.Sweep(ctx, now, remember, limit-len(swept))
+		swept = append(swept, some...)
+		return err
+	})
+	return swept, err
+}
+
+// Sizes returns what each tenant keeps; see reprise.Sizer.
+func (r *Retrying) Sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.Size, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		sizes, err = r.around.Sizes(ctx)
+		return err
+	})
+	return sizes, err
+}
+
+// Append stores batches; see reprise.Store.
+func (r *Retrying) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	r.use.RLock()
+	defer r.use.RUnlock()
+	if r.closed {
+		return slices.Repeat([]error{reprise.ErrClosed}, len(reqs))
+	}
+	errs := r.inner.Append(ctx, reqs)
+	if !anyUnavailable(errs) {
+		r.succeeded()
+		return errs
+	}
+	a := &doubtful{store: r, all: reqs, errs: slices.Clone(errs), settled: make([]bool, len(reqs))}
+	first := true
+	_ = r.repeat(ctx, func(ctx context.Context) error { // each request has its own error
+		if !first {
+			a.again(ctx)
+		}
+		first = false
+		return a.left()
+	})
+	if ctx.Err() != nil {
+		a.fail(context.Cause(ctx))
+	}
+	return a.result()
+}
+
+// try calls f until it returns something other than reprise.ErrUnavailable, or there is no time or budget left.
+func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) error {
+	r.use.RLock()
+	defer r.use.RUnlock()
+	if r.closed {
+		return reprise.ErrClosed
+	}
+	return r.repeat(ctx, f)
+}
+
+// repeat is try for one who holds r.use.
+func (r *Retrying) repeat(ctx context.Context, f func(ctx context.Context) error) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, r.opts.Timeout, errTime)
+	defer cancel()
+	var last error
+	wait := backoff.Backoff{First: r.opts.Wait, Most: r.opts.MaxWait}
+	for {
+		hurried := last != nil && r.isClosing()
+		err := f(bounded)
+		switch {
+		case errors.Is(err, errTime) && last != nil:
+			return last
+		case !errors.Is(err, reprise.ErrUnavailable):
+			r.succeeded()
+			return err
+		}
+		last = err
+		if hurried || !r.mayTry() || !r.pause(bounded, wait.Next()) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return last
+		}
+	}
+}
+
+// errTime is the cause when the time of a call is up.
+var errTime = fmt.Errorf("%w: the time for all tries is up", reprise.ErrUnavailable)
+
+// pause waits, or until the Store is to be closed, and returns false if ctx has ended before.
+func (r *Retrying) pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.closing:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (r *Retrying) isClosing() bool {
+	select {
+	case <-r.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// triesInTenths is so many tries: a call that succeeds gives back a tenth of one.
+func triesInTenths(n int) int { return 10 * min(n, math.MaxInt/10) }
+
+func (r *Retrying) mayTry() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tenths < triesInTenths(1) {
+		return false
+	}
+	r.tenths -= triesInTenths(1)
+	return true
+}
+
+func (r *Retrying) succeeded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tenths = min(r.tenths+1, triesInTenths(r.opts.Budget))
+}

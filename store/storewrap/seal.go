@@ -1,0 +1,187 @@
+package storewrap
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"reprise"
+)
+
+// What is encrypted is stored as
+//
+//	+--------+------------+--------+---------+------------+---------+
+//	| code 5 | length of  | key id | nonce   | ciphertext | GCM tag |
+//	| 1 byte | key id: 1  |        | 12      |            | 16      |
+//	+--------+------------+--------+---------+------------+---------+
+//
+// with AES-256-GCM under a key that is derived with HKDF-SHA256 from the master key of
+// that id, from the tenant, name and epoch of the stream, and from the seq divided by 2^24. The
+// associated data is everything before the nonce, and what is being encrypted and where it
+// belongs: its purpose, tenant, name, epoch, seq and count, each with its length or in eight bytes.
+//
+// Nonces are random. A key of GCM must not see the same nonce twice, and a seq can be encrypted more than
+// once with other events, when an append has failed; so the nonce cannot be the seq. Of n
+// random nonces of 96 bits two are equal with a probability below n*n/2^97. A derived key sees no more than
+// 2^24 batches, and those that were tried again, which makes 2^-49 for a full one: NIST SP 800-38D
+// allows 2^-32, which would be 2^32 batches. Streams and epochs have keys of their own, so their number does not count.
+
+// purpose tells apart what is encrypted.
+type purpose string
+
+const (
+	sealsBatch  purpose = "batch"
+	sealsEnd    purpose = "end"
+	sealsConfig purpose = "config"
+)
+
+// keyLabel is what keys are derived under; it names the version of all of this.
+const keyLabel = "reprise storewrap encrypt 1"
+
+// keyRange is how many seqs share a derived key, as a power of two.
+const keyRange = 24
+
+// errSealed says that something cannot be decrypted.
+var errSealed = errors.New("cannot be decrypted")
+
+// sealPlace is where something that is encrypted belongs.
+type sealPlace struct {
+	purpose purpose
+	key     reprise.StreamKey
+	epoch   reprise.Epoch
+	seq     uint64
+	count   uint64
+	// extra is what else must be as it was.
+	extra string
+}
+
+// sealer encrypts and decrypts. It is safe for concurrent use.
+type sealer struct {
+	keys *Keyset
+
+	// Derived keys, which take some microseconds to make, are kept: when young is full it takes the place of old.
+	mu         sync.Mutex
+	young, old map[derivation]cipher.AEAD
+}
+
+// derivation is what a key is derived from.
+type derivation struct {
+	id    string
+	key   reprise.StreamKey
+	epoch reprise.Epoch
+	part  uint64
+}
+
+// maxDerived bounds the derived keys in young, and so in old. One takes about 1 KiB.
+const maxDerived = 8192
+
+func (s *sealer) init(keys *Keyset) {
+	s.keys = keys
+	s.young = map[derivation]cipher.AEAD{}
+}
+
+// seal encrypts plain into new memory.
+func (s *sealer) seal(at sealPlace, plain []byte) ([]byte, error) {
+	master := s.keys.ring[0]
+	aead, err := s.derived(master, at)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, 2+len(master.ID)+len(plain)+aead.Overhead())
+	out = append(out, codeEncrypted, byte(len(master.ID)))
+	out = append(out, master.ID...)
+	return aead.Seal(out, nil, plain, at.associated(out)), nil
+}
+
+// open is the inverse of seal.
+func (s *sealer) open(at sealPlace, sealed []byte) ([]byte, error) {
+	if len(sealed) < 2 || sealed[0] != codeEncrypted {
+		return nil, fmt.Errorf("%w: it is not encrypted", errSealed)
+	}
+	head := 2 + int(sealed[1])
+	if head > len(sealed) || !isKeyID(string(sealed[2:head])) {
+		return nil, fmt.Errorf("%w: its head is damaged", errSealed)
+	}
+	master, err := s.keys.find(string(sealed[2:head]))
+	if err != nil {
+		return nil, err
+	}
+	aead, err := s.derived(master, at)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := aead.Open(nil, nil, sealed[head:], at.associated(sealed[:head]))
+	if err != nil {
+		return nil, fmt.Errorf("%w with the key %q: it was changed, or belongs to another place", errSealed, master.ID)
+	}
+	return plain, nil
+}
+
+// associated is the associated data of what is encrypted at a place, behind a head.
+func (at *sealPlace) associated(head []byte) []byte {
+	b := make([]byte, 0, 256)
+	for _, part := range []string{
+		string(head), string(at.purpose), string(at.key.Tenant), at.key.Name,
+		string(at.epoch), at.extra,
+	} {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(part)))
+		b = append(b, part...)
+	}
+	b = binary.BigEndian.AppendUint64(b, at.seq)
+	return binary.BigEndian.AppendUint64(b, at.count)
+}
+
+// derived is the cipher for a place.
+func (s *sealer) derived(master Key, at sealPlace) (cipher.AEAD, error) {
+	d := derivation{master.ID, at.key, at.epoch, at.seq >> keyRange}
+	if aead := s.known(d); aead != nil {
+		return aead, nil
+	}
+	info := []byte(keyLabel)
+	for _, part := range []string{d.id, string(d.key.Tenant), d.key.Name, string(d.epoch)} {
+		info = binary.BigEndian.AppendUint32(info, uint32(len(part)))
+		info = append(info, part...)
+	}
+	info = binary.BigEndian.AppendUint64(info, d.part)
+	secret, err := hkdf.Key(sha256.New, master.Secret, nil, string(info), 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keep(d, aead)
+	return aead, nil
+}
+
+func (s *sealer) known(d derivation) cipher.AEAD {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	aead := s.young[d]
+	if aead == nil {
+		if aead = s.old[d]; aead != nil {
+			s.keep(d, aead)
+		}
+	}
+	return aead
+}
+
+// keep puts a cipher among the young ones. The caller holds mu.
+func (s *sealer) keep(d derivation, aead cipher.AEAD) {
+	if len(s.young) >= maxDerived {
+		s.young, s.old = map[derivation]cipher.AEAD{}, s.young
+	}
+	s.young[d] = aead
+}

@@ -1,0 +1,278 @@
+package reprise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// maxTries is how often an append is tried that other replicas are ahead of.
+const maxTries = 32
+
+// submit has c decided by the lane of its stream. What the lane lacks is read from the store by the caller, outside
+// the lane, so that no other stream waits for it.
+func (l *Log) submit(ctx context.Context, c *call) error {
+	lv := c.live
+	for range maxTries {
+		c.verdict = verdict{}
+		err := lv.lane.do(ctx, c)
+		switch err { //nolint:errorlint // ours, never wrapped
+		case errStale:
+			err = l.refresh(ctx, lv)
+		case errUnmeasured:
+			err = l.measureOldest(ctx, lv, c.need, 0)
+		case errHeld:
+			err = lv.waitUntilReleased(ctx)
+		default:
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
+}
+
+// measureBytes is how much is read from the store at a time to measure it.
+const measureBytes = 1 << 20
+
+// measureOldest measures the oldest events of a stream until it knows of at least need bytes, or of all before the
+// seq before. The reads are made by the caller, and only what they find is handed to the lane.
+func (l *Log) measureOldest(ctx context.Context, lv *live, need int64, before uint64) error {
+	for {
+		var from uint64
+		more := false
+		look := func() error {
+			if lv.gone != nil {
+				return lv.gone
+			}
+			_, known := lv.sizes.oldest(need)
+			first, last, ok := lv.sizes.unmeasured(lv.info.Earliest)
+			from, more = first, ok && (!known || first < before && before <= last)
+			return nil
+		}
+		if err := lv.lane.exclusively(ctx, look); err != nil || !more {
+			return err
+		}
+		page, err := l.readPage(ctx, lv.key, from-1, measureBytes)
+		if err != nil {
+			return err
+		}
+		moved := false
+		err = lv.lane.exclusively(ctx, func() (err error) {
+			moved, err = lv.measured(from, &page)
+			return err
+		})
+		if err == nil && moved {
+			err = l.refresh(ctx, lv)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// measured takes over what was read to measure the stream from the event first on, unless it has moved on meanwhile.
+// moved is true if another replica has moved the window beyond first, or the store has put the stream into another
+// epoch: then the page says nothing about what is known of the stream, which is to be read again.
+func (lv *live) measured(first uint64, page *Page) (moved bool, err error) {
+	at, _, ok := lv.sizes.unmeasured(lv.info.Earliest)
+	switch {
+	case lv.gone != nil || !ok || at != first:
+		return false, lv.gone
+	case page.Info.Epoch != lv.info.Epoch || page.Info.Earliest > first:
+		return true, nil
+	case len(page.Batches) == 0:
+		return false, fmt.Errorf("%w: no events after %d", ErrUnavailable, first-1)
+	}
+	correction := lv.sizes.measured(first, page.Batches)
+	lv.lane.log.usage.add(lv.tenant, correction)
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	lv.info.Bytes += correction
+	return false, nil
+}
+
+// hold keeps appends from a stream until release is called, for an operation on the store that they must not
+// overtake. Readers go on.
+func (l *Log) hold(ctx context.Context, lv *live) (release func(), err error) {
+	held := false
+	defer func() {
+		if held && release == nil { // the commit that went with it has panicked
+			lv.release()
+		}
+	}()
+	for {
+		err := lv.lane.exclusively(ctx, func() error {
+			switch {
+			case lv.gone != nil:
+				return lv.gone
+			case lv.held != nil:
+				return errHeld
+			}
+			lv.mu.Lock()
+			defer lv.mu.Unlock()
+			lv.held = make(chan struct{})
+			held = true
+			return nil
+		})
+		switch err { //nolint:errorlint // ours, never wrapped
+		case nil:
+			return lv.release, nil
+		case errHeld:
+			err = lv.waitUntilReleased(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// release lets appends go on after hold.
+func (lv *live) release() {
+	_ = lv.lane.do(context.Background(), &call{fn: func() error { // also when the Log was closed
+		lv.mu.Lock()
+		defer lv.mu.Unlock()
+		close(lv.held)
+		lv.held = nil
+		return nil
+	}})
+}
+
+// waitUntilReleased waits until the stream is not held, or not by the same operation.
+func (lv *live) waitUntilReleased(ctx context.Context) error {
+	lv.mu.Lock()
+	held := lv.held
+	lv.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	select {
+	case <-held:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// trim carries out Stream.Trim. Appends to the stream wait while the store works.
+func (l *Log) trim(ctx context.Context, lv *live, before uint64) error {
+	release, err := l.hold(ctx, lv)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := l.refresh(ctx, lv); err != nil {
+		return err
+	}
+	if err := l.measureOldest(ctx, lv, 0, before); err != nil {
+		return err
+	}
+	var spec RemoveSpec
+	err = lv.lane.exclusively(ctx, func() error {
+		if before > lv.info.Tail+1 {
+			return fmt.Errorf("%w: trim before %d, the tail is %d", ErrInvalid, before, lv.info.Tail)
+		}
+		if before > lv.info.Earliest {
+			spec = RemoveSpec{Trim: before, Kept: lv.sizes.total - lv.sizes.bytesBefore(before), Epoch: lv.info.Epoch}
+		}
+		return lv.gone
+	})
+	if err != nil || spec.Trim == 0 {
+		return err
+	}
+	err = l.store.Remove(ctx, lv.key, spec)
+	return errors.Join(err, lv.lane.exclusively(context.WithoutCancel(ctx), func() error {
+		if err != nil { // it may have been done
+			lv.lane.fail(lv, err)
+			return nil
+		}
+		lv.trimmed(before)
+		return nil
+	}))
+}
+
+// trimmed moves the start of the window to earliest, as the store has done.
+func (lv *live) trimmed(earliest uint64) {
+	bytes := lv.sizes.before(earliest)
+	lv.lane.log.usage.add(lv.tenant, -bytes)
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	if earliest > lv.info.Earliest {
+		lv.info.Earliest = earliest
+		lv.info.Bytes -= bytes
+	}
+}
+
+// Remove forgets a stream without a trace; its readers get ErrNotFound.
+// Removing what is not there does nothing.
+func (l *Log) Remove(ctx context.Context, key StreamKey) error {
+	if err := key.usable(); err != nil {
+		return fmt.Errorf("remove %s: %w", key, err)
+	}
+	if err := l.background.during(func() error { return l.remove(ctx, key) }); err != nil {
+		return fmt.Errorf("remove %s: %w", key, err)
+	}
+	return nil
+}
+
+// remove keeps appends and look-ups from the stream while the store works, and nothing else.
+func (l *Log) remove(ctx context.Context, key StreamKey) error {
+	for {
+		if done, err := l.tryRemove(ctx, key); done || err != nil {
+			return err
+		}
+	}
+}
+
+// tryRemove removes a stream. done is false if another life of it has come into memory meanwhile.
+func (l *Log) tryRemove(ctx context.Context, key StreamKey) (done bool, err error) {
+	lv, err := l.lookup(key)
+	if err != nil {
+		return false, err
+	}
+	if lv != nil {
+		release, err := l.hold(ctx, lv)
+		if err != nil && lv.isGone() {
+			return false, l.usable()
+		}
+		if err != nil {
+			return false, err
+		}
+		defer release()
+	}
+	return l.removeHeld(ctx, key, lv)
+}
+
+// removeHeld is tryRemove while lv, if it is not nil, is held.
+func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done bool, err error) {
+	unlock, err := l.loading.lock(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	if now, err := l.lookup(key); now != lv || err != nil {
+		return false, err
+	}
+	kept := l.keptBy(ctx, key)
+	if err := l.store.Remove(ctx, key, RemoveSpec{}); err != nil {
+		return true, err
+	}
+	l.usage.add(l.usage.of(key.Tenant), -kept)
+	if lv == nil {
+		return true, nil
+	}
+	return true, lv.lane.do(context.WithoutCancel(ctx), &call{fn: func() error {
+		l.forget(lv, ErrNotFound)
+		return nil
+	}})
+}
+
+// keptBy is what the stream keeps in the store, 0 if there is no such stream.
+func (l *Log) keptBy(ctx context.Context, key StreamKey) int64 {
+	page, err := l.store.Read(ctx, key, 1<<63, 0)
+	if err != nil {
+		return 0
+	}
+	return page.Info.Bytes
+}
