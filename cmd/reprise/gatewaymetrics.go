@@ -4,58 +4,47 @@ import (
 	"time"
 
 	"reprise/internal/gateway"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"reprise/internal/metrics"
 )
 
 // gatewayMetrics count what goes to upstreams.
 type gatewayMetrics struct {
-	connections *prometheus.GaugeVec
-	ended       *prometheus.CounterVec
-	calls       *prometheus.CounterVec
-	seconds     *prometheus.HistogramVec
-	garbage     *prometheus.CounterVec
+	connections *metrics.Vec[metrics.Gauge]
+	ended       *metrics.Vec[metrics.Counter]
+	calls       *metrics.Vec[metrics.Counter]
+	seconds     *metrics.Vec[metrics.Histogram]
+	garbage     *metrics.Vec[metrics.Counter]
 }
 
-func newGatewayMetrics(registry prometheus.Registerer) *gatewayMetrics {
-	m := &gatewayMetrics{
-		connections: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "reprise_gateway_connections", Help: "Connections to upstreams that are open.",
-		}, []string{"upstream"}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "reprise_gateway_connections_ended_total",
-			Help: "Connections that have ended, by whether the gateway was running.",
-		}, []string{"upstream", "lost"}),
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "reprise_gateway_calls_total", Help: "Requests of clients, by what came of them.",
-		}, []string{"upstream", "result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "reprise_gateway_call_seconds", Help: "How long upstreams took to answer.",
-			Buckets: prometheus.ExponentialBuckets(1e-3, 4, 12),
-		}, []string{"upstream"}),
-		garbage: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "reprise_gateway_garbage_total", Help: "Lines and answers of upstreams that were no messages.",
-		}, []string{"upstream"}),
+func newGatewayMetrics(r *metrics.Registry) *gatewayMetrics {
+	return &gatewayMetrics{
+		connections: r.Gauges("reprise_gateway_connections", "Connections to upstreams that are open.", "upstream"),
+		ended: r.Counters("reprise_gateway_connections_ended_total",
+			"Connections that have ended, by whether the gateway was running.", "lost", "upstream"),
+		calls: r.Counters("reprise_gateway_calls_total", "Requests of clients, by what came of them.",
+			"result", "upstream"),
+		seconds: r.Histograms("reprise_gateway_call_seconds", "How long upstreams took to answer.",
+			metrics.Exponential(1e-3, 4, 12), "upstream"),
+		garbage: r.Counters("reprise_gateway_garbage_total", "Lines and answers of upstreams that were no messages.",
+			"upstream"),
 	}
-	registry.MustRegister(m.connections, m.ended, m.calls, m.seconds, m.garbage)
-	return m
 }
 
 func (m *gatewayMetrics) hooks() *gateway.Hooks {
 	return &gateway.Hooks{
-		Connected: func(upstream string) { m.connections.WithLabelValues(upstream).Inc() },
+		Connected: func(upstream string) { m.connections.With(upstream).Inc() },
 		Disconnected: func(upstream string, lost bool) {
-			m.connections.WithLabelValues(upstream).Dec()
+			m.connections.With(upstream).Dec()
 			how := "no"
 			if lost {
 				how = "yes"
 			}
-			m.ended.WithLabelValues(upstream, how).Inc()
+			m.ended.With(how, upstream).Inc()
 		},
 		Called: func(upstream string, result gateway.CallResult, took time.Duration) {
-			m.calls.WithLabelValues(upstream, string(result)).Inc()
-			m.seconds.WithLabelValues(upstream).Observe(took.Seconds())
+			m.calls.With(string(result), upstream).Inc()
+			m.seconds.With(upstream).Observe(took.Seconds())
 		},
-		Garbage: func(upstream string) { m.garbage.WithLabelValues(upstream).Inc() },
+		Garbage: func(upstream string) { m.garbage.With(upstream).Inc() },
 	}
 }

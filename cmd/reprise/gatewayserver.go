@@ -15,14 +15,12 @@ import (
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/mcpmetrics"
+	"reprise/internal/metrics"
 	"reprise/internal/problem"
 	"reprise/internal/storeurl"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 	"reprise/store/storewrap"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // gatewayServer is everything that gateway has opened, from the inside out.
@@ -84,19 +82,19 @@ func (c *gatewayCmd) openEngine(
 	if s.store, err = openStore(ctx, c.Store, s.dir, opts); err != nil {
 		return err
 	}
-	metrics := api.NewMetrics()
-	s.store = storewrap.Observe(s.store, metrics.StoreCalled)
-	if s.log, err = reprise.Open(ctx, s.store, base.logOptions(keys, metrics, s.logger)); err != nil {
+	apiMetrics := api.NewMetrics()
+	s.store = storewrap.Observe(s.store, apiMetrics.StoreCalled)
+	if s.log, err = reprise.Open(ctx, s.store, base.logOptions(keys, apiMetrics, s.logger)); err != nil {
 		return err
 	}
 	if err = s.join(ctx, base, keys); err != nil {
 		return err
 	}
 	gate := identity.NewGate(keys, verifier, nil)
-	if err = c.openEndpoints(s, routes, gate, metrics.Registry(), mark); err != nil {
+	if err = c.openEndpoints(s, routes, gate, apiMetrics.Registry(), mark); err != nil {
 		return err
 	}
-	s.front.serve(s.newHandler(gate, metrics.Registry()))
+	s.front.serve(s.newHandler(gate, apiMetrics.Registry()))
 	return nil
 }
 
@@ -107,7 +105,7 @@ func gatewayMark(dir *dataDir) string {
 }
 
 func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gate *identity.Gate,
-	registry prometheus.Registerer, mark string,
+	registry *metrics.Registry, mark string,
 ) error {
 	counted, passed := mcpmetrics.New(registry), newGatewayMetrics(registry)
 	for _, route := range routes {
@@ -141,7 +139,7 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 	return nil
 }
 
-func (s *gatewayServer) newHandler(gate *identity.Gate, registry prometheus.Registerer) http.Handler {
+func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Registry) http.Handler {
 	mux := http.NewServeMux()
 	for _, e := range s.endpoints {
 		mux.Handle(e.route.Path, e.handler)
@@ -161,7 +159,7 @@ func (s *gatewayServer) newHandler(gate *identity.Gate, registry prometheus.Regi
 			refuseProblem(w, err)
 			return
 		}
-		promhttp.HandlerFor(registry.(prometheus.Gatherer), promhttp.HandlerOpts{}).ServeHTTP(w, r)
+		registry.ServeHTTP(w, r)
 	})
 	return s.logged(mux)
 }

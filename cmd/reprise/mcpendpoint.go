@@ -9,11 +9,10 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/mcpmetrics"
 	"reprise/internal/mcpserver"
+	"reprise/internal/metrics"
 	"reprise/internal/problem"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // mcpEndpoint is what answers at /mcp.
@@ -23,7 +22,7 @@ type mcpEndpoint struct {
 }
 
 // openMCP opens the endpoint.
-func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry prometheus.Registerer) (err error) {
+func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Registry) (err error) {
 	counted := mcpmetrics.New(registry)
 	s.mcp = &mcpEndpoint{}
 	s.mcp.tools, err = mcpserver.New(s.log, s.host, &mcpserver.Options{

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"reprise"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // document is the contract of the API.
@@ -78,6 +76,6 @@ func (h *health) check(ctx context.Context, log *reprise.Log) error {
 
 func (s *Server) metrics(x *exchange) error {
 	s.allowWrite(x.w)
-	promhttp.HandlerFor(s.opts.Metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(x.w, x.r)
+	s.opts.Metrics.registry.ServeHTTP(x.w, x.r)
 	return nil
 }

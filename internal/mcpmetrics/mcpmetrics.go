@@ -2,51 +2,40 @@
 package mcpmetrics
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"reprise"
+	"reprise/internal/metrics"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 )
 
 // Metrics are the counters.
 type Metrics struct {
-	resumes        *prometheus.CounterVec
-	replayed       prometheus.Counter
-	takeovers      prometheus.Counter
-	lostCalls      prometheus.Counter
-	sessionsOpened prometheus.Counter
-	sessionsEnded  *prometheus.CounterVec
-	tasksCreated   prometheus.Counter
-	tasksEnded     *prometheus.CounterVec
-	tasksLost      prometheus.Counter
+	resumes        *metrics.Vec[metrics.Counter]
+	replayed       *metrics.Counter
+	takeovers      *metrics.Counter
+	lostCalls      *metrics.Counter
+	sessionsOpened *metrics.Counter
+	sessionsEnded  *metrics.Vec[metrics.Counter]
+	tasksCreated   *metrics.Counter
+	tasksEnded     *metrics.Vec[metrics.Counter]
+	tasksLost      *metrics.Counter
 }
 
 // New registers the counters.
-func New(registry prometheus.Registerer) *Metrics {
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-		registry.MustRegister(c)
-		return c
-	}
-	vector := func(name, help, label string) *prometheus.CounterVec {
-		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
-		registry.MustRegister(v)
-		return v
-	}
+func New(r *metrics.Registry) *Metrics {
 	return &Metrics{
-		resumes: vector("reprise_mcp_resumes_total", "Requests with a Last-Event-ID, by what came of them.",
+		resumes: r.Counters("reprise_mcp_resumes_total", "Requests with a Last-Event-ID, by what came of them.",
 			"result"),
-		replayed: counter("reprise_mcp_replayed_events_total",
+		replayed: r.Counter("reprise_mcp_replayed_events_total",
 			"Events that were there to be replayed to those who resumed."),
-		takeovers:      counter("reprise_mcp_takeovers_total", "Connections that were ended in favour of a newer one."),
-		lostCalls:      counter("reprise_mcp_lost_calls_total", "Calls that were ended because their server had died."),
-		sessionsOpened: counter("reprise_mcp_sessions_opened_total", "Sessions that were opened."),
-		sessionsEnded: vector("reprise_mcp_sessions_ended_total", "Sessions that have ended, by the reason.",
+		takeovers:      r.Counter("reprise_mcp_takeovers_total", "Connections that were ended in favour of a newer one."),
+		lostCalls:      r.Counter("reprise_mcp_lost_calls_total", "Calls that were ended because their server had died."),
+		sessionsOpened: r.Counter("reprise_mcp_sessions_opened_total", "Sessions that were opened."),
+		sessionsEnded: r.Counters("reprise_mcp_sessions_ended_total", "Sessions that have ended, by the reason.",
 			"reason"),
-		tasksCreated: counter("reprise_mcp_tasks_created_total", "Tasks that were made."),
-		tasksEnded:   vector("reprise_mcp_tasks_ended_total", "Tasks that have ended, by their status.", "status"),
-		tasksLost:    counter("reprise_mcp_tasks_lost_total", "Tasks that were ended because their server had died."),
+		tasksCreated: r.Counter("reprise_mcp_tasks_created_total", "Tasks that were made."),
+		tasksEnded:   r.Counters("reprise_mcp_tasks_ended_total", "Tasks that have ended, by their status.", "status"),
+		tasksLost:    r.Counter("reprise_mcp_tasks_lost_total", "Tasks that were ended because their server had died."),
 	}
 }
 
@@ -54,13 +43,13 @@ func New(registry prometheus.Registerer) *Metrics {
 func (m *Metrics) HTTP() *mcphttp.Hooks {
 	return &mcphttp.Hooks{
 		Resumed: func(_ reprise.Tenant, result mcphttp.Resumption, events uint64) {
-			m.resumes.WithLabelValues(string(result)).Inc()
+			m.resumes.With(string(result)).Inc()
 			m.replayed.Add(float64(events))
 		},
 		TakenOver:     func(reprise.Tenant) { m.takeovers.Inc() },
 		SessionOpened: func(reprise.Tenant) { m.sessionsOpened.Inc() },
 		SessionEnded: func(_ reprise.Tenant, why mcphttp.SessionEnd) {
-			m.sessionsEnded.WithLabelValues(string(why)).Inc()
+			m.sessionsEnded.With(string(why)).Inc()
 		},
 		Lost: func(reprise.Tenant) { m.lostCalls.Inc() },
 	}
@@ -70,7 +59,7 @@ func (m *Metrics) HTTP() *mcphttp.Hooks {
 func (m *Metrics) Tasks() *mcptask.Hooks {
 	return &mcptask.Hooks{
 		Created: func(reprise.Tenant) { m.tasksCreated.Inc() },
-		Ended:   func(_ reprise.Tenant, status mcptask.Status) { m.tasksEnded.WithLabelValues(string(status)).Inc() },
+		Ended:   func(_ reprise.Tenant, status mcptask.Status) { m.tasksEnded.With(string(status)).Inc() },
 		Lost:    func(reprise.Tenant) { m.tasksLost.Inc() },
 	}
 }

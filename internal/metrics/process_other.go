@@ -1,0 +1,6 @@
+//go:build !unix
+
+package metrics
+
+// processMetrics are not measured on this system.
+var processMetrics []processMetric
