@@ -7,9 +7,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
+	"reflect"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -46,9 +49,8 @@ func main() { os.Exit(Main(os.Args[1:])) }
 
 // Main runs the command line args and returns the exit code.
 func Main(args []string) int {
-	var c cli
 	asked := asks()
-	parser := kong.Must(&c,
+	parser := kong.Must(grammar(args),
 		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
 		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
@@ -59,6 +61,20 @@ func Main(args []string) int {
 		return report(os.Stderr, &exit{code: exitUsage, err: err})
 	}
 	return report(os.Stderr, command.Run())
+}
+
+// grammar returns a pointer to the part of cli that args can match: the verb that args begins with, or all
+// verbs. Describing all of them takes half of the time of a short command.
+func grammar(args []string) any {
+	if len(args) > 0 {
+		for field := range reflect.TypeFor[cli]().Fields() {
+			name := cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
+			if name == args[0] {
+				return reflect.New(reflect.StructOf([]reflect.StructField{field})).Interface()
+			}
+		}
+	}
+	return new(cli)
 }
 
 // stdout is where results go. Writing to a closed pipe ends us, as it does others.
