@@ -38,6 +38,13 @@ func (s *Server) readBody(x *exchange, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := x.r.ContentLength; n >= 0 { // at most limit
+		text := make([]byte, n)
+		if _, err := io.ReadFull(body, text); err != nil {
+			return nil, bodyError(err)
+		}
+		return text, nil
+	}
 	text, err := io.ReadAll(body)
 	if err != nil {
 		return nil, bodyError(err)

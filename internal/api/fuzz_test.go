@@ -3,10 +3,14 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 
+	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/problem"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A range that is taken lies within the bytes there are.
@@ -74,4 +78,104 @@ func FuzzDecodeEvents(f *testing.F) {
 			}
 		}
 	})
+}
+
+// publishBodies are bodies near the borders of what scanEvents takes.
+var publishBodies = []string{
+	`{"events":[{"type":"a","data":{"b":[1,2]}}]}`, `{"events":[{"type":"a"},{"data":1},{}]}`,
+	`{"type":"a","data":1}`, `{}`, `{"data" : {"a": "b"} }`,
+	" {\n\t\"events\" : [ { \"type\" : \"a\" , \"data\" : [ 1 , \"x y\" ] } , {} ] }\r\n",
+	`{"events":[]}`, `{"events":null}`, `{"events":[null]}`, `{"events":{}}`,
+	`{"events":[{}],"type":"a"}`, `{"events":[{}],"events":[{}]}`, `{"Events":[{}]}`,
+	`{"type":"a","Type":"b"}`, `{"type":"a","type":"b"}`, `{"data":1,"data":2}`, `{"data":1,"more":2}`,
+	`{"type":null,"data":null}`, `{"type":1}`, `{"type":"\u0061"}`, `{"ty\u0070e":"a"}`,
+	`{"data":"\u2028"}`, "{\"data\":\"\u2028\"}", `{"data":1}x`, `{"data":01}`, `{"data":tru}`,
+	"{\"data\":\"a\n\"}", "{\"data\":\"\xff\"}", `[]`, `null`, ``, ` `, `{"data"}`, `{"data":1,}`,
+	"{\"data\":1}\n\n{\"type\":\"x\"}\n", "{\"data\":\n1}\n", "{\"data\":1}\r\n{\"data\":2}",
+	"{\"data\":1} {\"data\":2}\n", "\n\n", "\u00a0\n{}\n",
+	`{"data":[[[[{"a":[{}]}]]]]}`, `{"data":` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`,
+}
+
+// TestScanEventsAgreesWithTheDecoder: what the scanner takes, the decoder of the standard library takes, and both
+// make the same events of it.
+func TestScanEventsAgreesWithTheDecoder(t *testing.T) {
+	taken := 0
+	for _, body := range publishBodies {
+		for _, mediaType := range []string{jsonType, ndjsonType} {
+			if compareDecoders(t, mediaType, []byte(body)) {
+				taken++
+			}
+		}
+	}
+	if taken < 15 {
+		t.Errorf("the scanner takes %d of these bodies", taken)
+	}
+}
+
+func FuzzScanEvents(f *testing.F) {
+	for _, body := range publishBodies {
+		f.Add(true, []byte(body))
+		f.Add(false, []byte(body))
+	}
+	f.Fuzz(func(t *testing.T, lines bool, body []byte) {
+		mediaType := jsonType
+		if lines {
+			mediaType = ndjsonType
+		}
+		compareDecoders(t, mediaType, body)
+	})
+}
+
+// compareDecoders reports whether the scanner takes body.
+func compareDecoders(t *testing.T, mediaType string, body []byte) bool {
+	t.Helper()
+	before := bytes.Clone(body)
+	scanned, ok := scanEvents(mediaType, body)
+	if !ok {
+		return false
+	}
+	decoded, err := decodeEventsSlowly(mediaType, body)
+	if err != nil {
+		t.Errorf("%s %q is taken, but %v", mediaType, body, err)
+	}
+	if diff := cmp.Diff(decoded, scanned); diff != "" {
+		t.Errorf("%s %q, decoded and scanned: %s", mediaType, body, diff)
+	}
+	if !bytes.Equal(before, body) {
+		t.Errorf("%q was changed", before)
+	}
+	return true
+}
+
+func BenchmarkDecodeEvents(b *testing.B) {
+	event := `{"type":"note","data":{"text":"` + strings.Repeat("a log line, ", 14) + `","n":12}}`
+	spaced := strings.ReplaceAll(strings.ReplaceAll(event, ":", ": "), `,"`, `, "`)
+	list := func(event string) string {
+		return `{"events":[` + strings.TrimSuffix(strings.Repeat(event+",", 100), ",") + `]}`
+	}
+	for _, c := range []struct{ name, mediaType, body string }{
+		{"body=json", jsonType, list(event)},
+		{"body=spaced", jsonType, list(spaced)},
+		{"body=ndjson", ndjsonType, strings.Repeat(event+"\n", 100)},
+	} {
+		for _, decoder := range []struct {
+			name   string
+			decode func(mediaType string, body []byte) ([]reprise.Event, error)
+		}{
+			{"scan", func(mediaType string, body []byte) ([]reprise.Event, error) {
+				return decodeEvents(mediaType, "", body)
+			}},
+			{"decode", decodeEventsSlowly},
+		} {
+			b.Run(c.name+"/by="+decoder.name, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if events, err := decoder.decode(c.mediaType, []byte(c.body)); err != nil || len(events) != 100 {
+						b.Fatal(len(events), err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*100), "ns/event")
+			})
+		}
+	}
 }

@@ -66,6 +66,14 @@ func decodeEvents(mediaType, eventType string, body []byte) ([]reprise.Event, er
 	if eventType != "" {
 		return nil, badRequest("type", "the type of JSON events stands in the events")
 	}
+	if events, ok := scanEvents(mediaType, body); ok {
+		return events, nil
+	}
+	return decodeEventsSlowly(mediaType, body)
+}
+
+// decodeEventsSlowly reads what scanEvents does not take, and finds out what is wrong with it.
+func decodeEventsSlowly(mediaType string, body []byte) ([]reprise.Event, error) {
 	if mediaType == ndjsonType {
 		return decodeLines(body)
 	}

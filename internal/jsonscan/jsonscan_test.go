@@ -1,0 +1,97 @@
+package jsonscan_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"reprise/internal/jsonscan"
+)
+
+var texts = []string{
+	`0`, `-0`, `01`, `1.`, `.5`, `-`, `1e5`, `1E+5`, `1e-`, `1.25e-3`, `12345678901234567890123`, `--1`, `+1`,
+	`""`, `"abcdefgh\n"`, `"a\"b"`, `"\u00e9\ud800"`, `"\u12g4"`, `"\x"`, `"`, `"\`, `"\u12"`,
+	"\"a\nb\"", "\"\x1f\"", "\"\x7f\"",
+	`"12345678` + "\t" + `"`, `"é€😀"`, "\"abcdefg\xff\"", "\"abcdefgh\x80\"",
+	`true`, `false`, `null`, `nul`, `True`, `truex`,
+	`[]`, `[ ]`, `[1,2]`, `[1,]`, `[,1]`, `[1 2]`, `[1`, `[[[]]]`, `[1 , 2 ]`,
+	`{}`, `{"a":1}`, `{"a" : 1 , "b":[{}]}`, `{"a":1,}`, `{a:1}`, `{"a"}`, `{"a":}`, `{"a":1 "b":2}`, `{"a":1`, `{1:2}`,
+	`{"a":"b","a":"c"}`, "{\r\n\t\"a\": 1\n}", "\v1", "",
+}
+
+// check holds Value against encoding/json on one text: whole values are valid, and the parts of a text that Value
+// calls a value are.
+func check(t *testing.T, text []byte) {
+	t.Helper()
+	end, compact, ok := jsonscan.Value(text, 0)
+	if !ok {
+		if json.Valid(text) && !bytes.ContainsAny(text[:1], " \t\r\n") && depth(text) <= jsonscan.MaxDepth {
+			t.Errorf("%q is refused", text)
+		}
+		return
+	}
+	if !json.Valid(text[:end]) {
+		t.Errorf("%q: %q is taken for a value", text, text[:end])
+	}
+	if whole := len(bytes.TrimRight(text, " \t\r\n")) == end; json.Valid(text) && !whole {
+		t.Errorf("%q: the value ends at %d", text, end)
+	}
+	var packed bytes.Buffer
+	if err := json.Compact(&packed, text[:end]); err != nil {
+		t.Fatal(err)
+	}
+	if same := bytes.Equal(packed.Bytes(), text[:end]); same != compact {
+		t.Errorf("%q: compact is %v", text[:end], compact)
+	}
+}
+
+// depth is at least how deeply text is nested.
+func depth(text []byte) (most int) {
+	now := 0
+	for _, c := range text {
+		switch c {
+		case '[', '{':
+			now++
+			most = max(most, now)
+		case ']', '}':
+			now--
+		}
+	}
+	return most
+}
+
+func TestValueAgreesWithEncodingJSON(t *testing.T) {
+	for _, text := range texts {
+		check(t, []byte(text))
+		check(t, []byte(text+" ,"))
+	}
+	for _, levels := range []int{jsonscan.MaxDepth, jsonscan.MaxDepth + 1} {
+		text := strings.Repeat("[", levels) + strings.Repeat("]", levels)
+		if _, _, ok := jsonscan.Value([]byte(text), 0); ok != (levels <= jsonscan.MaxDepth) {
+			t.Errorf("%d levels: %v", levels, ok)
+		}
+	}
+}
+
+// TestStringFindsEachByte puts every byte at each place of a string of two words.
+func TestStringFindsEachByte(t *testing.T) {
+	for at := range 16 {
+		for c := range 256 {
+			text := []byte(`"................"`)
+			text[1+at] = byte(c)
+			check(t, text)
+		}
+	}
+}
+
+func FuzzValue(f *testing.F) {
+	for _, text := range texts {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 0 {
+			check(t, text)
+		}
+	})
+}
