@@ -1,6 +1,7 @@
 package reprise_test
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"testing"
@@ -117,9 +118,12 @@ func BenchmarkCursor(b *testing.B) {
 func BenchmarkAppendJSON(b *testing.B) {
 	at := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	plain := payload(1)[0].Data
+	jsonLines := bytes.Repeat([]byte(`{"level":"info","msg":"request served","path":"/v1/x","status":200,"ms":12.5}`+"\n"), 50)
 	for name, e := range map[string]reprise.Event{
 		"text":    {Seq: 1234567, Time: at, Data: plain},
 		"escapes": {Seq: 1234567, Time: at, Data: []byte("\x1b[31m\"quoted\"\x1b[0m\n\tnext\n")},
+		"lines":   {Seq: 1234567, Time: at, Data: jsonLines},
+		"log":     {Seq: 1234567, Time: at, Data: bytes.Repeat([]byte("12:00:01 INFO request served in 12 ms\n"), 100)},
 		"base64":  {Seq: 1234567, Time: at, Data: append([]byte{0xff}, plain...)},
 		"json":    {Seq: 1234567, Time: at, Format: reprise.FormatJSON, Data: []byte(`{"a":[1,2,3],"b":"text"}`)},
 	} {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/binary"
+	"math/bits"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -145,33 +147,64 @@ type second struct {
 }
 
 // appendEscaped appends the text as the inside of a JSON string (RFC 8259,
-// section 7). The text is valid UTF-8.
+// section 7). The text is valid UTF-8. It copies eight bytes at a time, since in text that is full of quotes,
+// such as JSON, the next escape is a few bytes away.
 func appendEscaped(dst, text []byte) []byte {
-	const hex = "0123456789abcdef"
-	for {
-		n := plainPrefix(text)
-		dst = append(dst, text[:n]...)
-		if n == len(text) {
-			return dst
+	plain := 4 // words without an escape, one after the other; text that begins plain mostly goes on so
+	for len(text) >= 8 {
+		if plain >= 4 && len(text) >= 32 {
+			plain = 0
+			n := plainBlocks(text)
+			dst, text = append(dst, text[:n]...), text[n:]
+			continue
 		}
-		switch c := text[n]; c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		if cap(dst)-len(dst) < 8+maxEscape {
+			dst = slices.Grow(dst, len(text)+8+maxEscape)
 		}
+		found := special(text)
+		copied := dst[len(dst) : len(dst)+8]
+		binary.LittleEndian.PutUint64(copied, binary.LittleEndian.Uint64(text))
+		if found == 0 {
+			dst, text = dst[:len(dst)+8], text[8:]
+			plain++
+			continue
+		}
+		plain = 0
+		n := bits.TrailingZeros64(found) / 8
+		dst = appendEscape(dst[:len(dst)+n], text[n])
 		text = text[n+1:]
 	}
+	for _, c := range text {
+		if c < 0x20 || c == '"' || c == '\\' {
+			dst = appendEscape(dst, c)
+		} else {
+			dst = append(dst, c)
+		}
+	}
+	return dst
 }
 
-// plainPrefix is the length of the longest prefix that needs no escape.
-func plainPrefix(b []byte) int {
+// maxEscape is the length of the longest escape.
+const maxEscape = len(`\u001f`)
+
+// appendEscape appends c, which JSON does not allow in a string as it is.
+func appendEscape(dst []byte, c byte) []byte {
+	const hex = "0123456789abcdef"
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', c)
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	}
+	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+}
+
+// plainBlocks is the length of the longest prefix of whole blocks of 32 bytes that needs no escape.
+func plainBlocks(b []byte) int {
 	n := 0
 	for ; len(b)-n >= 32; n += 32 {
 		w := b[n : n+32]
@@ -179,20 +212,11 @@ func plainPrefix(b []byte) int {
 			break
 		}
 	}
-	for ; len(b)-n >= 8; n += 8 {
-		if special(b[n:]) != 0 {
-			break
-		}
-	}
-	for ; n < len(b); n++ {
-		if c := b[n]; c < 0x20 || c == '"' || c == '\\' {
-			break
-		}
-	}
 	return n
 }
 
-// special looks at eight bytes at once and is 0 if none of them needs an escape.
+// special looks at eight bytes at once and is 0 if none of them needs an escape. If some do, the lowest bit that is set
+// is the highest of the first such byte; those above it may belong to others.
 func special(b []byte) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	w := binary.LittleEndian.Uint64(b)

@@ -43,6 +43,34 @@ func TestAppendJSON(t *testing.T) {
 	}
 }
 
+// TestEscapesAtEveryPlace puts one and two escapes at each place of texts around the sizes of the words
+// and blocks that are looked at together.
+func TestEscapesAtEveryPlace(t *testing.T) {
+	special := "\"\\\n\x00\x1f"
+	for size := range 80 {
+		for at := range size {
+			text := []byte(strings.Repeat("plain ~\x7f", 10))[:size]
+			text[at] = special[at%len(special)]
+			checkText(t, text)
+			text[size-1-at] = special[size%len(special)]
+			checkText(t, text)
+		}
+	}
+	checkText(t, bytes.Repeat([]byte(special), 50))
+}
+
+// checkText compares the text of an event with what encoding/json reads of it. The buffer has no room
+// for it but what AppendJSON makes.
+func checkText(t *testing.T, text []byte) {
+	t.Helper()
+	e := reprise.Event{Seq: 7, Time: moment, Data: text}
+	var read struct{ Text string }
+	line := e.AppendJSON(nil)
+	if err := json.Unmarshal(line, &read); err != nil || read.Text != string(text) {
+		t.Errorf("%q has become %s: %v", text, line, err)
+	}
+}
+
 // TestAppendRefusesFormats: what would make an event that cannot be shown is refused.
 func TestAppendRefusesFormats(t *testing.T) {
 	log := openLog(t, memory(t), nil)
