@@ -59,15 +59,17 @@ func TestEscapesAtEveryPlace(t *testing.T) {
 	checkText(t, bytes.Repeat([]byte(special), 50))
 }
 
-// checkText compares the text of an event with what encoding/json reads of it. The buffer has no room
+// checkText compares the text of an event with what encoding/json writes. The buffer has no room
 // for it but what AppendJSON makes.
 func checkText(t *testing.T, text []byte) {
 	t.Helper()
 	e := reprise.Event{Seq: 7, Time: moment, Data: text}
-	var read struct{ Text string }
-	line := e.AppendJSON(nil)
-	if err := json.Unmarshal(line, &read); err != nil || read.Text != string(text) {
-		t.Errorf("%q has become %s: %v", text, line, err)
+	want, err := json.Marshal(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := e.AppendJSON(nil); !bytes.HasSuffix(line, append(want, '}')) {
+		t.Errorf("%q has become %s", text, line)
 	}
 }
 
