@@ -41,6 +41,11 @@ type Options struct {
 	Heartbeat time.Duration
 	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
 	MCP http.Handler
+	// Store is what the Log keeps its streams in, with its wrappers: /v1/store shows, checks and backs it up. Default:
+	// none, and these paths do not exist.
+	Store reprise.Store
+	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
+	Temp string
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics

@@ -62,6 +62,11 @@ func routes() []route {
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},
 
+		{"GET", "/v1/store", identity.ScopeAdmin, nil, (*Server).storeStats},
+		{"POST", "/v1/store/sweep", identity.ScopeAdmin, nil, (*Server).sweepStore},
+		{"POST", "/v1/store/check", identity.ScopeAdmin, []string{"opaque"}, (*Server).checkStore},
+		{"POST", "/v1/store/backup", identity.ScopeAdmin, nil, (*Server).backupStore},
+
 		{"GET", "/openapi.yaml", public, nil, (*Server).openAPI},
 		{"GET", "/healthz", public, nil, (*Server).healthz},
 		{"GET", "/readyz", public, nil, (*Server).readyz},
@@ -95,6 +100,9 @@ func (s *Server) newMux() *http.ServeMux {
 	}
 	mux := http.NewServeMux()
 	for _, ops := range paths {
+		if s.opts.Store == nil && strings.HasPrefix(ops.path, storePath) {
+			continue
+		}
 		slices.Sort(ops.methods)
 		mux.HandleFunc(ops.path, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, ops) })
 	}
@@ -104,6 +112,9 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("/", s.noSuchPath)
 	return mux
 }
+
+// storePath is where the paths begin that need Options.Store.
+const storePath = "/v1/store"
 
 // mcpPath is where the Model Context Protocol is spoken, which has rules of its own.
 const mcpPath = "/mcp"

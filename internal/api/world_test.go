@@ -101,6 +101,7 @@ func start(tb testing.TB, s setup) *world {
 	w.ok(err)
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
+	s.api.Store = s.store
 	w.server, err = api.New(w.log, w.host, identity.NewGate(keys, verifier, &s.gate), &s.api)
 	w.ok(err)
 	w.http = httptest.NewUnstartedServer(nil)

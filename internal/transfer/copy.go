@@ -20,6 +20,9 @@ import (
 type Options struct {
 	// Tenant is whose streams are copied. Default: all tenants.
 	Tenant reprise.Tenant
+	// Markers copies the marker of the wrappers too, for batches that are copied as they lie within the
+	// wrappers. Default: each store has a marker of its own.
+	Markers bool
 	// Parallel is how many streams are copied at a time. Default: 16.
 	Parallel int
 	// PageBytes is how much of a stream is read at a time. Default: 256 KiB.
@@ -139,7 +142,7 @@ type copier struct {
 
 // run copies all streams, and waits for everything that it has started.
 func (c *copier) run(ctx context.Context) error {
-	keys, err := list(ctx, c.from, c.opts.Tenant)
+	keys, err := list(ctx, c.from, c.opts.Tenant, c.opts.Markers)
 	if err != nil {
 		return fmt.Errorf("copy: list: %w", err)
 	}
@@ -171,8 +174,10 @@ func (c *copier) run(ctx context.Context) error {
 	return nil
 }
 
-// list returns the keys of all streams, the newest first.
-func list(ctx context.Context, store reprise.Store, tenant reprise.Tenant) (keys []reprise.StreamKey, err error) {
+// list returns the keys of all streams, the newest first, with or without the marker.
+func list(ctx context.Context, store reprise.Store, tenant reprise.Tenant, markers bool) (
+	keys []reprise.StreamKey, err error,
+) {
 	q := reprise.ListQuery{Tenant: tenant, AllNamespaces: true, Limit: 1000}
 	for {
 		page, err := store.List(ctx, q)
@@ -180,7 +185,7 @@ func list(ctx context.Context, store reprise.Store, tenant reprise.Tenant) (keys
 			return nil, err
 		}
 		for i := range page.Streams {
-			if key := page.Streams[i].Key; !key.IsMarker() { // each store has one of its own
+			if key := page.Streams[i].Key; markers || !key.IsMarker() {
 				keys = append(keys, key)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -232,5 +233,23 @@ func TestJournalIsReadAgain(t *testing.T) {
 	}
 	if stats.Streams != 1 || stats.Events != 10 || stats.Commits != 10 || stats.FileBytes == 0 {
 		t.Errorf("%+v", stats)
+	}
+}
+
+// TestClosedStoreIsOneFile: whoever copies the file of a store that was closed has all of it.
+func TestClosedStoreIsOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s, err := sqlitestore.Open(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Create(t.Context(), reprise.StreamInfo{
+		Key: reprise.StreamKey{Tenant: "t", Name: "s"}, Epoch: reprise.NewEpoch(), Created: time.Now(),
+	})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the write-ahead log is still there: %v", err)
 	}
 }

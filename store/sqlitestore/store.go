@@ -160,8 +160,9 @@ func (s *Store) Close() (err error) {
 	return s.release()
 }
 
+// release closes the connections, that of the writer last: it alone may then copy the write-ahead log into the file, so
+// that a store that was closed is one file.
 func (s *Store) release() error {
-	err := s.writer.close()
 	for {
 		select {
 		case conn := <-s.readers:
@@ -171,6 +172,7 @@ func (s *Store) release() error {
 		}
 		break
 	}
+	err := s.writer.close()
 	if s.lock != nil {
 		_ = s.lock.Close()
 	}

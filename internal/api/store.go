@@ -1,0 +1,148 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"reprise/internal/problem"
+	"reprise/internal/transfer"
+	"reprise/internal/upkeep"
+)
+
+// storeStats answers with what the store keeps.
+func (s *Server) storeStats(x *exchange) error {
+	stats, err := upkeep.Measure(x.r.Context(), s.log, s.opts.Store)
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, stats)
+}
+
+// sweptBody says what a sweep has removed.
+type sweptBody struct {
+	Streams int64 `json:"streams"`
+	Events  int64 `json:"events"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// sweepStore sweeps now.
+func (s *Server) sweepStore(x *exchange) error {
+	swept, err := s.log.Sweep(x.r.Context())
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, sweptBody{swept.Streams, swept.Events, swept.Bytes})
+}
+
+// checkStore reads everything and answers with a line for each thing that is wrong, blank lines as heartbeats, and one
+// last line: {"checked":...}, or {"failed":...} if the check could not be finished.
+func (s *Server) checkStore(x *exchange) error {
+	opaque, err := x.query.flag("opaque")
+	if err != nil {
+		return err
+	}
+	x.w.Header().Set("Content-Type", ndjsonType)
+	x.w.WriteHeader(http.StatusOK)
+	out := &lineWriter{server: s, w: x.w}
+	defer out.beat(s.opts.Heartbeat)()
+	checked, err := transfer.Check(x.r.Context(), s.opts.Store, &transfer.CheckOptions{Opaque: opaque}, out.wrong)
+	if err != nil {
+		out.write(map[string]problem.Problem{"failed": ProblemOf(err)})
+		return nil
+	}
+	out.write(map[string]transfer.Checked{"checked": checked})
+	return nil
+}
+
+// lineWriter writes lines of JSON as they come.
+type lineWriter struct {
+	server *Server
+
+	mu sync.Mutex
+	w  http.ResponseWriter
+}
+
+// wrong writes what a check has found.
+func (l *lineWriter) wrong(p transfer.Problem) {
+	l.write(struct {
+		Wrong  string `json:"wrong"`
+		Tenant string `json:"tenant,omitempty"`
+		Stream string `json:"stream,omitempty"`
+	}{p.String(), string(p.Key.Tenant), p.Key.Name})
+}
+
+// write writes v as a line; nil is a blank one. A client that has gone cancels its request.
+func (l *lineWriter) write(v any) {
+	var line []byte
+	if v != nil {
+		line, _ = json.Marshal(v) // strings and numbers
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.server.allowWrite(l.w)
+	_, _ = l.w.Write(append(line, '\n'))
+	_ = http.NewResponseController(l.w).Flush()
+}
+
+// beat writes a blank line every so often, until stop is called, which waits for the last one.
+func (l *lineWriter) beat(every time.Duration) (stop func()) {
+	var beating sync.WaitGroup
+	done := make(chan struct{})
+	beating.Go(func() {
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				l.write(nil)
+			case <-done:
+				return
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(done)
+		beating.Wait()
+	})
+}
+
+// backupType is the media type of a file of SQLite.
+const backupType = "application/vnd.sqlite3"
+
+// backupStore makes a backup in a folder that is gone afterwards, and answers with it.
+func (s *Server) backupStore(x *exchange) (err error) {
+	folder, err := os.MkdirTemp(s.opts.Temp, "backup-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	path := filepath.Join(folder, "reprise.db")
+	if err := upkeep.Backup(x.r.Context(), s.opts.Store, path); err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	x.w.Header().Set("Content-Type", backupType)
+	x.w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10)) // a backup that is cut short shows
+	x.w.WriteHeader(http.StatusOK)
+	for {
+		s.allowWrite(x.w)
+		if _, err := io.CopyN(x.w, file, 1<<20); err != nil {
+			return nil //nolint:nilerr // at its end, or the client has gone: the answer has begun
+		}
+	}
+}
