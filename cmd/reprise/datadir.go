@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -67,6 +69,20 @@ func flock(f *os.File) error {
 	}
 }
 
+// announce writes where the server of the directory listens into the lock, for the verbs that want to ask it.
+func (d *dataDir) announce(address net.Addr) error {
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	url := "http://" + net.JoinHostPort(host, port)
+	_, err = d.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"+url+"\n"), 0)
+	return err
+}
+
 func writePID(f *os.File) error {
 	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	return err
@@ -76,10 +92,8 @@ func writePID(f *os.File) error {
 func lockHolder(f *os.File) string {
 	text := make([]byte, 20)
 	n, _ := f.ReadAt(text, 0)
-	if pid := strings.TrimSpace(string(text[:n])); pid != "" {
-		return pid
-	}
-	return "unknown"
+	pid, _, _ := strings.Cut(string(text[:n]), "\n")
+	return cmp.Or(pid, "unknown")
 }
 
 func (d *dataDir) close() error { return d.lock.Close() }

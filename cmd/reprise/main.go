@@ -30,7 +30,9 @@ type cli struct {
 	Remove  removeCmd  `cmd:"" help:"Forget executions, streams or sessions; what runs is cancelled."`
 	Publish publishCmd `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
 	End     endCmd     `cmd:"" help:"End a stream."`
-	Store   storeCmd   `cmd:"" help:"Look at or tidy the store of a server that is not running."`
+	Store   storeCmd   `cmd:"" help:"Look at or tidy a store, in the place of a server or while one uses it."`
+	Backup  backupCmd  `cmd:"" help:"Back up a store into a file, also while a server uses it."`
+	Restore restoreCmd `cmd:"" help:"Make a store of a backup."`
 	MCP     mcpCmd     `cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
 	Gateway gatewayCmd `cmd:"" help:"Put resumption, durability and both protocol eras in front of another MCP server."`
 	Doctor  doctorCmd  `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`

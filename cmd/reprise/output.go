@@ -58,12 +58,19 @@ func (l *lines) print(e client.Event) error {
 	return err
 }
 
-func printGap(w io.Writer, gap *client.Gap) (err error) {
-	if gap.Missed == 0 {
-		_, err = fmt.Fprintf(w, "reprise: the history before this is no longer kept (%s)\n", gap.Code)
-		return err
+// printGap says what a reader does not get.
+func printGap(w io.Writer, gap *client.Gap) error {
+	text := "the history before this is no longer kept"
+	switch {
+	case gap.TakenBack > 0 && gap.Missed > 0:
+		text = fmt.Sprintf("%d events that were read no longer exist in the store, and %d before this are no longer kept",
+			gap.TakenBack, gap.Missed)
+	case gap.TakenBack > 0:
+		text = fmt.Sprintf("%d events that were read no longer exist in the store", gap.TakenBack)
+	case gap.Missed > 0:
+		text = fmt.Sprintf("%d events before this are no longer kept", gap.Missed)
 	}
-	_, err = fmt.Fprintf(w, "reprise: %d events before this are no longer kept (%s)\n", gap.Missed, gap.Code)
+	_, err := fmt.Fprintf(w, "reprise: %s (%s)\n", text, gap.Code)
 	return err
 }
 

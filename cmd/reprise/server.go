@@ -56,6 +56,9 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if s.front, err = listenFront(ctx, c.Listen, c.options(logger)); err != nil {
 		return s, err
 	}
+	if err := s.dir.announce(s.front.listener.Addr()); err != nil {
+		return s, err
+	}
 	return s, s.awaitStore(ctx, c.Store, func() error { return s.openEngine(ctx, c, keys, verifier) }, s.closeEngine)
 }
 
@@ -85,7 +88,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Metrics: metrics, Logger: s.logger,
-		Heartbeat: c.Heartbeat,
+		Heartbeat: c.Heartbeat, Store: s.store, Temp: s.dir.path,
 	})
 	if err != nil {
 		return err

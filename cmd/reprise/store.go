@@ -124,17 +124,6 @@ func syncAtEnd(ctx context.Context, path string, unmarked bool) (reprise.Store, 
 	return store, nil
 }
 
-// innermost is the store within all wrappers.
-func innermost(store reprise.Store) reprise.Store {
-	for {
-		wrapper, ok := store.(interface{ Unwrap() reprise.Store })
-		if !ok {
-			return store
-		}
-		store = wrapper.Unwrap()
-	}
-}
-
 func (p *place) close() error {
 	var errs []error
 	if p.store != nil {

@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 
 	"reprise"
+	"reprise/client"
+	"reprise/internal/problem"
 	"reprise/internal/transfer"
 )
 
@@ -26,38 +31,80 @@ Exit codes: 0 nothing is wrong; 1 something is, or the store could not be read; 
 // Run checks, and exits with 1 if anything is wrong.
 func (c *storeCheckCmd) Run(ctx context.Context, asked *stops) error {
 	c.unchecked = c.Opaque // what lies there is read without its wrappers
-	return c.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
-		var printing error
-		checked, err := transfer.Check(ctx, store, &transfer.CheckOptions{Opaque: c.Opaque}, func(p transfer.Problem) {
-			printing = errors.Join(printing, c.problem(p))
-		})
-		if err = errors.Join(err, printing); err != nil {
-			return err
-		}
-		if c.JSON {
-			err = printObject(map[string]any{"checked": checked})
-		} else if checked.Problems == 0 {
-			_, err = fmt.Fprintf(stdout, "nothing is wrong: %d streams, %d events, %v\n", checked.Streams,
-				checked.Events, byteCount(checked.Bytes))
-		}
-		if checked.Problems > 0 && err == nil {
-			err = &exit{
-				code: exitFailed,
-				err:  errors.New("the store is damaged: what is damaged is not served, and the rest is; restore a backup, or remove the streams that are named"),
+	return c.askOr(ctx, asked, c.askServer, func() error {
+		return c.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
+			var printing error
+			opts := &transfer.CheckOptions{Opaque: c.Opaque}
+			checked, err := transfer.Check(ctx, store, opts, func(p transfer.Problem) {
+				printing = errors.Join(printing, c.problem(p.String(), p.Key))
+			})
+			if err = errors.Join(err, printing); err != nil {
+				return err
 			}
-		}
-		return err
+			return c.report(checked)
+		})
 	})
 }
 
-func (c *storeCheckCmd) problem(p transfer.Problem) error {
-	if !c.JSON {
-		_, err := fmt.Fprintln(stdout, printable(p.String()))
+// askServer lets the server that uses the store check it.
+func (c *storeCheckCmd) askServer(ctx context.Context, server *client.Client) error {
+	query := url.Values{}
+	if c.Opaque {
+		query.Set("opaque", "true")
+	}
+	res, err := server.Do(ctx, http.MethodPost, "/v1/store/check", query)
+	if err != nil {
 		return err
 	}
-	object := map[string]string{"wrong": p.String()}
-	if p.Key.Name != "" {
-		object["tenant"], object["stream"] = string(p.Key.Tenant), p.Key.Name
+	defer res.Body.Close()
+	lines := json.NewDecoder(res.Body)
+	for {
+		var line struct {
+			Wrong   string            `json:"wrong"`
+			Tenant  reprise.Tenant    `json:"tenant"`
+			Stream  string            `json:"stream"`
+			Checked *transfer.Checked `json:"checked"`
+			Failed  *problem.Problem  `json:"failed"`
+		}
+		switch err := lines.Decode(&line); {
+		case err != nil:
+			return fmt.Errorf("the check was cut short: %w", err)
+		case line.Failed != nil:
+			return *line.Failed
+		case line.Checked != nil:
+			return c.report(*line.Checked)
+		}
+		if err := c.problem(line.Wrong, reprise.StreamKey{Tenant: line.Tenant, Name: line.Stream}); err != nil {
+			return err
+		}
+	}
+}
+
+// report prints the result, and is an error if anything is wrong.
+func (c *storeCheckCmd) report(checked transfer.Checked) (err error) {
+	if c.JSON {
+		err = printObject(map[string]any{"checked": checked})
+	} else if checked.Problems == 0 {
+		_, err = fmt.Fprintf(stdout, "nothing is wrong: %d streams, %d events, %v\n", checked.Streams,
+			checked.Events, byteCount(checked.Bytes))
+	}
+	if checked.Problems > 0 && err == nil {
+		err = &exit{code: exitFailed, err: errDamaged}
+	}
+	return err
+}
+
+var errDamaged = errors.New("the store is damaged: what is damaged is not served, and the rest is; " +
+	"restore a backup, or remove the streams that are named")
+
+func (c *storeCheckCmd) problem(wrong string, key reprise.StreamKey) error {
+	if !c.JSON {
+		_, err := fmt.Fprintln(stdout, printable(wrong))
+		return err
+	}
+	object := map[string]string{"wrong": wrong}
+	if key.Name != "" {
+		object["tenant"], object["stream"] = string(key.Tenant), key.Name
 	}
 	return printObject(object)
 }

@@ -6,17 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/storeurl"
-	"reprise/store/natsstore"
-	"reprise/store/pgstore"
-	"reprise/store/redisstore"
-	"reprise/store/sqlitestore"
+	"reprise/internal/upkeep"
 )
 
-// storeCmd looks at a store or tidies it, in the place of a server.
+// storeCmd looks at a store or tidies it, in the place of a server or while one uses it.
 type storeCmd struct {
 	Stats storeStatsCmd `cmd:"" help:"Print what each tenant keeps."`
 	Sweep storeSweepCmd `cmd:"" help:"Remove streams that are over age now. A server does so by itself."`
@@ -31,10 +30,11 @@ type storeCmd struct {
 // storePlace says which store.
 type storePlace struct {
 	storeKeys `embed:""`
+	Server    connect `embed:""`
 
-	URL   string `arg:"" optional:"" help:"The store. Default: that of --store."`
-	Data  string `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store string `default:"sqlite:" placeholder:"URL" help:"Store of the server. Default: ${default}"`
+	Place string `arg:"" optional:"" name:"store-url" help:"The store. Default: that of --store."`
+	Data  string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store string `placeholder:"URL" help:"Store of the server. Default: sqlite:"`
 	JSON  bool   `name:"json" help:"Print lines of JSON."`
 
 	unchecked bool // see storeurl.Options.Unchecked
@@ -44,11 +44,9 @@ type storePlace struct {
 func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Context, reprise.Store) error) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	if p.URL != "" {
-		p.Store = p.URL
-	}
-	place, err := openPlaceWith(ctx, p.Store, p.Data, &storeurl.Options{Keys: p.file(p.Data), Unchecked: p.unchecked},
-		true)
+	data := p.dataDir()
+	place, err := openPlaceWith(ctx, cmp.Or(p.Place, p.Store, "sqlite:"), data,
+		&storeurl.Options{Keys: p.file(data), Unchecked: p.unchecked}, true)
 	if err != nil {
 		return err
 	}
@@ -75,59 +73,27 @@ type storeStatsCmd struct {
 
 // Run prints them.
 func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
-	return c.useLog(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
-		sizes, err := log.Sizes(ctx)
-		if err != nil {
+	return c.askOr(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		var stats upkeep.Stats
+		if err := askJSON(ctx, server, http.MethodGet, "/v1/store", &stats); err != nil {
 			return err
 		}
-		stats := storeStats{Tenants: map[reprise.Tenant]tenantSize{}}
-		for tenant, size := range sizes {
-			stats.Tenants[tenant] = tenantSize(size)
-		}
-		if err := stats.measure(ctx, innermost(store)); err != nil {
-			return err
-		}
-		if c.JSON {
-			return printObject(stats)
-		}
-		return stats.print()
+		return c.print(&stats)
+	}, func() error {
+		return c.useLog(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
+			stats, err := upkeep.Measure(ctx, log, store)
+			if err != nil {
+				return err
+			}
+			return c.print(&stats)
+		})
 	})
 }
 
-// storeStats is what each tenant keeps, and what the store says of itself.
-type storeStats struct {
-	Tenants  map[reprise.Tenant]tenantSize `json:"tenants"`
-	SQLite   *sqlitestore.Stats            `json:"sqlite,omitempty"`
-	Redis    *redisstore.Stats             `json:"redis,omitempty"`
-	Postgres *pgstore.Stats                `json:"postgres,omitempty"`
-	NATS     *natsstore.Stats              `json:"nats,omitempty"`
-}
-
-// measure asks the store of itself, if it is one that can say.
-func (s *storeStats) measure(ctx context.Context, store reprise.Store) (err error) {
-	switch store := store.(type) {
-	case *sqlitestore.Store:
-		s.SQLite, err = pointer(store.Stats(ctx))
-	case *redisstore.Store:
-		s.Redis, err = pointer(store.Stats(ctx))
-	case *pgstore.Store:
-		s.Postgres, err = pointer(store.Stats(ctx))
-	case *natsstore.Store:
-		s.NATS, err = pointer(store.Stats(ctx))
+func (c *storeStatsCmd) print(s *upkeep.Stats) error {
+	if c.JSON {
+		return printObject(s)
 	}
-	return err
-}
-
-func pointer[T any](v T, err error) (*T, error) { return &v, err }
-
-// tenantSize is a reprise.Size as JSON.
-type tenantSize struct {
-	Streams int64 `json:"streams"`
-	Events  int64 `json:"events"`
-	Bytes   int64 `json:"bytes"`
-}
-
-func (s *storeStats) print() error {
 	t := newTable(stdout)
 	for _, tenant := range slices.Sorted(maps.Keys(s.Tenants)) {
 		size := s.Tenants[tenant]
@@ -171,24 +137,45 @@ type storeSweepCmd struct {
 
 // Run sweeps.
 func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
-	if isArchive(cmp.Or(c.URL, c.Store)) {
+	if isArchive(cmp.Or(c.Place, c.Store)) {
 		return usage("an archive is not swept")
 	}
-	return c.useLog(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
+	return c.askOr(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		if c.Archive != "" {
-			if err := archiveExpired(ctx, store, c.Archive); err != nil {
-				return err
-			}
+			return usage("--archive: the server that uses the store archives what it sweeps, if it was started with --archive")
 		}
-		swept, err := log.Sweep(ctx)
-		if err != nil {
+		var swept swept
+		if err := askJSON(ctx, server, http.MethodPost, "/v1/store/sweep", &swept); err != nil {
 			return err
 		}
-		if c.JSON {
-			return printObject(map[string]int64{"streams": swept.Streams, "events": swept.Events, "bytes": swept.Bytes})
-		}
-		_, err = fmt.Fprintf(stdout, "removed %d streams with %d events, %v\n", swept.Streams, swept.Events,
-			byteCount(swept.Bytes))
-		return err
+		return c.print(swept)
+	}, func() error {
+		return c.useLog(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
+			if c.Archive != "" {
+				if err := archiveExpired(ctx, store, c.Archive); err != nil {
+					return err
+				}
+			}
+			result, err := log.Sweep(ctx)
+			if err != nil {
+				return err
+			}
+			return c.print(swept{result.Streams, result.Events, result.Bytes})
+		})
 	})
+}
+
+// swept says what a sweep has removed.
+type swept struct {
+	Streams int64 `json:"streams"`
+	Events  int64 `json:"events"`
+	Bytes   int64 `json:"bytes"`
+}
+
+func (c *storeSweepCmd) print(s swept) error {
+	if c.JSON {
+		return printObject(s)
+	}
+	_, err := fmt.Fprintf(stdout, "removed %d streams with %d events, %v\n", s.Streams, s.Events, byteCount(s.Bytes))
+	return err
 }

@@ -12,9 +12,9 @@ import (
 	"reprise/store/sqlitestore"
 )
 
-// Backup writes all that lies in store, as it lies there within its wrappers, into the new file path, which is a file of
-// sqlitestore. Appends go on meanwhile. Of a sqlitestore the file is one consistent view. Of other stores
-// each stream is one as it was when it was copied. The error wraps os.ErrExist if there is such a file.
+// Backup writes all that lies in store, as it lies there within its wrappers, into the new file path, which is
+// a file of sqlitestore. Appends go on meanwhile. Of a sqlitestore the file is one consistent view. Of other
+// stores each stream is as it was when it was copied. The error wraps os.ErrExist if there is such a file.
 func Backup(ctx context.Context, store reprise.Store, path string) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {

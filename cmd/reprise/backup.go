@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/storeurl"
+	"reprise/internal/upkeep"
+)
+
+// backupCmd backs up a store.
+type backupCmd struct {
+	File string `arg:"" help:"The new file to write to."`
+
+	storePlace `embed:""`
+}
+
+// Help is shown below the usage.
+func (*backupCmd) Help() string {
+	return `Appends go on meanwhile. The backup of a store in a file is all that was acknowledged before one moment; of other stores it is each stream as it was when it was copied. FILE is there whole or not at all, and is itself a store: "reprise store stats sqlite:FILE" looks into it.
+
+What is encrypted in the store is encrypted in the backup. The files "keys", "store.keys" and "token" of the data directory are not part of it: keep a copy of them as well, since without "keys" no cursor is good any more, and without "store.keys" nothing that is encrypted can be read.
+
+Exit codes: 0 it is backed up; 1 it is not; 2 wrong usage.`
+}
+
+// Run backs up.
+func (c *backupCmd) Run(ctx context.Context, asked *stops) error {
+	c.unchecked = true // what lies there is copied as it lies
+	if _, err := os.Lstat(c.File); err == nil {
+		return usage("%s is there already", c.File)
+	}
+	started := time.Now()
+	err := c.askOr(ctx, asked, c.download, func() error {
+		return c.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
+			return upkeep.Backup(ctx, store, c.File)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(c.File)
+	if err != nil {
+		return err
+	}
+	took := time.Since(started)
+	if c.JSON {
+		return printObject(map[string]any{"file": c.File, "bytes": info.Size(), "seconds": took.Seconds()})
+	}
+	_, err = fmt.Fprintf(stdout, "backed up to %s, %v, in %v\n", c.File, byteCount(info.Size()), took.Round(time.Millisecond))
+	return err
+}
+
+// download writes the backup of a server, under another name until it is whole.
+func (c *backupCmd) download(ctx context.Context, server *client.Client) (err error) {
+	res, err := server.Do(ctx, http.MethodPost, "/v1/store/backup", nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	part := c.File + ".part"
+	file, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, res.Body) // which fails if there are fewer bytes than were announced
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return errors.Join(fmt.Errorf("backup: %w", err), os.Remove(part))
+	}
+	return os.Rename(part, c.File)
+}
+
+// restoreCmd makes a store of a backup.
+type restoreCmd struct {
+	File string `arg:"" type:"existingfile" help:"The backup."`
+	To   string `arg:"" optional:"" help:"The store to make, which must be empty. Default: the file in the data directory."`
+
+	Data string `placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	JSON bool   `name:"json" help:"Print lines of JSON: progress, what failed, and the result."`
+}
+
+// Help is shown below the usage.
+func (*restoreCmd) Help() string {
+	return `Cursors that were given out before the backup stay good, as long as the server has the file "keys" that it had then. A cursor of what was appended after the backup is answered with epoch_changed and the last event of the backup, so that a reader is told how many events it had seen that no longer exist, and never goes on in others.
+
+A store that was encrypted or compressed is restored as it was: start the server with the same "compress+" or "encrypt+" in front of its URL, and the same "store.keys". What was running when the backup was made ends as "lost".
+
+Exit codes: 0 it is restored; 1 it is not: empty the store before the next try; 2 wrong usage.`
+}
+
+// Run restores.
+func (c *restoreCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	place := storePlace{Data: c.Data}
+	_, base := storeurl.Split(c.To)
+	if base == "" {
+		base = "sqlite:"
+	}
+	if isArchive(base) {
+		return usage("%s: a backup is not restored into an archive", storeurl.Redact(base))
+	}
+	to, err := openPlaceWith(ctx, base, place.dataDir(), &storeurl.Options{Unmarked: true}, false)
+	if err != nil {
+		return err
+	}
+	report := storeCopyCmd{JSON: c.JSON}
+	started := time.Now()
+	result, err := upkeep.Restore(ctx, c.File, upkeep.Innermost(to.store), report.progress)
+	if isTerminal(os.Stderr) && !c.JSON {
+		fmt.Fprintln(os.Stderr)
+	}
+	if err == nil {
+		err = report.report(&result, time.Since(started))
+	}
+	return errors.Join(err, to.close())
+}

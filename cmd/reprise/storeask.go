@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"reprise/client"
+
+	"golang.org/x/sys/unix"
+)
+
+func (p *storePlace) dataDir() string { return cmp.Or(p.Data, defaultDataDir()) }
+
+// askOr calls ask with the server that uses the store, or open if there is none. Without --data, --store or a
+// URL that is the server which the other verbs talk to; if nothing listens at the default address, the store in
+// the default data directory is opened. With them the store is opened, unless a server holds its data
+// directory: then that one is asked.
+func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.Context, *client.Client) error,
+	open func() error,
+) error {
+	withServer := func(server *client.Client) error {
+		ctx, release := asked.context(ctx)
+		defer release()
+		return ask(ctx, server)
+	}
+	if p.Place == "" && p.Data == "" && p.Store == "" {
+		server, err := p.Server.client()
+		if err != nil {
+			return err
+		}
+		err = withServer(server)
+		if p.Server.URL != "" || os.Getenv("REPRISE_URL") != "" || !errors.Is(err, unix.ECONNREFUSED) {
+			return err
+		}
+		return open()
+	}
+	err := open()
+	if !errors.Is(err, errInUse) {
+		return err
+	}
+	server, holderErr := p.holder()
+	if holderErr != nil {
+		return errors.Join(err, holderErr)
+	}
+	if server == nil {
+		return err
+	}
+	return withServer(server)
+}
+
+// holder returns the server that holds the data directory, nil if that is not told.
+func (p *storePlace) holder() (*client.Client, error) {
+	lock, err := os.ReadFile(filepath.Join(p.dataDir(), lockFile))
+	if err != nil {
+		return nil, err
+	}
+	_, address, _ := strings.Cut(strings.TrimSpace(string(lock)), "\n")
+	if address == "" {
+		return nil, nil
+	}
+	connect := p.Server
+	connect.URL = address
+	if token := filepath.Join(p.dataDir(), tokenFile); connect.TokenFile == "" && os.Getenv("REPRISE_TOKEN") == "" {
+		if _, err := os.Stat(token); err == nil {
+			connect.TokenFile = token
+		}
+	}
+	return connect.client()
+}
+
+// askJSON sends a request and reads the JSON of the answer.
+func askJSON(ctx context.Context, server *client.Client, method, path string, answer any) error {
+	res, err := server.Do(ctx, method, path, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
