@@ -1,0 +1,230 @@
+import { ProtocolError } from './errors.js'
+import { memberText } from './json.js'
+import type { Frame } from './sse.js'
+import type { End, Gap, Started } from './wire.js'
+
+/** Reads JSON text; see FollowOptions.parse. */
+export type Parse = (text: string) => unknown
+
+/** What all events have. */
+export interface EventBase {
+  /** 1, 2, 3, ... within an epoch of the stream; 0 for a gap. */
+  readonly seq: number
+  /** The position just after the event: what to resume from. */
+  readonly cursor: string
+  readonly time: Date
+  /**
+   * Exactly what was published: the text, or the JSON text. Bytes that are not UTF-8 are shown with U+FFFD; `bytes` has them.
+   */
+  readonly text: string
+  /** The bytes of the event: of the text in UTF-8, or what is no text. */
+  readonly bytes: Uint8Array
+}
+
+/** A command runs. */
+export interface StartedEvent extends EventBase {
+  readonly type: 'started'
+  readonly data: Started
+}
+
+/** Output of a command, in chunks as they were read, not in lines. */
+export interface OutputEvent extends EventBase {
+  readonly type: 'stdout' | 'stderr'
+  /** The text, or the bytes where they are not UTF-8. */
+  readonly data: string | Uint8Array
+}
+
+/** The last event of a stream. */
+export interface EndEvent extends EventBase {
+  readonly type: 'end'
+  readonly data: End
+}
+
+/** Events are no longer kept. It has no seq of its own; `cursor` is where the stream goes on. */
+export interface GapEvent extends EventBase {
+  readonly type: 'gap'
+  readonly data: Gap
+}
+
+/** An event that somebody has published. */
+export interface PublishedEvent<Type extends string = string, Data = unknown> extends EventBase {
+  readonly type: Type
+  /** The JSON value, parsed; or the text, or bytes, where something else than JSON was published. */
+  readonly data: Data
+}
+
+/** The events of an execution, told apart by their type. */
+export type ExecutionEvent = StartedEvent | OutputEvent | EndEvent | GapEvent
+
+/**
+ * The events of a stream. With the types of what is published they are told apart by their type:
+ * `StreamEvent<{ token: string; usage: { total: number } }>`.
+ */
+export type StreamEvent<Types extends object = Record<string, unknown>> =
+  | { [Type in keyof Types & string]: PublishedEvent<Type, Types[Type]> }[keyof Types & string]
+  | EndEvent
+  | GapEvent
+
+const encoder = new TextEncoder()
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/**
+ * An event as it came. What is dear is done when it is asked for: only the proof that the data is whole JSON is not put off,
+ * for a damaged event must not count as received.
+ */
+export class ReceivedEvent implements EventBase {
+  /** The value of the whole object, where it had to be parsed. */
+  private object: Record<string, unknown> | undefined
+
+  private constructor(
+    readonly seq: number,
+    readonly cursor: string,
+    readonly type: string,
+    private readonly json: string,
+    private readonly plain: string | undefined,
+    private readonly parse: Parse | undefined,
+  ) {}
+
+  /** Makes an event of the JSON text of a frame or of an object in a page. */
+  static from(cursor: string, type: string, json: string, parse: Parse | undefined): ReceivedEvent {
+    const seq = fastSeq(json)
+    if (seq > 0 && cursor !== '' && type !== 'end' && type !== 'gap') {
+      const plain = fastText(json, seq)
+      if (plain !== undefined) return new ReceivedEvent(seq, cursor, type, json, plain, parse)
+    }
+    let object: Record<string, unknown>
+    try {
+      object = JSON.parse(json) as Record<string, unknown>
+    } catch (error) {
+      throw new ProtocolError(`event ${JSON.stringify(cursor.slice(0, 60))} is no JSON`, { cause: error })
+    }
+    return ReceivedEvent.fromObject(cursor, type, json, object, parse)
+  }
+
+  private static fromObject(
+    cursor: string,
+    type: string,
+    json: string,
+    object: Record<string, unknown>,
+    parse: Parse | undefined,
+  ): ReceivedEvent {
+    const seq = object?.['seq'] ?? 0
+    if (cursor === '' || !Number.isSafeInteger(seq) || ((seq as number) < 1 && type !== 'gap')) {
+      throw new ProtocolError(`no cursor or no seq in ${json.slice(0, 100)}`)
+    }
+    const event = new ReceivedEvent(seq as number, cursor, type, json, undefined, parse)
+    event.object = object
+    return event
+  }
+
+  /** Makes the notice of a gap that the client has found itself, in the form of the server's. */
+  static gap(cursor: string, gap: Gap): ReceivedEvent {
+    const event = new ReceivedEvent(0, cursor, 'gap', JSON.stringify(gap), undefined, undefined)
+    event.object = gap as unknown as Record<string, unknown>
+    return event
+  }
+
+  /** The same event with another cursor. */
+  movedTo(cursor: string): ReceivedEvent {
+    const event = new ReceivedEvent(this.seq, cursor, this.type, this.json, this.plain, this.parse)
+    event.object = this.object
+    return event
+  }
+
+  get time(): Date {
+    return new Date((this.plain !== undefined ? /"time":"([^"]*)"/.exec(this.json)?.[1] : this.value['time']) as string)
+  }
+
+  get text(): string {
+    if (this.plain !== undefined) return this.plain
+    const { text, base64 } = this.value
+    if (this.kind === 'text') return text as string
+    if (this.kind === 'base64') return decoder.decode(fromBase64(base64 as string))
+    if (this.kind === 'data') return memberText(this.json, 'data') ?? JSON.stringify(this.value['data'])
+    return this.json
+  }
+
+  get bytes(): Uint8Array {
+    return this.kind === 'base64' ? fromBase64(this.value['base64'] as string) : encoder.encode(this.text)
+  }
+
+  get data(): unknown {
+    if (this.plain !== undefined) return this.plain
+    switch (this.kind) {
+      case 'text':
+        return this.value['text']
+      case 'base64':
+        return fromBase64(this.value['base64'] as string)
+      case 'data':
+        return this.parse ? this.parse(this.text) : this.value['data']
+    }
+    return this.parse && this.type === 'end' ? this.parse(this.json) : this.value
+  }
+
+  /** What devtools and JSON.stringify show. */
+  toJSON(): unknown {
+    return { seq: this.seq, cursor: this.cursor, type: this.type, time: this.time, data: this.data }
+  }
+
+  /** Which member holds what was published; the events of Reprise itself are objects. */
+  private get kind(): 'text' | 'base64' | 'data' | 'object' {
+    if (this.plain !== undefined) return 'text'
+    const { value } = this
+    if (this.type === 'end' || this.type === 'gap') return 'object'
+    if (typeof value['text'] === 'string') return 'text'
+    if (typeof value['base64'] === 'string') return 'base64'
+    return 'data' in value ? 'data' : 'object'
+  }
+
+  private get value(): Record<string, unknown> {
+    return (this.object ??= JSON.parse(this.json) as Record<string, unknown>)
+  }
+}
+
+/** Makes an event of a frame that has data. */
+export function decodeFrame(frame: Frame, parse: Parse | undefined): ReceivedEvent {
+  return ReceivedEvent.from(frame.id ?? '', frame.type, frame.data!, parse)
+}
+
+/** The number at the beginning of `{"seq":7,`, 0 if the text does not begin so. */
+function fastSeq(json: string): number {
+  if (!json.startsWith('{"seq":')) return 0
+  let n = 0
+  let at = 7
+  for (; at < 22; at++) {
+    const digit = json.charCodeAt(at) - 48
+    if (digit < 0 || digit > 9) break
+    n = n * 10 + digit
+  }
+  return at > 7 && json.charCodeAt(7) !== 48 && json.charCodeAt(at) === 44 ? n : 0
+}
+
+/**
+ * The text of an event that looks exactly as our server writes it, without escapes in its text:
+ *
+ *     {"seq":7,"time":"2026-11-20T09:30:00.000Z","text":"..."}
+ *
+ * Anything else is undefined, which JSON.parse then reads.
+ */
+function fastText(json: string, seq: number): string | undefined {
+  const time = 8 + digits(seq)
+  if (!json.startsWith('"time":"', time) || !json.startsWith('Z","text":"', time + 31) || !json.endsWith('"}')) return undefined
+  const text = json.slice(time + 42, -2)
+  return json.length >= time + 44 && plainText.test(text) ? text : undefined
+}
+
+/** A JSON string without escapes, and without what needs one. */
+const plainText = /^[^\u0000-\u001f"\\]*$/
+
+function digits(n: number): number {
+  let count = 1
+  for (; n >= 10; n = Math.floor(n / 10)) count++
+  return count
+}
+
+function fromBase64(text: string): Uint8Array {
+  const binary = atob(text)
+  const bytes = new Uint8Array(binary.length)
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i)
+  return bytes
+}
