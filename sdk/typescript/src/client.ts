@@ -16,7 +16,7 @@ export interface Options {
   /** The server's. Default: REPRISE_URL of the environment, in a page its origin, or http://127.0.0.1:7070. */
   url?: string | URL
   /** Is sent with each request to `url` and nowhere else. Default: REPRISE_TOKEN of the environment, if there is one. */
-  token?: string | (() => string | Promise<string>)
+  token?: string | (() => string | Promise<string>) | undefined
   /** Sends the requests. Default: the platform's. */
   fetch?: typeof fetch
   /** More headers for each request. */

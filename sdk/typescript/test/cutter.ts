@@ -54,25 +54,23 @@ export class Cutter {
     client.pipe(server)
     const cut = this.plan(n)
     let left = cut?.after ?? Infinity
+    const strike = () => {
+      this.cuts++
+      server.pause()
+      if (cut!.how === 'fin') client.end()
+      else if (cut!.how === 'rst') client.resetAndDestroy()
+    }
+    if (left === 0) return strike()
     server.on('data', (bytes) => {
       const part = bytes.subarray(0, left)
       left -= part.length
       const room = client.write(part)
       if (left === 0) {
-        this.cuts++
-        left = -1
-        server.pause()
-        if (cut!.how === 'fin') client.end()
-        else if (cut!.how === 'rst') client.resetAndDestroy()
+        strike()
       } else if (!room) {
         server.pause()
         client.once('drain', () => server.resume())
       }
     })
-    if (left === 0) {
-      this.cuts++
-      if (cut!.how === 'rst') client.resetAndDestroy()
-      else if (cut!.how === 'fin') client.end()
-    }
   }
 }
