@@ -4,6 +4,8 @@ import { dirname, join } from 'node:path'
 import { checked } from './cursors.js'
 import type { CursorStore } from './saver.js'
 
+export { type ChildServer, type ServerOptions, startServer } from './local.js'
+
 /**
  * Keeps a cursor in a file, as one line of text. A save writes the file name + ".tmp" and renames it, with both the file and
  * its directory synced, so that there is an old cursor or a new one and nothing between. Two processes must not use one file

@@ -1,5 +1,6 @@
 // What a reader does about each kind of answer; see docs/protocol.md, "What a client has to do".
 import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
 import { ForeignSpell } from '#esm/foreign.js'
 import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, RepriseError } from 'reprise'
@@ -234,6 +235,11 @@ test('a loop that is left leaves nothing behind', async (t) => {
   for await (const event of s.client().follow('x')) if (event.seq === 2) break
   await until('the connection is closed', () => s.open() === 0)
   await until('no timer', () => timers() <= before)
+  const { signal } = new AbortController()
+  for await (const event of s.client().follow('x', { signal })) if (event.seq === 2) break
+  const ended = await script(t, stream([event(1)]), problem(503, 'x', { retryable: true }), stream([end(2)]))
+  await all(ended.client().follow('x', { signal }))
+  assert.equal(getEventListeners(signal, 'abort').length, 0)
 
   const iterator = s.client().follow('x')[Symbol.asyncIterator]()
   await iterator.next()
@@ -313,4 +319,18 @@ test('names that would not arrive are not sent', async (t) => {
   await all(s.client().streams.follow('a/b c'))
   assert.match(s.requests[0]!.url!, /^\/v1\/streams\/a%2Fb%20c\/events/)
   assert.equal(epoch.length, 16)
+})
+
+test('a signal that may have arrived is not sent again, other calls are', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const s = await script(t, lost)
+  await assert.rejects(s.client().signal('x', 'INT'), { code: 'connection' })
+  assert.equal(s.requests.length, 1)
+  const busy = problem(503, 'shutting_down', { retryable: true })
+  const again = await script(t, busy, lost, (_, response) => response.writeHead(204).end())
+  await again.client().cancel('x')
+  assert.equal(again.requests.length, 3)
+  const refused = await script(t, busy, (_, response) => response.writeHead(204).end())
+  await refused.client().signal('x', 'INT')
+  assert.equal(refused.requests.length, 2)
 })
