@@ -56,6 +56,10 @@ test: ## tests with the race detector, in random order
 openapi: ## openapi.yaml: redocly, generated clients in TypeScript and Python, schemathesis for a minute
 	scripts/openapi
 
+.PHONY: sdk-typescript
+sdk-typescript: ## the TypeScript client: build, and tests against a server; needs Node 20 with npm
+	scripts/sdk-typescript
+
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what the programs link
 	scripts/vulncheck

@@ -1,0 +1,231 @@
+import { Caller, type Request, type Settings, checkName, jsonRequest, parameters, pathOf } from './call.js'
+import { InvalidError } from './errors.js'
+import type { ExecutionEvent } from './event.js'
+import { Follow, Run } from './loop.js'
+import type { FollowOptions } from './follow.js'
+import { randomID } from './id.js'
+import { type OutputOptions, OutputReader } from './output.js'
+import { type Page, type PageOptions, readPage } from './page.js'
+import { Producer, type ProducerOptions } from './producer.js'
+import { Sessions, Streams, Tickets } from './resources.js'
+import { Stdin, writeStdin } from './stdin.js'
+import type { Execution, ExecutionList, ExecutionQuery, StartRequest, StdinState } from './wire.js'
+
+/** Settings of a client. Times are in milliseconds. */
+export interface Options {
+  /** The server's. Default: REPRISE_URL of the environment, in a page its origin, or http://127.0.0.1:7070. */
+  url?: string | URL
+  /** Is sent with each request to `url` and nowhere else. Default: REPRISE_TOKEN of the environment, if there is one. */
+  token?: string | (() => string | Promise<string>) | undefined
+  /** Sends the requests. Default: the platform's. */
+  fetch?: typeof fetch
+  /** More headers for each request. */
+  headers?: Record<string, string>
+  /**
+   * Bound the time before a request is tried again: a random part of `minWait`, doubled with each failure up to `maxWait`,
+   * on top of what the server asks for. Defaults: 500 and 30,000.
+   */
+  minWait?: number
+  maxWait?: number
+  /**
+   * For how long a failing call is tried again; following has its own bound. Default: 30,000, and 60,000 against answers
+   * that are not the server's, such as a proxy's 404, once the server has answered this client; 0: no second try.
+   */
+  giveUp?: number
+  /** Bounds one try of a call that does not wait for something by its nature. Default: 30,000. */
+  timeout?: number
+}
+
+/** What every call takes. */
+export interface CallOptions {
+  signal?: AbortSignal
+}
+
+/**
+ * Talks to one server. It holds nothing open by itself and needs no close.
+ *
+ *     const reprise = new Reprise({ url, token })
+ *     for await (const event of reprise.run({ argv: ['make', 'test'] })) {
+ *       if (event.type === 'stdout') process.stdout.write(event.text)
+ *       if (event.type === 'end') console.log(event.data.outcome)
+ *     }
+ */
+export class Reprise {
+  /** The server's, without a slash at its end. */
+  readonly url: string
+  /** Streams that are no execution. */
+  readonly streams: Streams
+  /** What executions have in common. */
+  readonly sessions: Sessions
+  /** Tickets for pages that must not have a token. */
+  readonly tickets: Tickets
+  private readonly caller: Caller
+
+  constructor(options: Options = {}) {
+    const settings = settingsOf(options)
+    this.url = settings.base
+    this.caller = new Caller(settings)
+    this.streams = new Streams(this.caller)
+    this.sessions = new Sessions(this.caller)
+    this.tickets = new Tickets(this.caller)
+  }
+
+  /**
+   * Yields the events of an execution in order, each once, until its end, through connections that break. The loop ends
+   * without an error after the end event and in no other way. After an error, a break or a return nothing of it is left.
+   * Each loop over the result begins anew.
+   */
+  follow(id: string, options: FollowOptions = {}): Follow<ExecutionEvent> {
+    return new Follow({ caller: this.caller, op: `follow execution ${id}`, name: id, path: pathOf('executions', id) }, options)
+  }
+
+  /**
+   * Starts an execution and follows it, with the first events in the answer to the start. However the connection breaks, the
+   * command runs once. A second loop attaches to the same execution. `options.after` does not count.
+   */
+  run(request: StartRequest, options: FollowOptions = {}): Run {
+    const { id, start } = startRequest(request)
+    const target = { caller: this.caller, op: `run execution ${id}`, name: id, path: pathOf('executions', id) }
+    start.headers = { ...start.headers, Accept: 'text/event-stream' }
+    return new Run(id, { ...target, start }, options)
+  }
+
+  /** Starts an execution. It is tried again after a lost connection and the command still runs once: every start has an id. */
+  start(request: StartRequest, options?: CallOptions): Promise<Execution> {
+    return this.caller.json(startRequest(request).start, options?.signal)
+  }
+
+  /** Returns the state of an execution. */
+  async show(id: string, options?: CallOptions): Promise<Execution> {
+    return this.caller.json(this.plain(`show execution ${id}`, 'GET', id), options?.signal)
+  }
+
+  /** Returns one page of executions, newest first. */
+  list(query: ExecutionQuery = {}): Promise<ExecutionList> {
+    const { session, status, limit, cursor, labels = {} } = query
+    const search = parameters({ session, status, limit, cursor })
+    for (const [key, value] of Object.entries(labels).sort()) search.append('label', `${key}=${value}`)
+    return this.caller.json({ op: 'list executions', method: 'GET', path: '/v1/executions', query: search }, query.signal)
+  }
+
+  /** Returns one page of the events of an execution. A cursor that has fallen out of the window is refused. */
+  async page(id: string, options: PageOptions = {}): Promise<Page<ExecutionEvent>> {
+    const op = `read execution ${id}`
+    checkName(op, id)
+    return readPage(this.caller, op, pathOf('executions', id), options)
+  }
+
+  /** Reads the bytes of a channel exactly as the command wrote them, through connections that break. */
+  output(id: string, channel: 'stdout' | 'stderr', options: OutputOptions = {}): ReadableStream<Uint8Array> {
+    const reader = new OutputReader(this.caller, id, channel, options)
+    const stop = new AbortController()
+    const onAbort = () => stop.abort(options.signal!.reason)
+    options.signal?.addEventListener('abort', onAbort, { once: true })
+    if (options.signal?.aborted) onAbort()
+    const done = () => {
+      options.signal?.removeEventListener('abort', onAbort)
+      reader.close()
+    }
+    return new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          try {
+            const bytes = await reader.read(stop.signal)
+            if (bytes) return controller.enqueue(bytes)
+            controller.close()
+            done()
+          } catch (error) {
+            done()
+            throw error
+          }
+        },
+        cancel(reason) {
+          stop.abort(reason)
+          done()
+        },
+      },
+      { highWaterMark: 0 },
+    )
+  }
+
+  /**
+   * Returns a writer to the stdin of an execution that was started with `stdin_open`. It begins at offset: 0, or the length of
+   * the stdin in the request.
+   */
+  stdin(id: string, options: { offset?: number; signal?: AbortSignal } = {}): Stdin {
+    return new Stdin(this.caller, id, options.offset ?? 0, options.signal)
+  }
+
+  /**
+   * Gives data to a command as the bytes from offset on, and with eof then closes its stdin. Bytes before the offset that the
+   * server has taken are passed over, so that it can be sent again, and is after a lost connection. At most 16 MiB.
+   */
+  async writeStdin(
+    id: string,
+    offset: number,
+    data: string | Uint8Array,
+    options: { eof?: boolean; signal?: AbortSignal } = {},
+  ): Promise<StdinState> {
+    const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data
+    return writeStdin(this.caller, id, offset, bytes, options.eof ?? false, options.signal)
+  }
+
+  /** Sends a signal, for example `INT`. It is not sent again once it may have arrived: a second INT is not the same as one. */
+  async signal(id: string, name: string, options?: CallOptions): Promise<void> {
+    const op = `signal execution ${id}`
+    checkName(op, id)
+    const request = jsonRequest(op, 'POST', pathOf('executions', id, '/signal'), { signal: name })
+    return this.caller.empty({ ...request, once: true }, options?.signal)
+  }
+
+  /** Ends an execution: TERM, the grace period, then KILL to the whole tree. It does not wait for the end. */
+  async cancel(id: string, options?: CallOptions): Promise<void> {
+    return this.caller.empty(this.plain(`cancel execution ${id}`, 'POST', id, '/cancel'), options?.signal)
+  }
+
+  /** Cancels an execution if it runs, and forgets it. */
+  async remove(id: string, options?: CallOptions): Promise<void> {
+    return this.caller.empty(this.plain(`remove execution ${id}`, 'DELETE', id), options?.signal)
+  }
+
+  /** Returns a Producer for a stream, which must exist when it publishes. */
+  producer(stream: string, options?: ProducerOptions): Producer {
+    return new Producer(this.caller, stream, options)
+  }
+
+  private plain(op: string, method: string, id: string, rest = ''): Request {
+    checkName(op, id)
+    return { op, method, path: pathOf('executions', id, rest) }
+  }
+}
+
+/** The same request however often it is sent, with the id that it has. */
+function startRequest(request: StartRequest): { id: string; start: Request } {
+  const { idempotencyKey, ...members } = request
+  const id = members.id || randomID()
+  const start = jsonRequest(`start execution ${id}`, 'POST', '/v1/executions', { ...members, id })
+  if (idempotencyKey) start.headers = { ...start.headers, 'Idempotency-Key': idempotencyKey }
+  return { id, start }
+}
+
+function settingsOf(options: Options): Settings {
+  const env = (globalThis as { process?: { env?: Record<string, string | undefined> } }).process?.env
+  const origin = typeof document === 'undefined' ? undefined : location.origin
+  const url = String(options.url ?? env?.['REPRISE_URL'] ?? origin ?? 'http://127.0.0.1:7070')
+  const base = URL.canParse?.(url) === false ? undefined : new URL(url)
+  if (!base || !/^https?:$/.test(base.protocol) || base.search || base.hash || base.username || base.password) {
+    throw new InvalidError(`the server's URL ${JSON.stringify(url)} is no http or https URL without a query`)
+  }
+  const token = options.token ?? env?.['REPRISE_TOKEN']
+  const platform = options.fetch ?? globalThis.fetch
+  return {
+    base: base.href.replace(/\/+$/, ''),
+    token: typeof token === 'string' ? () => token : token,
+    fetch: (...args) => platform(...args), // some browsers refuse a fetch that is called as a method
+    minWait: options.minWait ?? 500,
+    maxWait: options.maxWait ?? 30_000,
+    giveUp: options.giveUp,
+    timeout: options.timeout ?? 30_000,
+    headers: options.headers ?? {},
+  }
+}

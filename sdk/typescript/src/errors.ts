@@ -1,0 +1,136 @@
+import type { Gap } from './wire.js'
+
+/**
+ * Every error of this client, but for the reason of an AbortSignal, which is thrown as it is.
+ *
+ * `code` is stable. It is a code of the server, such as `not_found`, or one of the client's own: `invalid` (a request that
+ * was not sent because it cannot be right), `connection`, `timeout`, `protocol` and `foreign` (something else answered).
+ */
+export class RepriseError extends Error {
+  readonly code: string
+  /** Whether the same request may succeed later. */
+  readonly retryable: boolean
+  /** What was asked for, for example `follow execution 7f3k`. Empty until the client has given up. */
+  op = ''
+  /** The number of requests that were made. */
+  tries = 0
+
+  constructor(code: string, retryable: boolean, message: string, options?: { cause?: unknown }) {
+    super(message, options)
+    this.name = new.target.name
+    this.code = code
+    this.retryable = retryable
+  }
+}
+
+/** The members of a problem (RFC 9457) as the server sends them. */
+export interface Problem {
+  status: number
+  code: string
+  retryable: boolean
+  title: string
+  detail?: string
+  field?: string
+  earliest?: string
+  tail?: string
+  fork?: string
+  /** Milliseconds. */
+  retryAfter?: number
+}
+
+/** A refusal of the server. */
+export class ProblemError extends RepriseError {
+  readonly problem: Problem
+
+  constructor(problem: Problem) {
+    super(problem.code, problem.retryable, `${problem.code}: ${problem.detail || problem.title}`)
+    this.problem = problem
+  }
+
+  /** The HTTP status. */
+  get status(): number {
+    return this.problem.status
+  }
+}
+
+/** Events are no longer kept, and the program asked for an error (`onGap: 'raise'`). */
+export class GapError extends RepriseError {
+  readonly gap: Gap
+
+  constructor(gap: Gap) {
+    super(gap.code, false, gapMessage(gap))
+    this.gap = gap
+  }
+}
+
+function gapMessage(gap: Gap): string {
+  if (gap.taken_back) {
+    return `${gap.code}: the server has lost ${gap.taken_back} events up to the cursor, and ${gap.missed} after it are no longer kept`
+  }
+  if (gap.missed > 0) return `${gap.code}: ${gap.missed} events are no longer kept`
+  if (gap.code === 'cursor_ahead') return `${gap.code}: the stream has fewer events than the cursor says`
+  return `${gap.code}: the history after the cursor is no longer kept`
+}
+
+/** The network failed, the connection was silent for too long (`timeout`), or a response ended before its stream did. */
+export class ConnectionError extends RepriseError {
+  constructor(message: string, options?: { cause?: unknown; code?: 'connection' | 'timeout'; retryable?: boolean }) {
+    super(options?.code ?? 'connection', options?.retryable ?? true, message, options)
+  }
+}
+
+/** An answer breaks the contract: something that is no event, or a seq that is left out. */
+export class ProtocolError extends RepriseError {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super('protocol', false, message, options)
+  }
+}
+
+/** An answer is not from a Reprise server: a proxy's error page, a login page, a redirect. */
+export class ForeignError extends RepriseError {
+  readonly status: number
+  /** Milliseconds, 0 if the answer does not say. */
+  readonly retryAfter: number
+
+  constructor(status: number, message: string, options?: { retryable?: boolean; retryAfter?: number }) {
+    super('foreign', options?.retryable ?? false, message)
+    this.status = status
+    this.retryAfter = options?.retryAfter ?? 0
+  }
+}
+
+/** A request that cannot be right was not sent. */
+export class InvalidError extends RepriseError {
+  constructor(message: string) {
+    super('invalid', false, message)
+  }
+}
+
+/** Gives an error of the last try the operation and the number of tries. */
+export function givenUp(error: unknown, op: string, tries: number): unknown {
+  if (error instanceof RepriseError && error.op === '') {
+    error.op = op
+    error.tries = tries
+    error.message = `${op}: ${error.message}`
+  }
+  return error
+}
+
+/** How long the server has asked to be left alone, in milliseconds. */
+export function askedWait(error: unknown): number {
+  if (error instanceof ProblemError) return error.problem.retryAfter ?? 0
+  return error instanceof ForeignError ? error.retryAfter : 0
+}
+
+/** Reports whether what failed with error may succeed later without a change. */
+export function isRetryable(error: unknown): boolean {
+  return error instanceof RepriseError && error.retryable
+}
+
+/** Reports whether error says that the request has changed nothing. */
+export function isUnsent(error: unknown): boolean {
+  if (error instanceof ProblemError) return error.retryable
+  if (!(error instanceof ConnectionError)) return false
+  const cause = (error.cause as { cause?: { code?: unknown; syscall?: unknown } } | undefined)?.cause
+  return cause?.code === 'ECONNREFUSED' || cause?.syscall === 'connect' || cause?.code === 'UND_ERR_CONNECT_TIMEOUT'
+}

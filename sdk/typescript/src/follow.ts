@@ -1,0 +1,507 @@
+import { type Caller, type Request, broken, checkName, hasType, notOurs, parameters } from './call.js'
+import { isCursorText, parseCursor } from './cursor.js'
+import {
+  ConnectionError,
+  ForeignError,
+  GapError,
+  ProblemError,
+  ProtocolError,
+  RepriseError,
+  askedWait,
+  givenUp,
+  isRetryable,
+} from './errors.js'
+import { type Parse, ReceivedEvent, decodeFrame } from './event.js'
+import { ForeignSpell } from './foreign.js'
+import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
+import { type CursorStore, Saver } from './saver.js'
+import { Decoder, type Frame } from './sse.js'
+import { Track } from './track.js'
+import { type Failures, type Linked, linked, sleep } from './wait.js'
+import type { Gap } from './wire.js'
+
+/** How to follow a stream. Times are in milliseconds. */
+export interface FollowOptions {
+  /**
+   * Where to begin: a cursor; `earliest`, the first event that is kept; `tail`, from now on. Default: the first event of
+   * all, in which case one that is no longer kept is a gap.
+   */
+  after?: string
+  /** Keeps the position. What it has wins over `after`. */
+  cursors?: CursorStore
+  /**
+   * The least time between two saves of the cursor; a program that is killed is given again what it has handled since the
+   * last one. The cursor is also saved when a connection is lost and when the loop ends. Default: 100; negative: save after
+   * each event.
+   */
+  saveEvery?: number
+  /** The event types to yield; the end event and gaps come as well. Default: all. */
+  types?: string[]
+  /**
+   * What to do about events that are no longer kept: yield an event of type `gap` and go on (`event`, the default), or end
+   * the loop with a {@link GapError} and leave the saved cursor alone (`raise`).
+   */
+  onGap?: 'event' | 'raise'
+  /** The silence after which a connection is given up: three heartbeats of the server. Default: 45,000. */
+  idleTimeout?: number
+  /** For how long a lost connection is tried again before the loop ends with the error. Default: without end; 0: no second try. */
+  giveUp?: number
+  /** Is told of each failure before the wait that follows. */
+  onDrop?: (drop: Drop) => void
+  /** Is called when a connection has brought its first event or heartbeat. */
+  onConnected?: () => void
+  /** Ends the loop with the reason of the signal. */
+  signal?: AbortSignal
+  /** Reads the JSON of `event.data` in place of JSON.parse, for example to keep large integers. */
+  parse?: Parse
+  /**
+   * A ticket for this stream, in place of the token: for a page that must not have one. A function is asked again when the
+   * server no longer takes the ticket.
+   */
+  ticket?: string | (() => string | Promise<string>)
+}
+
+/** A connection that was lost or did not come about. */
+export interface Drop {
+  error: unknown
+  /** Milliseconds since the first failure in a row, and how many there have been. */
+  lasting: number
+  tries: number
+  /** Milliseconds until the next try, 0 for the first one after a connection that has brought something. */
+  wait: number
+  /** The seq of the last event that was received, 0 where there is none or it is not known. */
+  seq: number
+  /** Whether the server has answered this client. What answers before may be something else. */
+  met: boolean
+}
+
+/** What is to be followed. */
+export interface Target {
+  caller: Caller
+  op: string
+  name: string
+  /** Of the execution or stream. */
+  path: string
+  /** Sent in place of the first GET, until an event has come. */
+  start?: Request
+}
+
+/** Bounds the time between connections that a server may ask for. */
+const maxAsked = 3600_000
+
+/**
+ * How often in a row an answer may break the protocol before the loop gives up: once may be a damaged line, and a lasting
+ * defect must not be hammered.
+ */
+const maxFaults = 3
+
+/**
+ * How old a connection must be for a heartbeat to make it a success. A comment at the very beginning does not: a server that
+ * ends each connection after it would be asked again without a wait.
+ */
+const minProductive = 1000
+
+/** What ends an iterator that was left; nobody sees it. */
+const left = new RepriseError('connection', false, 'the loop was left')
+
+/** One open response. */
+interface Connection {
+  scope: Linked
+  reader: ReadableStreamDefaultReader<Uint8Array>
+  decoder: Decoder
+}
+
+/** One loop over the events of a stream. */
+export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
+  private readonly scope: Linked
+  private readonly track: Track
+  private readonly saver: Saver
+  private readonly wait: Failures
+  private readonly spell = new ForeignSpell()
+  private readonly types: Set<string> | undefined
+
+  private connection: Connection | undefined
+  private busy: Promise<unknown> | undefined
+  private begun = false
+  private ended = false // the end event, or 204, has come
+  private finished = false
+  /** The cursor of the event that the program is handling. */
+  private given: string | undefined
+  /** The frame that comes after a gap which was told first. */
+  private held: Frame | undefined
+  /** The gap before the first event, to be told first. */
+  private firstGap: ReceivedEvent | undefined
+  private saving: Promise<void> | undefined
+
+  private retry = 0
+  private faults = 0
+  private opened = 0 // when the present answer began
+  private live = false // it has brought an event or a heartbeat
+  private fromFirst = false // the reader has asked for all events there ever were
+  private ticket: string | undefined
+  private ticketRefused = false
+
+  constructor(
+    private readonly target: Target,
+    private readonly options: FollowOptions,
+  ) {
+    this.scope = linked(options.signal)
+    this.types = options.types?.length ? new Set(options.types).add('end') : undefined
+    this.track = new Track(this.types !== undefined)
+    this.saver = new Saver(options.cursors, options.saveEvery ?? 100)
+    this.wait = target.caller.failures()
+  }
+
+  next(): Promise<IteratorResult<ReceivedEvent, undefined>> {
+    if (this.busy) {
+      const again = () => this.next()
+      return this.busy.then(again, again)
+    }
+    if (this.finished) return Promise.resolve({ value: undefined, done: true })
+    let failure: { error: unknown } | undefined
+    if (this.given !== undefined) {
+      this.saving = this.saver.handled(this.given)
+      this.given = undefined
+    }
+    if (this.connection && !this.saving && !this.scope.signal.aborted) {
+      try {
+        const event = this.ready(this.connection)
+        if (event) return Promise.resolve({ value: event, done: false })
+      } catch (error) {
+        failure = { error }
+      }
+    }
+    const result = this.slow(failure)
+    this.busy = result.then(
+      () => (this.busy = undefined),
+      () => (this.busy = undefined),
+    )
+    return result
+  }
+
+  /** Ends the loop. The event that was given last counts as not handled. */
+  async return(): Promise<IteratorResult<ReceivedEvent, undefined>> {
+    this.given = undefined
+    if (!this.finished) {
+      this.finished = true
+      this.scope.abort(left)
+      await this.busy
+      await this.finish()
+    }
+    return { value: undefined, done: true }
+  }
+
+  /** Waits for the next event, through as many connections as that takes. */
+  private async slow(failure: { error: unknown } | undefined): Promise<IteratorResult<ReceivedEvent, undefined>> {
+    try {
+      const event = await this.advance(failure)
+      if (this.finished) return { value: undefined, done: true }
+      if (event) return { value: event, done: false }
+      this.finished = true
+      await this.finish()
+    } catch (error) {
+      if (this.finished) return { value: undefined, done: true } // by return, which cleans up
+      this.finished = true
+      await this.finish().catch(() => {}) // the first error is the one to tell
+      throw error
+    }
+    return { value: undefined, done: true }
+  }
+
+  private async finish(): Promise<void> {
+    this.disconnect()
+    this.scope.unlink()
+    await this.saver.flush()
+  }
+
+  private async advance(failure: { error: unknown } | undefined): Promise<ReceivedEvent | undefined> {
+    if (!this.begun) {
+      checkName(this.target.op, this.target.name)
+      this.scope.signal.throwIfAborted()
+      await this.begin()
+      this.begun = true
+    }
+    for (;;) {
+      if (this.saving) {
+        const { saving } = this
+        this.saving = undefined
+        await saving
+      }
+      try {
+        if (failure) throw failure.error
+        this.scope.signal.throwIfAborted()
+        if (this.ended) return undefined
+        const connection = (this.connection ??= await this.connect())
+        if (!connection) continue
+        const event = this.ready(connection)
+        if (event) return event
+        if (!this.ended && !this.saving) await this.read(connection)
+      } catch (error) {
+        failure = undefined
+        this.disconnect()
+        this.scope.signal.throwIfAborted()
+        await this.failed(error)
+      }
+    }
+  }
+
+  /** Finds out where to begin. */
+  private async begin(): Promise<void> {
+    const { op, path, caller, start } = this.target
+    let after: string
+    try {
+      after = await this.saver.load()
+    } catch (error) {
+      throw givenUp(error, op, 0)
+    }
+    if (after === '' && !start) after = this.options.after ?? ''
+    if (after === '' || after === '0') {
+      this.fromFirst = true
+    } else if (after === 'tail') {
+      // A connection "from now on" that is lost before its first event would not know any more what "now" was.
+      const query = parameters({ after: 'tail', limit: 1, ticket: await this.currentTicket() })
+      const request: Request = { op, method: 'GET', path: `${path}/events`, query, anonymous: this.options.ticket !== undefined }
+      const page = await caller.json<{ next_cursor: string }>(request, this.scope.signal)
+      this.track.startAt(page.next_cursor)
+      this.saver.handled(page.next_cursor)
+      await this.saver.flush()
+    } else if (after !== 'earliest') {
+      if (!isCursorText(after)) throw givenUp(new RepriseError('cursor_malformed', false, 'the text is no cursor'), op, 0)
+      this.track.startAt(after)
+    }
+  }
+
+  /** Makes one request. It is undefined if the stream has ended. */
+  private async connect(): Promise<Connection | undefined> {
+    const { caller } = this.target
+    const scope = linked(this.scope.signal)
+    const idle = this.watch(scope)
+    try {
+      const response = await caller.send(await this.request(), scope.signal)
+      await caller.refuse(response)
+      if (response.status === 204) {
+        this.ended = true // all was read before, the end with it
+        scope.unlink()
+        return undefined
+      }
+      if (response.status !== 200 || !hasType(response, 'text/event-stream') || !response.body) throw notOurs(response)
+      caller.met = true
+      this.live = this.ticketRefused = false
+      this.opened = performance.now()
+      this.firstGap = this.filteredStart(response.headers)
+      return { scope, reader: response.body.getReader(), decoder: new Decoder({ onComment: () => this.heartbeat() }) }
+    } catch (error) {
+      const reason: unknown = scope.signal.aborted ? scope.signal.reason : error
+      scope.unlink()
+      scope.abort(left)
+      throw reason
+    } finally {
+      clearTimeout(idle)
+    }
+  }
+
+  private watch(scope: Linked): ReturnType<typeof setTimeout> {
+    const silence = this.options.idleTimeout ?? 45_000
+    return setTimeout(() => {
+      scope.abort(new ConnectionError('the connection was silent for too long', { code: 'timeout' }))
+    }, silence)
+  }
+
+  /** Reads once. Time that the loop takes for itself does not count as silence. */
+  private async read({ scope, reader, decoder }: Connection): Promise<void> {
+    this.saver.beginWait((error) => scope.abort(error))
+    const idle = this.watch(scope)
+    let chunk: Uint8Array | undefined
+    try {
+      chunk = (await reader.read()).value
+    } catch (error) {
+      throw broken(error, scope.signal)
+    } finally {
+      clearTimeout(idle)
+      await this.saver.endWait()
+    }
+    scope.signal.throwIfAborted()
+    if (!chunk) throw new ConnectionError('the connection ended before the stream')
+    decoder.push(chunk)
+  }
+
+  private disconnect(): void {
+    const { connection } = this
+    this.connection = this.held = this.firstGap = undefined
+    if (!connection) return
+    if (connection.decoder.retry !== undefined) this.retry = Math.min(connection.decoder.retry, maxAsked)
+    connection.scope.unlink()
+    connection.reader.cancel().catch(() => {})
+    connection.scope.abort(left)
+  }
+
+  /** Returns the next event that has been read already. */
+  private ready({ decoder }: Connection): ReceivedEvent | undefined {
+    if (this.firstGap) {
+      const gap = this.firstGap
+      this.firstGap = undefined
+      return this.gap(gap)
+    }
+    for (;;) {
+      const frame = this.held ?? decoder.next()
+      this.held = undefined
+      if (!frame) return undefined
+      const event = this.frame(frame)
+      if (event || this.saving || this.ended) return event
+    }
+  }
+
+  /** Deals with one frame. It is undefined if there is nothing to yield. */
+  private frame(frame: Frame): ReceivedEvent | undefined {
+    if (!frame.id && frame.data !== undefined && !hasSeq(frame.data)) return undefined
+    if (frame.data === undefined || isMove(frame)) {
+      if (this.track.pass(frame.id ?? '')) {
+        this.progress()
+        this.saving = this.saver.handled(this.track.cursor)
+      }
+      return undefined
+    }
+    const event = decodeFrame(frame, this.options.parse)
+    if (event.type === 'gap') return this.gap(event)
+    if (this.fromFirst && this.track.cursor === '' && !this.types && event.seq > 1) {
+      this.held = frame // the server does not tell of what is missing before it: the reader has shown no cursor
+      return this.gap(gapBefore(event))
+    }
+    if (!this.track.advance(event.seq, event.cursor)) return undefined
+    this.progress()
+    if (event.type === 'end') {
+      this.ended = true
+      this.disconnect()
+    } else if (this.types && !this.types.has(event.type)) {
+      this.saving = this.saver.handled(event.cursor)
+      return undefined
+    }
+    this.given = event.cursor
+    return event
+  }
+
+  /** Deals with the notice that the events after the cursor are gone. */
+  private gap(event: ReceivedEvent): ReceivedEvent {
+    const gap = event.data as Gap
+    if (!isGapCode(gap.code)) {
+      const title = `the server refuses the cursor ${this.track.cursor}`
+      throw new ProblemError({ status: 0, code: String((gap as { code: unknown }).code), retryable: false, title })
+    }
+    if (this.options.onGap === 'raise') throw new GapError(gap)
+    const cursor = afterGap(event)
+    // A server that says so each time must not be asked again at once.
+    if (cursor === this.track.cursor) this.alive()
+    else this.progress()
+    this.track.startAt(cursor)
+    this.fromFirst = false
+    this.given = cursor
+    return cursor === event.cursor ? event : event.movedTo(cursor)
+  }
+
+  /** The gap before the first event of a reader of some types, whose first seq shows nothing. */
+  private filteredStart(head: Headers): ReceivedEvent | undefined {
+    const earliest = head.get('Stream-Earliest') ?? ''
+    const seq = parseCursor(earliest)?.seq ?? 0
+    if (!this.fromFirst || this.track.cursor !== '' || !this.types || seq === 0) return undefined
+    return startGap(earliest, seq)
+  }
+
+  /** Notes a comment. A connection that is cut after it was of use. */
+  private heartbeat(): void {
+    if (performance.now() - this.opened >= minProductive) this.wait.succeeded()
+    this.alive()
+  }
+
+  /** Notes that the connection is of use. */
+  private progress(): void {
+    this.wait.succeeded()
+    this.faults = 0
+    this.alive()
+  }
+
+  private alive(): void {
+    if (this.live) return
+    this.live = true
+    this.options.onConnected?.()
+  }
+
+  /** Decides about a failed connection: waits for the next try, or throws the error that ends the loop. */
+  private async failed(error: unknown): Promise<void> {
+    const { op, caller } = this.target
+    const { giveUp, onDrop } = this.options
+    const gap = asGap(error, this.track.cursor)
+    if (gap) throw givenUp(gap, op, this.wait.tries + 1)
+    const { met } = caller
+    const fault = error instanceof ProtocolError || (error instanceof ForeignError && error.status < 400 && !met)
+    if (fault) this.faults++
+    const pause = this.wait.next(Math.max(askedWait(error), this.retry))
+    const again =
+      this.spell.allows(error, met, giveUp, pause) ||
+      isRetryable(error) ||
+      (fault && this.faults < maxFaults) ||
+      this.mayRenewTicket(error)
+    if (!again || this.wait.outlasts(giveUp, pause)) throw givenUp(error, op, this.wait.tries)
+    const { since, tries } = this.wait
+    onDrop?.({ error, lasting: performance.now() - since, tries, wait: pause, seq: this.track.seq, met })
+    await this.saver.flush() // the wait may be a long one
+    await sleep(pause, this.scope.signal)
+  }
+
+  /** Asks for what comes next. */
+  private async request(): Promise<Request> {
+    const { op, path, start } = this.target
+    const { cursor } = this.track
+    if (start && cursor === '') return start
+    const ticket = await this.currentTicket()
+    const headers: Record<string, string> = { Accept: 'text/event-stream' }
+    // With a ticket it is a simple request, for which no browser asks beforehand.
+    if (cursor !== '' && ticket === undefined) headers['Last-Event-ID'] = cursor
+    const query = parameters({
+      gap: this.options.onGap === 'raise' ? undefined : 'event',
+      types: this.types && [...this.types].join(','),
+      after: ticket === undefined ? undefined : cursor,
+      ticket,
+    })
+    return { op, method: 'GET', path: `${path}/events`, query, headers, anonymous: ticket !== undefined }
+  }
+
+  private async currentTicket(): Promise<string | undefined> {
+    const { ticket } = this.options
+    if (typeof ticket !== 'function') return ticket
+    try {
+      return (this.ticket ??= await ticket())
+    } catch (error) {
+      throw error instanceof RepriseError ? error : new ConnectionError('no ticket', { cause: error })
+    }
+  }
+
+  /** Reports whether a new ticket may help; it forgets the one that was refused. */
+  private mayRenewTicket(error: unknown): boolean {
+    if (!(error instanceof ProblemError) || error.code !== 'unauthenticated') return false
+    if (typeof this.options.ticket !== 'function' || this.ticketRefused) return false
+    this.ticket = undefined
+    this.ticketRefused = true
+    return true
+  }
+}
+
+/** Reports whether frame moves the cursor of a filtered reader. Events of that type that somebody has published have a seq. */
+function isMove(frame: Frame): boolean {
+  return frame.type === 'cursor' && isObject(frame.data!) && !hasSeq(frame.data!)
+}
+
+/**
+ * Reports whether data is that of an event of the server. What something in front of the server has put among them has neither
+ * an id nor a seq; an event that has a seq and no id is damaged.
+ */
+function hasSeq(data: string): boolean {
+  try {
+    return Boolean((JSON.parse(data) as { seq?: unknown } | null)?.seq)
+  } catch {
+    return false
+  }
+}
+
+function isObject(data: string): boolean {
+  return data.startsWith('{') && data.endsWith('}')
+}

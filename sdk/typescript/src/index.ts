@@ -1,0 +1,33 @@
+export { type CallOptions, type Options, Reprise } from './client.js'
+export { IndexedDBCursor, LocalStorageCursor, MemoryCursor } from './cursors.js'
+export {
+  ConnectionError,
+  ForeignError,
+  GapError,
+  InvalidError,
+  type Problem,
+  ProblemError,
+  ProtocolError,
+  RepriseError,
+} from './errors.js'
+export type {
+  EndEvent,
+  EventBase,
+  ExecutionEvent,
+  GapEvent,
+  OutputEvent,
+  Parse,
+  PublishedEvent,
+  StartedEvent,
+  StreamEvent,
+} from './event.js'
+export type { Drop, FollowOptions } from './follow.js'
+export type { Follow, Run, RunResult } from './loop.js'
+export type { OutputOptions } from './output.js'
+export type { Page, PageOptions } from './page.js'
+export type { Producer, ProducerOptions } from './producer.js'
+export type { ListOptions, Sessions, Streams, Tickets } from './resources.js'
+export type { CursorStore } from './saver.js'
+export { Decoder, type DecoderOptions, type Frame } from './sse.js'
+export type { Stdin } from './stdin.js'
+export type * from './wire.js'

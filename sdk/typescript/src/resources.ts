@@ -1,0 +1,106 @@
+import { type Caller, type Request, checkName, jsonRequest, parameters, pathOf } from './call.js'
+import type { StreamEvent } from './event.js'
+import type { FollowOptions } from './follow.js'
+import { Follow } from './loop.js'
+import { type Page, type PageOptions, readPage } from './page.js'
+import type { Session, SessionList, Stream, StreamConfig, StreamList, Ticket, TicketRequest } from './wire.js'
+
+interface CallOptions {
+  signal?: AbortSignal
+}
+
+/** Which page of a list to get. */
+export interface ListOptions {
+  /** 1 to 1,000. Default: 100. */
+  limit?: number
+  /** `next_cursor` of the page before. */
+  cursor?: string
+  signal?: AbortSignal
+}
+
+/** Streams that are no execution. */
+export class Streams {
+  /** @internal */
+  constructor(private readonly caller: Caller) {}
+
+  /** Creates a stream, or finds the one that is there with the same configuration; with another one it is a `conflict`. */
+  async create(name: string, config: StreamConfig = {}, options?: CallOptions): Promise<Stream> {
+    const op = `create stream ${name}`
+    checkName(op, name)
+    return this.caller.json(jsonRequest(op, 'PUT', pathOf('streams', name), config), options?.signal)
+  }
+
+  /**
+   * Yields the events of a stream in order, each once, until its end; see {@link Reprise.follow}. `Types` says what is
+   * published, by event type: `follow<{ token: string }>('answers/1')`.
+   */
+  follow<Types extends object = Record<string, unknown>>(name: string, options: FollowOptions = {}): Follow<StreamEvent<Types>> {
+    return new Follow({ caller: this.caller, op: `follow stream ${name}`, name, path: pathOf('streams', name) }, options)
+  }
+
+  /** Returns one page of events. A cursor that has fallen out of the window is refused. */
+  async page<Types extends object = Record<string, unknown>>(
+    name: string,
+    options: PageOptions = {},
+  ): Promise<Page<StreamEvent<Types>>> {
+    const op = `read stream ${name}`
+    checkName(op, name)
+    return readPage(this.caller, op, pathOf('streams', name), options)
+  }
+
+  /** Returns the state of a stream. */
+  async show(name: string, options?: CallOptions): Promise<Stream> {
+    return this.caller.json(plain(`show stream ${name}`, 'GET', 'streams', name), options?.signal)
+  }
+
+  /** Returns one page of streams, newest first. */
+  list(options: ListOptions = {}): Promise<StreamList> {
+    return this.caller.json(listRequest('streams', options), options.signal)
+  }
+
+  /** Removes a stream without a trace; its readers are told that it is not there. */
+  async remove(name: string, options?: CallOptions): Promise<void> {
+    return this.caller.empty(plain(`remove stream ${name}`, 'DELETE', 'streams', name), options?.signal)
+  }
+}
+
+/** What executions have in common. */
+export class Sessions {
+  /** @internal */
+  constructor(private readonly caller: Caller) {}
+
+  /** Returns a session with its executions. */
+  async show(id: string, options?: CallOptions): Promise<Session> {
+    return this.caller.json(plain(`show session ${id}`, 'GET', 'sessions', id), options?.signal)
+  }
+
+  /** Returns one page of sessions, newest first. */
+  list(options: ListOptions = {}): Promise<SessionList> {
+    return this.caller.json(listRequest('sessions', options), options.signal)
+  }
+
+  /** Cancels and forgets all executions of a session. */
+  async remove(id: string, options?: CallOptions): Promise<void> {
+    return this.caller.empty(plain(`remove session ${id}`, 'DELETE', 'sessions', id), options?.signal)
+  }
+}
+
+/** Tickets, each of which reads one stream until it expires and does nothing else. */
+export class Tickets {
+  /** @internal */
+  constructor(private readonly caller: Caller) {}
+
+  /** Issues a ticket for an execution or a stream. */
+  create(request: TicketRequest, options?: CallOptions): Promise<Ticket> {
+    return this.caller.json(jsonRequest('issue a ticket', 'POST', '/v1/tickets', request), options?.signal)
+  }
+}
+
+function plain(op: string, method: string, kind: 'streams' | 'sessions', name: string): Request {
+  checkName(op, name)
+  return { op, method, path: pathOf(kind, name) }
+}
+
+function listRequest(kind: 'streams' | 'sessions', { limit, cursor }: ListOptions): Request {
+  return { op: `list ${kind}`, method: 'GET', path: `/v1/${kind}`, query: parameters({ limit, cursor }) }
+}

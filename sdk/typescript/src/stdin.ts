@@ -1,0 +1,88 @@
+import { type Caller, checkName, parameters, pathOf } from './call.js'
+import { InvalidError, ProblemError, ProtocolError } from './errors.js'
+import type { StdinState } from './wire.js'
+
+/** What is sent, and after a drop sent again, at a time. */
+const chunkSize = 1 << 20
+
+/**
+ * Writes to the stdin of an execution that was started with `stdin_open`. Each write carries its offset, so that it can be
+ * sent again and the command reads each byte once. Writes that are made at the same time wait for each other.
+ */
+export class Stdin {
+  private turn: Promise<unknown> = Promise.resolve()
+  private closed = false
+
+  /** @internal */
+  constructor(
+    private readonly caller: Caller,
+    private readonly id: string,
+    /** The number of bytes that the server has taken. */
+    public offset: number,
+    private readonly signal: AbortSignal | undefined,
+  ) {}
+
+  /** Gives text or bytes to the command. It waits while the command does not read. */
+  write(data: string | Uint8Array): Promise<void> {
+    const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data
+    return this.inTurn(async () => {
+      if (this.closed) throw new InvalidError('write after close')
+      for (let rest = bytes; rest.length > 0; ) {
+        const given = await this.send(rest.subarray(0, chunkSize))
+        rest = rest.subarray(given)
+      }
+    })
+  }
+
+  /** Ends the command's stdin. If that, or the execution, has ended already there is nothing else to do. */
+  close(): Promise<void> {
+    return this.inTurn(async () => {
+      if (this.closed) return
+      this.closed = true
+      try {
+        await writeStdin(this.caller, this.id, this.offset, new Uint8Array(), true, this.signal)
+      } catch (error) {
+        if (!(error instanceof ProblemError && error.code === 'stream_ended')) throw error
+      }
+    })
+  }
+
+  private async send(chunk: Uint8Array): Promise<number> {
+    const state = await writeStdin(this.caller, this.id, this.offset, chunk, false, this.signal)
+    const given = state.offset - this.offset
+    if (given <= 0 || given > chunk.length) {
+      throw new ProtocolError(`stdin is at ${state.offset} after ${chunk.length} bytes at ${this.offset}`)
+    }
+    this.offset = state.offset
+    return given
+  }
+
+  private inTurn(work: () => Promise<void>): Promise<void> {
+    const result = this.turn.then(work)
+    this.turn = result.catch(() => {})
+    return result
+  }
+}
+
+/** Gives bytes to a command as those from offset on, and with eof then closes its stdin. */
+export function writeStdin(
+  caller: Caller,
+  id: string,
+  offset: number,
+  data: Uint8Array,
+  eof: boolean,
+  signal: AbortSignal | undefined,
+): Promise<StdinState> {
+  const op = `write to execution ${id}`
+  checkName(op, id)
+  const request = {
+    op,
+    method: 'POST',
+    path: pathOf('executions', id, '/stdin'),
+    query: parameters({ offset, eof: eof ? 'true' : undefined }),
+    headers: { 'Content-Type': 'application/octet-stream' },
+    body: data,
+    patient: true,
+  }
+  return caller.json<StdinState>(request, signal)
+}

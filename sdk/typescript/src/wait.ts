@@ -1,0 +1,98 @@
+/** Waits for ms milliseconds. It rejects with the reason of signal as soon as that is aborted. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason)
+      return
+    }
+    const onAbort = () => {
+      clearTimeout(timer)
+      reject(signal!.reason)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', onAbort)
+      resolve()
+    }, Math.min(ms, 2 ** 31 - 1))
+    signal?.addEventListener('abort', onAbort, { once: true })
+  })
+}
+
+/** Runs work with a signal that is aborted with outer, and after ms milliseconds with the error that late makes. */
+export async function within<T>(
+  ms: number,
+  late: () => unknown,
+  outer: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const inner = linked(outer)
+  const timer = setTimeout(() => inner.abort(late()), ms)
+  try {
+    return await work(inner.signal)
+  } finally {
+    clearTimeout(timer)
+    inner.unlink()
+  }
+}
+
+/** A controller that is aborted with another signal until it is unlinked. */
+export interface Linked {
+  signal: AbortSignal
+  abort(reason: unknown): void
+  unlink(): void
+}
+
+/** Returns a Linked that follows outer. AbortSignal.any would do, but Safari has it since 17.4 alone, and it leaks in Node 20. */
+export function linked(outer: AbortSignal | undefined): Linked {
+  const controller = new AbortController()
+  const onAbort = () => controller.abort(outer!.reason)
+  if (outer?.aborted) onAbort()
+  outer?.addEventListener('abort', onAbort, { once: true })
+  return {
+    signal: controller.signal,
+    abort: (reason) => controller.abort(reason),
+    unlink: () => outer?.removeEventListener('abort', onAbort),
+  }
+}
+
+/**
+ * Says how long to wait after each failure in a row. The first failure after a success costs no wait; the others cost what
+ * the server asks for and a random part of a span on top, which doubles with each failure ("full jitter").
+ */
+export class Failures {
+  /** Failures since the last success. */
+  tries = 0
+  /** When the first of them was, as performance.now() counts. */
+  since = 0
+  private immediate = false
+  private span = 0
+
+  constructor(
+    private readonly min: number,
+    private readonly max: number,
+  ) {}
+
+  /** Counts a failure and returns the time to wait. */
+  next(asked: number): number {
+    if (this.tries === 0) this.since = performance.now()
+    this.tries++
+    if (this.immediate) {
+      this.immediate = false
+      return 0
+    }
+    this.span = Math.min(this.span === 0 ? this.min : this.span * 2, this.max)
+    return asked + Math.random() * this.span
+  }
+
+  /** Makes the next failure the first one. */
+  succeeded(): void {
+    this.tries = 0
+    this.immediate = true
+    this.span = 0
+  }
+
+  /** Reports whether a wait would go beyond a bound on the time since the first failure; undefined is no bound. */
+  outlasts(bound: number | undefined, wait: number): boolean {
+    if (bound === 0) return true
+    return bound !== undefined && performance.now() - this.since + wait > bound
+  }
+}

@@ -1,0 +1,269 @@
+// What goes over the wire, in the words of openapi.yaml. Members that a later version adds are passed on.
+
+/** A Go duration, for example `"1m30s"`. */
+export type Duration = string
+
+/** The cursors of what is kept: just before the first event, just after the last. */
+export interface Window {
+  earliest: string
+  tail: string
+}
+
+export interface Retention {
+  max_events?: number
+  max_bytes?: number
+  /** Counts from the end of the stream. */
+  max_age?: Duration
+}
+
+export interface Limits {
+  /** For both channels together. */
+  output_bytes?: number
+  memory_bytes?: number
+  processes?: number
+  cpu_time?: Duration
+}
+
+export interface TTY {
+  cols?: number
+  rows?: number
+}
+
+export interface Usage {
+  user_ms: number
+  system_ms: number
+  max_rss_bytes: number
+}
+
+/** The output of each channel, kept or not. */
+export interface ByteCounts {
+  stdout: number
+  stderr: number
+}
+
+/** What is in force, not what was asked for. */
+export interface Isolation {
+  level: string
+  kill: string
+  memory_bytes?: string
+  processes?: string
+  cpu_time?: string
+}
+
+interface StartMembers {
+  /** 1 to 128 letters, digits, `.`, `_` and `-`. The client makes an unguessable one where there is none. */
+  id?: string
+  /** Sent as the header of that name; see docs/protocol.md. */
+  idempotencyKey?: string
+  session?: string
+  cwd?: string
+  env?: Record<string, string>
+  /** What the command reads; `stdin_base64` is the same for any bytes. */
+  stdin?: string
+  stdin_base64?: string
+  /** Keeps stdin open for {@link Reprise.stdin}. */
+  stdin_open?: boolean
+  tty?: TTY
+  timeout?: Duration
+  /** The time between TERM and KILL. */
+  grace?: Duration
+  kill_on_disconnect?: boolean
+  labels?: Record<string, string>
+  limits?: Limits
+  retention?: Retention
+  isolation?: string
+}
+
+/** Asks for one run of a command: a program and its arguments, a shell command, or code in a language. */
+export type StartRequest = StartMembers &
+  (
+    | { argv: string[]; command?: never; language?: never; code?: never }
+    | { command: string; argv?: never; language?: never; code?: never }
+    | { language: string; code: string; argv?: never; command?: never }
+  )
+
+export type ExecutionStatus = 'queued' | 'running' | 'ended'
+export type ExecutionOutcome =
+  | 'exited'
+  | 'signaled'
+  | 'timed_out'
+  | 'cancelled'
+  | 'limit_exceeded'
+  | 'failed_to_start'
+  | 'lost'
+
+/** One run of a command. */
+export interface Execution {
+  id: string
+  session?: string
+  status: ExecutionStatus
+  outcome: ExecutionOutcome | null
+  exit_code: number | null
+  /** A name without SIG. */
+  signal: string | null
+  error?: string
+  limit?: string
+  output_truncated?: boolean
+  argv?: string[]
+  command?: string
+  language?: string
+  cwd: string
+  env_names?: string[]
+  tty?: TTY
+  timeout?: Duration
+  labels: Record<string, string> | null
+  created: string
+  started: string | null
+  ended: string | null
+  duration_ms: number | null
+  window: Window
+  usage: Usage | null
+  bytes: ByteCounts
+  isolation: Isolation | null
+  links: { self: string; events: string; stdout: string; stderr: string }
+}
+
+/** One page of executions, newest first. `next_cursor` is empty on the last page. */
+export interface ExecutionList {
+  executions: Execution[]
+  next_cursor: string
+}
+
+export interface ExecutionQuery {
+  session?: string
+  status?: ExecutionStatus
+  /** Labels that an execution must have. */
+  labels?: Record<string, string>
+  /** 1 to 1,000. Default: 100. */
+  limit?: number
+  /** `next_cursor` of the page before. */
+  cursor?: string
+  signal?: AbortSignal
+}
+
+export interface Session {
+  id: string
+  created: string
+  updated: string
+  count: number
+  running: number
+  queued: number
+  last_seq: number
+  executions?: Execution[]
+  links: { self: string; executions: string }
+}
+
+export interface SessionList {
+  sessions: Session[]
+  next_cursor: string
+}
+
+export interface StreamConfig {
+  retention?: Retention
+  labels?: Record<string, string>
+}
+
+export type StreamOutcome = 'completed' | 'failed' | 'cancelled'
+
+/** A stream that is no execution. */
+export interface Stream {
+  name: string
+  status: 'open' | 'ended'
+  outcome: StreamOutcome | null
+  labels: Record<string, string>
+  retention: Retention
+  created: string
+  ended: string | null
+  expires: string | null
+  window: Window
+  /** What is kept. */
+  events: number
+  bytes: number
+  links: { self: string; events: string }
+}
+
+export interface StreamList {
+  streams: Stream[]
+  next_cursor: string
+}
+
+/** How far the stdin of an execution is. */
+export interface StdinState {
+  /** The number of bytes that the server has taken. */
+  offset: number
+  open: boolean
+}
+
+export interface TicketRequest {
+  execution?: string
+  stream?: string
+  /** Default: 10 minutes. */
+  ttl?: Duration
+}
+
+/** Reads one stream until `expires`, as the query parameter `ticket`. It is a secret. */
+export interface Ticket {
+  ticket: string
+  expires: string
+  /** The path of the events with the ticket in it. */
+  events: string
+}
+
+/** An event to publish. `data` is anything that JSON can say; left out, it is null. */
+export interface NewEvent {
+  /** 1 to 64 letters, digits, `.`, `_` and `-`. Default: `message`. */
+  type?: string
+  data?: unknown
+}
+
+/** Which events a publish has become. */
+export interface Published {
+  /** Both are 0 for a duplicate of which that is no longer known. */
+  first: number
+  last: number
+  cursor?: string
+  /** A try before, whose answer was lost, had published them. */
+  duplicate?: boolean
+}
+
+/** The first event of an execution. */
+export interface Started {
+  id: string
+  argv?: string[]
+  command?: string
+  language?: string
+  pid?: number
+  isolation?: Isolation
+}
+
+/** How a stream has ended. A stream that is no execution has `outcome` and `data` alone. */
+export interface End {
+  outcome: ExecutionOutcome | StreamOutcome
+  exit_code?: number | null
+  signal?: string | null
+  /** Why a run did not start, was lost, or was ended by the server. */
+  error?: string
+  limit?: string
+  output_truncated?: boolean
+  started?: string
+  duration_ms?: number | null
+  usage?: Usage | null
+  bytes?: ByteCounts
+  bytes_from?: number
+  isolation?: Isolation
+  data?: unknown
+}
+
+/** The stream does not go on at the cursor. */
+export interface Gap {
+  code: 'cursor_expired' | 'epoch_changed' | 'cursor_ahead'
+  /** Cursors; empty where the server has not told. */
+  earliest?: string
+  tail?: string
+  /** For `epoch_changed`: up to here the new epoch has the events of the one before. */
+  fork?: string
+  /** Events that are gone and were never received, 0 where it cannot be known. */
+  missed: number
+  /** Events up to the cursor that the server has had and no longer has. */
+  taken_back?: number
+}

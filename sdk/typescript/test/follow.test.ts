@@ -1,0 +1,346 @@
+// What a reader does about each kind of answer; see docs/protocol.md, "What a client has to do".
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { test } from 'node:test'
+import { ForeignSpell } from '#esm/foreign.js'
+import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, RepriseError } from 'reprise'
+import { all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
+
+const seqs = async (events: AsyncIterable<{ seq: number }>) => (await all(events)).map((event) => event.seq)
+
+test('resumes after the last event, also through connections that bring nothing', async (t) => {
+  const nothing = stream([])
+  const s = await script(t, stream([event(1), event(2)]), nothing, nothing, stream([event(3), end(4)]))
+  assert.deepEqual(await seqs(s.client().follow('x')), [1, 2, 3, 4])
+  const asked = s.requests.map((request) => request.headers['last-event-id'])
+  assert.deepEqual(asked, [undefined, cursor(2), cursor(2), cursor(2)])
+  assert.ok(s.requests.every((request) => request.url === '/v1/executions/x/events?gap=event'))
+  assert.ok(s.requests.every((request) => request.headers.authorization === 'Bearer secret'))
+})
+
+test('an event that comes twice is given once', async (t) => {
+  const s = await script(t, stream([event(1), event(1), event(2)]), stream([event(2), event(1), end(3)]))
+  assert.deepEqual(await seqs(s.client().follow('x')), [1, 2, 3])
+})
+
+test('a hole that no gap explains is an error, after three tries', async (t) => {
+  const s = await script(t, stream([event(1), event(3)]), stream([event(3)]))
+  const got: number[] = []
+  await assert.rejects(
+    async () => {
+      for await (const event of s.client().follow('x')) got.push(event.seq)
+    },
+    (error: RepriseError) => error instanceof ProtocolError && error.code === 'protocol' && error.op === 'follow execution x',
+  )
+  assert.deepEqual(got, [1])
+  assert.equal(s.requests.length, 3)
+})
+
+test('one damaged answer is tried again', async (t) => {
+  const s = await script(t, stream([event(1), 'id: x\ndata: {"seq":2\n\n']), stream([event(2), end(3)]))
+  assert.deepEqual(await seqs(s.client().follow('x')), [1, 2, 3])
+})
+
+test('204 is the end for a reader that has had it', async (t) => {
+  const s = await script(t, stream([event(1)]), (_, response) => response.writeHead(204).end())
+  assert.deepEqual(await seqs(s.client().follow('x')), [1])
+})
+
+test('a response that ends is not the end, and a loop makes no request after its end', async (t) => {
+  const s = await script(t, stream([event(1)]), stream([end(2), event(3)]))
+  assert.deepEqual(await seqs(s.client().follow('x')), [1, 2])
+  assert.equal(s.requests.length, 2)
+})
+
+test('a new epoch without a gap goes on as within one', async (t) => {
+  const s = await script(t, stream([event(1), event(2)]), stream([event(3, 'stdout', { text: 'x' }, otherEpoch), end(4, otherEpoch)]))
+  assert.deepEqual(await seqs(s.client().follow('x')), [1, 2, 3, 4])
+  const back = await script(t, stream([event(1), event(2)]), stream([event(2, 'stdout', { text: 'x' }, otherEpoch)]))
+  await assert.rejects(all(back.client().follow('x')), ProtocolError)
+})
+
+test('after a gap with a fork the stream goes on at the fork plus one', async (t) => {
+  const notice = { code: 'epoch_changed', earliest: cursor(0, otherEpoch), tail: cursor(9, otherEpoch), fork: cursor(2, otherEpoch) }
+  const s = await script(
+    t,
+    stream([event(1), event(2), event(3), event(4)]),
+    stream([
+      gap(cursor(2, otherEpoch), { ...notice, missed: 0, taken_back: 2 }),
+      event(3, 'stdout', { text: 'again' }, otherEpoch),
+      end(4, otherEpoch),
+    ]),
+  )
+  const got = await all(s.client().follow('x'))
+  assert.deepEqual(got.map((event) => event.seq), [1, 2, 3, 4, 0, 3, 4])
+  assert.ok(got[4]?.type === 'gap' && got[4].data.taken_back === 2)
+})
+
+test('a gap is raised if the program wants that, and says what is missing', async (t) => {
+  const notice = { earliest: cursor(5), tail: cursor(9), detail: 'gone' }
+  const s = await script(t, problem(410, 'cursor_expired', notice))
+  const cursors = new MemoryCursor()
+  cursors.save(cursor(2))
+  const failing = all(s.client().follow('x', { cursors, onGap: 'raise' }))
+  await assert.rejects(failing, (error: GapError) => error instanceof GapError && error.gap.missed === 3 && !error.retryable)
+  assert.equal(s.requests.length, 1)
+  assert.equal(s.requests[0]!.url, '/v1/executions/x/events')
+  assert.equal(cursors.load(), cursor(2))
+
+  const fork = { ...notice, fork: cursor(3, otherEpoch) }
+  const changed = await script(t, problem(410, 'epoch_changed', fork))
+  await assert.rejects(
+    all(changed.client().follow('x', { after: cursor(7), onGap: 'raise' })),
+    (error: GapError) => error.code === 'epoch_changed' && error.gap.missed === 2 && error.gap.taken_back === 4,
+  )
+})
+
+test('a missing start is a gap', async (t) => {
+  const s = await script(t, stream([event(4), end(5)]))
+  const got = await all(s.client().follow('x'))
+  assert.deepEqual(got.map((event) => event.seq), [0, 4, 5])
+  assert.ok(got[0]?.type === 'gap' && got[0].data.missed === 3 && got[0].cursor === cursor(3))
+  await assert.rejects(all(s.client().follow('x', { onGap: 'raise' })), GapError)
+  assert.deepEqual(await seqs(s.client().follow('x', { after: 'earliest' })), [4, 5])
+})
+
+test('a missing start of a filtered reader shows in the head of the answer', async (t) => {
+  const s = await script(t, stream([event(9, 'end', { outcome: 'exited' })], { headers: { 'Stream-Earliest': cursor(3) } }))
+  const got = await all(s.client().follow('x', { types: ['stdout'] }))
+  assert.deepEqual(got.map((event) => event.type), ['gap', 'end'])
+  assert.ok(got[0]?.type === 'gap' && got[0].data.missed === 3)
+})
+
+test('a filtered reader resumes after what was left out', async (t) => {
+  const s = await script(t, stream([event(2), `id: ${cursor(8)}\n\n`]), stream([end(12)]))
+  assert.deepEqual(await seqs(s.client().follow('x', { types: ['stdout'], after: 'earliest' })), [2, 12])
+  assert.equal(s.requests[1]!.headers['last-event-id'], cursor(8))
+  assert.match(s.requests[0]!.url!, /types=stdout%2Cend/)
+  const strict = await script(t, stream([event(1), `id: ${cursor(8)}\n\n`]))
+  await assert.rejects(all(strict.client().follow('x')), ProtocolError)
+})
+
+test('a problem that is not retryable ends the loop at once', async (t) => {
+  const s = await script(t, problem(404, 'not_found', { detail: 'nothing' }))
+  await assert.rejects(
+    all(s.client().follow('x')),
+    (error: ProblemError) => error.code === 'not_found' && error.status === 404 && !error.retryable && error.tries === 1,
+  )
+  assert.equal(s.requests.length, 1)
+})
+
+test('a retryable problem is tried again, after Retry-After', async (t) => {
+  const busy = problem(503, 'store_unavailable', { retryable: true }, { 'Retry-After': '1' })
+  const s = await script(t, busy, stream([end(1)]))
+  const waits: number[] = []
+  assert.deepEqual(await seqs(s.client().follow('x', { onDrop: (drop) => waits.push(drop.wait) })), [1])
+  assert.ok(waits.length === 1 && waits[0]! >= 1000 && waits[0]! < 1010, String(waits))
+})
+
+test('a reconnect is immediate after something has come, then waits for retry at least', async (t) => {
+  const nothing = stream([])
+  const s = await script(t, stream([event(1)]), nothing, nothing, stream([end(2)]))
+  const waits: number[] = []
+  const client = s.client({ minWait: 10, maxWait: 20 })
+  await all(client.follow('x', { onDrop: (drop) => waits.push(drop.wait) }))
+  assert.equal(waits[0], 0)
+  assert.ok(waits[1]! >= 1 && waits[1]! <= 11 && waits[2]! >= 1 && waits[2]! <= 21, String(waits))
+})
+
+test('an answer that is not ours is terminal before the server was met, and tried again after', async (t) => {
+  const before = await script(t, foreign(404))
+  await assert.rejects(all(before.client().follow('x')), (error: ForeignError) => error.code === 'foreign' && error.status === 404)
+  assert.equal(before.requests.length, 1)
+  const after = await script(t, stream([event(1)]), foreign(404), foreign(200), foreign(403), stream([end(2)]))
+  assert.deepEqual(await seqs(after.client().follow('x')), [1, 2])
+  const passing = await script(t, foreign(502), foreign(503), stream([end(1)]))
+  assert.deepEqual(await seqs(passing.client().follow('x')), [1])
+})
+
+test('an answer that is not ours is tried again for 60 s', (t) => {
+  let now = 0
+  t.mock.method(performance, 'now', () => now)
+  const spell = new ForeignSpell()
+  const error = new ForeignError(404, '')
+  assert.ok(!spell.allows(error, false, undefined, 0))
+  assert.ok(spell.allows(error, true, undefined, 0))
+  now = 59_000
+  assert.ok(spell.allows(error, true, undefined, 1000))
+  assert.ok(!spell.allows(error, true, undefined, 1001))
+  assert.ok(!spell.allows(error, true, 10_000, 0))
+  assert.ok(!spell.allows(new Error(), true, undefined, 0))
+  assert.ok(spell.allows(error, true, undefined, 1001), 'another spell')
+})
+
+test('no redirect is followed, and the token goes nowhere else', async (t) => {
+  const other = await script(t, stream([end(1)]))
+  const s = await script(t, foreign(302, { Location: `${other.url}/v1/executions/x/events` }))
+  await assert.rejects(all(s.client().follow('x')), ForeignError)
+  await assert.rejects(s.client().show('x'), ForeignError)
+  assert.equal(other.requests.length, 0)
+})
+
+test('a silent connection is given up, one with heartbeats is not', async (t) => {
+  const beating = stream([event(1)], { open: true })
+  const s = await script(
+    t,
+    (request, response) => {
+      beating(request, response)
+      let beats = 0
+      const timer = setInterval(() => (beats++ < 10 ? response.write(':\n') : clearInterval(timer)), 30)
+    },
+    stream([end(2)]),
+  )
+  const drops: { code: string; lasted: number }[] = []
+  const start = performance.now()
+  const onDrop = (drop: { error: unknown }) =>
+    drops.push({ code: (drop.error as RepriseError).code, lasted: performance.now() - start })
+  assert.deepEqual(await seqs(s.client().follow('x', { idleTimeout: 150, onDrop })), [1, 2])
+  assert.deepEqual(drops.map((drop) => drop.code), ['timeout'])
+  assert.ok(drops[0]!.lasted >= 400, `given up after ${drops[0]!.lasted} ms`)
+})
+
+test('a server that never answers is given up', async (t) => {
+  const s = await script(t, () => {}, stream([end(1)]))
+  assert.deepEqual(await seqs(s.client().follow('x', { idleTimeout: 50 })), [1])
+})
+
+test('giveUp bounds a failure, and 0 allows no second try', async (t) => {
+  const s = await script(t, problem(503, 'store_unavailable', { retryable: true }))
+  await assert.rejects(all(s.client().follow('x', { giveUp: 0 })), ProblemError)
+  assert.equal(s.requests.length, 1)
+  await assert.rejects(all(s.client().follow('x', { giveUp: 30 })), ProblemError)
+  assert.ok(s.requests.length > 2)
+})
+
+test('an aborted loop ends with the reason, wherever it waits', async (t) => {
+  const reason = new Error('enough')
+  for (const answer of [() => {}, stream([event(1)], { open: true }), problem(503, 'x', { retryable: true }, { 'Retry-After': '60' })]) {
+    const s = await script(t, answer)
+    const controller = new AbortController()
+    const loop = all(s.client().follow('x', { signal: controller.signal }))
+    await until('a request', () => s.requests.length === 1)
+    setTimeout(() => controller.abort(reason), 20)
+    await assert.rejects(loop, (error) => error === reason)
+    await until('the connection is closed', () => s.open() === 0)
+  }
+  const s = await script(t, stream([end(1)]))
+  await assert.rejects(all(s.client().follow('x', { signal: AbortSignal.abort(reason) })), (error) => error === reason)
+  assert.equal(s.requests.length, 0)
+})
+
+test('a loop that is left leaves nothing behind', async (t) => {
+  const s = await script(t, stream([event(1), event(2)], { open: true }))
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  const before = timers()
+  for await (const event of s.client().follow('x')) if (event.seq === 2) break
+  await until('the connection is closed', () => s.open() === 0)
+  await until('no timer', () => timers() <= before)
+  const { signal } = new AbortController()
+  for await (const event of s.client().follow('x', { signal })) if (event.seq === 2) break
+  const ended = await script(t, stream([event(1)]), problem(503, 'x', { retryable: true }), stream([end(2)]))
+  await all(ended.client().follow('x', { signal }))
+  assert.equal(getEventListeners(signal, 'abort').length, 0)
+
+  const iterator = s.client().follow('x')[Symbol.asyncIterator]()
+  await iterator.next()
+  await iterator.next()
+  const waiting = iterator.next()
+  await iterator.return!()
+  assert.deepEqual(await waiting, { value: undefined, done: true })
+  assert.deepEqual(await iterator.next(), { value: undefined, done: true })
+  await until('the connection is closed', () => s.open() === 0)
+})
+
+test('what was asked for at the same time comes in order', async (t) => {
+  const s = await script(t, stream([event(1)]), stream([event(2), end(3)]))
+  const iterator = s.client().follow('x')[Symbol.asyncIterator]()
+  const results = await Promise.all([iterator.next(), iterator.next(), iterator.next(), iterator.next()])
+  assert.deepEqual(results.map((result) => result.value?.seq), [1, 2, 3, undefined])
+})
+
+test('a cursor is saved when its event was handled, and not when the loop was left with it', async (t) => {
+  const s = await script(t, stream([event(1), event(2), event(3)], { open: true }))
+  const saved: string[] = []
+  const cursors = { load: () => undefined, save: (cursor: string) => void saved.push(cursor) }
+  for await (const event of s.client().follow('x', { cursors, saveEvery: -1 })) if (event.seq === 3) break
+  assert.deepEqual(saved, [cursor(1), cursor(2)])
+  saved.length = 0
+  for await (const event of s.client().follow('x', { cursors, saveEvery: 60_000 })) if (event.seq === 3) break
+  assert.deepEqual(saved, [cursor(1), cursor(2)], 'the first at once, the rest when the loop ends')
+})
+
+test('a cursor is saved while the loop waits', async (t) => {
+  const s = await script(t, stream([event(1), event(2)], { open: true }))
+  const cursors = new MemoryCursor()
+  const controller = new AbortController()
+  const loop = all(s.client().follow('x', { cursors, saveEvery: 20, signal: controller.signal }))
+  await until('the cursor is saved', () => cursors.load() === cursor(2))
+  controller.abort(new Error('enough'))
+  await assert.rejects(loop)
+})
+
+test('a store that fails ends the loop, and what it holds wins over after', async (t) => {
+  const s = await script(t, stream([event(6), end(7)]))
+  const failing = { load: () => cursor(5), save: () => Promise.reject(new Error('full')) }
+  await assert.rejects(all(s.client().follow('x', { cursors: failing })), (error: RepriseError) => error.code === 'cursor_store')
+  assert.equal(s.requests[0]!.headers['last-event-id'], cursor(5))
+  const cursors = new MemoryCursor()
+  cursors.save(cursor(5))
+  assert.deepEqual(await seqs(s.client().follow('x', { cursors, after: cursor(1) })), [6, 7])
+  assert.equal(cursors.load(), cursor(7))
+})
+
+test('after=tail asks once where the tail is', async (t) => {
+  const page = { events: [], next_cursor: cursor(5), has_more: false, ended: false, window: {} }
+  const answer = (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(page))
+  const s = await script(t, answer, stream([]), stream([event(6), end(7)]))
+  assert.deepEqual(await seqs(s.client().follow('x', { after: 'tail' })), [6, 7])
+  assert.deepEqual(s.requests.slice(1).map((request) => request.headers['last-event-id']), [cursor(5), cursor(5)])
+})
+
+test('a ticket goes in the URL in place of the token, and is renewed once when it is refused', async (t) => {
+  const refused = problem(401, 'unauthenticated')
+  const s = await script(t, stream([event(1)]), refused, stream([event(2)]), refused, refused)
+  let tickets = 0
+  const failing = all(s.client().follow('x', { ticket: () => `t${++tickets}` }))
+  await assert.rejects(failing, (error: ProblemError) => error.code === 'unauthenticated')
+  const asked = s.requests.map((request) => new URL(request.url!, s.url).searchParams)
+  assert.deepEqual(asked.map((query) => query.get('ticket')), ['t1', 't1', 't2', 't2', 't3'])
+  assert.deepEqual(asked.map((query) => query.get('after')), [null, cursor(1), cursor(1), cursor(2), cursor(2)])
+  assert.ok(s.requests.every((request) => request.headers.authorization === undefined))
+})
+
+test('names that would not arrive are not sent', async (t) => {
+  const s = await script(t, stream([end(1)]))
+  for (const name of ['', '.', '..']) await assert.rejects(all(s.client().follow(name)), { code: 'invalid' })
+  await assert.rejects(all(s.client().follow('x', { after: 'a b' })), { code: 'cursor_malformed' })
+  assert.equal(s.requests.length, 0)
+  await all(s.client().streams.follow('a/b c'))
+  assert.match(s.requests[0]!.url!, /^\/v1\/streams\/a%2Fb%20c\/events/)
+  assert.equal(epoch.length, 16)
+})
+
+test('a signal that may have arrived is not sent again, other calls are', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const s = await script(t, lost)
+  await assert.rejects(s.client().signal('x', 'INT'), { code: 'connection' })
+  assert.equal(s.requests.length, 1)
+  const busy = problem(503, 'shutting_down', { retryable: true })
+  const again = await script(t, busy, lost, (_, response) => response.writeHead(204).end())
+  await again.client().cancel('x')
+  assert.equal(again.requests.length, 3)
+  const refused = await script(t, busy, (_, response) => response.writeHead(204).end())
+  await refused.client().signal('x', 'INT')
+  assert.equal(refused.requests.length, 2)
+})
+
+test('events that something in front of the server adds are not given', async (t) => {
+  const added = 'event: ping\ndata: {"from":"a proxy"}\n\nevent: end\ndata: not JSON\n\ndata\n\n'
+  const s = await script(t, stream([added, event(1), added, end(2)]))
+  assert.deepEqual(await seqs(s.client().follow('x')), [1, 2])
+  const hole = await script(t, stream([event(1), added, end(3)]))
+  await assert.rejects(all(hole.client().follow('x')), ProtocolError)
+  const damaged = await script(t, stream(['data: {"seq":1,"text":"a"}\n\n']))
+  await assert.rejects(all(damaged.client().follow('x')), ProtocolError)
+})

@@ -1,0 +1,232 @@
+// Each call against a real server.
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { GapError, MemoryCursor, ProblemError, type Reprise } from 'reprise'
+import { localToken } from 'reprise/node'
+import { Cutter } from './cutter.js'
+import { all, until } from './script.js'
+import { Server } from './server.js'
+
+let server: Server
+let reprise: Reprise
+test.before(async () => {
+  const hooks: (() => unknown)[] = []
+  server = await Server.start({ after: (hook: () => unknown) => hooks.push(hook) } as never, '--retain-events', '1000')
+  reprise = server.client()
+})
+test.after(() => server.close())
+
+test('run gives the output and the outcome', async () => {
+  const run = reprise.run({ command: 'echo out; echo err >&2; exit 3' })
+  const result = await run.result()
+  assert.deepEqual([result.stdout, result.stderr, result.exitCode], ['out\n', 'err\n', 3])
+  assert.equal(result.end.outcome, 'exited')
+  const events = await all(run) // attaches to the same execution
+  assert.deepEqual(events.map((event) => event.seq), [1, 2, 3, 4])
+  const [started] = events
+  assert.ok(started?.type === 'started' && started.data.id === run.id && started.data.pid! > 0)
+  assert.equal((await reprise.show(run.id)).exit_code, 3)
+})
+
+test('a run whose first answers are cut runs once', async (t) => {
+  const cutter = await Cutter.start(t, server.url, (n) => (n < 40 ? { after: n * 15, how: n % 2 ? 'fin' : 'rst' } : undefined))
+  const client = server.client({ url: cutter.url, giveUp: 60_000 })
+  for (let i = 0; i < 5; i++) {
+    const result = await client.run({ argv: ['sh', '-c', 'echo $$'] }).result()
+    const pids = result.stdout.trim().split('\n')
+    assert.equal(pids.length, 1)
+  }
+  const { executions } = await reprise.list({ limit: 1000 })
+  assert.equal(executions.filter((execution) => execution.argv?.[2] === 'echo $$').length, 5)
+})
+
+test('start is idempotent, and another request under the same id is a conflict', async () => {
+  const first = await reprise.start({ id: 'once', argv: ['true'], labels: { kind: 'once' } })
+  const second = await reprise.start({ id: 'once', argv: ['true'], labels: { kind: 'once' } })
+  assert.equal(first.created, second.created)
+  await assert.rejects(reprise.start({ id: 'once', argv: ['false'] }), { code: 'conflict', retryable: false })
+  const { executions } = await reprise.list({ labels: { kind: 'once' } })
+  assert.deepEqual(executions.map((execution) => execution.id), ['once'])
+  const keyed = await reprise.start({ id: 'keyed', idempotencyKey: 'k', argv: ['true'] })
+  assert.equal(keyed.id, 'keyed')
+})
+
+test('stdin is written by offset, through cuts, each byte once', async (t) => {
+  const cutter = await Cutter.start(t, server.url, (n) => (n % 3 < 2 && n < 12 ? { after: n * 20, how: 'rst' } : undefined))
+  const client = server.client({ url: cutter.url, giveUp: 60_000 })
+  const { id } = await reprise.start({ argv: ['sha1sum'], stdin_open: true })
+  const stdin = client.stdin(id)
+  const bytes = new Uint8Array(3 << 20).map((_, i) => (i * 31) & 255)
+  await Promise.all([stdin.write(bytes), stdin.write('and text')])
+  await stdin.close()
+  await stdin.close()
+  assert.equal(stdin.offset, bytes.length + 8)
+  const all = new Uint8Array([...bytes, ...new TextEncoder().encode('and text')])
+  const digest = Buffer.from(await crypto.subtle.digest('SHA-1', all)).toString('hex')
+  assert.equal((await reprise.run({ id, argv: ['sha1sum'], stdin_open: true }).result()).stdout, `${digest}  -\n`)
+  await assert.rejects(stdin.write('more'), { code: 'invalid' })
+})
+
+test('signal, cancel and remove', async () => {
+  const signaled = await reprise.start({ command: 'sleep 60' })
+  for await (const event of reprise.follow(signaled.id)) if (event.type === 'started') break
+  await reprise.signal(signaled.id, 'KILL')
+  const ends = await all(reprise.follow(signaled.id, { types: ['end'] }))
+  assert.ok(ends.length === 1 && ends[0]?.type === 'end' && ends[0].data.signal === 'KILL')
+  const { id } = await reprise.start({ command: 'sleep 60', session: 'group' })
+  await reprise.cancel(id)
+  await reprise.cancel(id)
+  const end = (await all(reprise.follow(id))).at(-1)
+  assert.ok(end?.type === 'end' && end.data.outcome === 'cancelled')
+  assert.equal((await reprise.sessions.show('group')).count, 1)
+  assert.ok((await reprise.sessions.list()).sessions.some((session) => session.id === 'group'))
+  await reprise.remove(id)
+  await assert.rejects(reprise.show(id), { code: 'not_found' })
+  await assert.rejects(all(reprise.follow(id)), { code: 'not_found', op: `follow execution ${id}`, tries: 1 })
+})
+
+test('output is exact, as a stream of bytes, through cuts', async (t) => {
+  const id = 'bytes'
+  await reprise.run({ id, command: 'head -c 300000 /dev/zero; printf "\\377\\376end"' }).result()
+  const cutter = await Cutter.start(t, server.url, (n) => (n < 6 ? { after: 20_000 * n, how: n % 2 ? 'fin' : 'rst' } : undefined))
+  const client = server.client({ url: cutter.url })
+  for (const follow of [false, true]) {
+    const bytes = new Uint8Array(await new Response(client.output(id, 'stdout', { follow })).arrayBuffer())
+    assert.equal(bytes.length, 300_005)
+    assert.deepEqual(bytes.subarray(300_000), Uint8Array.of(0xff, 0xfe, 0x65, 0x6e, 0x64))
+  }
+  const tail = await new Response(client.output(id, 'stdout', { offset: 300_002 })).text()
+  assert.equal(tail, 'end')
+  const { id: running } = await reprise.start({ command: 'echo one; sleep 60' })
+  const reader = reprise.output(running, 'stdout', { follow: true }).getReader()
+  assert.equal(new TextDecoder().decode((await reader.read()).value), 'one\n')
+  await reader.cancel()
+  await reprise.remove(running)
+})
+
+test('streams: create, publish, page, follow, end, remove', async () => {
+  const name = 'notes/of the day'.replaceAll(' ', '-')
+  const created = await reprise.streams.create(name, { labels: { a: 'b' } })
+  assert.equal(created.status, 'open')
+  await assert.rejects(reprise.streams.create(name), { code: 'conflict' })
+  const producer = reprise.producer(name)
+  const published = await producer.publish([{ type: 'note', data: { n: 1 } }, { data: 'two' }])
+  assert.deepEqual([published.first, published.last], [1, 2])
+  await producer.publishBytes('three', { type: 'note' })
+  const page = await reprise.streams.page<{ note: unknown; message: string }>(name, { limit: 2 })
+  assert.deepEqual(page.events.map((event) => event.data), [{ n: 1 }, 'two'])
+  assert.ok(page.hasMore && !page.ended)
+  const rest = await reprise.streams.page(name, { after: page.nextCursor })
+  assert.deepEqual(rest.events.map((event) => event.text), ['three'])
+  const none = await reprise.streams.page(name, { after: rest.nextCursor, wait: 20 })
+  assert.deepEqual(none.events, [])
+  await producer.end('failed', { data: 'why' })
+  await assert.rejects(producer.publish({ data: 1 }), { code: 'stream_ended' })
+  const notes: unknown[] = []
+  for await (const event of reprise.streams.follow<{ note: { n: number } | string; message: string }>(name, { types: ['note'] })) {
+    if (event.type === 'note') notes.push(event.data)
+    else if (event.type === 'end') assert.deepEqual([event.data.outcome, event.data.data], ['failed', 'why'])
+  }
+  assert.deepEqual(notes, [{ n: 1 }, 'three'])
+  assert.equal((await reprise.streams.show(name)).outcome, 'failed')
+  assert.ok((await reprise.streams.list()).streams.some((stream) => stream.name === name))
+  await reprise.streams.remove(name)
+  await assert.rejects(reprise.streams.show(name), { code: 'not_found' })
+})
+
+test('large integers are kept by a parse function', async () => {
+  await reprise.streams.create('large')
+  const body = '{"type":"n","data":{"id":12345678901234567890}}'
+  const headers = { Authorization: `Bearer ${server.token}`, 'Content-Type': 'application/json' }
+  await fetch(`${server.url}/v1/streams/large/events`, { method: 'POST', headers, body })
+  await reprise.producer('large').end()
+  const parse = (text: string) => JSON.parse(text.replace(/:(\d{16,})/g, ':"$1"')) as unknown
+  const [event] = await all(reprise.streams.follow('large', { parse }))
+  assert.deepEqual(event?.data, { id: '12345678901234567890' })
+  assert.equal(event?.text, '{"id":12345678901234567890}')
+})
+
+test('a publish whose answer is lost is appended once', async (t) => {
+  await reprise.streams.create('lossy')
+  const cutter = await Cutter.start(t, server.url, (n) => (n < 40 ? { after: (n * 53) % 700, how: 'rst' } : undefined))
+  const producer = server.client({ url: cutter.url, giveUp: 60_000 }).producer('lossy')
+  for (let i = 1; i <= 100; i++) {
+    const published = await producer.publish({ data: i })
+    assert.equal(published.last, i)
+  }
+  const page = await reprise.streams.page('lossy', { limit: 1000 })
+  assert.deepEqual(page.events.map((event) => event.data), Array.from({ length: 100 }, (_, i) => i + 1))
+  assert.ok(cutter.cuts > 10)
+})
+
+test('a producer that was killed goes on with its number', async () => {
+  await reprise.streams.create('restarts')
+  const state = new MemoryCursor()
+  const first = reprise.producer('restarts', { id: 'p', state })
+  await first.publish({ data: 1 })
+  const before = state.load()!
+  await first.publish({ data: 2 })
+  state.save(before) // killed before it could note that 2 was kept
+  const second = reprise.producer('restarts', { id: 'p', state })
+  const again = await second.publish({ data: 2 })
+  assert.deepEqual([again.duplicate, again.first], [true, 2])
+  await second.publish({ data: 3 })
+  const page = await reprise.streams.page('restarts')
+  assert.deepEqual(page.events.map((event) => event.data), [1, 2, 3])
+})
+
+test('what is no longer kept is told', async () => {
+  await reprise.streams.create('short', { retention: { max_events: 2 } })
+  const producer = reprise.producer('short')
+  for (let i = 1; i <= 5; i++) await producer.publish({ data: i })
+  await producer.end()
+  const events = await all(reprise.streams.follow('short'))
+  assert.equal(events[0]?.type, 'gap')
+  await assert.rejects(all(reprise.streams.follow('short', { onGap: 'raise' })), GapError)
+  assert.deepEqual(events.slice(1).map((event) => event.seq), [5, 6])
+  const loop = all(reprise.streams.follow('short', { after: events[0]!.cursor.replace(/^\d+/, '1'), onGap: 'raise' }))
+  await assert.rejects(loop, (error: GapError) => error.code === 'cursor_expired' && error.gap.missed > 0)
+})
+
+test('a ticket reads one stream and nothing else', async () => {
+  const { id } = await reprise.start({ command: 'echo hi' })
+  const { ticket } = await reprise.tickets.create({ execution: id, ttl: '1m' })
+  const stranger = server.client({ token: '' })
+  const events = await all(stranger.follow(id, { ticket }))
+  assert.deepEqual(events.map((event) => event.type), ['started', 'stdout', 'end'])
+  await assert.rejects(stranger.show(id), { code: 'unauthenticated' })
+  const other = await reprise.start({ command: 'true' })
+  await assert.rejects(all(stranger.follow(other.id, { ticket })), ProblemError)
+})
+
+test('after=tail gives what comes from now on', async () => {
+  await reprise.streams.create('tail')
+  const producer = reprise.producer('tail')
+  await producer.publish({ data: 'old' })
+  const got: unknown[] = []
+  let connected = false
+  const loop = (async () => {
+    const follow = reprise.streams.follow('tail', { after: 'tail', onConnected: () => (connected = true) })
+    for await (const event of follow) if (event.type !== 'end') got.push(event.data)
+  })()
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  await producer.publish({ data: 'new' })
+  await until('connected', () => connected)
+  await producer.end()
+  await loop
+  assert.deepEqual(got, ['new'])
+})
+
+test('a server that is not there is tried for giveUp, and the token is that of the file', async () => {
+  await assert.rejects(server.client({ url: 'http://127.0.0.1:9', giveUp: 100 }).show('x'), { code: 'connection', retryable: true })
+  await assert.rejects(server.client({ token: 'wrong' }).show('x'), { code: 'unauthenticated', retryable: false })
+  await assert.rejects(server.client({ token: 'a b' }).show('x'), { code: 'invalid' })
+  for (const url of ['ftp://x', 'nonsense', 'http://x/?a=b', 'http://user@x']) {
+    assert.throws(() => server.client({ url }), { code: 'invalid' })
+  }
+  const before = process.env['XDG_STATE_HOME']
+  process.env['XDG_STATE_HOME'] = '/nonexistent'
+  assert.equal(await localToken(), undefined)
+  process.env['XDG_STATE_HOME'] = before
+  if (before === undefined) delete process.env['XDG_STATE_HOME']
+})

@@ -1,0 +1,72 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { TestContext } from 'node:test'
+import { Reprise, type Options } from 'reprise'
+
+/** The program under test: REPRISE_BINARY, or built from this checkout. */
+function binary(): string {
+  const given = process.env['REPRISE_BINARY']
+  if (given) return given
+  const root = join(import.meta.dirname, '..', '..')
+  const built = join(root, 'build', 'reprise')
+  execFileSync('go', ['build', '-o', built, './cmd/reprise'], { cwd: join(root, '..', '..'), stdio: 'inherit' })
+  return built
+}
+
+/** A real server with a data directory of its own, which can be killed and started again on its port. */
+export class Server {
+  readonly directory = mkdtempSync(join(tmpdir(), 'reprise-ts-'))
+  url = ''
+  token = ''
+  private process: ChildProcess | undefined
+
+  /** Starts a server that ends with the test. */
+  static async start(t: TestContext, ...flags: string[]): Promise<Server> {
+    const server = new Server(flags)
+    t.after(() => server.close())
+    await server.start()
+    return server
+  }
+
+  private constructor(private readonly flags: string[]) {}
+
+  async start(): Promise<void> {
+    const listen = this.url ? new URL(this.url).host : '127.0.0.1:0'
+    const args = ['serve', '--listen', listen, '--data', this.directory, '--log-level', 'error', ...this.flags]
+    const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', 'inherit'] })
+    this.process = child
+    const lines = createInterface({ input: child.stdout! })
+    const address = new Promise<string>((resolve, reject) => {
+      lines.on('line', (line) => {
+        const found = /listening on (http\S+)/.exec(line)
+        if (found) resolve(found[1]!)
+      })
+      child.on('exit', (code) => reject(new Error(`the server ended with ${code}`)))
+    })
+    this.url = (await address).replace(/\/$/, '')
+    this.token = readFileSync(join(this.directory, 'token'), 'utf8').trim()
+  }
+
+  /** Ends the server as a crash does. */
+  async kill(): Promise<void> {
+    const child = this.process
+    this.process = undefined
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    const gone = new Promise((resolve) => child.once('exit', resolve))
+    child.kill('SIGKILL')
+    await gone
+  }
+
+  async close(): Promise<void> {
+    await this.kill()
+    rmSync(this.directory, { recursive: true, force: true })
+  }
+
+  /** A client, at another URL if there is something in between. */
+  client(options: Options = {}): Reprise {
+    return new Reprise({ url: this.url, token: this.token, minWait: 5, maxWait: 200, ...options })
+  }
+}
