@@ -39,6 +39,14 @@ type Options struct {
 	// there, and no other Host may use it: what a dead one has left there is
 	// removed. Default: os.TempDir(), where nothing is removed but our own.
 	StateDir string
+	// RunsDir is where supervisors keep what they know of their commands. With it every command is run by a process
+	// of its own, the supervisor, and goes on when this process dies; the next Host with the same RunsDir and a Log of
+	// the same store takes it up again. The program must call Supervise first in main. No other Host may use the
+	// directory. Default: commands are children of this process, and die with it.
+	RunsDir string
+	// SpoolBytes is how much output of one command is kept on disk while there is no server to take it. Then the
+	// command waits. Default: 256 MiB.
+	SpoolBytes int64
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
 	// Secret authenticates ids that are made from idempotency keys and digests of
@@ -87,6 +95,7 @@ func (o *Options) withDefaults() (Options, error) {
 	orDefault(&d.DrainTimeout, 10*time.Second)
 	orDefault(&d.DisconnectGrace, 5*time.Second)
 	orDefault(&d.StateDir, os.TempDir())
+	orDefault(&d.SpoolBytes, 256<<20)
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())
 	}
@@ -120,7 +129,9 @@ type Host struct {
 	opts    Options
 	queue   *queue
 	spawner *spawn.Spawner
-	cgroups *cgroups // nil where there are none
+	cgroups *cgroups // nil where there are none, or where supervisors have them
+
+	supervisors *supervisors // nil where commands are run here
 
 	// ctx is that of all appends; it ends when the Host gives up.
 	ctx    context.Context //nolint:containedctx // the life of the Host
@@ -159,15 +170,32 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		closed: make(chan struct{}), left: make(chan struct{}, 1), unwatch: func() {},
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
-	if !o.DisableCgroups {
+	switch {
+	case o.RunsDir != "":
+		if h.supervisors, err = openSupervisors(&o, h.spawner); err != nil {
+			h.release()
+			return nil, fmt.Errorf("open host: %w", err)
+		}
+	case !o.DisableCgroups:
 		if h.cgroups, err = openCgroups(h.spawner); err != nil {
 			o.Logger.Info("no cgroups: processes are found in /proc", "reason", err)
 		}
 	}
-	h.attendReplicas()
-	if err := h.recover(ctx); err != nil {
+	if err := h.adoptAll(ctx); err != nil {
+		h.giveUp(reprise.ErrClosed)
+		h.active.Wait()
 		h.release()
 		return nil, fmt.Errorf("open host: %w", err)
+	}
+	h.attendReplicas()
+	if err := h.recover(ctx); err != nil {
+		h.giveUp(reprise.ErrClosed)
+		h.active.Wait()
+		h.release()
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	if h.supervisors != nil {
+		h.caretaker.Go(h.supervisors.warm)
 	}
 	return h, nil
 }
@@ -286,6 +314,43 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 }
 
+// Leave takes no new executions, cancels those that wait, and returns once nothing more is appended here. Commands that
+// supervisors have go on, and the next Host takes them up. Others are ended as by Close.
+func (h *Host) Leave() error {
+	if h.supervisors == nil {
+		return h.Close()
+	}
+	h.mu.Lock()
+	first := !h.closing
+	h.closing = true
+	h.mu.Unlock()
+	if !first {
+		<-h.closed
+		return nil
+	}
+	defer close(h.closed)
+	var waiting []*run
+	h.cancelAll(func(r *run) bool {
+		queued := h.queue.status(r) == StatusQueued
+		if queued {
+			waiting = append(waiting, r)
+		}
+		return queued
+	})
+	patience, cancel := context.WithTimeout(h.ctx, stopPatience)
+	defer cancel()
+	for _, r := range waiting {
+		select {
+		case <-r.done:
+		case <-patience.Done():
+		}
+	}
+	h.giveUp(reprise.ErrClosed)
+	h.active.Wait()
+	h.release()
+	return nil
+}
+
 // cancelAll cancels the runs that which selects and returns their longest grace.
 func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
 	h.mu.Lock()
@@ -293,7 +358,7 @@ func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
 	for _, r := range h.runs {
 		if which(r) {
 			grace = max(grace, r.grace())
-			r.stop(verdict{outcome: Cancelled, reason: stopped})
+			r.stop(verdict{Outcome: Cancelled, Reason: stopped})
 		}
 	}
 	return grace
@@ -310,6 +375,9 @@ func (h *Host) Close() error {
 func (h *Host) release() {
 	h.giveUp(reprise.ErrClosed)
 	h.leaveReplicas()
+	if h.supervisors != nil {
+		h.supervisors.close()
+	}
 	if h.cgroups != nil {
 		h.cgroups.close()
 	}

@@ -120,5 +120,5 @@ func (r *run) fence() {
 	if hook := r.host.opts.Hooks.Fenced; hook != nil {
 		hook(r.key.Tenant)
 	}
-	r.stop(verdict{outcome: Lost, reason: fencedOff, now: true})
+	r.stop(verdict{Outcome: Lost, Reason: fencedOff, Now: true})
 }
