@@ -159,7 +159,7 @@ func (s *server) closeEngine() error {
 	errs := []error{s.mcp.close()}
 	s.mcp = nil
 	if s.host != nil {
-		errs = append(errs, s.host.Close())
+		errs = append(errs, s.host.Leave())
 		s.host = nil
 	}
 	if s.member != nil {

@@ -12,6 +12,8 @@ import (
 	"os"
 
 	"github.com/alecthomas/kong"
+
+	"reprise/internal/execution"
 )
 
 // cli is the grammar: what can be typed, in the order in which it is listed.
@@ -42,7 +44,10 @@ Every flag has an environment variable, REPRISE_LISTEN for --listen and so on, b
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run" and "follow" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled and took that for a success; 125 is a failure of ours, a run that was lost or events that were lost.`
 
-func main() { os.Exit(Main(os.Args[1:])) }
+func main() {
+	execution.Supervise() // if that is what we were started for
+	os.Exit(Main(os.Args[1:]))
+}
 
 // Main runs the command line args and returns the exit code.
 func Main(args []string) int {

@@ -40,7 +40,11 @@ func (h *Host) adoptAll(ctx context.Context) error {
 	for i := range open {
 		if left[open[i].Epoch] {
 			delete(left, open[i].Epoch)
-			if err := h.adopt(ctx, &open[i]); err != nil && !isOver(err) {
+			err := h.adopt(ctx, &open[i])
+			switch {
+			case isOver(err), errors.Is(err, reprise.ErrFenced): // another replica has taken it for lost
+				h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(open[i].Epoch)) })
+			case err != nil:
 				return err
 			}
 		}
@@ -82,11 +86,16 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 		return err
 	}
 	r.writeAs(s, producerID+"-"+rand.Text())
-	t := &tracker{shift: loadShift(m.dir)}
-	t.reader = supervisor.NewReader(m.dir, info.Tail+1+t.shift)
-	r.cut = t.shift != 0
+	t := &tracker{shifts: loadShifts(m.dir)}
+	t.reader = supervisor.NewReader(m.dir, t.shifts.next(info.Tail))
+	r.cut = t.shifts.Cut
 	if err := r.countAgain(ctx, m, t, info); err != nil {
 		return err
+	}
+	if h.opts.Replica != nil {
+		if err := r.claim(m, t); err != nil {
+			return err
+		}
 	}
 	h.mu.Lock()
 	h.runs[r.key] = r
@@ -120,6 +129,25 @@ func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
 	return next, nil
 }
 
+// claim takes the stream over from the name that this replica had before its restart, by an event without a meaning: output of
+// no bytes. What the server before may have sent just before it died is in front of it, or refused.
+func (r *run) claim(m *remote, t *tracker) error {
+	next := t.reader.Next()
+	before := r.tail
+	t.shifts.move(next, before+1)
+	if err := t.shifts.save(m.dir); err != nil {
+		return err
+	}
+	if err := r.append([]reprise.Event{{Type: Stdout, Format: reprise.FormatBytes}}); err != nil {
+		return err
+	}
+	if r.tail != before+1 {
+		t.reader.Close()
+		t.reader = supervisor.NewReader(m.dir, t.shifts.next(r.tail))
+	}
+	return nil
+}
+
 // countAgain finds out how much output is in the stream.
 func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *reprise.StreamInfo) error {
 	r.tail = info.Tail
@@ -140,7 +168,7 @@ func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *repri
 
 // before is the output in all frames before the next one; ok is false where the spool does not tell.
 func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Totals, ok bool) {
-	if t.shift != 0 {
+	if t.shifts.Cut {
 		return totals, false
 	}
 	peek := supervisor.NewReader(m.dir, t.reader.Next())

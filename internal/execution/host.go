@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -172,7 +173,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {
 	case o.RunsDir != "":
-		if h.supervisors, err = openSupervisors(&o, h.spawner); err != nil {
+		if h.supervisors, err = openSupervisors(&o, h.spawner); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			h.release()
 			return nil, fmt.Errorf("open host: %w", err)
 		}

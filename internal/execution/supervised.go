@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"reprise"
@@ -19,8 +20,8 @@ import (
 //
 // Frame n of the spool is event n of the stream. So the tail of the stream says which frames it has, whatever happened to
 // the server or to an answer of the store, and nothing has to be noted besides. Only if a store loses events that it
-// had acknowledged, or a frame cannot be read, they move apart; how far is then kept in the file "shift", which is written
-// before the first event that it holds for.
+// had acknowledged, a frame cannot be read, or another replica has to be told that the run is ours, they move apart; how
+// far is then kept in the file "shift", which is written before the first event that it holds for.
 
 // brief is what the directory of a run tells a later server of its request.
 type brief struct {
@@ -74,31 +75,65 @@ func (r *run) handOver(m *remote) error {
 // tracker is how far a run has got into its spool.
 type tracker struct {
 	reader *supervisor.Reader
-	// shift is the index of a frame less the seq of its event.
-	shift uint64
+	shifts shifts
 }
 
-// saveShift takes note that the next frame becomes the event after tail.
-func (r *run) saveShift(m *remote, t *tracker, next, tail uint64) error {
-	shift := next - (tail + 1)
-	if shift == t.shift {
-		return nil
+// shifts say how far the frames of a spool are apart from the events of the stream.
+type shifts struct {
+	// Cut: events or frames were lost.
+	Cut bool `json:"cut,omitempty"`
+	// Steps are in the order of From. Where there is none, frame n is event n.
+	Steps []shiftStep `json:"steps,omitempty"`
+}
+
+// shiftStep holds for a stream whose tail is From or later: the event after its tail is frame tail+1+Shift, modulo 2^64.
+type shiftStep struct {
+	From  uint64 `json:"from"`
+	Shift uint64 `json:"shift"`
+}
+
+// next is the frame that becomes the event after tail.
+func (s *shifts) next(tail uint64) uint64 {
+	next := tail + 1
+	for _, step := range s.Steps {
+		if step.From <= tail {
+			next = tail + 1 + step.Shift
+		}
 	}
-	r.cut = true
-	err := supervisor.WriteFile(filepath.Join(m.dir, shiftFile), mustMarshal(shift))
-	if err == nil || errors.Is(err, fs.ErrNotExist) { // a directory that was removed is never read again
-		t.shift = shift
-		return nil
+	return next
+}
+
+// move notes that the event after tail will be the frame next.
+func (s *shifts) move(next, tail uint64) {
+	s.Steps = slices.DeleteFunc(s.Steps, func(step shiftStep) bool { return step.From >= tail })
+	s.Steps = append(s.Steps, shiftStep{From: tail, Shift: next - (tail + 1)})
+}
+
+// save writes them, so that a later server finds them.
+func (s *shifts) save(dir string) error {
+	err := supervisor.WriteFile(filepath.Join(dir, shiftFile), mustMarshal(s))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a directory that was removed is never read again
 	}
 	return err
 }
 
-// loadShift reads what saveShift has written, 0 where nothing is.
-func loadShift(dir string) (shift uint64) {
+// loadShifts reads what save has written.
+func loadShifts(dir string) (s shifts) {
 	if text, err := os.ReadFile(filepath.Join(dir, shiftFile)); err == nil {
-		_ = json.Unmarshal(text, &shift)
+		_ = json.Unmarshal(text, &s)
 	}
-	return shift
+	return s
+}
+
+// realign takes note that events or frames were lost: the next frame becomes the event after the tail.
+func (r *run) realign(m *remote, t *tracker, next uint64) error {
+	if t.shifts.next(r.tail) == next {
+		return nil
+	}
+	r.cut, t.shifts.Cut = true, true
+	t.shifts.move(next, r.tail)
+	return t.shifts.save(m.dir)
 }
 
 // followRemote brings the output of the command into the stream until it ends, or until the Host goes.
@@ -245,7 +280,7 @@ func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
 	if b.Skipped > 0 {
 		r.host.opts.Logger.Error("output of an execution cannot be read any more", "execution", r.id,
 			"tenant", r.key.Tenant, "frames", b.Skipped)
-		if err := r.saveShift(m, t, t.reader.Next()-uint64(len(b.Frames)), r.tail); err != nil {
+		if err := r.realign(m, t, t.reader.Next()-uint64(len(b.Frames))); err != nil {
 			return err
 		}
 	}
@@ -253,7 +288,7 @@ func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
 		return nil
 	}
 	next := b.Frames[0].Index
-	r.lostEvents = func() error { return r.saveShift(m, t, next, r.tail) }
+	r.lostEvents = func() error { return r.realign(m, t, next) }
 	events := make([]reprise.Event, 0, len(b.Frames))
 	for i := range b.Frames {
 		events = append(events, eventOf(&b.Frames[i]))
