@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -57,9 +58,8 @@ func (h *Host) adoptAll(ctx context.Context) error {
 
 // The files in the directory of a run that supervisors write besides those of package supervisor.
 const (
-	endFile    = "end.json"
-	cgroupFile = "cgroup"
-	crashFile  = "crash"
+	endFile  = "end.json"
+	lockFile = "lock" // holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
 )
 
 // adoptedGrace is how long a run with KillOnDisconnect goes on at least after a restart until its followers are back.
@@ -248,7 +248,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 
 // logCrash tells of a supervisor that has ended by a fault of its own.
 func (r *run) logCrash(dir string) {
-	if text, err := os.ReadFile(filepath.Join(dir, crashFile)); err == nil && len(text) > 0 {
+	if text, err := os.ReadFile(filepath.Join(dir, lockFile)); err == nil && bytes.Count(text, []byte{'\n'}) > 1 {
 		r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
 			"trace", shorten(string(text), shownBytes))
 	}

@@ -48,6 +48,9 @@ type Options struct {
 	// SpoolBytes is how much output of one command is kept on disk while there is no server to take it. Then the
 	// command waits. Default: 256 MiB.
 	SpoolBytes int64
+	// MaxIdle is how many supervisors are kept that have nothing to do, so that the next commands start sooner.
+	// Default: 8; negative: none.
+	MaxIdle int
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
 	// Secret authenticates ids that are made from idempotency keys and digests of
@@ -97,6 +100,7 @@ func (o *Options) withDefaults() (Options, error) {
 	orDefault(&d.DisconnectGrace, 5*time.Second)
 	orDefault(&d.StateDir, os.TempDir())
 	orDefault(&d.SpoolBytes, 256<<20)
+	orDefault(&d.MaxIdle, 8)
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())
 	}
@@ -195,7 +199,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		h.release()
 		return nil, fmt.Errorf("open host: %w", err)
 	}
-	if h.supervisors != nil {
+	if h.supervisors != nil && o.MaxIdle > 0 {
 		h.caretaker.Go(h.supervisors.warm)
 	}
 	return h, nil

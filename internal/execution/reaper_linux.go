@@ -1,8 +1,12 @@
 package execution
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -63,15 +67,19 @@ func childOf(info *unix.Siginfo) int {
 // sigchldPID is where the process id is in a siginfo_t for SIGCHLD on 64-bit Linux.
 const sigchldPID = 16
 
-// forget ends what watch began, once the command was reaped.
-func (r *reaper) forget() {
+// forget ends what watch began, once the command was reaped. It reports whether a child is left that lives.
+func (r *reaper) forget() (left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.first = 0
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
-		if err != nil || pid == 0 {
-			return
+		switch {
+		case err == unix.EINTR: //nolint:errorlint // an errno
+		case err != nil:
+			return false
+		case pid == 0:
+			return true
 		}
 	}
 }
@@ -85,20 +93,68 @@ func (t *descendants) started(pid int)              { t.first = pid }
 
 // members are the live descendants, the first process before all others.
 func (t *descendants) members() []process {
-	all := readProcesses()
-	in := map[int]bool{os.Getpid(): true}
-	addDescendants(all, in)
-	delete(in, os.Getpid())
 	var members []process
-	if first, ok := all[t.first]; ok && !first.dead && in[t.first] {
-		members = append(members, first)
-	}
-	for pid, p := range all {
-		if in[pid] && !p.dead && pid != t.first {
+	seen := map[int]bool{}
+	for level := childrenOf(os.Getpid()); len(level) > 0; {
+		var below []int
+		for _, pid := range level {
+			p, ok := readProcess(pid)
+			if seen[pid] || !ok {
+				continue
+			}
+			seen[pid] = true
+			below = append(below, childrenOf(pid)...)
+			if p.dead {
+				continue
+			}
 			members = append(members, p)
+			if pid == t.first {
+				last := len(members) - 1
+				members[0], members[last] = members[last], members[0]
+			}
 		}
+		level = below
 	}
 	return members
+}
+
+// childrenOf are the children of a process. It is no snapshot: one that ends meanwhile may hide another.
+func childrenOf(pid int) (children []int) {
+	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
+	dir, err := os.Open(tasks)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	threads, _ := dir.Readdirnames(-1)
+	for _, thread := range threads {
+		text, err := os.ReadFile(tasks + "/" + thread + "/children")
+		if errors.Is(err, fs.ErrNotExist) && !hasChildrenFiles() {
+			return scanChildren(pid)
+		}
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// hasChildrenFiles reports whether the kernel was built with CONFIG_PROC_CHILDREN, as nearly all are.
+var hasChildrenFiles = sync.OnceValue(func() bool {
+	_, err := os.Stat("/proc/thread-self/children")
+	return err == nil
+})
+
+// scanChildren is childrenOf for other kernels.
+func scanChildren(pid int) (children []int) {
+	for _, p := range readProcesses() {
+		if p.parent == pid {
+			children = append(children, p.pid)
+		}
+	}
+	return children
 }
 
 func (t *descendants) terminate() { terminate(t.members()) }
@@ -111,6 +167,7 @@ const (
 )
 
 // kill goes over the tree until it is empty.
+// A process that is adopted while we look may be missed, but not by close.
 func (t *descendants) kill() (others int) {
 	deadline := time.Now().Add(treePatience)
 	for round := 1; ; round++ {
@@ -150,6 +207,7 @@ type reapedTree struct {
 	tree
 	reaper *reaper
 	below  descendants
+	left   bool // close could not end all: something sleeps in the kernel
 }
 
 func (t *reapedTree) started(pid int) {
@@ -158,15 +216,16 @@ func (t *reapedTree) started(pid int) {
 	t.reaper.watch(pid)
 }
 
-func (t *reapedTree) kill() (others int) {
-	others = t.tree.kill()
-	if t.kind() == "cgroup" { // root may have moved a process out of it
-		others = max(others, t.below.kill())
-	}
-	return others
-}
-
+// close ends whatever is left. The kernel says for certain when that is nothing: a descendant has an ancestor that is a child
+// of ours.
 func (t *reapedTree) close() {
-	t.reaper.forget()
+	for deadline := time.Now().Add(treePatience); ; {
+		left := t.reaper.forget()
+		if !left || time.Now().After(deadline) {
+			t.left = left
+			break
+		}
+		t.below.kill()
+	}
 	t.tree.close()
 }

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -45,7 +46,6 @@ type owner struct {
 
 // supervise runs one command after the other until the server that gives them has gone.
 func supervise() error {
-	debug.SetGCPercent(50) // a supervisor is small, and there is one for each command
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -53,7 +53,10 @@ func supervise() error {
 	if err != nil {
 		return err
 	}
-	_ = os.Stdin.Close()
+	if null, err := os.Open(os.DevNull); err == nil { // so that nothing else becomes descriptor 0
+		_ = unix.Dup2(int(null.Fd()), 0)
+		_ = null.Close()
+	}
 	o := &owner{
 		orders: supervisor.NewConn(raw), spawner: spawn.New(), reaper: newReaper(),
 		term: make(chan os.Signal, 1),
@@ -101,18 +104,20 @@ func (o *owner) take(next *order) (s *session, err error) {
 			_ = lock.Close()
 		}
 	}()
-	if crash, err := os.Create(filepath.Join(next.Dir, crashFile)); err == nil {
-		_ = debug.SetCrashOutput(crash, debug.CrashOptions{})
-		_ = crash.Close()
+	if _, err := lock.WriteAt([]byte{'\n'}, 0); err != nil { // see hasBegun
+		return nil, err
 	}
 	if !o.probed && !next.DisableCgroups {
 		o.probed = true
 		o.cgroups, _ = openCgroups(o.spawner)
 	}
 	if o.cgroups != nil {
-		if err := supervisor.WriteFile(filepath.Join(next.Dir, cgroupFile), []byte(o.cgroups.dir)); err != nil {
+		if _, err := lock.WriteAt([]byte(o.cgroups.dir+"\n"), 0); err != nil {
 			return nil, err
 		}
+	}
+	if _, err := lock.Seek(0, io.SeekEnd); err == nil {
+		_ = debug.SetCrashOutput(lock, debug.CrashOptions{})
 	}
 	listener, err := supervisor.Listen(next.Dir)
 	if err != nil {
@@ -168,9 +173,9 @@ func (s *session) run() {
 // runCommand runs it to its end, whose output is then in the spool.
 func (s *session) runCommand() ending {
 	t := s.owner.newTree(s.plan.Mark)
-	defer t.close()
 	c, err := s.launch(s.owner.spawner, t)
 	if err != nil {
+		t.close()
 		return ending{Outcome: FailedToStart, Error: err.Error()}
 	}
 	s.tell()
@@ -180,6 +185,8 @@ func (s *session) runCommand() ending {
 	var unkept error
 	writing.Go(func() { unkept = s.write(spool) })
 	e := s.attend(c, spool)
+	t.close()
+	e.ProcessesLeft = t.left
 	spool.close()
 	writing.Wait()
 	if unkept != nil {
@@ -190,7 +197,7 @@ func (s *session) runCommand() ending {
 }
 
 // newTree is the tree of a command that is about to be started.
-func (o *owner) newTree(mark string) tree {
+func (o *owner) newTree(mark string) *reapedTree {
 	if o.cgroups != nil {
 		if t, err := o.cgroups.newTree(mark[len(envEpoch)+1:]); err == nil {
 			return &reapedTree{tree: t, reaper: o.reaper}
@@ -233,8 +240,15 @@ func (s *session) end(e ending) {
 	s.stdin.end()
 	close(s.done)
 	s.tell()
-	_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e)) // a full disk: then it is in memory alone
+	select {
+	case <-s.forgotten: // at once, as nearly always
+	case <-time.After(endOnDisk):
+		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e)) // a full disk: then it is in memory alone
+	}
 }
+
+// endOnDisk is how long an end is in memory alone, for the server to fetch it.
+const endOnDisk = 50 * time.Millisecond
 
 const (
 	// lookEvery is the time between two looks whether the directory is still there.
@@ -254,7 +268,7 @@ func (s *session) attendOutside(over <-chan struct{}) {
 		case <-s.owner.term:
 			s.stop(verdict{Outcome: Cancelled, Reason: "its supervisor was asked to end"})
 		case <-tick.C:
-			if _, err := os.Stat(filepath.Join(s.dir, "lock")); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(filepath.Join(s.dir, lockFile)); !errors.Is(err, os.ErrNotExist) {
 				continue
 			}
 			s.stop(verdict{Outcome: Lost, Reason: spoolGone, Now: true})

@@ -22,6 +22,7 @@ import (
 type supervisors struct {
 	dir     string // of all runs
 	secret  string
+	maxIdle int
 	spawner *spawn.Spawner
 
 	mu      sync.Mutex
@@ -30,9 +31,6 @@ type supervisors struct {
 	closed  bool
 	all     sync.WaitGroup
 }
-
-// maxIdle is how many supervisors are kept that have nothing to do. The next command starts the sooner.
-const maxIdle = 8
 
 // openSupervisors makes the directory of the runs.
 func openSupervisors(opts *Options, s *spawn.Spawner) (*supervisors, error) {
@@ -44,7 +42,7 @@ func openSupervisors(opts *Options, s *spawn.Spawner) (*supervisors, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory of the runs: %w", err)
 	}
-	return &supervisors{dir: dir, secret: secret, spawner: s, workers: map[*worker]bool{}}, nil
+	return &supervisors{dir: dir, secret: secret, maxIdle: opts.MaxIdle, spawner: s, workers: map[*worker]bool{}}, nil
 }
 
 // dirOf is the directory of a run, which is named by its epoch: that is never used twice.
@@ -136,7 +134,7 @@ func (w *worker) attend() {
 func (p *supervisors) put(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle) >= maxIdle {
+	if p.closed || len(p.idle) >= p.maxIdle {
 		_ = w.orders.Close() // then it ends
 		return
 	}
@@ -208,8 +206,8 @@ func (p *supervisors) takeOne() (w *worker, used bool, err error) {
 
 // hasBegun reports whether a supervisor has ever taken the directory.
 func hasBegun(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, crashFile))
-	return err == nil
+	info, err := os.Stat(filepath.Join(dir, lockFile))
+	return err == nil && info.Size() > 0
 }
 
 // close ends the supervisors that have nothing to do, and waits for that. Those that have a command go on.

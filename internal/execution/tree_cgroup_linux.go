@@ -130,8 +130,8 @@ func (c *cgroups) close() {
 
 // killLeft ends what a killed supervisor has left in its cgroup, and reports whether it had one that can be asked.
 func killLeft(runDir string) bool {
-	text, err := os.ReadFile(filepath.Join(runDir, cgroupFile))
-	dir := string(text)
+	text, err := os.ReadFile(filepath.Join(runDir, lockFile))
+	dir, _, _ := strings.Cut(string(text), "\n")
 	if err != nil || !strings.HasPrefix(filepath.Base(dir), cgroupPrefix) {
 		return false
 	}

@@ -3,11 +3,10 @@
 //
 // # The directory of a run
 //
-//	lock        flocked by the supervisor for as long as it lives
+//	lock        flocked by the supervisor for as long as it lives; holds the path of its cgroup, and its trace if it crashed
 //	run.json    what the server has to know again after a restart
 //	sock        the Unix socket of the supervisor, mode 0600
 //	*.spool     segments of the spool, named by the index of their first frame
-//	cgroup      the path of the supervisor's cgroup, where it has one
 //	shift       how far frames and events are apart, once a store has lost events or a spool frames
 //	end.json    how the command ended
 //
