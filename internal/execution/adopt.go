@@ -75,10 +75,7 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 		return reprise.ErrNotFound // the id was used again
 	}
 	m := &remote{dir: h.supervisors.dirOf(info.Epoch), secret: h.supervisors.secret}
-	var b brief
-	if text, err := os.ReadFile(filepath.Join(m.dir, briefFile)); err == nil {
-		_ = json.Unmarshal(text, &b) // without it there is no stdin
-	}
+	b := loadBrief(m.dir)
 	id := info.Key.Name[len(namespace):]
 	r := newRun(h, info.Key, id, Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)})
 	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
@@ -200,6 +197,7 @@ const spoolGone = "its spool was removed"
 // What a lost run says of itself.
 const (
 	supervisorKilled = "its supervisor was killed"
+	machineRestarted = "the machine or the container was restarted"
 	neverStarted     = "the server died before the command was started"
 )
 
@@ -235,10 +233,13 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 		e.judged = true
 		kept = r.end(e)
 	} else {
-		certain := killLeft(m.dir)
-		killMarked([]string{markOf(r.epoch())})
-		r.logCrash(m.dir)
-		kept = r.endLost(t, supervisorKilled, !certain)
+		why, left := machineRestarted, false
+		if loadBrief(m.dir).Machine == thisMachine() {
+			why, left = supervisorKilled, !killLeft(m.dir)
+			killMarked([]string{markOf(r.epoch())})
+			r.logCrash(m.dir)
+		}
+		kept = r.endLost(t, why, left)
 	}
 	if kept {
 		_ = os.RemoveAll(m.dir)

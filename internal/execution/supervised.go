@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"reprise"
@@ -28,12 +29,29 @@ type brief struct {
 	StdinOpen        bool          `json:"stdin_open,omitempty"`
 	KillOnDisconnect bool          `json:"kill_on_disconnect,omitempty"`
 	Grace            time.Duration `json:"grace"`
+	// Machine is where and when it was started; see thisMachine.
+	Machine string `json:"machine"`
 }
 
 const (
 	briefFile = "run.json"
 	shiftFile = "shift"
 )
+
+// thisMachine names the boot of this machine and our process namespace, without which no process of a run is left.
+func thisMachine() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	pids, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(boot)) + " " + pids
+}
+
+// loadBrief reads what the directory of a run tells; without it there is no stdin.
+func loadBrief(dir string) (b brief) {
+	if text, err := os.ReadFile(filepath.Join(dir, briefFile)); err == nil {
+		_ = json.Unmarshal(text, &b)
+	}
+	return b
+}
 
 // runSupervised runs the command under a supervisor.
 func (r *run) runSupervised() {
@@ -56,7 +74,7 @@ func (r *run) handOver(m *remote) error {
 	if _, err := r.makePlan(m.dir); err != nil {
 		return err
 	}
-	b := brief{StdinOpen: r.request.StdinOpen, KillOnDisconnect: r.request.KillOnDisconnect, Grace: r.grace()}
+	b := brief{StdinOpen: r.request.StdinOpen, KillOnDisconnect: r.request.KillOnDisconnect, Grace: r.grace(), Machine: thisMachine()}
 	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
 		return err
 	}

@@ -67,9 +67,6 @@ func (w *Writer) Append(frames []Frame) error {
 	w.mu.Unlock()
 
 	w.buf = w.buf[:0]
-	if roll {
-		w.buf = appendSegmentHeader(w.buf)
-	}
 	first := tail + 1
 	for i := range frames {
 		tail++
@@ -77,14 +74,16 @@ func (w *Writer) Append(frames []Frame) error {
 		w.buf = appendFrame(w.buf, &frames[i])
 		totals.add(frames[i].Kind, len(frames[i].Data))
 	}
-	if err := w.write(roll, first); err != nil {
+	roll, err := w.write(roll, first)
+	if err != nil {
 		return err
 	}
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if roll {
-		w.segments = append(w.segments, segment{first: first})
+		w.segments = append(w.segments, segment{first: first, bytes: segmentHeader})
+		w.kept += segmentHeader
 	}
 	last := &w.segments[len(w.segments)-1]
 	last.last = tail
@@ -112,43 +111,62 @@ func (w *Writer) await() {
 	w.stalled += time.Since(since)
 }
 
-// write writes buf at the end of the last segment, or into a new one, until the disk takes it.
-func (w *Writer) write(roll bool, first uint64) error {
+// write writes buf at the end of the last segment, or into a new one, until the disk takes it. It reports whether that is a
+// new one.
+func (w *Writer) write(roll bool, first uint64) (rolled bool, err error) {
 	for {
 		err := w.tryWrite(roll, first)
 		switch {
 		case err == nil:
-			return nil
+			return roll, nil
 		case errors.Is(err, fs.ErrNotExist):
-			return ErrRemoved
+			return roll, ErrRemoved
 		case w.isClosed():
-			return fs.ErrClosed
+			return roll, fs.ErrClosed
 		}
 		if _, err := os.Stat(w.dir); errors.Is(err, fs.ErrNotExist) {
-			return ErrRemoved
+			return roll, ErrRemoved
 		}
 		time.Sleep(fullRetry)
-		w.mu.Lock()
-		w.stalled += fullRetry
-		w.mu.Unlock()
+		roll = w.makeRoom() || roll
 	}
 }
 
-func (w *Writer) tryWrite(roll bool, first uint64) error {
-	var offset int64
-	if roll {
-		file, err := os.OpenFile(segmentName(w.dir, first), os.O_WRONLY|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
-		if err != nil {
-			return err
-		}
-		if w.file != nil {
-			_ = w.file.Close()
-		}
-		w.file = file
-	} else {
-		offset = w.segments[len(w.segments)-1].bytes
+// makeRoom removes even the last segment, if all of it is acknowledged: on a full disk there is no other room.
+func (w *Writer) makeRoom() (removed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stalled += fullRetry
+	if w.acked != w.tail {
+		return false
 	}
-	_, err := w.file.WriteAt(w.buf, offset) // over what a try before may have left
+	for _, s := range w.segments {
+		_ = os.Truncate(segmentName(w.dir, s.first), 0) // the reader may have it open still
+		_ = os.Remove(segmentName(w.dir, s.first))
+		w.kept -= s.bytes
+	}
+	w.segments = nil
+	return true
+}
+
+func (w *Writer) tryWrite(roll bool, first uint64) error {
+	if !roll {
+		// Over what a try before may have left.
+		_, err := w.file.WriteAt(w.buf, w.segments[len(w.segments)-1].bytes)
+		return err
+	}
+	file, err := os.OpenFile(segmentName(w.dir, first), os.O_WRONLY|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	if w.file != nil {
+		_ = w.file.Close()
+	}
+	w.file = file
+	if _, err := file.WriteAt(w.buf, segmentHeader); err != nil {
+		return err
+	}
+	_, err = file.WriteAt(appendSegmentHeader(nil), 0)
 	return err
 }
 

@@ -1,0 +1,357 @@
+package execution_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/store/memstore"
+)
+
+// leave opens a Host, lets it start what start says, and leaves that running.
+func leave(t *testing.T, log *reprise.Log, opts execution.Options, start func(h *execution.Host)) {
+	t.Helper()
+	h, err := execution.Open(t.Context(), log, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(h)
+	if err := h.Leave(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runDirs are the directories of the runs that there are.
+func runDirs(t *testing.T, opts execution.Options) []string {
+	t.Helper()
+	locks, err := filepath.Glob(filepath.Join(opts.RunsDir, "*", "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range locks {
+		locks[i] = filepath.Dir(locks[i])
+	}
+	return locks
+}
+
+// TestWhatIsLeftGoesOn: a Host that is opened after another one has left takes up what runs and what has ended.
+func TestWhatIsLeftGoesOn(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	dir := t.TempDir()
+	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir}
+	leave(t, log, opts, func(h *execution.Host) {
+		start(t, h, execution.Request{ID: "goes", Session: "s", Command: "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 9"})
+		start(t, h, execution.Request{ID: "ends", Command: "echo one; exec 1>&- 2>&-; sleep 0.3; exit 8"})
+		start(t, h, execution.Request{ID: "forks", Command: "echo one; (sleep 0.3; echo two) & exit 7"})
+		start(t, h, execution.Request{ID: "reads", Command: "cat", StdinOpen: true})
+		start(t, h, execution.Request{ID: "tty", Command: "tty; while [ ! -e go ]; do sleep 0.01; done; tty", TTY: &execution.TTY{}})
+		for _, id := range []string{"goes", "ends", "forks"} {
+			await(t, h, id, "one")
+		}
+		if _, err := h.WriteStdin(within(t), tenant, "reads", execution.StdinWrite{Data: strings.NewReader("one ")}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, h, "reads", "one")
+		await(t, h, "tty", "/dev/pts")
+	})
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, log, opts)
+	if x, err := h.Show(within(t), tenant, "goes"); err != nil || x.Session != "s" || x.Bytes.Stdout < 4 {
+		t.Errorf("%+v, %v", x, err)
+	}
+	state, err := h.WriteStdin(within(t), tenant, "reads", execution.StdinWrite{Offset: 2, Data: strings.NewReader("e two"), EOF: true})
+	if err != nil || state.Offset != 7 || state.Open {
+		t.Errorf("stdin: %+v, %v", state, err)
+	}
+	for id, want := range map[string]struct {
+		code   int
+		output string
+	}{"goes": {9, "one\ntwo\n"}, "ends": {8, "one\n"}, "forks": {7, "one\ntwo\n"}, "reads": {0, "one two"}} {
+		x := finish(t, h, id)
+		wantOutcome(t, x, execution.Exited, want.code, "")
+		if got := string(output(t, h, id, execution.Stdout)); got != want.output || x.Bytes.Stdout != int64(len(got)) || x.OutputTruncated {
+			t.Errorf("%s: output %q, %+v", id, got, x)
+		}
+	}
+	finish(t, h, "tty")
+	if got := strings.Fields(string(output(t, h, "tty", execution.Stdout))); len(got) != 2 || got[0] != got[1] {
+		t.Errorf("terminals %q", got)
+	}
+	until(t, "the directories are removed", func() bool { return len(runDirs(t, opts)) == 0 })
+}
+
+// TestDamagedSpool: what cannot be read is not in the stream, the rest is, the end is true and says so.
+func TestDamagedSpool(t *testing.T) {
+	const lines = 300_000
+	for name, damage := range map[string]func(t *testing.T, dir string){
+		"bit flipped": func(t *testing.T, dir string) {
+			f, err := os.OpenFile(firstSegment(t, dir), os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt([]byte{'!'}, 900_000); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"cut in a frame": func(t *testing.T, dir string) {
+			if err := os.Truncate(firstSegment(t, dir), 900_000); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"deleted": func(t *testing.T, dir string) {
+			if err := os.Remove(firstSegment(t, dir)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := newLog(t, memstore.New(nil), nil)
+			work := t.TempDir()
+			opts := execution.Options{RunsDir: t.TempDir(), Dir: work}
+			leave(t, log, opts, func(h *execution.Host) {
+				start(t, h, execution.Request{
+					ID: "x", Retention: execution.Retention{MaxBytes: 1 << 30, MaxEvents: 1 << 20},
+					Command: fmt.Sprintf("echo up; while [ ! -e go ]; do sleep 0.01; done; seq 1 %d; exit 3", lines),
+				})
+				await(t, h, "x", "up")
+			})
+			if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			dir := runDirs(t, opts)[0]
+			until(t, "it ends without a server", func() bool {
+				_, err := os.Stat(filepath.Join(dir, "end.json"))
+				return err == nil
+			})
+			damage(t, dir)
+			h := openHost(t, log, opts)
+			x := finish(t, h, "x")
+			wantOutcome(t, x, execution.Exited, 3, "")
+			got := string(output(t, h, "x", execution.Stdout))
+			if !x.OutputTruncated || x.Bytes.Stdout != int64(len(got)) || !strings.HasPrefix(got, "up\n") {
+				t.Errorf("%d bytes of output, %+v", len(got), x)
+			}
+			last := 0
+			for line := range strings.SplitSeq(strings.TrimPrefix(got, "up\n"), "\n") {
+				if n, err := strconv.Atoi(line); err == nil && n > last {
+					last = n
+				}
+			}
+			if name == "bit flipped" && (last != lines || len(got) < 1<<20) {
+				t.Errorf("%d bytes, the last line is %d", len(got), last)
+			}
+		})
+	}
+}
+
+// firstSegment is the first file of a spool.
+func firstSegment(t *testing.T, dir string) string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.spool"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("segments %v, %v", names, err)
+	}
+	return names[0]
+}
+
+// TestDirectoryIsRemoved: nobody can find the command again, so it is ended, and its execution is lost.
+func TestDirectoryIsRemoved(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprint("away=", away), func(t *testing.T) {
+			log := newLog(t, memstore.New(nil), nil)
+			opts := execution.Options{RunsDir: t.TempDir()}
+			var pids []int
+			begin := func(h *execution.Host) {
+				start(t, h, execution.Request{ID: "x", Command: treeCommand})
+				pids = children(await(t, h, "x", "up"))
+			}
+			remove := func() {
+				if err := os.RemoveAll(runDirs(t, opts)[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var h *execution.Host
+			if away {
+				leave(t, log, opts, begin)
+				remove()
+				h = openHost(t, log, opts)
+			} else {
+				h = openHost(t, log, opts)
+				begin(h)
+				remove()
+			}
+			if x := finish(t, h, "x"); *x.Outcome != execution.Lost || x.Error == "" {
+				t.Errorf("%+v", x)
+			}
+			if len(pids) != 2 {
+				t.Fatalf("processes %v", pids)
+			}
+			for _, pid := range pids {
+				until(t, "the processes are gone", func() bool { return !alive(pid) })
+			}
+		})
+	}
+}
+
+// TestNothingEscapes: a process that leaves its session, its parent and its environment ends with the run all the same, and so
+// does one that was moved out of its cgroup.
+func TestNothingEscapes(t *testing.T) {
+	for _, scan := range []bool{false, true} {
+		t.Run(fmt.Sprint("cgroups=", !scan), func(t *testing.T) {
+			h := newHost(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: scan})
+			const escape = `
+				env -i setsid sh -c 'echo $$ > /sys/fs/cgroup/unified/cgroup.procs || echo $$ > /sys/fs/cgroup/cgroup.procs
+					(exec env -i PATH="$PATH" setsid sh -c "echo child \$\$; echo up; exec sleep 1000") &' 2>/dev/null &
+				exec sleep 1000`
+			x := start(t, h, execution.Request{Command: escape})
+			pids := children(await(t, h, x.ID, "up"))
+			if len(pids) != 1 || !alive(pids[0]) {
+				t.Fatalf("processes %v", pids)
+			}
+			if err := h.Cancel(within(t), tenant, x.ID); err != nil {
+				t.Fatal(err)
+			}
+			wantOutcome(t, finish(t, h, x.ID), execution.Cancelled, 0, "TERM")
+			until(t, "it is gone", func() bool { return !alive(pids[0]) })
+		})
+	}
+}
+
+// TestForkBombEnds within the time that a tree has.
+func TestForkBombEnds(t *testing.T) {
+	for _, scan := range []bool{false, true} {
+		t.Run(fmt.Sprint("cgroups=", !scan), func(t *testing.T) {
+			h := newHost(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: scan, Grace: 10 * time.Millisecond})
+			// Two at a time at most live, and each forks before it ends: there is always a process, and never the same.
+			x := start(t, h, execution.Request{Command: `echo up; f() { (f) & }; trap '' TERM; (f) & wait`, Timeout: execution.Duration(300 * time.Millisecond)})
+			finish(t, h, x.ID)
+			until(t, "nothing is left", func() bool { return len(carriers(x.ID)) == 0 })
+		})
+	}
+}
+
+// carriers are the live processes with the id of an execution in their environment.
+func carriers(id string) (pids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		if env, err := os.ReadFile(file); err == nil && bytes.Contains(env, []byte("REPRISE_EXECUTION="+id)) {
+			pids = append(pids, file)
+		}
+	}
+	return pids
+}
+
+// TestFullDisk: the command waits until what it wrote was taken, and nothing is missing.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
+		t.Skip("needs to mount a small file system: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	log := newLog(t, memstore.New(nil), nil)
+	work := t.TempDir()
+	opts := execution.Options{RunsDir: filepath.Join(dir, "runs"), Dir: work}
+	const lines = 3_000_000 // 20 MB
+	leave(t, log, opts, func(h *execution.Host) {
+		start(t, h, execution.Request{
+			ID: "x", Retention: execution.Retention{MaxBytes: 1 << 30, MaxEvents: 1 << 20},
+			Command: fmt.Sprintf("echo up; seq 1 %d; exit 3", lines),
+		})
+		await(t, h, "x", "up")
+	})
+	var free unix.Statfs_t
+	until(t, "the disk is full", func() bool { return unix.Statfs(dir, &free) == nil && free.Bavail*uint64(free.Bsize) < 2<<20 })
+	h := openHost(t, log, opts)
+	x := finish(t, h, "x")
+	wantOutcome(t, x, execution.Exited, 3, "")
+	got := output(t, h, "x", execution.Stdout)
+	if bytes.Count(got, []byte("\n")) != lines+1 || !bytes.HasSuffix(got, fmt.Appendf(nil, "\n%d\n", lines)) || x.OutputTruncated {
+		t.Errorf("%d bytes, %+v", len(got), x)
+	}
+}
+
+// TestShortCommandsLeaveNothing: no file, process or socket, and no more supervisors than are kept idle.
+func TestShortCommandsLeaveNothing(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	opts := execution.Options{RunsDir: t.TempDir(), MaxIdle: 4}
+	h, err := execution.Open(t.Context(), log, &opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh(t, h, "true")
+	before := descriptors(t)
+	for i := range 20 {
+		var ids []string
+		for j := range 5 {
+			ids = append(ids, start(t, h, execution.Request{ID: fmt.Sprintf("x%d-%d", i, j), Argv: []string{"true"}}).ID)
+		}
+		for _, id := range ids {
+			wantOutcome(t, finish(t, h, id), execution.Exited, 0, "")
+		}
+	}
+	until(t, "the directories are removed", func() bool { return len(runDirs(t, opts)) == 0 })
+	until(t, "the descriptors are closed", func() bool { return descriptors(t) <= before+opts.MaxIdle })
+	until(t, "no more supervisors than may be idle", func() bool { return len(supervisorsOf(os.Getpid())) <= opts.MaxIdle })
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := supervisorsOf(os.Getpid()); len(left) != 0 {
+		t.Errorf("supervisors %v are left", left)
+	}
+	if left, err := os.ReadDir(opts.RunsDir); err != nil || len(left) != 1 {
+		t.Errorf("files %v are left, %v", left, err)
+	}
+}
+
+// supervisorsOf are the supervisors that a process has started.
+func supervisorsOf(parent int) (pids []string) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		text, _ := os.ReadFile(file)
+		line, _ := os.ReadFile(strings.TrimSuffix(file, "stat") + "cmdline")
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) && strings.HasPrefix(string(line), "reprise-supervisor") {
+			pids = append(pids, file)
+		}
+	}
+	return pids
+}
+
+// TestRemovedWhileAway: the stream of a run was removed while no server was there. Its command is ended.
+func TestRemovedWhileAway(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	opts := execution.Options{RunsDir: t.TempDir()}
+	var pids []int
+	leave(t, log, opts, func(h *execution.Host) {
+		start(t, h, execution.Request{ID: "x", Command: treeCommand})
+		pids = children(await(t, h, "x", "up"))
+	})
+	if err := log.Remove(t.Context(), reprise.StreamKey{Tenant: tenant, Name: "execution:x"}); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, log, opts)
+	for _, pid := range pids {
+		until(t, "the processes are gone", func() bool { return !alive(pid) })
+	}
+	until(t, "the directory is removed", func() bool { return len(runDirs(t, opts)) == 0 })
+	if _, err := h.Show(within(t), tenant, "x"); !errors.Is(err, reprise.ErrNotFound) {
+		t.Errorf("show: %v", err)
+	}
+}
