@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,7 +99,7 @@ func (o *outliving) supervisors(pattern string) (pids []int) {
 		for _, fd := range fds {
 			if to, err := os.Readlink(fd); err == nil && to == lock {
 				pid, err := strconv.Atoi(strings.Split(fd, "/")[2])
-				if err == nil && pid != os.Getpid() {
+				if err == nil && pid != os.Getpid() && !slices.Contains(pids, pid) {
 					pids = append(pids, pid)
 				}
 			}

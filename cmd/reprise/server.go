@@ -126,7 +126,10 @@ func (s *server) stop(now context.Context, endExecutions bool) error {
 		mcpErr = errors.Join(mcpErr, <-closed)
 		closed <- nil
 	}
-	end := s.host.Leave
+	end := func() error {
+		_, err := s.host.Leave()
+		return err
+	}
 	if endExecutions || now.Err() != nil {
 		end = s.host.Close
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -150,8 +151,10 @@ type Host struct {
 	closing bool
 	closed  chan struct{} // closed when all is over
 
+	left atomic.Int64 // runs that go on without us
+
 	caretaker sync.WaitGroup
-	left      chan struct{} // has a token when another replica has gone
+	gone      chan struct{} // has a token when another replica has gone
 	unwatch   func()
 }
 
@@ -172,7 +175,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	h := &Host{
 		log: log, opts: o, queue: newQueue(&o), spawner: spawn.New(),
 		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{}, far: map[reprise.StreamKey]*farFollow{},
-		closed: make(chan struct{}), left: make(chan struct{}, 1), unwatch: func() {},
+		closed: make(chan struct{}), gone: make(chan struct{}, 1), unwatch: func() {},
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {
@@ -320,10 +323,10 @@ func (h *Host) Stop(ctx context.Context) error {
 }
 
 // Leave takes no new executions, cancels those that wait, and returns once nothing more is appended here. Commands that
-// supervisors have go on, and the next Host takes them up. Others are ended as by Close.
-func (h *Host) Leave() error {
+// supervisors have go on, and the next Host takes them up; left is how many. Others are ended as by Close.
+func (h *Host) Leave() (left int, err error) {
 	if h.supervisors == nil {
-		return h.Close()
+		return 0, h.Close()
 	}
 	h.mu.Lock()
 	first := !h.closing
@@ -331,7 +334,7 @@ func (h *Host) Leave() error {
 	h.mu.Unlock()
 	if !first {
 		<-h.closed
-		return nil
+		return int(h.left.Load()), nil
 	}
 	defer close(h.closed)
 	var waiting []*run
@@ -353,7 +356,7 @@ func (h *Host) Leave() error {
 	h.giveUp(reprise.ErrClosed)
 	h.active.Wait()
 	h.release()
-	return nil
+	return int(h.left.Load()), nil
 }
 
 // cancelAll cancels the runs that which selects and returns their longest grace.

@@ -29,7 +29,7 @@ func (h *Host) attendReplicas() {
 		Left: func(name string) {
 			h.followersLeft(name)
 			select {
-			case h.left <- struct{}{}:
+			case h.gone <- struct{}{}:
 			default:
 			}
 		},
@@ -54,7 +54,7 @@ func (h *Host) takeCare() {
 	defer timer.Stop()
 	for {
 		select {
-		case <-h.left:
+		case <-h.gone:
 		case <-timer.C:
 		case <-h.ctx.Done():
 			return

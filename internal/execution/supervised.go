@@ -191,6 +191,7 @@ func (r *run) followRemote(m *remote, t *tracker) {
 
 // leave lets the command go on without us.
 func (r *run) leave() {
+	r.host.left.Add(1)
 	if r.worker != nil {
 		r.worker.left.Store(true)
 	}

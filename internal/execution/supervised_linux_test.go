@@ -15,6 +15,8 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/shared"
+	"reprise/replica"
 	"reprise/store/memstore"
 )
 
@@ -26,7 +28,7 @@ func leave(t *testing.T, log *reprise.Log, opts execution.Options, start func(h 
 		t.Fatal(err)
 	}
 	start(h)
-	if err := h.Leave(); err != nil {
+	if _, err := h.Leave(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -354,4 +356,56 @@ func TestRemovedWhileAway(t *testing.T) {
 	if _, err := h.Show(within(t), tenant, "x"); !errors.Is(err, reprise.ErrNotFound) {
 		t.Errorf("show: %v", err)
 	}
+}
+
+// TestReplicaComesBack: one that leaves its commands running and comes back under another name before it is taken for dead goes
+// on with them, also with one that says nothing for longer than that. One that comes too late ends them.
+func TestReplicaComesBack(t *testing.T) {
+	hub := shared.New(memstore.New(nil))
+	other := &node{store: newCuttable(hub.Store())}
+	other.open(t, &replica.Options{Name: "other", Beat: testBeat, TTL: testTTL}, execution.Options{})
+	opts := execution.Options{RunsDir: t.TempDir()}
+	incarnation := func() *node {
+		nd := &node{store: newCuttable(hub.Store())}
+		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: testTTL}, opts)
+		return nd
+	}
+	gone := func(nd *node) {
+		if left, err := nd.Leave(); err != nil || left != 1 {
+			t.Fatalf("%d runs are left, %v", left, err)
+		}
+		nd.member.Vanish()
+	}
+	nd := incarnation()
+	start(t, nd.Host, execution.Request{ID: "x", StdinOpen: true, Command: `echo up; while read line; do echo "$line"; done; exit 4`})
+	await(t, other.Host, "x", "up")
+	for i := range 2 {
+		gone(nd)
+		nd = incarnation()
+		<-time.After(2 * testTTL) // the name that it had is dead by now
+		line := fmt.Sprintln("line", i)
+		if _, err := other.WriteStdin(within(t), tenant, "x", execution.StdinWrite{Offset: -1, Data: strings.NewReader(line)}); err != nil {
+			t.Fatal(err)
+		}
+		await(t, other.Host, "x", line)
+	}
+	if _, err := other.WriteStdin(within(t), tenant, "x", execution.StdinWrite{Offset: -1, EOF: true}); err != nil {
+		t.Fatal(err)
+	}
+	x := finish(t, other.Host, "x")
+	wantOutcome(t, x, execution.Exited, 4, "")
+	if got := string(output(t, other.Host, "x", execution.Stdout)); got != "up\nline 0\nline 1\n" || x.Bytes.Stdout != int64(len(got)) || x.OutputTruncated {
+		t.Errorf("output %q, %+v", got, x)
+	}
+
+	start(t, nd.Host, execution.Request{ID: "late", Command: treeCommand})
+	pids := children(await(t, other.Host, "late", "up"))
+	gone(nd)
+	wantOutcome(t, finish(t, other.Host, "late"), execution.Lost, -1, "")
+	incarnation()
+	for _, pid := range pids {
+		until(t, "the processes are gone", func() bool { return !alive(pid) })
+	}
+	until(t, "the directories are removed", func() bool { return len(runDirs(t, opts)) == 0 })
+	follow(t, other.Host, "late") // one end, and nothing behind it
 }
