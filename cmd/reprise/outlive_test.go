@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -328,5 +329,64 @@ func TestSupervisorIsKilled(t *testing.T) {
 				t.Errorf("directories are left: %v", o.runs("*"))
 			}
 		})
+	}
+}
+
+// TestUpgrade: a server of another build is killed, its program is removed, and this build takes up what its supervisors have.
+// Then the other build takes up what this one's have, as after a step back.
+func TestUpgrade(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "reprise-old")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", old, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	kept := filepath.Join(dir, "kept")
+	if err := os.Link(old, kept); err != nil {
+		t.Fatal(err)
+	}
+	v := version{path: old, dir: dir, store: "sqlite:"}
+	d, c := v.mustServe(t, "data")
+	o := &outliving{t: t, dir: dir, client: c, daemon: d}
+	t.Cleanup(o.endLeft)
+	if err := os.Remove(old); err != nil { // before the first supervisor is needed
+		t.Fatal(err)
+	}
+	const command = `echo up; while read line; do echo "$line"; done; exit 6`
+	open := func(r *client.StartRequest) { r.StdinOpen = true }
+	o.run("forward", command, open)
+	o.await("forward", "up")
+	said := map[string]int64{}
+	say := func(id, text string, eof bool) {
+		t.Helper()
+		if _, err := o.client.WriteStdin(t.Context(), id, said[id], []byte(text), eof); err != nil {
+			t.Fatal(err)
+		}
+		said[id] += int64(len(text))
+	}
+	say("forward", "to the old one\n", false)
+	o.await("forward", "old")
+	if err := d.kill(); err != nil {
+		t.Fatal(err)
+	}
+
+	d, o.client = version{dir: dir, store: v.store}.mustServe(t, "data")
+	o.run("back", command, open)
+	o.await("back", "up")
+	say("forward", "to the new one\n", true)
+	output, end := o.follow("forward")
+	o.wantEnd("forward", end, client.Exited, 6)
+	if output != "up\nto the old one\nto the new one\n" {
+		t.Errorf("forward: output %q", output)
+	}
+	stop(t, d)
+
+	v.path = kept
+	_, o.client = v.mustServe(t, "data")
+	say("back", "to the old one\n", true)
+	output, end = o.follow("back")
+	o.wantEnd("back", end, client.Exited, 6)
+	if output != "up\nto the old one\n" {
+		t.Errorf("back: output %q", output)
 	}
 }
