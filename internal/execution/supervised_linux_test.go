@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -299,7 +300,11 @@ func TestShortCommandsLeaveNothing(t *testing.T) {
 	}
 	sh(t, h, "true")
 	before := descriptors(t)
-	for i := range 20 {
+	rounds := 20
+	if soaking {
+		rounds = 2000
+	}
+	for i := range rounds {
 		var ids []string
 		for j := range 5 {
 			ids = append(ids, start(t, h, execution.Request{ID: fmt.Sprintf("x%d-%d", i, j), Argv: []string{"true"}}).ID)
@@ -319,6 +324,89 @@ func TestShortCommandsLeaveNothing(t *testing.T) {
 	}
 	if left, err := os.ReadDir(opts.RunsDir); err != nil || len(left) != 1 {
 		t.Errorf("files %v are left, %v", left, err)
+	}
+}
+
+// soaking: the long form of the tests; see "make soak".
+var soaking = os.Getenv("REPRISE_TEST_SOAK") != ""
+
+// TestOneByteAWrite: every byte is there once, in order.
+func TestOneByteAWrite(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip("needs perl: ", err)
+	}
+	n := 100_000
+	if soaking {
+		n = 1_000_000
+	}
+	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
+	x := start(t, h, execution.Request{
+		Argv:      []string{"perl", "-e", fmt.Sprintf(`syswrite(STDOUT, chr(97 + $_ %% 26)) for 0 .. %d`, n-1)},
+		Retention: execution.Retention{MaxBytes: 1 << 30, MaxEvents: 1 << 20},
+	})
+	x = finish(t, h, x.ID)
+	wantOutcome(t, x, execution.Exited, 0, "")
+	got := output(t, h, x.ID, execution.Stdout)
+	for i, b := range got {
+		if b != byte('a'+i%26) {
+			t.Fatalf("byte %d is %q", i, b)
+		}
+	}
+	if len(got) != n {
+		t.Errorf("%d bytes, want %d", len(got), n)
+	}
+}
+
+// TestMuchOutput: more than the spool holds, while nobody takes it for a while.
+func TestMuchOutput(t *testing.T) {
+	lines := 6_000_000 // 46 MB
+	if soaking {
+		lines = 200_000_000 // 2 GB
+	}
+	log := newLog(t, memstore.New(nil), nil)
+	opts := execution.Options{RunsDir: t.TempDir(), SpoolBytes: 17 << 20}
+	leave(t, log, opts, func(h *execution.Host) {
+		start(t, h, execution.Request{ID: "x", Command: fmt.Sprintf("echo up; seq 1 %d; exit 3", lines)})
+		await(t, h, "x", "up")
+	})
+	size := func() (sum int64) {
+		for _, dir := range runDirs(t, opts) {
+			names, _ := filepath.Glob(filepath.Join(dir, "*.spool"))
+			for _, name := range names {
+				if info, err := os.Stat(name); err == nil {
+					sum += info.Size()
+				}
+			}
+		}
+		return sum
+	}
+	until(t, "the spool is full", func() bool { return size() > opts.SpoolBytes-1<<20 })
+	most := size()
+	h := openHost(t, log, opts)
+	s, err := h.Stream(within(t), tenant, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := s.Info(within(t))
+	for err == nil && info.End == nil {
+		most = max(most, size())
+		<-time.After(10 * time.Millisecond)
+		info, err = s.Info(t.Context())
+	}
+	x, err := h.Show(within(t), tenant, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOutcome(t, x, execution.Exited, 3, "")
+	want := int64(len("up\n"))
+	for digits, first := 1, 1; first <= lines; digits, first = digits+1, first*10 {
+		want += int64(min(lines+1, first*10)-first) * int64(digits+1)
+	}
+	if x.Bytes.Stdout != want || x.OutputTruncated {
+		t.Errorf("%d bytes, want %d; %+v", x.Bytes.Stdout, want, x)
+	}
+	if most > opts.SpoolBytes+16<<20 {
+		t.Errorf("the spool took %d bytes, its bound is %d", most, opts.SpoolBytes)
 	}
 }
 
