@@ -246,8 +246,8 @@ func (m *Member) Close() error {
 	return nil
 }
 
-// Vanish ends all that this replica does and tells nobody: the others take it for dead after Options.TTL. It is for a replica
-// that comes back before that, under another name, and goes on with what it has.
+// Vanish ends all that this replica does and tells nobody: the others take it for dead after Options.TTL. It is for
+// a replica that comes back before that, under another name, and goes on with what it has.
 func (m *Member) Vanish() { m.vanish() }
 
 // vanish is Vanish.

@@ -49,8 +49,9 @@ func (c *logsCmd) print(ctx context.Context, server *client.Client, out printer)
 		if err != nil {
 			return err
 		}
-		if first := opts.After == "earliest" && len(page.Events) > 0 && page.Events[0].Seq > 1; first && !c.JSON {
-			if err := printGap(os.Stderr, &client.Gap{Code: "cursor_expired", Missed: page.Events[0].Seq - 1}); err != nil {
+		if opts.After == "earliest" && len(page.Events) > 0 && page.Events[0].Seq > 1 && !c.JSON {
+			gap := &client.Gap{Code: "cursor_expired", Missed: page.Events[0].Seq - 1}
+			if err := printGap(os.Stderr, gap); err != nil {
 				return err
 			}
 		}

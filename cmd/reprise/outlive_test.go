@@ -169,8 +169,8 @@ func (o *outliving) wantEnd(id string, end *client.End, outcome string, code int
 	}
 }
 
-// TestServerIsKilledWhileCommandsRun kills the server at random moments while ten commands print numbered lines. Every
-// line is there once, every exit code is true, and each command was started once. (G1, G2, G4, G9)
+// TestServerIsKilledWhileCommandsRun kills the server at random moments while ten commands print numbered lines.
+// Every line is there once, every exit code is true, and each command was started once. (G1, G2, G4, G9)
 func TestServerIsKilledWhileCommandsRun(t *testing.T) {
 	kills, lines := 15, 1500
 	if soaking() {
@@ -332,8 +332,8 @@ func TestSupervisorIsKilled(t *testing.T) {
 	}
 }
 
-// TestUpgrade: a server of another build is killed, its program is removed, and this build takes up what its supervisors have.
-// Then the other build takes up what this one's have, as after a step back.
+// TestUpgrade: a server of another build is killed, its program is removed, and this build takes up what its
+// supervisors have. Then the other build takes up what this one's have, as after a step back.
 func TestUpgrade(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "reprise-old")

@@ -96,8 +96,8 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	return nil
 }
 
-// serve answers requests until please is done, and then stops: readers are told to come back, and running commands are left
-// to their supervisors, unless they are to be ended or now is done.
+// serve answers requests until please is done, and then stops: readers are told to come back, and running commands
+// are left to their supervisors, unless they are to be ended or now is done.
 func (s *server) serve(please, now context.Context, endExecutions bool) error {
 	s.front.begin()
 	select {
@@ -105,7 +105,8 @@ func (s *server) serve(please, now context.Context, endExecutions bool) error {
 		return errors.Join(err, s.stop(now, false))
 	case <-please.Done():
 	}
-	s.logger.Info("stopping", "reason", context.Cause(please), "running", s.host.Counts().Running, "ends_executions", endExecutions)
+	s.logger.Info("stopping", "reason", context.Cause(please), "running", s.host.Counts().Running,
+		"ends_executions", endExecutions)
 	return s.stop(now, endExecutions)
 }
 

@@ -202,8 +202,8 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		h.release()
 		return nil, fmt.Errorf("open host: %w", err)
 	}
-	if h.supervisors != nil && o.MaxIdle > 0 {
-		h.caretaker.Go(h.supervisors.warm)
+	if h.supervisors != nil {
+		h.supervisors.warm()
 	}
 	return h, nil
 }

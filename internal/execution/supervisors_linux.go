@@ -29,6 +29,7 @@ type supervisors struct {
 	workers map[*worker]bool
 	idle    []*worker
 	closed  bool
+	warming bool
 	all     sync.WaitGroup
 }
 
@@ -149,17 +150,23 @@ func (p *supervisors) drop(w *worker) {
 	p.idle = slices.DeleteFunc(p.idle, func(other *worker) bool { return other == w })
 }
 
-// warm starts a supervisor for the next command, if there is none.
+// warm starts a supervisor for the next command in the background, if there is none and none is being started so.
 func (p *supervisors) warm() {
 	p.mu.Lock()
-	enough := p.closed || len(p.idle) > 0
-	p.mu.Unlock()
-	if enough {
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) > 0 || p.warming || p.maxIdle <= 0 {
 		return
 	}
-	if w, err := p.start(); err == nil {
-		p.put(w)
-	}
+	p.warming = true
+	p.all.Go(func() {
+		w, err := p.start()
+		p.mu.Lock()
+		p.warming = false
+		p.mu.Unlock()
+		if err == nil {
+			p.put(w)
+		}
+	})
 }
 
 // give hands a run to a supervisor.
@@ -179,6 +186,7 @@ func (p *supervisors) give(o *order) (*worker, error) {
 			p.put(w)
 			return nil, errors.New("supervisor: " + t.Error)
 		case ok:
+			p.warm()
 			return w, nil
 		case !used:
 			return nil, errors.New("the supervisor ended before it took the command")

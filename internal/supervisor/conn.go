@@ -70,8 +70,8 @@ const helloPatience = 5 * time.Second
 // ErrRefused is returned where the supervisor does not take us for its server.
 var ErrRefused = errors.New("the supervisor refuses")
 
-// Dial connects to the supervisor that has the directory. The error is ErrRefused for a wrong secret, a *VersionError for
-// a supervisor that is newer, or that of the connection.
+// Dial connects to the supervisor that has the directory. The error is ErrRefused for a wrong secret, a
+// *VersionError for a supervisor that is newer, or that of the connection.
 func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 	raw, err := dial(ctx, dir)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock takes the lock of the directory of a run, which goes with the process at the latest. The error is ErrHeld if another
-// process has it, or fs.ErrNotExist if the directory was removed, while it was being locked too.
+// Lock takes the lock of the directory of a run, which goes with the process at the latest. The error is ErrHeld if
+// another process has it, or fs.ErrNotExist if the directory was removed, while it was being locked too.
 func Lock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -3,7 +3,8 @@
 //
 // # The directory of a run
 //
-//	lock        flocked by the supervisor for as long as it lives; holds the path of its cgroup, and its trace if it crashed
+//	lock        flocked by the supervisor for as long as it lives; its first line is the path of the supervisor's
+//	            cgroup, and what follows is its trace if it crashed
 //	run.json    what the server has to know again after a restart
 //	sock        the Unix socket of the supervisor, mode 0600
 //	*.spool     segments of the spool, named by the index of their first frame

@@ -42,8 +42,8 @@ type Batch struct {
 	Skipped uint64
 }
 
-// Read returns frames up to the index last, which the writer has written, about maxBytes at a time. At the end it returns
-// an empty Batch. With Unbounded the end is where nothing more can be read.
+// Read returns frames up to the index last, which the writer has written, about maxBytes at a time. At the end it
+// returns an empty Batch. With Unbounded the end is where nothing more can be read.
 //
 // The error is one of the file system. What is damaged or gone is no error but skipped.
 func (r *Reader) Read(last uint64, maxBytes int) (Batch, error) {
@@ -73,8 +73,8 @@ func (r *Reader) Read(last uint64, maxBytes int) (Batch, error) {
 	return b, nil
 }
 
-// read finds the frame next, or the first one after it that can be read, at the beginning of buf. With keep it does not
-// touch memory that frames lie in: found is then false where it would have to.
+// read finds the frame next, or the first one after it that can be read, at the beginning of buf. With keep it does
+// not touch memory that frames lie in: found is then false where it would have to.
 func (r *Reader) read(last uint64, keep bool) (f Frame, skipped uint64, found bool, err error) {
 	for {
 		f, state := r.parse(last)
@@ -106,8 +106,8 @@ func (r *Reader) read(last uint64, keep bool) (f Frame, skipped uint64, found bo
 	}
 }
 
-// resync is how many bytes are passed over after what is no frame. A frame whose header is plausible was damaged in its
-// data, which is not searched: it is the command's, and may look like frames.
+// resync is how many bytes are passed over after what is no frame. A frame whose header is plausible was damaged in
+// its data, which is not searched: it is the command's, and may look like frames.
 func (r *Reader) resync() int {
 	n, ok := frameLength(r.buf)
 	index := binary.LittleEndian.Uint64(r.buf[8:])

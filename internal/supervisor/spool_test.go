@@ -21,7 +21,8 @@ func fill(t testing.TB, w *Writer, n, size int) (all [][]byte) {
 		for range min(3, n-len(all)) {
 			data := bytes.Repeat([]byte{byte(len(all))}, size/2+rand.N(size))
 			all = append(all, data)
-			frames = append(frames, Frame{Time: time.Unix(int64(len(all)), 0), Kind: Stdout + Kind(len(all)%2), Data: data})
+			n := len(all)
+			frames = append(frames, Frame{Time: time.Unix(int64(n), 0), Kind: Stdout + Kind(n%2), Data: data})
 		}
 		if err := w.Append(frames); err != nil {
 			t.Fatal(err)
@@ -106,7 +107,8 @@ func TestReaderFollowsAWriter(t *testing.T) {
 	}
 }
 
-// TestDamageIsSkipped flips bits, cuts and removes segments. What is read is what was written, and what is not is counted.
+// TestDamageIsSkipped flips bits, cuts and removes segments. What is read is what was written, and what is not is
+// counted.
 func TestDamageIsSkipped(t *testing.T) {
 	const frames = 500
 	for name, damage := range map[string]func(t *testing.T, file string) (most uint64){
@@ -225,7 +227,8 @@ func TestDataThatLooksLikeFrames(t *testing.T) {
 	}
 }
 
-// TestFullSpoolWaits: Append waits while what is not acknowledged takes more than the bound, and says how long it has.
+// TestFullSpoolWaits: Append waits while what is not acknowledged takes more than the bound, and says how long it
+// has.
 func TestFullSpoolWaits(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

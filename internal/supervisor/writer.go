@@ -111,8 +111,8 @@ func (w *Writer) await() {
 	w.stalled += time.Since(since)
 }
 
-// write writes buf at the end of the last segment, or into a new one, until the disk takes it. It reports whether that is a
-// new one.
+// write writes buf at the end of the last segment, or into a new one, until the disk takes it. It reports whether
+// that is a new one.
 func (w *Writer) write(roll bool, first uint64) (rolled bool, err error) {
 	for {
 		err := w.tryWrite(roll, first)
