@@ -73,6 +73,7 @@ examples: ## the examples against a real server
 	examples/quickstart.sh
 	examples/curl.sh
 	examples/resume.sh
+	examples/outlive.sh
 	examples/readers.sh
 	examples/replicas.sh redis postgres nats
 
@@ -82,6 +83,11 @@ mcp: ## the public conformance suite of MCP, and the SDKs of others over connect
 	MCP_CONFORMANCE=$${XDG_CACHE_HOME:-$$HOME/.cache}/reprise/mcp-conformance/0.2.0-alpha.12 go test -count=1 -run Conformance ./mcp/mcptask
 	examples/mcp/clients.sh
 	examples/mcp/clients.sh gateway
+
+.PHONY: soak
+soak: ## servers killed 200 times under ten commands, and 200 short commands a second for a minute; ten minutes
+	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestServerIsKilledWhile' ./cmd/reprise
+	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestShortCommandsLeave|TestOneByteAWrite|TestMuchOutput' ./internal/execution
 
 .PHONY: torture
 torture: torture-sim torture-outside ## the simulator with 1,000 seeds, then servers that are killed, cut off, promoted and run out of disk; ten minutes

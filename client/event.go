@@ -64,6 +64,8 @@ type End struct {
 	// Limit is which one was exceeded.
 	Limit           string `json:"limit"`
 	OutputTruncated bool   `json:"output_truncated"`
+	// ProcessesLeft: what owned the processes of the run was killed, and some of them may still run.
+	ProcessesLeft bool `json:"processes_left"`
 	// Data is what the stream was ended with.
 	Data json.RawMessage `json:"data"`
 }

@@ -133,6 +133,8 @@ type Execution struct {
 	Error           string  `json:"error"`
 	Limit           string  `json:"limit"`
 	OutputTruncated bool    `json:"output_truncated"`
+	// ProcessesLeft: what owned its processes was killed, and some of them may still run.
+	ProcessesLeft bool `json:"processes_left"`
 
 	Argv     []string          `json:"argv"`
 	Command  string            `json:"command"`

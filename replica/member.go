@@ -246,7 +246,11 @@ func (m *Member) Close() error {
 	return nil
 }
 
-// vanish ends all that this replica does and tells nobody.
+// Vanish ends all that this replica does and tells nobody: the others take it for dead after Options.TTL. It is for
+// a replica that comes back before that, under another name, and goes on with what it has.
+func (m *Member) Vanish() { m.vanish() }
+
+// vanish is Vanish.
 func (m *Member) vanish() {
 	m.stop(reprise.ErrClosed)
 	m.mu.Lock()

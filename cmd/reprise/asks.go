@@ -16,13 +16,13 @@ func (a *askedToStop) Error() string { return fmt.Sprintf("stopped by %s", unix.
 
 func (a *askedToStop) code() int { return exitSignaled + int(a.signal) }
 
-// stops are the requests to stop that come as signals: the first means "please",
-// the second "now". A third one ends the process.
+// stops are the requests to stop that come as signals: to most the first means "please",
+// the second "now". One more than are watched for ends the process.
 type stops struct{ signals chan os.Signal }
 
 // asks begins to take INT and TERM.
 func asks() *stops {
-	s := &stops{signals: make(chan os.Signal, 2)}
+	s := &stops{signals: make(chan os.Signal, 3)}
 	signal.Notify(s.signals, unix.SIGINT, unix.SIGTERM)
 	return s
 }
@@ -30,20 +30,31 @@ func asks() *stops {
 // watch returns two contexts, of which the first ends with the first signal and the
 // second with the second one; the cause is an *askedToStop. release must be called.
 func (s *stops) watch(parent context.Context) (please, now context.Context, release func()) {
-	now, endNow := context.WithCancelCause(parent)
-	please, endPlease := context.WithCancelCause(now)
+	stages, release := s.stages(parent, 2)
+	return stages[0], stages[1], release
+}
+
+// stages is watch for n signals: the i-th context ends with the i-th signal.
+func (s *stops) stages(parent context.Context, n int) (stages []context.Context, release func()) {
+	stages = make([]context.Context, n)
+	ends := make([]context.CancelCauseFunc, n)
+	for i := n - 1; i >= 0; i-- {
+		stages[i], ends[i] = context.WithCancelCause(parent)
+		parent = stages[i]
+	}
+	last := stages[n-1]
 	go func() {
-		for _, end := range []context.CancelCauseFunc{endPlease, endNow} {
+		for _, end := range ends {
 			select {
 			case got := <-s.signals:
 				end(&askedToStop{signal: got.(unix.Signal)})
-			case <-now.Done():
+			case <-last.Done():
 				return
 			}
 		}
 		signal.Reset(unix.SIGINT, unix.SIGTERM)
 	}()
-	return please, now, func() { endNow(context.Canceled) }
+	return stages, func() { ends[n-1](context.Canceled) }
 }
 
 // context is for what simply stops when it is asked to.

@@ -19,6 +19,7 @@ const (
 	keysFile  = "keys"
 	lockFile  = "lock"
 	storeFile = "reprise.db"
+	runsDir   = "runs" // of supervisors
 )
 
 // dataDir is a data directory that no other process uses.

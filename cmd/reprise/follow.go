@@ -99,9 +99,14 @@ func (c *followCmd) knownEnd(ctx context.Context, server *client.Client) error {
 	if err != nil {
 		return err
 	}
+	return outcome(endOf(&x))
+}
+
+// endOf is the end of an execution that has ended.
+func endOf(x *client.Execution) *client.End {
 	end := &client.End{Outcome: x.Outcome, ExitCode: x.ExitCode, Signal: x.Signal, Error: x.Error, Limit: x.Limit}
 	if x.DurationMS != nil {
 		end.DurationMS = *x.DurationMS
 	}
-	return outcome(end)
+	return end
 }

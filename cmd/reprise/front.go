@@ -158,11 +158,17 @@ func isRemote(url string) bool {
 func (s *server) closeEngine() error {
 	errs := []error{s.mcp.close()}
 	s.mcp = nil
+	left := 0
 	if s.host != nil {
-		errs = append(errs, s.host.Close())
+		var err error
+		left, err = s.host.Leave()
+		errs = append(errs, err)
 		s.host = nil
 	}
 	if s.member != nil {
+		if left > 0 {
+			s.member.Vanish() // the others must not take what goes on for lost, if we are soon back
+		}
 		errs = append(errs, s.member.Close())
 		s.member = nil
 	}

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"reprise"
 	"reprise/client"
 	"reprise/internal/problem"
@@ -20,7 +22,7 @@ const (
 	cancelTry = 10 * time.Second
 )
 
-// canceller takes the first Ctrl-C of a run to the server.
+// canceller takes the Ctrl-C of a run to the server.
 type canceller struct {
 	server *client.Client
 	id     string
@@ -34,42 +36,98 @@ type canceller struct {
 // errNotStarted ends the following of a run that the server does not know.
 var errNotStarted = errors.New("the command was not started")
 
-// deliver asks the server to cancel until it has answered, cancelPatience is over or now ends.
-func (c *canceller) deliver(now context.Context) {
-	ctx, done := context.WithTimeout(now, cancelPatience)
+// delivery is what a Ctrl-C asks of the server.
+type delivery struct {
+	what string // in a sentence
+	next string // what another Ctrl-C does
+	send func(ctx context.Context) error
+	// cancels: the command ends once it was delivered.
+	cancels bool
+}
+
+// interrupt is the first Ctrl-C: INT to the command, as if it ran in this terminal.
+func (c *canceller) interrupt() delivery {
+	return delivery{
+		what: "the interrupt", next: "cancels the command with all its processes",
+		send: func(ctx context.Context) error {
+			err := c.server.Signal(ctx, c.id, "INT")
+			switch {
+			case errors.Is(err, reprise.ErrConflict): // it waits in the queue, where there is nothing to interrupt
+				return c.server.Cancel(ctx, c.id)
+			case errors.Is(err, reprise.ErrEnded):
+				return nil
+			}
+			return err
+		},
+	}
+}
+
+// cancel is the second Ctrl-C, and TERM.
+func (c *canceller) cancel() delivery {
+	return delivery{
+		what: "the cancel", next: "leaves at once, and the command may go on", cancels: true,
+		send: func(ctx context.Context) error { return c.server.Cancel(ctx, c.id) },
+	}
+}
+
+// attend takes each stage of asking us to stop to the server, and leaves at the last.
+func (c *canceller) attend(stages []context.Context) (stop func()) {
+	first, second, now := stages[0], stages[1], stages[2]
+	stopFirst := context.AfterFunc(first, func() {
+		asked, ok := errors.AsType[*askedToStop](context.Cause(first))
+		switch {
+		case !ok:
+		case asked.signal == unix.SIGTERM:
+			c.deliver(now, c.cancel())
+		default:
+			c.deliver(second, c.interrupt())
+		}
+	})
+	stopSecond := context.AfterFunc(second, func() { c.deliver(now, c.cancel()) })
+	return func() {
+		stopFirst()
+		stopSecond()
+	}
+}
+
+// deliver asks the server until it has answered, cancelPatience is over or over ends.
+func (c *canceller) deliver(over context.Context, d delivery) {
+	ctx, done := context.WithTimeout(over, cancelPatience)
 	defer done()
 	patience := bridgePatience
 	if c.bridge.down() {
 		patience = 0
 	}
 	notice := time.AfterFunc(patience, func() {
-		fmt.Fprintf(c.out, "reprise: the cancel has not reached %s yet; trying for %v. "+
-			"Ctrl-C again leaves at once, and the command may go on\n", c.server.URL(), cancelPatience)
+		fmt.Fprintf(c.out, "reprise: %s has not reached %s yet; trying for %v. Ctrl-C again %s\n",
+			d.what, c.server.URL(), cancelPatience, d.next)
 	})
-	err := c.ask(ctx)
+	err := c.ask(ctx, d.send)
 	told := !notice.Stop()
 	switch {
 	case err == nil:
-		c.delivered.Store(true)
-		if told {
-			fmt.Fprintln(c.out, "reprise: the cancel was delivered; waiting for the end of the command")
+		if d.cancels {
+			c.delivered.Store(true)
 		}
-	case now.Err() != nil: // left: attach says so
+		if told {
+			fmt.Fprintf(c.out, "reprise: %s was delivered; waiting for the end of the command\n", d.what)
+		}
+	case over.Err() != nil: // the next Ctrl-C has come
 	case errors.Is(err, reprise.ErrNotFound) && !c.started.Load():
 		c.bridge.giveUp(errNotStarted)
 	case ctx.Err() != nil || undelivered(err):
-		err := fmt.Errorf("no cancel has reached %s within %v: %s", c.server.URL(), cancelPatience, c.advice())
+		err := fmt.Errorf("%s has not reached %s within %v: %s", d.what, c.server.URL(), cancelPatience, c.advice())
 		c.bridge.giveUp(&exit{code: exitOurs, err: err})
 	default:
 		fmt.Fprintln(c.out, "reprise:", err)
 	}
 }
 
-// ask sends the cancel until the server answers.
-func (c *canceller) ask(ctx context.Context) error {
+// ask sends until the server answers.
+func (c *canceller) ask(ctx context.Context, send func(context.Context) error) error {
 	for {
 		try, done := context.WithTimeout(ctx, cancelTry)
-		err := c.server.Cancel(try, c.id)
+		err := send(try)
 		again := try.Err() != nil || err != nil && undelivered(err)
 		done()
 		if err == nil || ctx.Err() != nil || !again {
@@ -84,7 +142,7 @@ func undelivered(err error) bool {
 	return client.Retryable(err) || ok && p.Code == ""
 }
 
-// left is the error of a run that ended with err: for one that was left by the second signal it
+// left is the error of a run that ended with err: for one that was left by the last signal it
 // says what may still run.
 func (c *canceller) left(err error) error {
 	if asked, ok := errors.AsType[*askedToStop](err); ok {

@@ -46,7 +46,7 @@ func TestInterruptEndsRunThatIsNotStarted(t *testing.T) {
 	}{"never came": {unknown, "not started"}, "came meanwhile": {problem.Problem{}, "cancelled"}} {
 		t.Run(name, func(t *testing.T) {
 			c, following, _ := fixtureCanceller(t, unknown, tt.later)
-			c.deliver(t.Context())
+			c.deliver(t.Context(), c.cancel())
 			if !errors.Is(context.Cause(following), errNotStarted) {
 				t.Fatalf("the following ends with %v", context.Cause(following))
 			}
@@ -62,7 +62,7 @@ func TestInterruptEndsRunThatIsNotStarted(t *testing.T) {
 func TestInterruptIsRefused(t *testing.T) {
 	c, following, out := fixtureCanceller(t, problem.New(problem.CodeForbidden, "read only"))
 	c.started.Store(true)
-	c.deliver(t.Context())
+	c.deliver(t.Context(), c.cancel())
 	if following.Err() != nil || !strings.Contains(out.String(), "read only") {
 		t.Errorf("%v, %q", following.Err(), out)
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"reprise/internal/execution"
 )
 
 // cli is the grammar: what can be typed, in the order in which it is listed.
@@ -22,12 +24,14 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run the server."`
 	Run     runCmd     `cmd:"" help:"Run a command on the server as if it ran here."`
 	Follow  followCmd  `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from where you were."`
-	List    listCmd    `cmd:"" help:"List executions, streams or sessions, the newest first."`
+	Logs    logsCmd    `cmd:"" help:"Print the output of an execution so far."`
+	Wait    waitCmd    `cmd:"" help:"Wait until executions have ended, and exit as they did."`
+	List    listCmd    `cmd:"" aliases:"ps" help:"List executions, streams or sessions, the newest first."`
 	Show    showCmd    `cmd:"" help:"Show the state of an execution, a stream or a session."`
 	Input   inputCmd   `cmd:"" help:"Send our stdin to the stdin of an execution."`
 	Signal  signalCmd  `cmd:"" help:"Send a signal to the command of an execution."`
 	Cancel  cancelCmd  `cmd:"" help:"End an execution with all its processes: TERM, a time of grace, KILL."`
-	Remove  removeCmd  `cmd:"" help:"Forget executions, streams or sessions; what runs is cancelled."`
+	Remove  removeCmd  `cmd:"" aliases:"rm" help:"Forget executions, streams or sessions; what runs is cancelled."`
 	Publish publishCmd `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
 	End     endCmd     `cmd:"" help:"End a stream."`
 	Store   storeCmd   `cmd:"" help:"Look at or tidy a store, in the place of a server or while one uses it."`
@@ -45,9 +49,12 @@ Start a server with "reprise serve", then "reprise run -- COMMAND".
 
 Every flag has an environment variable, REPRISE_LISTEN for --listen and so on, but for those that say what kind of thing a name is. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token that it has written.
 
-Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run" and "follow" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled and took that for a success; 125 is a failure of ours, a run that was lost or events that were lost.`
+Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run", "follow" and "wait" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled and took that for a success; 125 is a failure of ours, a run that was lost or events that were lost.`
 
-func main() { os.Exit(Main(os.Args[1:])) }
+func main() {
+	execution.Supervise() // if that is what we were started for
+	os.Exit(Main(os.Args[1:]))
+}
 
 // Main runs the command line args and returns the exit code.
 func Main(args []string) int {

@@ -38,7 +38,7 @@ type runCmd struct {
 func (*runCmd) Help() string {
 	return `stdout and stderr are the command's, byte for byte, and so is the exit code. A lost connection is bridged in silence, with a line on stderr when that takes longer than 2 seconds.
 
-The first Ctrl-C cancels the command with all its processes; without a connection it is tried for a minute. The second one leaves at once, and what was not cancelled goes on.
+The first Ctrl-C sends INT to the command, as in a terminal; what it makes of it is its own affair, and so is the exit code. The second one, or TERM, cancels it with all its processes. Without a connection either is tried for a minute. The third one leaves at once, and what was not ended goes on.
 
 Where output is lost that the server no longer keeps, the exit code is 125, whatever the command's is.`
 }
@@ -85,16 +85,16 @@ func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error 
 }
 
 func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartRequest) error {
-	please, now, release := asked.watch(ctx)
+	stages, release := asked.stages(ctx, 3)
 	defer release()
 	server, err := c.client()
 	if err != nil {
 		return err
 	}
+	now := stages[2]
 	bridge, following := c.newBridge(now, server.URL(), os.Stderr)
 	cancel := &canceller{server: server, id: request.ID, bridge: bridge, out: os.Stderr}
-	stopCancelling := context.AfterFunc(please, func() { cancel.deliver(now) })
-	defer stopCancelling()
+	defer cancel.attend(stages)()
 
 	var lost loss
 	out := &channels{stdout: stdout, stderr: os.Stderr}
@@ -130,8 +130,11 @@ func sendStdin(ctx context.Context, server *client.Client, id string) {
 // request is what is asked of the server.
 func (c *runCmd) request() (client.StartRequest, error) {
 	argv := c.Argv
-	if len(argv) > 0 && argv[0] == "--" {
+	switch {
+	case len(argv) > 0 && argv[0] == "--":
 		argv = argv[1:]
+	case len(argv) > 0 && strings.HasPrefix(argv[0], "-"):
+		return client.StartRequest{}, usage("unknown flag %s; a command that begins with a dash goes behind --", argv[0])
 	}
 	if len(argv) == 0 {
 		return client.StartRequest{}, usage("which command? For example: reprise run -- make test")

@@ -8,11 +8,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"reprise/internal/archive/remoteserver"
+	"reprise/internal/execution"
 )
 
 var update = flag.Bool("update", false, "write what the scripts compare with")
 
 func TestMain(m *testing.M) {
+	execution.Supervise()
 	testscript.Main(m, map[string]func(){
 		"reprise":         func() { os.Exit(Main(os.Args[1:])) },
 		"reprise-archive": func() { os.Exit(remoteserver.Main(os.Args[1:])) },

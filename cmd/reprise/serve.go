@@ -27,8 +27,8 @@ type serveCmd struct {
 	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin whose pages may use the server, for example https://example.org. May be repeated."`
 	AllowHost   []string `placeholder:"NAME" help:"Name by which the server may be called, beside loopback and its address. May be repeated."`
 
-	Drain          time.Duration `default:"10s" help:"How long running commands may go on after the first INT or TERM. A command cannot outlive the server yet; a second signal ends them at once. Default: ${default}."`
-	StopExecutions bool          `help:"End running commands at the first signal."`
+	StopExecutions bool      `help:"End running commands at INT or TERM. Without it they go on, and the next server takes them up."`
+	SpoolBytes     byteCount `placeholder:"SIZE" help:"Output of one command that is kept for the time when no server is there; then the command waits. Default: 256MiB."`
 
 	Heartbeat time.Duration `default:"15s" placeholder:"DURATION" help:"Silence after which a reader is sent something without a meaning, so that proxies do not cut it. Default: ${default}."`
 
@@ -54,7 +54,9 @@ type serveCmd struct {
 func (*serveCmd) Help() string {
 	return `On the first start a random token is written to DIR/token, and the keys that sign cursors to DIR/keys, both for their owner alone. Once the line "listening on URL" is on stdout, requests are answered. A store that is a server of its own is waited for; until it is there, /healthz is fine, and all else is refused with store_unavailable, /readyz too.
 
-At the first INT or TERM the server takes no new requests, tells readers to come back, and waits for running commands until --drain is over; then it ends them, as a second signal does at once. What was running when a server was killed ends as "lost".`
+At INT or TERM the server answers what is under way, tells readers to come back, and goes. Commands that run go on under their supervisors, and the next server with the same data directory takes them up, as it does after a server was killed. A second signal within a second, or --stop-executions, ends them. With the store memory: commands end with the server, since nobody could read their output.
+
+Under systemd this needs KillMode=process and Delegate=yes.`
 }
 
 // Run serves until it is asked to stop.
@@ -77,11 +79,7 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 		return err
 	}
 	s.hello(c)
-	drain := c.Drain
-	if c.StopExecutions {
-		drain = 0
-	}
-	return errors.Join(s.serve(please, now, drain), s.close())
+	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())
 }
 
 func (c *serveCmd) retention() reprise.Retention {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"reprise"
@@ -98,26 +99,45 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	return nil
 }
 
-// serve answers requests until please is done, and then stops: readers are told to
-// come back, and running commands have until drain is over, or now is done.
-func (s *server) serve(please, now context.Context, drain time.Duration) error {
+// serve answers requests until please is done, and then stops: readers are told to come back, and running commands
+// are left to their supervisors, unless they are to be ended or now is done.
+func (s *server) serve(please, now context.Context, endExecutions bool) error {
 	s.front.begin()
 	select {
 	case err := <-s.front.failed: // the listener is broken
-		return errors.Join(err, s.stop(now, 0))
+		return errors.Join(err, s.stop(now, false))
 	case <-please.Done():
 	}
-	s.logger.Info("stopping", "reason", context.Cause(please), "running", s.host.Counts().Running, "drain", drain)
-	return s.stop(now, drain)
+	s.logger.Info("stopping", "reason", context.Cause(please), "running", s.host.Counts().Running,
+		"ends_executions", endExecutions)
+	return s.stop(now, endExecutions)
 }
 
-func (s *server) stop(now context.Context, drain time.Duration) error {
-	drained, cancel := context.WithTimeout(now, drain)
-	defer cancel()
+// secondThought is how long a server that leaves commands running waits for a second signal, which ends them.
+const secondThought = time.Second
+
+func (s *server) stop(now context.Context, endExecutions bool) error {
+	if !endExecutions && s.host.Counts().Running > 0 {
+		select { // answering all the while
+		case <-now.Done():
+		case <-time.After(secondThought):
+		}
+	}
 	mcpErr := s.mcp.close()
 	closed := make(chan error, 1)
 	go func() { closed <- s.shutdown(now) }()
-	return errors.Join(mcpErr, s.host.Stop(drained), <-closed)
+	if !endExecutions && now.Err() == nil {
+		mcpErr = errors.Join(mcpErr, <-closed)
+		closed <- nil
+	}
+	end := func() error {
+		_, err := s.host.Leave()
+		return err
+	}
+	if endExecutions || now.Err() != nil {
+		end = s.host.Close
+	}
+	return errors.Join(mcpErr, end(), <-closed)
 }
 
 // answerTimeout is how long a request that is under way may take to be answered
@@ -159,7 +179,12 @@ func (c *serveCmd) logOptions(keys *reprise.Keys, metrics *api.Metrics, logger *
 }
 
 func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metrics) *execution.Options {
+	runs := filepath.Join(s.dir.path, runsDir)
+	if strings.HasSuffix(c.Store, "memory:") {
+		runs = "" // nobody could read the output of a command that outlives this server
+	}
 	return &execution.Options{
+		RunsDir: runs, SpoolBytes: int64(c.SpoolBytes),
 		MaxRunning: c.MaxRunning, MaxRunningPerSession: c.MaxRunningPerSession, MaxQueued: c.MaxQueued,
 		MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,
 		StateDir: s.dir.path, Secret: []byte(keys.Sign("reprise executions 1")),

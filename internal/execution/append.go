@@ -25,7 +25,7 @@ func (r *run) write(s *spool) error {
 	default:
 		s.abandon()
 		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
-		r.stop(verdict{outcome: Cancelled, reason: notKept, now: true})
+		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
 	}
 	return err
 }
@@ -56,9 +56,12 @@ func (r *run) append(events []reprise.Event) error {
 const producerID = "run"
 
 // writeTo makes s the stream that the run appends to.
-func (r *run) writeTo(s *reprise.Stream) {
+func (r *run) writeTo(s *reprise.Stream) { r.writeAs(s, producerID) }
+
+// writeAs is writeTo for the producer of an id.
+func (r *run) writeAs(s *reprise.Stream, id string) {
 	r.stream = s
-	r.appender = s.Appender(r.host.ctx, &reprise.AppenderOptions{ID: producerID, Owner: r.owner})
+	r.appender = s.Appender(r.host.ctx, &reprise.AppenderOptions{ID: id, Owner: r.owner})
 }
 
 // persist appends with the Appender, and again after the store has lost what it had acknowledged.
@@ -70,6 +73,11 @@ func (r *run) persist(appendOnce func() (reprise.Appended, error)) (reprise.Appe
 		}
 		if err := r.recount(); err != nil {
 			return appended, err
+		}
+		if r.lostEvents != nil {
+			if err := r.lostEvents(); err != nil {
+				return appended, err
+			}
 		}
 	}
 }
@@ -115,23 +123,31 @@ func (r *run) tryRecount() error {
 	return nil
 }
 
-// end appends the end event.
-func (r *run) end(e ending) {
+// end appends the end event. kept is false where nobody has, and somebody may later.
+func (r *run) end(e ending) (kept bool) {
 	_, err := r.persist(func() (reprise.Appended, error) {
-		e = r.judge(e)
+		if !e.judged {
+			e = r.judge(e)
+		}
 		e.OutputTruncated = e.OutputTruncated || r.cut
+		r.mu.Lock()
+		e.Bytes, e.BytesFrom = r.bytes, r.bytesFrom
+		r.mu.Unlock()
 		return r.appender.End(string(e.Outcome), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
 	})
 	switch {
 	case err == nil:
 	case errors.Is(err, reprise.ErrFenced):
 		r.fence() // who has taken it over has given it its end
-		return
+		return true
+	case r.remote != nil && r.host.ctx.Err() != nil:
+		return false // the next server gives it
 	default:
 		r.host.opts.Logger.Error("an execution has no end", "execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)
-		return
+		return isOver(err)
 	}
 	if hook := r.host.opts.Hooks.Ended; hook != nil {
 		hook(r.key.Tenant, e.Outcome, time.Duration(e.DurationMS)*time.Millisecond)
 	}
+	return true
 }

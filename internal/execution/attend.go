@@ -7,19 +7,16 @@ import (
 	"reprise"
 )
 
-// attend is with the process from its start to the end event.
-func (r *run) attend(c *child) {
-	spool := newSpool()
-	r.announce(c, spool)
-	pumps := r.pumps(c, spool)
-	var reading, writing, feeding sync.WaitGroup
+// attend is with the process from its start until nothing of it is left. What it gives goes into the spool.
+func (j *job) attend(c *child, spool *spool) ending {
+	j.announce(c, spool)
+	pumps := j.pumps(c, spool)
+	var reading, feeding sync.WaitGroup
 	for _, p := range pumps {
 		reading.Go(p.run)
 	}
-	var unkept error
-	writing.Go(func() { unkept = r.write(spool) })
 	if c.stdin != nil {
-		feeding.Go(func() { r.stdin.start(c.stdin, r.request.input(), r.request.StdinOpen) })
+		feeding.Go(func() { j.stdin.start(c.stdin, j.plan.Input, j.plan.StdinOpen) })
 	}
 	drained := make(chan struct{})
 	go func() {
@@ -27,31 +24,25 @@ func (r *run) attend(c *child) {
 		close(drained)
 	}()
 
-	m := newMeter(c.tree, r.request.Limits)
-	ended := r.watch(c, m)
-	truncated := r.drain(c, pumps, drained)
-	e := r.conclude(c, m)
+	m := newMeter(c.tree, j.plan.Limits)
+	ended := j.watch(c, m)
+	truncated := j.drain(c, pumps, drained)
+	e := j.conclude(c, m)
 	e.DurationMS = ended.Sub(c.started).Milliseconds()
-	r.stdin.end()
+	j.stdin.end()
 	feeding.Wait()
-	spool.close()
-	writing.Wait()
-
-	e.OutputTruncated = truncated || r.outputCut()
-	if unkept != nil {
-		e.OutputTruncated, e.Error = true, notKept
-	}
-	r.end(e)
+	e.OutputTruncated = truncated || j.outputCut()
+	return e
 }
 
 // conclude ends what is left of the tree of a process that has ended, and says how it did.
-func (r *run) conclude(c *child, m *meter) ending {
+func (j *job) conclude(c *child, m *meter) ending {
 	m.sample()
 	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
-		r.stop(verdict{outcome: LimitExceeded, limit: limit})
+		j.stop(verdict{Outcome: LimitExceeded, Limit: limit})
 	}
 	c.tree.kill() // nothing of an execution outlives it
-	e := ending{Started: ms(c.started), Isolation: r.isolated}
+	e := ending{Started: ms(c.started), Isolation: j.isolated}
 	x, err := c.reap()
 	if err != nil {
 		e.Outcome, e.Error = Lost, err.Error()
@@ -63,8 +54,8 @@ func (r *run) conclude(c *child, m *meter) ending {
 }
 
 // announce puts the started event in front of all output.
-func (r *run) announce(c *child, s *spool) {
-	said := describe(&r.request)
+func (j *job) announce(c *child, s *spool) {
+	said := &j.plan.Shown
 	data := mustMarshal(struct {
 		ID        string     `json:"id"`
 		Argv      []string   `json:"argv,omitempty"`
@@ -72,71 +63,71 @@ func (r *run) announce(c *child, s *spool) {
 		Language  string     `json:"language,omitempty"`
 		PID       int        `json:"pid"`
 		Isolation *Isolation `json:"isolation"`
-	}{r.id, said.Argv, said.Command, said.Language, c.process.Pid, r.isolated})
+	}{j.plan.ID, said.Argv, said.Command, said.Language, c.process.Pid, j.isolated})
 	s.add(eventStarted, reprise.FormatMembers, data)
 }
 
 // eventStarted is the type of the first event of an execution whose process was started.
 const eventStarted = "started"
 
-func (r *run) pumps(c *child, s *spool) []*pump {
-	pumps := []*pump{{channel: Stdout, file: c.stdout, spool: s, admit: r.admit}}
+func (j *job) pumps(c *child, s *spool) []*pump {
+	pumps := []*pump{{channel: Stdout, file: c.stdout, spool: s, admit: j.admit}}
 	if c.stderr != nil {
-		pumps = append(pumps, &pump{channel: Stderr, file: c.stderr, spool: s, admit: r.admit})
+		pumps = append(pumps, &pump{channel: Stderr, file: c.stderr, spool: s, admit: j.admit})
 	}
 	return pumps
 }
 
 // admit counts n bytes of output and says how many of them are within the limit.
-func (r *run) admit(n int) int {
-	limit := r.request.Limits.OutputBytes
-	sum := r.output.Add(int64(n))
+func (j *job) admit(n int) int {
+	limit := j.plan.Limits.OutputBytes
+	sum := j.output.Add(int64(n))
 	if limit == 0 || sum <= limit {
 		return n
 	}
-	r.stop(verdict{outcome: LimitExceeded, limit: limitOutput, now: true})
+	j.stop(verdict{Outcome: LimitExceeded, Limit: limitOutput, Now: true})
 	return int(max(0, int64(n)-(sum-limit)))
 }
 
 // outputCut reports whether output was dropped because of the limit.
-func (r *run) outputCut() bool {
-	limit := r.request.Limits.OutputBytes
-	return limit > 0 && r.output.Load() > limit
+func (j *job) outputCut() bool {
+	limit := j.plan.Limits.OutputBytes
+	return limit > 0 && j.output.Load() > limit
 }
 
 // watch waits for the end of the process, which it brings about when that is decided.
 // It returns when the process ended.
-func (r *run) watch(c *child, m *meter) time.Time {
+func (j *job) watch(c *child, m *meter) time.Time {
 	exited := make(chan time.Time, 1)
 	go func() {
 		c.await()
-		r.processEnded()
+		j.processEnded()
 		exited <- time.Now()
 	}()
 	var timeout <-chan time.Time
-	if d := r.timeout(); d > 0 {
+	if d := j.plan.Timeout; d > 0 {
 		timer := time.NewTimer(time.Until(c.started.Add(d)))
 		defer timer.Stop()
 		timeout = timer.C
 	}
 	sample := time.NewTimer(m.every)
 	defer sample.Stop()
-	stopping := r.stopping
+	stopping := j.stopping
 	var patience <-chan time.Time
 	for {
 		select {
 		case end := <-exited:
 			return end
 		case <-timeout:
-			r.stop(verdict{outcome: TimedOut})
+			j.stop(verdict{Outcome: TimedOut})
 		case <-sample.C:
 			if limit := m.sample(); limit != "" {
-				r.stop(verdict{outcome: LimitExceeded, limit: limit, now: true})
+				j.stop(verdict{Outcome: LimitExceeded, Limit: limit, Now: true})
 			}
 			sample.Reset(m.every)
 		case <-stopping:
 			stopping = nil
-			patience = time.After(r.terminate(c))
+			patience = time.After(j.terminate(c))
 		case <-patience:
 			c.tree.kill()
 			patience = time.After(killPatience) // in case it was not killed: it sleeps in the kernel
@@ -145,31 +136,23 @@ func (r *run) watch(c *child, m *meter) time.Time {
 }
 
 // terminate asks the tree to end and returns how long it has before it is killed.
-func (r *run) terminate(c *child) time.Duration {
-	r.graceEnds = time.Now()
-	if !r.now { // it does not change once stopping is closed
-		r.graceEnds = r.graceEnds.Add(r.grace())
+func (j *job) terminate(c *child) time.Duration {
+	j.graceEnds = time.Now()
+	if !j.now { // it does not change once stopping is closed
+		j.graceEnds = j.graceEnds.Add(j.plan.Grace)
 		c.tree.terminate()
 	}
-	return time.Until(r.graceEnds)
-}
-
-func (r *run) timeout() time.Duration {
-	d, most := time.Duration(r.request.Timeout), r.host.opts.MaxTimeout
-	if d == 0 || most > 0 && d > most {
-		return most
-	}
-	return d
+	return time.Until(j.graceEnds)
 }
 
 // drain waits until the output of a process that has ended is read. Others of its tree may
 // hold the pipes open: they get DrainTimeout, or the time of grace that is left, and then
 // output may be missing. How long the store takes does not count.
-func (r *run) drain(c *child, pumps []*pump, drained <-chan struct{}) (truncated bool) {
-	patience := r.host.opts.DrainTimeout
-	stopping := r.stopping
-	if !r.graceEnds.IsZero() {
-		stopping, patience = nil, min(patience, time.Until(r.graceEnds))
+func (j *job) drain(c *child, pumps []*pump, drained <-chan struct{}) (truncated bool) {
+	patience := j.plan.Drain
+	stopping := j.stopping
+	if !j.graceEnds.IsZero() {
+		stopping, patience = nil, min(patience, time.Until(j.graceEnds))
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -179,7 +162,7 @@ func (r *run) drain(c *child, pumps []*pump, drained <-chan struct{}) (truncated
 			return false
 		case <-stopping:
 			stopping = nil
-			timer.Reset(min(patience, r.terminate(c)))
+			timer.Reset(min(patience, j.terminate(c)))
 		case <-timer.C:
 			waiting = false
 		}

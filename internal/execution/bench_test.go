@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,18 +34,22 @@ func BenchmarkOutput(b *testing.B) {
 			}
 		}
 	})
-	b.Run("store=memory", func(b *testing.B) { benchmarkOutput(b, memstore.New(nil), command, size) })
-	b.Run("store=sqlite", func(b *testing.B) {
-		store, err := sqlitestore.Open(b.Context(), filepath.Join(dir, "reprise.db"), nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		benchmarkOutput(b, store, command, size)
-	})
+	for _, supervised := range []bool{false, true} {
+		b.Run(fmt.Sprintf("supervised=%t/store=memory", supervised), func(b *testing.B) {
+			benchmarkOutput(b, memstore.New(nil), command, size, supervised)
+		})
+		b.Run(fmt.Sprintf("supervised=%t/store=sqlite", supervised), func(b *testing.B) {
+			store, err := sqlitestore.Open(b.Context(), filepath.Join(b.TempDir(), "reprise.db"), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			benchmarkOutput(b, store, command, size, supervised)
+		})
+	}
 }
 
 // benchmarkOutput runs a command that prints size bytes, all of which are kept.
-func benchmarkOutput(b *testing.B, store reprise.Store, command string, size int64) {
+func benchmarkOutput(b *testing.B, store reprise.Store, command string, size int64, supervised bool) {
 	defer store.Close()
 	log, err := reprise.Open(context.Background(), store, nil)
 	if err != nil {
@@ -51,9 +57,13 @@ func benchmarkOutput(b *testing.B, store reprise.Store, command string, size int
 	}
 	defer log.Close()
 	var stalled time.Duration
-	h, err := execution.Open(context.Background(), log, &execution.Options{
+	opts := &execution.Options{
 		Hooks: &execution.Hooks{Stalled: func(_ reprise.Tenant, d time.Duration) { stalled += d }},
-	})
+	}
+	if supervised {
+		opts.RunsDir = b.TempDir()
+	}
+	h, err := execution.Open(context.Background(), log, opts)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,32 +83,122 @@ func benchmarkOutput(b *testing.B, store reprise.Store, command string, size int
 	b.ReportMetric(float64(stalled.Milliseconds())/float64(b.N), "stalled-ms/op")
 }
 
-// BenchmarkStart runs the smallest command from its start to its end event.
+// startOptions are the ways in which commands are run.
+func startOptions(b *testing.B) map[string]*execution.Options {
+	return map[string]*execution.Options{
+		"tree=cgroup": {}, "tree=scan": {DisableCgroups: true},
+		"tree=supervised": {RunsDir: b.TempDir()}, "tree=subreaper": {RunsDir: b.TempDir(), DisableCgroups: true},
+	}
+}
+
+// benchHost opens a Host over memory until the end of the benchmark.
+func benchHost(b *testing.B, opts *execution.Options) *execution.Host {
+	b.Helper()
+	log, err := reprise.Open(context.Background(), memstore.New(nil), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = log.Close() })
+	h, err := execution.Open(context.Background(), log, opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// BenchmarkStart runs the smallest command from its start to its end event, one after the other and eight at a time.
 func BenchmarkStart(b *testing.B) {
-	for _, scan := range []bool{false, true} {
-		b.Run(fmt.Sprintf("scan=%t", scan), func(b *testing.B) {
-			log, err := reprise.Open(context.Background(), memstore.New(nil), nil)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer log.Close()
-			h, err := execution.Open(context.Background(), log, &execution.Options{DisableCgroups: scan})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer h.Close()
-			for b.Loop() {
-				runToEnd(b, h, execution.Request{Argv: []string{"true"}})
+	for name, opts := range startOptions(b) {
+		for _, parallel := range []int{1, 8} {
+			b.Run(fmt.Sprintf("%s/parallel=%d", name, parallel), func(b *testing.B) {
+				h := benchHost(b, opts)
+				inParallel(b, parallel, func() { runToEnd(b, h, execution.Request{Argv: []string{"true"}}) })
+			})
+		}
+	}
+	for _, parallel := range []int{1, 8} {
+		b.Run(fmt.Sprintf("limit=exec/parallel=%d", parallel), func(b *testing.B) {
+			inParallel(b, parallel, func() {
+				if err := exec.Command("true").Run(); err != nil {
+					b.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// inParallel calls f b.N times.
+func inParallel(b *testing.B, parallel int, f func()) {
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	b.ResetTimer()
+	var all sync.WaitGroup
+	for range parallel {
+		all.Go(func() {
+			for left.Add(-1) >= 0 {
+				f()
 			}
 		})
 	}
+	all.Wait()
+}
+
+// BenchmarkFirstByte is the time from the start of a command to the first byte of its output, with a supervisor that waited
+// for it, and with one that has to be started.
+func BenchmarkFirstByte(b *testing.B) {
 	b.Run("limit=exec", func(b *testing.B) {
 		for b.Loop() {
-			if err := exec.Command("true").Run(); err != nil {
+			if err := exec.Command("echo", "x").Run(); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
+	for name, opts := range startOptions(b) {
+		b.Run(name, func(b *testing.B) {
+			h := benchHost(b, opts)
+			runToEnd(b, h, execution.Request{Argv: []string{"true"}})
+			for b.Loop() {
+				firstByte(b, h)
+			}
+		})
+	}
+	b.Run("cold", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			h := benchHost(b, &execution.Options{RunsDir: b.TempDir(), MaxIdle: -1})
+			b.StartTimer()
+			firstByte(b, h)
+			b.StopTimer()
+			_ = h.Close()
+			b.StartTimer()
+		}
+	})
+}
+
+func firstByte(b *testing.B, h *execution.Host) {
+	ctx := context.Background()
+	x, _, err := h.Start(ctx, reprise.DefaultTenant, execution.Request{Argv: []string{"echo", "x"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s, err := h.Stream(ctx, reprise.DefaultTenant, x.ID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, err := s.Reader(ctx, reprise.Earliest())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	for e, err := range r.Events(ctx) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if e.Type == execution.Stdout {
+			return
+		}
+	}
 }
 
 func runToEnd(b *testing.B, h *execution.Host, req execution.Request) execution.Execution {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// This file is the seam to the process: a run knows a child by its pipes, its tree and its
-// exit, and nothing of how it came to be. A supervisor that holds the pipes in a process of
-// its own gives a run the same three things.
+// This file is the seam to the process: a job knows a child by its pipes, its tree and its
+// exit, and nothing of how it came to be.
 
 // spec is all that starting a process takes.
 type spec struct {

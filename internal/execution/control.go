@@ -3,7 +3,6 @@ package execution
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"reprise"
@@ -55,28 +54,6 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 	return err
 }
 
-var errHasEnded = fmt.Errorf("%w: the command has ended", reprise.ErrEnded)
-
-// signal is Signal for a run of ours.
-func (r *run) signal(name string) error {
-	s, err := parseSignal(name)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock() // the process is not reaped before this is let go
-	switch {
-	case r.exited:
-		return errHasEnded
-	case r.child == nil:
-		return fmt.Errorf("%w: the command has not been started yet", reprise.ErrConflict)
-	}
-	if err := r.child.signal(s); err != nil {
-		return fmt.Errorf("signal %s: %w", name, err)
-	}
-	return nil
-}
-
 // WriteStdin gives data to the command of a request with StdinOpen. It blocks until the
 // command has taken all of it (or its pipe has), ctx is done, or the
 // command ends; a command that has not been started yet is waited for. The answer
@@ -89,8 +66,7 @@ func (r *run) signal(name string) error {
 // written is reprise.ErrConflict, and after reprise.ErrUnavailable the last piece may have been taken.
 func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string, w StdinWrite) (Stdin, error) {
 	if r := h.find(keyOf(tenant, id)); r != nil {
-		_, state, err := r.writeStdin(ctx, w)
-		return state, err
+		return r.writeStdin(ctx, w)
 	}
 	s, err := h.Stream(ctx, tenant, id)
 	if err != nil {
@@ -103,25 +79,8 @@ func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string,
 	case owner == "":
 		return Stdin{}, errHasEnded
 	}
-	far := farStdin{host: h, owner: owner, tenant: tenant, id: id}
+	far := farStdin{ask: h.stdinAt(owner, tenant, id)}
 	return far.write(ctx, w)
-}
-
-// writeStdin is WriteStdin for a run of ours. took is how many bytes of Data were written or passed over.
-func (r *run) writeStdin(ctx context.Context, w StdinWrite) (took int64, state Stdin, err error) {
-	if !r.request.StdinOpen {
-		return 0, r.stdin.state(), fmt.Errorf("%w: stdin was not opened", reprise.ErrEnded)
-	}
-	select {
-	case r.stdin.turn <- struct{}{}:
-	case <-r.done:
-		return 0, r.stdin.state(), errHasEnded
-	case <-ctx.Done():
-		return 0, r.stdin.state(), context.Cause(ctx)
-	}
-	defer func() { <-r.stdin.turn }()
-	took, err = r.stdin.write(ctx, w)
-	return took, r.stdin.state(), err
 }
 
 // Remove forgets an execution; one that has not ended is cancelled first, and Remove waits

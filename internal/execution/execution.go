@@ -23,6 +23,8 @@ type Execution struct {
 	Limit string `json:"limit,omitempty"`
 	// OutputTruncated: the command wrote output that is not in the stream.
 	OutputTruncated bool `json:"output_truncated,omitempty"`
+	// ProcessesLeft: what owned its processes was killed, and some of them may still run.
+	ProcessesLeft bool `json:"processes_left,omitempty"`
 
 	// What was asked for. A long Argv, Command or list of names is cut short.
 	Argv     []string `json:"argv,omitempty"`
@@ -105,9 +107,9 @@ const (
 // Isolation is what is in force for a run, not what was asked for.
 type Isolation struct {
 	Level string `json:"level"`
-	// Kill is how the whole tree is found when it is killed: "cgroup", or "scan"
-	// of /proc, which a process escapes that leaves its session and its parent
-	// and clears its environment.
+	// Kill is how the whole tree is found when it is killed: by its "cgroup", as descendants of a supervisor that
+	// adopts every orphan ("subreaper"), or by a "scan" of /proc, which a process escapes that leaves its session and
+	// its parent and clears its environment.
 	Kill string `json:"kill"`
 	// Memory, Processes and CPU say how a limit is held: "kernel", "sampled"
 	// (every 100 ms), or "" where none was asked for.

@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/problem"
 )
 
 const (
@@ -20,13 +18,22 @@ const (
 	piecePatience = 3 * time.Second
 )
 
-// farStdin writes to the stdin of a command that another replica runs.
+// farStdin writes to the stdin of a command that another replica runs, or a supervisor.
 type farStdin struct {
-	host   *Host
-	owner  string
-	tenant reprise.Tenant
-	id     string
-	state  Stdin // as the owner has told last
+	// ask gives the owner of the command a piece.
+	ask   func(context.Context, *askStdin) (*toldStdin, error)
+	state Stdin // as the owner has told last
+}
+
+// stdinAt asks another replica.
+func (h *Host) stdinAt(owner string, tenant reprise.Tenant, id string) func(context.Context, *askStdin) (*toldStdin, error) {
+	return func(ctx context.Context, a *askStdin) (*toldStdin, error) {
+		t, err := h.ask(ctx, owner, ask{Op: opStdin, Tenant: tenant, ID: id, Stdin: a})
+		if err == nil && t.Stdin == nil {
+			err = fmt.Errorf("replica %s answers what cannot be", owner)
+		}
+		return t.Stdin, err
+	}
 }
 
 // write does one StdinWrite, in pieces.
@@ -86,45 +93,20 @@ func (f *farStdin) piece(ctx context.Context, at *askStdin, data []byte) error {
 // send asks the owner once. For as long as the command does not read it has the owner ask again.
 func (f *farStdin) send(ctx context.Context, a *askStdin) (*toldStdin, error) {
 	for {
-		t, err := f.host.ask(ctx, f.owner, ask{Op: opStdin, Tenant: f.tenant, ID: f.id, Stdin: a})
+		t, err := f.ask(ctx, a)
 		switch {
 		case err != nil:
 			return nil, err
-		case t.Stdin == nil || t.Stdin.Took < 0 || t.Stdin.Took > len(a.Data):
-			return nil, fmt.Errorf("replica %s answers what cannot be", f.owner)
+		case t.Took < 0 || t.Took > len(a.Data):
+			return nil, errors.New("the owner of the command answers what cannot be")
 		}
-		f.state = t.Stdin.Stdin
+		f.state = t.Stdin
 		switch {
-		case t.Stdin.Refused != nil:
-			return nil, *t.Stdin.Refused
-		case t.Stdin.Again && t.Stdin.Took == 0:
+		case t.Refused != nil:
+			return nil, *t.Refused
+		case t.Again && t.Took == 0:
 			continue
 		}
-		return t.Stdin, nil
+		return t, nil
 	}
-}
-
-// stdinPiece gives a piece from another replica to a command of ours, or as much of it as the
-// command takes for now. r is nil for one that has ended.
-func (r *run) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
-	if r == nil {
-		p := problem.From(errHasEnded)
-		return &toldStdin{Refused: &p}
-	}
-	w := StdinWrite{Offset: a.Offset, EOF: a.EOF, exact: a.Exact}
-	if a.Data != nil {
-		w.Data = bytes.NewReader(a.Data)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, piecePatience, errPause)
-	defer cancel()
-	took, state, err := r.writeStdin(ctx, w)
-	t := &toldStdin{Stdin: state, Took: int(took)}
-	switch {
-	case errors.Is(err, errPause):
-		t.Again = true
-	case err != nil:
-		p := problem.From(err)
-		t.Refused = &p
-	}
-	return t
 }

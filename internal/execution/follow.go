@@ -54,7 +54,7 @@ func (r *run) deserted() {
 	alone := r.followers == 0
 	r.mu.Unlock()
 	if alone {
-		r.stop(verdict{outcome: Cancelled, reason: "nobody followed it any more"})
+		r.stop(verdict{Outcome: Cancelled, Reason: "nobody followed it any more"})
 	}
 }
 

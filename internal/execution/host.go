@@ -3,10 +3,12 @@ package execution
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -39,6 +41,17 @@ type Options struct {
 	// there, and no other Host may use it: what a dead one has left there is
 	// removed. Default: os.TempDir(), where nothing is removed but our own.
 	StateDir string
+	// RunsDir is where supervisors keep what they know of their commands. With it every command is run by a process
+	// of its own, the supervisor, and goes on when this process dies; the next Host with the same RunsDir and a Log of
+	// the same store takes it up again. The program must call Supervise first in main. No other Host may use the
+	// directory. Default: commands are children of this process, and die with it.
+	RunsDir string
+	// SpoolBytes is how much output of one command is kept on disk while there is no server to take it. Then the
+	// command waits. Default: 256 MiB.
+	SpoolBytes int64
+	// MaxIdle is how many supervisors are kept that have nothing to do, so that the next commands start sooner.
+	// Default: 8; negative: none.
+	MaxIdle int
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
 	// Secret authenticates ids that are made from idempotency keys and digests of
@@ -87,6 +100,8 @@ func (o *Options) withDefaults() (Options, error) {
 	orDefault(&d.DrainTimeout, 10*time.Second)
 	orDefault(&d.DisconnectGrace, 5*time.Second)
 	orDefault(&d.StateDir, os.TempDir())
+	orDefault(&d.SpoolBytes, 256<<20)
+	orDefault(&d.MaxIdle, 8)
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())
 	}
@@ -120,7 +135,9 @@ type Host struct {
 	opts    Options
 	queue   *queue
 	spawner *spawn.Spawner
-	cgroups *cgroups // nil where there are none
+	cgroups *cgroups // nil where there are none, or where supervisors have them
+
+	supervisors *supervisors // nil where commands are run here
 
 	// ctx is that of all appends; it ends when the Host gives up.
 	ctx    context.Context //nolint:containedctx // the life of the Host
@@ -134,8 +151,10 @@ type Host struct {
 	closing bool
 	closed  chan struct{} // closed when all is over
 
+	left atomic.Int64 // runs that go on without us
+
 	caretaker sync.WaitGroup
-	left      chan struct{} // has a token when another replica has gone
+	gone      chan struct{} // has a token when another replica has gone
 	unwatch   func()
 }
 
@@ -156,18 +175,35 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	h := &Host{
 		log: log, opts: o, queue: newQueue(&o), spawner: spawn.New(),
 		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{}, far: map[reprise.StreamKey]*farFollow{},
-		closed: make(chan struct{}), left: make(chan struct{}, 1), unwatch: func() {},
+		closed: make(chan struct{}), gone: make(chan struct{}, 1), unwatch: func() {},
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
-	if !o.DisableCgroups {
+	switch {
+	case o.RunsDir != "":
+		if h.supervisors, err = openSupervisors(&o, h.spawner); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			h.release()
+			return nil, fmt.Errorf("open host: %w", err)
+		}
+	case !o.DisableCgroups:
 		if h.cgroups, err = openCgroups(h.spawner); err != nil {
 			o.Logger.Info("no cgroups: processes are found in /proc", "reason", err)
 		}
 	}
-	h.attendReplicas()
-	if err := h.recover(ctx); err != nil {
+	if err := h.adoptAll(ctx); err != nil {
+		h.giveUp(reprise.ErrClosed)
+		h.active.Wait()
 		h.release()
 		return nil, fmt.Errorf("open host: %w", err)
+	}
+	h.attendReplicas()
+	if err := h.recover(ctx); err != nil {
+		h.giveUp(reprise.ErrClosed)
+		h.active.Wait()
+		h.release()
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	if h.supervisors != nil {
+		h.supervisors.warm()
 	}
 	return h, nil
 }
@@ -286,6 +322,43 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 }
 
+// Leave takes no new executions, cancels those that wait, and returns once nothing more is appended here. Commands that
+// supervisors have go on, and the next Host takes them up; left is how many. Others are ended as by Close.
+func (h *Host) Leave() (left int, err error) {
+	if h.supervisors == nil {
+		return 0, h.Close()
+	}
+	h.mu.Lock()
+	first := !h.closing
+	h.closing = true
+	h.mu.Unlock()
+	if !first {
+		<-h.closed
+		return int(h.left.Load()), nil
+	}
+	defer close(h.closed)
+	var waiting []*run
+	h.cancelAll(func(r *run) bool {
+		queued := h.queue.status(r) == StatusQueued
+		if queued {
+			waiting = append(waiting, r)
+		}
+		return queued
+	})
+	patience, cancel := context.WithTimeout(h.ctx, stopPatience)
+	defer cancel()
+	for _, r := range waiting {
+		select {
+		case <-r.done:
+		case <-patience.Done():
+		}
+	}
+	h.giveUp(reprise.ErrClosed)
+	h.active.Wait()
+	h.release()
+	return int(h.left.Load()), nil
+}
+
 // cancelAll cancels the runs that which selects and returns their longest grace.
 func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
 	h.mu.Lock()
@@ -293,7 +366,7 @@ func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
 	for _, r := range h.runs {
 		if which(r) {
 			grace = max(grace, r.grace())
-			r.stop(verdict{outcome: Cancelled, reason: stopped})
+			r.stop(verdict{Outcome: Cancelled, Reason: stopped})
 		}
 	}
 	return grace
@@ -310,6 +383,9 @@ func (h *Host) Close() error {
 func (h *Host) release() {
 	h.giveUp(reprise.ErrClosed)
 	h.leaveReplicas()
+	if h.supervisors != nil {
+		h.supervisors.close()
+	}
 	if h.cgroups != nil {
 		h.cgroups.close()
 	}

@@ -23,6 +23,7 @@ const tenant = reprise.DefaultTenant
 const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
+	execution.Supervise()
 	if dir := os.Getenv(envServe); dir != "" {
 		serveUntilKilled(dir)
 	}
@@ -32,10 +33,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// trees runs a test with both ways to find the processes of a run.
+// trees runs a test with every way to find the processes of a run, in our own process and in a supervisor's.
 func trees(t *testing.T, test func(t *testing.T, opts execution.Options)) {
 	t.Run("tree=cgroup", func(t *testing.T) { test(t, execution.Options{}) })
 	t.Run("tree=scan", func(t *testing.T) { test(t, execution.Options{DisableCgroups: true}) })
+	t.Run("tree=supervised", func(t *testing.T) { test(t, execution.Options{RunsDir: t.TempDir()}) })
+	t.Run("tree=subreaper", func(t *testing.T) { test(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: true}) })
 }
 
 func newLog(t *testing.T, store reprise.Store, opts *reprise.Options) *reprise.Log {

@@ -4,11 +4,11 @@ import "time"
 
 // verdict is a decision to end a run, and why. The first one holds.
 type verdict struct {
-	outcome Outcome
-	limit   string
-	reason  string
-	// now: without TERM and grace.
-	now bool
+	Outcome Outcome `json:"outcome"`
+	Limit   string  `json:"limit,omitempty"`
+	Reason  string  `json:"reason,omitempty"`
+	// Now: without TERM and grace.
+	Now bool `json:"now,omitempty"`
 }
 
 // ending is the data of the end event of an execution.
@@ -19,6 +19,8 @@ type ending struct {
 	Error           string  `json:"error,omitempty"`
 	Limit           string  `json:"limit,omitempty"`
 	OutputTruncated bool    `json:"output_truncated,omitempty"`
+	// ProcessesLeft: processes of the run may still be there, because what knew them was killed.
+	ProcessesLeft bool `json:"processes_left,omitempty"`
 	// Started is not there if the process never was.
 	Started    *Time  `json:"started,omitempty"`
 	DurationMS int64  `json:"duration_ms"`
@@ -28,45 +30,48 @@ type ending struct {
 	// it was lost or its store had lost output: Bytes then counts from the event with this seq.
 	BytesFrom uint64     `json:"bytes_from,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
+
+	// judged: it is known why it ended.
+	judged bool
 }
 
 // stop ends the run for a reason, unless another one was first. If its process has
 // ended already, what is left of its tree is ended and the outcome stays.
-func (r *run) stop(v verdict) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (j *job) stop(v verdict) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	// A limit was exceeded before the process ended, whenever that is found out.
-	if r.verdict == nil && (!r.exited || v.outcome == LimitExceeded) {
-		r.verdict = &v
+	if j.verdict == nil && (!j.exited || v.Outcome == LimitExceeded) {
+		j.verdict = &v
 	}
-	if !r.stopped {
-		r.stopped, r.now = true, v.now
-		close(r.stopping)
+	if !j.stopped {
+		j.stopped, j.now = true, v.Now
+		close(j.stopping)
 	}
 }
 
-func (r *run) isStopping() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.stopped
+func (j *job) isStopping() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.stopped
 }
 
 // processEnded closes the time in which a decision counts.
-func (r *run) processEnded() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.exited = true
+func (j *job) processEnded() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.exited = true
 }
 
-// judge adds to how the run ended why it did.
-func (r *run) judge(e ending) ending {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// judge adds to how the command ended why it did.
+func (j *job) judge(e ending) ending {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	switch {
-	case r.verdict != nil:
-		e.Outcome, e.Limit = r.verdict.outcome, r.verdict.limit
-		if r.verdict.reason != "" {
-			e.Error = r.verdict.reason
+	case j.verdict != nil:
+		e.Outcome, e.Limit = j.verdict.Outcome, j.verdict.Limit
+		if j.verdict.Reason != "" {
+			e.Error = j.verdict.Reason
 		}
 	case e.Outcome != "":
 	case e.Signal != nil:
@@ -74,7 +79,6 @@ func (r *run) judge(e ending) ending {
 	default:
 		e.Outcome = Exited
 	}
-	e.Bytes, e.BytesFrom = r.bytes, r.bytesFrom
 	return e
 }
 

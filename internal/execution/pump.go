@@ -3,6 +3,7 @@ package execution
 import (
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -32,9 +33,17 @@ const (
 	lastWait = 250 * time.Millisecond
 )
 
+// pumpBuffers are used again, for short commands.
+var pumpBuffers = sync.Pool{New: func() any {
+	buf := make([]byte, readBytes)
+	return &buf
+}}
+
 // run reads until the end of the channel.
 func (p *pump) run() {
-	buf := make([]byte, readBytes)
+	kept := pumpBuffers.Get().(*[]byte)
+	defer pumpBuffers.Put(kept)
+	buf := *kept
 	held := 0 // bytes of an incomplete rune at the start of buf
 	for {
 		p.await(held > 0)

@@ -48,6 +48,13 @@ func (q *queue) enter(r *run) error {
 	return nil
 }
 
+// adopt gives a run its turn that has had it before, whether it fits or not.
+func (q *queue) adopt(r *run) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.begin(r)
+}
+
 func (q *queue) fits(r *run) bool {
 	return len(q.running) < q.maxRunning &&
 		(q.maxPerSession == 0 || r.session == "" || q.sessions[r.sessionKey()] < q.maxPerSession)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"reprise"
@@ -38,6 +39,9 @@ func (h *Host) recover(ctx context.Context) error {
 // abandoned are the streams of all tenants' executions that have no end and that nobody runs.
 func (h *Host) abandoned(ctx context.Context) ([]reprise.StreamInfo, error) {
 	open, err := h.unended(ctx)
+	open = slices.DeleteFunc(open, func(info reprise.StreamInfo) bool { // ours, under whatever name
+		return h.find(info.Key) != nil
+	})
 	if err != nil || len(open) == 0 || h.opts.Replica == nil {
 		return open, err
 	}
@@ -49,7 +53,7 @@ func (h *Host) abandoned(ctx context.Context) ([]reprise.StreamInfo, error) {
 	left := open[:0]
 	for _, info := range open {
 		switch {
-		case h.find(info.Key) != nil: // ours, under whatever name
+		case h.find(info.Key) != nil: // since
 		case info.Owner.Name == self:
 			if err := h.forgotten(ctx, &info); err != nil {
 				return nil, err

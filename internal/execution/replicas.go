@@ -29,7 +29,7 @@ func (h *Host) attendReplicas() {
 		Left: func(name string) {
 			h.followersLeft(name)
 			select {
-			case h.left <- struct{}{}:
+			case h.gone <- struct{}{}:
 			default:
 			}
 		},
@@ -54,7 +54,7 @@ func (h *Host) takeCare() {
 	defer timer.Stop()
 	for {
 		select {
-		case <-h.left:
+		case <-h.gone:
 		case <-timer.C:
 		case <-h.ctx.Done():
 			return
@@ -120,5 +120,5 @@ func (r *run) fence() {
 	if hook := r.host.opts.Hooks.Fenced; hook != nil {
 		hook(r.key.Tenant)
 	}
-	r.stop(verdict{outcome: Lost, reason: fencedOff, now: true})
+	r.stop(verdict{Outcome: Lost, Reason: fencedOff, Now: true})
 }

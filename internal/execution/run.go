@@ -3,14 +3,17 @@ package execution
 import (
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"reprise"
+	"reprise/internal/spawn"
 )
 
-// run is an execution that has not ended, from its start to its end event.
+// run is an execution that has not ended, from its start to its end event. Its job is done here, or by a supervisor:
+// then stop is forwarded to it, and the process and its pipes are known there alone.
 type run struct {
+	*job
+
 	host    *Host
 	key     reprise.StreamKey
 	id      string
@@ -19,23 +22,16 @@ type run struct {
 	config  reprise.StreamConfig
 	stream  *reprise.Stream
 	owner   reprise.Owner // who we are to the store; zero where we are alone
-	stdin   *stdin
 	created time.Time
 
-	turn     chan struct{} // closed when it may begin
-	stopping chan struct{} // closed when it is to end
-	done     chan struct{} // closed when it is over
+	turn chan struct{} // closed when it may begin
 
-	output atomic.Int64 // bytes of output that were read
+	remote *remote       // the supervisor; nil where there is none, or none yet
+	ready  chan struct{} // closed when remote is set
+	worker *worker       // its process, if it is a child of ours
 
-	mu       sync.Mutex
-	verdict  *verdict // why it was ended, if that was decided before it ended
-	now      bool     // without TERM and grace
-	stopped  bool     // stopping is closed
-	fenced   bool     // another replica has taken it over, or may
-	exited   bool     // the process has ended
-	child    *child
-	isolated *Isolation
+	// Guarded by mu: fenced is set when another replica has taken it over, or may.
+	fenced bool
 	// bytes and tail are of what was appended, in one consistent view.
 	bytes Bytes
 	tail  uint64
@@ -46,18 +42,18 @@ type run struct {
 	replicas  map[string]bool // others on which somebody follows, each of them one follower
 	alone     *time.Timer
 
-	// The writer's: what appends to the stream, and whether the store has lost output that it had acknowledged.
+	// The writer's: what appends to the stream, and whether output was lost that the store had acknowledged or that
+	// was in the spool.
 	appender *reprise.Appender
 	cut      bool
-
-	graceEnds time.Time // the watcher's: when its tree is killed; zero before it is to end
+	// lostEvents is called, where it is set, after the store has lost events and before others are appended.
+	lostEvents func() error
 }
 
 func newRun(h *Host, key reprise.StreamKey, id string, req Request) *run {
 	return &run{
-		host: h, key: key, id: id, session: req.Session, request: req, created: time.Now(),
-		stdin: newStdin(req.StdinOpen, req.TTY != nil),
-		turn:  make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
+		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, id: id, session: req.Session, request: req,
+		created: time.Now(), turn: make(chan struct{}), ready: make(chan struct{}),
 	}
 }
 
@@ -76,57 +72,86 @@ func (r *run) run() {
 	if hook := r.host.opts.Hooks.Started; hook != nil {
 		hook(r.key.Tenant, time.Since(r.created))
 	}
+	if r.host.supervisors != nil {
+		r.runSupervised()
+	} else {
+		r.runHere()
+	}
+}
+
+// runHere runs the command as a child of the server, with which it ends.
+func (r *run) runHere() {
 	t := r.host.newTree(r)
 	defer t.close()
-	c, remove, err := r.launch(t)
+	remove, err := r.makePlan(r.host.opts.StateDir)
 	defer remove()
+	var c *child
+	if err == nil {
+		c, err = r.launch(r.host.spawner, t)
+	}
 	if err != nil {
 		r.end(ending{Outcome: FailedToStart, Error: err.Error()})
 		return
 	}
 	defer c.close()
-	r.attend(c)
+	spool := newSpool()
+	var writing sync.WaitGroup
+	var unkept error
+	writing.Go(func() { unkept = r.write(spool) })
+	e := r.attend(c, spool)
+	spool.close()
+	writing.Wait()
+	if unkept != nil {
+		e.OutputTruncated, e.Error = true, notKept
+	}
+	r.end(e)
 }
 
 // launch starts the process.
-func (r *run) launch(t tree) (c *child, remove func(), err error) {
-	r.isolated = isolate(t, r.request.level(), r.request.Limits)
-	sp, remove, err := r.spec()
-	if err != nil {
-		return nil, remove, err
+func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
+	isolated := isolate(t, j.plan.Level, j.plan.Limits)
+	j.mu.Lock()
+	j.isolated = isolated
+	j.mu.Unlock()
+	c, err := startChild(s, j.plan.spec(), t)
+	if err == nil {
+		j.started(c)
 	}
-	c, err = startChild(r.host.spawner, sp, t)
-	if err != nil {
-		return nil, remove, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.child = c
-	return c, remove, nil
+	return c, err
 }
 
-// spec says how the command of the request is started.
-func (r *run) spec() (sp *spec, remove func(), err error) {
+// makePlan says how the command of the request is run. Code goes into a file below dir.
+func (r *run) makePlan(dir string) (remove func(), err error) {
 	req := &r.request
 	remove = func() {}
-	sp = &spec{
-		argv: req.Argv, cwd: req.cwd(r.host.opts.Dir), tty: req.TTY,
-		stdin: req.StdinOpen || len(req.input()) > 0,
-		environ: environ(os.Environ(), r.host.opts.PassEnv, req.Env, req.TTY != nil,
-			envID+"="+r.id, markOf(r.epoch())),
+	p := &plan{
+		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: req.cwd(r.host.opts.Dir), TTY: req.TTY,
+		Mark: markOf(r.epoch()), Input: req.input(), StdinOpen: req.StdinOpen,
+		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
+		Limits: req.Limits, Level: req.level(),
 	}
+	p.Environ = environ(os.Environ(), r.host.opts.PassEnv, req.Env, req.TTY != nil, envID+"="+r.id, p.Mark)
 	switch {
 	case req.Command != "":
-		sp.argv = []string{"sh", "-c", req.Command}
+		p.Argv = []string{"sh", "-c", req.Command}
 	case req.Language != "":
 		l := languages[req.Language]
 		var file string
-		if file, remove, err = l.writeCode(r.host.opts.StateDir, req.Code); err != nil {
-			return nil, func() {}, err
+		if file, remove, err = l.writeCode(dir, req.Code); err != nil {
+			return func() {}, err
 		}
-		sp.argv, err = l.argv(variable(sp.environ, "PATH"), file)
+		p.Argv, err = l.argv(variable(p.Environ, "PATH"), file)
 	}
-	return sp, remove, err
+	r.plan = p
+	return remove, err
+}
+
+func (r *run) timeout() time.Duration {
+	d, most := time.Duration(r.request.Timeout), r.host.opts.MaxTimeout
+	if d == 0 || most > 0 && d > most {
+		return most
+	}
+	return d
 }
 
 // markOf is the entry in the environment of all processes of a run.

@@ -106,7 +106,7 @@ func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created b
 	return s, created, nil
 }
 
-func (r *run) cancel() { r.stop(verdict{outcome: Cancelled}) }
+func (r *run) cancel() { r.stop(verdict{Outcome: Cancelled}) }
 
 // grace is the time between TERM and KILL.
 func (r *run) grace() time.Duration {

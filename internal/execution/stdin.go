@@ -36,8 +36,9 @@ type Stdin struct {
 
 // stdin writes to the stdin of a command.
 type stdin struct {
-	turn chan struct{} // holds a token while somebody writes
-	tty  bool
+	turn   chan struct{} // holds a token while somebody writes
+	tty    bool
+	wanted bool // the request opens it
 
 	mu     sync.Mutex
 	file   *os.File // nil before the start and after the end
@@ -49,7 +50,7 @@ type stdin struct {
 
 // newStdin returns a stdin whose turn is taken until start has returned.
 func newStdin(open, tty bool) *stdin {
-	s := &stdin{turn: make(chan struct{}, 1), open: open, tty: tty, line: true}
+	s := &stdin{turn: make(chan struct{}, 1), open: open, wanted: open, tty: tty, line: true}
 	s.turn <- struct{}{}
 	return s
 }

@@ -128,6 +128,24 @@ func (c *cgroups) close() {
 	}
 }
 
+// killLeft ends what a killed supervisor has left in its cgroup, and reports whether it had one that can be asked.
+func killLeft(runDir string) bool {
+	text, err := os.ReadFile(filepath.Join(runDir, lockFile))
+	dir, _, _ := strings.Cut(string(text), "\n")
+	if err != nil || !strings.HasPrefix(filepath.Base(dir), cgroupPrefix) {
+		return false
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return isNotExist(err) // somebody has done so before
+	}
+	defer lock.Close()
+	killCgroup(dir)
+	done := !populated(dir)
+	removeCgroup(dir)
+	return done
+}
+
 // ownCgroup is the folder of our own group in the cgroup v2 tree.
 func ownCgroup(mountinfo, self string) (string, error) {
 	mounts, err := os.ReadFile(mountinfo)

@@ -5,8 +5,10 @@ package execution
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"syscall"
 
+	"reprise"
 	"reprise/internal/spawn"
 )
 
@@ -45,6 +47,22 @@ func (*child) reap() (exit, error)         { return exit{}, errNeedsLinux }
 func (*child) signal(syscall.Signal) error { return errNeedsLinux }
 
 func killMarked([]string) {}
+
+func killLeft(string) bool { return false }
+
+// Supervise does nothing here.
+func Supervise() {}
+
+type supervisors struct{ dir, secret string }
+
+type worker struct{ left atomic.Bool }
+
+func openSupervisors(*Options, *spawn.Spawner) (*supervisors, error) { return nil, errNeedsLinux }
+
+func (*supervisors) dirOf(reprise.Epoch) string   { return "" }
+func (*supervisors) give(*order) (*worker, error) { return nil, errNeedsLinux }
+func (*supervisors) warm()                        {}
+func (*supervisors) close()                       {}
 
 func parseSignal(name string) (syscall.Signal, error) {
 	return 0, invalid("signal", "%q: %v", name, errNeedsLinux)

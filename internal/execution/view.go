@@ -107,7 +107,7 @@ func (x *Execution) end(end *reprise.End) {
 	x.Status = StatusEnded
 	outcome := Outcome(end.Outcome)
 	x.Outcome, x.ExitCode, x.Signal = &outcome, e.ExitCode, e.Signal
-	x.Error, x.Limit, x.OutputTruncated = e.Error, e.Limit, e.OutputTruncated
+	x.Error, x.Limit, x.OutputTruncated, x.ProcessesLeft = e.Error, e.Limit, e.OutputTruncated, e.ProcessesLeft
 	x.Usage, x.Bytes, x.Isolation = e.Usage, e.Bytes, e.Isolation
 	x.Started, x.Ended = e.Started, &Time{end.Time}
 	x.DurationMS = &e.DurationMS
@@ -127,8 +127,8 @@ func (r *run) progress() *progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &progress{Bytes: r.bytes, Tail: r.tail}
-	if r.child != nil {
-		p.Started, p.Isolation = ms(r.child.started), r.isolated
+	if !r.startedAt.IsZero() {
+		p.Started, p.Isolation = ms(r.startedAt), r.isolated
 	}
 	return p
 }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"reprise/client"
+)
+
+// waitCmd waits for ends.
+type waitCmd struct {
+	connect  `embed:""`
+	bridging `embed:""`
+
+	IDs []string `arg:"" name:"id" help:"Ids of executions."`
+}
+
+// Help is shown below the usage.
+func (*waitCmd) Help() string {
+	return `A line for each says how it ended, in the order in which they are named. The exit code is that of the first command that did not succeed, as "follow" gives it; 0 if all did. Ctrl-C leaves the executions alone.`
+}
+
+// Run waits for all.
+func (c *waitCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	server, err := c.client()
+	if err != nil {
+		return ours(err)
+	}
+	var first error
+	for _, id := range c.IDs {
+		x, err := c.wait(ctx, server, id)
+		if err != nil {
+			return ours(fmt.Errorf("%s: %w", id, err))
+		}
+		if _, err := fmt.Fprintf(stdout, "%s %s\n", id, statusText(&x)); err != nil {
+			return err
+		}
+		if err := outcome(endOf(&x)); err != nil && first == nil {
+			first = err
+		}
+	}
+	return ours(first)
+}
+
+// wait returns an execution that has ended.
+func (c *waitCmd) wait(ctx context.Context, server *client.Client, id string) (client.Execution, error) {
+	bridge, ctx := c.newBridge(ctx, server.URL(), os.Stderr)
+	opts := bridge.options(client.FollowOptions{After: "tail", Types: []string{"end"}})
+	for _, err := range server.Follow(ctx, id, opts) {
+		if err != nil {
+			return client.Execution{}, err
+		}
+	}
+	return server.Show(ctx, id)
+}

@@ -1,0 +1,315 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"reprise"
+	"reprise/internal/supervisor"
+)
+
+// adoptAll takes up the runs that a server before this one has left to their supervisors, and ends those that no stream
+// knows any more. The numbered steps are in docs/executions.md.
+func (h *Host) adoptAll(ctx context.Context) error {
+	if h.supervisors == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(h.supervisors.dir)
+	if err != nil {
+		return err
+	}
+	left := map[reprise.Epoch]bool{}
+	for _, e := range entries {
+		if e.IsDir() {
+			left[reprise.Epoch(e.Name())] = true
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	open, err := h.unended(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		if left[open[i].Epoch] {
+			delete(left, open[i].Epoch)
+			err := h.adopt(ctx, &open[i])
+			switch {
+			case isOver(err), errors.Is(err, reprise.ErrFenced): // another replica has taken it for lost
+				h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(open[i].Epoch)) })
+			case err != nil:
+				return err
+			}
+		}
+	}
+	for epoch := range left {
+		h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(epoch)) })
+	}
+	return nil
+}
+
+// The files in the directory of a run that supervisors write besides those of package supervisor.
+const (
+	endFile  = "end.json"
+	lockFile = "lock" // holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
+)
+
+// adoptedGrace is how long a run with KillOnDisconnect goes on at least after a restart until its followers are back.
+const adoptedGrace = 30 * time.Second
+
+// adopt goes on with a run of an earlier server. Its supervisor may have ended meanwhile, or have been killed.
+func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
+	s, err := h.log.Stream(ctx, info.Key)
+	if err != nil {
+		return err
+	}
+	if s.Cursor(0).Epoch != info.Epoch {
+		return reprise.ErrNotFound // the id was used again
+	}
+	m := &remote{dir: h.supervisors.dirOf(info.Epoch), secret: h.supervisors.secret}
+	b := loadBrief(m.dir)
+	id := info.Key.Name[len(namespace):]
+	r := newRun(h, info.Key, id, Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)})
+	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
+	if r.owner, err = h.nextOwner(info); err != nil {
+		return err
+	}
+	r.writeAs(s, producerID+"-"+rand.Text())
+	t := &tracker{shifts: loadShifts(m.dir)}
+	t.reader = supervisor.NewReader(m.dir, t.shifts.next(info.Tail))
+	r.cut = t.shifts.Cut
+	if err := r.countAgain(ctx, m, t, info); err != nil {
+		return err
+	}
+	if h.opts.Replica != nil {
+		if err := r.claim(m, t); err != nil {
+			return err
+		}
+	}
+	h.mu.Lock()
+	h.runs[r.key] = r
+	h.mu.Unlock()
+	h.active.Add(1)
+	h.queue.adopt(r)
+	if b.KillOnDisconnect {
+		r.alone = time.AfterFunc(max(h.opts.DisconnectGrace, adoptedGrace), r.deserted)
+	}
+	h.opts.Logger.Info("an execution goes on", "execution", id, "tenant", info.Key.Tenant)
+	go func() {
+		defer h.finished(r)
+		r.followRemote(m, t)
+	}()
+	return nil
+}
+
+// nextOwner is who takes over what another owner has had.
+func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
+	if info.Owner.Fence == 0 && h.opts.Replica == nil {
+		return reprise.Owner{}, nil
+	}
+	next := reprise.Owner{Name: aloneName, Fence: info.Owner.Fence + 1}
+	if h.opts.Replica != nil {
+		me, err := h.owner()
+		if err != nil {
+			return next, err
+		}
+		next.Name = me.Name
+	}
+	return next, nil
+}
+
+// claim takes the stream over from the name that this replica had before its restart, by an event without a meaning: output of
+// no bytes. What the server before may have sent just before it died is in front of it, or refused.
+func (r *run) claim(m *remote, t *tracker) error {
+	next := t.reader.Next()
+	before := r.tail
+	t.shifts.move(next, before+1)
+	if err := t.shifts.save(m.dir); err != nil {
+		return err
+	}
+	if err := r.append([]reprise.Event{{Type: Stdout, Format: reprise.FormatBytes}}); err != nil {
+		return err
+	}
+	if r.tail != before+1 {
+		t.reader.Close()
+		t.reader = supervisor.NewReader(m.dir, t.shifts.next(r.tail))
+	}
+	return nil
+}
+
+// countAgain finds out how much output is in the stream.
+func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *reprise.StreamInfo) error {
+	r.tail = info.Tail
+	if totals, ok := before(ctx, m, t); ok {
+		r.bytes = Bytes{Stdout: totals.Stdout, Stderr: totals.Stderr}
+		return nil
+	}
+	counted, err := count(ctx, r.stream, info.Tail)
+	if err != nil {
+		return err
+	}
+	r.bytes, r.startedAt = counted.bytes, counted.started
+	if counted.from > 1 {
+		r.bytesFrom = counted.from
+	}
+	return nil
+}
+
+// before is the output in all frames before the next one; ok is false where the spool does not tell.
+func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Totals, ok bool) {
+	if t.shifts.Cut {
+		return totals, false
+	}
+	peek := supervisor.NewReader(m.dir, t.reader.Next())
+	defer peek.Close()
+	answer, err := m.call(ctx, call{Op: callStatus})
+	switch {
+	case err == nil && answer.News != nil && answer.News.Tail < t.reader.Next():
+		return answer.News.Totals, true
+	case err == nil && answer.News != nil:
+		b, err := peek.Read(t.reader.Next(), 1)
+		if err == nil && len(b.Frames) == 1 {
+			return b.Frames[0].Before, true
+		}
+		return totals, false
+	}
+	b, err := peek.Read(supervisor.Unbounded, 1)
+	if err == nil && b.Skipped == 0 && len(b.Frames) > 0 {
+		return b.Frames[0].Before, true
+	}
+	if e, ended := readEnding(m.dir); ended && len(b.Frames) == 0 {
+		return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, true
+	}
+	return totals, false
+}
+
+// spoolGone is why a command was ended whose directory is no longer there: no server could find it again.
+const spoolGone = "its spool was removed"
+
+// What a lost run says of itself.
+const (
+	supervisorKilled = "its supervisor was killed"
+	machineRestarted = "the machine or the container was restarted"
+	neverStarted     = "the server died before the command was started"
+)
+
+// buried gives a run its end whose supervisor is dead, and reports whether it is. err is why it could not be reached.
+func (r *run) buried(m *remote, t *tracker, err error) bool {
+	lock, lockErr := supervisor.Lock(m.dir)
+	switch {
+	case lockErr == nil:
+		defer lock.Close()
+	case errors.Is(lockErr, fs.ErrNotExist): // nobody can find it any more; it notices that and ends by itself
+		r.endLost(t, spoolGone, true)
+		return true
+	default:
+		r.host.opts.Logger.Warn("a supervisor cannot be reached", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+		return false
+	}
+	for {
+		at := t.reader.Next()
+		if err := r.takeFrames(m, t, supervisor.Unbounded); err != nil {
+			if r.host.ctx.Err() != nil {
+				r.leave()
+				return true
+			}
+			r.host.opts.Logger.Error("a spool cannot be read", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+			break
+		}
+		if t.reader.Next() == at {
+			break
+		}
+	}
+	kept := false
+	if e, ok := readEnding(m.dir); ok {
+		e.judged = true
+		kept = r.end(e)
+	} else {
+		why, left := machineRestarted, false
+		if loadBrief(m.dir).Machine == thisMachine() {
+			why, left = supervisorKilled, !killLeft(m.dir)
+			killMarked([]string{markOf(r.epoch())})
+			r.logCrash(m.dir)
+		}
+		kept = r.endLost(t, why, left)
+	}
+	if kept {
+		_ = os.RemoveAll(m.dir)
+	}
+	return true
+}
+
+// logCrash tells of a supervisor that has ended by a fault of its own.
+func (r *run) logCrash(dir string) {
+	if text, err := os.ReadFile(filepath.Join(dir, lockFile)); err == nil && bytes.Count(text, []byte{'\n'}) > 1 {
+		r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
+			"trace", shorten(string(text), shownBytes))
+	}
+}
+
+// endLost ends the run as lost, with what its events tell.
+func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
+	e := ending{Outcome: Lost, Error: why, ProcessesLeft: processesLeft, Isolation: r.isolated, judged: true}
+	if t.reader.Next() == 1 {
+		e.Error, e.ProcessesLeft = neverStarted, false
+		return r.end(e)
+	}
+	if counted, err := count(r.host.ctx, r.stream, r.tail); err == nil && !counted.started.IsZero() {
+		e.Started = ms(counted.started)
+		e.DurationMS = counted.last.Sub(counted.started).Milliseconds()
+	}
+	e.OutputTruncated = true // what was in its memory
+	return r.end(e)
+}
+
+// discard ends what a supervisor runs whose execution is not there any more.
+func (h *Host) discard(dir string) {
+	if lock, err := supervisor.Lock(dir); err == nil {
+		defer lock.Close()
+		killLeft(dir)
+		killMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})
+		_ = os.RemoveAll(dir)
+		return
+	}
+	conn, err := supervisor.Dial(h.ctx, dir, h.supervisors.secret)
+	if err != nil {
+		h.opts.Logger.Warn("a supervisor that nobody needs cannot be reached", "directory", dir, "error", err)
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(h.ctx, func() { _ = conn.Close() })()
+	m := &remote{dir: dir, secret: h.supervisors.secret}
+	v := verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
+	if _, err := m.call(h.ctx, call{Op: callStop, Verdict: &v}); err != nil || conn.Send(call{Op: callFollow}) != nil {
+		return
+	}
+	for {
+		var n news
+		if conn.Receive(&n) != nil {
+			return
+		}
+		if n.Tail > 0 {
+			_ = conn.Send(call{Op: callAck, Ack: n.Tail})
+		}
+		if n.Ended != nil {
+			_ = conn.Send(call{Op: callForget})
+		}
+	}
+}
+
+// readEnding reads what end has written; ok is false where it is not there or not whole.
+func readEnding(dir string) (e ending, ok bool) {
+	text, err := os.ReadFile(filepath.Join(dir, endFile))
+	if err != nil || json.Unmarshal(text, &e) != nil {
+		return ending{}, false
+	}
+	return e, e.Outcome != ""
+}

@@ -1,0 +1,231 @@
+package execution
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// reaper waits for the orphans that a supervisor adopts as the subreaper of its command, so that none stays a zombie.
+type reaper struct {
+	mu    sync.Mutex
+	first int // the command, which is reaped by who has started it; 0 while there is none
+}
+
+func newReaper() *reaper {
+	r := &reaper{}
+	dead := make(chan os.Signal, 1)
+	signal.Notify(dead, syscall.SIGCHLD)
+	go func() {
+		for range dead {
+			r.reap()
+		}
+	}()
+	return r
+}
+
+// watch begins: the command itself is not ours to reap.
+func (r *reaper) watch(first int) {
+	r.mu.Lock()
+	r.first = first
+	r.mu.Unlock()
+	r.reap()
+}
+
+// reap takes zombies. One that comes behind the ended command itself is left until forget.
+func (r *reaper) reap() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.first != 0 {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err != nil {
+			return
+		}
+		pid := childOf(&info)
+		if pid == 0 || pid == r.first {
+			return
+		}
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
+}
+
+// childOf is the process that a Siginfo of waitid is about, 0 for none.
+func childOf(info *unix.Siginfo) int {
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), sigchldPID)))
+}
+
+// sigchldPID is where the process id is in a siginfo_t for SIGCHLD on 64-bit Linux.
+const sigchldPID = 16
+
+// forget ends what watch began, once the command was reaped. It reports whether a child is left that lives.
+func (r *reaper) forget() (left bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.first = 0
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR: //nolint:errorlint // an errno
+		case err != nil:
+			return false
+		case pid == 0:
+			return true
+		}
+	}
+}
+
+// descendants are the processes of a command that the supervisor has started: whatever descends from the supervisor, which
+// adopts every orphan among them. None can leave.
+type descendants struct{ first int }
+
+func (t *descendants) prepare(*syscall.SysProcAttr) {}
+func (t *descendants) started(pid int)              { t.first = pid }
+
+// members are the live descendants, the first process before all others.
+func (t *descendants) members() []process {
+	var members []process
+	seen := map[int]bool{}
+	for level := childrenOf(os.Getpid()); len(level) > 0; {
+		var below []int
+		for _, pid := range level {
+			p, ok := readProcess(pid)
+			if seen[pid] || !ok {
+				continue
+			}
+			seen[pid] = true
+			below = append(below, childrenOf(pid)...)
+			if p.dead {
+				continue
+			}
+			members = append(members, p)
+			if pid == t.first {
+				last := len(members) - 1
+				members[0], members[last] = members[last], members[0]
+			}
+		}
+		level = below
+	}
+	return members
+}
+
+// childrenOf are the children of a process. It is no snapshot: one that ends meanwhile may hide another.
+func childrenOf(pid int) (children []int) {
+	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
+	dir, err := os.Open(tasks)
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	threads, _ := dir.Readdirnames(-1)
+	for _, thread := range threads {
+		text, err := os.ReadFile(tasks + "/" + thread + "/children")
+		if errors.Is(err, fs.ErrNotExist) && !hasChildrenFiles() {
+			return scanChildren(pid)
+		}
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// hasChildrenFiles reports whether the kernel was built with CONFIG_PROC_CHILDREN, as nearly all are.
+var hasChildrenFiles = sync.OnceValue(func() bool {
+	_, err := os.Stat("/proc/thread-self/children")
+	return err == nil
+})
+
+// scanChildren is childrenOf for other kernels.
+func scanChildren(pid int) (children []int) {
+	for _, p := range readProcesses() {
+		if p.parent == pid {
+			children = append(children, p.pid)
+		}
+	}
+	return children
+}
+
+func (t *descendants) terminate() { terminate(t.members()) }
+
+const (
+	// treePatience is how long kill goes on over a tree that grows all the time.
+	treePatience = 10 * time.Second
+	// stopAfter is the round from which on kill stops processes before it kills them, so that none forks meanwhile.
+	stopAfter = 3
+)
+
+// kill goes over the tree until it is empty.
+// A process that is adopted while we look may be missed, but not by close.
+func (t *descendants) kill() (others int) {
+	deadline := time.Now().Add(treePatience)
+	for round := 1; ; round++ {
+		members := t.members()
+		if len(members) == 0 || time.Now().After(deadline) {
+			return others
+		}
+		n := 0
+		for _, p := range members {
+			if round > stopAfter {
+				p.send(syscall.SIGSTOP)
+			}
+			if p.pid != t.first {
+				n++
+			}
+		}
+		others = max(others, n)
+		if round > stopAfter {
+			members = append(members, t.members()...) // those that were forked while we stopped them
+		}
+		for _, p := range members {
+			p.send(syscall.SIGKILL)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (t *descendants) usage() treeUsage           { return usageOf(t.members()) }
+func (t *descendants) enforce(Limits, *Isolation) {}
+func (t *descendants) kind() string               { return "subreaper" }
+func (t *descendants) exceeded() string           { return "" }
+func (t *descendants) close()                     {}
+
+// reapedTree is the tree of a command of a supervisor: one that is found by its cgroup, or as descendants. Either way what has
+// left the cgroup is ended too.
+type reapedTree struct {
+	tree
+	reaper *reaper
+	below  descendants
+	left   bool // close could not end all: something sleeps in the kernel
+}
+
+func (t *reapedTree) started(pid int) {
+	t.tree.started(pid)
+	t.below.started(pid)
+	t.reaper.watch(pid)
+}
+
+// close ends whatever is left. The kernel says for certain when that is nothing: a descendant has an ancestor that is a child
+// of ours.
+func (t *reapedTree) close() {
+	for deadline := time.Now().Add(treePatience); ; {
+		left := t.reaper.forget()
+		if !left || time.Now().After(deadline) {
+			t.left = left
+			break
+		}
+		t.below.kill()
+	}
+	t.tree.close()
+}

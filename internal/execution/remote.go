@@ -1,0 +1,216 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"reprise"
+	"reprise/internal/problem"
+	"reprise/internal/supervisor"
+)
+
+// What a server says to a supervisor over its socket, and what it answers. Members may be added; a supervisor answers
+// an operation that it does not know with an error.
+
+// order is what a server hands to a supervisor that it has started, over the supervisor's stdin.
+type order struct {
+	Dir            string `json:"dir"`
+	Secret         string `json:"secret"`
+	SpoolBytes     int64  `json:"spool_bytes"`
+	DisableCgroups bool   `json:"disable_cgroups,omitempty"`
+	Plan           *plan  `json:"plan"`
+}
+
+// taken is the answer: first that the supervisor has the directory and listens, or why not; then, when the run
+// is over and forgotten, that it is free for another one.
+type taken struct {
+	Error string `json:"error,omitempty"`
+	Idle  bool   `json:"idle,omitempty"`
+}
+
+// call is what a server asks over the socket.
+type call struct {
+	Op      callOp    `json:"op"`
+	Signal  string    `json:"signal,omitempty"`
+	Verdict *verdict  `json:"verdict,omitempty"`
+	Stdin   *askStdin `json:"stdin,omitempty"`
+	// Ack is the last frame that is kept elsewhere.
+	Ack uint64 `json:"ack,omitempty"`
+}
+
+type callOp string
+
+const (
+	// callFollow is answered with news, again and again; callAck and callForget may follow on the same connection.
+	callFollow callOp = "follow"
+	callAck    callOp = "ack"
+	// callForget says that the end is kept elsewhere: the supervisor removes the directory.
+	callForget callOp = "forget"
+	// The others are answered once.
+	callStatus callOp = "status"
+	callSignal callOp = "signal"
+	callStdin  callOp = "stdin"
+	callStop   callOp = "stop"
+)
+
+// news is how far a supervisor is.
+type news struct {
+	supervisor.Progress
+	// StartedAt is zero while there is no process.
+	StartedAt time.Time  `json:"started_at,omitzero"`
+	Isolation *Isolation `json:"isolation,omitempty"`
+	Ended     *ending    `json:"ended,omitempty"`
+}
+
+// replied is the answer to a call.
+type replied struct {
+	News    *news            `json:"news,omitempty"`
+	Stdin   *toldStdin       `json:"stdin,omitempty"`
+	Refused *problem.Problem `json:"refused,omitempty"`
+}
+
+// remote is a supervisor as its server knows it.
+type remote struct {
+	dir, secret string
+}
+
+// callPatience is how long a supervisor may take to answer, besides what it waits for.
+const callPatience = 5 * time.Second
+
+// call asks once. The error is reprise.ErrUnavailable if the supervisor does not answer.
+func (m *remote) call(ctx context.Context, c call) (replied, error) {
+	ctx, cancel := context.WithTimeout(ctx, piecePatience+callPatience)
+	defer cancel()
+	conn, err := supervisor.Dial(ctx, m.dir, m.secret)
+	if err != nil {
+		return replied{}, fmt.Errorf("%w: the supervisor of the command: %w", reprise.ErrUnavailable, err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	var answer replied
+	err = conn.Send(c)
+	if err == nil {
+		err = conn.Receive(&answer)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return replied{}, context.Cause(ctx)
+	case err != nil:
+		return replied{}, fmt.Errorf("%w: the supervisor of the command: %w", reprise.ErrUnavailable, err)
+	case answer.Refused != nil:
+		return answer, *answer.Refused
+	}
+	return answer, nil
+}
+
+// stdinPiece gives a piece to the command of a supervisor.
+func (m *remote) stdinPiece(ctx context.Context, a *askStdin) (*toldStdin, error) {
+	answer, err := m.call(ctx, call{Op: callStdin, Stdin: a})
+	if err == nil && answer.Stdin == nil {
+		err = errors.New("the supervisor answers what cannot be")
+	}
+	return answer.Stdin, err
+}
+
+// reached waits until the command of a supervised run can be reached.
+func (r *run) reached(ctx context.Context) (*remote, error) {
+	select {
+	case <-r.ready:
+		return r.remote, nil
+	case <-r.done:
+		return nil, errHasEnded
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// writeStdin is Host.WriteStdin for a run of ours.
+func (r *run) writeStdin(ctx context.Context, w StdinWrite) (Stdin, error) {
+	if r.host.supervisors == nil || !r.request.StdinOpen {
+		_, state, err := r.job.writeStdin(ctx, w)
+		return state, err
+	}
+	m, err := r.reached(ctx)
+	if err != nil {
+		return Stdin{}, err
+	}
+	far := farStdin{ask: m.stdinPiece}
+	state, err := far.write(ctx, w)
+	return state, r.endedMeanwhile(err)
+}
+
+// stdinPiece gives a piece from another replica to a command of ours, or as much of it as the
+// command takes for now. r is nil for one that has ended.
+func (r *run) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
+	switch {
+	case r == nil:
+		p := problem.From(errHasEnded)
+		return &toldStdin{Refused: &p}
+	case r.host.supervisors == nil || !r.request.StdinOpen:
+		return r.job.stdinPiece(ctx, a)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*piecePatience, errPause)
+	defer cancel()
+	m, err := r.reached(ctx)
+	var t *toldStdin
+	if err == nil {
+		t, err = m.stdinPiece(ctx, a)
+	}
+	switch {
+	case errors.Is(err, errPause):
+		return &toldStdin{Stdin: Stdin{Offset: max(a.Offset, 0), Open: true}, Again: true}
+	case err != nil:
+		p := problem.From(r.endedMeanwhile(err))
+		return &toldStdin{Refused: &p}
+	}
+	return t
+}
+
+// stdinPiece gives the command as much of a piece as it takes for now.
+func (j *job) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
+	w := StdinWrite{Offset: a.Offset, EOF: a.EOF, exact: a.Exact}
+	if a.Data != nil {
+		w.Data = bytes.NewReader(a.Data)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, piecePatience, errPause)
+	defer cancel()
+	took, state, err := j.writeStdin(ctx, w)
+	t := &toldStdin{Stdin: state, Took: int(took)}
+	switch {
+	case errors.Is(err, errPause):
+		t.Again = true
+	case err != nil:
+		p := problem.From(err)
+		t.Refused = &p
+	}
+	return t
+}
+
+// signal is Host.Signal for a run of ours.
+func (r *run) signal(name string) error {
+	if r.host.supervisors == nil {
+		return r.job.signal(name)
+	}
+	select {
+	case <-r.ready:
+	default:
+		return errNotStartedYet
+	}
+	_, err := r.remote.call(r.host.ctx, call{Op: callSignal, Signal: name})
+	return r.endedMeanwhile(err)
+}
+
+// endedMeanwhile says of a supervisor that is gone what was asked for.
+func (r *run) endedMeanwhile(err error) error {
+	if errors.Is(err, reprise.ErrUnavailable) {
+		select {
+		case <-r.done:
+			return errHasEnded
+		default:
+		}
+	}
+	return err
+}

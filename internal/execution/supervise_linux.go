@@ -1,0 +1,319 @@
+package execution
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"reprise"
+	"reprise/internal/spawn"
+	"reprise/internal/supervisor"
+)
+
+// supervisorName is the first argument of a supervisor.
+const supervisorName = "reprise-supervisor"
+
+// Supervise makes this process a supervisor if a Host has started it as one, and does not return then. Every program whose
+// Hosts have an Options.RunsDir calls it first in main.
+func Supervise() {
+	if len(os.Args) != 1 || os.Args[0] != supervisorName {
+		return
+	}
+	if err := supervise(); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// owner is a supervisor process.
+type owner struct {
+	orders  *supervisor.Conn
+	spawner *spawn.Spawner
+	reaper  *reaper
+	cgroups *cgroups // nil where there are none, or before the first run
+	probed  bool
+	term    chan os.Signal
+}
+
+// supervise runs one command after the other until the server that gives them has gone.
+func supervise() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	raw, err := net.FileConn(os.Stdin)
+	if err != nil {
+		return err
+	}
+	if null, err := os.Open(os.DevNull); err == nil { // so that nothing else becomes descriptor 0
+		_ = unix.Dup2(int(null.Fd()), 0)
+		_ = null.Close()
+	}
+	o := &owner{
+		orders: supervisor.NewConn(raw), spawner: spawn.New(), reaper: newReaper(),
+		term: make(chan os.Signal, 1),
+	}
+	// Not signal.Ignore: the command would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
+	signal.Notify(o.term, syscall.SIGTERM)
+	defer func() {
+		if o.cgroups != nil {
+			o.cgroups.close()
+		}
+	}()
+	for {
+		var next order
+		if err := o.orders.Receive(&next); err != nil {
+			return nil //nolint:nilerr // nobody gives us anything to do any more
+		}
+		s, err := o.take(&next)
+		answer := taken{}
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		_ = o.orders.Send(answer) // the server may have died: the command runs all the same
+		if err != nil {
+			continue
+		}
+		s.run()
+		if o.orders.Send(taken{Idle: true}) != nil {
+			return nil
+		}
+	}
+}
+
+// take locks the directory of a run and listens there.
+func (o *owner) take(next *order) (s *session, err error) {
+	if next.Plan == nil {
+		return nil, errors.New("there is no plan")
+	}
+	lock, err := supervisor.Lock(next.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = lock.Close()
+		}
+	}()
+	if _, err := lock.WriteAt([]byte{'\n'}, 0); err != nil { // see hasBegun
+		return nil, err
+	}
+	if !o.probed && !next.DisableCgroups {
+		o.probed = true
+		o.cgroups, _ = openCgroups(o.spawner)
+	}
+	if o.cgroups != nil {
+		if _, err := lock.WriteAt([]byte(o.cgroups.dir+"\n"), 0); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := lock.Seek(0, io.SeekEnd); err == nil {
+		_ = debug.SetCrashOutput(lock, debug.CrashOptions{})
+	}
+	listener, err := supervisor.Listen(next.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return newSession(o, next, lock, listener), nil
+}
+
+// session is a supervisor with a command.
+type session struct {
+	*job
+	owner    *owner
+	dir      string
+	secret   string
+	lock     *os.File
+	listener *net.UnixListener
+	writer   *supervisor.Writer
+
+	changed   *sync.Cond // on job.mu: there is news
+	ended     *ending
+	forgotten chan struct{} // closed when the end is kept elsewhere
+	forget    func()
+
+	serving sync.WaitGroup
+	conns   map[*supervisor.Conn]bool // nil once all are closed
+}
+
+func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener) *session {
+	p := next.Plan
+	s := &session{
+		job: newJob(p.StdinOpen, p.TTY != nil), owner: o, dir: next.Dir, secret: next.Secret,
+		lock: lock, listener: listener, writer: supervisor.NewWriter(next.Dir, next.SpoolBytes),
+		forgotten: make(chan struct{}), conns: map[*supervisor.Conn]bool{},
+	}
+	s.plan = p
+	s.changed = sync.NewCond(&s.mu)
+	s.forget = sync.OnceFunc(func() { close(s.forgotten) })
+	return s
+}
+
+// run runs the command, and is there for servers until the end is kept elsewhere.
+func (s *session) run() {
+	s.serving.Go(s.accept)
+	over := make(chan struct{})
+	s.serving.Go(func() { s.attendOutside(over) })
+	e := s.runCommand()
+	s.end(e)
+	<-s.forgotten
+	close(over)
+	s.close()
+}
+
+// runCommand runs it to its end, whose output is then in the spool.
+func (s *session) runCommand() ending {
+	t := s.owner.newTree(s.plan.Mark)
+	c, err := s.launch(s.owner.spawner, t)
+	if err != nil {
+		t.close()
+		return ending{Outcome: FailedToStart, Error: err.Error()}
+	}
+	s.tell()
+	defer c.close()
+	spool := newSpool()
+	var writing sync.WaitGroup
+	var unkept error
+	writing.Go(func() { unkept = s.write(spool) })
+	e := s.attend(c, spool)
+	t.close()
+	e.ProcessesLeft = t.left
+	spool.close()
+	writing.Wait()
+	if unkept != nil {
+		e.OutputTruncated = true
+	}
+	e.Bytes = Bytes(s.writer.Progress().Totals)
+	return s.judge(e)
+}
+
+// newTree is the tree of a command that is about to be started.
+func (o *owner) newTree(mark string) *reapedTree {
+	if o.cgroups != nil {
+		if t, err := o.cgroups.newTree(mark[len(envEpoch)+1:]); err == nil {
+			return &reapedTree{tree: t, reaper: o.reaper}
+		}
+	}
+	return &reapedTree{tree: &descendants{}, reaper: o.reaper}
+}
+
+// write brings what is in memory to the disk.
+func (s *session) write(spool *spool) error {
+	var frames []supervisor.Frame
+	err := spool.drain(func(events []reprise.Event) error {
+		frames = frames[:0]
+		for i := range events {
+			frames = append(frames, supervisor.Frame{Time: events[i].Time, Kind: kindOf(events[i].Type), Data: events[i].Data})
+		}
+		err := s.writer.Append(frames)
+		s.tell()
+		return err
+	})
+	if err != nil {
+		spool.abandon()
+		s.stop(verdict{Outcome: Lost, Reason: spoolGone, Now: true})
+	}
+	return err
+}
+
+// tell wakes those who wait for news.
+func (s *session) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed.Broadcast()
+}
+
+// end keeps the end until it is kept elsewhere, and where the server may find it if we are killed.
+func (s *session) end(e ending) {
+	s.mu.Lock()
+	s.ended = &e
+	s.mu.Unlock()
+	s.stdin.end()
+	close(s.done)
+	s.tell()
+	select {
+	case <-s.forgotten: // at once, as nearly always
+	case <-time.After(endOnDisk):
+		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e)) // a full disk: then it is in memory alone
+	}
+}
+
+// endOnDisk is how long an end is in memory alone, for the server to fetch it.
+const endOnDisk = 50 * time.Millisecond
+
+const (
+	// lookEvery is the time between two looks whether the directory is still there.
+	lookEvery = 2 * time.Second
+	// lastCall is how long a supervisor whose directory was removed waits for its server to fetch the end.
+	lastCall = 10 * time.Second
+)
+
+// attendOutside ends the command when its directory is removed, or when somebody asks us to end.
+func (s *session) attendOutside(over <-chan struct{}) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-s.owner.term:
+			s.stop(verdict{Outcome: Cancelled, Reason: "its supervisor was asked to end"})
+		case <-tick.C:
+			if _, err := os.Stat(filepath.Join(s.dir, lockFile)); !errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			s.stop(verdict{Outcome: Lost, Reason: spoolGone, Now: true})
+			s.writer.Close()
+			select {
+			case <-s.done:
+			case <-over:
+				return
+			}
+			select {
+			case <-time.After(lastCall):
+				s.forget()
+			case <-s.forgotten:
+			}
+			<-over
+			return
+		}
+	}
+}
+
+// close lets go of all that belongs to the run.
+func (s *session) close() {
+	_ = s.listener.Close()
+	s.mu.Lock()
+	conns := s.conns
+	s.conns = nil
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	for c := range conns {
+		_ = c.Close()
+	}
+	s.serving.Wait()
+	s.writer.Release()
+	_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
+	_ = os.RemoveAll(s.dir)
+	_ = s.lock.Close()
+}
+
+// kindOf is the kind of the frames of an event type.
+func kindOf(eventType string) supervisor.Kind {
+	switch eventType {
+	case Stdout:
+		return supervisor.Stdout
+	case Stderr:
+		return supervisor.Stderr
+	}
+	return supervisor.Started
+}

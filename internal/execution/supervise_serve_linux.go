@@ -1,0 +1,132 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+
+	"reprise"
+	"reprise/internal/problem"
+	"reprise/internal/supervisor"
+)
+
+// accept takes connections until the listener is closed.
+func (s *session) accept() {
+	for {
+		raw, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.serving.Go(func() {
+			conn, err := supervisor.Accept(raw, s.secret)
+			if err != nil || !s.keep(conn) {
+				return
+			}
+			s.serve(conn)
+			_ = conn.Close()
+			s.mu.Lock()
+			delete(s.conns, conn)
+			s.changed.Broadcast()
+			s.mu.Unlock()
+		})
+	}
+}
+
+// keep takes note of a connection, so that it is closed at the end at the latest.
+func (s *session) keep(conn *supervisor.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns == nil {
+		_ = conn.Close()
+		return false
+	}
+	s.conns[conn] = true
+	return true
+}
+
+// serve answers calls until the connection ends.
+func (s *session) serve(conn *supervisor.Conn) {
+	for {
+		var c call
+		if err := conn.Receive(&c); err != nil {
+			return
+		}
+		switch c.Op {
+		case callFollow:
+			s.serving.Go(func() { s.follow(conn) })
+			continue
+		case callAck:
+			s.writer.Ack(c.Ack)
+			continue
+		case callForget:
+			if s.over() {
+				s.forget()
+			}
+			continue
+		}
+		if conn.Send(s.answer(&c)) != nil {
+			return
+		}
+	}
+}
+
+func (s *session) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended != nil
+}
+
+// answer carries out a call.
+func (s *session) answer(c *call) replied {
+	var err error
+	switch c.Op {
+	case callStatus:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return replied{News: s.news()}
+	case callSignal:
+		err = s.signal(c.Signal)
+	case callStop:
+		if c.Verdict != nil {
+			s.stop(*c.Verdict)
+		}
+	case callStdin:
+		if c.Stdin != nil {
+			return replied{Stdin: s.stdinPiece(context.Background(), c.Stdin)}
+		}
+	default:
+		err = fmt.Errorf("%w: this supervisor does not know %q", reprise.ErrUnavailable, c.Op)
+	}
+	if err != nil {
+		p := problem.From(err)
+		return replied{Refused: &p}
+	}
+	return replied{}
+}
+
+// news is how far the command is. The caller holds mu.
+func (s *session) news() *news {
+	return &news{Progress: s.writer.Progress(), StartedAt: s.startedAt, Isolation: s.isolated, Ended: s.ended}
+}
+
+// follow sends news for as long as there is some.
+func (s *session) follow(conn *supervisor.Conn) {
+	var last *news
+	for {
+		s.mu.Lock()
+		var now *news
+		for {
+			now = s.news()
+			if s.conns == nil || !s.conns[conn] || last == nil || now.Tail != last.Tail ||
+				!now.StartedAt.Equal(last.StartedAt) || now.Ended != last.Ended {
+				break
+			}
+			s.changed.Wait()
+		}
+		gone := s.conns == nil || !s.conns[conn]
+		s.mu.Unlock()
+		if gone || conn.Send(now) != nil {
+			return
+		}
+		last = now
+	}
+}

@@ -1,0 +1,403 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/internal/backoff"
+	"reprise/internal/supervisor"
+)
+
+// This file is what a Host does with a run that a supervisor has: it hands the command over, and brings what is in the
+// spool into the stream.
+//
+// Frame n of the spool is event n of the stream. So the tail of the stream says which frames it has, whatever happened to
+// the server or to an answer of the store, and nothing has to be noted besides. Only if a store loses events that it
+// had acknowledged, a frame cannot be read, or another replica has to be told that the run is ours, they move apart; how
+// far is then kept in the file "shift", which is written before the first event that it holds for.
+
+// brief is what the directory of a run tells a later server of its request.
+type brief struct {
+	StdinOpen        bool          `json:"stdin_open,omitempty"`
+	KillOnDisconnect bool          `json:"kill_on_disconnect,omitempty"`
+	Grace            time.Duration `json:"grace"`
+	// Machine is where and when it was started; see thisMachine.
+	Machine string `json:"machine"`
+}
+
+const (
+	briefFile = "run.json"
+	shiftFile = "shift"
+)
+
+// thisMachine names the boot of this machine and our process namespace, without which no process of a run is left.
+func thisMachine() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	pids, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(boot)) + " " + pids
+}
+
+// loadBrief reads what the directory of a run tells; without it there is no stdin.
+func loadBrief(dir string) (b brief) {
+	if text, err := os.ReadFile(filepath.Join(dir, briefFile)); err == nil {
+		_ = json.Unmarshal(text, &b)
+	}
+	return b
+}
+
+// runSupervised runs the command under a supervisor.
+func (r *run) runSupervised() {
+	s := r.host.supervisors
+	m := &remote{dir: s.dirOf(r.epoch()), secret: s.secret}
+	if err := r.handOver(m); err != nil {
+		_ = os.RemoveAll(m.dir)
+		r.end(ending{Outcome: FailedToStart, Error: err.Error()})
+		return
+	}
+	r.followRemote(m, &tracker{reader: supervisor.NewReader(m.dir, 1)})
+}
+
+// handOver gives the command to a supervisor.
+func (r *run) handOver(m *remote) error {
+	s := r.host.supervisors
+	if err := supervisor.Create(m.dir); err != nil {
+		return err
+	}
+	if _, err := r.makePlan(m.dir); err != nil {
+		return err
+	}
+	b := brief{StdinOpen: r.request.StdinOpen, KillOnDisconnect: r.request.KillOnDisconnect, Grace: r.grace(), Machine: thisMachine()}
+	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
+		return err
+	}
+	w, err := s.give(&order{
+		Dir: m.dir, Secret: m.secret, SpoolBytes: r.host.opts.SpoolBytes,
+		DisableCgroups: r.host.opts.DisableCgroups, Plan: r.plan,
+	})
+	if err != nil {
+		return err
+	}
+	r.worker = w
+	r.plan = nil // nothing of it is needed here any more
+	return nil
+}
+
+// tracker is how far a run has got into its spool.
+type tracker struct {
+	reader *supervisor.Reader
+	shifts shifts
+}
+
+// shifts say how far the frames of a spool are apart from the events of the stream.
+type shifts struct {
+	// Cut: events or frames were lost.
+	Cut bool `json:"cut,omitempty"`
+	// Steps are in the order of From. Where there is none, frame n is event n.
+	Steps []shiftStep `json:"steps,omitempty"`
+}
+
+// shiftStep holds for a stream whose tail is From or later: the event after its tail is frame tail+1+Shift, modulo 2^64.
+type shiftStep struct {
+	From  uint64 `json:"from"`
+	Shift uint64 `json:"shift"`
+}
+
+// next is the frame that becomes the event after tail.
+func (s *shifts) next(tail uint64) uint64 {
+	next := tail + 1
+	for _, step := range s.Steps {
+		if step.From <= tail {
+			next = tail + 1 + step.Shift
+		}
+	}
+	return next
+}
+
+// move notes that the event after tail will be the frame next.
+func (s *shifts) move(next, tail uint64) {
+	s.Steps = slices.DeleteFunc(s.Steps, func(step shiftStep) bool { return step.From >= tail })
+	s.Steps = append(s.Steps, shiftStep{From: tail, Shift: next - (tail + 1)})
+}
+
+// save writes them, so that a later server finds them.
+func (s *shifts) save(dir string) error {
+	err := supervisor.WriteFile(filepath.Join(dir, shiftFile), mustMarshal(s))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a directory that was removed is never read again
+	}
+	return err
+}
+
+// loadShifts reads what save has written.
+func loadShifts(dir string) (s shifts) {
+	if text, err := os.ReadFile(filepath.Join(dir, shiftFile)); err == nil {
+		_ = json.Unmarshal(text, &s)
+	}
+	return s
+}
+
+// realign takes note that events or frames were lost: the next frame becomes the event after the tail.
+func (r *run) realign(m *remote, t *tracker, next uint64) error {
+	if t.shifts.next(r.tail) == next {
+		return nil
+	}
+	r.cut, t.shifts.Cut = true, true
+	t.shifts.move(next, r.tail)
+	return t.shifts.save(m.dir)
+}
+
+// followRemote brings the output of the command into the stream until it ends, or until the Host goes.
+func (r *run) followRemote(m *remote, t *tracker) {
+	r.mu.Lock()
+	r.remote = m
+	r.mu.Unlock()
+	close(r.ready)
+	defer t.reader.Close()
+	stopForwarding := r.forwardStop(m)
+	defer stopForwarding()
+	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+	for {
+		conn, err := supervisor.Dial(r.host.ctx, m.dir, m.secret)
+		if err == nil {
+			e, ok, ferr := r.followConn(conn, m, t)
+			if ok {
+				r.concludeRemote(conn, m, e)
+				return
+			}
+			_ = conn.Close()
+			err = ferr
+		}
+		if r.host.ctx.Err() != nil {
+			r.leave()
+			return
+		}
+		if r.buried(m, t, err) {
+			return
+		}
+		if pause.Wait(r.host.ctx) != nil {
+			r.leave()
+			return
+		}
+	}
+}
+
+// leave lets the command go on without us.
+func (r *run) leave() {
+	r.host.left.Add(1)
+	if r.worker != nil {
+		r.worker.left.Store(true)
+	}
+}
+
+// forwardStop tells the supervisor when the command is to end.
+func (r *run) forwardStop(m *remote) (stop func()) {
+	over := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-over:
+			return
+		case <-r.stopping:
+		}
+		r.mu.Lock()
+		v := verdict{Outcome: Cancelled}
+		if r.verdict != nil {
+			v = *r.verdict
+		}
+		r.mu.Unlock()
+		ctx, cancel := context.WithCancel(r.host.ctx)
+		defer cancel()
+		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+		for {
+			_, err := m.call(ctx, call{Op: callStop, Verdict: &v})
+			if !errors.Is(err, reprise.ErrUnavailable) {
+				return
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+			if pause.Wait(ctx) != nil {
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-done
+	}
+}
+
+// followConn takes what a supervisor says until the command has ended and all of its output is in the stream.
+func (r *run) followConn(conn *supervisor.Conn, m *remote, t *tracker) (e ending, ended bool, err error) {
+	defer context.AfterFunc(r.host.ctx, func() { _ = conn.Close() })()
+	if err := conn.Send(call{Op: callFollow}); err != nil {
+		return ending{}, false, err
+	}
+	latest := newMailbox()
+	receiving := make(chan struct{})
+	go func() {
+		defer close(receiving)
+		latest.fill(conn)
+	}()
+	defer func() {
+		if !ended {
+			_ = conn.Close()
+			<-receiving
+		}
+	}()
+	var stalled time.Duration
+	for {
+		n, err := latest.take()
+		if err != nil {
+			return ending{}, false, err
+		}
+		r.learn(n, &stalled)
+		for t.reader.Next() <= n.Tail {
+			if err := r.takeFrames(m, t, n.Tail); err != nil {
+				return ending{}, false, err
+			}
+			if err := conn.Send(call{Op: callAck, Ack: t.reader.Next() - 1}); err != nil && n.Ended == nil {
+				return ending{}, false, err
+			}
+		}
+		if n.Ended != nil {
+			r.processEnded()
+			return *n.Ended, true, nil
+		}
+	}
+}
+
+// learn takes note of what the supervisor tells of the process.
+func (r *run) learn(n *news, stalled *time.Duration) {
+	r.mu.Lock()
+	r.startedAt, r.isolated = n.StartedAt, n.Isolation
+	r.mu.Unlock()
+	if d := n.Stalled - *stalled; d > 0 && r.host.opts.Hooks.Stalled != nil {
+		r.host.opts.Hooks.Stalled(r.key.Tenant, d)
+	}
+	*stalled = n.Stalled
+}
+
+// takeFrames appends the next frames up to last. The error is why the stream takes nothing more for now, or nothing at all:
+// then the command is ended.
+func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
+	b, err := t.reader.Read(last, appendBytes)
+	if err != nil {
+		return err
+	}
+	if b.Skipped > 0 {
+		r.host.opts.Logger.Error("output of an execution cannot be read any more", "execution", r.id,
+			"tenant", r.key.Tenant, "frames", b.Skipped)
+		if err := r.realign(m, t, t.reader.Next()-uint64(len(b.Frames))); err != nil {
+			return err
+		}
+	}
+	if len(b.Frames) == 0 {
+		return nil
+	}
+	next := b.Frames[0].Index
+	r.lostEvents = func() error { return r.realign(m, t, next) }
+	events := make([]reprise.Event, 0, len(b.Frames))
+	for i := range b.Frames {
+		events = append(events, eventOf(&b.Frames[i]))
+	}
+	err = r.append(events)
+	switch {
+	case err == nil || r.host.ctx.Err() != nil:
+		return err
+	case errors.Is(err, reprise.ErrFenced):
+		r.fence()
+	default:
+		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id,
+			"tenant", r.key.Tenant, "error", err)
+		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
+	}
+	r.cut = true
+	return nil // what is left of the output goes nowhere, and is read so that the command can end
+}
+
+// eventOf is the event that a frame becomes.
+func eventOf(f *supervisor.Frame) reprise.Event {
+	e := reprise.Event{Time: f.Time, Type: Stdout, Format: reprise.FormatBytes, Data: f.Data}
+	switch f.Kind {
+	case supervisor.Stderr:
+		e.Type = Stderr
+	case supervisor.Started:
+		e.Type, e.Format = eventStarted, reprise.FormatMembers
+	case supervisor.Stdout:
+	}
+	return e
+}
+
+// concludeRemote gives the stream its end, and lets the supervisor forget the run when that is kept.
+func (r *run) concludeRemote(conn *supervisor.Conn, m *remote, e ending) {
+	defer conn.Close()
+	e.judged = true
+	if !r.end(e) {
+		r.leave()
+		return
+	}
+	_ = conn.Send(call{Op: callForget})
+	for {
+		var n news
+		if conn.Receive(&n) != nil {
+			return // it closes the connection when the run is forgotten
+		}
+	}
+}
+
+// mailbox holds the latest news.
+type mailbox struct {
+	latest chan *news
+	failed chan struct{}
+	err    error
+}
+
+func newMailbox() *mailbox {
+	return &mailbox{latest: make(chan *news, 1), failed: make(chan struct{})}
+}
+
+// fill receives news until the connection or the command ends.
+func (b *mailbox) fill(conn *supervisor.Conn) {
+	for {
+		n := &news{}
+		if b.err = conn.Receive(n); b.err != nil {
+			close(b.failed)
+			return
+		}
+		select {
+		case <-b.latest: // what it says is in the newer one too
+		default:
+		}
+		b.latest <- n
+		if n.Ended != nil {
+			return
+		}
+	}
+}
+
+// take waits for news that were not taken yet.
+func (b *mailbox) take() (*news, error) {
+	select {
+	case n := <-b.latest:
+		return n, nil
+	default:
+	}
+	select {
+	case n := <-b.latest:
+		return n, nil
+	case <-b.failed:
+		return nil, b.err
+	}
+}

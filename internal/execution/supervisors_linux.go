@@ -1,0 +1,230 @@
+package execution
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"reprise"
+	"reprise/internal/spawn"
+	"reprise/internal/supervisor"
+)
+
+// supervisors are those that a Host has started, and the directories of its runs.
+type supervisors struct {
+	dir     string // of all runs
+	secret  string
+	maxIdle int
+	spawner *spawn.Spawner
+
+	mu      sync.Mutex
+	workers map[*worker]bool
+	idle    []*worker
+	closed  bool
+	warming bool
+	all     sync.WaitGroup
+}
+
+// openSupervisors makes the directory of the runs.
+func openSupervisors(opts *Options, s *spawn.Spawner) (*supervisors, error) {
+	dir, err := filepath.Abs(opts.RunsDir)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := supervisor.LoadSecret(dir)
+	if err != nil {
+		return nil, fmt.Errorf("directory of the runs: %w", err)
+	}
+	return &supervisors{dir: dir, secret: secret, maxIdle: opts.MaxIdle, spawner: s, workers: map[*worker]bool{}}, nil
+}
+
+// dirOf is the directory of a run, which is named by its epoch: that is never used twice.
+func (p *supervisors) dirOf(epoch reprise.Epoch) string { return filepath.Join(p.dir, string(epoch)) }
+
+// worker is a supervisor process of ours.
+type worker struct {
+	owner   *supervisors
+	process *os.Process
+	orders  *supervisor.Conn
+	answers chan taken // closed when it has ended
+	// left is set when the Host goes and the command stays.
+	left atomic.Bool
+}
+
+// start starts a supervisor. It is this very program, even if its file was replaced or removed meanwhile.
+func (p *supervisors) start() (*worker, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	near, far := os.NewFile(uintptr(fds[0]), "orders"), os.NewFile(uintptr(fds[1]), "orders")
+	defer far.Close()
+	raw, err := net.FileConn(near)
+	_ = near.Close()
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	defer null.Close()
+	attr := &os.ProcAttr{
+		Dir: "/", Env: supervisorEnv(), Files: []*os.File{far, null, null},
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	}
+	process, err := p.spawner.Start("/proc/self/exe", []string{supervisorName}, attr)
+	if err != nil {
+		_ = raw.Close()
+		return nil, fmt.Errorf("supervisor: %w", err)
+	}
+	w := &worker{owner: p, process: process, orders: supervisor.NewConn(raw), answers: make(chan taken, 1)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_ = raw.Close()
+		_, _ = process.Wait()
+		return nil, reprise.ErrClosed
+	}
+	p.workers[w] = true
+	p.all.Go(w.attend)
+	return w, nil
+}
+
+// supervisorEnv is the environment of supervisors: nothing of ours, for commands must not find it there.
+func supervisorEnv() []string {
+	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
+		return []string{"GOCOVERDIR=" + dir}
+	}
+	return []string{}
+}
+
+// attend receives what the worker answers, until it ends.
+func (w *worker) attend() {
+	for {
+		var t taken
+		if err := w.orders.Receive(&t); err != nil {
+			break
+		}
+		if t.Idle {
+			w.owner.put(w)
+			continue
+		}
+		w.answers <- t
+	}
+	close(w.answers)
+	w.owner.drop(w)
+	_ = w.orders.Close()
+	if w.left.Load() {
+		_ = w.process.Release()
+		return
+	}
+	_, _ = w.process.Wait()
+}
+
+// put takes a worker back that has nothing to do.
+func (p *supervisors) put(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) >= p.maxIdle {
+		_ = w.orders.Close() // then it ends
+		return
+	}
+	p.idle = append(p.idle, w)
+}
+
+// drop forgets a worker that has ended.
+func (p *supervisors) drop(w *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.workers, w)
+	p.idle = slices.DeleteFunc(p.idle, func(other *worker) bool { return other == w })
+}
+
+// warm starts a supervisor for the next command in the background, if there is none and none is being started so.
+func (p *supervisors) warm() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || len(p.idle) > 0 || p.warming || p.maxIdle <= 0 {
+		return
+	}
+	p.warming = true
+	p.all.Go(func() {
+		w, err := p.start()
+		p.mu.Lock()
+		p.warming = false
+		p.mu.Unlock()
+		if err == nil {
+			p.put(w)
+		}
+	})
+}
+
+// give hands a run to a supervisor.
+func (p *supervisors) give(o *order) (*worker, error) {
+	for {
+		w, used, err := p.takeOne()
+		if err != nil {
+			return nil, err
+		}
+		var t taken
+		ok := w.orders.Send(o) == nil
+		if ok {
+			t, ok = <-w.answers
+		}
+		switch {
+		case ok && t.Error != "":
+			p.put(w)
+			return nil, errors.New("supervisor: " + t.Error)
+		case ok:
+			p.warm()
+			return w, nil
+		case !used:
+			return nil, errors.New("the supervisor ended before it took the command")
+		}
+		// One that was idle has ended meanwhile. Whether it has begun the command is known by its lock and its frames.
+		if hasBegun(o.Dir) {
+			return w, nil
+		}
+	}
+}
+
+// takeOne returns an idle worker or starts one.
+func (p *supervisors) takeOne() (w *worker, used bool, err error) {
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		w, p.idle = p.idle[n-1], p.idle[:n-1]
+	}
+	p.mu.Unlock()
+	if w != nil {
+		return w, true, nil
+	}
+	w, err = p.start()
+	return w, false, err
+}
+
+// hasBegun reports whether a supervisor has ever taken the directory.
+func hasBegun(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, lockFile))
+	return err == nil && info.Size() > 0
+}
+
+// close ends the supervisors that have nothing to do, and waits for that. Those that have a command go on.
+func (p *supervisors) close() {
+	p.mu.Lock()
+	p.closed = true
+	for w := range p.workers {
+		_ = w.orders.Close()
+	}
+	p.mu.Unlock()
+	p.all.Wait()
+}

@@ -1,0 +1,127 @@
+package supervisor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// Conn carries JSON values, one a line. Send and Receive are each for one goroutine at a time.
+type Conn struct {
+	conn  net.Conn
+	lines *bufio.Reader
+	// Version is that of the protocol which both sides speak.
+	Version int
+}
+
+// maxLine is the longest line that is taken.
+const maxLine = 64 << 20
+
+// NewConn makes a Conn of a connection.
+func NewConn(c net.Conn) *Conn { return &Conn{conn: c, lines: bufio.NewReader(c), Version: Version} }
+
+// Send sends a value.
+func (c *Conn) Send(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = c.conn.Write(append(line, '\n'))
+	return err
+}
+
+// Receive waits for a value. The error is io.EOF at the end of the connection.
+func (c *Conn) Receive(v any) error {
+	var line []byte
+	for {
+		part, err := c.lines.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return json.Unmarshal(line, v)
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		case len(line) > maxLine:
+			return errors.New("supervisor: a line is too long")
+		}
+	}
+}
+
+// Close closes the connection, and ends what waits for it.
+func (c *Conn) Close() error { return c.conn.Close() }
+
+// hello is the first line of both sides.
+type hello struct {
+	Version int    `json:"version,omitempty"`
+	Secret  string `json:"secret,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// helloPatience is how long the other side may take to say hello.
+const helloPatience = 5 * time.Second
+
+// ErrRefused is returned where the supervisor does not take us for its server.
+var ErrRefused = errors.New("the supervisor refuses")
+
+// Dial connects to the supervisor that has the directory. The error is ErrRefused for a wrong secret, a
+// *VersionError for a supervisor that is newer, or that of the connection.
+func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
+	raw, err := dial(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	c := NewConn(raw)
+	_ = raw.SetDeadline(time.Now().Add(helloPatience))
+	var answer hello
+	err = c.Send(hello{Version: Version, Secret: secret})
+	if err == nil {
+		err = c.Receive(&answer)
+	}
+	switch {
+	case err != nil:
+	case answer.Error != "":
+		err = fmt.Errorf("%w: %s", ErrRefused, answer.Error)
+	case answer.Version > Version:
+		err = &VersionError{Version: answer.Version}
+	}
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	c.Version = answer.Version
+	_ = raw.SetDeadline(time.Time{})
+	return c, nil
+}
+
+// Accept makes sure that a connection comes from somebody who knows the secret. It closes others.
+func Accept(raw net.Conn, secret string) (*Conn, error) {
+	c := NewConn(raw)
+	_ = raw.SetDeadline(time.Now().Add(helloPatience))
+	c.lines = bufio.NewReader(io.LimitReader(raw, 4<<10))
+	var first hello
+	err := c.Receive(&first)
+	if err == nil && subtle.ConstantTimeCompare([]byte(first.Secret), []byte(secret)) != 1 {
+		_ = c.Send(hello{Error: "the secret is wrong"})
+		err = ErrRefused
+	}
+	if err == nil {
+		c.Version = min(max(first.Version, 1), Version)
+		err = c.Send(hello{Version: c.Version})
+	}
+	if err != nil {
+		_ = raw.Close()
+		return nil, err
+	}
+	_ = raw.SetDeadline(time.Time{})
+	// What has come behind the first line stays readable.
+	rest, _ := c.lines.Peek(c.lines.Buffered())
+	c.lines = bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(rest)), raw))
+	return c, nil
+}

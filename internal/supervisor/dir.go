@@ -1,0 +1,62 @@
+package supervisor
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The files in the directory of a run.
+const (
+	lockFile   = "lock"
+	socketFile = "sock"
+	// SecretFile is beside the directories of runs: what a server must know to be listened to by supervisors.
+	SecretFile = "secret"
+)
+
+// ErrHeld is returned for a directory whose supervisor lives.
+var ErrHeld = errors.New("the supervisor lives")
+
+// VersionError is returned for what a newer version has written.
+type VersionError struct{ Version int }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("version %d of the supervisor is newer than this server, which knows those up to %d", e.Version, Version)
+}
+
+// Create makes the directory of a run, with a lock that nobody holds yet.
+func Create(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, lockFile), nil, 0o600)
+}
+
+// LoadSecret returns the secret in the directory that holds those of runs, which is made where it is missing.
+func LoadSecret(runs string) (string, error) {
+	if err := os.MkdirAll(runs, 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(runs, SecretFile)
+	text, err := os.ReadFile(path)
+	if err == nil && len(strings.TrimSpace(string(text))) > 0 {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	secret := rand.Text()
+	return secret, WriteFile(path, []byte(secret+"\n"))
+}
+
+// WriteFile writes a file so that it is there whole or not at all, for its owner alone.
+func WriteFile(path string, data []byte) error {
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

@@ -1,0 +1,103 @@
+package supervisor
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+)
+
+// Kind says what a frame holds.
+type Kind byte
+
+// The kinds of frames.
+const (
+	Started Kind = 1
+	Stdout  Kind = 2
+	Stderr  Kind = 3
+)
+
+// Frame is a piece of what a command gave.
+type Frame struct {
+	// Index is 1 for the first frame and one more for each that follows.
+	Index uint64
+	Time  time.Time
+	Kind  Kind
+	// Before counts the output in all frames before this one.
+	Before Totals
+	Data   []byte
+}
+
+// Totals counts bytes of output.
+type Totals struct {
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+}
+
+// add counts a frame.
+func (t *Totals) add(kind Kind, n int) {
+	switch kind {
+	case Stdout:
+		t.Stdout += int64(n)
+	case Stderr:
+		t.Stderr += int64(n)
+	case Started:
+	}
+}
+
+// Version is the newest version of the spool and of the protocol of the socket.
+const Version = 1
+
+const (
+	magic         = "REPSPOOL"
+	segmentHeader = 16
+	frameHeader   = 48
+	// maxData is the most data of a frame.
+	maxData = 1 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendSegmentHeader appends the first bytes of a segment to b.
+func appendSegmentHeader(b []byte) []byte {
+	b = append(b, magic...)
+	b = binary.LittleEndian.AppendUint32(b, Version)
+	return append(b, 0, 0, 0, 0)
+}
+
+// appendFrame appends the encoded frame to b.
+func appendFrame(b []byte, f *Frame) []byte {
+	begin := len(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(f.Data)))
+	b = append(b, 0, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint64(b, f.Index)
+	b = binary.LittleEndian.AppendUint64(b, uint64(f.Time.UnixNano()))
+	b = binary.LittleEndian.AppendUint64(b, uint64(f.Before.Stdout))
+	b = binary.LittleEndian.AppendUint64(b, uint64(f.Before.Stderr))
+	b = append(b, byte(f.Kind), 0, 0, 0, 0, 0, 0, 0)
+	b = append(b, f.Data...)
+	binary.LittleEndian.PutUint32(b[begin+4:], crc32.Checksum(b[begin+8:], castagnoli))
+	return b
+}
+
+// frameLength is the length of the frame whose header b begins with; ok is false where it cannot be one.
+func frameLength(b []byte) (n int, ok bool) {
+	size := binary.LittleEndian.Uint32(b)
+	return frameHeader + int(size), size <= maxData
+}
+
+// parseFrame decodes the frame that b is. The data lies in b. ok is false where its checksum does not hold.
+func parseFrame(b []byte) (f Frame, ok bool) {
+	if binary.LittleEndian.Uint32(b[4:]) != crc32.Checksum(b[8:], castagnoli) {
+		return Frame{}, false
+	}
+	return Frame{
+		Index: binary.LittleEndian.Uint64(b[8:]),
+		Time:  time.Unix(0, int64(binary.LittleEndian.Uint64(b[16:]))),
+		Before: Totals{
+			Stdout: int64(binary.LittleEndian.Uint64(b[24:])),
+			Stderr: int64(binary.LittleEndian.Uint64(b[32:])),
+		},
+		Kind: Kind(b[40]),
+		Data: b[frameHeader:],
+	}, true
+}

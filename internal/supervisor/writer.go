@@ -1,0 +1,225 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// segmentBytes is when a segment is full.
+	segmentBytes = 8 << 20
+	// fullRetry is the time between two tries to write to a full disk.
+	fullRetry = 100 * time.Millisecond
+)
+
+// ErrRemoved is returned for a spool whose directory is no longer there.
+var ErrRemoved = errors.New("the directory of the run was removed")
+
+// Writer writes a spool. Append is for one goroutine at a time; the other methods are safe for concurrent use.
+type Writer struct {
+	dir string
+	max int64
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	segments []segment // the last one is written to; the others are full
+	tail     uint64    // the last frame that is written
+	acked    uint64
+	totals   Totals
+	kept     int64 // bytes in all segments
+	stalled  time.Duration
+	closed   bool
+
+	file *os.File // of the last segment
+	buf  []byte
+}
+
+type segment struct {
+	first, last uint64
+	bytes       int64
+}
+
+// NewWriter makes a Writer of an empty spool in dir, whose frames that are not acknowledged take about maxBytes.
+func NewWriter(dir string, maxBytes int64) *Writer {
+	w := &Writer{dir: dir, max: max(maxBytes, 2*segmentBytes)}
+	w.changed.L = &w.mu
+	return w
+}
+
+// segmentName is the file of the segment that begins with a frame.
+func segmentName(dir string, first uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%016x.spool", first))
+}
+
+// Append writes frames, whose Index and Before it sets, in one piece. It waits while the spool is full, and
+// while the disk is. The error is ErrRemoved, or fs.ErrClosed after Close.
+func (w *Writer) Append(frames []Frame) error {
+	w.await()
+	w.mu.Lock()
+	tail, totals := w.tail, w.totals
+	roll := len(w.segments) == 0 || w.segments[len(w.segments)-1].bytes >= segmentBytes
+	w.mu.Unlock()
+
+	w.buf = w.buf[:0]
+	first := tail + 1
+	for i := range frames {
+		tail++
+		frames[i].Index, frames[i].Before = tail, totals
+		w.buf = appendFrame(w.buf, &frames[i])
+		totals.add(frames[i].Kind, len(frames[i].Data))
+	}
+	roll, err := w.write(roll, first)
+	if err != nil {
+		return err
+	}
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if roll {
+		w.segments = append(w.segments, segment{first: first, bytes: segmentHeader})
+		w.kept += segmentHeader
+	}
+	last := &w.segments[len(w.segments)-1]
+	last.last = tail
+	last.bytes += int64(len(w.buf))
+	w.kept += int64(len(w.buf))
+	w.tail, w.totals = tail, totals
+	if cap(w.buf) > segmentBytes/4 {
+		w.buf = nil
+	}
+	w.changed.Broadcast()
+	return nil
+}
+
+// await returns when there is room.
+func (w *Writer) await() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kept < w.max || w.closed {
+		return
+	}
+	since := time.Now()
+	for w.kept >= w.max && !w.closed {
+		w.changed.Wait()
+	}
+	w.stalled += time.Since(since)
+}
+
+// write writes buf at the end of the last segment, or into a new one, until the disk takes it. It reports whether
+// that is a new one.
+func (w *Writer) write(roll bool, first uint64) (rolled bool, err error) {
+	for {
+		err := w.tryWrite(roll, first)
+		switch {
+		case err == nil:
+			return roll, nil
+		case errors.Is(err, fs.ErrNotExist):
+			return roll, ErrRemoved
+		case w.isClosed():
+			return roll, fs.ErrClosed
+		}
+		if _, err := os.Stat(w.dir); errors.Is(err, fs.ErrNotExist) {
+			return roll, ErrRemoved
+		}
+		time.Sleep(fullRetry)
+		roll = w.makeRoom() || roll
+	}
+}
+
+// makeRoom removes even the last segment, if all of it is acknowledged: on a full disk there is no other room.
+func (w *Writer) makeRoom() (removed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stalled += fullRetry
+	if w.acked != w.tail {
+		return false
+	}
+	for _, s := range w.segments {
+		_ = os.Truncate(segmentName(w.dir, s.first), 0) // the reader may have it open still
+		_ = os.Remove(segmentName(w.dir, s.first))
+		w.kept -= s.bytes
+	}
+	w.segments = nil
+	return true
+}
+
+func (w *Writer) tryWrite(roll bool, first uint64) error {
+	if !roll {
+		// Over what a try before may have left.
+		_, err := w.file.WriteAt(w.buf, w.segments[len(w.segments)-1].bytes)
+		return err
+	}
+	file, err := os.OpenFile(segmentName(w.dir, first), os.O_WRONLY|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	if w.file != nil {
+		_ = w.file.Close()
+	}
+	w.file = file
+	if _, err := file.WriteAt(w.buf, segmentHeader); err != nil {
+		return err
+	}
+	_, err = file.WriteAt(appendSegmentHeader(nil), 0)
+	return err
+}
+
+func (w *Writer) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
+}
+
+// Ack says that the frames up to last are kept elsewhere. Their segments are removed.
+func (w *Writer) Ack(last uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acked = max(w.acked, min(last, w.tail))
+	for len(w.segments) > 0 {
+		s := w.segments[0]
+		if s.last > w.acked || len(w.segments) == 1 && s.bytes < segmentBytes {
+			break
+		}
+		_ = os.Remove(segmentName(w.dir, s.first))
+		w.kept -= s.bytes
+		w.segments = w.segments[1:]
+	}
+	w.changed.Broadcast()
+}
+
+// Progress is how far a Writer is.
+type Progress struct {
+	// Tail is the last frame, and Totals is what all of them hold.
+	Tail   uint64 `json:"tail"`
+	Totals Totals `json:"totals"`
+	// Stalled is for how long Append has waited.
+	Stalled time.Duration `json:"stalled,omitempty"`
+}
+
+// Progress returns how far the spool is.
+func (w *Writer) Progress() Progress {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Progress{Tail: w.tail, Totals: w.totals, Stalled: w.stalled}
+}
+
+// Close lets go of whoever waits in Append. The spool stays.
+func (w *Writer) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.changed.Broadcast()
+}
+
+// Release closes the file. Append must not be called any more.
+func (w *Writer) Release() {
+	if w.file != nil {
+		_ = w.file.Close()
+	}
+}
