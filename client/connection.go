@@ -44,6 +44,9 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	return nil
 }
 
+// LastEventID is the cursor to resume from.
+func (f *follower) LastEventID() string { return f.track.cursor }
+
 // Comment takes note of a heartbeat, as soon as its line has come. A connection that is cut after it was of use: a
 // proxy that cuts quiet connections is no reason to wait longer and longer.
 func (f *follower) Comment([]byte) {
@@ -54,7 +57,9 @@ func (f *follower) Comment([]byte) {
 }
 
 // Wait lets the cursor be saved while the loop waits for bytes.
-func (f *follower) Wait(ctx context.Context, fail context.CancelCauseFunc) { f.saver.beginWait(ctx, fail) }
+func (f *follower) Wait(ctx context.Context, fail context.CancelCauseFunc) {
+	f.saver.beginWait(ctx, fail)
+}
 
 // Woken ends what Wait has begun.
 func (f *follower) Woken() { f.saver.endWait() }

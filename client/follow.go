@@ -140,7 +140,7 @@ type follower struct {
 	track  track
 	saver  saver
 	wait   backoff.Failures
-	faults int           // in a row against the protocol
+	faults int // in a row against the protocol
 	spell  foreignSpell
 	begun  time.Time // when the present answer began
 	live   bool      // it has brought an event or a heartbeat

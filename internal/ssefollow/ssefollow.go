@@ -20,6 +20,8 @@ import (
 type Handler interface {
 	// Connect asks for what comes next. It returns an answer that is an event stream, whose body Run closes.
 	Connect(ctx context.Context) (*http.Response, error)
+	// LastEventID is the id that a connection resumes from: blocks without one have it.
+	LastEventID() string
 	// Block takes a block, which is valid during the call. An error ends the connection.
 	Block(ctx context.Context, block sse.Event) error
 	// Comment takes the text of a comment, as soon as its line has come. The text is valid during the call.
@@ -151,7 +153,9 @@ func (l *Loop) connection(ctx context.Context, h Handler) error {
 	}
 	defer res.Body.Close()
 	body.body = res.Body
-	return l.blocks(ctx, h, sse.NewDecoder(body, &sse.DecoderOptions{MaxBytes: l.MaxBytes, Comment: h.Comment}))
+	return l.blocks(ctx, h, sse.NewDecoder(body, &sse.DecoderOptions{
+		LastEventID: h.LastEventID(), MaxBytes: l.MaxBytes, Comment: h.Comment,
+	}))
 }
 
 // blocks hands out blocks until the connection ends.
