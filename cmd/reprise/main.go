@@ -30,6 +30,7 @@ type cli struct {
 	Store   storeCmd   `cmd:"" help:"Look at or tidy the store of a server that is not running."`
 	MCP     mcpCmd     `cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
 	Gateway gatewayCmd `cmd:"" help:"Put resumption, durability and both protocol eras in front of another MCP server."`
+	Proxy   proxyCmd   `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	Doctor  doctorCmd  `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
