@@ -74,6 +74,9 @@ func (f *follower) alive() {
 
 // Block deals with one frame.
 func (f *follower) Block(ctx context.Context, frame sse.Event) error {
+	if isForeignBlock(&frame) {
+		return nil
+	}
 	if frame.Data == nil || isMove(&frame) {
 		moved, err := f.track.pass(frame.ID)
 		if moved {
@@ -106,6 +109,16 @@ func (f *follower) Block(ctx context.Context, frame sse.Event) error {
 		return errEnded
 	}
 	return nil
+}
+
+// isForeignBlock reports whether something in front of the server has put frame among its events: each of them has an
+// id. An event that has a seq and no id is one of the server's that is damaged.
+func isForeignBlock(frame *sse.Event) bool {
+	if frame.ID != "" || frame.Data == nil {
+		return false
+	}
+	var w wireEvent
+	return json.Unmarshal(frame.Data, &w) != nil || w.Seq == 0
 }
 
 // isMove reports whether frame moves the cursor of a filtered reader as an event does. Events of that type that
