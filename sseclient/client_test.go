@@ -190,6 +190,7 @@ func TestGivesUpAtOnce(t *testing.T) {
 			w.WriteHeader(status)
 		}
 	}
+	page := func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html") }
 	noType := func(w http.ResponseWriter) { w.Header()["Content-Type"] = nil }
 	kilo := "data: " + strings.Repeat("x", 500) + "\n"
 	for name, tt := range map[string]struct {
@@ -202,9 +203,9 @@ func TestGivesUpAtOnce(t *testing.T) {
 		}},
 		"401":                           {func(w http.ResponseWriter) { w.WriteHeader(401) }, isStatus},
 		"201":                           {func(w http.ResponseWriter) { w.WriteHeader(201) }, isStatus},
-		"a page":                        {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html") }, wraps(sseclient.ErrContentType)},
+		"a page":                        {page, wraps(sseclient.ErrContentType)},
 		"no content type":               {noType, wraps(sseclient.ErrContentType)},
-		"a redirect to nowhere":         {func(w http.ResponseWriter) { w.WriteHeader(301) }, wraps(sseclient.ErrRedirect)},
+		"a redirect to nowhere":         {redirect(301, ""), wraps(sseclient.ErrRedirect)},
 		"a redirect to a file":          {redirect(302, "file:///etc/passwd"), wraps(sseclient.ErrRedirect)},
 		"redirects without end":         {redirect(307, "/again"), wraps(sseclient.ErrRedirect)},
 		"a line that is too long":       {text("data: " + strings.Repeat("x", 2000)), wraps(sse.ErrTooLong)},

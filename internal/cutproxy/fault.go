@@ -55,8 +55,8 @@ type Fault struct {
 	Location string
 }
 
-// Plan says which fault comes after n others, from 0 on. It is nil for a connection that is passed on as it is. A Plan is
-// called by one goroutine at a time, when a connection is made and when its fault is due: if it is nil by then, the
+// Plan says which fault comes after n others, from 0 on. It is nil for a connection that is passed on as it is. A Plan
+// is called by one goroutine at a time, when a connection is made and when its fault is due: if it is nil by then, the
 // connection is passed on.
 type Plan func(n int) *Fault
 
@@ -86,11 +86,11 @@ type cut struct {
 //
 //	KIND[=VALUE][@AT][*TIMES]
 //
-// AT is a number of bytes ("600"), a range in which one is chosen at random each time ("600-12000"), the first
-// of a row ("0+7" is 0, 7, 14, ...), or a time ("2s", "1s-3s"). TIMES is how often it is done; default: once. A "*"
-// without a number is for all that come. The texts take their turns, and when all are through, connections are passed
-// on; so is a connection that ends before its fault is due, which does not count. A status is the kind "503", its VALUE the header Retry-After: "503=7". The VALUE of slow is its pace, that of
-// redirect the URL.
+// AT is a number of bytes ("600"), a range in which one is chosen at random each time ("600-12000"), the first of a
+// row ("0+7" is 0, 7, 14, ...), or a time ("2s", "1s-3s"). TIMES is how often it is done; default: once. A "*" without
+// a number is for all that come. The texts take their turns, and when all are through, connections are passed on; so
+// is a connection that ends before its fault is due, which does not count. A status is the kind "503", its VALUE the
+// header Retry-After: "503=7". The VALUE of slow is its pace, that of redirect the URL.
 func ParsePlan(texts []string, random *rand.Rand) (Plan, error) {
 	cuts := make([]cut, len(texts))
 	for i, text := range texts {

@@ -108,8 +108,9 @@ func TestStalls(t *testing.T) {
 func TestSlow(t *testing.T) {
 	p := proxy(t, "data: hello\n\n", "slow=2ms@0")
 	begin := time.Now()
-	if got, err := ask(t, p); err != nil || !strings.HasSuffix(got, "hello\n\n") || time.Since(begin) < 200*time.Millisecond {
-		t.Errorf("after %v: %q, %v", time.Since(begin), got, err)
+	got, err := ask(t, p)
+	if took := time.Since(begin); err != nil || !strings.HasSuffix(got, "hello\n\n") || took < 200*time.Millisecond {
+		t.Errorf("after %v: %q, %v", took, got, err)
 	}
 }
 

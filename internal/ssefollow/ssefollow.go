@@ -141,7 +141,7 @@ func (l *Loop) setCancel(cancel context.CancelCauseFunc) {
 func (l *Loop) connection(ctx context.Context, h Handler) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	body := &watchedBody{ctx: ctx, handler: h, fail: cancel}
+	body := &watchedBody{ctx: ctx, handler: h, fail: cancel, size: leastRead}
 	if l.IdleTimeout > 0 {
 		body.timeout = l.IdleTimeout
 		body.idle = time.AfterFunc(l.IdleTimeout, func() { cancel(ErrIdle) })
@@ -179,6 +179,13 @@ func (l *Loop) blocks(ctx context.Context, h Handler, d *sse.Decoder) error {
 	}
 }
 
+// leastRead and fastRead steer how much is read at once: net/http reads until the buffer is full or a chunk has ended,
+// and what comes by and by in a long chunk would look like silence.
+const (
+	leastRead = 256
+	fastRead  = 20 * time.Millisecond
+)
+
 // watchedBody is the body of an answer. It ends the connection if a read gets nothing for too long.
 type watchedBody struct {
 	ctx     context.Context // whose cause tells a timeout from a lost connection
@@ -187,9 +194,12 @@ type watchedBody struct {
 	timeout time.Duration
 	handler Handler
 	fail    context.CancelCauseFunc // of ctx
+	size    int                     // of the next read
 }
 
 func (w *watchedBody) Read(p []byte) (int, error) {
+	p = p[:min(len(p), w.size)]
+	began := time.Now()
 	w.handler.Wait(w.ctx, w.fail)
 	if w.idle != nil {
 		w.idle.Reset(w.timeout)
@@ -199,6 +209,13 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 		w.idle.Stop()
 	}
 	w.handler.Woken()
+	switch {
+	case n < w.size: // it says nothing: a chunk has ended, or the decoder has no more room
+	case time.Since(began) < fastRead:
+		w.size *= 2
+	default:
+		w.size = max(w.size/2, leastRead)
+	}
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}
