@@ -26,6 +26,8 @@ var cases = []testCase{
 	{"foreign events", "12", []string{KindReprise}, foreignEvents, false},
 	{"errors at once", "5", []string{KindReprise}, errorsAtOnce, false},
 	{"gaps", "8", []string{KindReprise, "gap"}, gaps, false},
+	{"lost history", "2 8", []string{KindReprise, "gap"}, lostHistory, false},
+	{"hole", "2", []string{KindReprise}, hole, false},
 	{"from the tail", "1", []string{KindReprise, "tail"}, fromTail, false},
 	{"ended before", "3", nil, endedBefore, false},
 	{"killed server", "1 3 4", nil, killedServer, true},

@@ -128,7 +128,7 @@ func gaps(ctx context.Context, r *run) error {
 		if err := r.exactly(t, want); err != nil {
 			return fmt.Errorf("after %q: %w", after, err)
 		}
-		if !slices.Equal(t.gaps, []Gap{{"cursor_expired", missed}}) {
+		if !slices.Equal(t.gaps, []Gap{{Code: "cursor_expired", Missed: missed}}) {
 			return fmt.Errorf("after %q: the gaps %+v, want one of %d events", after, t.gaps, missed)
 		}
 		t = r.follow(r.server.addr, r.name, func(c *Command) { c.After, c.Gap = after, "fail" })

@@ -38,6 +38,7 @@
 //	{"id":"1","event":{"seq":1,"cursor":"...","type":"note","data":"aGVsbG8="}}
 //	{"id":"1","event":{"seq":2,"cursor":"...","type":"note","json":{"n":2}}}
 //	{"id":"1","gap":{"code":"cursor_expired","missed":12}}
+//	{"id":"1","gap":{"code":"epoch_changed","missed":0,"taken_back":2}}
 //	{"id":"1","error":{"code":"not_found","text":"..."}}
 //	{"id":"1","done":true}
 //

@@ -60,6 +60,8 @@ type Event struct {
 type Gap struct {
 	Code   string `json:"code"`
 	Missed uint64 `json:"missed"`
+	// TakenBack is told after epoch_changed.
+	TakenBack uint64 `json:"taken_back,omitempty"`
 }
 
 // Failure is why a client has given up.

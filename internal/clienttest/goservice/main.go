@@ -173,7 +173,9 @@ func (s *service) run(ctx context.Context, c clienttest.Command) error {
 
 func (s *service) give(id string, e client.Event) {
 	if e.Gap != nil {
-		s.say(clienttest.Message{ID: id, Gap: &clienttest.Gap{Code: e.Gap.Code, Missed: e.Gap.Missed}})
+		s.say(clienttest.Message{ID: id, Gap: &clienttest.Gap{
+			Code: e.Gap.Code, Missed: e.Gap.Missed, TakenBack: e.Gap.TakenBack,
+		}})
 		return
 	}
 	got := clienttest.Event{Seq: e.Seq, Cursor: e.Cursor, Type: e.Type, Data: e.Data}
