@@ -20,7 +20,10 @@ import (
 // The project's conventions that no compiler checks.
 
 // plainPackages import the standard library and this module alone.
-var plainPackages = []string{".", "store/memstore", "store/storetest", "sse", "ssehttp", "client", "internal/problem", "internal/backoff"}
+var plainPackages = []string{
+	".", "store/memstore", "store/storetest", "sse", "sseclient", "ssehttp", "client",
+	"internal/problem", "internal/backoff", "internal/ssefollow",
+}
 
 func TestPlainPackagesNeedTheStandardLibraryAlone(t *testing.T) {
 	for _, dir := range plainPackages {

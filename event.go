@@ -40,6 +40,10 @@ const (
 	// ask for events of it. It is never stored and has no seq; users may append events of the same type, which have
 	// one.
 	TypeCursor = "cursor"
+	// TypeError and TypeOpen cannot be appended: an EventSource fires handlers of its own under these names, and a
+	// page could not tell an event from a lost connection.
+	TypeError = "error"
+	TypeOpen  = "open"
 )
 
 // Format says how the data of an event is shown in its JSON form, which is
@@ -95,7 +99,7 @@ func checkType(t string, end bool) error {
 			return fmt.Errorf("%w: event type %q holds %q", ErrInvalid, t, t[i])
 		}
 	}
-	if t == TypeGap || t == TypeEnd && !end {
+	if t == TypeGap || t == TypeError || t == TypeOpen || t == TypeEnd && !end {
 		return fmt.Errorf("%w: event type %q is taken", ErrInvalid, t)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"reprise"
 	"reprise/internal/backoff"
 	"reprise/internal/problem"
+	"reprise/internal/ssefollow"
 )
 
 // maxAnswer bounds the body of an answer that is read as a whole.
@@ -92,18 +93,14 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, broken(ctx, err)
+		return nil, ssefollow.Broken(ctx, err)
 	}
 	return res, nil
 }
 
-// broken is the error for a request or answer that failed with err: the
-// cause, where it failed because ctx was cancelled.
-func broken(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return &transportError{err}
+// failures counts failures from none on.
+func (c *Client) failures() backoff.Failures {
+	return backoff.Failures{Pause: backoff.Backoff{First: c.opts.MinWait, Most: c.opts.MaxWait}}
 }
 
 // call sends r until it is answered, and reads the JSON of the answer into out unless that
@@ -114,7 +111,7 @@ func (c *Client) call(ctx context.Context, r *request, out any) error {
 
 // tryAgain calls try until it succeeds or there is no use in more.
 func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Context) error) error {
-	wait := newFailures(c.opts.MinWait, c.opts.MaxWait)
+	wait := c.failures()
 	var spell foreignSpell
 	for {
 		err := try(ctx)
@@ -124,11 +121,11 @@ func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Cont
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		pause := wait.next(askedWait(err))
+		pause := wait.Next(askedWait(err))
 		again := spell.allows(err, c.met.Load(), c.foreignGiveUp, pause) ||
-			Retryable(err) && !wait.outlasts(c.opts.GiveUp, pause)
+			Retryable(err) && !wait.Outlasts(c.opts.GiveUp, pause)
 		if !again || r.once && !unsent(err) {
-			return &Error{Op: r.op, Err: err, Tries: wait.tries}
+			return &Error{Op: r.op, Err: err, Tries: wait.Tries()}
 		}
 		if err := backoff.Sleep(ctx, pause); err != nil {
 			return err
@@ -198,13 +195,13 @@ func readJSON(ctx context.Context, res *http.Response, out any) error {
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
-		return broken(ctx, err)
+		return ssefollow.Broken(ctx, err)
 	}
 	if len(body) > maxAnswer {
 		return fmt.Errorf("%w: an answer of more than %d bytes", ErrProtocol, maxAnswer)
 	}
 	if !json.Valid(body) { // where the length is not stated, a lost connection looks like this
-		return &transportError{errCutShort}
+		return &ssefollow.TransportError{Err: errCutShort}
 	}
 	if err := json.Unmarshal(body, out); err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)

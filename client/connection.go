@@ -3,30 +3,31 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"reprise"
+	"reprise/internal/ssefollow"
 	"reprise/sse"
 )
 
 const eventStreamType = sse.ContentType
 
-// connection makes one request and yields what its answer holds. The error says why
-// there was no more: errEnded, errStopped, or what is to be decided about.
-func (f *follower) connection(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	idle := time.AfterFunc(f.opts.IdleTimeout, func() { cancel(errIdle) })
-	defer idle.Stop()
+// Connect sends the request for what comes next.
+func (f *follower) Connect(ctx context.Context) (*http.Response, error) {
 	res, err := f.c.send(ctx, f.request())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer res.Body.Close()
+	if err := f.accept(ctx, res); err != nil {
+		res.Body.Close()
+		return nil, err
+	}
+	return res, nil
+}
+
+// accept is nil for an answer that is an event stream of the server's. It yields the gap that its head tells of.
+func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	switch err := f.c.refusal(res); {
 	case err != nil:
 		return err
@@ -37,28 +38,31 @@ func (f *follower) connection(ctx context.Context) error {
 	}
 	f.c.met.Store(true)
 	f.live, f.begun = false, time.Now()
-	body := &watchedBody{ctx: ctx, body: res.Body, idle: idle, timeout: f.opts.IdleTimeout, saver: &f.saver, fail: cancel}
 	if gap := f.filteredStart(res.Header); gap != nil {
-		if err := f.gap(ctx, *gap); err != nil {
-			return err
-		}
+		return f.gap(ctx, *gap)
 	}
-	return f.frames(ctx, sse.NewDecoder(body, &sse.DecoderOptions{Comment: f.heartbeat}))
+	return nil
 }
 
-// minProductive is how old a connection must be for a heartbeat to make it a success. A
-// comment at the very beginning does not: a server that ends each connection after it would be
-// asked again without a wait.
-const minProductive = time.Second
+// LastEventID is the cursor to resume from.
+func (f *follower) LastEventID() string { return f.track.cursor }
 
-// heartbeat takes note of a comment, as soon as its line has come. A connection that is cut
-// after it was of use: a proxy that cuts quiet connections is no reason to wait longer and longer.
-func (f *follower) heartbeat([]byte) {
-	if time.Since(f.begun) >= minProductive {
-		f.wait.succeeded()
+// Comment takes note of a heartbeat, as soon as its line has come. A connection that is cut after it was of use: a
+// proxy that cuts quiet connections is no reason to wait longer and longer.
+func (f *follower) Comment([]byte) {
+	if time.Since(f.begun) >= ssefollow.MinProductive {
+		f.wait.Succeeded()
 	}
 	f.alive()
 }
+
+// Wait lets the cursor be saved while the loop waits for bytes.
+func (f *follower) Wait(ctx context.Context, fail context.CancelCauseFunc) {
+	f.saver.beginWait(ctx, fail)
+}
+
+// Woken ends what Wait has begun.
+func (f *follower) Woken() { f.saver.endWait() }
 
 // alive tells the program once that the present connection works.
 func (f *follower) alive() {
@@ -68,31 +72,11 @@ func (f *follower) alive() {
 	f.live = true
 }
 
-// frames yields events until the connection ends.
-func (f *follower) frames(ctx context.Context, d *sse.Decoder) error {
-	for {
-		frame, err := d.Next()
-		if retry, ok := d.Retry(); ok {
-			f.retry = min(retry, maxAsked)
-		}
-		switch {
-		case ctx.Err() != nil: // what was read ahead is not for one who has cancelled
-			err = context.Cause(ctx)
-		case err == nil:
-			err = f.frame(ctx, frame)
-		case errors.Is(err, io.EOF):
-			err = errDropped
-		case errors.Is(err, sse.ErrTooLong):
-			err = fmt.Errorf("%w: %w", ErrProtocol, err)
-		}
-		if err != nil {
-			return err
-		}
+// Block deals with one frame.
+func (f *follower) Block(ctx context.Context, frame sse.Event) error {
+	if isForeignBlock(&frame) {
+		return nil
 	}
-}
-
-// frame deals with one frame.
-func (f *follower) frame(ctx context.Context, frame sse.Event) error {
 	if frame.Data == nil || isMove(&frame) {
 		moved, err := f.track.pass(frame.ID)
 		if moved {
@@ -127,6 +111,16 @@ func (f *follower) frame(ctx context.Context, frame sse.Event) error {
 	return nil
 }
 
+// isForeignBlock reports whether something in front of the server has put frame among its events: each of them has an
+// id. An event that has a seq and no id is one of the server's that is damaged.
+func isForeignBlock(frame *sse.Event) bool {
+	if frame.ID != "" || frame.Data == nil {
+		return false
+	}
+	var w wireEvent
+	return json.Unmarshal(frame.Data, &w) != nil || w.Seq == 0
+}
+
 // isMove reports whether frame moves the cursor of a filtered reader as an event does. Events of that type that
 // somebody has published have a seq.
 func isMove(frame *sse.Event) bool {
@@ -139,7 +133,7 @@ func isMove(frame *sse.Event) bool {
 
 // progress notes that the connection is of use.
 func (f *follower) progress() {
-	f.wait.succeeded()
+	f.wait.Succeeded()
 	f.faults = 0
 	f.alive()
 }
@@ -150,27 +144,4 @@ func (f *follower) give(ctx context.Context, event Event) error {
 		return errStopped
 	}
 	return f.saver.handled(ctx, event.Cursor)
-}
-
-// watchedBody is the body of a response. It ends the connection if a read gets nothing
-// for too long; time that the loop takes for itself does not count.
-type watchedBody struct {
-	ctx     context.Context // whose cause tells a timeout from a lost connection
-	body    io.Reader
-	idle    *time.Timer
-	timeout time.Duration
-	saver   *saver
-	fail    context.CancelCauseFunc // of ctx
-}
-
-func (w *watchedBody) Read(p []byte) (int, error) {
-	w.saver.beginWait(w.ctx, w.fail)
-	w.idle.Reset(w.timeout)
-	n, err := w.body.Read(p)
-	w.idle.Stop()
-	w.saver.endWait()
-	if err == nil || errors.Is(err, io.EOF) {
-		return n, err
-	}
-	return n, broken(w.ctx, err)
 }

@@ -7,18 +7,16 @@ import (
 	"net"
 
 	"reprise/internal/problem"
+	"reprise/internal/ssefollow"
 )
 
 // ErrProtocol is wrapped by the error for answers that break the contract again and
 // again: something that is no event, a seq that is left out, another content type.
 var ErrProtocol = errors.New("not the protocol of Reprise")
 
-// Failures that pass: a try took too long; a connection was silent for too long, or
-// ended without the end of its stream; a JSON answer is damaged.
+// Failures that pass, beside those of ssefollow: a try took too long; a JSON answer is damaged.
 var (
 	errTimeout  = errors.New("the server takes too long to answer")
-	errIdle     = errors.New("the connection was silent for too long")
-	errDropped  = errors.New("the connection ended before the stream")
 	errCutShort = errors.New("the answer is no whole JSON")
 )
 
@@ -73,21 +71,15 @@ func Retryable(err error) bool {
 	if errors.Is(err, ErrProtocol) {
 		return false
 	}
-	for _, passing := range []error{errTimeout, errIdle, errDropped} {
+	for _, passing := range []error{errTimeout, ssefollow.ErrIdle, ssefollow.ErrDropped} {
 		if errors.Is(err, passing) {
 			return true
 		}
 	}
 	// A timeout of the network claims to be context.DeadlineExceeded; in here it is none of ours.
-	_, ok := errors.AsType[*transportError](err)
+	_, ok := errors.AsType[*ssefollow.TransportError](err)
 	return ok
 }
-
-// transportError is a failure of the network, before or within an answer.
-type transportError struct{ err error }
-
-func (e *transportError) Error() string { return e.err.Error() }
-func (e *transportError) Unwrap() error { return e.err }
 
 // unsent reports whether err says that the request has changed nothing: the server
 // has refused it for now, or was not reached.

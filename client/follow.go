@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -12,6 +13,8 @@ import (
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/ssefollow"
+	"reprise/sse"
 )
 
 // FollowOptions say how to follow a stream. The zero value of each field means its default.
@@ -117,7 +120,7 @@ func (c *Client) follow(ctx context.Context, op, name, path string, start *reque
 		}
 		f := &follower{
 			c: c, op: op, path: path, start: start, opts: opts.withDefaults(), yield: yield,
-			wait: newFailures(c.opts.MinWait, c.opts.MaxWait),
+			wait: c.failures(),
 		}
 		if err := f.run(ctx); err != nil {
 			yield(Event{}, err)
@@ -136,18 +139,14 @@ type follower struct {
 
 	track  track
 	saver  saver
-	wait   failures
-	retry  time.Duration // what the server has asked for between connections
-	faults int           // in a row against the protocol
+	wait   backoff.Failures
+	faults int // in a row against the protocol
 	spell  foreignSpell
 	begun  time.Time // when the present answer began
 	live   bool      // it has brought an event or a heartbeat
 	// fromFirst is true for a reader that has asked for all events there ever were.
 	fromFirst bool
 }
-
-// maxAsked bounds the time between connections that a server may ask for.
-const maxAsked = time.Hour
 
 // maxFaults is how often in a row an answer may break the protocol before the loop
 // gives up: once may be a damaged line, and a lasting defect
@@ -156,8 +155,8 @@ const maxFaults = 3
 
 // The ways for a loop to end that are no errors.
 var (
-	errEnded   = errors.New("the stream has ended")
-	errStopped = errors.New("the caller has left the loop")
+	errEnded   = fmt.Errorf("the stream has ended: %w", ssefollow.ErrStop)
+	errStopped = fmt.Errorf("the caller has left the loop: %w", ssefollow.ErrStop)
 )
 
 // run yields events until there are no more or an error ends it, which it returns.
@@ -172,28 +171,13 @@ func (f *follower) run(ctx context.Context) (err error) {
 			err = saveErr
 		}
 	}()
-	for {
-		err := f.connection(ctx)
-		switch {
-		case errors.Is(err, errStopped):
-			stopped = true
-			return nil
-		case errors.Is(err, errEnded):
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		}
-		pause, err := f.failed(err)
-		if err == nil {
-			err = f.saver.flush(ctx) // the wait may be a long one
-		}
-		if err != nil {
-			return err
-		}
-		if err := backoff.Sleep(ctx, pause); err != nil {
-			return err
-		}
+	loop := ssefollow.Loop{IdleTimeout: f.opts.IdleTimeout}
+	err = loop.Run(ctx, f)
+	stopped = errors.Is(err, errStopped)
+	if errors.Is(err, ssefollow.ErrStop) {
+		return nil
 	}
+	return err
 }
 
 // begin finds out where to begin.
@@ -237,8 +221,11 @@ func (f *follower) beginAtTail(ctx context.Context) error {
 	return f.saver.flush(ctx)
 }
 
-// failed decides about a failed connection: it returns how long to wait, or the error that ends the loop.
-func (f *follower) failed(err error) (time.Duration, error) {
+// Failed decides about a failed connection: it returns how long to wait, or the error that ends the loop.
+func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (time.Duration, error) {
+	if errors.Is(err, sse.ErrTooLong) {
+		err = fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
 	if gap := f.asGap(err); gap != nil {
 		return 0, gap
 	}
@@ -247,18 +234,17 @@ func (f *follower) failed(err error) (time.Duration, error) {
 	if fault {
 		f.faults++
 	}
-	asked := max(askedWait(err), f.retry)
-	pause := f.wait.next(asked)
+	pause := f.wait.Next(max(askedWait(err), retry))
 	again := f.spell.allows(err, met, f.opts.GiveUp, pause) || Retryable(err) || fault && f.faults < maxFaults
-	if !again || f.wait.outlasts(f.opts.GiveUp, pause) {
-		return 0, &Error{Op: f.op, Err: err, Tries: f.wait.tries}
+	if !again || f.wait.Outlasts(f.opts.GiveUp, pause) {
+		return 0, &Error{Op: f.op, Err: err, Tries: f.wait.Tries()}
 	}
 	if f.opts.OnDrop != nil {
 		f.opts.OnDrop(Drop{
-			Err: err, Since: f.wait.since, Tries: f.wait.tries, Wait: pause, Seq: f.track.seq, Met: met,
+			Err: err, Since: f.wait.Since(), Tries: f.wait.Tries(), Wait: pause, Seq: f.track.seq, Met: met,
 		})
 	}
-	return pause, nil
+	return pause, f.saver.flush(ctx) // the wait may be a long one
 }
 
 // request asks for what comes next.

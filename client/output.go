@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/ssefollow"
 )
 
 // OutputOptions say which part of a channel to read.
@@ -105,7 +106,7 @@ func (o *outputReader) read(ctx context.Context, p []byte) (int, error) {
 	case err == nil:
 		return 0, nil
 	case err != io.EOF: //nolint:errorlint // as bodies give it
-		return 0, broken(ctx, err)
+		return 0, ssefollow.Broken(ctx, err)
 	case o.opts.Follow:
 		return 0, o.ended(ctx)
 	}
@@ -157,7 +158,7 @@ func (o *outputReader) ended(ctx context.Context) error {
 	if e.Status == StatusEnded && o.opts.Offset >= total {
 		return io.EOF
 	}
-	return errDropped
+	return ssefollow.ErrDropped
 }
 
 func (o *outputReader) drop() {

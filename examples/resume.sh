@@ -18,10 +18,9 @@ env -i PATH="$PATH" HOME="$HOME" GOCACHE="$cache" GOFLAGS=-buildvcs=false \
   "${build[@]}" >"$tmp/direct.stdout" 2>"$tmp/direct.stderr" || direct_code=$?
 rm -rf "$cache"
 
-go build -o "$tmp/cut" ./examples/cut
-"$tmp/cut" -target "${REPRISE_URL#http://}" -times $cuts -min 1500 -max 7000 >"$tmp/cut.out" &
+"$reprise" proxy "$REPRISE_URL" --cut "rst@1500-7000*$cuts" >"$tmp/cut.out" &
 children+=($!)
-bad_network=http://$(until_listening "$tmp/cut.out")
+bad_network=$(until_listening "$tmp/cut.out")
 
 echo "the same through a network that breaks"
 code=0

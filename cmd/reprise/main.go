@@ -21,26 +21,28 @@ import (
 
 // cli is the grammar: what can be typed, in the order in which it is listed.
 type cli struct {
-	Serve   serveCmd   `cmd:"" help:"Run the server."`
-	Run     runCmd     `cmd:"" help:"Run a command on the server as if it ran here."`
-	Follow  followCmd  `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from where you were."`
-	Logs    logsCmd    `cmd:"" help:"Print the output of an execution so far."`
-	Wait    waitCmd    `cmd:"" help:"Wait until executions have ended, and exit as they did."`
-	List    listCmd    `cmd:"" aliases:"ps" help:"List executions, streams or sessions, the newest first."`
-	Show    showCmd    `cmd:"" help:"Show the state of an execution, a stream or a session."`
-	Input   inputCmd   `cmd:"" help:"Send our stdin to the stdin of an execution."`
-	Signal  signalCmd  `cmd:"" help:"Send a signal to the command of an execution."`
-	Cancel  cancelCmd  `cmd:"" help:"End an execution with all its processes: TERM, a time of grace, KILL."`
-	Remove  removeCmd  `cmd:"" aliases:"rm" help:"Forget executions, streams or sessions; what runs is cancelled."`
-	Publish publishCmd `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
-	End     endCmd     `cmd:"" help:"End a stream."`
-	Store   storeCmd   `cmd:"" help:"Look at or tidy a store, in the place of a server or while one uses it."`
-	Backup  backupCmd  `cmd:"" help:"Back up a store into a file, also while a server uses it."`
-	Restore restoreCmd `cmd:"" help:"Make a store of a backup."`
-	MCP     mcpCmd     `cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
-	Gateway gatewayCmd `cmd:"" help:"Put resumption, durability and both protocol eras in front of another MCP server."`
-	Doctor  doctorCmd  `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Serve       serveCmd       `cmd:"" help:"Run the server."`
+	Run         runCmd         `cmd:"" help:"Run a command on the server as if it ran here."`
+	Follow      followCmd      `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from where you were."`
+	Logs        logsCmd        `cmd:"" help:"Print the output of an execution so far."`
+	Wait        waitCmd        `cmd:"" help:"Wait until executions have ended, and exit as they did."`
+	List        listCmd        `cmd:"" aliases:"ps" help:"List executions, streams or sessions, the newest first."`
+	Show        showCmd        `cmd:"" help:"Show the state of an execution, a stream or a session."`
+	Input       inputCmd       `cmd:"" help:"Send our stdin to the stdin of an execution."`
+	Signal      signalCmd      `cmd:"" help:"Send a signal to the command of an execution."`
+	Cancel      cancelCmd      `cmd:"" help:"End an execution with all its processes: TERM, a time of grace, KILL."`
+	Remove      removeCmd      `cmd:"" aliases:"rm" help:"Forget executions, streams or sessions; what runs is cancelled."`
+	Publish     publishCmd     `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
+	End         endCmd         `cmd:"" help:"End a stream."`
+	Store       storeCmd       `cmd:"" help:"Look at or tidy a store, in the place of a server or while one uses it."`
+	Backup      backupCmd      `cmd:"" help:"Back up a store into a file, also while a server uses it."`
+	Restore     restoreCmd     `cmd:"" help:"Make a store of a backup."`
+	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
+	Gateway     gatewayCmd     `cmd:"" help:"Put resumption, durability and both protocol eras in front of another MCP server."`
+	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
+	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
+	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
 const description = `Run commands and publish events over connections that break: miss nothing, see nothing twice, run nothing again.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"reprise/internal/cutproxy"
 )
 
 // patience bounds everything that a script waits for.
@@ -108,7 +110,7 @@ func (d *daemon) signal(signals ...unix.Signal) error {
 type world struct {
 	daemons map[string]*daemon
 	addrs   map[string]string // of the servers by name, for their successors
-	proxy   *proxy
+	proxy   *cutproxy.Proxy
 }
 
 type worldKey struct{}
@@ -120,7 +122,7 @@ func newWorld(env *testscript.Env) *world {
 			_ = d.kill()
 		}
 		if w.proxy != nil {
-			w.proxy.close()
+			w.proxy.Close()
 		}
 	})
 	return w
@@ -187,27 +189,33 @@ func stoppings(ts *testscript.TestScript, name string) int {
 
 func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
 	w := worldOf(ts)
-	limit := int64(-1)
+	opts := &cutproxy.Options{}
 	if len(args) == 1 {
-		var err error
-		limit, err = strconv.ParseInt(args[0], 10, 64)
+		limit, err := strconv.ParseInt(args[0], 10, 64)
 		ts.Check(err)
+		opts.Plan = cutproxy.Every(cutproxy.Fault{Kind: cutproxy.RST, After: limit})
 	}
-	p, err := newProxy(strings.TrimPrefix(ts.Getenv("REPRISE_URL"), "http://"), limit)
+	p, err := cutproxy.Listen(strings.TrimPrefix(ts.Getenv("REPRISE_URL"), "http://"), opts)
 	ts.Check(err)
 	w.proxy = p
-	ts.Setenv("REPRISE_URL", "http://"+p.addr())
+	ts.Setenv("REPRISE_URL", "http://"+p.Addr())
 }
 
 func cmdFront(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: front STATUS|refuse|off")
 	}
-	worldOf(ts).proxy.setFront(args[0])
-	worldOf(ts).proxy.cut()
+	var texts []string
+	if args[0] != "off" {
+		texts = []string{args[0] + "*"}
+	}
+	plan, err := cutproxy.ParsePlan(texts, nil)
+	ts.Check(err)
+	worldOf(ts).proxy.SetPlan(plan)
+	worldOf(ts).proxy.Cut()
 }
 
-func cmdCut(ts *testscript.TestScript, neg bool, args []string) { worldOf(ts).proxy.cut() }
+func cmdCut(ts *testscript.TestScript, neg bool, args []string) { worldOf(ts).proxy.Cut() }
 
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {

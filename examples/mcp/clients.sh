@@ -68,7 +68,7 @@ attempt() { # attempt NAME FOLDER OPTIONS...: one call over a bad network, with 
   [ "$gateway" = 0 ] || server=("$tmp/reprise" gateway --auth none --listen 127.0.0.1:0 --data "$dir/data" -- "$tmp/forecast" -stdio)
   "${server[@]}" >"$dir/server" 2>&1 &
   pids+=($!)
-  "$tmp/cut" -target "$(address "$dir/server")" -after 2s "${@:3}" >"$dir/cut" 2>&1 &
+  "$tmp/reprise" proxy "$(address "$dir/server")" "${@:3}" >"$dir/cut" 2>&1 &
   pids+=($!)
   call "$1" "http://$(address "$dir/cut")/mcp" 2>"$dir/errors" >"$dir/said" || true
   sed 's/\.0$//' "$dir/said" >"$dir/out" # Python says 1.0 where others say 1
@@ -95,9 +95,8 @@ gateway=0
 if [ "${1:-}" = gateway ]; then
   gateway=1
   shift
-  go build -o "$tmp/" ./cmd/reprise
 fi
-go build -o "$tmp/" ./examples/mcp/forecast ./examples/mcp/forecast/client ./examples/mcp/clients/mcpgo ./examples/cut
+go build -o "$tmp/" ./cmd/reprise ./examples/mcp/forecast ./examples/mcp/forecast/client ./examples/mcp/clients/mcpgo
 failed=0 ready=()
 for name in "${@:-go mcp-go typescript-1 typescript-2 python-1 python-2 fastmcp}"; do
   for name in $name; do
@@ -111,9 +110,9 @@ for name in "${@:-go mcp-go typescript-1 typescript-2 python-1 python-2 fastmcp}
 done
 waiting=()
 for name in "${ready[@]}"; do
-  attempt "$name" "$tmp/$name-once" -on tools/call -times 1 &
+  attempt "$name" "$tmp/$name-once" --on tools/call --cut rst@2s &
   waiting+=($!)
-  attempt "$name" "$tmp/$name-often" -times 100 &
+  attempt "$name" "$tmp/$name-often" --cut 'rst@2s*100' &
   waiting+=($!)
 done
 wait "${waiting[@]}"

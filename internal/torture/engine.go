@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"reprise/internal/cutproxy"
 	"reprise/internal/testserver"
 )
 
@@ -81,7 +82,7 @@ func openEngine(name, dir string) (engine, error) {
 	if err := d.within(func() error { return r.start(name) }); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
-	if r.proxy, err = openProxy(r.servers[0].Addr()); err != nil {
+	if r.proxy, err = cutproxy.Listen(r.servers[0].Addr(), nil); err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
@@ -114,7 +115,7 @@ func (e *embedded) close() error       { return e.disk.close() }
 // remote is a server of its own, behind a proxy. Redis has a second one that can be promoted.
 type remote struct {
 	disk    *disk
-	proxy   *proxy
+	proxy   *cutproxy.Proxy
 	servers []server
 	redis   []*testserver.RedisServer // the same, primary first
 
@@ -156,7 +157,7 @@ func (r *remote) storeURL() string {
 	if err != nil {
 		return err.Error() // no server of ours has such an address
 	}
-	u.Host = r.proxy.addr()
+	u.Host = r.proxy.Addr()
 	return u.String()
 }
 
@@ -167,7 +168,7 @@ func (r *remote) survivesKill() bool { return true }
 
 func (r *remote) faults() []fault {
 	all := []fault{
-		{"cut store connections", 6, func(*stage) error { r.proxy.cut(); return nil }},
+		{"cut store connections", 6, func(*stage) error { r.proxy.Cut(); return nil }},
 		{"kill store", 1, func(s *stage) error {
 			if err := r.servers[0].Kill(); err != nil {
 				return err
@@ -237,7 +238,7 @@ func (r *remote) promote(s *stage) error {
 	}
 	r.redis[0], r.redis[1] = r.redis[1], r.redis[0]
 	r.servers[0], r.servers[1] = r.servers[1], r.servers[0]
-	r.proxy.redirect(r.servers[0].Addr())
+	r.proxy.SetTarget(r.servers[0].Addr())
 	if err := r.redis[1].Start(); err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func (r *remote) restore() error { return r.disk.free() }
 func (r *remote) close() error {
 	var errs []error
 	if r.proxy != nil {
-		r.proxy.close()
+		r.proxy.Close()
 	}
 	for _, s := range r.servers {
 		errs = append(errs, s.Stop())

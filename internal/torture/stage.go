@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"reprise/internal/cutproxy"
 )
 
 // stage is one store with its servers, writers, readers and what goes wrong.
@@ -28,7 +30,7 @@ type stage struct {
 	rnd    *rand.Rand // of the faults
 
 	replicas []*replica
-	fronts   []*proxy
+	fronts   []*cutproxy.Proxy
 	calls    *caller // through the fronts
 	direct   *caller
 	streams  []*stream
@@ -121,12 +123,12 @@ func (s *stage) open(ctx context.Context) error {
 			return err
 		}
 		s.replicas = append(s.replicas, r)
-		front, err := openProxy(r.addr)
+		front, err := cutproxy.Listen(r.addr, nil)
 		if err != nil {
 			return err
 		}
 		s.fronts = append(s.fronts, front)
-		direct, fronts = append(direct, "http://"+r.addr), append(fronts, "http://"+front.addr())
+		direct, fronts = append(direct, "http://"+r.addr), append(fronts, "http://"+front.Addr())
 	}
 	token, err := os.ReadFile(filepath.Join(s.dir, "secrets", "token"))
 	if err != nil {
@@ -261,7 +263,7 @@ func (s *stage) awaitReaders(ctx context.Context, wg *sync.WaitGroup, stop func(
 func (s *stage) close() error {
 	var errs []error
 	for _, p := range s.fronts {
-		p.close()
+		p.Close()
 	}
 	for _, r := range s.replicas {
 		errs = append(errs, r.signal(syscall.SIGCONT), r.end(syscall.SIGKILL))

@@ -13,7 +13,7 @@ import (
 // faults are those of all stores, and those of the engine.
 func (s *stage) faults() []fault {
 	all := []fault{
-		{"cut client connections", 6, func(s *stage) error { s.fronts[s.anyReplica()].cut(); return nil }},
+		{"cut client connections", 6, func(s *stage) error { s.fronts[s.anyReplica()].Cut(); return nil }},
 		{"stop server", 2, func(s *stage) error {
 			r := s.replicas[s.anyReplica()]
 			if err := r.signal(syscall.SIGSTOP); err != nil {

@@ -1,4 +1,4 @@
-package client
+package backoff
 
 import (
 	"testing"
@@ -11,9 +11,9 @@ func TestFailuresGrowPauses(t *testing.T) {
 	spans := []time.Duration{1, 2, 4, 8, 10, 10}
 	low, high := make([]time.Duration, len(spans)), make([]time.Duration, len(spans))
 	for round := range 2000 {
-		b := newFailures(time.Second, 10*time.Second)
+		b := Failures{Pause: Backoff{First: time.Second, Most: 10 * time.Second}}
 		for i, span := range spans {
-			wait := b.next(asked) - asked
+			wait := b.Next(asked) - asked
 			if wait < 0 || wait > span*time.Second {
 				t.Fatalf("failure %d: waits %v, at most %v", i+1, wait, span*time.Second)
 			}
@@ -22,12 +22,16 @@ func TestFailuresGrowPauses(t *testing.T) {
 			}
 			low[i], high[i] = min(low[i], wait), max(high[i], wait)
 		}
-		b.succeeded()
-		if wait := b.next(asked); wait != 0 {
+		b.Succeeded()
+		if wait := b.Next(asked); wait != 0 {
 			t.Fatalf("after a success: waits %v", wait)
 		}
-		if wait := b.next(asked) - asked; wait < 0 || wait > time.Second {
+		if wait := b.Next(asked) - asked; wait < 0 || wait > time.Second {
 			t.Fatalf("second failure after a success: waits %v", wait)
+		}
+		b.Reset()
+		if wait := b.Next(asked); wait < asked || wait > asked+time.Second || b.Tries() != 1 {
+			t.Fatalf("after a reset: waits %v at failure %d", wait, b.Tries())
 		}
 	}
 	for i, span := range spans {
@@ -39,9 +43,9 @@ func TestFailuresGrowPauses(t *testing.T) {
 
 // A failure that goes on for days must not overflow.
 func TestFailuresNeverOverflow(t *testing.T) {
-	b := newFailures(time.Hour, 1<<63-2)
+	b := Failures{Pause: Backoff{First: time.Hour, Most: 1<<63 - 2}}
 	for range 1000 {
-		if wait := b.next(0); wait < 0 {
+		if wait := b.Next(0); wait < 0 {
 			t.Fatal(wait)
 		}
 	}

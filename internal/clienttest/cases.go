@@ -1,0 +1,353 @@
+package clienttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"reprise/client"
+	"reprise/internal/cutproxy"
+)
+
+// cases are all cases, in the order in which they run.
+var cases = []testCase{
+	{"cut at every byte", "1 2 3", nil, cutAtEveryByte, false},
+	{"cut at random", "1 2 4", nil, cutAtRandom, false},
+	{"filtered and cut", "1 8", []string{KindReprise, "types"}, filteredAndCut, false},
+	{"hostile data", "11", nil, hostileData, false},
+	{"long lines", "11", nil, longLines, false},
+	{"line ends", "11", nil, lineEnds, false},
+	{"silence", "6", nil, silence, false},
+	{"bad answers", "4 5", nil, badAnswers, false},
+	{"answers of others", "5 10", []string{KindReprise}, answersOfOthers, false},
+	{"foreign events", "12", []string{KindReprise}, foreignEvents, false},
+	{"errors at once", "5", []string{KindReprise}, errorsAtOnce, false},
+	{"gaps", "8", []string{KindReprise, "gap"}, gaps, false},
+	{"lost history", "2 8", []string{KindReprise, "gap"}, lostHistory, false},
+	{"hole", "2", []string{KindReprise}, hole, false},
+	{"from the tail", "1", []string{KindReprise, "tail"}, fromTail, false},
+	{"ended before", "3", nil, endedBefore, false},
+	{"killed server", "1 3 4", nil, killedServer, true},
+	{"killed client", "1", nil, killedClient, false},
+	{"stop", "9", nil, stop, false},
+	{"start once", "7", []string{"run"}, startOnce, false},
+	{"publish once", "7", []string{"publish"}, publishOnce, false},
+}
+
+// atOnce is how many followers a case runs at the same time.
+const atOnce = 16
+
+// each calls f for 0, step, 2*step, ... below n, several at a time, and returns the first errors.
+func each(n, step int, f func(i int) error) error {
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		errs []error
+	)
+	turns := make(chan struct{}, atOnce)
+	for i := 0; i < n; i += step {
+		mu.Lock()
+		enough := len(errs) >= 3
+		mu.Unlock()
+		if enough {
+			break
+		}
+		turns <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turns }()
+			if err := f(i); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// cutAtEveryByte cuts the answer of a recording after each of its bytes, by FIN and RST in turns, once, and for some
+// three times in a row.
+func cutAtEveryByte(ctx context.Context, r *run) error {
+	if err := r.publishBytes(ctx, r.name, hostile[:8], false); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	rec, err := r.server.record(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	addr, closeIt, err := serve(rec)
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	whole, closeProxy, err := r.proxy(addr, nil)
+	if err != nil {
+		return err
+	}
+	err = r.exactly(r.follow(whole.Addr(), r.name, nil), want)
+	size := int(whole.Passed())
+	closeProxy()
+	if err != nil {
+		return fmt.Errorf("without a cut: %w", err)
+	}
+	step := 1
+	if r.opts.Quick {
+		step = 11
+	}
+	return each(size, step, func(n int) error {
+		fault := cutproxy.Fault{Kind: cutproxy.FIN, After: int64(n)}
+		if n/step%2 == 1 {
+			fault.Kind = cutproxy.RST
+		}
+		cuts := 1
+		if n/step%7 == 3 {
+			cuts = 3
+		}
+		p, closeIt, err := r.proxy(addr, cutproxy.First(cuts, fault))
+		if err != nil {
+			return err
+		}
+		defer closeIt()
+		if err := r.exactly(r.follow(p.Addr(), r.name, nil), want); err != nil {
+			return fmt.Errorf("%d times %s after %d bytes: %w", cuts, fault.Kind, n, err)
+		}
+		return nil
+	})
+}
+
+// cutAtRandom cuts the answer of the server many times, by FIN and RST in turns. Readers of any source wait for the
+// time that the server asks for each time; for them it is a recording, without it.
+func cutAtRandom(ctx context.Context, r *run) error {
+	count, cuts := 20_000, 300
+	if r.opts.Quick {
+		count, cuts = 2000, 30
+	}
+	if err := r.server.publish(ctx, r.name, 1, count, false); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	addr := r.server.addr
+	if r.service.hello.Kind == KindSSE {
+		rec, err := r.server.record(ctx, r.name)
+		if err != nil {
+			return err
+		}
+		var closeIt func()
+		if addr, closeIt, err = serve(rec); err != nil {
+			return err
+		}
+		defer closeIt()
+	}
+	p, closeIt, err := r.proxy(addr, func(n int) *cutproxy.Fault {
+		if n >= cuts {
+			return nil
+		}
+		return &cutproxy.Fault{Kind: []cutproxy.Kind{cutproxy.FIN, cutproxy.RST}[n%2], After: 900 + int64(n*7919%9000)}
+	})
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	if err := r.exactly(r.follow(p.Addr(), r.name, nil), want); err != nil {
+		return err
+	}
+	if got := p.Faults(); got != cuts {
+		return fmt.Errorf("%d cuts of %d: it has read more than once through a connection that was cut", got, cuts)
+	}
+	return nil
+}
+
+// filteredAndCut follows one type of two, so that the cursor moves by bare ids.
+func filteredAndCut(ctx context.Context, r *run) error {
+	c, err := r.server.client()
+	if err != nil {
+		return err
+	}
+	if _, err := c.CreateStream(ctx, r.name, client.StreamConfig{}); err != nil {
+		return err
+	}
+	p := c.Producer(r.name)
+	for i := range 20 {
+		var batch []client.NewEvent
+		for j := range 50 {
+			kind := "note"
+			if j%10 == 0 {
+				kind = "noise"
+			}
+			batch = append(batch, client.NewEvent{Type: kind, Data: fmt.Appendf(nil, "%d", i*50+j)})
+		}
+		if _, err := p.Publish(ctx, batch...); err != nil {
+			return err
+		}
+	}
+	if _, err := p.End(ctx, "completed", nil); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	want = slices.DeleteFunc(want, func(e Event) bool { return e.Type == "note" })
+	front, closeIt, err := r.proxy(r.server.addr, cutproxy.First(15, cutproxy.Fault{Kind: cutproxy.RST, After: 1500}))
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	return r.exactly(r.follow(front.Addr(), r.name, func(c *Command) { c.Types = []string{"noise"} }), want)
+}
+
+// publishBytes publishes data as events of bytes.
+func (r *run) publishBytes(ctx context.Context, stream string, data []string, open bool) error {
+	c, err := r.server.client()
+	if err != nil {
+		return err
+	}
+	if _, err := c.CreateStream(ctx, stream, client.StreamConfig{}); err != nil {
+		return err
+	}
+	p := c.Producer(stream)
+	for _, d := range data {
+		if _, err := p.PublishBytes(ctx, "note", []byte(d)); err != nil {
+			return err
+		}
+	}
+	if open {
+		return nil
+	}
+	_, err = p.End(ctx, "completed", nil)
+	return err
+}
+
+// hostileData are bytes that readers of lines stumble over, as data of events.
+func hostileData(ctx context.Context, r *run) error {
+	if err := r.publishBytes(ctx, r.name, hostile, false); err != nil {
+		return err
+	}
+	var want []Event
+	all, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	for i, e := range all {
+		if i < len(hostile) {
+			e.Data = []byte(hostile[i]) // as it was published, whatever the server says
+		}
+		want = append(want, e)
+	}
+	return r.exactly(r.follow(r.server.addr, r.name, nil), want)
+}
+
+// longLines are an event of 5 MiB in one line and one of 5,120 lines.
+func longLines(_ context.Context, r *run) error {
+	rec, want := recordingOf(longLine(), manyLines(), `"data":"short"`)
+	return r.replay(rec, want)
+}
+
+// replay follows a recording.
+func (r *run) replay(rec *recording, want []Event) error {
+	addr, closeIt, err := serve(rec)
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	return r.exactly(r.follow(addr, r.name, nil), want)
+}
+
+// lineEnds are the three that the format has, a byte order mark, and writes of a byte or two.
+func lineEnds(_ context.Context, r *run) error {
+	for _, end := range []string{"\n", "\r\n", "\r"} {
+		for _, head := range []string{"", "\uFEFF", ":comment\n:\n\n"} {
+			for _, piece := range []int{0, 1, 2} {
+				rec, want := recordingOf(`"data":"one"`, "\"data\":[\n1,\n2\n]", `"data":"é\u2028"`)
+				rec.end, rec.head, rec.piece = end, head, piece
+				if err := r.replay(rec, want); err != nil {
+					return fmt.Errorf("lines end with %q, in pieces of %d bytes, behind %q: %w", end, piece, head, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// faults follows an open stream of 40 events through a network that does one thing after another, each in its own
+// connection, and ends the stream.
+func (r *run) faults(ctx context.Context, plan ...cutproxy.Fault) error {
+	for i, fault := range plan {
+		stream := fmt.Sprintf("%s-%d", r.name, i)
+		if err := r.server.publish(ctx, stream, 1, 40, false); err != nil {
+			return err
+		}
+		want, err := r.server.events(ctx, stream)
+		if err != nil {
+			return err
+		}
+		// The server is met first: what is not its answer is tried again only then.
+		first := cutproxy.Fault{Kind: cutproxy.FIN, After: 900}
+		p, closeIt, err := r.proxy(r.server.addr, func(n int) *cutproxy.Fault {
+			return []*cutproxy.Fault{&first, &fault, &fault, nil}[min(n, 3)]
+		})
+		if err != nil {
+			return err
+		}
+		err = r.exactly(r.follow(p.Addr(), stream, nil), want)
+		faults := p.Faults()
+		closeIt()
+		least := 3
+		if fault.Kind == cutproxy.Foreign || fault.Kind == cutproxy.Slow { // the first such connection brings all
+			least = 2
+		}
+		if err == nil && faults < least {
+			err = fmt.Errorf("%d faults of %d happened", faults, least)
+		}
+		if err != nil {
+			return fmt.Errorf("%s%s after %d bytes: %w", fault.Kind, statusOf(fault), fault.After, err)
+		}
+	}
+	return nil
+}
+
+func statusOf(f cutproxy.Fault) string {
+	if f.Code == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %d", f.Code)
+}
+
+// silence is connections that bring nothing any more and stay open, before the head and within the body, those of which
+// a half is closed, and those that are slow without being dead.
+func silence(ctx context.Context, r *run) error {
+	return r.faults(
+		ctx,
+		cutproxy.Fault{Kind: cutproxy.Stall, After: 10},
+		cutproxy.Fault{Kind: cutproxy.Stall, After: 700},
+		cutproxy.Fault{Kind: cutproxy.Half, After: 700},
+		cutproxy.Fault{Kind: cutproxy.Slow, After: 700, Pace: 100 * time.Microsecond},
+	)
+}
+
+// badAnswers are those of a server that is away for a while.
+func badAnswers(ctx context.Context, r *run) error {
+	return r.faults(
+		ctx,
+		cutproxy.Fault{Kind: cutproxy.Refuse},
+		cutproxy.Fault{Kind: cutproxy.Status, Code: 503, RetryAfter: "1"},
+		cutproxy.Fault{Kind: cutproxy.Status, Code: 502},
+		cutproxy.Fault{Kind: cutproxy.Status, Code: 429, RetryAfter: "1"},
+	)
+}
+
+// foreignEvents are those that something in front of the server puts among its own.
+func foreignEvents(ctx context.Context, r *run) error {
+	return r.faults(ctx, cutproxy.Fault{Kind: cutproxy.Foreign})
+}

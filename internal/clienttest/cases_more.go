@@ -1,0 +1,428 @@
+package clienttest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/cutproxy"
+)
+
+// answersOfOthers are those of something that stands where the server was: a client tries again for a while, and takes
+// its token nowhere else.
+func answersOfOthers(ctx context.Context, r *run) error {
+	var stolen atomic.Int32
+	trap, closeIt, err := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		stolen.Add(1)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprint(w, "id: 1\nevent: end\ndata: {\"seq\":1,\"outcome\":\"completed\"}\n\n")
+	}))
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	err = r.faults(
+		ctx,
+		cutproxy.Fault{Kind: cutproxy.Page},
+		cutproxy.Fault{Kind: cutproxy.Wrong},
+		cutproxy.Fault{Kind: cutproxy.Status, Code: 404},
+		cutproxy.Fault{Kind: cutproxy.Status, Code: 401},
+		cutproxy.Fault{Kind: cutproxy.Redirect, Location: "http://" + trap + "/login"},
+	)
+	if n := stolen.Load(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d requests followed a redirect to another origin", n))
+	}
+	return err
+}
+
+// errorsAtOnce are refusals that no later try can change.
+func errorsAtOnce(ctx context.Context, r *run) error {
+	if err := r.server.publish(ctx, r.name, 1, 3, true); err != nil {
+		return err
+	}
+	other := r.name + "-other"
+	if err := r.server.publish(ctx, other, 1, 3, true); err != nil {
+		return err
+	}
+	events, err := r.server.events(ctx, other)
+	if err != nil {
+		return err
+	}
+	for _, tt := range []struct {
+		code   string
+		change func(*Command)
+	}{
+		{"not_found", func(c *Command) { c.Stream = "no-such-stream" }},
+		{"unauthenticated", func(c *Command) { c.Token = "wrong" }},
+		{"cursor_foreign", func(c *Command) { c.After = events[1].Cursor }},
+		{"cursor_malformed", func(c *Command) { c.After = "nonsense" }},
+	} {
+		p, closeIt, err := r.proxy(r.server.addr, nil)
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		t := r.follow(p.Addr(), r.name, tt.change)
+		err = t.wait()
+		took := time.Since(begin)
+		closeIt()
+		switch {
+		case err != nil:
+		case len(t.errs) != 1 || t.errs[0].Code != tt.code:
+			err = fmt.Errorf("the errors %v, want one with the code", t.errs)
+		case took > 5*time.Second:
+			err = fmt.Errorf("it took %v to say so", took.Round(time.Second))
+		case len(t.events) > 0:
+			err = fmt.Errorf("%d events before it", len(t.events))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", tt.code, err)
+		}
+	}
+	return nil
+}
+
+// gaps are events that are no longer kept, which a client tells or raises as it was asked to.
+func gaps(ctx context.Context, r *run) error {
+	c, err := r.server.client()
+	if err != nil {
+		return err
+	}
+	few := client.StreamConfig{Retention: client.Retention{MaxEvents: 5}}
+	if _, err := c.CreateStream(ctx, r.name, few); err != nil {
+		return err
+	}
+	p := c.Producer(r.name)
+	var first client.Published
+	for n := range 20 {
+		got, err := p.Publish(ctx, client.NewEvent{Type: "note", Data: fmt.Appendf(nil, `{"n":%d}`, n)})
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			first = got
+		}
+	}
+	if _, err := p.End(ctx, "completed", nil); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	for _, after := range []string{first.Cursor, ""} {
+		missed := want[0].Seq - 1
+		if after != "" {
+			missed--
+		}
+		t := r.follow(r.server.addr, r.name, func(c *Command) { c.After = after })
+		if err := r.exactly(t, want); err != nil {
+			return fmt.Errorf("after %q: %w", after, err)
+		}
+		if !slices.Equal(t.gaps, []Gap{{Code: "cursor_expired", Missed: missed}}) {
+			return fmt.Errorf("after %q: the gaps %+v, want one of %d events", after, t.gaps, missed)
+		}
+		t = r.follow(r.server.addr, r.name, func(c *Command) { c.After, c.Gap = after, "fail" })
+		if err := t.wait(); err != nil {
+			return err
+		}
+		if len(t.errs) != 1 || t.errs[0].Code != "cursor_expired" || len(t.events) > 0 {
+			return fmt.Errorf("after %q, where a gap is a failure: %d events, errors %v", after, len(t.events), t.errs)
+		}
+	}
+	return nil
+}
+
+// fromTail begins at the tail: a connection that is lost before its first event must not move what "now" was.
+func fromTail(ctx context.Context, r *run) error {
+	if err := r.server.publish(ctx, r.name, 1, 10, true); err != nil {
+		return err
+	}
+	p, closeIt, err := r.proxy(r.server.addr, nil)
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	t := r.follow(p.Addr(), r.name, func(c *Command) { c.After = "tail" })
+	deadline := time.Now().Add(r.service.patience)
+	for p.Passed() == 0 && p.Faults() == 0 && time.Now().Before(deadline) { // until it reads
+		time.Sleep(300 * time.Millisecond)
+		p.Cut()
+	}
+	if err := r.server.publish(ctx, r.name, 11, 5, false); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	return r.exactly(t, want[10:])
+}
+
+// endedBefore resumes at the very end, where the server answers 204, and just before it.
+func endedBefore(ctx context.Context, r *run) error {
+	if err := r.server.publish(ctx, r.name, 1, 3, false); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	for n := range want {
+		t := r.follow(r.server.addr, r.name, func(c *Command) { c.After = want[n].Cursor })
+		if err := r.exactly(t, want[n+1:]); err != nil {
+			return fmt.Errorf("after event %d of %d: %w", n+1, len(want), err)
+		}
+	}
+	return nil
+}
+
+// killedServer kills the server at several steps while a stream is written: before the first event, in mid-stream, and
+// when it has ended.
+func killedServer(ctx context.Context, r *run) error {
+	const count = 3000
+	kill := func() error {
+		r.server.kill()
+		r.cuts.Add(1)
+		return r.server.start()
+	}
+	if err := r.server.publish(ctx, r.name, 1, 0, true); err != nil {
+		return err
+	}
+	t := r.follow(r.server.addr, r.name, nil)
+	if err := kill(); err != nil { // while it is idle, or has not even connected
+		return err
+	}
+	var writer sync.WaitGroup
+	var published error
+	writer.Go(func() { published = r.server.publish(ctx, r.name, 1, count, true) })
+	for _, n := range []int{1, count / 2} {
+		if err := t.count(n); err != nil {
+			return err
+		}
+		if err := kill(); err != nil {
+			return err
+		}
+	}
+	writer.Wait()
+	if published != nil {
+		return fmt.Errorf("publish: %w", published)
+	}
+	if err := r.server.publish(ctx, r.name, count+1, 1, false); err != nil {
+		return err
+	}
+	if err := kill(); err != nil { // around the end
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	return r.exactly(t, want)
+}
+
+// killedClient kills the service in mid-stream, and a new one goes on after the last event that was handled.
+func killedClient(ctx context.Context, r *run) error {
+	if err := r.server.publish(ctx, r.name, 1, 2000, false); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	var got []Event
+	for _, n := range []int{1, 300, 700} {
+		slow := cutproxy.Fault{Kind: cutproxy.Slow, After: int64(n) * 150, Pace: time.Millisecond}
+		p, closeIt, err := r.proxy(r.server.addr, cutproxy.Every(slow))
+		if err != nil {
+			return err
+		}
+		t := r.follow(p.Addr(), r.name, func(c *Command) { c.After = lastCursor(got) })
+		err = t.count(n)
+		r.service.kill()
+		closeIt()
+		if err != nil {
+			return err
+		}
+		got = append(got, t.events...)
+		if r.service, err = startService(ctx, r.opts); err != nil {
+			return err
+		}
+	}
+	t := r.follow(r.server.addr, r.name, func(c *Command) { c.After = lastCursor(got) })
+	if err := t.wait(); err != nil {
+		return err
+	}
+	return r.compare(want, append(got, t.events...))
+}
+
+func lastCursor(events []Event) string {
+	if len(events) == 0 {
+		return ""
+	}
+	return events[len(events)-1].Cursor
+}
+
+// stop ends followers that read, that wait for bytes and that wait for a connection. Nothing of them may be left.
+func stop(ctx context.Context, r *run) error {
+	if err := r.server.publish(ctx, r.name, 1, 5, true); err != nil {
+		return err
+	}
+	var open atomic.Int32
+	idle, closeIt, err := serve(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		open.Add(1)
+		defer open.Add(-1)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprint(w, "retry: 60000\n:\n")
+		_ = http.NewResponseController(w).Flush()
+		<-req.Context().Done()
+	}))
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	unavailable := cutproxy.Fault{Kind: cutproxy.Status, Code: 503, RetryAfter: "60"}
+	away, closeProxy, err := r.proxy(r.server.addr, cutproxy.Every(unavailable))
+	if err != nil {
+		return err
+	}
+	defer closeProxy()
+	for _, tt := range []struct {
+		what, addr string
+		ready      func(t *task) error
+	}{
+		{"reads", r.server.addr, func(t *task) error { return t.count(5) }},
+		{"waits for bytes", idle, func(*task) error {
+			return until("request", func() bool { return open.Load() > 0 })
+		}},
+		{"waits to come back", away.Addr(), func(*task) error {
+			return until("request", func() bool { return away.Faults() > 0 })
+		}},
+	} {
+		t := r.follow(tt.addr, r.name, func(c *Command) { c.IdleMS = 60_000 })
+		err := tt.ready(t)
+		begin := time.Now()
+		t.stop()
+		if err = errors.Join(err, t.wait()); err == nil && time.Since(begin) > 5*time.Second {
+			err = fmt.Errorf("it took %v", time.Since(begin).Round(time.Second))
+		}
+		if err != nil {
+			return fmt.Errorf("stopped while it %s: %w", tt.what, err)
+		}
+	}
+	if err := until("end of the connection", func() bool { return open.Load() == 0 }); err != nil {
+		return fmt.Errorf("a stopped follower leaves %w", err)
+	}
+	return nil
+}
+
+// until waits until ok.
+func until(what string, ok func() bool) error {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); <-tick.C {
+		if ok() {
+			return nil
+		}
+	}
+	return fmt.Errorf("no %s within 20 s", what)
+}
+
+// startOnce starts an execution whose answer is lost at many places: the command runs once.
+func startOnce(ctx context.Context, r *run) error {
+	c, err := r.server.client()
+	if err != nil {
+		return err
+	}
+	for i, after := range []int64{0, 1, 100, 200, 300, 400, 500, 700} {
+		p, closeIt, err := r.proxy(r.server.addr, cutproxy.First(2, cutproxy.Fault{Kind: cutproxy.RST, After: after}))
+		if err != nil {
+			return err
+		}
+		id := fmt.Sprintf("once-%d", i)
+		t := r.service.do(Command{
+			Do: "run", URL: "http://" + p.Addr(), Token: r.server.token, Execution: id, Argv: []string{"echo", "hello"},
+			MinWaitMS: 1, MaxWaitMS: 5, IdleMS: 1500,
+		})
+		err = t.wait()
+		closeIt()
+		var output []byte
+		for _, e := range t.events {
+			output = append(output, e.Data...)
+		}
+		list, listErr := c.List(ctx, client.ExecutionQuery{})
+		switch {
+		case err != nil || listErr != nil:
+			err = errors.Join(err, listErr)
+		case len(t.errs) > 0:
+			err = t.errs[0]
+		case string(output) != "hello\n":
+			err = fmt.Errorf("its output is %q", output)
+		case len(list.Executions) != i+1:
+			err = fmt.Errorf("%d executions, want %d", len(list.Executions), i+1)
+		}
+		if err != nil {
+			return fmt.Errorf("the answer to the start is lost after %d bytes: %w", after, err)
+		}
+	}
+	return nil
+}
+
+// publishOnce publishes through a network that loses answers: each event is there once, in order.
+func publishOnce(ctx context.Context, r *run) error {
+	c, err := r.server.client()
+	if err != nil {
+		return err
+	}
+	if _, err := c.CreateStream(ctx, r.name, client.StreamConfig{}); err != nil {
+		return err
+	}
+	p, closeIt, err := r.proxy(r.server.addr, func(n int) *cutproxy.Fault {
+		if n >= 20 {
+			return nil
+		}
+		return &cutproxy.Fault{Kind: cutproxy.RST, After: int64(n * 97 % 400)}
+	})
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	const count = 100
+	t := r.service.do(Command{
+		Do: "publish", URL: "http://" + p.Addr(), Token: r.server.token, Stream: r.name, Count: count,
+		MinWaitMS: 1, MaxWaitMS: 5,
+	})
+	if err := t.wait(); err != nil {
+		return err
+	}
+	if len(t.errs) > 0 {
+		return t.errs[0]
+	}
+	got, err := r.server.events(ctx, r.name)
+	if err != nil && !errors.Is(err, reprise.ErrEnded) {
+		return err
+	}
+	var numbers []string
+	for _, e := range got {
+		var data struct{ N int }
+		_ = json.Unmarshal(e.JSON, &data) // shows as 0
+		numbers = append(numbers, fmt.Sprint(data.N))
+	}
+	var want []string
+	for n := range count {
+		want = append(want, fmt.Sprint(n+1))
+	}
+	if !slices.Equal(numbers, want) {
+		return fmt.Errorf("the stream holds %s", strings.Join(numbers, " "))
+	}
+	return nil
+}

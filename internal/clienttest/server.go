@@ -1,0 +1,146 @@
+package clienttest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"reprise/client"
+)
+
+// server is a "reprise serve", on a store that survives it.
+type server struct {
+	program string
+	dir     string
+	addr    string
+	token   string
+	cmd     *exec.Cmd
+	stderr  tail
+}
+
+// startServer starts a server on a free port.
+func startServer(program, dir string) (*server, error) {
+	s := &server{program: program, dir: dir, addr: "127.0.0.1:0"}
+	if err := s.start(); err != nil {
+		return nil, err
+	}
+	token, err := os.ReadFile(filepath.Join(dir, "token"))
+	if err != nil {
+		s.kill()
+		return nil, err
+	}
+	s.token = strings.TrimSpace(string(token))
+	return s, nil
+}
+
+// start starts the server, at the address that it had before.
+func (s *server) start() error {
+	s.cmd = exec.Command(s.program, "serve", "--listen", s.addr, "--data", s.dir, "--store", "sqlite:", "--heartbeat", "300ms",
+		"--log-level", "error", "--stop-executions", "--retain-events", "50000")
+	s.cmd.Stderr = &s.stderr
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	addr := make(chan string, 1)
+	go func() {
+		defer close(addr)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if got, ok := strings.CutPrefix(lines.Text(), "listening on http://"); ok {
+				addr <- got
+			}
+		}
+	}()
+	select {
+	case got, ok := <-addr:
+		if s.addr = got; ok {
+			return nil
+		}
+		err = errors.New("the server does not start")
+	case <-time.After(30 * time.Second):
+		err = errors.New("the server does not start within 30 s")
+	}
+	s.kill()
+	return fmt.Errorf("%w: %s", err, s.stderr.String())
+}
+
+// kill ends the server as kill -9 does.
+func (s *server) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+}
+
+// client is one of ours, with which the suite publishes.
+func (s *server) client() (*client.Client, error) {
+	return client.New(&client.Options{URL: "http://" + s.addr, Token: s.token, MinWait: 20 * time.Millisecond})
+}
+
+// publish creates a stream and publishes events to it, numbered from first on: {"n":1}, ... Unless open is set it ends
+// it.
+func (s *server) publish(ctx context.Context, stream string, first, count int, open bool) error {
+	c, err := s.client()
+	if err != nil {
+		return err
+	}
+	if _, err := c.CreateStream(ctx, stream, client.StreamConfig{}); err != nil {
+		return err
+	}
+	p := c.Producer(stream)
+	const batch = 500
+	for n := 0; n < count; n += batch {
+		var events []client.NewEvent
+		for i := n; i < min(n+batch, count); i++ {
+			events = append(events, client.NewEvent{Type: "note", Data: fmt.Appendf(nil, `{"n":%d}`, first+i)})
+		}
+		if _, err := p.Publish(ctx, events...); err != nil {
+			return err
+		}
+	}
+	if open {
+		return nil
+	}
+	_, err = p.End(ctx, "completed", nil)
+	return err
+}
+
+// events are all events of a stream, as they are in its pages.
+func (s *server) events(ctx context.Context, stream string) (all []Event, err error) {
+	c, err := s.client()
+	if err != nil {
+		return nil, err
+	}
+	opts := client.PageOptions{Limit: 1000}
+	for {
+		page, err := c.PageStream(ctx, stream, &opts)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Events {
+			all = append(all, eventOf(e))
+		}
+		if !page.HasMore {
+			return all, nil
+		}
+		opts.After = page.NextCursor
+	}
+}
+
+// eventOf is an event of package client in the form of the contract.
+func eventOf(e client.Event) Event {
+	got := Event{Seq: e.Seq, Cursor: e.Cursor, Type: e.Type}
+	if e.IsJSON {
+		got.JSON = e.Data
+	} else {
+		got.Data = e.Data
+	}
+	return got
+}

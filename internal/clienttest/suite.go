@@ -1,0 +1,279 @@
+package clienttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"reprise/internal/cutproxy"
+)
+
+// Options are the settings of Run.
+type Options struct {
+	// Command starts the service.
+	Command []string
+	// Program is the binary of reprise that serves.
+	Program string
+	// Only, where it is not nil, chooses the cases by their names.
+	Only *regexp.Regexp
+	// Quick cuts at every 11th byte and 30 times in 2,000 events in place of every byte and 300 times in 20,000.
+	Quick bool
+	// Patience bounds what a client is waited for. Default: 90 s.
+	Patience time.Duration
+	// Report, where it is not nil, is told of each case as it ends, one after another.
+	Report func(Result)
+}
+
+// Result is how a case went.
+type Result struct {
+	Case string `json:"case"`
+	// Rules are the rules of docs/clients.md that the case shows.
+	Rules string `json:"rules"`
+	// Err is what was wrong, nil for nothing; Skipped why the case does not apply.
+	Err     error  `json:"-"`
+	Problem string `json:"problem,omitempty"`
+	Skipped string `json:"skipped,omitempty"`
+	// Cuts are the faults that happened, Lost and Doubled the events that the client was not given, or twice.
+	Cuts    int           `json:"cuts"`
+	Lost    int           `json:"lost"`
+	Doubled int           `json:"doubled"`
+	Took    time.Duration `json:"-"`
+}
+
+// Report is how all cases went.
+type Report struct {
+	Client  string   `json:"client"`
+	Results []Result `json:"results"`
+}
+
+// Failed reports whether any case has failed.
+func (r *Report) Failed() bool {
+	return slices.ContainsFunc(r.Results, func(c Result) bool { return c.Err != nil })
+}
+
+// testCase is one case of the suite.
+type testCase struct {
+	name  string
+	rules string
+	// needs are the abilities that a service must have, "reprise" being the kind.
+	needs []string
+	run   func(ctx context.Context, r *run) error
+	// alone: no other case runs at the same time.
+	alone bool
+}
+
+// run is one case that runs.
+type run struct {
+	opts    *Options
+	server  *server
+	service *service
+	name    string // of streams of this case
+
+	cuts, lost, doubled atomic.Int64
+}
+
+// Run runs the suite. The error is a failure of the suite itself or of the service's start.
+func Run(ctx context.Context, opts *Options) (*Report, error) {
+	if len(opts.Command) == 0 {
+		return nil, errors.New("no command starts the service")
+	}
+	dir, err := os.MkdirTemp("", "check-client-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	server, err := startServer(opts.Program, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer server.kill()
+	report := &Report{}
+	for _, alone := range []bool{false, true} {
+		if err := report.run(ctx, opts, server, alone); err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// casesAtOnce is how many cases run at the same time: most of them wait most of the time.
+const casesAtOnce = 6
+
+// run runs the cases that run alone, or the others.
+func (report *Report) run(ctx context.Context, opts *Options, server *server, alone bool) error {
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		errs []error
+	)
+	turns := make(chan struct{}, casesAtOnce)
+	for _, c := range cases {
+		if c.alone != alone || opts.Only != nil && !opts.Only.MatchString(c.name) {
+			continue
+		}
+		turns <- struct{}{}
+		run := func() {
+			defer func() { <-turns }()
+			if ctx.Err() != nil {
+				return
+			}
+			result, name, err := c.try(ctx, opts, server)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, err)
+				return
+			}
+			report.Client = name
+			report.Results = append(report.Results, result)
+			if opts.Report != nil {
+				opts.Report(result)
+			}
+		}
+		if alone {
+			run()
+			continue
+		}
+		wg.Go(run)
+	}
+	wg.Wait()
+	return errors.Join(append(errs, context.Cause(ctx))...)
+}
+
+// try runs the case with a service of its own.
+func (c *testCase) try(ctx context.Context, opts *Options, server *server) (Result, string, error) {
+	service, err := startService(ctx, opts)
+	if err != nil {
+		return Result{}, "", err
+	}
+	r := &run{opts: opts, server: server, service: service, name: strings.ReplaceAll(c.name, " ", "-")}
+	result := Result{Case: c.name, Rules: c.rules}
+	for _, need := range c.needs {
+		if need != service.hello.Kind && !slices.Contains(service.hello.Can, need) {
+			result.Skipped = "the service has no " + need
+		}
+	}
+	begin := time.Now()
+	if result.Skipped == "" {
+		result.Err = c.run(ctx, r)
+	}
+	result.Err = errors.Join(result.Err, r.service.close())
+	if result.Err != nil {
+		result.Problem = result.Err.Error()
+	}
+	result.Took = time.Since(begin)
+	result.Cuts, result.Lost, result.Doubled = int(r.cuts.Load()), int(r.lost.Load()), int(r.doubled.Load())
+	return result, service.hello.Name, nil
+}
+
+// follow tells the service to follow a stream at an address; change, where it is not nil, changes the command.
+func (r *run) follow(addr, stream string, change func(*Command)) *task {
+	c := Command{
+		Do: "follow", URL: "http://" + addr, Token: r.server.token, Stream: stream, Gap: "yield",
+		Source: "http://" + addr + eventsPath(stream), MinWaitMS: 1, MaxWaitMS: 5, IdleMS: 1500,
+	}
+	if change != nil {
+		change(&c)
+	}
+	if len(c.Types) > 0 {
+		c.Source += "?types=" + strings.Join(c.Types, ",")
+	}
+	return r.service.do(c)
+}
+
+// proxy starts a bad network in front of an address. close counts its faults.
+func (r *run) proxy(target string, plan cutproxy.Plan) (p *cutproxy.Proxy, closeIt func(), err error) {
+	p, err = cutproxy.Listen(target, &cutproxy.Options{Plan: plan})
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, func() {
+		r.cuts.Add(int64(p.Faults()))
+		p.Close()
+	}, nil
+}
+
+// exactly waits for the end of a command and compares what came with what there is.
+func (r *run) exactly(t *task, want []Event) error {
+	if err := t.wait(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.errs) > 0 {
+		return fmt.Errorf("after %d of %d events: %w", len(t.events), len(want), t.errs[0])
+	}
+	return r.compare(want, t.events)
+}
+
+// compare counts what is lost and doubled, and returns what else is wrong.
+func (r *run) compare(want, got []Event) error {
+	seen := map[uint64]int{}
+	var errs []error
+	last := uint64(0)
+	for i, e := range got {
+		if seen[e.Seq]++; seen[e.Seq] > 1 {
+			r.doubled.Add(1)
+			errs = append(errs, fmt.Errorf("event %d comes twice", e.Seq))
+		} else if e.Seq < last {
+			errs = append(errs, fmt.Errorf("event %d comes after %d", e.Seq, last))
+		}
+		last = max(last, e.Seq)
+		if at := slices.IndexFunc(want[min(i, len(want)):], func(w Event) bool { return w.Seq == e.Seq }); at < 0 {
+			if !slices.ContainsFunc(want, func(w Event) bool { return w.Seq == e.Seq }) {
+				errs = append(errs, fmt.Errorf("event %d, of type %q, is none: %.80q", e.Seq, e.Type, e.Data))
+			}
+		} else if err := same(want[min(i, len(want))+at], e); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, w := range want {
+		if seen[w.Seq] == 0 {
+			r.lost.Add(1)
+			errs = append(errs, fmt.Errorf("event %d is lost", w.Seq))
+		}
+	}
+	if len(errs) > 5 {
+		errs = append(errs[:5], fmt.Errorf("and %d more", len(errs)-5))
+	}
+	return errors.Join(errs...)
+}
+
+// same compares an event with what there is.
+func same(want, got Event) error {
+	switch {
+	case got.Cursor != want.Cursor || got.Type != want.Type:
+		return fmt.Errorf("event %d is %s %q, want %s %q", want.Seq, got.Type, got.Cursor, want.Type, want.Cursor)
+	case want.Type == "end" && outcomeOf(want) != outcomeOf(got):
+		return fmt.Errorf("the end is %.200s, want %.200s", got.JSON, want.JSON)
+	case want.Type == "end" || want.Type == "started":
+		return nil // a page has them in another form
+	case !bytes.Equal(want.Data, got.Data) || !sameJSON(want.JSON, got.JSON):
+		return fmt.Errorf("event %d holds %.80q %.80s, want %.80q %.80s", want.Seq, got.Data, got.JSON, want.Data, want.JSON)
+	}
+	return nil
+}
+
+func outcomeOf(e Event) string {
+	var end struct{ Outcome string }
+	_ = json.Unmarshal(e.JSON, &end) // what is no end has no outcome
+	return end.Outcome
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}

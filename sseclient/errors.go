@@ -1,0 +1,58 @@
+package sseclient
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"reprise/internal/ssefollow"
+)
+
+// Errors that a loop ends with, each alone or within a *StatusError or another error.
+var (
+	// ErrContentType is wrapped by the error for an answer that is no event stream.
+	ErrContentType = errors.New("the answer is no event stream")
+	// ErrRedirect is wrapped by the error for too many redirects, or for one that leads nowhere.
+	ErrRedirect = errors.New("the redirect cannot be followed")
+	// ErrLastEventID is wrapped by the error for an id that no header can hold, so that the source cannot be told
+	// where to go on.
+	ErrLastEventID = errors.New("the last event id cannot be sent")
+	// ErrIdle is what Options.OnDrop is told of a connection that was silent for Options.IdleTimeout.
+	ErrIdle = ssefollow.ErrIdle
+	// ErrDropped is what Options.OnDrop is told of an answer that has ended.
+	ErrDropped = ssefollow.ErrDropped
+)
+
+// StatusError is an answer whose status is neither 200 nor 204.
+type StatusError struct {
+	// Status is for example 503.
+	Status int
+	// Header is that of the answer.
+	Header http.Header
+	// Body is how the body begins, at most 4 KiB of it.
+	Body []byte
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// passing are the statuses that say nothing about the request.
+var passing = []int{
+	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusInternalServerError,
+	http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
+// isPassing reports whether the same request may succeed later.
+func isPassing(err error) bool {
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return slices.Contains(passing, status.Status)
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || errors.Is(err, ErrRedirect) {
+		return false
+	}
+	_, ok := errors.AsType[*ssefollow.TransportError](err)
+	return ok || errors.Is(err, ErrIdle) || errors.Is(err, ErrDropped)
+}
