@@ -52,6 +52,14 @@ test: ## tests with the race detector, in random order
 	go test -count=1 ./store/storewrap # around SQLite, for which it has no time either
 	go test -count=1 ./internal/sim # whose seeds repeat without it alone
 
+.PHONY: console
+console: ## build the web console anew, into internal/console/dist; needs Node
+	cd internal/console/web && npm ci --no-audit --no-fund && npm run build
+
+.PHONY: console-check
+console-check: ## types and tests of the web console, and that internal/console/dist is what its sources make
+	scripts/console
+
 .PHONY: openapi
 openapi: ## openapi.yaml: redocly, generated clients in TypeScript and Python, schemathesis for a minute
 	scripts/openapi

@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
+	"reprise/internal/console"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/storeurl"
@@ -84,8 +85,8 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
-		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Metrics: metrics, Logger: s.logger,
-		Heartbeat: c.Heartbeat,
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: console.New(),
+		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat,
 	})
 	if err != nil {
 		return err

@@ -41,6 +41,9 @@ type Options struct {
 	Heartbeat time.Duration
 	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
 	MCP http.Handler
+	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host
+	// and Origin were checked. It is open to everybody.
+	Console http.Handler
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics
