@@ -7,7 +7,7 @@ import type { Execution } from './wire'
 export function Details({ execution: e }: { execution: Execution }) {
   const { usage, isolation } = e
   return (
-    <dl class="details">
+    <dl class="details" tabIndex={0} aria-label="Details">
       <Row name="Outcome">
         <State execution={e} />
       </Row>

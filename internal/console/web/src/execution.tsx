@@ -102,7 +102,7 @@ function Head({ execution: e, again }: { execution: Execution; again: () => void
   return (
     <header class="head">
       <div class="head-line">
-        <h1 class="mono command" title={commandOf(e)}>
+        <h1 class="mono command" tabIndex={0}>
           {commandOf(e)}
         </h1>
         {e.status !== 'ended' ? <Control execution={e} again={again} /> : <Remove id={e.id} />}

@@ -124,7 +124,7 @@ export function StreamPage({ name }: { name: string }) {
     <section class="page page-execution">
       <header class="head">
         <div class="head-line">
-          <h1 class="mono command">{name}</h1>
+          <h1 class="mono command" tabIndex={0}>{name}</h1>
         </div>
         {stream && (
           <p class="facts">

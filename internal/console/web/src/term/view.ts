@@ -2,6 +2,7 @@ import { drawLine } from './draw'
 import { runs } from './row'
 import type { Screen } from './screen'
 import { stderr, styleOf } from './style'
+import { isPlain } from './width'
 
 /** A browser does not lay out elements of any height; beyond this one the scrollbar stands for more lines than pixels. */
 const maxHeight = 8_000_000
@@ -42,6 +43,8 @@ export class View {
   private readonly pool: RowElements[] = []
   private readonly resized: ResizeObserver
   private rowHeight = 19
+  private height = 0 // of the box; to ask for it would make the browser lay out the page
+  private total = -1 // height of all lines
   private requested = 0
   private expected = 0 // where we have scrolled to
   private drawn = '' // what the last frame showed
@@ -57,7 +60,11 @@ export class View {
     box.append(this.space, this.lines)
     box.addEventListener('scroll', this.scrolled, { passive: true })
     this.lines.addEventListener('click', this.clicked)
-    this.resized = new ResizeObserver(() => this.request())
+    this.lines.addEventListener('pointerover', this.pointed)
+    this.resized = new ResizeObserver(() => {
+      this.height = box.clientHeight
+      this.request()
+    })
     this.resized.observe(box)
   }
 
@@ -85,7 +92,7 @@ export class View {
   show(line: number): void {
     this.following = false
     this.layOut()
-    const visible = this.box.clientHeight / this.rowHeight
+    const visible = this.height / this.rowHeight
     this.scrollTo(this.offsetOf(Math.max(0, line - visible / 2)))
     this.request()
   }
@@ -93,7 +100,7 @@ export class View {
   private readonly scrolled = () => {
     const { scrollTop } = this.box
     if (Math.abs(scrollTop - this.expected) > 1) {
-      const end = this.space.offsetHeight - this.box.clientHeight
+      const end = this.total - this.height
       const following = scrollTop >= end - this.rowHeight
       if (following !== this.following) {
         this.following = following
@@ -102,6 +109,13 @@ export class View {
       this.expected = scrollTop
     }
     this.request()
+  }
+
+  /** Gives a number its address when somebody points at it: to make all of them for each frame takes longer than to draw. */
+  private readonly pointed = (event: PointerEvent) => {
+    const link = (event.target as HTMLElement).closest('a')
+    const row = this.pool.find(({ number }) => number === link)
+    if (row) row.number.href = this.options.href(row.line)
   }
 
   private readonly clicked = (event: MouseEvent) => {
@@ -120,15 +134,17 @@ export class View {
 
   /** The height of all lines in pixels, and how many lines there are beyond what can be seen. */
   private layOut(): void {
-    const height = `${Math.min(this.screen.length * this.rowHeight, maxHeight)}px`
-    if (this.space.style.height !== height) this.space.style.height = height
+    const total = Math.min(this.screen.length * this.rowHeight, maxHeight)
+    if (total === this.total) return
+    this.total = total
+    this.space.style.height = `${total}px`
   }
 
   /** Pixels for each line that is scrolled. */
   private get scale(): number {
-    const lines = this.screen.length - this.box.clientHeight / this.rowHeight
+    const lines = this.screen.length - this.height / this.rowHeight
     if (this.screen.length * this.rowHeight <= maxHeight || lines <= 0) return this.rowHeight
-    return (maxHeight - this.box.clientHeight) / lines
+    return (maxHeight - this.height) / lines
   }
 
   private offsetOf(line: number): number {
@@ -139,13 +155,14 @@ export class View {
     this.frames++
     if (this.drawn === '') this.rowHeight = Number.parseFloat(getComputedStyle(this.box).lineHeight) || 19
     this.layOut()
-    const height = this.box.clientHeight
-    if (this.following) this.scrollTo(Math.max(0, Math.min(this.screen.length * this.rowHeight, maxHeight) - height))
-    const top = this.box.scrollTop / this.scale
+    const { height } = this
+    if (this.following) this.scrollTo(Math.max(0, this.total - height))
+    const { scrollTop } = this.box
+    const top = scrollTop / this.scale
     const first = Math.max(0, Math.floor(top))
     const count = Math.min(Math.ceil(height / this.rowHeight) + spare, this.screen.length - first)
     const now = `${first} ${count} ${this.screen.version} ${this.screen.dropped} ${this.query} ${this.picked} ${height}`
-    this.lines.style.transform = `translateY(${this.box.scrollTop - (top - first) * this.rowHeight}px)`
+    this.lines.style.transform = `translateY(${scrollTop - (top - first) * this.rowHeight}px)`
     if (now === this.drawn) return
     this.drawn = now
     for (let i = 0; i < count; i++) this.drawRow((this.pool[i] ??= this.newRow()), first + i)
@@ -160,6 +177,7 @@ export class View {
     number.className = 'term-number'
     text.className = 'term-text'
     number.tabIndex = -1
+    number.href = '#'
     row.append(number, text)
     this.lines.append(row)
     return { row, number, text, line: -1 }
@@ -172,15 +190,19 @@ export class View {
     elements.line = line
     // The last line is where the cursor stands; before something is written there, it is no line.
     const isLine = content !== '' || line < this.screen.length - 1
-    number.textContent = isLine ? String(line + 1 + this.screen.dropped) : ''
-    number.href = this.options.href(line)
+    number.textContent = isLine ? String(line + 1 + this.screen.dropped) : '·'
+    number.inert = !isLine
     const [from, to] = this.picked
     row.className = `term-row${hasStderr(content, styles) ? ' is-stderr' : ''}${line >= from && line <= to ? ' is-picked' : ''}`
     drawLine(text, content, styles, this.query)
-    if (content.length > this.widest) {
-      this.widest = Math.min(content.length, 5000)
-      this.lines.style.minWidth = `calc(${this.widest + 2}ch + 5.5rem)`
-    }
+    if (content.length > this.widest) this.widen(content)
+  }
+
+  /** Makes room for a line that is longer than those before. */
+  private widen(content: string): void {
+    this.widest = content.length
+    const columns = isPlain(content) ? content.length : content.length * 2
+    this.lines.style.width = `max(100%, calc(${Math.min(columns, 10_000) + 2}ch + 5.5rem))`
   }
 }
 
