@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// axe is the program that finds what makes a page hard to use for people with impairments. "make console-check" installs it
-// and names it in CONSOLE_AXE.
+// axe is the program that finds what makes a page hard to use for people with impairments. "make console-check"
+// installs it and names it in CONSOLE_AXE.
 func axe(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("CONSOLE_AXE")

@@ -45,8 +45,8 @@ var shared struct {
 	err     error
 }
 
-// startBrowser returns the browser, which is started by the first test that needs it. The test is skipped where there is
-// none, unless CI is set.
+// startBrowser returns the browser, which is started by the first test that needs it. The test is skipped where there
+// is none, unless CI is set.
 func startBrowser(t testing.TB) *browser {
 	t.Helper()
 	shared.once.Do(func() { shared.browser, shared.err = launch(filepath.Dir(program)) })

@@ -171,7 +171,8 @@ func TestInputSignalAndCancel(t *testing.T) {
 	p.clean(s.url)
 }
 
-// TestCutAndResume: a connection that is cut misses nothing and brings nothing twice, and the page proves it. (G1, G2, G3)
+// TestCutAndResume: a connection that is cut misses nothing and brings nothing twice, and the page proves it.
+// (G1, G2, G3)
 func TestCutAndResume(t *testing.T) {
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
