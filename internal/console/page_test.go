@@ -343,4 +343,19 @@ func TestGapIsTold(t *testing.T) {
 	p.until(fmt.Sprintf("%s === %d", counted("received"), kept))
 	p.until(counted("gaps") + " === 1")
 	p.text(fmt.Sprintf("seq 1 to 300: each event once, but for the %d that were told gone", 300-kept))
+
+	p.click("button", "Cut the connection") // and more goes by than is kept
+	p.until(phase + `.includes("phase-cut")`)
+	for range 3 {
+		s.call("POST", "/v1/streams/short/events", map[string]any{"events": events})
+	}
+	kept += int(s.call("GET", "/v1/streams/short", nil)["events"].(float64))
+	p.click("button", "Resume")
+	p.until(fmt.Sprintf("%s === %d", counted("received"), kept))
+	p.until(counted("gaps") + " === 2")
+	p.text(fmt.Sprintf("seq 1 to 600: each event once, but for the %d that were told gone", 600-kept))
+	s.call("POST", "/v1/streams/short/events", map[string]any{"type": "tick", "data": "last"})
+	p.text(`"last"`)
+	p.until(fmt.Sprintf(`document.querySelector(".events-table").ariaRowCount === "%d"`, kept+1+2+1)) // two gaps, and a heading
+	p.until(fmt.Sprintf("%s === 600 - %d", counted("missed while away"), 300))
 }

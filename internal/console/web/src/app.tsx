@@ -1,10 +1,10 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { type Problem, call, get, problemOf, watchLogin } from './api'
 import { ExecutionPage } from './execution'
 import { ExecutionsPage } from './executions'
 import { useAction, useTitle } from './hooks'
-import { Empty, ProblemBox } from './parts'
+import { Empty, ProblemBox, caret } from './parts'
 import { type Route, hrefs, useRoute } from './route'
 import { ServerPage } from './server'
 import { SessionsPage } from './sessions'
@@ -74,7 +74,7 @@ function LoginPage({ refused, onIn }: { refused: Problem | undefined; onIn: () =
             type="password"
             class="mono"
             autocomplete="current-password"
-            autofocus
+            ref={caret}
             required
             value={token}
             onInput={(event) => setToken(event.currentTarget.value)}
@@ -114,13 +114,19 @@ const links: [string, string, Route['page'][]][] = [
 
 function Shell({ onOut }: { onOut: () => void }) {
   const route = useRoute()
+  const main = useRef<HTMLElement>(null)
+  const at = `${route.page} ${route.name}`
+  useEffect(() => {
+    // Another page begins at its beginning for those who do not see it, unless it has put the caret somewhere itself.
+    if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true })
+  }, [at])
   const logOut = useAction(async () => {
     await call('DELETE', '/v1/login')
     onOut()
   })
   return (
     <div class="shell">
-      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), document.querySelector('main')?.focus())}>
+      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
         To the content
       </a>
       <header class="top">
@@ -141,7 +147,7 @@ function Shell({ onOut }: { onOut: () => void }) {
           Log out
         </button>
       </header>
-      <main tabIndex={-1}>
+      <main tabIndex={-1} ref={main} aria-label={route.page}>
         <ProblemBox problem={logOut.problem} onClose={logOut.clear} />
         <Page route={route} />
       </main>

@@ -32,16 +32,22 @@ export class ExecutionList {
   /** Brings the newest ones and those that run up to date. */
   async refresh(signal: AbortSignal): Promise<void> {
     const page = await this.load({ limit: pageSize }, signal)
-    const first = this.byID.size === 0
-    if (first) {
+    // Where more have begun since the last look than a page holds, there is a hole: begin anew.
+    if (page.next_cursor !== '' && !page.executions.some(({ id }) => this.byID.has(id))) this.byID.clear()
+    if (this.byID.size === 0) {
       this.next = page.next_cursor
       this.more = this.next !== ''
     }
-    const known = new Set(page.executions.map(({ id }) => id))
-    const stale = this.all.filter((e) => e.status !== 'ended' && !known.has(e.id))
+    const listed = new Set(page.executions.map(({ id }) => id))
+    const oldest = page.next_cursor === '' ? '' : page.executions.at(-1)!.created
+    const stale: Execution[] = []
+    for (const e of this.all) {
+      if (listed.has(e.id)) continue
+      if (e.created > oldest) this.byID.delete(e.id) // it was removed, or is in another state than the filter wants
+      else if (e.status !== 'ended') stale.push(e)
+    }
     this.merge(page.executions)
     if (stale.length > 0) await this.update(stale, signal)
-    if (!first && page.executions.length === pageSize && this.next === '' && this.all.length <= pageSize) this.next = page.next_cursor
   }
 
   /** Loads an older page. */
@@ -64,12 +70,6 @@ export class ExecutionList {
     const rows = this.all.filter((e) => this.passes(e) && words.every((word) => textOf(e).includes(word)))
     const filtered = words.length > 0 || this.filter === 'succeeded' || this.filter === 'failed'
     return { rows, wanting: filtered && rows.length < 100 && this.more && this.all.length < searchLimit }
-  }
-
-  /** Forgets one that was removed. */
-  forget(id: string): void {
-    this.byID.delete(id)
-    this.sort()
   }
 
   private passes(e: Execution): boolean {

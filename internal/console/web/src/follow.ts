@@ -123,7 +123,7 @@ export class Follower {
 
   /** Hands on what has arrived. It is false once the stream has ended. */
   private async handle(decoder: Decoder, tail: number, signal: AbortSignal): Promise<boolean> {
-    for (let more = true; more; ) {
+    for (let more = true, ended = false; more; ) {
       more = false
       const batch: StreamEvent[] = []
       const until = performance.now() + slice
@@ -132,7 +132,7 @@ export class Follower {
           this.flush(batch)
           this.gap(frame)
         } else {
-          this.take(frame, batch)
+          ended ||= this.take(frame, batch)
         }
         if ((batch.length & 63) === 63 && performance.now() > until) {
           more = true
@@ -140,7 +140,7 @@ export class Follower {
         }
       }
       this.flush(batch)
-      if (batch.at(-1)?.type === 'end') {
+      if (ended) {
         this.enter('ended')
         return false
       }
@@ -151,21 +151,26 @@ export class Follower {
     return true
   }
 
-  private take(frame: Frame, batch: StreamEvent[]): void {
-    if (frame.data === undefined || frame.id === undefined) return
+  /** Adds the event of a frame to the batch if it has not come before, and reports whether it is the end of the stream. */
+  private take(frame: Frame, batch: StreamEvent[]): boolean {
+    if (frame.data === undefined || frame.id === undefined) return false
     const data = JSON.parse(frame.data) as EventData
-    if (!this.ledger.event(data.seq)) return
-    this.cursor = frame.id
-    batch.push({ seq: data.seq, cursor: frame.id, type: frame.type, data })
+    if (this.ledger.event(data.seq)) {
+      this.cursor = frame.id
+      batch.push({ seq: data.seq, cursor: frame.id, type: frame.type, data })
+    }
+    return frame.type === 'end'
   }
 
+  /** Hands on the batch, which is empty afterwards. */
   private flush(batch: StreamEvent[]): void {
-    if (batch.length > 0) this.listener.events(batch)
+    if (batch.length > 0) this.listener.events(batch.splice(0))
   }
 
   private gap(frame: Frame): void {
     const gap = JSON.parse(frame.data ?? '{}') as Gap
     if (gap.fork !== undefined) this.ledger.fork(seqOf(gap.fork), gap.taken_back ?? 0)
+    else if (gap.code === 'cursor_ahead') this.ledger.fork(seqOf(frame.id), this.ledger.last - seqOf(frame.id))
     if (gap.missed > 0) this.ledger.gap(this.ledger.last + gap.missed)
     if (frame.id) this.cursor = frame.id
     this.listener.gap(gap)

@@ -104,11 +104,14 @@ export class Ledger {
   fork(fork: number, takenBack: number): void {
     this.gaps++
     this.takenBack += takenBack
-    this.received -= takenBack
     this.last = Math.min(this.last, fork)
-    while (this.parts.length > 0 && this.parts.at(-1)!.from > fork) this.parts.pop()
-    const part = this.parts.at(-1)
-    if (part && part.to > fork) part.to = fork
+    for (let part: Part | undefined; (part = this.parts.at(-1)) && part.to > fork; ) {
+      const count = part.to - Math.max(part.from - 1, fork)
+      if (part.kind === 'gap') this.missed -= count
+      else this.received -= count
+      part.to -= count
+      if (part.to < part.from) this.parts.pop()
+    }
   }
 
   /** Reports whether every event from first to last was received once or is accounted for by a gap. */

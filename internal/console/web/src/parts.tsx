@@ -42,6 +42,9 @@ export function ProblemBox({ problem, onClose }: { problem: Problem | undefined;
   )
 }
 
+/** Puts the caret into a field when it appears, as its ref. */
+export const caret = (field: HTMLElement | null) => field?.focus()
+
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { call } from './api'
 import { randomID } from './format'
 import { useAction, useTitle } from './hooks'
-import { ProblemBox } from './parts'
+import { ProblemBox, caret } from './parts'
 import { hrefs } from './route'
 import type { Execution, StartRequest } from './wire'
 
@@ -46,7 +46,7 @@ export function StartPage() {
             class="mono"
             rows={5}
             required
-            autofocus
+            ref={caret}
             spellcheck={false}
             value={command}
             onInput={(event) => setCommand(event.currentTarget.value)}

@@ -69,6 +69,7 @@ export class Watch implements Listener {
       // A copy of its own: a part of a string keeps the whole string in memory.
       if (!event.cursor.endsWith(this.suffix) || this.suffix === '') this.suffix = JSON.parse(JSON.stringify(event.cursor.slice(dot)))
       const { data, seq, type } = event
+      if (this.rows.length === 0 && seq > 1) this.gap({ code: 'cursor_expired', missed: seq - 1 }) // not told to whoever asks for all
       this.rows.push({ seq, type, time: data.time, suffix: this.suffix, data })
       if (type === 'stdout' || type === 'stderr') this.screen.write(this.text(data, type), type, seq)
       if (type === 'end') this.end = data
