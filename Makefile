@@ -60,6 +60,14 @@ clients: ## every client through the suite of reprise check-client: cut at every
 sse-contract: ## sseclient through the service contract of the public suite sse-contract-tests
 	scripts/sse-contract
 
+.PHONY: console
+console: ## build the web console anew, into internal/console/dist; needs Node
+	cd internal/console/web && npm ci --no-audit --no-fund && npm run build
+
+.PHONY: console-check
+console-check: ## types and tests of the web console, and that internal/console/dist is what its sources make
+	scripts/console
+
 .PHONY: openapi
 openapi: ## openapi.yaml: redocly, generated clients in TypeScript and Python, schemathesis for a minute
 	scripts/openapi

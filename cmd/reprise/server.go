@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
+	"reprise/internal/console"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/storeurl"
@@ -88,8 +90,8 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
-		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Metrics: metrics, Logger: s.logger,
-		Heartbeat: c.Heartbeat, Store: s.store, Temp: s.dir.path,
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: console.New(),
+		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Temp: s.dir.path,
 	})
 	if err != nil {
 		return err
@@ -227,11 +229,25 @@ func newLogger(format string, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, opts))
 }
 
+// consoleURL is the address of the web console. On a terminal it lets a person in at once: what is behind the "#" is
+// sent to no server, and the page takes it out of the address. It must not lie in the log of whatever reads stdout.
+func (s *server) consoleURL(c *serveCmd) string {
+	address := s.front.url() + "/"
+	if c.Auth != "token" || !isTerminal(stdout) {
+		return address
+	}
+	token, err := identity.LoadToken(filepath.Join(c.secrets(), tokenFile))
+	if err != nil {
+		return address
+	}
+	return address + "#token=" + url.QueryEscape(token)
+}
+
 // hello says where the server is and what to try next. Its first line, which begin
 // writes, is for programs too.
 func (s *server) hello(c *serveCmd) {
 	s.front.begin()
-	url := s.front.url()
+	base := s.front.url()
 	token := filepath.Join(c.secrets(), tokenFile)
 	switch {
 	case c.Auth == "none":
@@ -243,10 +259,11 @@ func (s *server) hello(c *serveCmd) {
 	if s.member != nil {
 		fmt.Fprintln(stdout, "one of the replicas of that store, by the name of", s.member.Name())
 	}
-	fmt.Fprintln(stdout, "tools for language models at", url+"/mcp")
+	fmt.Fprintln(stdout, "console at", s.consoleURL(c))
+	fmt.Fprintln(stdout, "tools for language models at", base+"/mcp")
 	fmt.Fprintln(stdout, "try, in another terminal:")
-	if url != "http://127.0.0.1:7070" {
-		fmt.Fprintln(stdout, "  export REPRISE_URL="+url)
+	if base != "http://127.0.0.1:7070" {
+		fmt.Fprintln(stdout, "  export REPRISE_URL="+base)
 	}
 	if c.Auth == "token" && c.secrets() != defaultDataDir() {
 		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)

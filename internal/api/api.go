@@ -46,6 +46,9 @@ type Options struct {
 	Store reprise.Store
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
+	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host
+	// and Origin were checked. It is open to everybody.
+	Console http.Handler
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics

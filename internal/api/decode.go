@@ -19,6 +19,7 @@ import (
 
 const (
 	jsonType   = "application/json"
+	htmlType   = "text/html"
 	ndjsonType = "application/x-ndjson"
 	sseType    = "text/event-stream"
 )

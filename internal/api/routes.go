@@ -109,6 +109,11 @@ func (s *Server) newMux() *http.ServeMux {
 	if s.opts.MCP != nil {
 		mux.HandleFunc(mcpPath, s.passToMCP)
 	}
+	if s.opts.Console != nil {
+		mux.HandleFunc("/{$}", s.passPageToConsole)
+		mux.HandleFunc(consolePath, s.passToConsole)
+		mux.HandleFunc(strings.TrimSuffix(consolePath, "/"), s.noSuchPath) // ServeMux would redirect it
+	}
 	mux.HandleFunc("/", s.noSuchPath)
 	return mux
 }
@@ -122,6 +127,27 @@ const mcpPath = "/mcp"
 func (s *Server) passToMCP(w http.ResponseWriter, r *http.Request) {
 	recordOf(w).route = mcpPath
 	s.opts.MCP.ServeHTTP(w, r)
+}
+
+// consolePath is below which the files of the console lie.
+const consolePath = "/console/"
+
+func (s *Server) passToConsole(w http.ResponseWriter, r *http.Request) {
+	recordOf(w).route = consolePath
+	s.allowWrite(w)
+	s.opts.Console.ServeHTTP(w, r)
+}
+
+// passPageToConsole answers "/": browsers want a page, and get it. Other clients are told that there is nothing, as before.
+func (s *Server) passPageToConsole(w http.ResponseWriter, r *http.Request) {
+	w.Header().Add("Vary", "Accept")
+	if form, err := accepts(r, jsonType, htmlType); err != nil || form != htmlType {
+		s.noSuchPath(w, r)
+		return
+	}
+	recordOf(w).route = "/"
+	s.allowWrite(w)
+	s.opts.Console.ServeHTTP(w, r)
 }
 
 // route hands a request to the handler of its path.

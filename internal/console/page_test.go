@@ -1,0 +1,361 @@
+package console_test
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+)
+
+// counted is a JavaScript expression for a number of the strip by its name.
+func counted(name string) string {
+	return fmt.Sprintf(
+		`Number(document.querySelector('[data-count="%s"] dd').firstChild.textContent.replaceAll(",", ""))`, name)
+}
+
+// phase is a JavaScript expression for what the page says of its connection.
+const phase = `document.querySelector('.strip').className`
+
+// lineCount is a JavaScript expression for the number of lines of output.
+const lineCount = `Number(document.querySelector('[data-count="lines"]').textContent.replace(/\D/g, ""))`
+
+// output waits until a line of output is shown.
+func (p *page) output(want string) {
+	p.Helper()
+	p.until(fmt.Sprintf(`[...document.querySelectorAll(".term-row:not([hidden]) .term-text")].some(e => e.textContent === %q)`,
+		want))
+}
+
+// whole waits for the proof that every event up to last came once.
+func (p *page) whole(last int) {
+	p.Helper()
+	p.until(fmt.Sprintf(`%s === %d`, counted("received"), last))
+	p.until(fmt.Sprintf(`document.querySelector('.verdict').innerText.includes("seq 1 to %s: each event once")`,
+		grouped(last)))
+	for _, name := range []string{"gaps", "duplicates"} {
+		if n := p.eval(counted(name)); n != 0.0 {
+			p.Errorf("%s: %v", name, n)
+		}
+	}
+}
+
+// grouped is n as the page writes it.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+func TestLogin(t *testing.T) {
+	s := startServer(t)
+	p := startBrowser(t).open(t, 1280, 800)
+	p.visit(s.url + "/")
+	p.text("Log in")
+	p.fill("input[type=password]", "not-the-token-of-this-server")
+	p.press("Enter")
+	p.text("That is not the token of this server.")
+	p.fill("input[type=password]", s.token)
+	p.press("Enter")
+	p.text("Nothing has run yet")
+	p.visit(s.url + "/") // the cookie is enough
+	p.text("Nothing has run yet")
+	p.click("button", "Log out")
+	p.until(`document.querySelector("input[type=password]")`)
+	p.visit(s.url + "/")
+	p.text("Log in")
+
+	p.visit(s.url + "/?again#token=" + url.QueryEscape(s.token))
+	p.text("Nothing has run yet")
+	if address := p.eval("location.href").(string); strings.Contains(address, "token") {
+		t.Errorf("the token stays in the address %s", address)
+	}
+	p.visit(s.url + "/?wrong#token=wrong-wrong-wrong-wrong")
+	p.text("That is not the token of this server.")
+	p.clean(s.url)
+}
+
+// TestOpenServerAsksForNoToken: with --auth none the console is there at once.
+func TestOpenServerAsksForNoToken(t *testing.T) {
+	s := startOpenServer(t)
+	p := startBrowser(t).open(t, 1280, 800)
+	p.visit(s.url + "/")
+	p.text("Nothing has run yet")
+}
+
+// TestRunIsStartedAndShown goes the way of somebody who is new: the list, a form, the output as a terminal shows it.
+func TestRunIsStartedAndShown(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	p.click("a", "New run")
+	p.fill("textarea[name=command]",
+		`printf '\033[31mred\033[0m\n1%%\r99%%\r100%%\n日本|\n'; echo "$WHO $PWD" >&2; exit 3`)
+	p.fill("input[name=labels]", "branch=main team=core")
+	p.fill("input[name=cwd]", "/")
+	p.fill("textarea[name=env]", "WHO=me")
+	p.click("button", "Run")
+	p.text("exited 3")
+	p.output("me /")
+	rows := p.eval(`[...document.querySelectorAll(".term-row:not([hidden]) .term-text")].map(e => e.textContent).join("\n")`)
+	if want := "red\n100%\n日本|\nme /\n"; rows != want {
+		t.Errorf("the page shows %q, want %q", rows, want)
+	}
+	p.until(`document.querySelector(".term-text .fg1").textContent === "red"`)
+	p.until(`document.querySelector(".term-row.is-stderr .te").textContent.startsWith("me")`)
+	two := p.eval(`document.querySelector(".w2").getBoundingClientRect().width`).(float64)
+	ten := p.eval(`(() => { const e = document.createElement("span"); e.textContent = "0".repeat(10);
+		document.querySelector(".term-text").append(e); return e.getBoundingClientRect().width })()`).(float64)
+	if math.Abs(two-ten/5) > 0.1 {
+		t.Errorf("a wide character takes %v pixels, and ten others %v", two, ten)
+	}
+	p.click("[role=tab]", "Events")
+	p.text("started")
+	p.click("[role=tab]", "Details")
+	p.text("Exit code")
+	p.eval(`location.hash = "#/executions"`)
+	p.text("exited 3")
+	p.fill("input[type=search]", "team=core")
+	p.until(`document.querySelectorAll(".rows .row").length === 1`)
+	p.fill("input[type=search]", "no such run")
+	p.text("Nothing matches")
+	p.clean(s.url)
+}
+
+// TestListIsLive: runs appear, go on and end without a reload, and filters hold.
+func TestListIsLive(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	p.text("Nothing has run yet")
+	s.run("sleeper", "read line", map[string]any{"stdin_open": true})
+	p.text("running")
+	p.click(".segments button", "Failed")
+	p.text("Nothing matches")
+	p.click(".segments button", "Running")
+	p.until(`document.querySelectorAll(".rows .row").length === 1`)
+	p.click(".segments button", "All")
+	s.call("POST", "/v1/executions/sleeper/cancel", nil)
+	p.text("cancelled")
+	p.click(".segments button", "Failed")
+	p.text("cancelled")
+}
+
+func TestInputSignalAndCancel(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	s.run("echo", `while read line; do echo "got $line"; done; echo over; trap 'echo usr1' USR1; while :; do sleep 0.05; done`,
+		map[string]any{"stdin_open": true})
+	p.eval(`location.hash = "#/executions/echo"`)
+	p.fill(".input input", "one")
+	p.press("Enter")
+	p.output("got one")
+	p.until(`document.querySelector(".input input").value === ""`)
+	p.fill(".input input", "two")
+	p.click(".input button", "Send")
+	p.output("got two")
+	p.click(".input button", "End of input")
+	p.output("over")
+	p.until(`document.querySelector(".input") === null`)
+	p.eval(`(() => { const s = document.querySelector("[aria-label='Send a signal']"); s.value = "USR1";
+		s.dispatchEvent(new Event("change", {bubbles: true})) })()`)
+	p.output("usr1")
+	p.click("button", "Cancel run")
+	p.text("cancelled")
+	p.click("button", "Remove")
+	p.click("button", "Remove for good")
+	p.text("Nothing has run yet")
+	p.eval(`location.hash = "#/executions/echo"`)
+	p.text("not_found")
+	p.clean(s.url)
+}
+
+// TestCutAndResume: a connection that is cut misses nothing and brings nothing twice, and the page proves it.
+// (G1, G2, G3)
+func TestCutAndResume(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	gate := t.TempDir() + "/gate"
+	s.run("cut", fmt.Sprintf(`for i in $(seq 1 40); do echo $i; sleep 0.01; done
+		while [ ! -e %s ]; do sleep 0.01; done; for i in $(seq 41 100); do echo $i; sleep 0.01; done`, gate), nil)
+	p.eval(`location.hash = "#/executions/cut"`)
+	p.until(lineCount + " === 40")
+	p.click("button", "Cut the connection")
+	p.until(phase + `.includes("phase-cut")`)
+	before := p.eval(counted("received")).(float64)
+	check(t, os.WriteFile(gate, nil, 0o600))
+	tail := s.ended("cut")["window"].(map[string]any)["tail"].(string)
+	var last int
+	_, err := fmt.Sscanf(tail, "%d.", &last)
+	check(t, err)
+	missed := last - int(before)
+	p.until(fmt.Sprintf("%s === %d", counted("missed while away"), missed))
+	if n := p.eval(lineCount); n != 40.0 {
+		t.Errorf("%v lines have come over a connection that is cut", n)
+	}
+	p.click("button", "Resume")
+	p.whole(last)
+	p.until(phase + `.includes("phase-ended")`)
+	p.until(lineCount + " === 100")
+	p.until(fmt.Sprintf(`document.querySelector('[data-count="missed while away"]').innerText.includes("%d · all back")`, missed))
+	if n := p.eval(counted("connections")); n != 2.0 {
+		t.Errorf("%v connections", n)
+	}
+
+	p.call("Page.reload", nil) // all of it is replayed
+	p.until("document.readyState === 'complete' && document.querySelector('.verdict')")
+	p.whole(last)
+	if n := p.eval(counted("replayed")); n != float64(last) {
+		t.Errorf("%v of %d were replayed after a reload", n, last)
+	}
+	p.clean(s.url)
+}
+
+// TestCutAgainAndAgain cuts while events come.
+func TestCutAgainAndAgain(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	s.run("cuts", "for i in $(seq 1 400); do echo $i; sleep 0.01; done", nil)
+	p.eval(`location.hash = "#/executions/cuts"`)
+	p.text("Cut the connection")
+	for range 15 {
+		p.eval(`document.querySelector(".cut")?.click()`)
+		p.eval("new Promise(done => setTimeout(done, 50 + Math.random() * 100))")
+		p.eval(`document.querySelector(".phase-cut .cut")?.click()`)
+		p.eval("new Promise(done => setTimeout(done, 50 + Math.random() * 100))")
+	}
+	p.until(`(document.querySelector(".phase-cut .cut")?.click(), !document.querySelector(".phase-cut"))`)
+	var last int
+	_, err := fmt.Sscanf(s.ended("cuts")["window"].(map[string]any)["tail"].(string), "%d.", &last)
+	check(t, err)
+	p.whole(last)
+	p.until(lineCount + " === 400")
+	if n := p.eval(counted("connections")).(float64); n < 5 {
+		t.Errorf("%v connections", n)
+	}
+}
+
+// TestServerIsKilled: the page says that the server is gone, and goes on by itself when it is back.
+func TestServerIsKilled(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	s.call("PUT", "/v1/streams/news", map[string]any{})
+	publish := func(from, to int) {
+		for i := from; i <= to; i++ {
+			s.call("POST", "/v1/streams/news/events", map[string]any{"type": "note", "data": map[string]int{"number": i}})
+		}
+	}
+	publish(1, 5)
+	p.eval(`location.hash = "#/streams/news"`)
+	p.whole(5)
+	s.kill()
+	p.text("Connection lost")
+	s.start()
+	publish(6, 10)
+	p.whole(10)
+	p.text(`{"number":10}`)
+	s.kill()
+	p.eval(`location.hash = "#/executions"`)
+	p.text("The server does not answer")
+	s.start()
+	p.text("Nothing has run yet")
+	p.clean(s.url)
+}
+
+func TestStreams(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "#/streams")
+	p.text("No streams yet")
+	p.fill("[aria-label='Name of a new stream']", "builds/42")
+	p.press("Enter")
+	p.fill("[aria-label='Data of the event']", `{"percent": 40}`)
+	p.press("Enter")
+	p.text(`{"percent":40}`)
+	p.fill("[aria-label='Type of the event']", "end")
+	p.fill("[aria-label='Data of the event']", `done`)
+	p.press("Enter")
+	p.until(`document.querySelector(".problem-code").textContent.includes("invalid")`)
+	p.fill("[aria-label='Type of the event']", "note")
+	p.click(".input button", "Publish")
+	p.text(`"done"`)
+	p.click("[aria-label='Event 1']", "")
+	p.text(`"percent": 40`)
+	p.eval(`(() => { const s = document.querySelector("[aria-label='End the stream']"); s.value = "completed";
+		s.dispatchEvent(new Event("change", {bubbles: true})) })()`)
+	p.until(phase + `.includes("phase-ended")`)
+	p.text("completed")
+	p.eval(`location.hash = "#/streams"`)
+	p.text("builds/42")
+	p.eval(`location.hash = "#/sessions"`)
+	p.text("No sessions")
+	s.run("one", "true", map[string]any{"session": "nightly"})
+	p.text("nightly")
+	p.click("a", "nightly")
+	p.until(`document.querySelectorAll(".rows .row").length === 1`)
+	p.eval(`location.hash = "#/server"`)
+	p.text("ready: the store can be read and written")
+	p.text("events committed")
+	p.clean(s.url)
+}
+
+// TestLineLinks: the address of a line leads to that line, also when all was loaded anew.
+func TestLineLinks(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	s.run("lines", "seq 1 5000", nil)
+	p.eval(`location.hash = "#/executions/lines"`)
+	p.until(lineCount + " === 5000")
+	p.fill("[aria-label='Search output']", "2345")
+	p.text("1 line")
+	p.press("Enter")
+	row := `[...document.querySelectorAll(".term-row:not([hidden])")].find(e => e.children[1].textContent === "2345")`
+	p.until(row)
+	p.until(`document.querySelector(".term mark").textContent === "2345"`)
+	p.eval(row + `.children[0].click()`)
+	p.until(`document.querySelector(".is-picked .term-text").textContent === "2345"`)
+	address := p.eval("location.href").(string)
+	if !strings.Contains(address, "line=") {
+		t.Fatalf("the address is %s", address)
+	}
+	p.visit(s.url + "/?elsewhere")
+	p.visit(address)
+	p.until(`document.querySelector(".is-picked .term-text")?.textContent === "2345"`)
+	p.until(row + `.getBoundingClientRect().top < innerHeight`)
+	p.clean(s.url)
+}
+
+// TestGapIsTold: what is no longer kept is counted and shown as a gap, not passed over.
+func TestGapIsTold(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	s.call("PUT", "/v1/streams/short", map[string]any{"retention": map[string]int{"max_events": 10}})
+	events := make([]map[string]any, 100)
+	for i := range events {
+		events[i] = map[string]any{"type": "tick", "data": i + 1}
+	}
+	for range 3 {
+		s.call("POST", "/v1/streams/short/events", map[string]any{"events": events})
+	}
+	window := s.call("GET", "/v1/streams/short", nil)
+	kept := int(window["events"].(float64))
+	p.eval(`location.hash = "#/streams/short"`)
+	p.until(fmt.Sprintf("%s === %d", counted("received"), kept))
+	p.until(counted("gaps") + " === 1")
+	p.text(fmt.Sprintf("seq 1 to 300: each event once, but for the %d that were told gone", 300-kept))
+
+	p.click("button", "Cut the connection") // and more goes by than is kept
+	p.until(phase + `.includes("phase-cut")`)
+	for range 3 {
+		s.call("POST", "/v1/streams/short/events", map[string]any{"events": events})
+	}
+	kept += int(s.call("GET", "/v1/streams/short", nil)["events"].(float64))
+	p.click("button", "Resume")
+	p.until(fmt.Sprintf("%s === %d", counted("received"), kept))
+	p.until(counted("gaps") + " === 2")
+	p.text(fmt.Sprintf("seq 1 to 600: each event once, but for the %d that were told gone", 600-kept))
+	s.call("POST", "/v1/streams/short/events", map[string]any{"type": "tick", "data": "last"})
+	p.text(`"last"`)
+	p.until(fmt.Sprintf(`document.querySelector(".events-table").ariaRowCount === "%d"`, kept+1+2+1)) // two gaps, and a heading
+	p.until(fmt.Sprintf("%s === 600 - %d", counted("missed while away"), 300))
+}

@@ -1,0 +1,133 @@
+package console_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"testing"
+)
+
+var manyLines = flag.Int("lines", 100_000, "lines of the execution of TestManyLines")
+
+// drawn is a JavaScript expression for the number of elements in the view of the output, whatever there is of it.
+const drawn = `document.querySelectorAll(".term *").length`
+
+// busy is for how long the page has kept its thread busy, in seconds.
+func (p *page) busy() float64 {
+	p.Helper()
+	var result struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	check(p, json.Unmarshal(p.call("Performance.getMetrics", nil), &result))
+	for _, metric := range result.Metrics {
+		if metric.Name == "TaskDuration" {
+			return metric.Value
+		}
+	}
+	p.Fatal("the browser does not measure TaskDuration")
+	return 0
+}
+
+// TestManyLines: an output of many lines is drawn as fast as one of few, for what cannot be seen is not drawn.
+func TestManyLines(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	s.run("many", fmt.Sprintf("seq -f 'line %%.0f of many' 1 %d", *manyLines),
+		map[string]any{"retention": map[string]any{"max_events": 1_000_000, "max_bytes": 1 << 30}})
+	s.ended("many")
+	p.eval(`began = performance.now(), location.hash = "#/executions/many"`)
+	p.until(`document.querySelector(".term-text")?.textContent.startsWith("line")`)
+	t.Logf("the first lines are there after %.0f ms", p.eval("performance.now() - began"))
+	p.until(fmt.Sprintf("%s === %d", lineCount, *manyLines))
+	t.Logf("all %d are there after %.0f ms", *manyLines, p.eval("performance.now() - began"))
+	p.output(fmt.Sprintf("line %d of many", *manyLines))
+
+	// From the beginning to the end in a hundred frames, each of which shows other lines.
+	before := p.busy()
+	frames := p.eval(`new Promise(done => {
+		const term = document.querySelector(".term"), times = []
+		let last = performance.now(), n = 0
+		requestAnimationFrame(function frame(now) {
+			times.push(now - last)
+			last = now
+			term.scrollTop = n / 100 * (term.scrollHeight - term.clientHeight)
+			if (n++ < 100) requestAnimationFrame(frame)
+			else done(times.slice(1).sort((a, b) => a - b))
+		})
+	})`).([]any)
+	each := (p.busy() - before) / float64(len(frames)) * 1000
+	t.Logf("scrolling: %.1f ms of work a frame; frames: median %.1f ms, 95th %.1f ms", each, frames[50], frames[94])
+	if n := p.eval(drawn).(float64); n > 400 {
+		t.Errorf("%v elements are drawn", n)
+	}
+	p.eval(`document.querySelector(".term").focus()`)
+	p.press("Home")
+	p.until(`document.querySelector(".term").scrollTop === 0`)
+	p.output("line 1 of many")
+	// Chromium drops a key while it still animates the scrolling of the one before.
+	p.eval(`new Promise(done => setTimeout(done, 300))`)
+	p.press("End")
+	p.output(fmt.Sprintf("line %d of many", *manyLines))
+	p.eval("began = performance.now()")
+	p.fill("[aria-label='Search output']", fmt.Sprintf("line %d of", *manyLines-7))
+	p.text("1 line")
+	t.Logf("searched after %.0f ms", p.eval("performance.now() - began"))
+	p.press("Enter")
+	p.output(fmt.Sprintf("line %d of many", *manyLines-7))
+	p.whole(int(p.eval(counted("received")).(float64)))
+}
+
+// TestMuchOutputIsDrawnSmoothly follows 5,000 lines a second: the page draws frames, not lines.
+func TestMuchOutputIsDrawnSmoothly(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "")
+	s.run("much", `i=0; while [ $i -lt 60 ]; do
+		seq -f 'line %.0f of much' $((i * 500)) $((i * 500 + 499)); i=$((i + 1)); sleep 0.1; done`, nil)
+	p.eval(`location.hash = "#/executions/much"`)
+	p.until(lineCount + " > 1000")
+	before := p.busy()
+	measured := p.eval(fmt.Sprintf(`new Promise(done => {
+		const lines = () => %s, from = lines(), began = performance.now(), times = []
+		let last = began
+		requestAnimationFrame(function frame(now) {
+			times.push(now - last)
+			last = now
+			if (now - began < 4000) requestAnimationFrame(frame)
+			else done([times.length / (now - began) * 1000, (lines() - from) / (now - began) * 1000, now - began,
+				times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)]])
+		})
+	})`, lineCount)).([]any)
+	share := (p.busy() - before) * 1000 / measured[2].(float64)
+	t.Logf("%.0f frames and %.0f lines a second; the thread is busy for %.0f %% of the time; 95 of 100 frames within %.1f ms",
+		measured[0], measured[1], share*100, measured[3])
+	if n := p.eval(drawn).(float64); n > 400 {
+		t.Errorf("%v elements are drawn", n)
+	}
+	p.until(lineCount + " === 30000")
+	p.until(phase + `.includes("phase-ended")`)
+	p.whole(int(p.eval(counted("received")).(float64)))
+	p.click("[role=tab]", "Events")
+	if n := p.eval(`document.querySelectorAll(".rows .row").length`).(float64); n > 100 {
+		t.Errorf("%v events are drawn", n)
+	}
+}
+
+// TestFirstViewIsFast measures from the request of the page to its first list.
+func TestFirstViewIsFast(t *testing.T) {
+	s := startServer(t)
+	fill(s)
+	p := s.login(startBrowser(t), 1280, 800, "#/executions")
+	p.text("running")
+	p.call("Network.clearBrowserCache", nil)
+	p.visit(s.url + "/?first#/executions")
+	p.text("running")
+	t.Logf("first paint after %.0f ms", p.eval(`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
+	first := p.eval(`performance.getEntriesByType("resource").filter(e => e.name.includes("limit=200"))[0].responseEnd`).(float64)
+	t.Logf("the first list is there after %.0f ms", first)
+	if first > 5000 {
+		t.Errorf("the first list takes %.0f ms", first)
+	}
+}

@@ -1,0 +1,86 @@
+// Requests to the server that the page came from. The cookie of the login goes with them.
+
+/** A refusal in the server's words (RFC 9457), or in ours where the server was not reached. */
+export class Problem extends Error {
+  constructor(
+    readonly code: string,
+    readonly title: string,
+    readonly detail: string,
+    readonly status: number,
+    readonly retryable: boolean,
+    readonly field = '',
+    /** Milliseconds, 0 where the server has not said. */
+    readonly retryAfter = 0,
+  ) {
+    super(detail || title)
+  }
+}
+
+/** The problem behind anything that was thrown. */
+export function problemOf(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  return unreachable()
+}
+
+function unreachable(): Problem {
+  return new Problem('unreachable', 'The server does not answer', 'It may be restarting, or the network is gone.', 0, true)
+}
+
+const passing = [408, 425, 429, 500, 502, 503, 504]
+
+/** Whoever wants to know that the login is no longer good. */
+let onLoggedOut: () => void = () => {}
+
+export function watchLogin(loggedOut: () => void): void {
+  onLoggedOut = loggedOut
+}
+
+/** Sends a request and returns the answer if it is a success. */
+export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response
+  try {
+    response = await fetch(path, { cache: 'no-store', redirect: 'error', ...init })
+  } catch (error) {
+    if (init.signal?.aborted) throw error
+    throw unreachable()
+  }
+  if (response.ok) return response
+  const problem = await refusal(response)
+  if (problem.code === 'unauthenticated' && path !== '/v1/login') onLoggedOut()
+  throw problem
+}
+
+async function refusal(response: Response): Promise<Problem> {
+  const seconds = Number(response.headers.get('Retry-After') ?? '')
+  const wait = Number.isFinite(seconds) ? seconds * 1000 : 0
+  try {
+    const told = (await response.json()) as Record<string, unknown>
+    if (typeof told.code === 'string') {
+      const text = (name: string) => (typeof told[name] === 'string' ? (told[name] as string) : '')
+      return new Problem(told.code, text('title'), text('detail'), response.status, told.retryable === true, text('field'), wait)
+    }
+  } catch {
+    // Not ours: a proxy's page, or an answer that was cut short.
+  }
+  const detail = `Something in between answered with status ${response.status}.`
+  return new Problem('foreign', 'That answer is not from Reprise', detail, response.status, passing.includes(response.status), '', wait)
+}
+
+/** The JSON of an answer. */
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await (await send(path, signal ? { signal } : {})).json()) as T
+}
+
+/** Sends JSON and returns what is answered; undefined for 204. */
+export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const init: RequestInit = { method }
+  if (body !== undefined) {
+    init.headers = { 'Content-Type': 'application/json' }
+    init.body = JSON.stringify(body)
+  }
+  const response = await send(path, init)
+  return (response.status === 204 ? undefined : await response.json()) as T
+}
+
+export const pathOf = (kind: 'executions' | 'streams' | 'sessions', name: string, rest = '') =>
+  `/v1/${kind}/${encodeURIComponent(name)}${rest}`

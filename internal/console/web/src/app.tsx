@@ -1,0 +1,201 @@
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { type Problem, call, get, problemOf, watchLogin } from './api'
+import { ExecutionPage } from './execution'
+import { ExecutionsPage } from './executions'
+import { useAction, useTitle } from './hooks'
+import { Empty, ProblemBox, caret } from './parts'
+import { type Route, hrefs, useRoute } from './route'
+import { ServerPage } from './server'
+import { SessionsPage } from './sessions'
+import { StartPage } from './start'
+import { StreamPage, StreamsPage } from './streams'
+import { type Theme, chooseTheme, chosenTheme } from './theme'
+
+type Login = 'unknown' | 'in' | 'out'
+
+/** The console. token, if not empty, came with the address and is tried once. */
+export function App({ token }: { token: string }) {
+  const [login, setLogin] = useState<Login>('unknown')
+  const [problem, setProblem] = useState<Problem>()
+  useEffect(() => {
+    watchLogin(() => setLogin('out'))
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const look = async () => {
+      try {
+        if (token) await logIn(token)
+        await get('/v1/executions?limit=1')
+        setProblem(undefined)
+        setLogin('in')
+      } catch (error) {
+        const told = problemOf(error)
+        setProblem(told)
+        if (told.status === 401) setLogin('out')
+        else if (told.retryable) timer = setTimeout(() => void look(), 1500)
+      }
+    }
+    void look()
+    return () => clearTimeout(timer)
+  }, [])
+  if (login === 'out') {
+    return <LoginPage refused={token ? problem : undefined} onIn={() => setLogin('in')} />
+  }
+  if (login === 'unknown') return <main class="alone">{problem && <ProblemBox problem={problem} />}</main>
+  return <Shell onOut={() => setLogin('out')} />
+}
+
+const logIn = (token: string) => call<void>('POST', '/v1/login', { token })
+
+function LoginPage({ refused, onIn }: { refused: Problem | undefined; onIn: () => void }) {
+  const [token, setToken] = useState('')
+  const login = useAction(async () => {
+    await logIn(token.trim())
+    onIn()
+  })
+  useTitle('Log in')
+  const problem = login.problem ?? refused
+  return (
+    <main class="alone">
+      <form
+        class="login"
+        onSubmit={(event) => {
+          event.preventDefault()
+          void login.run()
+        }}
+      >
+        <h1>
+          <Mark /> Reprise
+        </h1>
+        <p>The server wants to know that you may use it. Its token is in the file that it named when it was started:</p>
+        <pre class="mono">cat ~/.local/state/reprise/token</pre>
+        <label class="field">
+          <span>Token</span>
+          <input
+            type="password"
+            class="mono"
+            autocomplete="current-password"
+            ref={caret}
+            required
+            value={token}
+            onInput={(event) => setToken(event.currentTarget.value)}
+          />
+        </label>
+        {problem?.code === 'unauthenticated' ? (
+          <p class="problem" role="alert">That is not the token of this server.</p>
+        ) : (
+          <ProblemBox problem={problem} />
+        )}
+        <button type="submit" class="primary" disabled={login.busy}>
+          Log in
+        </button>
+      </form>
+    </main>
+  )
+}
+
+/** The sign of a repetition. */
+function Mark() {
+  return (
+    <svg class="mark" viewBox="0 0 20 20" aria-hidden="true">
+      <circle cx="3" cy="7" r="1.6" />
+      <circle cx="3" cy="13" r="1.6" />
+      <rect x="7.5" y="2" width="1.4" height="16" />
+      <rect x="11.5" y="2" width="4" height="16" />
+    </svg>
+  )
+}
+
+const links: [string, string, Route['page'][]][] = [
+  ['Executions', hrefs.executions(), ['executions', 'execution', 'start']],
+  ['Streams', hrefs.streams, ['streams', 'stream']],
+  ['Sessions', hrefs.sessions, ['sessions']],
+  ['Server', hrefs.server, ['server']],
+]
+
+function Shell({ onOut }: { onOut: () => void }) {
+  const route = useRoute()
+  const main = useRef<HTMLElement>(null)
+  const at = `${route.page} ${route.name}`
+  useEffect(() => {
+    // Another page begins at its beginning for those who do not see it, unless it has put the caret somewhere itself.
+    if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true })
+  }, [at])
+  const logOut = useAction(async () => {
+    await call('DELETE', '/v1/login')
+    onOut()
+  })
+  return (
+    <div class="shell">
+      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
+        To the content
+      </a>
+      <header class="top">
+        <a class="brand" href={hrefs.executions()} aria-label="Reprise">
+          <Mark />
+          <span>Reprise</span>
+        </a>
+        <nav aria-label="Pages">
+          {links.map(([name, href, pages]) => (
+            <a key={name} href={href} {...(pages.includes(route.page) && { 'aria-current': 'page' as const })}>
+              {name}
+            </a>
+          ))}
+        </nav>
+        <span class="grow" />
+        <ThemeSwitch />
+        <button type="button" class="quiet" onClick={() => void logOut.run()}>
+          Log out
+        </button>
+      </header>
+      <main tabIndex={-1} ref={main} aria-label={route.page}>
+        <ProblemBox problem={logOut.problem} onClose={logOut.clear} />
+        <Page route={route} />
+      </main>
+    </div>
+  )
+}
+
+function Page({ route }: { route: Route }): ComponentChildren {
+  switch (route.page) {
+    case 'executions':
+      return <ExecutionsPage query={route.query} />
+    case 'execution':
+      return <ExecutionPage key={route.name} id={route.name} query={route.query} />
+    case 'start':
+      return <StartPage />
+    case 'streams':
+      return <StreamsPage />
+    case 'stream':
+      return <StreamPage key={route.name} name={route.name} />
+    case 'sessions':
+      return <SessionsPage />
+    case 'server':
+      return <ServerPage />
+    case 'none':
+      return (
+        <Empty title="There is no such page">
+          <a href={hrefs.executions()}>All executions</a>
+        </Empty>
+      )
+  }
+}
+
+function ThemeSwitch() {
+  const [theme, setTheme] = useState<Theme>(chosenTheme)
+  return (
+    <select
+      class="quiet"
+      aria-label="Theme"
+      value={theme}
+      onChange={(event) => {
+        const chosen = event.currentTarget.value as Theme
+        chooseTheme(chosen)
+        setTheme(chosen)
+      }}
+    >
+      <option value="auto">Auto</option>
+      <option value="light">Light</option>
+      <option value="dark">Dark</option>
+    </select>
+  )
+}

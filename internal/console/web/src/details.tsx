@@ -1,0 +1,58 @@
+import type { ComponentChildren } from 'preact'
+import { bytes, commandOf, duration, moment } from './format'
+import { State } from './parts'
+import type { Execution } from './wire'
+
+/** All that the server says of a run. */
+export function Details({ execution: e }: { execution: Execution }) {
+  const { usage, isolation } = e
+  return (
+    <dl class="details" tabIndex={0} aria-label="Details">
+      <Row name="Outcome">
+        <State execution={e} />
+      </Row>
+      <Row name="Exit code">{e.exit_code}</Row>
+      <Row name="Signal">{e.signal}</Row>
+      <Row name="Reason">{e.error}</Row>
+      <Row name="Command">
+        <pre class="mono">{commandOf(e)}</pre>
+      </Row>
+      <Row name="Directory">{e.cwd || 'the server’s'}</Row>
+      <Row name="Environment">{e.env_names?.join(', ')}</Row>
+      <Row name="Timeout">{e.timeout}</Row>
+      <Row name="Created">{moment(e.created)}</Row>
+      <Row name="Started">{e.started && moment(e.started)}</Row>
+      <Row name="Ended">{e.ended && moment(e.ended)}</Row>
+      <Row name="Duration">{e.duration_ms !== null && duration(e.duration_ms)}</Row>
+      <Row name="CPU">{usage && `${duration(usage.user_ms)} user, ${duration(usage.system_ms)} system`}</Row>
+      <Row name="Memory at most">{usage && usage.max_rss_bytes > 0 && bytes(usage.max_rss_bytes)}</Row>
+      <Row name="Output">
+        {e.status === 'ended' && `stdout ${bytes(e.bytes.stdout)}, stderr ${bytes(e.bytes.stderr)}`}
+        {e.output_truncated && ', truncated'}
+      </Row>
+      <Row name="Isolation">
+        {isolation &&
+          Object.entries(isolation)
+            .map(([name, value]) => `${name}: ${value}`)
+            .join(', ')}
+      </Row>
+      <Row name="Kept from">
+        <code>{e.window.earliest}</code>
+      </Row>
+      <Row name="Kept to">
+        <code>{e.window.tail}</code>
+      </Row>
+    </dl>
+  )
+}
+
+function Row({ name, children }: { name: string; children?: ComponentChildren }) {
+  const shown = Array.isArray(children) ? children.some(Boolean) : children !== undefined && children !== null && children !== false && children !== ''
+  if (!shown) return null
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}

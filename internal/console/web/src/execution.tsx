@@ -1,0 +1,189 @@
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { call, get, pathOf } from './api'
+import { EventTable } from './events'
+import { commandOf, copyText, duration, ranFor } from './format'
+import { useAction, useChanges, usePolled, useTick, useTitle } from './hooks'
+import { Details } from './details'
+import { Input } from './input'
+import { Output } from './output'
+import { Labels, ProblemBox, State, When } from './parts'
+import { hrefs } from './route'
+import { Strip } from './strip'
+import { Watch } from './watch'
+import type { Execution } from './wire'
+
+type Tab = 'output' | 'events' | 'details'
+
+/** One execution. */
+export function ExecutionPage({ id, query }: { id: string; query: URLSearchParams }) {
+  const path = pathOf('executions', id)
+  const { value: execution, problem, again } = usePolled((signal) => get<Execution>(path, signal), 2000, [path])
+  useTitle(execution ? commandOf(execution).split('\n', 1)[0]! : id)
+  if (!execution) return <section class="page">{problem && <Missing id={id} problem={problem} />}</section>
+  return <Shown key={id} execution={execution} query={query} again={again} />
+}
+
+function Missing({ id, problem }: { id: string; problem: Parameters<typeof ProblemBox>[0]['problem'] }) {
+  return (
+    <>
+      <h1 class="mono">{id}</h1>
+      <ProblemBox problem={problem} />
+      <p>
+        <a href={hrefs.executions()}>All executions</a>
+      </p>
+    </>
+  )
+}
+
+function Shown({ execution, query, again }: { execution: Execution; query: URLSearchParams; again: () => void }) {
+  const { id } = execution
+  const [tab, setTab] = useState<Tab>('output')
+  const watch = useMemo(() => new Watch(pathOf('executions', id), execution.tty?.rows), [id])
+  useEffect(() => {
+    watch.start()
+    return () => watch.stop()
+  }, [watch])
+  const shown = useEnded(execution, watch, again)
+  return (
+    <section class="page page-execution">
+      <Head execution={shown} again={again} />
+      <ProblemBox problem={watch.follower.phase === 'failed' ? watch.follower.problem : undefined} />
+      <Strip watch={watch} />
+      <Tabs tab={tab} onTab={setTab} />
+      <div class="panel" role="tabpanel" aria-label={tab}>
+        {tab === 'output' && <Output watch={watch} id={id} query={query} />}
+        {tab === 'events' && <EventTable watch={watch} />}
+        {tab === 'details' && <Details execution={shown} />}
+      </div>
+      {shown.status === 'running' && <Input id={id} />}
+    </section>
+  )
+}
+
+/** The execution, asked for again as soon as its stream has ended. */
+function useEnded(execution: Execution, watch: Watch, again: () => void): Execution {
+  useChanges((changed) => watch.subscribe(changed), 250, [watch])
+  const ended = watch.end !== undefined
+  useEffect(() => {
+    if (ended && execution.status !== 'ended') again()
+  }, [ended])
+  return execution
+}
+
+const tabs: [Tab, string][] = [
+  ['output', 'Output'],
+  ['events', 'Events'],
+  ['details', 'Details'],
+]
+
+function Tabs({ tab, onTab }: { tab: Tab; onTab: (tab: Tab) => void }) {
+  const list = useRef<HTMLDivElement>(null)
+  const move = (event: KeyboardEvent) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
+    if (by === undefined) return
+    const at = (tabs.findIndex(([name]) => name === tab) + by + tabs.length) % tabs.length
+    onTab(tabs[at]![0])
+    ;(list.current?.children[at] as HTMLElement | undefined)?.focus()
+  }
+  return (
+    <div class="tabs" role="tablist" aria-label="Parts" ref={list} onKeyDown={move}>
+      {tabs.map(([name, words]) => (
+        <button type="button" role="tab" aria-selected={tab === name} tabIndex={tab === name ? 0 : -1} key={name} onClick={() => onTab(name)}>
+          {words}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+function Head({ execution: e, again }: { execution: Execution; again: () => void }) {
+  const ran = ranFor(e)
+  useTick(1000, e.status !== 'ended')
+  return (
+    <header class="head">
+      <div class="head-line">
+        <h1 class="mono command" tabIndex={0}>
+          {commandOf(e)}
+        </h1>
+        {e.status !== 'ended' ? <Control execution={e} again={again} /> : <Remove id={e.id} />}
+      </div>
+      <p class="facts">
+        <State execution={e} />
+        <span>{ran === undefined ? '' : duration(ran)}</span>
+        <span class="soft">
+          <When time={e.started ?? e.created} />
+        </span>
+        <button type="button" class="quiet mono" title="Copy the id" onClick={() => void copyText(e.id)}>
+          {e.id}
+        </button>
+        {e.session && <a href={hrefs.executions({ session: e.session })}>session {e.session}</a>}
+        <Labels labels={e.labels} />
+      </p>
+      {e.error && <p class="reason">{e.error}</p>}
+    </header>
+  )
+}
+
+const signals = ['INT', 'TERM', 'HUP', 'QUIT', 'USR1', 'USR2', 'STOP', 'CONT', 'KILL']
+
+function Control({ execution: { id, status }, again }: { execution: Execution; again: () => void }) {
+  const act = useAction(async (path: string, body?: unknown) => {
+    await call('POST', pathOf('executions', id, path), body)
+    again()
+  })
+  return (
+    <div class="control">
+      {status === 'running' && (
+        <select
+          aria-label="Send a signal"
+          disabled={act.busy}
+          onChange={(event) => {
+            const signal = event.currentTarget.value
+            event.currentTarget.value = ''
+            if (signal) void act.run('/signal', { signal })
+          }}
+        >
+          <option value="">Signal…</option>
+          {signals.map((name) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
+      <button type="button" class="danger" disabled={act.busy} onClick={() => void act.run('/cancel')}>
+        Cancel run
+      </button>
+      <ProblemBox problem={act.problem} onClose={act.clear} />
+    </div>
+  )
+}
+
+/** Forgets an ended run and all that it has put out, once that was confirmed. */
+function Remove({ id }: { id: string }) {
+  const [sure, setSure] = useState(false)
+  const remove = useAction(async () => {
+    await call('DELETE', pathOf('executions', id))
+    location.hash = hrefs.executions()
+  })
+  return (
+    <div class="control">
+      {sure ? (
+        <>
+          <span>Its output goes too.</span>
+          <button type="button" class="danger" disabled={remove.busy} onClick={() => void remove.run()}>
+            Remove for good
+          </button>
+          <button type="button" onClick={() => setSure(false)}>
+            Keep
+          </button>
+        </>
+      ) : (
+        <button type="button" onClick={() => setSure(true)}>
+          Remove
+        </button>
+      )}
+      <ProblemBox problem={remove.problem} onClose={remove.clear} />
+    </div>
+  )
+}

@@ -1,0 +1,47 @@
+import { useEffect, useState } from 'preact/hooks'
+
+/** A page and the names in its address, all of it behind the "#". */
+export interface Route {
+  page: 'executions' | 'execution' | 'start' | 'streams' | 'stream' | 'sessions' | 'server' | 'none'
+  name: string
+  query: URLSearchParams
+}
+
+export const hrefs = {
+  executions: (query?: Record<string, string>) => `#/executions${query ? `?${new URLSearchParams(query)}` : ''}`,
+  execution: (id: string, query?: Record<string, string>) =>
+    `#/executions/${encodeURIComponent(id)}${query ? `?${new URLSearchParams(query)}` : ''}`,
+  start: '#/start',
+  streams: '#/streams',
+  stream: (name: string) => `#/streams/${encodeURIComponent(name)}`,
+  sessions: '#/sessions',
+  server: '#/server',
+}
+
+export function parseRoute(hash: string): Route {
+  const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?')
+  const query = new URLSearchParams(search)
+  const [kind = '', ...rest] = path.split('/')
+  let name = rest.join('/')
+  try {
+    name = decodeURIComponent(name)
+  } catch {
+    // A "%" that somebody has typed stands for itself.
+  }
+  if (kind === '' || (kind === 'executions' && name === '')) return { page: 'executions', name, query }
+  if (kind === 'executions') return { page: 'execution', name, query }
+  if (kind === 'streams') return { page: name === '' ? 'streams' : 'stream', name, query }
+  if (kind === 'start' || kind === 'sessions' || kind === 'server') return { page: kind, name, query }
+  return { page: 'none', name: path, query }
+}
+
+/** The route that the address names; the component is drawn again when that changes. */
+export function useRoute(): Route {
+  const [hash, setHash] = useState(location.hash)
+  useEffect(() => {
+    const changed = () => setHash(location.hash)
+    addEventListener('hashchange', changed)
+    return () => removeEventListener('hashchange', changed)
+  }, [])
+  return parseRoute(hash)
+}

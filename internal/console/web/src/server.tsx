@@ -1,0 +1,105 @@
+import type { ComponentChildren } from 'preact'
+import { get, send } from './api'
+import { bytes, count, duration, plural } from './format'
+import { usePolled, useTitle } from './hooks'
+import { type Sample, parseMetrics, quantile, sum } from './metrics'
+import { ProblemBox } from './parts'
+
+interface Health {
+  ready: boolean
+  samples: Sample[]
+}
+
+/** How the server is, as far as it tells. */
+export function ServerPage() {
+  const health = usePolled(async (signal): Promise<Health> => {
+    const text = await (await send('/metrics', { signal })).text()
+    return { ready: true, samples: parseMetrics(text) }
+  }, 2000, [])
+  const ready = usePolled((signal) => get<{ status: string }>('/readyz', signal), 2000, [])
+  useTitle('Server')
+  const samples = health.value?.samples ?? []
+  const isReady = ready.value !== undefined && !ready.problem
+  return (
+    <section class="page page-scroll">
+      <div class="bar">
+        <h1>Server</h1>
+        <span class={`state tone-${isReady ? 'good' : 'bad'}`} role="status">
+          <span class="dot" aria-hidden="true" />
+          {isReady ? 'ready: the store can be read and written' : ready.problem ? ready.problem.title : '…'}
+        </span>
+      </div>
+      <ProblemBox problem={ready.problem ?? health.problem} />
+      {samples.length > 0 && <Figures samples={samples} />}
+      <p class="soft">
+        From <a href="/metrics">/metrics</a>, of this replica, since it was started. <code>reprise store stats</code> says what the store keeps.
+      </p>
+    </section>
+  )
+}
+
+function Figures({ samples }: { samples: Sample[] }) {
+  const value = (name: string, labels?: Record<string, string>) => sum(samples, name, labels)
+  const started = value('process_start_time_seconds')
+  const commits = value('reprise_commits_total')
+  const events = value('reprise_committed_events_total')
+  const ended = samples.filter(({ name }) => name === 'reprise_executions_ended_total')
+  return (
+    <div class="figures">
+      <Group title="Work">
+        <Figure name="running" value={count(value('reprise_executions', { status: 'running' }))} />
+        <Figure name="queued" value={count(value('reprise_executions', { status: 'queued' }))} />
+        {ended.map(({ labels, value: n }) => (
+          <Figure key={labels.outcome} name={`ended: ${(labels.outcome ?? '').replaceAll('_', ' ')}`} value={count(n)} />
+        ))}
+        <Figure name="output waited for the store" value={duration(value('reprise_output_stalled_seconds_total') * 1000)} />
+      </Group>
+      <Group title="Readers">
+        <Figure name="open now" value={count(value('reprise_readers'))} />
+        <Figure name="opened" value={count(value('reprise_readers_opened_total'))} />
+        <Figure name="refused" value={count(value('reprise_readers_refused_total'))} />
+        <Figure name="fell out of the window" value={`${count(value('reprise_gaps_total'))}, ${plural(value('reprise_missed_events_total'), 'event')} missed`} />
+      </Group>
+      <Group title="Store">
+        <Figure name="events committed" value={count(events)} />
+        <Figure name="bytes committed" value={bytes(value('reprise_committed_bytes_total'))} />
+        <Figure name="events a commit" value={commits === 0 ? '–' : (events / commits).toFixed(1)} />
+        <Figure name="half of the commits within" value={within(samples, 0.5)} />
+        <Figure name="99 of 100 within" value={within(samples, 0.99)} />
+        <Figure name="failures" value={count(value('reprise_commit_failures_total') + value('reprise_store_read_errors_total'))} />
+        <Figure name="streams swept" value={count(value('reprise_swept_streams_total'))} />
+      </Group>
+      <Group title="Process">
+        {started > 0 && <Figure name="up for" value={duration(Date.now() - started * 1000)} />}
+        <Figure name="memory" value={bytes(value('process_resident_memory_bytes') || value('go_memstats_sys_bytes'))} />
+        <Figure name="goroutines" value={count(value('go_goroutines'))} />
+        <Figure name="open files" value={`${count(value('process_open_fds'))} of ${count(value('process_max_fds'))}`} />
+        <Figure name="requests" value={count(value('reprise_http_requests_total'))} />
+      </Group>
+    </div>
+  )
+}
+
+function within(samples: Sample[], share: number): string {
+  const bound = quantile(samples, 'reprise_commit_seconds', share)
+  if (bound === undefined) return '–'
+  return bound < 0.001 ? `${Math.round(bound * 1e6)} µs` : duration(bound * 1000)
+}
+
+function Group({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <section>
+      <h2>{title}</h2>
+      <dl>{children}</dl>
+    </section>
+  )
+}
+
+function Figure({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  )
+}

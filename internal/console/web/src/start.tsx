@@ -1,0 +1,129 @@
+import { useState } from 'preact/hooks'
+import { call } from './api'
+import { randomID } from './format'
+import { useAction, useTitle } from './hooks'
+import { ProblemBox, caret } from './parts'
+import { hrefs } from './route'
+import type { Execution, StartRequest } from './wire'
+
+/** Runs to look at, for somebody who is new. */
+const samples: [string, string][] = [
+  ['Count for a minute', 'for i in $(seq 1 600); do echo "line $i"; sleep 0.1; done'],
+  [
+    'Colours and a progress bar',
+    `for i in 31 32 33 34 35 36; do printf '\\033[1;%dmcolour %d\\033[0m  日本語 ✓\\n' $i $i; done
+for i in $(seq 1 50); do printf '\\r\\033[32m%3d%%\\033[0m ' $((i * 2)); printf '█%.0s' $(seq 1 $i); sleep 0.1; done; echo
+echo 'this goes to stderr' >&2; exit 3`,
+  ],
+  ['5,000 lines a second', 'i=0; while [ $i -lt 60 ]; do seq -f "line %.0f of much output" $((i * 1000)) $((i * 1000 + 999)); i=$((i + 1)); sleep 0.2; done'],
+  ['Ask for input', 'while printf "name? " && read -r name; do echo "hello $name"; done'],
+]
+
+/** A form that starts a run. */
+export function StartPage() {
+  const [command, setCommand] = useState('')
+  const [id] = useState(randomID) // sent again with each try: a run whose answer was lost is not started twice
+  const [open, setOpen] = useState(false)
+  const start = useAction(async (form: HTMLFormElement) => {
+    const request = requestOf(new FormData(form), id, open)
+    const { id: started } = await call<Execution>('POST', '/v1/executions', request)
+    location.hash = hrefs.execution(started)
+  })
+  useTitle('New run')
+  return (
+    <section class="page page-form">
+      <h1>New run</h1>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault()
+          void start.run(event.currentTarget)
+        }}
+      >
+        <label class="field">
+          <span>Command, for a shell</span>
+          <textarea
+            name="command"
+            class="mono"
+            rows={5}
+            required
+            ref={caret}
+            spellcheck={false}
+            value={command}
+            onInput={(event) => setCommand(event.currentTarget.value)}
+            onKeyDown={(event) => {
+              if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
+            }}
+          />
+        </label>
+        <p class="samples">
+          <span class="soft">Try:</span>
+          {samples.map(([name, text]) => (
+            <button
+              type="button"
+              class="chip"
+              key={name}
+              onClick={() => {
+                setCommand(text)
+                setOpen(text.includes('read'))
+              }}
+            >
+              {name}
+            </button>
+          ))}
+        </p>
+        <div class="columns">
+          <Field name="cwd" label="Working directory" placeholder="the server's" mono />
+          <Field name="timeout" label="Timeout" placeholder="none, or 90s, 5m, 1h" />
+          <Field name="session" label="Session" placeholder="none" />
+          <Field name="labels" label="Labels" placeholder="branch=main team=core" />
+        </div>
+        <label class="field">
+          <span>Environment, one NAME=value a line</span>
+          <textarea name="env" class="mono" rows={2} spellcheck={false} />
+        </label>
+        <label class="check">
+          <input type="checkbox" checked={open} onChange={(event) => setOpen(event.currentTarget.checked)} />
+          <span>Keep stdin open, to type into it</span>
+        </label>
+        <ProblemBox problem={start.problem} onClose={start.clear} />
+        <p class="actions">
+          <button type="submit" class="primary" disabled={start.busy}>
+            {start.busy ? 'Starting…' : 'Run'}
+          </button>
+          <a class="button" href={hrefs.executions()}>
+            Back
+          </a>
+          <span class="soft">Ctrl+Enter runs it</span>
+        </p>
+      </form>
+    </section>
+  )
+}
+
+function Field(props: { name: string; label: string; placeholder: string; mono?: boolean }) {
+  return (
+    <label class="field">
+      <span>{props.label}</span>
+      <input name={props.name} class={props.mono ? 'mono' : ''} placeholder={props.placeholder} autocomplete="off" spellcheck={false} />
+    </label>
+  )
+}
+
+function requestOf(form: FormData, id: string, open: boolean): StartRequest {
+  const text = (name: string) => String(form.get(name) ?? '').trim()
+  const request: StartRequest = { id, command: text('command') }
+  const env = pairs(text('env').split('\n'))
+  const labels = pairs(text('labels').split(/\s+/))
+  if (text('cwd')) request.cwd = text('cwd')
+  if (text('timeout')) request.timeout = text('timeout')
+  if (text('session')) request.session = text('session')
+  if (Object.keys(env).length > 0) request.env = env
+  if (Object.keys(labels).length > 0) request.labels = labels
+  if (open) request.stdin_open = true
+  return request
+}
+
+function pairs(entries: string[]): Record<string, string> {
+  const pairs = entries.filter((entry) => entry.trim() !== '').map((entry) => entry.trim().split(/=(.*)/s))
+  return Object.fromEntries(pairs.map(([name, value]) => [name, value ?? '']))
+}

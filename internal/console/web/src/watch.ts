@@ -1,0 +1,123 @@
+import { Follower, type Listener } from './follow'
+import { Ledger } from './ledger'
+import { Screen } from './term/screen'
+import type { EventData, Gap, StreamEvent } from './wire'
+import { get } from './api'
+import { type Window, seqOf } from './wire'
+
+/** One event in a list of events. What is shown of it is made when it is drawn. */
+export interface EventRow {
+  seq: number
+  type: string
+  time: string
+  /** What follows the seq in its cursor. */
+  suffix: string
+  data: EventData
+}
+
+/** The newest events that a list keeps. */
+const maxRows = 50_000
+/** How often the tail is asked for while the page is away. */
+const lookEvery = 500
+
+/** Follows a stream and keeps what the page shows of it: lines of output, events, counts. */
+export class Watch implements Listener {
+  readonly ledger = new Ledger()
+  readonly screen: Screen
+  readonly follower: Follower
+  rows: EventRow[] = []
+  droppedRows = 0
+  end: EventData | undefined
+
+  private readonly listeners = new Set<() => void>()
+  private suffix = ''
+  private readonly decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() }
+  private looking: ReturnType<typeof setInterval> | undefined
+
+  /** @param self the path of the execution or stream */
+  constructor(
+    private readonly self: string,
+    height?: number,
+  ) {
+    this.screen = new Screen(height)
+    this.follower = new Follower(`${self}/events`, this.ledger, this)
+  }
+
+  start(): void {
+    void this.follower.run()
+  }
+
+  stop(): void {
+    this.follower.stop()
+    clearInterval(this.looking)
+    this.listeners.clear()
+  }
+
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
+  }
+
+  /** The cursor just after the event with a seq. */
+  cursorOf(seq: number): string {
+    return `${seq}${this.suffix}`
+  }
+
+  events(batch: StreamEvent[]): void {
+    for (const event of batch) {
+      const dot = event.cursor.indexOf('.')
+      // A copy of its own: a part of a string keeps the whole string in memory.
+      if (!event.cursor.endsWith(this.suffix) || this.suffix === '') this.suffix = JSON.parse(JSON.stringify(event.cursor.slice(dot)))
+      const { data, seq, type } = event
+      if (this.rows.length === 0 && seq > 1) this.gap({ code: 'cursor_expired', missed: seq - 1 }) // not told to whoever asks for all
+      this.rows.push({ seq, type, time: data.time, suffix: this.suffix, data })
+      if (type === 'stdout' || type === 'stderr') this.screen.write(this.text(data, type), type, seq)
+      if (type === 'end') this.end = data
+    }
+    this.trim()
+    this.changed()
+  }
+
+  gap(gap: Gap): void {
+    const lost = gap.missed > 0 ? `${gap.missed.toLocaleString('en')} events are no longer kept` : 'the stream goes on elsewhere'
+    const back = gap.taken_back ? `; ${gap.taken_back.toLocaleString('en')} were taken back by a failover of the store` : ''
+    this.screen.note(`── ${lost}${back} ──`, this.ledger.last)
+    const data = { ...gap, seq: 0, time: '' }
+    this.rows.push({ seq: 0, type: 'gap', time: '', suffix: this.suffix, data })
+    this.changed()
+  }
+
+  changed(): void {
+    const away = this.follower.phase === 'cut' || this.follower.phase === 'waiting'
+    if (away && this.looking === undefined) this.looking = setInterval(() => void this.look(), lookEvery)
+    if (!away) {
+      clearInterval(this.looking)
+      this.looking = undefined
+    }
+    for (const listener of this.listeners) listener()
+  }
+
+  /** Finds out, over another connection, how much is being missed. */
+  private async look(): Promise<void> {
+    try {
+      const { window } = await get<{ window: Window }>(this.self)
+      this.ledger.moved(seqOf(window.tail))
+      this.changed()
+    } catch {
+      // The server is away, or so is the stream: the follower finds out and tells.
+    }
+  }
+
+  private text(data: EventData, channel: 'stdout' | 'stderr'): string {
+    if (data.text !== undefined) return data.text
+    const bytes = Uint8Array.from(atob(data.base64 ?? ''), (character) => character.charCodeAt(0))
+    return this.decoders[channel].decode(bytes, { stream: true })
+  }
+
+  private trim(): void {
+    if (this.rows.length < maxRows * 1.2) return
+    const count = this.rows.length - maxRows
+    this.rows = this.rows.slice(count)
+    this.droppedRows += count
+  }
+}

@@ -1,0 +1,109 @@
+// What the API answers, as far as the console shows it. See internal/api/openapi.yaml.
+
+export interface Window {
+  earliest: string
+  tail: string
+}
+
+export type Status = 'queued' | 'running' | 'ended'
+
+export interface Usage {
+  user_ms: number
+  system_ms: number
+  max_rss_bytes: number
+}
+
+export interface Execution {
+  id: string
+  session?: string
+  status: Status
+  outcome: string | null
+  exit_code: number | null
+  signal: string | null
+  error?: string
+  limit?: string
+  output_truncated?: boolean
+  argv?: string[]
+  command?: string
+  language?: string
+  cwd: string
+  env_names?: string[]
+  tty?: { cols?: number; rows?: number }
+  timeout?: string
+  labels: Record<string, string> | null
+  created: string
+  started: string | null
+  ended: string | null
+  duration_ms: number | null
+  window: Window
+  usage: Usage | null
+  bytes: { stdout: number; stderr: number }
+  isolation: Record<string, string> | null
+}
+
+export interface StartRequest {
+  id: string
+  command: string
+  cwd?: string
+  env?: Record<string, string>
+  timeout?: string
+  stdin_open?: boolean
+  session?: string
+  labels?: Record<string, string>
+}
+
+export interface Stream {
+  name: string
+  status: 'open' | 'ended'
+  outcome: string | null
+  labels: Record<string, string>
+  retention: { max_events?: number; max_bytes?: number; max_age?: string }
+  created: string
+  ended: string | null
+  expires: string | null
+  window: Window
+  events: number
+  bytes: number
+}
+
+export interface Session {
+  id: string
+  created: string
+  updated: string
+  count: number
+  running: number
+  queued: number
+}
+
+/** An event as its data says. Output and what was published has text, base64 or data. */
+export interface EventData {
+  seq: number
+  time: string
+  text?: string
+  base64?: string
+  data?: unknown
+  [member: string]: unknown
+}
+
+export interface StreamEvent {
+  seq: number
+  cursor: string
+  type: string
+  data: EventData
+}
+
+/** The data of a gap event. */
+export interface Gap {
+  code: string
+  earliest?: string
+  tail?: string
+  fork?: string
+  missed: number
+  taken_back?: number
+}
+
+/** The seq that a cursor begins with, 0 where it is none. */
+export function seqOf(cursor: string | null | undefined): number {
+  const seq = Number.parseInt(cursor ?? '', 10)
+  return Number.isSafeInteger(seq) && seq > 0 ? seq : 0
+}

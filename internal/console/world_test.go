@@ -1,0 +1,169 @@
+package console_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// program is the reprise binary, built once.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "console")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		program = filepath.Join(dir, "reprise")
+		var out []byte
+		if out, err = exec.Command("go", "build", "-o", program, "reprise/cmd/reprise").CombinedOutput(); err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if shared.browser != nil {
+		shared.browser.close()
+	}
+	return code
+}
+
+// server is a reprise that serves, with a data directory and an address that outlive it.
+type server struct {
+	testing.TB
+	dir   string
+	addr  string
+	flags []string
+	cmd   *exec.Cmd
+	url   string
+	token string
+}
+
+// startServer starts a server that ends with the test.
+func startServer(t testing.TB, flags ...string) *server {
+	t.Helper()
+	s := &server{TB: t, dir: t.TempDir(), addr: "127.0.0.1:0", flags: flags}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+// startOpenServer starts a server that asks for no token.
+func startOpenServer(t testing.TB) *server {
+	t.Helper()
+	return startServer(t, "--auth", "none")
+}
+
+// start starts it, at the address that it had before.
+func (s *server) start() {
+	s.Helper()
+	args := append([]string{"serve", "--listen", s.addr, "--data", s.dir, "--log-level", "warn"}, s.flags...)
+	s.cmd = exec.Command(program, args...)
+	s.cmd.Stderr = os.Stderr
+	s.cmd.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
+	out, err := s.cmd.StdoutPipe()
+	check(s, err)
+	check(s, s.cmd.Start())
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if address, ok := strings.CutPrefix(lines.Text(), "listening on http://"); ok {
+			s.addr, s.url = address, "http://"+address
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			token, err := os.ReadFile(filepath.Join(s.dir, "token"))
+			if !errors.Is(err, fs.ErrNotExist) { // an open server has none
+				check(s, err)
+			}
+			s.token = strings.TrimSpace(string(token))
+			return
+		}
+	}
+	s.Fatal("the server does not listen")
+}
+
+// kill ends the server as nothing else can.
+func (s *server) kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// call sends a request with the token and returns the answer to it.
+func (s *server) call(method, path string, body any) map[string]any {
+	s.Helper()
+	text, err := json.Marshal(body)
+	check(s, err)
+	if body == nil {
+		text = nil
+	}
+	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, bytes.NewReader(text))
+	check(s, err)
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	answer, err := http.DefaultClient.Do(r)
+	check(s, err)
+	defer answer.Body.Close()
+	text, err = io.ReadAll(answer.Body)
+	check(s, err)
+	if answer.StatusCode >= 300 {
+		s.Fatalf("%s %s: %d %s", method, path, answer.StatusCode, text)
+	}
+	var result map[string]any
+	if len(text) > 0 {
+		check(s, json.Unmarshal(text, &result))
+	}
+	return result
+}
+
+// run starts a shell command under an id.
+func (s *server) run(id, command string, members map[string]any) {
+	s.Helper()
+	body := map[string]any{"id": id, "command": command}
+	for name, value := range members {
+		body[name] = value
+	}
+	s.call("POST", "/v1/executions", body)
+}
+
+// ended waits for the end of an execution.
+func (s *server) ended(id string) map[string]any {
+	s.Helper()
+	for deadline := time.Now().Add(2 * patience); time.Now().Before(deadline); {
+		page := s.call("GET", "/v1/executions/"+id+"/events?types=end&wait=5s", nil)
+		if page["ended"] == true && page["has_more"] == false {
+			return s.call("GET", "/v1/executions/"+id, nil)
+		}
+	}
+	s.Fatal(errors.New("the execution " + id + " does not end"))
+	return nil
+}
+
+// login opens the page and logs in by the fragment.
+func (s *server) login(b *browser, width, height int, hash string) *page {
+	s.Helper()
+	p := b.open(s, width, height)
+	p.visit(s.url + "/#token=" + url.QueryEscape(s.token))
+	p.until(`document.querySelector("nav")`)
+	p.eval(fmt.Sprintf("location.hash = %q", hash))
+	return p
+}
