@@ -5,14 +5,19 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // askedToStop is why a context was cancelled on which INT or TERM has come.
-type askedToStop struct{ signal unix.Signal }
+type askedToStop struct{ signal syscall.Signal }
 
-func (a *askedToStop) Error() string { return fmt.Sprintf("stopped by %s", unix.SignalName(a.signal)) }
+func (a *askedToStop) Error() string {
+	name := "SIGTERM"
+	if a.signal == syscall.SIGINT {
+		name = "SIGINT"
+	}
+	return fmt.Sprintf("stopped by %s", name)
+}
 
 func (a *askedToStop) code() int { return exitSignaled + int(a.signal) }
 
@@ -23,7 +28,7 @@ type stops struct{ signals chan os.Signal }
 // asks begins to take INT and TERM.
 func asks() *stops {
 	s := &stops{signals: make(chan os.Signal, 2)}
-	signal.Notify(s.signals, unix.SIGINT, unix.SIGTERM)
+	signal.Notify(s.signals, syscall.SIGINT, syscall.SIGTERM)
 	return s
 }
 
@@ -36,12 +41,12 @@ func (s *stops) watch(parent context.Context) (please, now context.Context, rele
 		for _, end := range []context.CancelCauseFunc{endPlease, endNow} {
 			select {
 			case got := <-s.signals:
-				end(&askedToStop{signal: got.(unix.Signal)})
+				end(&askedToStop{signal: got.(syscall.Signal)})
 			case <-now.Done():
 				return
 			}
 		}
-		signal.Reset(unix.SIGINT, unix.SIGTERM)
+		signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	}()
 	return please, now, func() { endNow(context.Canceled) }
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // engineMutants are faults in the engine.
