@@ -22,6 +22,7 @@ type Metrics struct {
 
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
+	problems       *prometheus.CounterVec
 
 	commits, commitFailures     prometheus.Counter
 	overtaken                   prometheus.Counter
@@ -58,6 +59,9 @@ func NewMetrics() *Metrics {
 		Name: "reprise_http_request_seconds", Help: "How long requests took, with the time that their readers followed.", Buckets: slow,
 	}, []string{"path"})
 	m.registry.MustRegister(m.requestSeconds)
+
+	m.problems = m.counters("reprise_http_problems_total", "Requests that were refused or failed, by path and code.",
+		"path", "code")
 
 	m.commits = m.counter("reprise_commits_total", "Commits to the store.")
 	m.commitFailures = m.counter("reprise_commit_failures_total", "Batches that the store did not take.")
