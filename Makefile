@@ -43,7 +43,7 @@ systems: ## that all packages and their tests compile for macOS and Windows, and
 
 .PHONY: build
 build: ## both programs, into bin/
-	go build -o bin/ ./cmd/...
+	go build -buildvcs=auto -o bin/ ./cmd/... # with the commit, for reprise version
 
 .PHONY: release
 release: ## archives, checksums and SBOMs of this commit, into bin/release; see docs/releasing.md
