@@ -125,6 +125,8 @@ type tenantSize struct {
 	Streams int64 `json:"streams"`
 	Events  int64 `json:"events"`
 	Bytes   int64 `json:"bytes"`
+	// Overhead is what is kept beside the events.
+	Overhead int64 `json:"overhead"`
 }
 
 func (s *storeStats) print() error {
@@ -132,7 +134,8 @@ func (s *storeStats) print() error {
 	for _, tenant := range slices.Sorted(maps.Keys(s.Tenants)) {
 		size := s.Tenants[tenant]
 		t.row("tenant "+string(tenant),
-			fmt.Sprintf("%d streams, %d events, %v", size.Streams, size.Events, byteCount(size.Bytes)))
+			fmt.Sprintf("%d streams, %d events, %v, and %v beside them",
+				size.Streams, size.Events, byteCount(size.Bytes), byteCount(size.Overhead)))
 	}
 	size := func(n int64) string { return byteCount(n).String() }
 	if f := s.SQLite; f != nil {

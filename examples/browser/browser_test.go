@@ -99,7 +99,9 @@ func TestReloadGoesOn(t *testing.T) {
 	reloaded, result := make(chan struct{}), make(chan string, 1)
 	mux := http.NewServeMux()
 	mux.Handle("/", http.FileServer(http.Dir(".")))
-	mux.HandleFunc("GET /reloading.html", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, reloading) })
+	mux.HandleFunc("GET /reloading.html", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, reloading)
+	})
 	mux.HandleFunc("POST /reloaded", func(http.ResponseWriter, *http.Request) { close(reloaded) })
 	mux.HandleFunc("POST /result", func(_ http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
