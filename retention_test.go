@@ -214,7 +214,7 @@ func TestHotTailsShareTheirRoom(t *testing.T) {
 	}
 	// The newest block of each may be as large as all that it had before, so the room can be exceeded, but not
 	// by all that the streams may keep by themselves.
-	if hot := log.HotBytes(); hot > streams*40<<10 {
+	if hot := log.Memory().TailBytes; hot > streams*40<<10 {
 		t.Errorf("%d bytes are in memory", hot)
 	}
 	for _, s := range handles {
@@ -250,7 +250,7 @@ func TestEviction(t *testing.T) {
 				wantNumbered(t, events, 1, 10)
 			}
 		}
-		if n := log.InMemory(); n > 12 {
+		if n := log.Memory().Streams; n > 12 {
 			t.Errorf("%d streams are in memory", n)
 		}
 	})

@@ -64,6 +64,21 @@ func (l *Log) checkRoom(ctx context.Context, info *StreamInfo) error {
 	return fmt.Errorf("%w: tenant %s has no room for another stream", ErrQuota, info.Key.Tenant)
 }
 
+// Memory is what a Log holds in memory; see Options.TailBytes, TailTotalBytes and MaxStreams.
+type Memory struct {
+	// Streams is how many streams it holds, with and without events.
+	Streams int
+	// TailBytes is what the newest events of all streams take.
+	TailBytes int64
+}
+
+// Memory returns what the Log holds in memory now.
+func (l *Log) Memory() Memory {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Memory{Streams: len(l.streams), TailBytes: l.hotBytes.Load()}
+}
+
 // counts is what was counted at some time.
 type counts struct {
 	total   int64

@@ -85,6 +85,16 @@ var engineMutants = []mutant{
 		pkg: ".", run: "TestG7Bounded|TestHotTailsShareTheirRoom",
 	},
 	{
+		name: "simulator: hot tail is not bounded", rule: "G7",
+		file: "live.go", old: "(lv.hotBytes > limit ||", new: "(false ||",
+		pkg: "./internal/sim", run: "TestSim$",
+	},
+	{
+		name: "simulator: trimmed window moves back", rule: "G1",
+		file: "retention.go", old: "	if earliest > st.earliest {\n", new: "	if earliest > 0 {\n",
+		pkg: "./internal/sim", run: "TestSim$",
+	},
+	{
 		name: "stream keeps more events than it may", rule: "G7",
 		file: "commit.go", old: "c.found.Last-bound+1)", new: "c.found.Last-bound)",
 		pkg: ".", run: "TestCountBound|TestG7Bounded",
