@@ -254,6 +254,19 @@ func (i *StreamInfo) Renew(epoch Epoch) {
 // Kept is the number of events in the window.
 func (i *StreamInfo) Kept() uint64 { return i.Tail + 1 - i.Earliest }
 
+// StreamOverhead is what quotas count for a stream beside its events, name, labels and Meta, in bytes: its place in the
+// indexes of a Store and the like.
+const StreamOverhead = 256
+
+// Overhead is what the stream takes of its tenant's bytes beside those of its events.
+func (i *StreamInfo) Overhead() int64 {
+	n := StreamOverhead + len(i.Key.Name) + len(i.Config.Meta)
+	for name, value := range i.Config.Labels {
+		n += len(name) + len(value)
+	}
+	return int64(n)
+}
+
 // Options are the settings of a Log. The zero value of each field means its default.
 type Options struct {
 	// Keys authenticate cursors. Default: a random key, so that cursors are

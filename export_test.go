@@ -14,16 +14,6 @@ func (l *Log) Waiting() int {
 	return n
 }
 
-// HotBytes is what the events in memory take.
-func (l *Log) HotBytes() int64 { return l.hotBytes.Load() }
-
-// InMemory is how many streams are in memory.
-func (l *Log) InMemory() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.streams)
-}
-
 // Cool drops all that is in memory of events.
 func (l *Log) Cool() error {
 	l.mu.Lock()

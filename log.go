@@ -195,6 +195,9 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 	}
 	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta) // the caller keeps its own
 	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now(), Owner: opts.Owner}
+	if err := l.checkRoom(ctx, &want); err != nil {
+		return nil, nil, false, err
+	}
 	info, err := l.store.Create(ctx, want)
 	l.noteFailure(err)
 	if errors.Is(err, ErrConflict) {
@@ -203,7 +206,9 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 	if err != nil {
 		return nil, nil, false, err
 	}
-	created = info.Epoch == want.Epoch
+	if created = info.Epoch == want.Epoch; created {
+		l.usage.add(l.usage.of(key.Tenant), info.Overhead())
+	}
 	switch {
 	case lv == nil:
 		lv, err = l.admit(info)
@@ -225,7 +230,8 @@ func (l *Log) Stream(ctx context.Context, key StreamKey) (*Stream, error) {
 }
 
 // List lists streams, the newest first; see ListQuery. The marker of the store's wrappers is left out, so that a page
-// of SystemTenant, or of all tenants, may have one stream fewer than there is room for.
+// of SystemTenant, or of all tenants, may have one stream fewer than there is room for. A page of streams with large
+// labels and Meta may have fewer too.
 func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	if q.Limit < 1 || q.Limit > 1000 {
 		return ListPage{}, fmt.Errorf("list: %w: a limit of %d, 1 to 1000 are taken", ErrInvalid, q.Limit)
@@ -233,7 +239,7 @@ func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	if err := l.usable(); err != nil {
 		return ListPage{}, fmt.Errorf("list: %w", err)
 	}
-	page, err := l.store.List(ctx, q)
+	page, err := l.listBounded(ctx, q)
 	l.noteFailure(err)
 	if err != nil {
 		return ListPage{}, fmt.Errorf("list: %w", err)

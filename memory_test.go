@@ -72,13 +72,13 @@ func TestHotBytesAreGivenBack(t *testing.T) {
 		}
 		add(t, s, text("32"))
 	}
-	if log.HotBytes() <= 0 {
-		t.Errorf("%d bytes in memory", log.HotBytes())
+	if log.Memory().TailBytes <= 0 {
+		t.Errorf("%d bytes in memory", log.Memory().TailBytes)
 	}
 	for i := range handles {
 		check(t, log.Remove(t.Context(), named(fmt.Sprint(i))))
 	}
-	if left := log.HotBytes(); left != 0 {
+	if left := log.Memory().TailBytes; left != 0 {
 		t.Errorf("%d bytes are counted though no stream is left", left)
 	}
 }

@@ -136,17 +136,20 @@ func TestTrim(t *testing.T) {
 func TestTotals(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
 		for name, opts := range map[string]*reprise.Options{
-			"tenant": {MaxTenantBytes: 10_000},
-			"total":  {MaxTotalBytes: 10_000},
+			"tenant": {MaxTenantBytes: 10_000 + 4*reprise.StreamOverhead},
+			"total":  {MaxTotalBytes: 10_000 + 4*reprise.StreamOverhead},
 		} {
 			log := openLog(t, store, opts)
+			other, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: "other", Name: name},
+				reprise.StreamConfig{})
+			check(t, err)
 			quiet, noisy, late := create(t, log, name+"/quiet", reprise.Retention{}), create(t, log, name+"/noisy",
 				reprise.Retention{}), create(t, log, name+"/late", reprise.Retention{})
 			add(t, quiet, numbered(1, 20)...)
 			before := info(t, quiet).Bytes
 			for i := range 300 {
 				add(t, noisy, text(fmt.Sprintf("%0100d", i)))
-				if sum := before + info(t, noisy).Bytes; sum > 10_000 {
+				if sum := before + info(t, noisy).Bytes; sum > 10_000+2*reprise.StreamOverhead {
 					t.Fatalf("%s: %d bytes are kept", name, sum)
 				}
 			}
@@ -154,12 +157,9 @@ func TestTotals(t *testing.T) {
 			if n := len(kept(t, noisy)); n < 70 {
 				t.Errorf("%s: the noisy stream keeps %d events", name, n)
 			}
-			_, err := late.Append(t.Context(), reprise.Event{Data: make([]byte, 2000)})
+			_, err = late.Append(t.Context(), reprise.Event{Data: make([]byte, 2000)})
 			wantError(t, err, reprise.ErrQuota)
 
-			other, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: "other", Name: name},
-				reprise.StreamConfig{})
-			check(t, err)
 			_, err = other.Append(t.Context(), reprise.Event{Data: make([]byte, 2000)})
 			if name == "tenant" {
 				check(t, err)
@@ -214,7 +214,7 @@ func TestHotTailsShareTheirRoom(t *testing.T) {
 	}
 	// The newest block of each may be as large as all that it had before, so the room can be exceeded, but not
 	// by all that the streams may keep by themselves.
-	if hot := log.HotBytes(); hot > streams*40<<10 {
+	if hot := log.Memory().TailBytes; hot > streams*40<<10 {
 		t.Errorf("%d bytes are in memory", hot)
 	}
 	for _, s := range handles {
@@ -250,7 +250,7 @@ func TestEviction(t *testing.T) {
 				wantNumbered(t, events, 1, 10)
 			}
 		}
-		if n := log.InMemory(); n > 12 {
+		if n := log.Memory().Streams; n > 12 {
 			t.Errorf("%d streams are in memory", n)
 		}
 	})
@@ -258,7 +258,7 @@ func TestEviction(t *testing.T) {
 
 // TestSystemTenantIsNotBounded: replicas must be able to beat when users have filled the store.
 func TestSystemTenantIsNotBounded(t *testing.T) {
-	log := openLog(t, memory(t), &reprise.Options{MaxTotalBytes: 100, SweepEvery: -1})
+	log := openLog(t, memory(t), &reprise.Options{MaxTotalBytes: 100 + 2*reprise.StreamOverhead + 20, SweepEvery: -1})
 	full := createOn(t, log, "full")
 	_, err := full.Append(t.Context(), text("0123456789012345678901234567890123456789012345678901234567890123456789"))
 	check(t, err)

@@ -229,4 +229,7 @@ type Size struct {
 	Events  int64
 	// Bytes is the sum of StreamInfo.Bytes.
 	Bytes int64
+	// Overhead is what is kept beside the events. It must be the sum of StreamInfo.Overhead or, where names and
+	// configurations count as they are encoded, more, but not five times as much.
+	Overhead int64
 }

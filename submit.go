@@ -268,11 +268,11 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done boo
 	}})
 }
 
-// keptBy is what the stream keeps in the store, 0 if there is no such stream.
+// keptBy is what the stream takes of its tenant's bytes, 0 if there is no such stream.
 func (l *Log) keptBy(ctx context.Context, key StreamKey) int64 {
 	page, err := l.store.Read(ctx, key, 1<<63, 0)
 	if err != nil {
 		return 0
 	}
-	return page.Info.Bytes
+	return charge(&page.Info)
 }

@@ -1,7 +1,9 @@
 package reprise_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,6 +158,83 @@ func TestSweepOfATenantsLastStream(t *testing.T) {
 			time.Sleep(time.Minute)
 			_, err := log.Sweep(t.Context())
 			check(t, err)
+		}
+	})
+}
+
+// TestQuotaCountsStreamsBesideEvents: labels, Meta and the streams themselves take room, and give it back.
+func TestQuotaCountsStreamsBesideEvents(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		ctx := t.Context()
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1, MaxTenantBytes: 1 << 20})
+		wide := reprise.StreamConfig{Labels: map[string]string{}}
+		for i := range 64 {
+			wide.Labels[fmt.Sprintf("label-%032d", i)] = strings.Repeat("v", 256)
+		}
+		made := 0
+		for ; made < 600; made++ {
+			_, _, err := log.Create(ctx, named(fmt.Sprint("s", made)), wide)
+			if errors.Is(err, reprise.ErrQuota) {
+				break
+			}
+			check(t, err)
+		}
+		if made < 50 || made > 56 { // of 19 kB each
+			t.Fatalf("%d streams were made in 1 MiB", made)
+		}
+		if _, created, err := log.Create(ctx, named("s0"), wide); created || err != nil {
+			t.Errorf("one that exists is not found: %v", err)
+		}
+		_, _, err := log.Create(ctx, named("s0"), reprise.StreamConfig{})
+		wantError(t, err, reprise.ErrConflict)
+		sizes, err := log.Sizes(ctx)
+		check(t, err)
+		if got := sizes[named("s0").Tenant].Overhead; got < 19_000*int64(made) || got > 2<<20 {
+			t.Errorf("an overhead of %d bytes in %d streams", got, made)
+		}
+		_, _, err = log.Create(ctx, reprise.StreamKey{Tenant: "other", Name: "s"}, wide)
+		check(t, err)
+		check(t, log.Remove(ctx, named("s1")))
+		s, _, err := log.Create(ctx, named("again"), wide)
+		check(t, err)
+		if _, err = s.End(ctx, "completed", reprise.Event{}); err != nil {
+			t.Errorf("a stream of a full tenant cannot end: %v", err)
+		}
+	})
+}
+
+// TestListsAreBoundedInBytes: a page of streams with large configurations ends early, and the pages have all of them.
+func TestListsAreBoundedInBytes(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		log := openLog(t, store, nil)
+		const streams = 250
+		for i := range streams {
+			config := reprise.StreamConfig{}
+			if i < 200 {
+				config.Meta = make([]byte, 60<<10)
+			}
+			_, _, err := log.Create(t.Context(), named(fmt.Sprint("s", i)), config)
+			check(t, err)
+		}
+		query := reprise.ListQuery{Tenant: reprise.DefaultTenant, Limit: 1000}
+		listed, largest := 0, int64(0)
+		for {
+			page, err := log.List(t.Context(), query)
+			check(t, err)
+			var size int64
+			for _, info := range page.Streams {
+				if listed++; info.Key != named(fmt.Sprint("s", streams-listed)) {
+					t.Fatalf("stream %d of the list is %s", listed, info.Key)
+				}
+				size += info.Overhead()
+			}
+			largest = max(largest, size)
+			if query.After = page.Next; query.After == "" {
+				break
+			}
+		}
+		if listed != streams || largest > 8<<20 {
+			t.Errorf("%d streams were listed, in pages of up to %d bytes", listed, largest)
 		}
 	})
 }

@@ -3,12 +3,13 @@ package reprise
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
 )
 
-// usage counts what is kept, in all and by tenant.
+// usage counts what is kept, in all and by tenant: the bytes of events, and the overhead of each stream.
 type usage struct {
 	maxTenant, maxTotal int64
 
@@ -48,6 +49,36 @@ func (u *usage) over(tenant *atomic.Int64, more int64) int64 {
 	return over
 }
 
+// charge is what a stream takes of its tenant's bytes.
+func charge(info *StreamInfo) int64 { return info.Bytes + info.Overhead() }
+
+// checkRoom refuses to make a stream for which its tenant or the process has no room. One that exists is found whatever
+// is kept. What is made at the same time may exceed a bound together.
+func (l *Log) checkRoom(ctx context.Context, info *StreamInfo) error {
+	if info.Key.Tenant == SystemTenant || l.usage.over(l.usage.of(info.Key.Tenant), info.Overhead()) <= 0 {
+		return nil
+	}
+	if _, err := l.store.Read(ctx, info.Key, 1<<63, 0); !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExpired) {
+		return nil // Create says what is wrong
+	}
+	return fmt.Errorf("%w: tenant %s has no room for another stream", ErrQuota, info.Key.Tenant)
+}
+
+// Memory is what a Log holds in memory; see Options.TailBytes, TailTotalBytes and MaxStreams.
+type Memory struct {
+	// Streams is how many streams it holds, with and without events.
+	Streams int
+	// TailBytes is what the newest events of all streams take.
+	TailBytes int64
+}
+
+// Memory returns what the Log holds in memory now.
+func (l *Log) Memory() Memory {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Memory{Streams: len(l.streams), TailBytes: l.hotBytes.Load()}
+}
+
 // counts is what was counted at some time.
 type counts struct {
 	total   int64
@@ -68,8 +99,8 @@ func (u *usage) counts() counts {
 func (u *usage) correct(before counts, sizes map[Tenant]Size) {
 	var total int64
 	for t, size := range sizes {
-		u.of(t).Add(size.Bytes - before.tenants[t])
-		total += size.Bytes
+		u.of(t).Add(size.Bytes + size.Overhead - before.tenants[t])
+		total += size.Bytes + size.Overhead
 	}
 	for t, n := range before.tenants {
 		if _, ok := sizes[t]; !ok {
@@ -103,6 +134,7 @@ func (l *Log) Sizes(ctx context.Context) (map[Tenant]Size, error) {
 		size.Streams++
 		size.Events += int64(info.Kept())
 		size.Bytes += info.Bytes
+		size.Overhead += info.Overhead()
 		sizes[info.Key.Tenant] = size
 	})
 	return sizes, err
@@ -116,7 +148,7 @@ func (l *Log) withoutMarker(sizes map[Tenant]Size) map[Tenant]Size {
 	}
 	sizes = maps.Clone(sizes)
 	size.Streams, size.Events = size.Streams-1, size.Events-1
-	if sizes[SystemTenant] = size; size == (Size{}) {
+	if sizes[SystemTenant] = size; size.Streams == 0 {
 		delete(sizes, SystemTenant)
 	}
 	return sizes
@@ -138,5 +170,34 @@ func (l *Log) each(ctx context.Context, f func(*StreamInfo)) error {
 		if q.After = page.Next; q.After == "" {
 			return nil
 		}
+	}
+}
+
+const (
+	// listStep is how many streams are listed before it is known how large their configurations are.
+	listStep = 100
+	// listBytes ends a page early: a stream may have 84 kB of labels and Meta.
+	listBytes = 4 << 20
+)
+
+// listBounded is one page, which ends early when what the streams have beside their events comes to listBytes. The rest
+// of a page is asked for at once if it is likely to fit.
+func (l *Log) listBounded(ctx context.Context, q ListQuery) (page ListPage, err error) {
+	limit, size := q.Limit, int64(0)
+	for q.Limit = min(limit, listStep); ; {
+		part, err := l.store.List(ctx, q)
+		if err != nil {
+			return ListPage{}, err
+		}
+		for i := range part.Streams {
+			size += part.Streams[i].Overhead()
+		}
+		page.Streams, page.Next = append(page.Streams, part.Streams...), part.Next
+		left := limit - len(page.Streams)
+		if part.Next == "" || left <= 0 || size >= listBytes {
+			return page, nil
+		}
+		likely := (listBytes - size) / max(1, size/int64(max(1, len(page.Streams))))
+		q.After, q.Limit = part.Next, max(1, min(left, int(likely)))
 	}
 }

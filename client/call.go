@@ -173,19 +173,23 @@ func (c *Client) refusal(res *http.Response) error {
 	switch {
 	case res.StatusCode >= 400:
 		p := problem.Parse(res, time.Now())
-		if p.Code != "" {
-			c.met.Store(true)
+		if p.Code == "" {
+			return fmt.Errorf("%s answers with %w", c.base, p)
 		}
+		c.met.Store(true)
 		return p
 	case res.StatusCode >= 300 || res.StatusCode < 200:
-		return &foreignError{fmt.Errorf("%w: status %d, which leads to %q", ErrProtocol, res.StatusCode, res.Header.Get("Location"))}
+		return &foreignError{fmt.Errorf("%w: %s answers with status %d, which leads to %q",
+			ErrProtocol, c.base, res.StatusCode, res.Header.Get("Location"))}
 	}
 	return nil
 }
 
 // notOurs is the error for a successful answer in a form that the server does not give.
 func notOurs(res *http.Response) error {
-	return &foreignError{fmt.Errorf("%w: status %d with content type %q", ErrProtocol, res.StatusCode, res.Header.Get("Content-Type"))}
+	at := res.Request.URL.Scheme + "://" + res.Request.URL.Host
+	return &foreignError{fmt.Errorf("%w: %s answers with status %d and content type %q",
+		ErrProtocol, at, res.StatusCode, res.Header.Get("Content-Type"))}
 }
 
 // readJSON reads a successful answer.

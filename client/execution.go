@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -154,6 +155,9 @@ type Execution struct {
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
+
+	// Raw is the object as the server sent it.
+	Raw json.RawMessage `json:"-"`
 }
 
 // Window holds the cursors of the events that are kept: Earliest is just before

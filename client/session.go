@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -19,6 +20,9 @@ type Session struct {
 	LastSeq uint64 `json:"last_seq"`
 	// Executions, newest first, are there where one session was asked for.
 	Executions []Execution `json:"executions"`
+
+	// Raw is the object as the server sent it.
+	Raw json.RawMessage `json:"-"`
 }
 
 // SessionList is one page of sessions, newest first. NextCursor is "" on the last page.

@@ -31,6 +31,9 @@ type Stream struct {
 	// Events and Bytes count what is kept.
 	Events uint64 `json:"events"`
 	Bytes  int64  `json:"bytes"`
+
+	// Raw is the object as the server sent it.
+	Raw json.RawMessage `json:"-"`
 }
 
 // CreateStream creates a stream, or finds the one that is there with the same

@@ -60,12 +60,14 @@ func ParseRequest(r *http.Request) (Request, error) {
 	return req, nil
 }
 
-// maxRefusals bounds how often Open asks for the position that a refusal names: the window may move past it each time.
+// maxRefusals bounds how often Open asks for the fork that a refusal names: the stream may fork again each time.
 const maxRefusals = 10
 
 // Open opens a reader at the position that req asks for. If that lies outside the window and req.GapEvent is set, the
 // reader begins where the refusal says, and gap is the refusal. A malformed or foreign cursor is always refused.
-func (req Request) Open(r *http.Request, s *reprise.Stream) (reader *reprise.Reader, gap *reprise.WindowError, err error) {
+func (req Request) Open(r *http.Request, s *reprise.Stream) (
+	reader *reprise.Reader, gap *reprise.WindowError, err error,
+) {
 	at, err := reprise.ParsePosition(req.After)
 	if err != nil {
 		return nil, nil, err
@@ -76,7 +78,11 @@ func (req Request) Open(r *http.Request, s *reprise.Stream) (reader *reprise.Rea
 		if !ok || !req.GapEvent {
 			return reader, nil, err
 		}
-		if reader, err = s.Reader(r.Context(), reprise.After(refused.Resume())); err == nil {
+		resume := reprise.Earliest() // and not what the refusal names: the window may move past it at any rate
+		if refused.Resume() != refused.Earliest {
+			resume = reprise.After(refused.Resume())
+		}
+		if reader, err = s.Reader(r.Context(), resume); err == nil {
 			return reader, refused, nil
 		}
 	}

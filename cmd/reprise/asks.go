@@ -5,14 +5,19 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // askedToStop is why a context was cancelled on which INT or TERM has come.
-type askedToStop struct{ signal unix.Signal }
+type askedToStop struct{ signal syscall.Signal }
 
-func (a *askedToStop) Error() string { return fmt.Sprintf("stopped by %s", unix.SignalName(a.signal)) }
+func (a *askedToStop) Error() string {
+	name := "SIGTERM"
+	if a.signal == syscall.SIGINT {
+		name = "SIGINT"
+	}
+	return fmt.Sprintf("stopped by %s", name)
+}
 
 func (a *askedToStop) code() int { return exitSignaled + int(a.signal) }
 
@@ -23,7 +28,7 @@ type stops struct{ signals chan os.Signal }
 // asks begins to take INT and TERM.
 func asks() *stops {
 	s := &stops{signals: make(chan os.Signal, 3)}
-	signal.Notify(s.signals, unix.SIGINT, unix.SIGTERM)
+	signal.Notify(s.signals, syscall.SIGINT, syscall.SIGTERM)
 	return s
 }
 
@@ -47,12 +52,12 @@ func (s *stops) stages(parent context.Context, n int) (stages []context.Context,
 		for _, end := range ends {
 			select {
 			case got := <-s.signals:
-				end(&askedToStop{signal: got.(unix.Signal)})
+				end(&askedToStop{signal: got.(syscall.Signal)})
 			case <-last.Done():
 				return
 			}
 		}
-		signal.Reset(unix.SIGINT, unix.SIGTERM)
+		signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	}()
 	return stages, func() { ends[n-1](context.Canceled) }
 }

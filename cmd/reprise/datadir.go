@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // The files of a data directory.
@@ -48,7 +46,7 @@ func lockDataDir(path string) (*dataDir, error) {
 	if err := flock(lock); err != nil {
 		holder := lockHolder(lock)
 		lock.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, errLocked) {
 			return nil, fmt.Errorf("%w: %s by process %s; stop that one, or name another directory with --data",
 				errInUse, path, holder)
 		}
@@ -59,15 +57,6 @@ func lockDataDir(path string) (*dataDir, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	return &dataDir{path: path, lock: lock}, nil
-}
-
-func flock(f *os.File) error {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }
 
 // announce writes where the server of the directory listens into the lock, for the verbs that want to ask it.

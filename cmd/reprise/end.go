@@ -8,6 +8,7 @@ import (
 // endCmd ends a stream.
 type endCmd struct {
 	connect `embed:""`
+	named   `embed:""`
 
 	Outcome string `enum:"completed,failed,cancelled" default:"completed" placeholder:"OUTCOME" help:"How it has ended: completed, failed or cancelled. Default: ${default}."`
 	Result  string `placeholder:"JSON" help:"JSON value that the end event carries."`

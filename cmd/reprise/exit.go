@@ -6,12 +6,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 
 	"reprise"
 	"reprise/client"
 	"reprise/internal/problem"
-
-	"golang.org/x/sys/unix"
 )
 
 // The exit codes; those of run and follow are mostly the command's own.
@@ -22,7 +21,7 @@ const (
 	exitOurs      = 125 // what run and follow exit with in place of exitFailed
 	exitNoStart   = 127
 	exitSignaled  = 128 // and the number of the signal
-	exitCancelled = exitSignaled + int(unix.SIGINT)
+	exitCancelled = exitSignaled + int(syscall.SIGINT)
 )
 
 // exit is an error that names its exit code. err is nil where there is nothing to say.
@@ -108,7 +107,3 @@ func hint(err error) string {
 	}
 	return ""
 }
-
-// signalNumber is the number of a signal by its name without SIG, 0 for one that
-// has none.
-func signalNumber(name string) int { return int(unix.SignalNum("SIG" + name)) }

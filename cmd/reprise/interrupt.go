@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"reprise"
 	"reprise/client"
@@ -77,7 +77,7 @@ func (c *canceller) attend(stages []context.Context) (stop func()) {
 		asked, ok := errors.AsType[*askedToStop](context.Cause(first))
 		switch {
 		case !ok:
-		case asked.signal == unix.SIGTERM:
+		case asked.signal == syscall.SIGTERM:
 			c.deliver(now, c.cancel())
 		default:
 			c.deliver(second, c.interrupt())
@@ -142,14 +142,13 @@ func undelivered(err error) bool {
 	return client.Retryable(err) || ok && p.Code == ""
 }
 
-// left is the error of a run that ended with err: for one that was left by the last signal it
-// says what may still run.
+// left is the error of a run that ended with err. Where the command may still run it says so, and how to go on.
 func (c *canceller) left(err error) error {
 	if asked, ok := errors.AsType[*askedToStop](err); ok {
 		return &exit{code: asked.code(), err: errors.New("left before the end: " + c.advice())}
 	}
 	if !errors.Is(err, errNotStarted) {
-		return err
+		return c.lost(err)
 	}
 	// The start may have been under way when the server did not know it.
 	ctx, done := context.WithTimeout(context.Background(), bridgePatience)
@@ -161,6 +160,21 @@ func (c *canceller) left(err error) error {
 		return &exit{code: exitCancelled, err: errNotStarted}
 	}
 	return &exit{code: exitOurs, err: errors.New("left before the start: " + c.advice())}
+}
+
+// lost is the error of a run whose following has failed with err. The server has refused a run that it does not know.
+func (c *canceller) lost(err error) error {
+	p, _ := problem.As(err)
+	dial, _ := errors.AsType[*net.OpError](err)
+	_, decided := errors.AsType[*exit](err)
+	switch {
+	case decided, !c.started.Load() && (p.Code != "" || dial != nil && dial.Op == "dial"):
+		return err
+	case c.started.Load():
+		return fmt.Errorf("%w; the command may go on: \"reprise follow %s\" shows the rest, \"reprise cancel %s\" ends it",
+			err, c.id, c.id)
+	}
+	return fmt.Errorf("%w; whether the command was started is not known: \"reprise follow %s\" shows it if so", err, c.id)
 }
 
 // advice says what may still run and how to end it.

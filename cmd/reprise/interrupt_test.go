@@ -102,3 +102,29 @@ func TestLossIsNeverExitZero(t *testing.T) {
 		})
 	}
 }
+
+// A run whose following fails says whether the command may go on, and how to go on with it.
+func TestFailedRunSaysWhatMayGoOn(t *testing.T) {
+	refused := problem.New(problem.CodeForbidden, "read only")
+	drop := errors.New("the connection was silent for too long")
+	for name, tt := range map[string]struct {
+		err     error
+		started bool
+		want    string
+	}{
+		"in mid-run":        {drop, true, `the command may go on: "reprise follow x" shows the rest, "reprise cancel x" ends it`},
+		"refused in mid":    {refused, true, `"reprise follow x"`},
+		"before the answer": {drop, false, "whether the command was started is not known"},
+		"refused":           {refused, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _, _ := fixtureCanceller(t, problem.Problem{})
+			c.started.Store(tt.started)
+			err := c.left(tt.err)
+			if !errors.Is(err, tt.err) || !strings.Contains(err.Error(), tt.want) ||
+				tt.want == "" && err.Error() != tt.err.Error() {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

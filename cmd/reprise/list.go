@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"iter"
+	"os"
 	"strconv"
 	"strings"
 
@@ -33,43 +36,50 @@ func (c *listCmd) Run(ctx context.Context, asked *stops) error {
 	case c.Limit < 0:
 		return usage("--limit %d: a number from 1, or 0 for all", c.Limit)
 	case c.Streams:
-		return show(c, c.streams(ctx, server), streamRow, "NAME", "STATUS", "EVENTS", "BYTES", "CREATED")
+		return show(c, c.streams(ctx, server), streamRow, streamJSON, "NAME", "STATUS", "EVENTS", "BYTES", "CREATED")
 	case c.Sessions:
-		return show(c, c.sessions(ctx, server), sessionRow, "SESSION", "EXECUTIONS", "RUNNING", "QUEUED", "UPDATED")
+		return show(c, c.sessions(ctx, server), sessionRow, sessionJSON, "SESSION", "EXECUTIONS", "RUNNING", "QUEUED", "UPDATED")
 	}
-	return show(c, c.executions(ctx, server), executionRow, "ID", "STATUS", "STARTED", "TOOK", "COMMAND")
+	return show(c, c.executions(ctx, server), executionRow, executionJSON, "ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 }
 
 // show prints what a list yields, as rows or objects.
-func show[T any](c *listCmd, all iter.Seq2[T, error], row func(T) []string, heading ...string) error {
+func show[T any](c *listCmd, all iter.Seq2[T, error],
+	row func(T) []string, object func(T) json.RawMessage, heading ...string,
+) error {
 	t := newTable(stdout, heading...)
-	n := 0
+	n, more := 0, false
 	for v, err := range all {
 		if err != nil {
 			return err
 		}
+		if more = c.Limit > 0 && n == c.Limit; more {
+			break
+		}
+		n++
 		if c.JSON {
-			err = printObject(v)
+			err = printObject(object(v))
 		} else {
 			t.row(row(v)...)
 		}
 		if err != nil {
 			return err
 		}
-		if n++; n == c.Limit {
-			break
-		}
 	}
-	if c.JSON {
-		return nil
+	var err error
+	if !c.JSON {
+		err = t.flush()
 	}
-	return t.flush()
+	if more {
+		fmt.Fprintf(os.Stderr, "reprise: there are more than these %d; --limit 0 lists all\n", n)
+	}
+	return err
 }
 
-// pages yields what is on a row of pages.
+// pages yields what is on a row of pages, one more than limit where there are as many.
 func pages[T any](get func(limit int, cursor string) ([]T, string, error), limit int) iter.Seq2[T, error] {
 	const most = 1000
-	if limit == 0 || limit > most {
+	if limit++; limit == 1 || limit > most {
 		limit = most
 	}
 	return func(yield func(T, error) bool) {
@@ -114,6 +124,11 @@ func (c *listCmd) sessions(ctx context.Context, server *client.Client) iter.Seq2
 		return page.Sessions, page.NextCursor, err
 	}, c.Limit)
 }
+
+// What --json prints is what the server has sent.
+func executionJSON(x client.Execution) json.RawMessage { return x.Raw }
+func streamJSON(s client.Stream) json.RawMessage       { return s.Raw }
+func sessionJSON(s client.Session) json.RawMessage     { return s.Raw }
 
 func executionRow(x client.Execution) []string {
 	took := "-"

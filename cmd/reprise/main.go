@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -49,7 +50,7 @@ const description = `Run commands and publish events over connections that break
 
 Start a server with "reprise serve", then "reprise run -- COMMAND".
 
-Every flag has an environment variable, REPRISE_LISTEN for --listen and so on, but for those that say what kind of thing a name is. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token that it has written.
+Every flag has an environment variable, REPRISE_LISTEN for --listen and so on, but for --id of run and those that say what kind of thing a name is. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token that it has written.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run", "follow" and "wait" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled and took that for a success; 125 is a failure of ours, a run that was lost or events that were lost.`
 
@@ -71,6 +72,10 @@ func Main(args []string) int {
 	if err != nil {
 		return report(os.Stderr, &exit{code: exitUsage, err: err})
 	}
+	verb, _, _ := strings.Cut(command.Command(), " ")
+	if err := unavailable(runtime.GOOS, verb, flagText(command, "url")); err != nil {
+		return report(os.Stderr, err)
+	}
 	return report(os.Stderr, command.Run())
 }
 
@@ -86,6 +91,35 @@ func grammar(args []string) any {
 		}
 	}
 	return new(cli)
+}
+
+// flagText is the value of a flag that holds a string, "" if the verb has no such flag.
+func flagText(command *kong.Context, name string) string {
+	for _, flag := range command.Flags() {
+		if flag.Name == name {
+			text, _ := command.FlagValue(flag).(string)
+			return text
+		}
+	}
+	return ""
+}
+
+// unavailable refuses what does not work on an operating system: on Windows the binary is a client.
+func unavailable(goos, verb, mcpURL string) error {
+	if goos != "windows" {
+		return nil
+	}
+	switch verb {
+	case "serve", "gateway", "store", "backup", "restore", "doctor":
+	case "mcp":
+		if mcpURL != "" {
+			return nil
+		}
+		verb = "mcp without --url"
+	default:
+		return nil
+	}
+	return usage("%s does not work on Windows: run it on Linux or macOS, or in WSL, and set REPRISE_URL here", verb)
 }
 
 // stdout is where results go. Writing to a closed pipe ends us, as it does others.

@@ -18,6 +18,7 @@ import (
 // publishCmd publishes to a stream.
 type publishCmd struct {
 	connect `embed:""`
+	named   `embed:""`
 
 	Type  string            `placeholder:"TYPE" help:"Type of the events. Default: message."`
 	Parse bool              `help:"Each line is a JSON value, not text."`

@@ -9,7 +9,7 @@ import (
 type removeCmd struct {
 	connect `embed:""`
 
-	Stream  bool `short:"s" xor:"kind" env:"-" help:"The names are those of streams."`
+	Stream  bool `short:"s" xor:"kind" env:"-" help:"The names are those of streams. Those with a slash are anyway."`
 	Session bool `xor:"kind" env:"-" help:"The names are those of sessions, which go with all their executions."`
 
 	Names []string `arg:"" name:"name" help:"Ids of executions, or names of streams or sessions. One that does not exist is no error."`
@@ -32,6 +32,10 @@ func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	var errs []error
 	for _, name := range c.Names {
+		if !c.Session && isStreamName(name) {
+			errs = append(errs, server.RemoveStream(ctx, name))
+			continue
+		}
 		errs = append(errs, remove(ctx, name))
 	}
 	return errors.Join(errs...)

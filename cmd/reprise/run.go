@@ -20,7 +20,7 @@ type runCmd struct {
 	bridging `embed:""`
 
 	Detach           bool              `short:"d" help:"Print the id and leave; \"reprise follow ID\" goes on."`
-	ID               string            `placeholder:"ID" help:"Id of the execution. Running the same again under the same id attaches to it."`
+	ID               string            `placeholder:"ID" env:"-" help:"Id of the execution. Running the same again under the same id attaches to it."`
 	Session          string            `placeholder:"ID" help:"Session that the execution belongs to."`
 	Label            map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to find it by. May be repeated."`
 	Timeout          time.Duration     `placeholder:"DURATION" help:"End the command after this time."`

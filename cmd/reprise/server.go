@@ -268,7 +268,7 @@ func (s *server) hello(c *serveCmd) {
 	if c.Auth == "token" && c.secrets() != defaultDataDir() {
 		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)
 	}
-	fmt.Fprintln(stdout, "  reprise run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'")
+	fmt.Fprintf(stdout, "  %s run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'\n", self())
 	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !net.ParseIP(host).IsLoopback() &&
 		host != "localhost" {
 		s.logger.Warn("the connection is not encrypted: put a proxy with TLS before it where others can listen",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 type showCmd struct {
 	connect `embed:""`
 
-	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is that of a stream."`
+	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is that of a stream. One with a slash is anyway."`
 	Session bool `xor:"kind" env:"-" help:"NAME is that of a session."`
 	JSON    bool `name:"json" help:"Print it as a line of JSON."`
 
@@ -29,21 +30,23 @@ func (c *showCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
-	var shown any
+	c.Stream = c.Stream || !c.Session && isStreamName(c.Name)
+	var shown json.RawMessage
 	var rows [][2]string
 	switch {
 	case c.Stream:
 		var s client.Stream
 		s, err = server.ShowStream(ctx, c.Name)
-		shown, rows = s, streamRows(&s)
+		shown, rows = s.Raw, streamRows(&s)
 	case c.Session:
 		var s client.Session
 		s, err = server.ShowSession(ctx, c.Name)
-		shown, rows = s, sessionRows(&s)
+		shown, rows = s.Raw, sessionRows(&s)
 	default:
 		var x client.Execution
 		x, err = server.Show(ctx, c.Name)
-		shown, rows = x, executionRows(&x)
+		err = hintStream(ctx, server, c.Name, err)
+		shown, rows = x.Raw, executionRows(&x)
 	}
 	switch {
 	case err != nil:

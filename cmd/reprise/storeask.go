@@ -9,10 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"reprise/client"
-
-	"golang.org/x/sys/unix"
 )
 
 func (p *storePlace) dataDir() string { return cmp.Or(p.Data, defaultDataDir()) }
@@ -35,7 +34,7 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 			return err
 		}
 		err = withServer(server)
-		if p.Server.URL != "" || os.Getenv("REPRISE_URL") != "" || !errors.Is(err, unix.ECONNREFUSED) {
+		if p.Server.URL != "" || os.Getenv("REPRISE_URL") != "" || !errors.Is(err, syscall.ECONNREFUSED) {
 			return err
 		}
 		return open()

@@ -98,7 +98,8 @@ func (c *storeStatsCmd) print(s *upkeep.Stats) error {
 	for _, tenant := range slices.Sorted(maps.Keys(s.Tenants)) {
 		size := s.Tenants[tenant]
 		t.row("tenant "+string(tenant),
-			fmt.Sprintf("%d streams, %d events, %v", size.Streams, size.Events, byteCount(size.Bytes)))
+			fmt.Sprintf("%d streams, %d events, %v, and %v beside them",
+				size.Streams, size.Events, byteCount(size.Bytes), byteCount(size.Overhead)))
 	}
 	size := func(n int64) string { return byteCount(n).String() }
 	if f := s.SQLite; f != nil {

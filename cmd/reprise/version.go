@@ -11,7 +11,7 @@ type versionCmd struct{}
 
 // Run prints it.
 func (*versionCmd) Run() error {
-	version, commit := "unknown", ""
+	version, commit := "unknown", " of an unknown commit"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
 		for _, setting := range info.Settings {

@@ -8,7 +8,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"reprise/internal/testserver"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -56,8 +59,9 @@ func startProgram(spec *daemonSpec) (*daemon, error) {
 	d := &daemon{done: make(chan struct{})}
 	d.cmd = &exec.Cmd{
 		Path: spec.path, Args: spec.args, Env: spec.env, Dir: spec.dir, Stderr: stderr,
-		SysProcAttr: &unix.SysProcAttr{Pdeathsig: unix.SIGKILL},
+		SysProcAttr: new(syscall.SysProcAttr),
 	}
+	testserver.EndWithParent(d.cmd.SysProcAttr)
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,13 +26,6 @@ import (
 // TestBrowser lets a real browser follow a stream with nothing but EventSource, cuts its
 // connection once in the middle, and expects each event once. (G1)
 func TestBrowser(t *testing.T) {
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("chromium is missing: apt-get install chromium")
-		}
-		t.Skip("chromium is missing")
-	}
 	pages := httptest.NewServer(http.FileServer(http.Dir(".")))
 	defer pages.Close()
 	server := newServer(t, pages.URL)
@@ -46,22 +40,119 @@ func TestBrowser(t *testing.T) {
 		server.end(t)
 	}()
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	browser := exec.CommandContext(ctx, chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-		"--disable-sync",
-		"--user-data-dir="+t.TempDir(), "--timeout=15000", "--virtual-time-budget=600000", "--dump-dom",
-		pages.URL+"/index.html#http://"+proxy.addr()+events)
-	dom, err := browser.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "ended: completed, events 1,2,3,4,5,6,7,8,9,10"; !strings.Contains(string(dom), want) {
+	dom := browse(t, pages.URL+"/index.html#http://"+proxy.addr()+events)
+	if want := "ended: completed, events 1,2,3,4,5,6,7,8,9,10"; !strings.Contains(dom, want) {
 		t.Errorf("%q is not in the page:\n%s", want, dom)
 	}
 	if proxy.cuts.Load() != 1 || proxy.accepted.Load() < 2 {
 		t.Errorf("%d cuts, %d connections", proxy.cuts.Load(), proxy.accepted.Load())
+	}
+}
+
+// browse returns what a page has become when it has nothing left to do.
+func browse(t *testing.T, url string) (dom string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := browser(ctx, t, "--timeout=15000", "--virtual-time-budget=600000", "--dump-dom", url).Output()
+	check(t, err)
+	return string(out)
+}
+
+// browser is a browser without a screen and with a profile of its own.
+func browser(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("chromium is missing: apt-get install chromium")
+		}
+		t.Skip("chromium is missing")
+	}
+	return exec.CommandContext(ctx, chromium, append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + t.TempDir(),
+	}, args...)...)
+}
+
+// reloading shows the page in a frame, which it reloads once when event 5 is there, and then reports what became of it.
+const reloading = `<!doctype html><iframe id="page"></iframe><script>
+	const frame = document.getElementById('page')
+	frame.src = 'index.html' + location.hash
+	let reloads = 0
+	const timer = setInterval(() => {
+		const page = frame.contentDocument
+		const output = page?.getElementById('output')?.textContent ?? ''
+		if (reloads === 0 && output.includes('5\n')) {
+			reloads++
+			frame.contentWindow.location.reload()
+			fetch('reloaded', {method: 'POST'})
+		} else if (page?.title === 'ended') {
+			clearInterval(timer)
+			fetch('result', {method: 'POST', body: output + page.getElementById('state').textContent})
+		}
+	}, 20)
+</script>`
+
+// TestReloadGoesOn reloads the page in the middle of a stream. It shows what it had shown, and the rest.
+func TestReloadGoesOn(t *testing.T) {
+	reloaded, result := make(chan struct{}), make(chan string, 1)
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServer(http.Dir(".")))
+	mux.HandleFunc("GET /reloading.html", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, reloading)
+	})
+	mux.HandleFunc("POST /reloaded", func(http.ResponseWriter, *http.Request) { close(reloaded) })
+	mux.HandleFunc("POST /result", func(_ http.ResponseWriter, r *http.Request) {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		result <- string(text)
+	})
+	pages := httptest.NewServer(mux)
+	defer pages.Close()
+	server := newServer(t, pages.URL)
+	events := server.ticket(t)
+	go func() {
+		server.publish(t, 1, 5)
+		<-reloaded
+		server.publish(t, 6, 7)
+		_, err := server.stream.Append(t.Context(), reprise.Event{Type: "message", Data: []byte("caf\xe9\n")})
+		if err != nil {
+			t.Error(err)
+		}
+		server.end(t)
+	}()
+	ctx, cancel := context.WithCancel(t.Context())
+	running := browser(ctx, t, "--remote-debugging-port=0", pages.URL+"/reloading.html#"+server.url+events)
+	running.Cancel = func() error { return running.Process.Signal(syscall.SIGTERM) } // its other processes end first
+	running.WaitDelay = 10 * time.Second
+	check(t, running.Start())
+	defer func() {
+		cancel()
+		_ = running.Wait() // how it ended does not matter
+	}()
+	want := "1\n2\n3\n4\n5\n6\n7\ncaf\uFFFD\nended: completed, events 1,2,3,4,5,6,7,8"
+	select {
+	case got := <-result:
+		if got != want {
+			t.Errorf("the page shows %q, want %q", got, want)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the page does not come to its end")
+	}
+}
+
+// TestExpiredTicketIsTold: the browser does not try again after a refusal, and the page says what to do.
+func TestExpiredTicketIsTold(t *testing.T) {
+	pages := httptest.NewServer(http.FileServer(http.Dir(".")))
+	defer pages.Close()
+	server := newServer(t, pages.URL)
+	events, _, _ := strings.Cut(server.ticket(t), "?")
+	dom := browse(t, pages.URL+"/index.html#"+server.url+events+"?ticket=expired")
+	if want := "refused: the ticket has expired"; !strings.Contains(dom, want) {
+		t.Errorf("%q is not in the page:\n%s", want, dom)
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 )
 
 // accepts picks what the client wants most of the media types that there are, as
-// RFC 9110, section 12.5.1, says. Among equals the first wins, which is also the
-// answer to a client that does not care: to be sent a stream one has to ask for it.
+// RFC 9110, section 12.5.1, says. The first is the answer to a client that does not care: to be sent a stream one has
+// to ask for it. Among types of equal weight one that streams and is named wins over the first: a client that names it
+// can follow it.
 func accepts(r *http.Request, offered ...string) (string, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
@@ -17,7 +18,8 @@ func accepts(r *http.Request, offered ...string) (string, error) {
 	}
 	best, bestQuality := "", 0.0
 	for _, offer := range offered {
-		if q := quality(header, offer); q > bestQuality {
+		q, named := quality(header, offer)
+		if q > bestQuality || q == bestQuality && best == offered[0] && named && q > 0 {
 			best, bestQuality = offer, q
 		}
 	}
@@ -27,9 +29,10 @@ func accepts(r *http.Request, offered ...string) (string, error) {
 	return best, nil
 }
 
-// quality is the weight that the most specific range of the header gives to a media type.
-func quality(header, offer string) float64 {
-	weight, specific := 0.0, 0
+// quality is the weight that the most specific range of the header gives to a media type, and whether that range names
+// it without a wildcard.
+func quality(header, offer string) (weight float64, named bool) {
+	specific := 0
 	family, _, _ := strings.Cut(offer, "/")
 	for entry := range strings.SplitSeq(header, ",") {
 		mediaRange, params, err := mime.ParseMediaType(entry)
@@ -52,5 +55,5 @@ func quality(header, offer string) float64 {
 			}
 		}
 	}
-	return weight
+	return weight, specific == 3
 }

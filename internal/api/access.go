@@ -25,6 +25,7 @@ type record struct {
 	principal string
 	status    int // 0 until the header is written
 	bytes     int64
+	code      problem.Code // of the problem that was the answer, "" for none
 }
 
 // recordOf finds the record behind the writer of a handler.
@@ -46,6 +47,9 @@ func (rec *record) WriteHeader(status int) {
 	}
 	rec.ResponseWriter.WriteHeader(status)
 }
+
+// NoteProblem implements problem.Noter.
+func (rec *record) NoteProblem(code problem.Code) { rec.code = code }
 
 func (rec *record) Write(b []byte) (int, error) {
 	if rec.status == 0 {
@@ -104,6 +108,9 @@ func (s *Server) note(rec *record, r *http.Request, id string, took time.Duratio
 		}
 	}
 	s.opts.Metrics.request(rec.route, r.Method, status, took)
+	if rec.code != "" {
+		s.opts.Metrics.problems.With(string(rec.code), rec.route).Inc()
+	}
 	level := slog.LevelInfo
 	if status >= 500 {
 		level = slog.LevelError

@@ -162,6 +162,11 @@ func TestOriginIsChecked(t *testing.T) {
 		t.Errorf("header %v", a.header)
 	}
 	a = w.do("OPTIONS", "/v1/executions", "", "Authorization: ", "Origin: "+friend, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,last-event-id").is(204)
+	for _, name := range []string{"traceparent", "Cache-Control", "If-None-Match"} {
+		if !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), name) {
+			t.Errorf("%s may not be sent", name)
+		}
+	}
 	for name, want := range map[string]string{
 		"Access-Control-Allow-Origin": friend, "Access-Control-Allow-Methods": "POST", "Access-Control-Allow-Headers": "Last-Event-ID",
 	} {
@@ -199,12 +204,17 @@ func TestMetricsCount(t *testing.T) {
 	w := start(t, setup{})
 	w.do("POST", "/v1/executions", `{"id":"x","argv":["true"]}`).is(201)
 	w.ended("x")
+	w.do("GET", "/v1/streams/none", "").is(404)
+	w.stream("s", "x")
+	w.do("GET", "/v1/streams/s/events?after=nothing", "", asSSE).is(400)
 	w.do("GET", "/metrics", "", "Authorization: ").is(401)
 	w.eventually("the end is counted", func() bool { return w.metric(`reprise_executions_ended_total{outcome="exited"}`) == "1" })
 	for name, want := range map[string]string{
-		`reprise_http_requests_total{method="POST",path="/v1/executions",status="201"}`: "1",
-		`reprise_executions{status="running"}`:                                          "0",
-		`reprise_readers`:                                                               "0",
+		`reprise_http_requests_total{method="POST",path="/v1/executions",status="201"}`:         "1",
+		`reprise_executions{status="running"}`:                                                  "0",
+		`reprise_http_problems_total{code="not_found",path="/v1/streams/{name}"}`:               "1",
+		`reprise_http_problems_total{code="cursor_malformed",path="/v1/streams/{name}/events"}`: "1",
+		`reprise_readers`: "0",
 	} {
 		if got := w.metric(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

@@ -125,12 +125,13 @@ var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 // that a refusal can name the member. path is "" at the top.
 func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	if t.Kind() == reflect.Pointer {
-		if string(text) == "null" {
-			return nil
-		}
 		t = t.Elem()
 	}
 	switch {
+	case t == reflect.TypeFor[json.RawMessage](): // any value
+		return nil
+	case string(text) == "null":
+		return unprocessable(path, named(path)+"null does not belong here")
 	case t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(textUnmarshaler):
 		return checkMembers(path, text, t)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
@@ -138,12 +139,23 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	}
 	err := json.Unmarshal(text, reflect.New(t).Interface())
 	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return unprocessable(path, fmt.Sprintf("%sa %s does not belong here", named(path), mistyped.Value))
+		return unprocessable(path, named(path)+withArticle(mistyped.Value)+" does not belong here")
 	}
 	if err != nil {
 		return unprocessable(path, named(path)+err.Error())
 	}
 	return nil
+}
+
+// withArticle is the name of a JSON type, as encoding/json gives it, with its article: "an object", "a number 1.5".
+func withArticle(kind string) string {
+	switch kind {
+	case "object", "array":
+		return "an " + kind
+	case "bool":
+		return "a boolean"
+	}
+	return "a " + kind
 }
 
 func named(path string) string {

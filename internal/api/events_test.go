@@ -32,6 +32,11 @@ func TestFormsByAccept(t *testing.T) {
 		"application/json;q=0.5, text/event-stream":         "text/event-stream",
 		"text/event-stream;q=0, */*":                        "application/json",
 		"application/x-ndjson, application/json;q=0.9":      "application/x-ndjson",
+		"text/event-stream, application/json":               "text/event-stream",
+		"application/json, text/event-stream":               "text/event-stream",
+		"*/*, text/event-stream":                            "text/event-stream",
+		"application/json, application/x-ndjson":            "application/x-ndjson",
+		"application/json, text/*":                          "application/json",
 		"text/html,application/xhtml+xml,*/*;q=0.8":         "application/json",
 		"application/x-ndjson;q=nonsense, application/json": "application/json",
 	} {

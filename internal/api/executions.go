@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -152,8 +153,21 @@ func (s *Server) showExecution(x *exchange) error {
 	return s.answer(x, http.StatusOK, showExecution(e))
 }
 
+// id is that of the execution or session that the path names. It is checked where one that does not exist is no error.
+func (x *exchange) id() (string, error) {
+	id := x.r.PathValue("id")
+	if field, malformed := errors.AsType[*execution.FieldError](execution.CheckID(id)); malformed {
+		return "", badRequest(field.Field, field.Reason)
+	}
+	return id, nil
+}
+
 func (s *Server) removeExecution(x *exchange) error {
-	if err := s.host.Remove(x.r.Context(), x.who.Tenant, x.r.PathValue("id")); err != nil {
+	id, err := x.id()
+	if err != nil {
+		return err
+	}
+	if err := s.host.Remove(x.r.Context(), x.who.Tenant, id); err != nil {
 		return err
 	}
 	return x.done()

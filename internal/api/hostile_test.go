@@ -46,6 +46,11 @@ func TestHostileNames(t *testing.T) {
 				t.Errorf("GET /v1/executions/%.20s%s: %d %s", id, path, a.status, a.body)
 			}
 		}
+		for _, path := range []string{"/v1/executions/", "/v1/sessions/"} {
+			if a := w.do("DELETE", path+id, "").refused(400, "invalid"); a.text("field") != "id" {
+				t.Errorf("DELETE %s%.20s: field %q", path, id, a.text("field"))
+			}
+		}
 		w.do("POST", "/v1/executions", `{"argv":["true"],"id":"`+strings.ReplaceAll(id, "%00", "\\u0000")+`"}`).refused(422, "invalid")
 	}
 	for _, path := range []string{"/v1/executions/", "/v1//executions", "/v1/streams/../executions", "/v1/./streams", "//", "/v1", "/V1/executions", "/"} {
@@ -104,11 +109,17 @@ func TestHostileBodies(t *testing.T) {
 		{`{"language":"cobol","code":"x"}`, 422, "language"},
 		{`{"argv":["true"],"IdempotencyKey":"x"}`, 422, "IdempotencyKey"},
 		{`{"argv":["true"],"":1}`, 422, ""},
+		{`{"argv":["true"],"labels":null}`, 422, "labels"},
+		{`{"argv":["true"],"tty":null}`, 422, "tty"},
+		{`{"argv":["true"],"retention":{"max_age":null}}`, 422, "retention.max_age"},
 	} {
 		a := w.do("POST", "/v1/executions", c.body, "Content-Type: application/json")
 		if a.status != c.status || a.text("code") != "invalid" || a.text("field") != c.field {
 			t.Errorf("%.60s: %d %.300s", c.body, a.status, a.body)
 		}
+	}
+	if a := w.do("POST", "/v1/executions", `{"argv":[{}]}`); a.text("detail") != "argv: an object does not belong here" {
+		t.Errorf("detail %q", a.text("detail"))
 	}
 	for _, contentType := range []string{"", "text/plain", "application/xml", "application/json-seq", "application/x-www-form-urlencoded", ";;"} {
 		w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Content-Type: "+contentType).refused(415, "invalid")

@@ -20,6 +20,7 @@ type Metrics struct {
 
 	requests       *metrics.Vec[metrics.Counter]
 	requestSeconds *metrics.Vec[metrics.Histogram]
+	problems       *metrics.Vec[metrics.Counter]
 
 	commits, commitFailures     *metrics.Counter
 	overtaken                   *metrics.Counter
@@ -56,6 +57,9 @@ func NewMetrics() *Metrics {
 		"Requests by path, method and status.", "method", "path", "status")
 	m.requestSeconds = r.Histograms("reprise_http_request_seconds",
 		"How long requests took, with the time that their readers followed.", slow, "path")
+
+	m.problems = r.Counters("reprise_http_problems_total",
+		"Requests that were refused or failed, by path and code.", "code", "path")
 
 	m.commits = r.Counter("reprise_commits_total", "Commits to the store.")
 	m.commitFailures = r.Counter("reprise_commit_failures_total", "Batches that the store did not take.")

@@ -55,7 +55,11 @@ func (s *Server) showSession(x *exchange) error {
 }
 
 func (s *Server) removeSession(x *exchange) error {
-	if err := s.host.RemoveSession(x.r.Context(), x.who.Tenant, x.r.PathValue("id")); err != nil {
+	id, err := x.id()
+	if err != nil {
+		return err
+	}
+	if err := s.host.RemoveSession(x.r.Context(), x.who.Tenant, id); err != nil {
 		return err
 	}
 	return x.done()

@@ -26,7 +26,7 @@
 // # Output
 //
 // Output is bytes. Nothing looks for lines, and the only thing that is known of text is
-// that a rune is not split over two events: its beginning is held back for at most 50 ms.
+// that a rune is not split over two events: its beginning is held back for at most half a second.
 // What is read while an append is under way goes into the next one together, so
 // that a chatty command does not wait for each of its lines to be made durable. At
 // most 2 MiB wait; then the pipes are read no further and the command waits

@@ -83,7 +83,8 @@ func TestNoRuneIsSplit(t *testing.T) {
 	x := start(t, h, execution.Request{Argv: []string{"perl", "-e", `
 		for (1..8) { for (split //, "\360\237\230\200\342\202\254x") {
 			syswrite STDOUT, $_; select undef, undef, undef, 0.003;
-		} }`}})
+		} }
+		syswrite STDOUT, "\342\202"; select undef, undef, undef, 0.2; syswrite STDOUT, "\254";`}})
 	var all []byte
 	for _, e := range follow(t, h, x.ID) {
 		if e.Type != execution.Stdout {
@@ -94,7 +95,7 @@ func TestNoRuneIsSplit(t *testing.T) {
 		}
 		all = append(all, e.Data...)
 	}
-	if want := strings.Repeat("😀€x", 8); string(all) != want {
+	if want := strings.Repeat("😀€x", 8) + "€"; string(all) != want {
 		t.Errorf("got %q", all)
 	}
 	// A long text is cut into events between runes too.

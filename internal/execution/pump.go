@@ -28,7 +28,7 @@ const (
 	// readBytes is how much is read at a time.
 	readBytes = 4 * chunkBytes
 	// runeWait is how long the beginning of a rune is held back for the rest of it.
-	runeWait = 50 * time.Millisecond
+	runeWait = 500 * time.Millisecond
 	// lastWait is the pause at which a pump stops that was told to.
 	lastWait = 250 * time.Millisecond
 )
@@ -73,13 +73,13 @@ func (p *pump) run() {
 func (p *pump) await(rune bool) {
 	var deadline time.Time
 	switch {
-	case rune:
-		deadline = time.Now().Add(runeWait)
 	case p.last.Load():
 		deadline = time.Now().Add(lastWait)
+	case rune:
+		deadline = time.Now().Add(runeWait)
 	}
 	_ = p.file.SetReadDeadline(deadline)
-	if p.last.Load() && deadline.IsZero() { // finish was called in between
+	if p.last.Load() && (rune || deadline.IsZero()) { // finish was called in between
 		_ = p.file.SetReadDeadline(time.Now().Add(lastWait))
 	}
 }

@@ -91,6 +91,9 @@ func (r *Request) checkNames() error {
 	return nil
 }
 
+// CheckID returns a *FieldError unless an execution or a session can have the id.
+func CheckID(id string) error { return checkID("id", id) }
+
 // checkID holds for the ids of executions and sessions.
 func checkID(field, id string) error {
 	if id == "" || len(id) > maxID {

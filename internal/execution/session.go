@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +95,7 @@ func parseSessionCursor(after string) (*Session, error) {
 	number, id, ok := strings.Cut(after, ".")
 	at, err := strconv.ParseInt(number, 10, 64)
 	if !ok || err != nil {
-		return nil, invalid("cursor", "is not one of this list")
+		return nil, fmt.Errorf("%w: the cursor is not one of this list", reprise.ErrInvalid)
 	}
 	return &Session{ID: id, Updated: Time{time.UnixMilli(at)}}, nil
 }

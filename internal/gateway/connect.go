@@ -57,9 +57,12 @@ func (g *Gateway) openLink() (link.Link, error) {
 	if g.up.URL != "" {
 		return link.OpenHTTP(link.Endpoint{URL: g.up.URL, Header: g.up.Header}, logger), nil
 	}
-	return link.StartProcess(g.spawn, &link.Command{
-		Args: g.up.Command, Dir: g.up.Dir, Env: g.up.Env, PassEnv: g.up.PassEnv, Mark: g.opts.Mark + "/" + rand.Text(),
-	}, logger)
+	return link.StartProcess(g.spawn, g.command(g.opts.Mark+"/"+rand.Text()), logger)
+}
+
+// command is the program of an upstream that is one.
+func (g *Gateway) command(mark string) *link.Command {
+	return &link.Command{Args: g.up.Command, Dir: g.up.Dir, Env: g.up.Env, PassEnv: g.up.PassEnv, Mark: mark}
 }
 
 // greet makes a connection and sends initialize with params. The error is a *refusedGreeting if the upstream answers

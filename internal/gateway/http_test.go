@@ -12,13 +12,14 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
-	"golang.org/x/sys/unix"
 
 	"reprise/internal/gateway"
+	"reprise/internal/testserver"
 )
 
 // remote is an upstream at a URL.
@@ -31,7 +32,8 @@ type remote struct {
 func startRemote(tb testing.TB, address string, flags ...string) *remote {
 	tb.Helper()
 	r := &remote{cmd: exec.Command(program, append([]string{"-http", address}, flags...)...)}
-	r.cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL} // should the tests panic
+	r.cmd.SysProcAttr = new(syscall.SysProcAttr)
+	testserver.EndWithParent(r.cmd.SysProcAttr) // should the tests panic
 	out, err := r.cmd.StdoutPipe()
 	check(tb, err)
 	check(tb, r.cmd.Start())

@@ -106,7 +106,8 @@ func (s *slot) connOrAttempt(open connector) (*connection, *attempt, error) {
 
 // try makes a connection.
 func (s *slot) try(a *attempt, open connector) {
-	message := "the upstream was not initialized within " + s.g.up.StartTimeout.String()
+	message := "the upstream was not initialized within " + s.g.up.StartTimeout.String() +
+		" (--start-timeout, or start_timeout in the configuration)"
 	late := wire.Internal(wire.ReasonUnavailable, message)
 	ctx, cancel := context.WithTimeoutCause(s.g.life, s.g.up.StartTimeout, late)
 	defer cancel()

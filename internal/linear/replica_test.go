@@ -15,6 +15,7 @@ import (
 
 	"reprise"
 	"reprise/internal/storeurl"
+	"reprise/internal/testserver"
 )
 
 // The test binary is also the replica that it kills: with this variable set it serves a Log on the
@@ -165,7 +166,8 @@ func startReplica(url, keys string) (*replica, error) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), replicaEnv+"="+url, replicaEnv+"_KEYS="+keys)
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = new(syscall.SysProcAttr)
+	testserver.EndWithParent(cmd.SysProcAttr)
 	r := &replica{cmd: cmd, waiting: map[int]chan response{}}
 	var err error
 	if r.stdin, err = cmd.StdinPipe(); err != nil {

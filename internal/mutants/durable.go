@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // durableMutants are faults in stores of files and of servers.

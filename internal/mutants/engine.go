@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // engineMutants are faults in the engine.
@@ -81,6 +83,16 @@ var engineMutants = []mutant{
 		name: "hot tail is not bounded", rule: "G7",
 		file: "live.go", old: "(lv.hotBytes > limit ||", new: "(false ||",
 		pkg: ".", run: "TestG7Bounded|TestHotTailsShareTheirRoom",
+	},
+	{
+		name: "simulator: hot tail is not bounded", rule: "G7",
+		file: "live.go", old: "(lv.hotBytes > limit ||", new: "(false ||",
+		pkg: "./internal/sim", run: "TestSim$",
+	},
+	{
+		name: "simulator: trimmed window moves back", rule: "G1",
+		file: "retention.go", old: "	if earliest > st.earliest {\n", new: "	if earliest > 0 {\n",
+		pkg: "./internal/sim", run: "TestSim$",
 	},
 	{
 		name: "stream keeps more events than it may", rule: "G7",

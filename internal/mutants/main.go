@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command mutants shows that the tests of the promises can fail: it puts one fault at a time into the code, a line or
 // two each, and runs the tests that must find it. A fault that they do not find has survived, and the exit code is 1.
 //

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // replicaMutants are faults in what a Log takes over from a store that others write to.

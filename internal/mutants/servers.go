@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // serverMutants are faults in what serves the engine.

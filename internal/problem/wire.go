@@ -63,8 +63,11 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Write answers a request with p. Nothing may have been written to w before. Where
-// it returns an error, the connection is gone.
+// Noter is a ResponseWriter that wants to know the codes of the problems that Write answers with.
+type Noter interface{ NoteProblem(Code) }
+
+// Write answers a request with p, and tells w of it if that is a Noter. Nothing may have been written to w before.
+// Where it returns an error, the connection is gone.
 func Write(w http.ResponseWriter, p Problem) error {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -82,6 +85,9 @@ func Write(w http.ResponseWriter, p Problem) error {
 	}
 	if p.Status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2, wants a challenge
+	}
+	if noter, ok := w.(Noter); ok {
+		noter.NoteProblem(p.Code)
 	}
 	w.WriteHeader(p.Status)
 	_, err = w.Write(append(body, '\n'))

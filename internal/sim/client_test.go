@@ -192,13 +192,14 @@ func (c *client) check(h *handle, key reprise.StreamKey, err error) {
 
 // info compares the state of a stream with what was acknowledged before it was asked for.
 func (c *client) info(h *handle, key reprise.StreamKey) {
-	acked := c.sim.ackedNow(key)
+	acked, told := c.sim.ackedNow(key), c.sim.toldBy(h)
 	c.do(h.replica, key, "info", func(ctx context.Context) string {
 		info, err := h.Info(ctx)
 		if err != nil {
 			c.check(h, key, err)
 			return fmt.Sprint(err)
 		}
+		c.sim.checkWindowStays(h, told, &info)
 		c.sim.checkTail("info of "+key.String(), info.Epoch, info.Tail, acked)
 		return fmt.Sprintf("%d to %d", info.Earliest, info.Tail)
 	})

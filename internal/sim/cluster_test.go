@@ -51,6 +51,7 @@ func (c *cluster) append(req reprise.AppendRequest) error {
 	if errs := c.primary.Append(background, []reprise.AppendRequest{req}); errs != nil {
 		return errs[0]
 	}
+	c.sim.sized(len(req.Bytes))
 	if err := c.truth.stored(&req, c.sim.config.retention.MaxEvents); err != nil {
 		c.sim.fail("%v", err)
 	}

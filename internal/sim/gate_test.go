@@ -195,6 +195,11 @@ func (s *store) Read(
 	g.effect = func(f fate, cause error) {
 		err = outcome(sim, f, cause, false, func() (err error) {
 			page, err = sim.cluster.primary.Read(background, key, after, min(maxBytes, sim.config.pageBytes))
+			size := 0
+			for _, b := range page.Batches {
+				size += len(b.Bytes)
+			}
+			sim.sized(size)
 			return err
 		})
 	}

@@ -87,8 +87,13 @@ func (c *client) openReader() {
 	if h == nil {
 		return
 	}
+	told := c.sim.toldBy(h)
 	c.do(r, key, "read "+what, func(ctx context.Context) string {
 		reader, err := h.Reader(ctx, at)
+		if err == nil {
+			info := reader.Info()
+			c.sim.checkWindowStays(h, told, &info)
+		}
 		if errors.Is(err, reprise.ErrCursorForeign) && of != key {
 			return "refused as foreign"
 		}

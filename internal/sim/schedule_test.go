@@ -22,6 +22,7 @@ type config struct {
 	tailBytes int
 	streams   int // in memory while unused; of -1 none, of 3 those that a map yields last, which no seed decides
 	pageBytes int
+	wide      int // how many times as much the events hold
 	keys      []reprise.StreamKey
 	writers   int
 	readers   int
@@ -96,13 +97,18 @@ type simulation struct {
 	trace     []string
 	hash      uint64
 
-	failing sync.Mutex
+	failing sync.Mutex // guards what is below
 	failure error
+	told    map[logLife]windows
+	largest int // the most bytes of a batch that was stored, and of the batches of a page that was read
 }
 
 func newSimulation(seed uint64) *simulation {
 	s := &simulation{seed: seed, withdrawn: map[string]bool{}, rng: rand.New(rand.NewPCG(seed, 1))}
 	s.config = chooseConfig(s.rng)
+	if s.config.wide = 1; seed%3 == 0 && s.config.retention.MaxBytes == 0 {
+		s.config.wide = 100
+	}
 	s.cluster, s.keys = newCluster(s), reprise.NewKeys()
 	for i := range s.config.replicas {
 		skew := time.Duration(s.rng.IntN(3)-1) * 20 * time.Second
@@ -214,6 +220,7 @@ func (s *simulation) step(number int) bool {
 	}
 	s.settle()
 	s.checkNobodyWaitsForOthers()
+	s.checkMemory()
 	return true
 }
 

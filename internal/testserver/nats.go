@@ -169,7 +169,7 @@ func (s *NATSServer) Start() error {
 	defer in.Close()
 	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", binary.Fd()), config)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = inGroup(nil)
 	if err := cmd.Start(); err != nil {
 		return errors.Join(err, out.Close())
 	}
@@ -246,7 +246,7 @@ func (s *NATSServer) Kill() error {
 
 // Pause holds the server up (SIGSTOP): connections stay, and nobody answers. It returns when all threads have stopped.
 func (s *NATSServer) Pause() error {
-	if err := s.signal(syscall.SIGSTOP); err != nil {
+	if err := s.signal(signalPause); err != nil {
 		return err
 	}
 	for range 1000 {
@@ -271,7 +271,7 @@ func (s *NATSServer) stopped() bool {
 }
 
 // Resume lets the server go on after Pause.
-func (s *NATSServer) Resume() error { return s.signal(syscall.SIGCONT) }
+func (s *NATSServer) Resume() error { return s.signal(signalResume) }
 
 func (s *NATSServer) signal(sig syscall.Signal) error {
 	if s.cmd == nil {

@@ -4,5 +4,5 @@ package testserver
 
 import "syscall"
 
-// endWithParent does nothing: a server outlives a test process that panics.
-func endWithParent(*syscall.SysProcAttr) {}
+// EndWithParent does nothing: a server outlives a test process that panics.
+func EndWithParent(*syscall.SysProcAttr) {}

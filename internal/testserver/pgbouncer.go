@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -62,11 +61,11 @@ default_pool_size = 3
 		return err
 	}
 	b.cmd = exec.Command(path, "-q", config)
-	as, err := credential()
+	as, err := runAs()
 	if err != nil {
 		return err
 	}
-	b.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setpgid: true}
+	b.cmd.SysProcAttr = inGroup(as)
 	for _, file := range []string{b.dir, config} {
 		if err := to.Own(file); err != nil {
 			return err

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -77,8 +76,8 @@ func postgresBinary(name string) (string, error) {
 	return path, nil
 }
 
-// credential is that of the user postgres or nobody when we are root, as whom PostgreSQL does not run.
-func credential() (*syscall.Credential, error) {
+// runAs is that of the user postgres or nobody when we are root, as whom PostgreSQL does not run.
+func runAs() (*credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
 	}
@@ -89,7 +88,7 @@ func credential() (*syscall.Credential, error) {
 		}
 		uid, uerr := strconv.ParseUint(u.Uid, 10, 32)
 		gid, gerr := strconv.ParseUint(u.Gid, 10, 32)
-		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(uerr, gerr)
+		return &credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(uerr, gerr)
 	}
 	return nil, errors.New("PostgreSQL does not run as root, and there is no user postgres or nobody")
 }
@@ -100,14 +99,14 @@ func (s *PostgresServer) command(name string, args ...string) (*exec.Cmd, error)
 	if err != nil {
 		return nil, err
 	}
-	as, err := credential()
+	as, err := runAs()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as, Setpgid: true}
+	cmd.SysProcAttr = inGroup(as)
 	return cmd, nil
 }
 
@@ -151,7 +150,7 @@ func (s *PostgresServer) CertFile() string { return filepath.Join(s.dir, "ca.pem
 
 // Own gives a file or folder to the user that the server runs as.
 func (s *PostgresServer) Own(path string) error {
-	as, err := credential()
+	as, err := runAs()
 	if err != nil || as == nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (s *PostgresServer) start(deadline time.Time) error {
 // startTied starts a process that the system kills when this one ends, however that comes about. The
 // channel is closed when the process has ended.
 func startTied(cmd *exec.Cmd) (done chan struct{}, err error) {
-	endWithParent(cmd.SysProcAttr)
+	EndWithParent(cmd.SysProcAttr)
 	done = make(chan struct{})
 	started := make(chan error)
 	go func() {
@@ -198,10 +198,10 @@ func (s *PostgresServer) Recover() error {
 }
 
 // Pause stops all processes of the server where they are, until Resume.
-func (s *PostgresServer) Pause() error { return signalAll(s.processes(), syscall.SIGSTOP) }
+func (s *PostgresServer) Pause() error { return signalAll(s.processes(), signalPause) }
 
 // Resume lets them go on.
-func (s *PostgresServer) Resume() error { return signalAll(s.processes(), syscall.SIGCONT) }
+func (s *PostgresServer) Resume() error { return signalAll(s.processes(), signalResume) }
 
 // processes are those of the server, the one that starts all others first. The others are in process
 // groups of their own, so they are found as its children.
@@ -224,7 +224,7 @@ func (s *PostgresServer) processes() []int {
 func signalAll(pids []int, sig syscall.Signal) error {
 	var errs []error
 	for _, pid := range slices.Clone(pids) {
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := signalProcess(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			errs = append(errs, err)
 		}
 	}

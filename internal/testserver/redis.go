@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -152,8 +151,8 @@ func (s *RedisServer) Start() error {
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	// It ends with this process, even where that panics. The signal comes when the thread ends that has started it,
 	// so that one stays for as long.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	endWithParent(s.cmd.SysProcAttr)
+	s.cmd.SysProcAttr = inGroup(nil)
+	EndWithParent(s.cmd.SysProcAttr)
 	cmd, started, done := s.cmd, make(chan error), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
@@ -268,10 +267,10 @@ func (s *RedisServer) Kill() error {
 }
 
 // Pause stops the server with SIGSTOP: its connections stay, and it does not answer.
-func (s *RedisServer) Pause() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
+func (s *RedisServer) Pause() error { return s.cmd.Process.Signal(signalPause) }
 
 // Resume is the inverse of Pause.
-func (s *RedisServer) Resume() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
+func (s *RedisServer) Resume() error { return s.cmd.Process.Signal(signalResume) }
 
 // Stop ends the server and removes its data.
 func (s *RedisServer) Stop() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }

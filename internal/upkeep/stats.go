@@ -24,6 +24,8 @@ type TenantSize struct {
 	Streams int64 `json:"streams"`
 	Events  int64 `json:"events"`
 	Bytes   int64 `json:"bytes"`
+	// Overhead is what is kept beside the events.
+	Overhead int64 `json:"overhead"`
 }
 
 // Measure returns the sizes that log counts in store.
@@ -34,7 +36,7 @@ func Measure(ctx context.Context, log *reprise.Log, store reprise.Store) (Stats,
 	}
 	stats := Stats{Tenants: map[reprise.Tenant]TenantSize{}}
 	for tenant, size := range sizes {
-		stats.Tenants[tenant] = TenantSize{Streams: size.Streams, Events: size.Events, Bytes: size.Bytes}
+		stats.Tenants[tenant] = TenantSize(size)
 	}
 	switch store := Innermost(store).(type) {
 	case *sqlitestore.Store:

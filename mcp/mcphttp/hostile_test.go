@@ -252,3 +252,38 @@ func TestStoreFailsInTheMiddle(t *testing.T) {
 		again.ends()
 	})
 }
+
+// hanging is a Store whose reads, while it hangs, wait for the end of their context.
+type hanging struct {
+	reprise.Store
+	hangs bool
+}
+
+func (h *hanging) Read(ctx context.Context, key reprise.StreamKey, after uint64, n int) (reprise.Page, error) {
+	if h.hangs {
+		<-ctx.Done()
+		return reprise.Page{}, context.Cause(ctx)
+	}
+	return h.Store.Read(ctx, key, after, n)
+}
+
+// TestHangingStoreIsToldInTime: a request is refused after the patience of 3 s, however long the store takes.
+func TestHangingStoreIsToldInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memstore.New(nil)
+		defer inner.Close()
+		w := newWorld(t, setup{store: inner})
+		c := w.begin("2025-11-25")
+		w.close()
+		store := &hanging{Store: inner}
+		w = newWorld(t, setup{store: store})
+		store.hangs = true
+		began := time.Now()
+		c.with(w).refused(c.with(w).get(""), http.StatusServiceUnavailable, "store_unavailable")
+		if took := time.Since(began); took < 3*time.Second || took > 3500*time.Millisecond {
+			t.Errorf("refused after %v", took)
+		}
+		store.hangs = false
+		c.with(w).stream(c.with(w).get("")).drop()
+	})
+}

@@ -226,8 +226,8 @@ func TestDropBeforeTheFirstEvent(t *testing.T) {
 		}
 		w.tools.release("g")
 		s = c.stream(c.get(id))
-		_ = s
-		s.drop()
+		s.want(`"done"`)
+		s.ends()
 	})
 }
 

@@ -74,8 +74,8 @@ func (h *Handler) findSession(r *http.Request, c caller) (*Session, *refusal) {
 		return nil, invalidRequest(http.StatusBadRequest, "there is more than one header Mcp-Session-Id")
 	}
 	var s *Session
-	err := patiently(r.Context(), func() (err error) {
-		s, err = h.session(r.Context(), c.tenant, c.principal, ids[0])
+	err := patiently(r.Context(), func(ctx context.Context) (err error) {
+		s, err = h.session(ctx, c.tenant, c.principal, ids[0])
 		return err
 	})
 	if err != nil {
@@ -255,10 +255,10 @@ func isBareEnd(info *reprise.StreamInfo, seq uint64) bool {
 func (s *Session) openAfter(r *http.Request, exchange string, at reprise.Cursor) (*reprise.Reader, error) {
 	key := s.h.streamKey(s.Tenant, s.ID, exchange)
 	var reader *reprise.Reader
-	err := patiently(r.Context(), func() error {
-		stream, err := s.h.log.Stream(r.Context(), key)
+	err := patiently(r.Context(), func(ctx context.Context) error {
+		stream, err := s.h.log.Stream(ctx, key)
 		if err == nil {
-			reader, err = stream.Reader(r.Context(), reprise.After(at))
+			reader, err = stream.Reader(ctx, reprise.After(at))
 		}
 		return err
 	})
@@ -280,12 +280,20 @@ const patience = 3 * time.Second
 // storePause and storePauseMax are the spans of the first and of the longest pause between two tries.
 const storePause, storePauseMax = 20 * time.Millisecond, 200 * time.Millisecond
 
-// patiently tries again what the store could not do.
-func patiently(ctx context.Context, do func() error) error {
-	begin, pause := time.Now(), backoff.Backoff{First: storePause, Most: storePauseMax}
+// errPatience is the error for a store that does not answer while there is patience.
+var errPatience = fmt.Errorf("%w: it has not answered for %v", reprise.ErrUnavailable, patience)
+
+// patiently tries again what the store could not do, until patience is over; so is the context of a try under way.
+func patiently(ctx context.Context, do func(context.Context) error) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
+	defer cancel()
+	pause := backoff.Backoff{First: storePause, Most: storePauseMax}
 	for {
-		err := do()
-		if !errors.Is(err, reprise.ErrUnavailable) || time.Since(begin) >= patience || pause.Wait(ctx) != nil {
+		err := do(bounded)
+		switch {
+		case err != nil && bounded.Err() != nil:
+			return context.Cause(bounded)
+		case !errors.Is(err, reprise.ErrUnavailable) || pause.Wait(bounded) != nil:
 			return err
 		}
 	}

@@ -9,7 +9,8 @@ import (
 
 // tenant counts what the streams of a tenant keep.
 type tenant struct {
-	streams       int64 // guarded by Store.mu
+	streams       int64 // guarded by Store.mu, as overhead is
+	overhead      int64
 	events, bytes atomic.Int64
 }
 
@@ -32,7 +33,9 @@ func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 	defer s.mu.RUnlock()
 	sizes := make(map[reprise.Tenant]reprise.Size, len(s.tenants))
 	for name, t := range s.tenants {
-		sizes[name] = reprise.Size{Streams: t.streams, Events: t.events.Load(), Bytes: t.bytes.Load()}
+		sizes[name] = reprise.Size{
+			Streams: t.streams, Events: t.events.Load(), Bytes: t.bytes.Load(), Overhead: t.overhead,
+		}
 	}
 	return sizes, nil
 }

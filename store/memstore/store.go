@@ -160,6 +160,7 @@ func (s *Store) add(st *stream) {
 		s.tenants[key.Tenant] = st.tenant
 	}
 	st.tenant.streams++
+	st.tenant.overhead += st.info.Overhead()
 	s.streams[key] = st
 	s.numbers[st.number] = st
 	for _, in := range scopes(key) {
@@ -186,6 +187,7 @@ func (s *Store) drop(st *stream) {
 		}
 	}
 	st.tenant.count(-int64(st.info.Kept()), -st.info.Bytes)
+	st.tenant.overhead -= st.info.Overhead()
 	if st.tenant.streams--; st.tenant.streams == 0 {
 		delete(s.tenants, key.Tenant)
 	}

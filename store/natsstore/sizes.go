@@ -3,6 +3,7 @@ package natsstore
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -12,7 +13,8 @@ import (
 )
 
 // Sizes returns what each tenant keeps; see reprise.Sizer. The server hands out the header of the newest
-// message of each stream: the cost is that of as many small messages as there are streams.
+// message of each stream and the length of its record: the cost is that of twice as many small messages as there are
+// streams.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	ctx, leave, err := s.enter(ctx)
@@ -20,6 +22,10 @@ func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, e
 		return nil, err
 	}
 	defer leave()
+	lengths, err := s.recordLengths(ctx)
+	if err != nil {
+		return nil, err
+	}
 	sizes := map[reprise.Tenant]reprise.Size{}
 	err = s.eachState(ctx, func(key reprise.StreamKey, st *state) {
 		if !st.gone {
@@ -27,6 +33,7 @@ func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, e
 			size.Streams++
 			size.Events += int64(st.tail + 1 - st.earliest)
 			size.Bytes += st.kept
+			size.Overhead += reprise.StreamOverhead + int64(len(key.Name)) + lengths[st.index]
 			sizes[key.Tenant] = size
 		}
 	})
@@ -75,49 +82,88 @@ func (s *Store) newest(ctx context.Context) (uint64, error) {
 
 // states reads the states of all streams at one server. seen is the sequence of the newest.
 func (s *Store) states(ctx context.Context) (states map[reprise.StreamKey]*state, seen uint64, err error) {
-	consumer, err := s.js.CreateConsumer(ctx, s.name, jetstream.ConsumerConfig{
-		FilterSubject: s.name + ".s.>", DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
+	states = map[reprise.StreamKey]*state{}
+	err = s.headers(ctx, s.name, s.name+".s.>", jetstream.DeliverLastPerSubjectPolicy, func(msg jetstream.Msg) error {
+		key, e, err := s.oneState(msg)
+		seen = max(seen, e.seq)
+		switch {
+		case isDamage(err):
+			s.leaveOut(err)
+		case err != nil:
+			return err
+		default:
+			states[key] = e.state
+		}
+		return nil
+	})
+	return states, seen, err
+}
+
+// recordLengths returns the lengths of all records in the index, by their sequence. A server that is behind leaves out
+// the newest, which are counted the next time.
+func (s *Store) recordLengths(ctx context.Context) (map[uint64]int64, error) {
+	lengths := map[uint64]int64{}
+	err := s.headers(ctx, s.index, s.name+".i.>", jetstream.DeliverAllPolicy, func(msg jetstream.Msg) error {
+		meta, err := msg.Metadata()
+		if err != nil {
+			return unavailable(err)
+		}
+		n, err := strconv.ParseInt(msg.Headers().Get(nats.MsgSize), 10, 64)
+		if err != nil {
+			return unavailable(err)
+		}
+		lengths[meta.Sequence.Stream] = n
+		return nil
+	})
+	return lengths, err
+}
+
+// headers calls f with messages of a JetStream stream, without their bodies, as one server has them. Records of the index
+// may be deleted meanwhile, which are then not waited for.
+func (s *Store) headers(ctx context.Context, stream, filter string, policy jetstream.DeliverPolicy,
+	f func(jetstream.Msg) error,
+) error {
+	consumer, err := s.js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
+		FilterSubject: filter, DeliverPolicy: policy, HeadersOnly: true,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, InactiveThreshold: time.Minute, Replicas: 1,
 	})
 	if err != nil {
-		return nil, 0, s.clientError(ctx, err)
+		return s.clientError(ctx, err)
 	}
-	defer s.tidy.dropConsumer(consumer.CachedInfo().Name)
-	left := int(consumer.CachedInfo().NumPending)
-	states = make(map[reprise.StreamKey]*state, left)
-	for left > 0 {
+	defer s.tidy.dropConsumer(stream, consumer.CachedInfo().Name)
+	for left := int(consumer.CachedInfo().NumPending); left > 0; {
 		const most = 1000
-		batch, err := consumer.Fetch(min(left, most), jetstream.FetchContext(ctx))
+		var batch jetstream.MessageBatch
+		if policy == jetstream.DeliverAllPolicy {
+			batch, err = consumer.FetchNoWait(min(left, most))
+		} else {
+			batch, err = consumer.Fetch(min(left, most), jetstream.FetchContext(ctx))
+		}
 		if err != nil {
-			return nil, 0, s.clientError(ctx, err)
+			return s.clientError(ctx, err)
 		}
 		n := 0
 		for msg := range batch.Messages() {
 			n++
-			key, e, err := s.oneState(msg)
-			switch {
-			case isDamage(err):
-				s.leaveOut(err)
-			case err != nil:
-				return nil, 0, err
-			default:
-				states[key] = e.state
+			if err := f(msg); err != nil {
+				return err
 			}
-			seen = max(seen, e.seq)
 		}
 		left -= n
 		switch err := batch.Error(); {
 		case errors.Is(err, nats.ErrNoResponders): // the consumer is not known to all servers yet
 			if err := pause(ctx, lagStep); err != nil {
-				return nil, 0, err
+				return err
 			}
 		case err != nil:
-			return nil, 0, s.clientError(ctx, err)
+			return s.clientError(ctx, err)
+		case n == 0 && policy == jetstream.DeliverAllPolicy:
+			return nil
 		case n == 0:
-			return nil, 0, unavailable(errIncomplete)
+			return unavailable(errIncomplete)
 		}
 	}
-	return states, seen, nil
+	return nil
 }
 
 // oneState reads a message. Its sequence is there even if the error says that the rest is damaged.

@@ -132,11 +132,11 @@ func (t *tidy) purge(key reprise.StreamKey, before uint64) {
 	})
 }
 
-// dropConsumer ends a consumer.
-func (t *tidy) dropConsumer(name string) {
+// dropConsumer ends a consumer of a JetStream stream.
+func (t *tidy) dropConsumer(stream, name string) {
 	t.add(func(ctx context.Context) error {
 		var answer struct{}
-		return t.s.request(ctx, "CONSUMER.DELETE."+t.s.name+"."+name, nil, &answer)
+		return t.s.request(ctx, "CONSUMER.DELETE."+stream+"."+name, nil, &answer)
 	})
 }
 

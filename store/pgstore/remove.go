@@ -86,7 +86,8 @@ const (
 
 	forgetStatement = `DELETE FROM {schema}.marks WHERE until <= $1`
 
-	sizesStatement = `SELECT tenant, count(*), sum(tail + 1 - earliest)::bigint, sum(bytes)::bigint FROM {schema}.streams GROUP BY tenant`
+	sizesStatement = `SELECT tenant, count(*), sum(tail + 1 - earliest)::bigint, sum(bytes)::bigint,
+		sum(octet_length(key) + octet_length(config))::bigint FROM {schema}.streams GROUP BY tenant`
 )
 
 // Sweep removes expired streams, found by an index; see reprise.Sweeper.
@@ -127,7 +128,10 @@ func (s *Store) sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.Siz
 	err = s.run(ctx, s.sql.sizes, new(params), func() takeRow {
 		sizes = map[reprise.Tenant]reprise.Size{}
 		return func(row [][]byte) error {
-			sizes[reprise.Tenant(row[0])] = reprise.Size{Streams: int8Of(row[1]), Events: int8Of(row[2]), Bytes: int8Of(row[3])}
+			sizes[reprise.Tenant(row[0])] = reprise.Size{
+				Streams: int8Of(row[1]), Events: int8Of(row[2]), Bytes: int8Of(row[3]),
+				Overhead: int8Of(row[1])*reprise.StreamOverhead + int8Of(row[4]),
+			}
 			return nil
 		}
 	})

@@ -2,6 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"slices"
+
+	"github.com/redis/rueidis"
 
 	"reprise"
 )
@@ -49,14 +52,34 @@ func (s *Store) addSizes(ctx context.Context, sizes map[reprise.Tenant]reprise.S
 	if err != nil {
 		return 0, false, err
 	}
-	for _, st := range states {
-		if st != nil {
-			size := sizes[st.info.Key.Tenant]
-			size.Streams++
-			size.Events += int64(st.info.Kept())
-			size.Bytes += st.info.Bytes
-			sizes[st.info.Key.Tenant] = size
-		}
+	states = slices.DeleteFunc(states, func(st *state) bool { return st == nil })
+	configs, err := s.configLengths(ctx, states)
+	if err != nil {
+		return 0, false, err
+	}
+	for i, st := range states {
+		size := sizes[st.info.Key.Tenant]
+		size.Streams++
+		size.Events += int64(st.info.Kept())
+		size.Bytes += st.info.Bytes
+		size.Overhead += st.info.Overhead() + configs[i]
+		sizes[st.info.Key.Tenant] = size
 	}
 	return places[len(places)-1].number, len(places) == sizePlaces, nil
+}
+
+// configLengths returns the length of the configuration of each stream, which sizeFields leave out.
+func (s *Store) configLengths(ctx context.Context, states []*state) ([]int64, error) {
+	commands := make([]rueidis.Completed, len(states))
+	for i, st := range states {
+		commands[i] = s.client.B().Hstrlen().Key(s.keys.state(st.info.Key)).Field("c").Build()
+	}
+	lengths := make([]int64, len(states))
+	for i, r := range s.client.DoMulti(ctx, commands...) {
+		var err error
+		if lengths[i], err = r.AsInt64(); err != nil {
+			return nil, err
+		}
+	}
+	return lengths, nil
 }

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,24 +25,6 @@ func TestMain(m *testing.M) {
 		writeUntilKilled(path)
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// smallDisk is a folder on a disk of its own of size bytes. Making one takes root, which CI is.
-func smallDisk(t *testing.T, size int64) (dir string) {
-	t.Helper()
-	if os.Geteuid() != 0 && os.Getenv("CI") == "" {
-		t.Skip("a disk of its own takes root")
-	}
-	dir = t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
-		t.Fatalf("mount: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, 0); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
-	return dir
 }
 
 // On a full disk appends fail, reads go on, and appends work again when there is space.
@@ -105,19 +86,13 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s: %v, want ErrReadOnly", what, err)
 		}
 	}
-	remount := func(flags uintptr) {
-		t.Helper()
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT|flags, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	remount(syscall.MS_RDONLY)
+	remount(t, dir, true)
 	refused("an empty folder")
-	remount(0)
+	remount(t, dir, false)
 	closeStore(t, path)
-	remount(syscall.MS_RDONLY)
+	remount(t, dir, true)
 	refused("a folder with a file")
-	remount(0)
+	remount(t, dir, false)
 	mustOpen(t, path, nil)
 }
 

@@ -282,6 +282,18 @@ func marshalConfig(c reprise.StreamConfig) ([]byte, error) {
 	return json.Marshal(config{c.Retention.MaxEvents, c.Retention.MaxBytes, c.Retention.MaxAge, labels, c.Meta})
 }
 
+// configOverhead is the part of StreamInfo.Overhead that lies in a configuration.
+func configOverhead(text []byte) (n int64, err error) {
+	var c config
+	if err := json.Unmarshal(text, &c); err != nil {
+		return 0, fmt.Errorf("configuration of a stream: %w", errDamaged)
+	}
+	for name, value := range c.Labels {
+		n += int64(len(name)/2 + len(value))
+	}
+	return n + int64(len(c.Meta)), nil
+}
+
 func unmarshalConfig(text []byte) (reprise.StreamConfig, error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {

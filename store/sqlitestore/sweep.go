@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -130,15 +131,43 @@ func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 }
 
 func sumSizes(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
-	stmt := conn.Prep(`SELECT tenant, count(*), sum(tail + 1 - earliest), sum(kept) FROM streams WHERE mark IS NULL GROUP BY tenant`)
+	stmt := conn.Prep(`SELECT tenant, count(*), sum(tail + 1 - earliest), sum(kept), sum(length(name))
+		FROM streams WHERE mark IS NULL GROUP BY tenant`)
 	defer stmt.Reset()
+	for {
+		more, err := stmt.Step()
+		if err != nil {
+			return err
+		}
+		if !more {
+			return sumConfigs(conn, sizes)
+		}
+		sizes[reprise.Tenant(stmt.ColumnText(0))] = reprise.Size{
+			Streams: stmt.ColumnInt64(1), Events: stmt.ColumnInt64(2), Bytes: stmt.ColumnInt64(3),
+			Overhead: stmt.ColumnInt64(1)*reprise.StreamOverhead + stmt.ColumnInt64(4),
+		}
+	}
+}
+
+// sumConfigs adds the labels and Meta of all streams that have any.
+func sumConfigs(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
+	stmt := conn.Prep(`SELECT tenant, config FROM streams WHERE mark IS NULL AND config <> CAST('{}' AS BLOB)`)
+	defer stmt.Reset()
+	var text []byte
 	for {
 		more, err := stmt.Step()
 		if err != nil || !more {
 			return err
 		}
-		sizes[reprise.Tenant(stmt.ColumnText(0))] = reprise.Size{
-			Streams: stmt.ColumnInt64(1), Events: stmt.ColumnInt64(2), Bytes: stmt.ColumnInt64(3),
+		text = slices.Grow(text[:0], stmt.ColumnLen(1))[:stmt.ColumnLen(1)]
+		stmt.ColumnBytes(1, text)
+		n, err := configOverhead(text)
+		if err != nil {
+			return err
 		}
+		tenant := reprise.Tenant(stmt.ColumnText(0))
+		size := sizes[tenant]
+		size.Overhead += n
+		sizes[tenant] = size
 	}
 }

@@ -3,7 +3,6 @@ package sqlitestore
 import (
 	"fmt"
 	"path/filepath"
-	"syscall"
 
 	"zombiezen.com/go/sqlite"
 )
@@ -24,13 +23,14 @@ func (s *Store) enableVacuum(conn *sqlite.Conn) error {
 	}
 	size := pages * pageSize
 	if size > s.maxRewrite() {
-		return fmt.Errorf("it has %d bytes, up to %d are rewritten: copy it into a new file with \"reprise store copy\"", size, s.maxRewrite())
+		return fmt.Errorf("it has %d bytes, up to %d are rewritten: copy it into a new file with \"reprise store copy\"",
+			size, s.maxRewrite())
 	}
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(filepath.Dir(s.path), &disk); err != nil {
+	room, err := freeBytes(filepath.Dir(s.path))
+	if err != nil {
 		return err
 	}
-	if room := int64(disk.Bavail) * int64(disk.Bsize); room < 3*size {
+	if room < 3*size {
 		return fmt.Errorf("the disk has %d bytes free, rewriting takes up to %d", room, 3*size)
 	}
 	return execute(conn, "PRAGMA auto_vacuum=INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")

@@ -121,6 +121,14 @@ type brokenStore struct {
 }
 
 var brokenStores = []brokenStore{
+	{"drops the last batch of a page", "close/under way", func(b *broken) {
+		good := b.read
+		b.read = func(ctx context.Context, key reprise.StreamKey, after uint64, n int) (reprise.Page, error) {
+			page, err := good(ctx, key, after, n)
+			page.Batches = page.Batches[:max(len(page.Batches)-1, 0)]
+			return page, err
+		}
+	}},
 	{"create answers with what it was given", "create/same", func(b *broken) {
 		b.create = func(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 			_, err := b.session.Create(ctx, info)

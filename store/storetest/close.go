@@ -61,17 +61,18 @@ func closeUnderWay(e *env) {
 	for i := range streams {
 		streams[i] = e.create(fmt.Sprint("s/", i)).append(100)
 	}
-	busy := make(chan struct{}) // somebody has made some calls
-	var once sync.Once
+	busy := make(chan struct{}) // somebody has made some calls, or one that failed
+	makeBusy := sync.OnceFunc(func() { close(busy) })
 	e.concurrently(users+2, func(i int) {
 		if i >= users {
 			<-busy
 			e.noError(e.store.Close(), "close while calls are under way")
 			return
 		}
+		defer makeBusy()
 		for n := 0; ; n++ {
 			if n == 5 {
-				once.Do(func() { close(busy) })
+				makeBusy()
 			}
 			if err := streams[i].anyCall(n); err != nil {
 				e.wantError(err, reprise.ErrClosed, "call %d while the Store is closed", n)

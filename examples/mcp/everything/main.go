@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -90,7 +91,7 @@ func open(ctx context.Context, data string) (reprise.Store, *reprise.Options, er
 	return store, &reprise.Options{Keys: keys}, err
 }
 
-func serve(ctx context.Context, address string, handler http.Handler) error {
+func serve(ctx context.Context, address string, handler *mcphttp.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -98,9 +99,20 @@ func serve(ctx context.Context, address string, handler http.Handler) error {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() { web.Close() })()
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
 	fmt.Printf("listening on http://%s/mcp\n", listener.Addr())
-	return web.Serve(listener)
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	// The handler is closed first: it ends the responses that are under way, which the server then waits for. A server
+	// that is closed first cuts them.
+	err = handler.Close()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, web.Shutdown(bounded))
 }
 
 // newServer is a server with everything but tasks.

@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -75,9 +76,20 @@ func run(ctx context.Context, address, data string, versions []string) error {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", handler)
 	web := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() { web.Close() })()
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(listener) }()
 	fmt.Printf("listening on http://%s/mcp\n", listener.Addr())
-	return web.Serve(listener)
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	// The handler is closed first: it ends the responses that are under way, which the server then waits for. A server
+	// that is closed first cuts them.
+	err = handler.Close()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, web.Shutdown(bounded))
 }
 
 func newServer(c computer) *mcp.Server {

@@ -51,6 +51,27 @@ func (c *Command) environ(ours []string) []string {
 	return list
 }
 
+// Check returns an error if there is no such program, in the PATH that it will have or, with a slash in its name, as
+// seen from Dir.
+func (c *Command) Check() error {
+	name := c.Args[0]
+	if !strings.Contains(name, "/") {
+		_, err := lookPath(name, c.environ(os.Environ()))
+		return err
+	}
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(c.Dir, name)
+	}
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return fmt.Errorf("%s: %w", name, os.ErrPermission)
+	}
+	return nil
+}
+
 // lookPath finds the program called name in the PATH of environ. Relative entries of PATH are skipped: they would
 // mean the directory of this process.
 func lookPath(name string, environ []string) (string, error) {

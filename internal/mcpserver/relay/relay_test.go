@@ -1,11 +1,14 @@
 package relay_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -306,19 +309,25 @@ func TestToken(t *testing.T) {
 
 func TestGarbageFromTheClient(t *testing.T) {
 	w := newWorld(t)
-	for _, line := range []string{
-		"garbage\n", "[]\n", `{"jsonrpc":"2.0","id":1}` + "\n", "\n\n",
-		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":7}` + "\n",
+	for _, tt := range []struct{ line, answer string }{
+		{"garbage", `"code":-32600.*"id":null`},
+		{"[]", `"code":-32600.*"id":null`},
+		{`{"jsonrpc":"2.0","id":1}`, `"code":-32600.*"id":1`},
+		{"\n", ""},
+		{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":7}`, `"code":-32600.*"id":null`},
 	} {
-		in, out := io.Pipe()
-		go func() {
-			_, _ = io.WriteString(out, line)
-			time.Sleep(50 * time.Millisecond)
-			out.Close()
-		}()
-		if err := relay.Run(t.Context(), in, io.Discard,
-			&relay.Options{URL: w.web.URL, HTTPClient: &http.Client{Transport: &http.Transport{}}}); err != nil {
-			t.Errorf("%q: %v", line, err)
+		var answers bytes.Buffer
+		err := relay.Run(t.Context(), strings.NewReader(tt.line+"\n"), &answers,
+			&relay.Options{URL: w.web.URL, HTTPClient: &http.Client{Transport: &http.Transport{}}})
+		if err != nil {
+			t.Errorf("%q: %v", tt.line, err)
+		}
+		want := "^$"
+		if tt.answer != "" {
+			want = "^[^\n]*" + tt.answer + "[^\n]*\n$"
+		}
+		if !regexp.MustCompile(want).Match(answers.Bytes()) {
+			t.Errorf("%q is answered with %q, want %q", tt.line, answers.String(), want)
 		}
 	}
 }

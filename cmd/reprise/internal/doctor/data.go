@@ -5,8 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
 )
 
 // existing is the deepest directory on the way to path that is there.
@@ -64,11 +62,10 @@ func checkSpace(path string) Finding {
 		none   = 64 << 20
 		advice = "Make room; while there is none, appends fail and commands wait with their output."
 	)
-	var st unix.Statfs_t
-	if err := unix.Statfs(existing(path), &st); err != nil {
+	free, err := freeBytes(existing(path))
+	if err != nil {
 		return warn(name, "", "not known: %v", err)
 	}
-	free := st.Bavail * uint64(st.Bsize) //nolint:gosec // a block size is positive
 	switch {
 	case free < none:
 		return fail(name, advice, "%d MiB free", free>>20)
@@ -82,13 +79,13 @@ func checkSpace(path string) Finding {
 func checkFiles() Finding {
 	const name = "open files"
 	const few = 4096
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+	limit, err := maxFiles()
+	if err != nil {
 		return warn(name, "", "not known: %v", err)
 	}
-	if limit.Max < few {
+	if limit < few {
 		return warn(name, "Raise it with ulimit -n, or LimitNOFILE= of systemd.", "at most %d, each reader takes one",
-			limit.Max)
+			limit)
 	}
-	return ok(name, "at most %d", limit.Max)
+	return ok(name, "at most %d", limit)
 }

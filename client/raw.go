@@ -1,0 +1,31 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// The answers below keep the object as the server sent it, with members that this client does not know.
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (x *Execution) UnmarshalJSON(text []byte) error {
+	type plain Execution
+	return decodeRaw(text, (*plain)(x), &x.Raw)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Stream) UnmarshalJSON(text []byte) error {
+	type plain Stream
+	return decodeRaw(text, (*plain)(s), &s.Raw)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Session) UnmarshalJSON(text []byte) error {
+	type plain Session
+	return decodeRaw(text, (*plain)(s), &s.Raw)
+}
+
+func decodeRaw(text []byte, v any, raw *json.RawMessage) error {
+	*raw = bytes.Clone(text)
+	return json.Unmarshal(text, v)
+}

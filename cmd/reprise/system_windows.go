@@ -1,0 +1,28 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// errLocked is the error of flock for a file that another process has locked.
+const errLocked = windows.ERROR_LOCK_VIOLATION
+
+// flock is for the verbs that are refused on Windows; see unavailable.
+func flock(*os.File) error { return errors.ErrUnsupported }
+
+// isTerminalFile reports whether f is a console.
+func isTerminalFile(f *os.File) bool {
+	var mode uint32
+	return windows.GetConsoleMode(windows.Handle(f.Fd()), &mode) == nil
+}
+
+// signalNumber is the number that a signal has on Linux, where the command ran, by its name without SIG; 0 for others.
+func signalNumber(name string) int {
+	return map[string]int{
+		"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9, "USR1": 10,
+		"SEGV": 11, "USR2": 12, "PIPE": 13, "ALRM": 14, "TERM": 15, "XCPU": 24, "XFSZ": 25, "SYS": 31,
+	}[name]
+}

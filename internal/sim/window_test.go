@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"maps"
+
+	"reprise"
+)
+
+// windows are the starts of windows by epoch, the latest that one Log has told.
+type windows map[reprise.Epoch]uint64
+
+// logLife names a Log: it is told apart from those that ran at its replica before.
+type logLife struct{ replica, life int }
+
+// toldBy is what the Log of h has told by now.
+func (s *simulation) toldBy(h *handle) windows {
+	s.failing.Lock()
+	defer s.failing.Unlock()
+	return maps.Clone(s.told[logLife{h.replica.number, h.life}])
+}
+
+// checkWindowStays (G1): the window of a stream in one Log never moves back. told is what the Log had told when it was
+// asked for info.
+func (s *simulation) checkWindowStays(h *handle, told windows, info *reprise.StreamInfo) {
+	if before := told[info.Epoch]; info.Earliest < before {
+		s.fail("G1: r%d: the window of %s moves back from %d to %d", h.replica.number, info.Key, before, info.Earliest)
+	}
+	s.failing.Lock()
+	defer s.failing.Unlock()
+	at := logLife{h.replica.number, h.life}
+	if s.told == nil {
+		s.told = map[logLife]windows{}
+	}
+	if s.told[at] == nil {
+		s.told[at] = windows{}
+	}
+	s.told[at][info.Epoch] = max(s.told[at][info.Epoch], info.Earliest)
+}
+
+// maxBlock is the memory that commits of a stream share, if they are small.
+const maxBlock = 64 << 10
+
+// checkMemory (G7): what a Log holds of the newest events stays within the bound of each stream and one block, which is
+// what commits share, or one large commit or page.
+func (s *simulation) checkMemory() {
+	for _, r := range s.replicas {
+		if r.log == nil {
+			continue
+		}
+		m := r.log.Memory()
+		if bound := int64(m.Streams) * int64(s.config.tailBytes+maxBlock+2*s.largest); m.TailBytes > bound {
+			s.fail("G7: r%d holds %d bytes of events of %d streams, %d are allowed", r.number, m.TailBytes, m.Streams, bound)
+		}
+	}
+}
+
+// sized takes note of how large a batch or page is.
+func (s *simulation) sized(bytes int) {
+	s.failing.Lock()
+	defer s.failing.Unlock()
+	s.largest = max(s.largest, bytes)
+}
