@@ -196,6 +196,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
 	h.attendReplicas()
+	h.checkOwners()
 	if err := h.recover(ctx); err != nil {
 		h.giveUp(reprise.ErrClosed)
 		h.active.Wait()

@@ -102,6 +102,15 @@ func (h *Host) checkOwner(r *run) {
 	}
 }
 
+// checkOwners is checkOwner for the runs that were taken up before the other replicas were listened to.
+func (h *Host) checkOwners() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.runs {
+		h.checkOwner(r)
+	}
+}
+
 // fencedOff is why a run of a replica was killed that was taken for dead.
 const fencedOff = "the server stood still or could not reach the store, and was taken for dead"
 

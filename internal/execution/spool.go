@@ -15,8 +15,12 @@ type spool struct {
 	changed sync.Cond
 	// filling is what the writer takes next; spare is the memory of what it took before.
 	filling, spare batch
-	closed         bool // nothing more will come
-	broken         bool // nothing more will be taken
+	// most is how many bytes wait until readers do.
+	most int
+	// enough is how many bytes are taken without waiting for more.
+	enough int
+	closed bool // nothing more will come
+	broken bool // nothing more will be taken
 	// stalled is how long readers have waited for space.
 	stalled time.Duration
 	taken   time.Time // when the writer last took something
@@ -25,8 +29,10 @@ type spool struct {
 const (
 	// chunkBytes is the most data of an output event.
 	chunkBytes = 32 << 10
-	// spoolBytes is when readers begin to wait. As much again is being appended.
+	// spoolBytes is when readers begin to wait for a store. As much again is being appended.
 	spoolBytes = 2 << 20
+	// ownSpoolBytes is when they begin to wait for the disk, in a supervisor, which is to be small.
+	ownSpoolBytes = 128 << 10
 	// appendBytes is the most data that is given to one append.
 	appendBytes = 1 << 20
 	// appendEvery is the least time between two appends that are small. What comes
@@ -52,8 +58,10 @@ type span struct {
 	end    int // in batch.buf
 }
 
-func newSpool() *spool {
-	s := &spool{}
+func newSpool() *spool { return newSpoolOf(spoolBytes) }
+
+func newSpoolOf(most int) *spool {
+	s := &spool{most: most, enough: min(gatherBytes, most/2)}
 	s.changed.L = &s.mu
 	return s
 }
@@ -63,9 +71,9 @@ func newSpool() *spool {
 func (s *spool) add(typ string, format reprise.Format, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.filling.buf) >= spoolBytes && !s.broken {
+	if len(s.filling.buf) >= s.most && !s.broken {
 		since := time.Now()
-		for len(s.filling.buf) >= spoolBytes && !s.broken {
+		for len(s.filling.buf) >= s.most && !s.broken {
 			s.changed.Wait()
 		}
 		s.stalled += time.Since(since)
@@ -75,7 +83,7 @@ func (s *spool) add(typ string, format reprise.Format, data []byte) {
 	}
 	before := len(s.filling.buf)
 	s.filling.add(typ, format, data)
-	if before == 0 || before < gatherBytes && len(s.filling.buf) >= gatherBytes {
+	if before == 0 || before < s.enough && len(s.filling.buf) >= s.enough {
 		s.changed.Broadcast() // at other times the writer is not waiting for this
 	}
 }
@@ -137,7 +145,7 @@ func (s *spool) take() (b batch, ok bool) {
 // gather waits for more while the last append was just now. The caller holds mu.
 func (s *spool) gather() {
 	due := s.taken.Add(appendEvery)
-	for !s.closed && !s.broken && len(s.filling.buf) < gatherBytes {
+	for !s.closed && !s.broken && len(s.filling.buf) < s.enough {
 		wait := time.Until(due)
 		if wait <= 0 {
 			return

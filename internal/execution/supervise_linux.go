@@ -49,6 +49,7 @@ func supervise() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
+	debug.SetGCPercent(50) // its buffers are used again, and there is one supervisor for each command
 	raw, err := net.FileConn(os.Stdin)
 	if err != nil {
 		return err
@@ -180,7 +181,7 @@ func (s *session) runCommand() ending {
 	}
 	s.tell()
 	defer c.close()
-	spool := newSpool()
+	spool := newSpoolOf(ownSpoolBytes)
 	var writing sync.WaitGroup
 	var unkept error
 	writing.Go(func() { unkept = s.write(spool) })

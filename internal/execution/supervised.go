@@ -349,6 +349,7 @@ func (r *run) concludeRemote(conn *supervisor.Conn, m *remote, e ending) {
 		return
 	}
 	_ = conn.Send(call{Op: callForget})
+	defer time.AfterFunc(callPatience, func() { _ = conn.Close() }).Stop()
 	for {
 		var n news
 		if conn.Receive(&n) != nil {
