@@ -1,0 +1,147 @@
+"""A decoder of text/event-stream, as the HTML standard has it in section 9.2, "Server-sent events".
+
+It knows bytes alone: no HTTP, no reconnecting, no meaning of an id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+MAX_BYTES = 16 << 20  # of a line, and of the data of an event
+
+_BOM = b"\xef\xbb\xbf"
+_line_end = re.compile(rb"[\r\n]").search
+# A whole block in the form in which the server writes most of them. Matching it at once spares the steps for each line.
+_whole_block = re.compile(rb"id: ([^\r\n\0]*)\nevent: ([^\r\n]*)\ndata: ([^\r\n]*)\n\n").match
+
+
+class TooLong(ValueError):
+    """A line or an event is above the bound."""
+
+
+class Frame(NamedTuple):
+    """One block that dispatches an event, or has an id."""
+
+    id: str | None  # None where the block has none
+    type: str
+    data: str | None  # None for a block that dispatches nothing
+
+
+class Decoder:
+    """Reads one response. `retry` is the newest time, in seconds, that the stream has asked to be waited."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES, on_comment: Callable[[], None] | None = None) -> None:
+        self.retry: float | None = None
+        self._max = max_bytes
+        self._on_comment = on_comment
+        self._parts: list[bytes] = []  # of a line whose end has not come
+        self._length = 0  # of the parts
+        self._begun = False  # the first line is behind, and with it a byte order mark
+        self._after_cr = False  # a LF that comes next belongs to the CR before
+        self._reset()
+
+    def _reset(self) -> None:
+        self._fresh = True  # no field of a block was read
+        self._id: str | None = None
+        self._type = ""
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> Iterator[Frame]:
+        """Yields the frames that chunk completes. The iterator must be used up before the next call.
+
+        Raises TooLong.
+        """
+        if self._after_cr and chunk:
+            self._after_cr = False
+            if chunk[0] == 0x0A:
+                chunk = chunk[1:]
+        if self._parts and _line_end(chunk) is None:
+            self._keep(chunk)
+            return
+        buf = b"".join((*self._parts, chunk)) if self._parts else chunk
+        self._parts, self._length = [], 0
+        pos, end, limit = 0, len(buf), self._max
+        while pos < end:
+            if self._fresh and self._begun and (block := _whole_block(buf, pos)) is not None:
+                id, type, data = block.groups()
+                if len(data) > limit:
+                    raise TooLong(f"an event of more than {limit} bytes")
+                pos = block.end()
+                yield Frame(_text(id), _text(type) or "message", _text(data))
+                continue
+            found = _line_end(buf, pos)
+            if found is None:
+                self._keep(buf[pos:])
+                return
+            at = found.start()
+            line = buf[pos:at]
+            pos = at + 1
+            # The LF that may follow a CR is not waited for: an event must not be late by what comes after it.
+            if buf[at] == 0x0D:
+                if pos == end:
+                    self._after_cr = True
+                elif buf[pos] == 0x0A:
+                    pos += 1
+            frame = self._line(line)
+            if frame is not None:
+                yield frame
+
+    def _keep(self, part: bytes) -> None:
+        self._length += len(part)
+        self._check_line(self._length)
+        if part:
+            self._parts.append(part)
+
+    def _check_line(self, length: int) -> None:
+        # The bound is meant for values; a field name, a byte order mark and a space come on top.
+        if length > self._max + len(_BOM) + len("event: "):
+            raise TooLong(f"a line of more than {self._max} bytes")
+
+    def _line(self, line: bytes) -> Frame | None:
+        """Takes one line, and returns the frame that it completes."""
+        self._check_line(len(line))
+        if not self._begun:
+            self._begun = True
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._dispatch()
+        name, _, value = line.partition(b":")
+        if value[:1] == b" ":
+            value = value[1:]
+        if name == b"data":
+            self._size += len(value)
+            if self._size > self._max:
+                raise TooLong(f"an event of more than {self._max} bytes")
+            self._data.append(value)
+            self._size += 1
+            self._fresh = False
+        elif name == b"id":
+            if b"\0" not in value:
+                self._id = _text(value)
+                self._fresh = False
+        elif name == b"event":
+            self._type = _text(value)
+            self._fresh = False
+        elif name == b"retry":
+            if value.isdigit():  # of bytes: ASCII digits
+                self.retry = min(int(value[:18]), 10**15) / 1000
+        elif not name and self._on_comment is not None:
+            self._on_comment()
+        return None
+
+    def _dispatch(self) -> Frame | None:
+        if self._fresh:
+            return None
+        frame = None
+        if self._data or self._id is not None:
+            data = _text(b"\n".join(self._data)) if self._data else None
+            frame = Frame(self._id, self._type or "message", data)
+        self._reset()
+        return frame
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")
