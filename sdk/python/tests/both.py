@@ -12,7 +12,7 @@ KINDS = ["sync", "async"]
 
 def read(kind: str, url: str, token: str, *, stream: str = "", execution: str = "", **options: Any) -> list[Event]:
     """All events of a stream or execution. client_... are options of the client, the others of follow."""
-    settings = {"min_wait": 0.01, "max_wait": 0.05}
+    settings: dict[str, Any] = {"min_wait": 0.01, "max_wait": 0.05}
     settings |= {name.removeprefix("client_"): options.pop(name) for name in list(options) if name.startswith("client_")}
     name = stream or execution
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 import threading
@@ -100,7 +101,5 @@ def _pump_back(client: socket.socket, upstream: socket.socket) -> None:
 
 
 def _shut(one: socket.socket, how: int = socket.SHUT_RDWR) -> None:
-    try:
+    with contextlib.suppress(OSError):
         one.shutdown(how)
-    except OSError:
-        pass

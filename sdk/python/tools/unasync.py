@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes src/reprise/_sync of src/reprise/_async: the sync client is the async one without its async words.
 
-    tools/unasync.py           # writes the files
-    tools/unasync.py --check   # fails if they are not what would be written
+tools/unasync.py           # writes the files
+tools/unasync.py --check   # fails if they are not what would be written
 """
 
 import pathlib

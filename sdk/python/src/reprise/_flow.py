@@ -245,9 +245,7 @@ class Flow:
         pause = self.failures.next(max(asked_wait(error), self._retry))
         give_up = self.options.give_up
         again = (
-            self._spell.allows(error, self.met.yes, give_up, pause)
-            or error.retryable
-            or (fault and self._faults < MAX_FAULTS)
+            self._spell.allows(error, self.met.yes, give_up, pause) or error.retryable or (fault and self._faults < MAX_FAULTS)
         )
         if not again or self.failures.outlasts(give_up, pause):
             error.op, error.tries = self.op, self.failures.tries

@@ -27,6 +27,7 @@ class Saver:
     def __init__(self, store: CursorStore | None, every: float) -> None:
         self._store, self._every = store, every
         self._pending = ""  # handled and not saved
+        self._last = ""  # handled
         self._saved = -1e9  # when
         self._waiting = self._closed = False
         self._error: BaseException | None = None
@@ -34,14 +35,16 @@ class Saver:
         self._thread: threading.Thread | None = None
 
     def load(self) -> str:
-        return "" if self._store is None else self._store.load()
+        if self._store is not None:
+            self._last = self._store.load()
+        return self._last
 
     def handled(self, cursor: str) -> None:
         """Notes that everything up to cursor was handled, and saves it if a save is due."""
-        if self._store is None or not cursor:
+        if self._store is None or not cursor or cursor == self._last:
             return
         with self._changed:
-            self._pending = cursor
+            self._pending = self._last = cursor
             if self._due() <= 0:
                 self._save()
 
@@ -113,6 +116,7 @@ class AsyncSaver:
     def __init__(self, store: AnyCursorStore | None, every: float) -> None:
         self._store, self._every = store, every
         self._pending = ""
+        self._last = ""
         self._saved = -1e9
         self._task: asyncio.Task[None] | None = None
 
@@ -120,13 +124,15 @@ class AsyncSaver:
         if self._store is None:
             return ""
         if inspect.iscoroutinefunction(self._store.load):
-            return str(await self._store.load())
-        return str(await _in_thread(self._store.load))
+            self._last = await self._store.load()
+        else:
+            self._last = str(await _in_thread(self._store.load))
+        return self._last
 
     async def handled(self, cursor: str) -> None:
-        if self._store is None or not cursor:
+        if self._store is None or not cursor or cursor == self._last:
             return
-        self._pending = cursor
+        self._pending = self._last = cursor
         if time.monotonic() - self._saved >= self._every:
             await self._save()
 

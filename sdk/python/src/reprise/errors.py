@@ -90,10 +90,7 @@ class GapError(RepriseError):
         self.gap = gap
         self.code = gap.code
         if gap.taken_back:
-            text = (
-                f"the server has lost {gap.taken_back} events up to the cursor, "
-                f"and {gap.missed} after it are no longer kept"
-            )
+            text = f"the server has lost {gap.taken_back} events up to the cursor, and {gap.missed} after it are no longer kept"
         elif gap.missed:
             text = f"{gap.missed} events are no longer kept"
         elif gap.code == "cursor_ahead":

@@ -164,9 +164,7 @@ class AsyncReprise:
         """
         request, id = _requests.start(command, options)
         request.headers["Accept"] = _wire.EVENT_STREAM
-        flow = flow_of(
-            self._transport, f"run execution {id}", _path("executions", id), request, FollowOptions(on_gap="raise")
-        )
+        flow = flow_of(self._transport, f"run execution {id}", _path("executions", id), request, FollowOptions(on_gap="raise"))
         output = Output(id, command if command is not None else options.get("code"))
         try:
             async with AsyncFollow(self._transport, flow, None) as events:
@@ -191,9 +189,7 @@ class AsyncReprise:
 
     async def signal(self, id: str, name: str) -> None:
         """Sends a signal, for example "INT", to the command. It is not sent again once it may have arrived."""
-        request = _wire.json_request(
-            f"signal execution {id}", "POST", _path("executions", id, "/signal"), {"signal": name}
-        )
+        request = _wire.json_request(f"signal execution {id}", "POST", _path("executions", id, "/signal"), {"signal": name})
         request.once = request.empty = True
         await self._transport.call(request)
 
@@ -233,9 +229,7 @@ class AsyncReprise:
 
     async def remove(self, id: str) -> None:
         """Cancels an execution if it runs, and forgets it."""
-        await self._transport.call(
-            _wire.Request(f"remove execution {id}", "DELETE", _path("executions", id), empty=True)
-        )
+        await self._transport.call(_wire.Request(f"remove execution {id}", "DELETE", _path("executions", id), empty=True))
 
     def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> AsyncProducer:
         """Returns a producer for a stream, which must exist when it publishes."""

@@ -73,9 +73,7 @@ class AsyncStreams:
         """Yields the events of a stream in order, each once, until its end; see Reprise.follow."""
         options = FollowOptions(after, types, on_gap, idle_timeout, give_up, save_every, on_drop, on_connected)
         path = _wire.named_path("streams", name)
-        return AsyncFollow(
-            self._transport, flow_of(self._transport, f"follow stream {name}", path, None, options), cursors
-        )
+        return AsyncFollow(self._transport, flow_of(self._transport, f"follow stream {name}", path, None, options), cursors)
 
 
 class AsyncSessions:
@@ -111,6 +109,4 @@ class AsyncTickets:
         """Issues a ticket that reads one execution or one stream, and nothing else."""
         members = {"execution": execution, "stream": stream, "ttl": _wire.duration_text(ttl) if ttl else ""}
         body = {name: value for name, value in members.items() if value}
-        return Ticket._read(
-            await self._transport.call(_wire.json_request("issue a ticket", "POST", "/v1/tickets", body))
-        )
+        return Ticket._read(await self._transport.call(_wire.json_request("issue a ticket", "POST", "/v1/tickets", body)))

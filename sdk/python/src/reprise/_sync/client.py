@@ -165,9 +165,7 @@ class Reprise:
         """
         request, id = _requests.start(command, options)
         request.headers["Accept"] = _wire.EVENT_STREAM
-        flow = flow_of(
-            self._transport, f"run execution {id}", _path("executions", id), request, FollowOptions(on_gap="raise")
-        )
+        flow = flow_of(self._transport, f"run execution {id}", _path("executions", id), request, FollowOptions(on_gap="raise"))
         output = Output(id, command if command is not None else options.get("code"))
         try:
             with Follow(self._transport, flow, None) as events:
@@ -192,9 +190,7 @@ class Reprise:
 
     def signal(self, id: str, name: str) -> None:
         """Sends a signal, for example "INT", to the command. It is not sent again once it may have arrived."""
-        request = _wire.json_request(
-            f"signal execution {id}", "POST", _path("executions", id, "/signal"), {"signal": name}
-        )
+        request = _wire.json_request(f"signal execution {id}", "POST", _path("executions", id, "/signal"), {"signal": name})
         request.once = request.empty = True
         self._transport.call(request)
 
@@ -234,9 +230,7 @@ class Reprise:
 
     def remove(self, id: str) -> None:
         """Cancels an execution if it runs, and forgets it."""
-        self._transport.call(
-            _wire.Request(f"remove execution {id}", "DELETE", _path("executions", id), empty=True)
-        )
+        self._transport.call(_wire.Request(f"remove execution {id}", "DELETE", _path("executions", id), empty=True))
 
     def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> Producer:
         """Returns a producer for a stream, which must exist when it publishes."""
