@@ -79,6 +79,10 @@ mcp: ## the public conformance suite of MCP, and the SDKs of others over connect
 	examples/mcp/clients.sh
 	examples/mcp/clients.sh gateway
 
+.PHONY: sdk-python
+sdk-python: ## the Python client: style, types, its tests against a real server, and its wheel in an empty environment
+	scripts/sdk-python
+
 .PHONY: torture
 torture: torture-sim torture-outside ## the simulator with 1,000 seeds, then servers that are killed, cut off, promoted and run out of disk; ten minutes
 

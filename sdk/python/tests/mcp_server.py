@@ -28,8 +28,8 @@ else:
     inner = server.streamable_http_app
 
 
-@server.tool()
-async def count(steps: int, delay_ms: int, size: int, ctx: Context) -> str:  # type: ignore[type-arg]
+@server.tool()  # type: ignore[untyped-decorator]
+async def count(steps: int, delay_ms: int, size: int, ctx: Context) -> str:
     """Reports progress and then answers."""
     for step in range(1, steps + 1):
         await anyio.sleep(delay_ms / 1000)
@@ -37,4 +37,4 @@ async def count(steps: int, delay_ms: int, size: int, ctx: Context) -> str:  # t
     return "x" * size
 
 
-uvicorn.run(store.app(inner(event_store=store)), host="127.0.0.1", port=int(port), log_level="warning")  # type: ignore[arg-type]
+uvicorn.run(store.app(inner(event_store=store)), host="127.0.0.1", port=int(port), log_level="warning")

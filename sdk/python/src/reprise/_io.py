@@ -34,6 +34,11 @@ class Saver:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
+    @property
+    def active(self) -> bool:
+        """Whether there is a store."""
+        return self._store is not None
+
     def load(self) -> str:
         if self._store is not None:
             self._last = self._store.load()
@@ -119,6 +124,10 @@ class AsyncSaver:
         self._last = ""
         self._saved = -1e9
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def active(self) -> bool:
+        return self._store is not None
 
     async def load(self) -> str:
         if self._store is None:

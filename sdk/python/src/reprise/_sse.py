@@ -7,26 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TypeAlias, cast
 
 MAX_BYTES = 16 << 20  # of a line, and of the data of an event
 
 _BOM = b"\xef\xbb\xbf"
 _line_end = re.compile(rb"[\r\n]").search
-# A whole block in the form in which the server writes most of them. Matching it at once spares the steps for each line.
-_whole_block = re.compile(rb"id: ([^\r\n\0]*)\nevent: ([^\r\n]*)\ndata: ([^\r\n]*)\n\n").match
+# A whole block in the form in which the server writes most of them. Finding them at once spares the steps for each line.
+_whole_blocks = re.compile("id: ([^\r\n\0]*)\nevent: ([^\r\n]+)\ndata: ([^\r\n]*)\n\n").finditer
 
 
 class TooLong(ValueError):
     """A line or an event is above the bound."""
 
 
-class Frame(NamedTuple):
-    """One block that dispatches an event, or has an id."""
-
-    id: str | None  # None where the block has none
-    type: str
-    data: str | None  # None for a block that dispatches nothing
+#: One block that dispatches an event, or has an id: the id, None where the block has none; the type; and the data, None for a
+#: block that dispatches nothing.
+Frame: TypeAlias = tuple[str | None, str, str | None]
 
 
 class Decoder:
@@ -63,15 +60,22 @@ class Decoder:
             return
         buf = b"".join((*self._parts, chunk)) if self._parts else chunk
         self._parts, self._length = [], 0
-        pos, end, limit = 0, len(buf), self._max
+        pos, end, whole = 0, len(buf), True
         while pos < end:
-            if self._fresh and self._begun and (block := _whole_block(buf, pos)) is not None:
-                id, type, data = block.groups()
-                if len(data) > limit:
-                    raise TooLong(f"an event of more than {limit} bytes")
-                pos = block.end()
-                yield Frame(_text(id), _text(type) or "message", _text(data))
-                continue
+            if whole and self._fresh and self._begun and (last := buf.rfind(b"\n\n", pos)) >= 0:
+                # Bytes that are not UTF-8 become U+FFFD; what is left is encoded again and reads the same.
+                text, at = _text(buf[pos : last + 2]), 0
+                for block in _whole_blocks(text):
+                    if block.start() != at:
+                        break
+                    at = block.end()
+                    if at - block.start() > self._max:
+                        self._check_line(block.end(3) - block.start(3))
+                    yield cast(Frame, block.groups())
+                if whole := at > 0:
+                    buf = text[at:].encode() + buf[last + 2 :]
+                    pos, end = 0, len(buf)
+                    continue
             found = _line_end(buf, pos)
             if found is None:
                 self._keep(buf[pos:])
@@ -138,7 +142,7 @@ class Decoder:
         frame = None
         if self._data or self._id is not None:
             data = _text(b"\n".join(self._data)) if self._data else None
-            frame = Frame(self._id, self._type or "message", data)
+            frame = (self._id, self._type or "message", data)
         self._reset()
         return frame
 

@@ -47,17 +47,17 @@ class Track:
     seq: int = 0  # of the last event, and its epoch; of use if known is true
     epoch: str = ""
     known: bool = False
-    _rest: str = ""  # of the cursor after its seq, which is the same for all of an epoch
+    rest: str = ""  # of the cursor after its seq, which is the same for all of an epoch
 
     def begin(self, cursor: str) -> None:
         """Begins anew at a cursor."""
-        self.cursor, self.seq, self.epoch, self.known, self._rest = cursor, 0, "", False, ""
+        self.cursor, self.seq, self.epoch, self.known, self.rest = cursor, 0, "", False, ""
         if (at := parse_cursor(cursor)) is not None:
             self._set(cursor, at.seq, at)
 
     def _set(self, cursor: str, seq: int, at: Cursor | None) -> None:
         self.cursor, self.seq, self.known = cursor, seq, True
-        self.epoch, self._rest = ("", "") if at is None else (at.epoch, f".{at.epoch}.{at.tag}")
+        self.epoch, self.rest = ("", "") if at is None else (at.epoch, f".{at.epoch}.{at.tag}")
 
     def _is_renewed(self, at: Cursor) -> bool:
         """Whether a cursor is of another epoch. The server goes on in another one without a gap if all that the reader
@@ -66,7 +66,7 @@ class Track:
 
     def advance(self, seq: int, cursor: str) -> bool:
         """Moves to an event; false for one that was seen before. Raises ProtocolError for one that does not follow."""
-        if self.known and seq == self.seq + 1 and self._rest and cursor == f"{seq}{self._rest}":
+        if self.known and seq == self.seq + 1 and self.rest and cursor == f"{seq}{self.rest}":
             self.seq, self.cursor = seq, cursor
             return True
         at = parse_cursor(cursor)

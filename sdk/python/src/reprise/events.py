@@ -5,9 +5,15 @@ from __future__ import annotations
 import base64
 import json
 from datetime import datetime
+from json import JSONDecoder
 from typing import Any
 
+from .errors import ProtocolError
+
 __all__ = ["End", "Event", "Gap", "Started", "parse_time"]
+
+
+_decode = JSONDecoder().raw_decode
 
 
 def parse_time(text: str) -> datetime:
@@ -22,22 +28,34 @@ class Event:
     `Gap`, and the first event of an execution a `Started`.
     """
 
-    __slots__ = ("_bytes", "cursor", "object", "seq", "type")
+    __slots__ = ("_json", "_object", "cursor", "seq", "type")
 
     #: 1, 2, 3, ... within an epoch of the stream; 0 for a gap.
     seq: int
     #: The position just after the event: what to resume from.
     cursor: str
     type: str
-    #: The JSON object that the server has sent.
-    object: dict[str, Any]
 
-    def __init__(self, type: str, seq: int, cursor: str, object: dict[str, Any], data: bytes | None = None) -> None:
+    def __init__(self, type: str, seq: int, cursor: str, object: dict[str, Any] | None, json: str = "") -> None:
         self.type = type
         self.seq = seq
         self.cursor = cursor
-        self.object = object
-        self._bytes = data
+        self._object = object
+        self._json = json
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """The JSON object that the server has sent. It is decoded when it is first asked for, as are all members that are
+        made of it; that raises ProtocolError if it is damaged."""
+        if self._object is None:
+            try:
+                object, end = _decode(self._json)
+                if end != len(self._json) or object["seq"] != self.seq:
+                    raise ValueError("more than one object, or another seq")
+            except (ValueError, KeyError, RecursionError) as error:
+                raise ProtocolError(f"event {self.cursor}: {error}") from error
+            self._object, self._json = object, ""
+        return self._object
 
     @property
     def time(self) -> datetime | None:
@@ -53,7 +71,7 @@ class Event:
     @property
     def is_json(self) -> bool:
         """Whether the event is JSON: a published value, or an event of Reprise itself such as "started" and "end"."""
-        return self._bytes is None and "text" not in self.object
+        return "base64" not in self.object and "text" not in self.object
 
     @property
     def text(self) -> str:
@@ -61,14 +79,19 @@ class Event:
         text = self.object.get("text")
         if isinstance(text, str):
             return text
-        if self._bytes is not None:
-            return self._bytes.decode("utf-8", "replace")
+        if not self.is_json:
+            return self.bytes.decode("utf-8", "replace")
         return json.dumps(self.object.get("data", self.object), ensure_ascii=False, separators=(",", ":"))
 
     @property
     def bytes(self) -> bytes:
         """The data as bytes: output exactly as it was written."""
-        return self.text.encode("utf-8", "surrogatepass") if self._bytes is None else self._bytes
+        if self.is_json or "text" in self.object:
+            return self.text.encode("utf-8", "surrogatepass")
+        try:
+            return base64.b64decode(self.object["base64"], validate=True)
+        except (ValueError, TypeError) as error:
+            raise ProtocolError(f"event {self.cursor}: {error}") from error
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seq={self.seq}, type={self.type!r}, {self.object!r})"
@@ -191,7 +214,7 @@ def decode_object(type: str, cursor: str, object: Any) -> Event:
     if type == "end":
         return End(type, seq, cursor, object)
     if "base64" in object:
-        return Event(type, seq, cursor, object, base64.b64decode(object["base64"], validate=True))
+        base64.b64decode(object["base64"], validate=True)
     if type == "started" and "data" not in object:
         return Started(type, seq, cursor, object)
     return Event(type, seq, cursor, object)

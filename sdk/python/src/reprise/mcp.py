@@ -59,6 +59,8 @@ class _Binding:
     """The session of a request, and of all tasks that it starts; "" until the SDK has named it."""
 
     session: str
+    #: Sends the bytes of an answer whose head was sent; None where `app` does not serve it.
+    write: Callable[[bytes], Awaitable[None]] | None = None
 
 
 _binding: ContextVar[_Binding] = ContextVar("reprise_mcp_session")
@@ -122,7 +124,8 @@ class EventStore(_Base):
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
         """Sends what came after an id, and then what comes, until the stream ends. It returns None: nothing is left for the
         SDK to send on this connection."""
-        await self._replay(_session(), last_event_id, send_callback)
+        _session()
+        await self._replay(_binding.get(), last_event_id, send_callback)
         return None
 
     def for_session(self, session: str) -> _Base:
@@ -183,13 +186,20 @@ class EventStore(_Base):
             return (await producer.end("completed", last)).cursor
         return (await producer.publish("message", last.encode())).cursor
 
-    async def _replay(self, session: str, event_id: str, send: EventCallback) -> None:
-        """Sends what came after an event id and what comes, until the stream ends."""
-        key, name, cursor = self._find(session, event_id)
+    async def _replay(self, binding: _Binding, event_id: str, send: EventCallback) -> None:
+        """Sends what came after an event id and what comes, until the stream ends.
+
+        Inside `app` the messages go to the client past the SDK: FastMCP holds back what a replay sends until it is over.
+        """
+        key, name, cursor = self._find(binding.session, event_id)
         reader = _Reader(key)
         async with self._client.streams.follow(name, after=cursor) as events:
             async for event in events:
-                if (text := reader.message(event)) is not None:
+                if (text := reader.message(event)) is None:
+                    continue
+                if binding.write is not None:
+                    await binding.write(_block(f"{key}~{event.cursor}", text))
+                else:
                     await send(EventMessage(_load(text), f"{key}~{event.cursor}"))
 
     def _find(self, session: str, event_id: str) -> tuple[str, str, str]:
@@ -206,6 +216,13 @@ class EventStore(_Base):
     ) -> None:
         resumes = scope["method"] == "GET" and binding.session and headers.get("last-event-id")
         held: list[Message] = []  # an answer 404, which may not be the last word
+        begun = asyncio.Event()
+
+        async def write(body: bytes) -> None:
+            await begun.wait()
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+        binding.write = write if resumes else None
 
         async def note(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -221,6 +238,7 @@ class EventStore(_Base):
                 held.append(message)
             else:
                 await send(message)
+                begun.set()
 
         await app(scope, receive, note)
         if held and not await self._serve_dead(binding.session, headers["last-event-id"], send):
@@ -249,7 +267,7 @@ class EventStore(_Base):
         while True:
             for event in page.events:
                 if (text := reader.message(event)) is not None:
-                    block = f"id: {key}~{event.cursor}\nevent: message\ndata: {_one_line(text)}\n\n".encode()
+                    block = _block(f"{key}~{event.cursor}", text)
                     await send({"type": "http.response.body", "body": block, "more_body": True})
             if (page.ended and not page.has_more) or (stream.startswith("_") and not page.has_more):
                 break
@@ -291,9 +309,10 @@ class EventStore(_Base):
                 return count
 
 
-def _one_line(text: str) -> str:
-    """JSON that readers which split lines as Python does take for one line."""
-    return text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u0085", "\\u0085")
+def _block(id: str, text: str) -> bytes:
+    """An event on the wire, whose JSON readers that split lines as Python does take for one line."""
+    text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u0085", "\\u0085")
+    return f"id: {id}\nevent: message\ndata: {text}\n\n".encode()
 
 
 def _segment(text: str) -> str:
@@ -311,7 +330,7 @@ class _SessionStore(_Base):
         return await self._of._store(self._binding.session, stream_id, message)
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        await self._of._replay(self._binding.session, last_event_id, send_callback)
+        await self._of._replay(self._binding, last_event_id, send_callback)
         return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from .. import _wire
 from .._flow import Flow
@@ -37,8 +37,8 @@ class AsyncFollow:
         """Whether the end of the stream has come."""
         return self._flow.ended
 
-    def __aiter__(self) -> AsyncFollow:
-        return self
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self._events
 
     async def __anext__(self) -> Event:
         return await self._events.__anext__()
@@ -84,7 +84,8 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
                             raise flow.dropped()
                         for event in flow.feed(chunk):
                             yield event
-                            await saver.handled(event.cursor)
+                            if saver.active:
+                                await saver.handled(event.cursor)
                         await saver.handled(flow.track.cursor)  # past what was left out, too
                         if flow.ended:
                             return

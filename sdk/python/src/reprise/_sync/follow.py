@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from .. import _wire
 from .._flow import Flow
@@ -38,8 +38,8 @@ class Follow:
         """Whether the end of the stream has come."""
         return self._flow.ended
 
-    def __iter__(self) -> Follow:
-        return self
+    def __iter__(self) -> Iterator[Event]:
+        return self._events
 
     def __next__(self) -> Event:
         return self._events.__next__()
@@ -85,7 +85,8 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
                             raise flow.dropped()
                         for event in flow.feed(chunk):
                             yield event
-                            saver.handled(event.cursor)
+                            if saver.active:
+                                saver.handled(event.cursor)
                         saver.handled(flow.track.cursor)  # past what was left out, too
                         if flow.ended:
                             return
