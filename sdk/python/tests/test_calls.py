@@ -120,7 +120,7 @@ def test_signal_and_cancel(server: Server, kind: str) -> None:
     with Caller(kind, server.url, server.token) as call:
         for method, args, outcome in ((call.client.signal, ("TERM",), "signaled"), (call.client.cancel, (), "cancelled")):
             id = call(call.client.start, ["sleep", "60"]).id
-            until(lambda id=id: call(call.client.show, id).status == "running", 10, "it does not run")
+            until(lambda id=id: call(call.client.page, id).events, 10, "it does not run")
             call(method, id, *args)
             assert call(call.client.run, ["sleep", "60"], id=id).outcome == outcome
         call(call.client.cancel, id)

@@ -237,9 +237,15 @@ def test_an_end_that_says_nothing_of_its_code_is_not_made_up(kind: str) -> None:
 
 
 def test_damaged_data_is_an_error_when_it_is_asked_for(kind: str) -> None:
-    damaged = block(2).replace('"data": 2', '"data":2,,').replace(": ", ":").replace("id:", "id: ", 1)
-    damaged = damaged.replace("event:", "event: ").replace("data:{", "data: {")
-    with Scripted(stream(block(1), damaged, end(3))) as server:
+    head = f'id: {cursor(2)}\nevent: note\ndata: {{"seq":2,"time":"2026-11-20T09:30:00.000Z"'
+    damaged = head + ',"data":2,,}\n\n'
+
+    def late(client: socket.socket) -> None:
+        client.sendall(stream(block(1)))
+        time.sleep(0.2)
+        client.sendall((damaged + end(3)).encode())
+
+    with Scripted(late) as server:
         events = read(kind, server.url, "", stream="s")
     assert [e.seq for e in events] == [1, 2, 3]
     assert events[0].data == 1

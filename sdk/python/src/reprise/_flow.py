@@ -168,47 +168,68 @@ class Flow:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Yields the events that chunk completes."""
-        wanted, advance, decoder = self.options.types, self.track.advance, self._decoder
+        decoder = self._decoder
         try:
-            for frame in decoder.feed(chunk):
-                event = self._plain(frame) or self._event(frame)
+            head, blocks, rest = decoder.split(chunk)
+            if head:
+                yield from self._frames(decoder.feed(head))
+            for block in blocks:
+                event = self._plain(block)
                 if event is None:
-                    continue
-                if event.type == "gap" and isinstance(event, Gap):
-                    yield from self._gap(event)
-                    continue
-                if self.from_first and not self.track.cursor and (gap := self._missing_start(event)) is not None:
-                    yield from self._gap(gap)
-                if not advance(event.seq, event.cursor):
-                    continue
-                self._progress()
-                if not wanted or event.type in wanted or event.type == "end":
+                    yield from self._frames(decoder.feed(block.encode() + b"\n\n"))
+                elif not self.options.types or event.type in self.options.types:
                     yield event
-                if event.type == "end":
-                    self.ended = True
+                if self.ended:
                     return
+            if rest and not self.ended:
+                yield from self._frames(decoder.feed(rest))
         except TooLong as error:
             raise ProtocolError(str(error)) from error
         finally:
             if decoder.retry is not None:
                 self._retry = min(decoder.retry, MAX_ASKED)
 
-    def _plain(self, frame: Frame) -> Event | None:
-        """Makes an event of a frame as the server writes most of them, the next one of its epoch, without decoding its data,
+    def _frames(self, frames: Iterator[Frame]) -> Iterator[Event]:
+        """Yields the events of frames."""
+        wanted = self.options.types
+        for frame in frames:
+            event = self._event(frame)
+            if event is None:
+                continue
+            if event.type == "gap" and isinstance(event, Gap):
+                yield from self._gap(event)
+                continue
+            if self.from_first and not self.track.cursor and (gap := self._missing_start(event)) is not None:
+                yield from self._gap(gap)
+            if not self.track.advance(event.seq, event.cursor):
+                continue
+            self._progress()
+            if not wanted or event.type in wanted or event.type == "end":
+                yield event
+            if event.type == "end":
+                self.ended = True
+                return
+
+    def _plain(self, block: str) -> Event | None:
+        """Makes an event of a block as the server writes most of them, the next one of its epoch, without decoding its data,
         which is most of the work. None for all others."""
-        cursor, type, data = frame
-        seq = self.track.seq + 1
-        head = f'{{"seq":{seq},"time":"'
-        if (
-            data is None
-            or cursor != f"{seq}{self.track.rest}"
-            or type in _OWN_TYPES
-            or not data.startswith(head)
-            or not data.startswith(_PAYLOADS, len(head) + _TIME)
-            or data[-1] != "}"
-        ):
+        track = self.track
+        seq = track.seq + 1
+        begin = f"id: {seq}{track.rest}\nevent: "
+        if not block.startswith(begin) or block.count("\n") != 2:
             return None
-        return Event(type, seq, cursor, None, data)
+        start = len(begin)
+        at = block.find("\ndata: ", start)
+        head = f'{{"seq":{seq},"time":"'
+        if not block.startswith(head, at + 7) or not block.startswith(_PAYLOADS, at + 7 + len(head) + _TIME):
+            return None
+        type, cursor = block[start:at], block[4 : start - 8]
+        if type in _OWN_TYPES or block[-1] != "}":
+            return None
+        track.seq, track.cursor = seq, cursor
+        if not self._useful:
+            self._progress()
+        return Event(type, seq, cursor, None, block[at + 7 :])
 
     def _event(self, frame: Frame) -> Event | None:
         """Makes an event of a frame; None for one that only moves the cursor."""

@@ -169,11 +169,9 @@ class AsyncSaver:
         task, self._task = self._task, None
         if not task.done() and self._pending:
             task.cancel()  # it has not begun to save
-        try:
-            await task
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
+        await asyncio.wait((task,))  # a cancellation of this task comes through, that of the other does not
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
 
     async def flush(self) -> None:
         await self._save()

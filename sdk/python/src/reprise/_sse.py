@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 MAX_BYTES = 16 << 20  # of a line, and of the data of an event
 
 _BOM = b"\xef\xbb\xbf"
 _line_end = re.compile(rb"[\r\n]").search
-# A whole block in the form in which the server writes most of them. Finding them at once spares the steps for each line.
-_whole_blocks = re.compile("id: ([^\r\n\0]*)\nevent: ([^\r\n]+)\ndata: ([^\r\n]*)\n\n").finditer
 
 
 class TooLong(ValueError):
@@ -46,6 +44,22 @@ class Decoder:
         self._data: list[bytes] = []
         self._size = 0
 
+    def split(self, chunk: bytes) -> tuple[bytes, list[str], bytes]:
+        """Splits a chunk into what completes the block that is being read, whole blocks whose lines end with LF, and the rest.
+        All of them, in this order, may be given to feed; a block needs its empty line again. Bytes that are not UTF-8 are
+        U+FFFD in a block, which feed reads as the same."""
+        head = 0
+        if not self._fresh or self._parts:
+            head = chunk.find(b"\n\n") + 2
+            if head == 1:
+                return chunk, [], b""
+        elif not self._begun:
+            return chunk, [], b""
+        last = chunk.rfind(b"\n\n", head)
+        if last < 0 or self._after_cr or b"\r" in chunk:
+            return chunk, [], b""
+        return chunk[:head], _text(chunk[head:last]).split("\n\n"), chunk[last + 2 :]
+
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         """Yields the frames that chunk completes. The iterator must be used up before the next call.
 
@@ -60,22 +74,8 @@ class Decoder:
             return
         buf = b"".join((*self._parts, chunk)) if self._parts else chunk
         self._parts, self._length = [], 0
-        pos, end, whole = 0, len(buf), True
+        pos, end = 0, len(buf)
         while pos < end:
-            if whole and self._fresh and self._begun and (last := buf.rfind(b"\n\n", pos)) >= 0:
-                # Bytes that are not UTF-8 become U+FFFD; what is left is encoded again and reads the same.
-                text, at = _text(buf[pos : last + 2]), 0
-                for block in _whole_blocks(text):
-                    if block.start() != at:
-                        break
-                    at = block.end()
-                    if at - block.start() > self._max:
-                        self._check_line(block.end(3) - block.start(3))
-                    yield cast(Frame, block.groups())
-                if whole := at > 0:
-                    buf = text[at:].encode() + buf[last + 2 :]
-                    pos, end = 0, len(buf)
-                    continue
             found = _line_end(buf, pos)
             if found is None:
                 self._keep(buf[pos:])

@@ -13,7 +13,7 @@ from .errors import ProtocolError
 __all__ = ["End", "Event", "Gap", "Started", "parse_time"]
 
 
-_decode = JSONDecoder().raw_decode
+_decode = JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 
 def parse_time(text: str) -> datetime:
@@ -49,10 +49,10 @@ class Event:
         made of it; that raises ProtocolError if it is damaged."""
         if self._object is None:
             try:
-                object, end = _decode(self._json)
+                object, end = _decode(self._json, 0)
                 if end != len(self._json) or object["seq"] != self.seq:
                     raise ValueError("more than one object, or another seq")
-            except (ValueError, KeyError, RecursionError) as error:
+            except (StopIteration, ValueError, KeyError, RecursionError) as error:
                 raise ProtocolError(f"event {self.cursor}: {error}") from error
             self._object, self._json = object, ""
         return self._object
@@ -66,7 +66,7 @@ class Event:
     @property
     def data(self) -> Any:
         """The JSON value that was published; for events of bytes, such as output, None."""
-        return self.object.get("data")
+        return (self._object or self.object).get("data")
 
     @property
     def is_json(self) -> bool:

@@ -55,6 +55,7 @@ class AsyncFollow:
 
 
 async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> AsyncGenerator[Event, None]:
+    saves = saver.active
     try:
         if flow.begin(await saver.load()):
             tail = await _tail(transport, flow)
@@ -84,7 +85,7 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
                             raise flow.dropped()
                         for event in flow.feed(chunk):
                             yield event
-                            if saver.active:
+                            if saves:
                                 await saver.handled(event.cursor)
                         await saver.handled(flow.track.cursor)  # past what was left out, too
                         if flow.ended:

@@ -56,6 +56,7 @@ class Follow:
 
 
 def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, None, None]:
+    saves = saver.active
     try:
         if flow.begin(saver.load()):
             tail = _tail(transport, flow)
@@ -85,7 +86,7 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
                             raise flow.dropped()
                         for event in flow.feed(chunk):
                             yield event
-                            if saver.active:
+                            if saves:
                                 saver.handled(event.cursor)
                         saver.handled(flow.track.cursor)  # past what was left out, too
                         if flow.ended:
