@@ -109,6 +109,10 @@ soak: ## servers killed 200 times under ten commands, and 200 short commands a s
 	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestServerIsKilledWhile' ./cmd/reprise
 	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestShortCommandsLeave|TestOneByteAWrite|TestMuchOutput' ./internal/execution
 
+.PHONY: sdk-python
+sdk-python: ## the Python client: style, types, its tests against a real server, and its wheel in an empty environment
+	scripts/sdk-python
+
 .PHONY: torture
 torture: torture-sim torture-outside ## the simulator with 1,000 seeds, then servers that are killed, cut off, promoted and run out of disk; ten minutes
 

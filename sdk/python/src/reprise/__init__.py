@@ -1,0 +1,81 @@
+"""The Python client of a Reprise server: it runs commands, follows them and other streams over connections that break, and
+gives each event once.
+
+    from reprise import Reprise
+
+    with Reprise() as client:
+        result = client.run(["make", "test"], check=True, text=True)
+        print(result.stdout)
+        for event in client.follow(result.id):
+            print(event.seq, event.type, event.text)
+
+`AsyncReprise` has the same methods as coroutines. Every error is a `RepriseError` with `code` and `retryable`.
+"""
+
+from ._async.client import AsyncReprise
+from ._async.follow import AsyncFollow
+from ._async.producer import AsyncProducer
+from ._async.stdin import AsyncStdin
+from ._async.streams import AsyncSessions, AsyncStreams, AsyncTickets
+from ._flow import Drop
+from ._sync.client import Reprise
+from ._sync.follow import Follow
+from ._sync.producer import Producer
+from ._sync.stdin import Stdin
+from ._sync.streams import Sessions, Streams, Tickets
+from ._wire import Duration
+from .cursors import AsyncCursorStore, CursorStore, FileCursor, MemoryCursor, SQLiteCursor
+from .errors import CommandError, GapError, NetworkError, ProblemError, ProtocolError, RepriseError
+from .events import End, Event, Gap, Started
+from .models import Execution, Listing, Page, Published, Result, Session, Stream, Ticket, Window
+from .options import Limits, Retention, StartOptions, Terminal
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncCursorStore",
+    "AsyncFollow",
+    "AsyncProducer",
+    "AsyncReprise",
+    "AsyncSessions",
+    "AsyncStdin",
+    "AsyncStreams",
+    "AsyncTickets",
+    "CommandError",
+    "CursorStore",
+    "Drop",
+    "Duration",
+    "End",
+    "Event",
+    "Execution",
+    "FileCursor",
+    "Follow",
+    "Gap",
+    "GapError",
+    "Limits",
+    "Listing",
+    "MemoryCursor",
+    "NetworkError",
+    "Page",
+    "ProblemError",
+    "Producer",
+    "ProtocolError",
+    "Published",
+    "Reprise",
+    "RepriseError",
+    "Result",
+    "Retention",
+    "SQLiteCursor",
+    "Session",
+    "Sessions",
+    "StartOptions",
+    "Started",
+    "Stdin",
+    "Stream",
+    "Streams",
+    "Terminal",
+    "Ticket",
+    "Tickets",
+    "Window",
+    "__version__",
+]

@@ -1,0 +1,152 @@
+"""Sends requests, and sends them again."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from .. import _retry, _wire
+from .._config import Config
+from .._flow import Met
+from .._io import LAST_WORD, async_sleep
+from ..errors import NetworkError, ProblemError, ProtocolError, RepriseError
+
+
+class AsyncTransport:
+    """Talks to one server: adds what every request needs, and tries again what has failed and may be tried again."""
+
+    def __init__(self, config: Config, http: httpx.AsyncClient | None) -> None:
+        self.config = config
+        self.met = Met()
+        self._own = http is None
+        # No limit of connections: each loop holds one for as long as it follows.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._http = http or httpx.AsyncClient(limits=limits, verify=config.uses_tls)
+
+    async def aclose(self) -> None:
+        if self._own:
+            await self._http.aclose()
+
+    @asynccontextmanager
+    async def open(self, request: _wire.Request, timeout: float) -> AsyncIterator[httpx.Response]:
+        """Sends a request and gives the head of the answer, whatever its status. timeout bounds each wait for bytes."""
+        headers = {"Accept": _wire.JSON, "Accept-Encoding": "identity", **request.headers}  # compression holds events back
+        if self.config.token:
+            headers["Authorization"] = f"Bearer {self.config.token}"
+        message = self._http.build_request(
+            request.method, self.config.url + request.target, headers=headers, content=request.body, timeout=timeout
+        )
+        try:
+            response = await self._http.send(message, stream=True, follow_redirects=False)
+        except (httpx.TransportError, OSError) as error:
+            raise network_error(error) from error
+        try:
+            yield response
+        finally:
+            await response.aclose()
+
+    async def refuse(self, response: httpx.Response) -> None:
+        """Raises the error that an answer is, if it is no success."""
+        status = response.status_code
+        if status >= 400:
+            body = b""
+            if _wire.media_type(response.headers) == _wire.PROBLEM:
+                body = await read(response, _wire.MAX_PROBLEM, None) or b""
+            problem = _wire.parse_problem(status, response.headers, body)
+            if problem.code:
+                self.met.yes = True
+            raise problem
+        if not 200 <= status < 300:
+            raise _wire.redirected(status, response.headers)
+
+    async def call(self, request: _wire.Request) -> dict[str, Any]:
+        """Sends a request until it is answered, and returns the JSON object of the answer, empty for 204."""
+        failures = _retry.Failures(self.config.min_wait, self.config.max_wait)
+        spell = _retry.ForeignSpell()
+        while True:
+            try:
+                return await self._try(request)
+            except RepriseError as error:
+                give_up = self.config.give_up
+                pause = failures.next(_retry.asked_wait(error))
+                again = spell.allows(error, self.met.yes, give_up, pause) or (
+                    error.retryable and not failures.outlasts(30.0 if give_up is None else give_up, pause)
+                )
+                if not again or (request.once and not unsent(error)):
+                    error.op, error.tries = request.op, failures.tries
+                    raise
+            await async_sleep(pause)
+
+    async def call_once(self, request: _wire.Request) -> dict[str, Any]:
+        """Sends a request once, with little patience, for a program that is about to stop."""
+        return await self._try(request, LAST_WORD)
+
+    async def _try(self, request: _wire.Request, patience: float | None = None) -> dict[str, Any]:
+        timeout = None if request.patient else patience or self.config.timeout
+        deadline = None if timeout is None else time.monotonic() + timeout
+        async with self.open(request, timeout or 24 * 3600.0) as response:
+            await self.refuse(response)
+            if request.empty and response.status_code == 204:
+                return {}
+            if request.empty or _wire.media_type(response.headers) != _wire.JSON:
+                raise _wire.not_ours(response.status_code, response.headers)
+            body = await read(response, _wire.MAX_ANSWER, deadline)
+        if body is None:
+            raise ProtocolError(f"an answer of more than {_wire.MAX_ANSWER} bytes")
+        try:
+            answer = json.loads(body)
+        except (ValueError, RecursionError) as error:  # where the length is not stated, a lost connection looks like this
+            raise NetworkError("the answer is no whole JSON") from error
+        if not isinstance(answer, dict):
+            raise ProtocolError("the answer is no JSON object")
+        self.met.yes = True
+        return answer
+
+
+async def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:
+    """The body of an answer; None if it is longer than bound."""
+    body = bytearray()
+    chunks = response.aiter_raw()
+    while chunk := await next_chunk(chunks):
+        body += chunk
+        if len(body) > bound:
+            return None
+        if deadline is not None and time.monotonic() > deadline:
+            raise NetworkError("the server takes too long to answer")
+    return bytes(body)
+
+
+async def next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
+    """The next bytes of a body, b"" at its end."""
+    try:
+        while not (chunk := await chunks.__anext__()):
+            pass
+        return chunk
+    except StopAsyncIteration:
+        return b""
+    except (httpx.TransportError, OSError) as error:
+        raise network_error(error) from error
+
+
+def network_error(error: Exception) -> NetworkError:
+    """What a failure of the network means."""
+    unsent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    retryable = cause is None and not isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError))
+    text = "the connection was silent for too long" if isinstance(error, httpx.ReadTimeout) else str(error)
+    return NetworkError(text or type(error).__name__, retryable=retryable, unsent=unsent)
+
+
+def unsent(error: RepriseError) -> bool:
+    """Whether a request has changed nothing: the server has refused it for now, or was not reached."""
+    if isinstance(error, ProblemError):
+        return bool(error.code) and error.retryable
+    return isinstance(error, NetworkError) and error.unsent

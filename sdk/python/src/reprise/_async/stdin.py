@@ -1,0 +1,74 @@
+"""The stdin of an execution."""
+
+from __future__ import annotations
+
+import asyncio
+
+from .. import _wire
+from ..errors import ProblemError, ProtocolError
+from .http import AsyncTransport
+
+#: Bounds what is sent, and after a drop sent again, at a time.
+CHUNK = 1 << 20
+
+
+class AsyncStdin:
+    """Writes to the stdin of an execution that was started with `stdin_open`.
+
+    `offset` is the number of bytes that the command has been given. Each write states it, so that a write can be sent again,
+    and is after a lost connection: the command reads each byte once. Writes of several tasks come one after the other.
+    """
+
+    def __init__(self, transport: AsyncTransport, id: str, offset: int) -> None:
+        if offset < 0:
+            raise ValueError("the offset is negative")
+        self._transport, self._id, self.offset = transport, id, offset
+        self._path = _wire.named_path("executions", id, "/stdin")
+        self._turn = asyncio.Lock()
+        self.closed = False
+
+    async def write(self, data: bytes | str) -> None:
+        """Gives data to the command. Waits while the command does not read.
+
+        Raises ProblemError with the code "stream_ended" after the end of stdin or of the execution, and with "conflict" if
+        bytes before the offset are missing.
+        """
+        rest = memoryview(data.encode() if isinstance(data, str) else data)
+        async with self._turn:
+            if self.closed:
+                raise ValueError("write to closed stdin")
+            while rest:
+                taken = await self._send(bytes(rest[:CHUNK]))
+                rest = rest[taken:]
+
+    async def _send(self, chunk: bytes) -> int:
+        answer = await self._transport.call(self._request(chunk))
+        taken = int(answer["offset"]) - self.offset
+        if not 0 < taken <= len(chunk):
+            raise ProtocolError(f"stdin is at {answer['offset']} after {len(chunk)} bytes at {self.offset}")
+        self.offset += taken
+        return taken
+
+    def _request(self, chunk: bytes, eof: bool = False) -> _wire.Request:
+        query = [("offset", str(self.offset)), *([("eof", "true")] if eof else [])]
+        headers = {"Content-Type": _wire.BYTES}
+        op = f"write to execution {self._id}"
+        return _wire.Request(op, "POST", self._path, query, headers, chunk, patient=True)
+
+    async def aclose(self) -> None:
+        """Ends the command's stdin; where that has ended already there is nothing to do."""
+        async with self._turn:
+            if self.closed:
+                return
+            try:
+                await self._transport.call(self._request(b"", eof=True))
+            except ProblemError as error:
+                if error.code != "stream_ended":
+                    raise
+            self.closed = True
+
+    async def __aenter__(self) -> AsyncStdin:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

@@ -1,0 +1,338 @@
+"""The state of one loop over the events of a stream, without any input or output.
+
+A shell around it (see `_async`) sends what `request` returns, hands in what comes, and waits as `failed` says.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from json import JSONDecoder
+from typing import Literal
+
+from ._retry import Failures, ForeignSpell, asked_wait, is_foreign
+from ._sse import Decoder, Frame, TooLong
+from ._track import Track, is_cursor_text, parse_cursor
+from ._wire import EVENT_STREAM, Request
+from .errors import GapError, NetworkError, ProblemError, ProtocolError, RepriseError
+from .events import Event, Gap, decode_object
+
+GAP_CODES = frozenset(("cursor_expired", "epoch_changed", "cursor_ahead"))
+MAX_ASKED = 3600.0  # between connections, for a server that asks for more
+#: How old a connection must be for a heartbeat to make it a success: a server that ends each connection after a comment
+#: would otherwise be asked again without a wait.
+MIN_PRODUCTIVE = 1.0
+#: How often in a row an answer may break the protocol before the loop gives up: once may be a damaged line, and a lasting
+#: defect must not be hammered.
+MAX_FAULTS = 3
+
+#: The types that mean something here.
+_OWN_TYPES = frozenset(("started", "end", "gap", "cursor"))
+
+_PAYLOADS = ('","text":"', '","data":')
+_TIME = len("2026-11-20T09:30:00.000Z")
+
+_decode_json = JSONDecoder().raw_decode
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Tells of a connection that was lost or did not come about."""
+
+    error: RepriseError
+    #: Seconds since the first failure in a row, and how many there have been.
+    since: float
+    tries: int
+    #: Seconds until the next try, 0 for the first one after a connection that has brought something.
+    wait: float
+    #: That of the last event that was received, 0 where there is none or it is not known.
+    seq: int
+    #: The server has answered this client. What answers before may be something else.
+    met: bool
+
+
+@dataclass
+class FollowOptions:
+    """How to follow; see Reprise.follow."""
+
+    after: str = ""
+    types: Sequence[str] = ()
+    on_gap: Literal["event", "raise"] = "event"
+    idle_timeout: float = 45.0
+    give_up: float | None = None
+    save_every: float = 0.1
+    on_drop: Callable[[Drop], None] | None = None
+    on_connected: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.types, str):
+            raise TypeError("types is a list of event types")
+        if self.on_gap not in ("event", "raise"):
+            raise ValueError("on_gap is 'event' or 'raise'")
+        if not self.idle_timeout > 0:
+            raise ValueError("idle_timeout is a positive number of seconds")
+
+
+@dataclass
+class Met:
+    """Whether the server has answered a client."""
+
+    yes: bool = False
+
+
+@dataclass
+class Flow:
+    """One loop. `ended` is true once all of the stream was given."""
+
+    op: str
+    path: str  # of the execution or stream
+    start: Request | None  # sent in place of the first GET, until an event has come
+    options: FollowOptions
+    failures: Failures
+    met: Met
+
+    track: Track = field(init=False)
+    ended: bool = False
+    live: bool = False  # the connection has brought an event or a heartbeat
+    _useful: bool = False  # it has brought something new
+    from_first: bool = False  # the reader has asked for all events there ever were
+    _retry: float = 0.0  # what the server has asked for between connections
+    _faults: int = 0  # in a row against the protocol
+    _begun: float = 0.0  # when the present answer began
+    _spell: ForeignSpell = field(default_factory=ForeignSpell)
+    _decoder: Decoder = field(default_factory=Decoder)
+
+    def __post_init__(self) -> None:
+        self.track = Track(filtered=bool(self.options.types))
+
+    def begin(self, saved: str) -> bool:
+        """Begins at the saved cursor, or else where the options say. True if the cursor of the tail has to be asked for:
+        a connection "from now on" that is lost before its first event would not know any more what "now" was."""
+        after = saved or ("" if self.start is not None else self.options.after)
+        if after in ("", "0"):
+            self.from_first = True
+        elif after == "tail":
+            return True
+        elif after != "earliest":
+            if not is_cursor_text(after):
+                raise ValueError(f"{after!r} is no cursor")
+            self.track.begin(after)
+        return False
+
+    def request(self) -> Request:
+        """Asks for what comes next."""
+        if self.start is not None and not self.track.cursor:
+            return self.start
+        headers = {"Accept": EVENT_STREAM, "Cache-Control": "no-cache"}
+        if self.track.cursor:
+            headers["Last-Event-ID"] = self.track.cursor
+        query: list[tuple[str, str]] = []
+        if self.options.on_gap == "event":
+            query.append(("gap", "event"))
+        if types := list(self.options.types):
+            if "end" not in types:
+                types.append("end")  # the loop must know it
+            query.append(("types", ",".join(types)))
+        return Request(self.op, "GET", self.path + "/events", query, headers)
+
+    def answered(self, headers: Mapping[str, str]) -> Iterator[Event]:
+        """Takes the head of an answer with events, and yields a gap that it shows."""
+        self.met.yes = True
+        self.live, self._useful, self._begun = False, False, time.monotonic()
+        self._decoder = Decoder(on_comment=self._heartbeat)
+        earliest = headers.get("stream-earliest", "")
+        at = parse_cursor(earliest)
+        # The first seq of a reader of some types shows nothing: the head says where the stream begins.
+        if self.from_first and not self.track.cursor and self.track.filtered and at is not None and at.seq > 0:
+            yield from self._gap(_start_gap(earliest, at.seq, None))
+
+    def _heartbeat(self) -> None:
+        # A connection that is cut after it was of use: a proxy that cuts quiet ones is no reason to wait longer and longer.
+        if time.monotonic() - self._begun >= MIN_PRODUCTIVE:
+            self.failures.succeeded()
+        self._alive()
+
+    def _alive(self) -> None:
+        if not self.live:
+            self.live = True
+            if self.options.on_connected is not None:
+                self.options.on_connected()
+
+    def _progress(self) -> None:
+        if not self._useful:
+            self._useful = True
+            self.failures.succeeded()
+            self._faults = 0
+            self._alive()
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """Yields the events that chunk completes."""
+        decoder = self._decoder
+        try:
+            head, blocks, rest = decoder.split(chunk)
+            if head:
+                yield from self._frames(decoder.feed(head))
+            for block in blocks:
+                event = self._plain(block)
+                if event is None:
+                    yield from self._frames(decoder.feed(block.encode() + b"\n\n"))
+                elif not self.options.types or event.type in self.options.types:
+                    yield event
+                if self.ended:
+                    return
+            if rest and not self.ended:
+                yield from self._frames(decoder.feed(rest))
+        except TooLong as error:
+            raise ProtocolError(str(error)) from error
+        finally:
+            if decoder.retry is not None:
+                self._retry = min(decoder.retry, MAX_ASKED)
+
+    def _frames(self, frames: Iterator[Frame]) -> Iterator[Event]:
+        """Yields the events of frames."""
+        wanted = self.options.types
+        for frame in frames:
+            event = self._event(frame)
+            if event is None:
+                continue
+            if event.type == "gap" and isinstance(event, Gap):
+                yield from self._gap(event)
+                continue
+            if self.from_first and not self.track.cursor and (gap := self._missing_start(event)) is not None:
+                yield from self._gap(gap)
+            if not self.track.advance(event.seq, event.cursor):
+                continue
+            self._progress()
+            if not wanted or event.type in wanted or event.type == "end":
+                yield event
+            if event.type == "end":
+                self.ended = True
+                return
+
+    def _plain(self, block: str) -> Event | None:
+        """Makes an event of a block as the server writes most of them, the next one of its epoch, without decoding its data,
+        which is most of the work. None for all others."""
+        track = self.track
+        seq = track.seq + 1
+        begin = f"id: {seq}{track.rest}\nevent: "
+        if not block.startswith(begin) or block.count("\n") != 2:
+            return None
+        start = len(begin)
+        at = block.find("\ndata: ", start)
+        head = f'{{"seq":{seq},"time":"'
+        if not block.startswith(head, at + 7) or not block.startswith(_PAYLOADS, at + 7 + len(head) + _TIME):
+            return None
+        type, cursor = block[start:at], block[4 : start - 8]
+        if type in _OWN_TYPES or block[-1] != "}":
+            return None
+        track.seq, track.cursor = seq, cursor
+        if not self._useful:
+            self._progress()
+        return Event(type, seq, cursor, None, block[at + 7 :])
+
+    def _event(self, frame: Frame) -> Event | None:
+        """Makes an event of a frame; None for one that only moves the cursor."""
+        cursor, type, data = frame
+        if data is None:
+            self._skip(cursor or "")
+            return None
+        try:
+            object, end = _decode_json(data)
+            if end != len(data):
+                raise ValueError("more than one JSON value")
+            # Events of this type that somebody has published have a seq.
+            if type == "cursor" and isinstance(object, dict) and not object.get("seq"):
+                self._skip(cursor or "")
+                return None
+            return decode_object(type, cursor or "", object)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise ProtocolError(f"event {cursor!r}: {error}") from error
+
+    def _skip(self, cursor: str) -> None:
+        if self.track.skip(cursor):
+            self._progress()
+
+    def _gap(self, gap: Gap) -> Iterator[Event]:
+        """Deals with the notice that events are gone."""
+        if gap.code not in GAP_CODES:
+            members = {"code": gap.code, "detail": f"the server refuses the cursor {self.track.cursor}"}
+            raise ProblemError(0, members, retryable=False)
+        if self.options.on_gap == "raise":
+            raise GapError(gap)
+        gap.cursor = _after_gap(gap)
+        if gap.cursor == self.track.cursor:
+            self._alive()  # a server that says so each time must not be asked again at once
+        else:
+            self._progress()
+        self.track.begin(gap.cursor)
+        yield gap
+
+    def _missing_start(self, first: Event) -> Gap | None:
+        """The gap before the first event of a reader that wants all. The server does not tell of it, for the reader has
+        shown no cursor."""
+        if self.track.filtered or first.seq <= 1:
+            return None
+        at = parse_cursor(first.cursor)
+        cursor = str(at._replace(seq=first.seq - 1)) if at is not None else ""
+        return _start_gap(cursor, first.seq - 1, first.object.get("time"))
+
+    def failed(self, error: RepriseError) -> float:
+        """Decides about a failed connection: returns the seconds to wait, or raises the error that ends the loop."""
+        if isinstance(error, GapError):
+            raise error
+        if isinstance(error, ProblemError) and error.code in GAP_CODES:
+            raise GapError(_refused_gap(error, self.track)) from error
+        fault = isinstance(error, ProtocolError) and not (self.met.yes and is_foreign(error))
+        if fault:
+            self._faults += 1
+        pause = self.failures.next(max(asked_wait(error), self._retry))
+        give_up = self.options.give_up
+        again = (
+            self._spell.allows(error, self.met.yes, give_up, pause) or error.retryable or (fault and self._faults < MAX_FAULTS)
+        )
+        if not again or self.failures.outlasts(give_up, pause):
+            error.op, error.tries = self.op, self.failures.tries
+            raise error
+        if self.options.on_drop is not None:
+            since = time.monotonic() - self.failures.since
+            self.options.on_drop(Drop(error, since, self.failures.tries, pause, self.track.seq, self.met.yes))
+        return pause
+
+    def dropped(self) -> NetworkError:
+        """The failure that a response is which ends before the stream."""
+        return NetworkError("the connection ended before the stream")
+
+
+def _after_gap(gap: Gap) -> str:
+    """From where the stream goes on: the cursor of the gap, or the fork if that is later. The events up to the fork were
+    received in the epoch before."""
+    at, fork = parse_cursor(gap.cursor), parse_cursor(gap.fork)
+    if at is not None and fork is not None and fork.epoch == at.epoch and fork.seq > at.seq:
+        return gap.fork
+    return gap.cursor
+
+
+def _start_gap(earliest: str, missed: int, time: object) -> Gap:
+    """A notice in the form of the server's."""
+    members = {"code": "cursor_expired", "earliest": earliest, "missed": missed}
+    return Gap("gap", 0, earliest, members if time is None else {"time": time, **members})
+
+
+def _refused_gap(error: ProblemError, track: Track) -> Gap:
+    """The gap that a refused cursor is, with what can be counted of it."""
+    members: dict[str, object] = {"code": error.code}
+    for name in ("earliest", "tail", "fork"):
+        if value := getattr(error, name):
+            members[name] = value
+    asked, earliest, fork = parse_cursor(track.cursor), parse_cursor(error.earliest), parse_cursor(error.fork)
+    resume = error.earliest
+    if asked is not None and earliest is not None:
+        if error.code == "cursor_expired":
+            members["missed"] = max(earliest.seq - asked.seq, 0)
+        elif error.code == "epoch_changed" and fork is not None:
+            members["missed"] = max(earliest.seq - fork.seq, 0)
+            members["taken_back"] = max(asked.seq - fork.seq, 0)
+            if fork.seq > earliest.seq:
+                resume = error.fork
+    return Gap("gap", 0, resume, members)

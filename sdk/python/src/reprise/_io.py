@@ -1,0 +1,204 @@
+"""What the sync and the async client do differently: waiting, and saving a cursor beside a loop that waits."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from .cursors import AnyCursorStore, CursorStore
+
+T = TypeVar("T")
+
+sleep: Callable[[float], None] = time.sleep
+async_sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
+
+#: Bounds what an abandoned loop or call does last, in seconds.
+LAST_WORD = 5.0
+
+
+class Saver:
+    """Saves the cursor of what was handled, every so often, and never while the body of the loop runs: the thread of the
+    loop does it between two events, a thread of its own while that one waits for bytes."""
+
+    def __init__(self, store: CursorStore | None, every: float) -> None:
+        self._store, self._every = store, every
+        self._pending = ""  # handled and not saved
+        self._last = ""  # handled
+        self._saved = -1e9  # when
+        self._waiting = self._closed = False
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether there is a store."""
+        return self._store is not None
+
+    def load(self) -> str:
+        if self._store is not None:
+            self._last = self._store.load()
+        return self._last
+
+    def handled(self, cursor: str) -> None:
+        """Notes that everything up to cursor was handled, and saves it if a save is due."""
+        if self._store is None or not cursor or cursor == self._last:
+            return
+        with self._changed:
+            self._pending = self._last = cursor
+            if self._due() <= 0:
+                self._save()
+
+    def _due(self) -> float:
+        return self._every - (time.monotonic() - self._saved)
+
+    def _save(self) -> None:
+        cursor, self._pending = self._pending, ""
+        if cursor and self._store is not None:
+            self._saved = time.monotonic()
+            self._store.save(cursor)
+
+    def begin_wait(self) -> None:
+        """Lets what is pending be saved while the loop waits."""
+        if self._store is None or not self._pending:
+            return
+        with self._changed:
+            self._waiting = True
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="reprise-cursor", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def _work(self) -> None:
+        with self._changed:
+            while not self._closed:
+                if not (self._waiting and self._pending):
+                    self._changed.wait()
+                elif (due := self._due()) > 0:
+                    self._changed.wait(due)
+                else:
+                    try:
+                        self._save()
+                    except BaseException as error:  # the loop raises it
+                        self._error = error
+
+    def end_wait(self) -> None:
+        """Returns when nothing is saved beside the loop any more. Raises what such a save has raised."""
+        if self._thread is None:
+            return
+        with self._changed:
+            self._waiting = False
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
+
+    def flush(self) -> None:
+        """Saves what is pending, due or not."""
+        if self._store is not None:
+            with self._changed:
+                self._save()
+
+    def close(self) -> None:
+        """Flushes, and ends the thread."""
+        try:
+            self.flush()
+        finally:
+            if self._thread is not None:
+                with self._changed:
+                    self._closed = True
+                    self._changed.notify()
+                self._thread.join()
+                self._thread = None
+
+
+class AsyncSaver:
+    """Saver for AsyncReprise. A store whose methods are no coroutines is called in a thread."""
+
+    def __init__(self, store: AnyCursorStore | None, every: float) -> None:
+        self._store, self._every = store, every
+        self._pending = ""
+        self._last = ""
+        self._saved = -1e9
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def active(self) -> bool:
+        return self._store is not None
+
+    async def load(self) -> str:
+        if self._store is None:
+            return ""
+        if inspect.iscoroutinefunction(self._store.load):
+            self._last = await self._store.load()
+        else:
+            self._last = str(await _in_thread(self._store.load))
+        return self._last
+
+    async def handled(self, cursor: str) -> None:
+        if self._store is None or not cursor or cursor == self._last:
+            return
+        self._pending = self._last = cursor
+        if time.monotonic() - self._saved >= self._every:
+            await self._save()
+
+    async def _save(self) -> None:
+        cursor, self._pending = self._pending, ""
+        if not cursor or self._store is None:
+            return
+        self._saved = time.monotonic()
+        if inspect.iscoroutinefunction(self._store.save):
+            await async_finish(self._store.save(cursor))
+        else:
+            await _in_thread(self._store.save, cursor)
+
+    def begin_wait(self) -> None:
+        if self._store is not None and self._pending and self._task is None:
+            self._task = asyncio.create_task(self._save_later(self._every - (time.monotonic() - self._saved)))
+
+    async def _save_later(self, due: float) -> None:
+        await asyncio.sleep(due)
+        await self._save()
+
+    async def end_wait(self) -> None:
+        if self._task is None:
+            return
+        task, self._task = self._task, None
+        if not task.done() and self._pending:
+            task.cancel()  # it has not begun to save
+        await asyncio.wait((task,))  # a cancellation of this task comes through, that of the other does not
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+    async def flush(self) -> None:
+        await self._save()
+
+    async def close(self) -> None:
+        try:
+            await self.end_wait()
+        finally:
+            await self.flush()
+
+
+def finish(value: T) -> T:
+    """Returns value: what is sync has come to its end."""
+    return value
+
+
+async def async_finish(work: Awaitable[T]) -> T:
+    """Waits for work to its end, also when the task is cancelled meanwhile; the cancellation comes after it."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done():
+            await asyncio.wait((task,), timeout=LAST_WORD)
+        task.cancel()
+        raise
+
+
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:
+    return await async_finish(asyncio.to_thread(function, *args))

@@ -1,0 +1,77 @@
+"""The requests that have a body or a query."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import _wire
+from ._wire import Duration, Request, duration_text, json_request
+
+#: The members of a start that are time spans.
+_SPANS = ("timeout", "grace")
+
+
+def listing(kind: str, limit: int | None, cursor: str) -> Request:
+    """A page of a list."""
+    query = [("limit", str(limit))] if limit is not None else []
+    if cursor:
+        query.append(("cursor", cursor))
+    return Request(f"list {kind}", "GET", f"/v1/{kind}", query)
+
+
+def page(op: str, path: str, after: str, limit: int | None, wait: Duration, types: Sequence[str]) -> Request:
+    """A page of events."""
+    query = [("after", after)] if after else []
+    if limit is not None:
+        query.append(("limit", str(limit)))
+    if wait:
+        query.append(("wait", duration_text(wait)))
+    if types:
+        query.append(("types", ",".join(types)))
+    return Request(op, "GET", path + "/events", query, patient=bool(wait))
+
+
+def create_stream(name: str, retention: Mapping[str, Any] | None, labels: Mapping[str, str] | None) -> Request:
+    """The creation of a stream."""
+    body: dict[str, Any] = {}
+    if retention:
+        body["retention"] = _retention(retention)
+    if labels:
+        body["labels"] = dict(labels)
+    return json_request(f"create stream {name}", "PUT", _wire.named_path("streams", name), body)
+
+
+def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tuple[Request, str]:
+    """The start of an execution and its id. It is the same request however often it is sent."""
+    body = {name: value for name, value in members.items() if value is not None}
+    if isinstance(command, str):
+        body["command"] = command
+    elif command is not None:
+        body["argv"] = list(command)
+    headers = {"Content-Type": _wire.JSON}
+    if (key := body.pop("idempotency_key", None)) is not None:
+        headers["Idempotency-Key"] = key
+    if isinstance(given := body.get("stdin"), (bytes, bytearray, memoryview)):
+        del body["stdin"]
+        body["stdin_base64"] = base64.b64encode(given).decode()
+    for name in _SPANS:
+        if name in body:
+            body[name] = duration_text(body[name])
+    if retention := body.get("retention"):
+        body["retention"] = _retention(retention)
+    if (limits := body.get("limits")) and "cpu_time" in limits:
+        body["limits"] = {**limits, "cpu_time": duration_text(limits["cpu_time"])}
+    id = body.setdefault("id", secrets.token_hex(16))
+    text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+    return Request(f"start execution {id}", "POST", "/v1/executions", headers=headers, body=text), id
+
+
+def _retention(members: Mapping[str, Any]) -> dict[str, Any]:
+    retention = dict(members)
+    if "max_age" in retention:
+        retention["max_age"] = duration_text(retention["max_age"])
+    return retention

@@ -1,0 +1,77 @@
+"""Whether and when a request that has failed is sent again."""
+
+from __future__ import annotations
+
+import random
+import time
+
+from .errors import ProblemError, ProtocolError, RepriseError
+
+#: For how long an answer that is not the server's is tried again, in seconds, once the server was met.
+FOREIGN_PATIENCE = 60.0
+
+
+class Failures:
+    """Counts failures in a row, and says how long to wait after each.
+
+    The pause is a random part of a span that doubles with each failure from `first` to `most` (full jitter), on top of what
+    the server asks for. It is 0 for the first failure after a success.
+    """
+
+    def __init__(self, first: float, most: float) -> None:
+        self._first, self._most = first, most
+        self._span = 0.0
+        self._immediate = False
+        self.tries = 0
+        self.since = 0.0  # when the first of them was
+
+    def next(self, asked: float) -> float:
+        """Counts a failure and returns the seconds to wait."""
+        if self.tries == 0:
+            self.since = time.monotonic()
+        self.tries += 1
+        if self._immediate:
+            self._immediate = False
+            return 0.0
+        self._span = min(self._span * 2 or self._first, self._most)
+        return asked + random.random() * self._span
+
+    def succeeded(self) -> None:
+        """Makes the next failure the first one."""
+        self.tries, self._immediate, self._span = 0, True, 0.0
+
+    def outlasts(self, bound: float | None, pause: float) -> bool:
+        """Whether a pause would go beyond a bound on the time since the first failure; None is no bound."""
+        if bound is None:
+            return False
+        return bound <= 0 or time.monotonic() - self.since + pause > bound
+
+
+class ForeignSpell:
+    """A run of consecutive answers that are not the server's."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def allows(self, error: RepriseError, met: bool, give_up: float | None, pause: float) -> bool:
+        """Whether a request that failed with error is sent again after pause."""
+        if not met or not is_foreign(error):
+            self._since = None
+            return False
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        bound = FOREIGN_PATIENCE if give_up is None else min(FOREIGN_PATIENCE, give_up)
+        return now - self._since + pause <= bound
+
+
+def is_foreign(error: RepriseError) -> bool:
+    """Whether an answer is not the server's: each refusal of the server has a code."""
+    if isinstance(error, ProblemError):
+        return not error.code
+    return isinstance(error, ProtocolError) and error.foreign
+
+
+def asked_wait(error: RepriseError) -> float:
+    """How many seconds the server has asked to be left alone."""
+    return error.retry_after if isinstance(error, ProblemError) else 0.0

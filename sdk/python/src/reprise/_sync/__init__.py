@@ -1,0 +1,1 @@
+"""The sync client, made by tools/unasync.py."""

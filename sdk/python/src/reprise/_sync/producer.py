@@ -1,0 +1,82 @@
+# Made by tools/unasync.py of ../_async/producer.py: change that file.
+"""Publishing, each event once."""
+
+from __future__ import annotations
+
+import threading
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from .. import _wire
+from ..errors import ProblemError
+from ..models import Published
+from .http import Transport
+
+
+class Producer:
+    """Publishes to one stream, in order, and each event once however often a request has to be sent.
+
+    Without `id` the producer numbers its requests by itself, and each event is published once as long as the program lives.
+    With an `id` of the program's own it can be killed and started again: it states with `number` which one of its requests
+    each is, 0, 1, 2, ..., and sends again what it does not know to have arrived. The server answers what it has as a
+    duplicate. `epoch` shuts out earlier producers of the same id that have a lower one.
+
+    A stream remembers its 64 newest producers. Requests of several threads come one after the other.
+    """
+
+    def __init__(self, transport: Transport, stream: str, id: str | None = None, epoch: int = 0) -> None:
+        self._transport, self.stream = transport, stream
+        self._path = _wire.named_path("streams", stream)
+        self._numbered = id is not None
+        self.id = id or secrets.token_hex(16)
+        self._epoch, self._next = epoch, 0
+        self._turn = threading.Lock()
+
+    def publish(self, type: str = "message", data: Any = None, *, number: int | None = None) -> Published:
+        """Appends one event. data is a JSON value, or bytes, which are kept as they are. Returns when it is kept.
+
+        If it raises an error that is retryable, or is cancelled, nobody knows whether the event was appended; any other
+        error says that it was not.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            return self.publish_many([(type, data)], number=number)
+        headers = {"Content-Type": _wire.BYTES}
+        op = f"publish to {self.stream}"
+        return self._send(
+            _wire.Request(op, "POST", self._path + "/events", [("type", type)], headers, bytes(data)), number
+        )
+
+    def publish_many(self, events: Iterable[tuple[str, Any]], *, number: int | None = None) -> Published:
+        """Appends events, pairs of a type and a JSON value, next to each other: either all of them or none."""
+        body = {"events": [{"type": type, "data": data} for type, data in events]}
+        op = f"publish to {self.stream}"
+        return self._send(_wire.json_request(op, "POST", self._path + "/events", body), number)
+
+    def end(self, outcome: str = "completed", data: Any = None, *, number: int | None = None) -> Published:
+        """Ends the stream with an outcome, "completed", "failed" or "cancelled", and a JSON value."""
+        body = {"outcome": outcome} if data is None else {"outcome": outcome, "data": data}
+        op = f"end stream {self.stream}"
+        return self._send(_wire.json_request(op, "POST", self._path + "/end", body), number)
+
+    def _send(self, request: _wire.Request, number: int | None) -> Published:
+        if self._numbered != (number is not None):
+            raise ValueError("number belongs to producers with an id of the program's own, and to each request of one")
+        with self._turn:
+            request.headers["Producer-Id"] = self.id
+            request.headers["Producer-Epoch"] = str(self._epoch)
+            request.headers["Producer-Seq"] = str(self._next if number is None else number)
+            try:
+                published = Published._read(self._transport.call(request))
+            except BaseException as error:
+                # Where the server has decided and appended nothing, the number is still free. Otherwise it may have been
+                # appended, or the server has forgotten where we were. Another request under the same number would be taken
+                # for it and lost, and one that is still under way must not come after those that follow: a new epoch fences
+                # it off.
+                decided = isinstance(error, ProblemError) and error.code and not error.retryable
+                if number is None and not (decided and getattr(error, "code", "") != "conflict"):
+                    self._epoch, self._next = self._epoch + 1, 0
+                raise
+            if number is None:
+                self._next += 1
+            return published

@@ -1,0 +1,113 @@
+# Made by tools/unasync.py of ../_async/streams.py: change that file.
+"""Streams that are no execution, sessions, and tickets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from .. import _requests, _wire
+from .._flow import Drop, Flow, FollowOptions
+from .._retry import Failures
+from ..cursors import CursorStore
+from ..models import Listing, Page, Session, Stream, Ticket
+from .follow import Follow
+from .http import Transport
+
+
+def flow_of(transport: Transport, op: str, path: str, start: _wire.Request | None, options: FollowOptions) -> Flow:
+    """The state of a new loop."""
+    failures = Failures(transport.config.min_wait, transport.config.max_wait)
+    return Flow(op, path, start, options, failures, transport.met)
+
+
+class Streams:
+    """`client.streams`."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(
+        self, name: str, *, retention: Mapping[str, Any] | None = None, labels: Mapping[str, str] | None = None
+    ) -> Stream:
+        """Creates a stream, or finds the one that is there with the same configuration; with another one the error has the
+        code "conflict". retention: max_events, max_bytes, max_age."""
+        return Stream._read(self._transport.call(_requests.create_stream(name, retention, labels)))
+
+    def show(self, name: str) -> Stream:
+        """Returns the state of a stream."""
+        request = _wire.Request(f"show stream {name}", "GET", _wire.named_path("streams", name))
+        return Stream._read(self._transport.call(request))
+
+    def list(self, *, limit: int | None = None, cursor: str = "") -> Listing[Stream]:
+        """Returns one page of streams. limit is 1 to 1,000, else 100; cursor is next_cursor of the page before."""
+        answer = self._transport.call(_requests.listing("streams", limit, cursor))
+        return Listing([Stream._read(s) for s in answer["streams"]], answer["next_cursor"])
+
+    def remove(self, name: str) -> None:
+        """Removes a stream without a trace."""
+        self._transport.call(
+            _wire.Request(f"remove stream {name}", "DELETE", _wire.named_path("streams", name), empty=True)
+        )
+
+    def page(
+        self, name: str, *, after: str = "", limit: int | None = None, wait: _wire.Duration = 0, types: Sequence[str] = ()
+    ) -> Page:
+        """Returns one page of events; see Reprise.page."""
+        path = _wire.named_path("streams", name)
+        return Page._read(self._transport.call(_requests.page(f"read stream {name}", path, after, limit, wait, types)))
+
+    def follow(
+        self,
+        name: str,
+        *,
+        after: str = "",
+        types: Sequence[str] = (),
+        cursors: CursorStore | None = None,
+        on_gap: Literal["event", "raise"] = "event",
+        save_every: float = 0.1,
+        idle_timeout: float = 45.0,
+        give_up: float | None = None,
+        on_drop: Callable[[Drop], None] | None = None,
+        on_connected: Callable[[], None] | None = None,
+    ) -> Follow:
+        """Yields the events of a stream in order, each once, until its end; see Reprise.follow."""
+        options = FollowOptions(after, types, on_gap, idle_timeout, give_up, save_every, on_drop, on_connected)
+        path = _wire.named_path("streams", name)
+        return Follow(self._transport, flow_of(self._transport, f"follow stream {name}", path, None, options), cursors)
+
+
+class Sessions:
+    """`client.sessions`: what executions have in common."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def show(self, id: str) -> Session:
+        """Returns a session with its executions."""
+        request = _wire.Request(f"show session {id}", "GET", _wire.named_path("sessions", id))
+        return Session._read(self._transport.call(request))
+
+    def list(self, *, limit: int | None = None, cursor: str = "") -> Listing[Session]:
+        """Returns one page of sessions."""
+        answer = self._transport.call(_requests.listing("sessions", limit, cursor))
+        return Listing([Session._read(s) for s in answer["sessions"]], answer["next_cursor"])
+
+    def remove(self, id: str) -> None:
+        """Cancels and removes all executions of a session."""
+        self._transport.call(
+            _wire.Request(f"remove session {id}", "DELETE", _wire.named_path("sessions", id), empty=True)
+        )
+
+
+class Tickets:
+    """`client.tickets`, for pages that cannot send a token."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, *, execution: str = "", stream: str = "", ttl: _wire.Duration = "") -> Ticket:
+        """Issues a ticket that reads one execution or one stream, and nothing else."""
+        members = {"execution": execution, "stream": stream, "ttl": _wire.duration_text(ttl) if ttl else ""}
+        body = {name: value for name, value in members.items() if value}
+        return Ticket._read(self._transport.call(_wire.json_request("issue a ticket", "POST", "/v1/tickets", body)))

@@ -1,0 +1,101 @@
+"""How far a reader is, and the proof that nothing is missing and nothing comes twice."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .errors import ProtocolError
+
+_form = re.compile(r"(0|[1-9][0-9]{0,19})\.([0-9A-HJKMNP-TV-Z]{16})\.([0-9A-HJKMNP-TV-Z]{13})").fullmatch
+
+
+class Cursor(NamedTuple):
+    """What a cursor says. It is opaque to users of this package; the package checks its seq and epoch."""
+
+    seq: int
+    epoch: str
+    tag: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}.{self.epoch}.{self.tag}"
+
+
+def parse_cursor(text: str) -> Cursor | None:
+    """Returns None for a text in another form."""
+    found = _form(text)
+    if found is None or (seq := int(found[1])) >= 1 << 64:
+        return None
+    return Cursor(seq, found[2], found[3])
+
+
+def is_cursor_text(text: str) -> bool:
+    """Whether text can be sent as a cursor: printable ASCII."""
+    return 0 < len(text) <= 1024 and all("!" <= c <= "~" for c in text)
+
+
+@dataclass(slots=True)
+class Track:
+    """The position of a reader.
+
+    A cursor in a form that this package does not know is sent back as it is, and the proof begins with the first event.
+    """
+
+    filtered: bool  # events are left out by their type, and seq grows by more than 1
+    cursor: str = ""  # to resume from; "" before the first event
+    seq: int = 0  # of the last event, and its epoch; of use if known is true
+    epoch: str = ""
+    known: bool = False
+    rest: str = ""  # of the cursor after its seq, which is the same for all of an epoch
+
+    def begin(self, cursor: str) -> None:
+        """Begins anew at a cursor."""
+        self.cursor, self.seq, self.epoch, self.known, self.rest = cursor, 0, "", False, ""
+        if (at := parse_cursor(cursor)) is not None:
+            self._set(cursor, at.seq, at)
+
+    def _set(self, cursor: str, seq: int, at: Cursor | None) -> None:
+        self.cursor, self.seq, self.known = cursor, seq, True
+        self.epoch, self.rest = ("", "") if at is None else (at.epoch, f".{at.epoch}.{at.tag}")
+
+    def _is_renewed(self, at: Cursor) -> bool:
+        """Whether a cursor is of another epoch. The server goes on in another one without a gap if all that the reader
+        has is part of its history: seq then goes on as within an epoch."""
+        return self.known and self.epoch != "" and at.epoch != self.epoch
+
+    def advance(self, seq: int, cursor: str) -> bool:
+        """Moves to an event; false for one that was seen before. Raises ProtocolError for one that does not follow."""
+        if self.known and seq == self.seq + 1 and self.rest and cursor == f"{seq}{self.rest}":
+            self.seq, self.cursor = seq, cursor
+            return True
+        at = parse_cursor(cursor)
+        if at is not None and at.seq != seq:
+            raise ProtocolError(f"event {seq} has the cursor of {at.seq}")
+        if at is not None and self._is_renewed(at) and seq <= self.seq:
+            raise ProtocolError(f"event {seq} of another epoch comes after {self.seq}")
+        if self.known and seq <= self.seq:
+            return False
+        if self.known and not self.filtered and seq != self.seq + 1:
+            raise ProtocolError(f"event {seq} comes after {self.seq}")
+        self._set(cursor, seq, at)
+        return True
+
+    def skip(self, cursor: str) -> bool:
+        """Moves past events that were left out, up to a bare cursor; false for one that leads nowhere new."""
+        if not cursor:
+            return False  # an id that is reset means nothing to us
+        at = parse_cursor(cursor)
+        if at is None:
+            if not self.filtered:
+                raise ProtocolError(f"the bare id {cursor[:60]!r}")
+            self.cursor, self.known = cursor, False
+            return True
+        if self._is_renewed(at) and at.seq <= self.seq:
+            raise ProtocolError(f"the bare id {cursor} of another epoch comes after {self.seq}")
+        if self.known and at.seq <= self.seq:
+            return False
+        if self.known and not self.filtered:
+            raise ProtocolError(f"the bare id {cursor} leaves events out")
+        self._set(cursor, at.seq, at)
+        return True

@@ -1,0 +1,159 @@
+"""Requests and answers as they are on the wire, without sending anything."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlencode
+
+from .errors import ProblemError, ProtocolError
+
+#: A time span: seconds, a timedelta, or a text such as "1m30s".
+Duration: TypeAlias = "float | timedelta | str"
+
+JSON = "application/json"
+BYTES = "application/octet-stream"
+EVENT_STREAM = "text/event-stream"
+PROBLEM = "application/problem+json"
+
+#: The statuses that a proxy or a starting server answers for a while.
+_TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
+_MAX_WAIT = 86400.0  # a server that asks for more has made a mistake
+MAX_PROBLEM = 64 << 10
+MAX_ANSWER = 64 << 20
+
+
+@dataclass
+class Request:
+    """One request, which can be sent more than once."""
+
+    op: str  # for errors
+    method: str
+    path: str  # escaped
+    query: Sequence[tuple[str, str]] = ()
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    #: Forbids another try of what may have arrived.
+    once: bool = False
+    #: It waits by its nature: no try of it takes too long.
+    patient: bool = False
+    #: The answer is 204 and not JSON.
+    empty: bool = False
+
+    @property
+    def target(self) -> str:
+        """The path with the query."""
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+def json_request(op: str, method: str, path: str, body: object) -> Request:
+    """A request with a JSON body. Raises ValueError or TypeError for what JSON cannot say."""
+    return Request(op, method, path, headers={"Content-Type": JSON}, body=to_json(body))
+
+
+def to_json(value: object) -> bytes:
+    """JSON in UTF-8. Raises ValueError for NaN and infinities."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+def named_path(kind: str, name: str, rest: str = "") -> str:
+    """The path of an execution, stream or session. Raises ValueError for a name that is no segment of a path."""
+    if name in ("", ".", ".."):
+        raise ValueError(f"{name!r} names nothing")
+    return f"/v1/{kind}/{quote(name, safe='')}{rest}"
+
+
+def duration_text(value: Duration) -> str:
+    """The text of a time span as the server reads it."""
+    if isinstance(value, str):
+        return value
+    seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    return f"{round(seconds * 1000)}ms"
+
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_part = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)")
+
+
+def parse_duration(text: str) -> float:
+    """Reads a duration of Go, such as "1m30s", as seconds. Raises ValueError."""
+    total, at = 0.0, 0
+    for found in _part.finditer(text):
+        if found.start() != at:
+            break
+        total, at = total + float(found[1]) * _UNITS[found[2]], found.end()
+    if at != len(text) or not text:
+        raise ValueError(f"{text!r} is no duration such as '90s'")
+    return total
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    """The content type of an answer without its parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Reads that header, seconds or a date (RFC 9110, section 10.2.3); None where it says nothing."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit():
+        return min(float(int(text[:18])), _MAX_WAIT)
+    try:
+        date = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=timezone.utc)
+    wait = (date - (now or datetime.now(timezone.utc))).total_seconds()
+    return min(max(wait, 0.0), _MAX_WAIT)
+
+
+def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> ProblemError:
+    """Makes an error of a response that is no success.
+
+    One that is not the server's gets an empty code, and is retryable for the statuses that pass.
+    """
+    members: dict[str, Any] = {}
+    if media_type(headers) == PROBLEM:
+        try:
+            sent = json.loads(body)
+        except (ValueError, RecursionError):
+            sent = None
+        if isinstance(sent, dict) and isinstance(sent.get("code"), str) and sent["code"]:
+            members = sent
+    wait = 0.0
+    if members:
+        retryable = members.get("retryable") is True
+        try:
+            wait = parse_duration(members.get("retry_after") or "0s")
+        except (TypeError, ValueError):
+            wait = 0.0
+    else:
+        retryable = status in _TRANSIENT
+        members = {"title": _phrase(status)}
+    after = retry_after(headers)
+    return ProblemError(status, members, retryable=retryable, retry_after=wait if after is None else after)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def not_ours(status: int, headers: Mapping[str, str]) -> ProtocolError:
+    """The error for a successful answer in a form that the server does not give."""
+    return ProtocolError(
+        f"status {status} with content type {headers.get('content-type', '')!r} is not the protocol of Reprise", foreign=True
+    )
+
+
+def redirected(status: int, headers: Mapping[str, str]) -> ProtocolError:
+    """The error for a redirect, which is never followed."""
+    return ProtocolError(f"status {status}, which leads to {headers.get('location', '')!r}", foreign=True)

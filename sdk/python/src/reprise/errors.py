@@ -1,0 +1,117 @@
+"""The errors of this package.
+
+Every one has `code`, a stable name that a program can branch on ("" where the server gave none), and `retryable`, which
+says whether the same request may succeed later without a change.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .events import Gap
+
+__all__ = ["CommandError", "GapError", "NetworkError", "ProblemError", "ProtocolError", "RepriseError"]
+
+
+class RepriseError(Exception):
+    """What all errors of this package are.
+
+    `op` says what was asked for, for example "follow execution 7f3k", and `tries` how many requests were made.
+    """
+
+    code: str = ""
+    retryable: bool = False
+    op: str = ""
+    tries: int = 0
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{self.op}: {text}" if self.op else text
+
+
+class NetworkError(RepriseError):
+    """The server was not reached, or the connection was lost, silent or too slow.
+
+    The failure of the network, if there was one, is `__cause__`.
+    """
+
+    retryable = True
+    #: The request has changed nothing, because no connection came about.
+    unsent: bool = False
+
+    def __init__(self, message: str, *, retryable: bool = True, unsent: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.unsent = unsent
+
+
+class ProtocolError(RepriseError):
+    """An answer breaks the contract: no event, a seq that is left out, another content type.
+
+    `foreign` is true for a whole answer that something other than the server has given, such as a login page.
+    """
+
+    def __init__(self, message: str, *, foreign: bool = False) -> None:
+        super().__init__(message)
+        self.foreign = foreign
+
+
+class ProblemError(RepriseError):
+    """A refusal: problem details (RFC 9457), or the error page of something in front of the server, whose `code` is "".
+
+    `earliest`, `tail` and `fork` are cursors, "" where they do not apply. `retry_after` is in seconds.
+    """
+
+    def __init__(self, status: int, members: dict[str, Any], *, retryable: bool, retry_after: float = 0.0) -> None:
+        def text(name: str) -> str:
+            value = members.get(name)
+            return value if isinstance(value, str) else ""
+
+        self.status = status
+        self.code = text("code")
+        self.title = text("title")
+        self.detail = text("detail")
+        self.field = text("field")
+        self.earliest = text("earliest")
+        self.tail = text("tail")
+        self.fork = text("fork")
+        self.retryable = retryable
+        self.retry_after = retry_after
+        name = self.code or f"status {status}"
+        super().__init__(f"{name}: {self.detail or self.title}".rstrip(": "))
+
+
+class GapError(RepriseError):
+    """Ends a loop that was told not to go on over a gap (`on_gap="raise"`). `gap` says what is missing."""
+
+    def __init__(self, gap: Gap) -> None:
+        self.gap = gap
+        self.code = gap.code
+        if gap.taken_back:
+            text = f"the server has lost {gap.taken_back} events up to the cursor, and {gap.missed} after it are no longer kept"
+        elif gap.missed:
+            text = f"{gap.missed} events are no longer kept"
+        elif gap.code == "cursor_ahead":
+            text = "the stream has fewer events than the cursor says"
+        else:
+            text = "the history after the cursor is no longer kept"
+        super().__init__(f"{gap.code}: {text}")
+
+
+class CommandError(RepriseError, subprocess.CalledProcessError):
+    """A command has not ended as exited with code 0, and `check=True` was asked for.
+
+    It is a `subprocess.CalledProcessError` too. `outcome` is the server's word for how it ended, and the code of this error.
+    """
+
+    def __init__(self, id: str, outcome: str, error: str, returncode: int, cmd: Any, stdout: Any, stderr: Any) -> None:
+        subprocess.CalledProcessError.__init__(self, returncode, cmd, stdout, stderr)
+        self.id = id
+        self.outcome = self.code = outcome
+        self.error = error
+
+    def __str__(self) -> str:
+        why = f": {self.error}" if self.error else ""
+        return f"run execution {self.id}: {self.outcome} with exit code {self.returncode}{why}"

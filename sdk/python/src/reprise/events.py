@@ -1,0 +1,220 @@
+"""Events as a program gets them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import datetime
+from json import JSONDecoder
+from typing import Any
+
+from .errors import ProtocolError
+
+__all__ = ["End", "Event", "Gap", "Started", "parse_time"]
+
+
+_decode = JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+def parse_time(text: str) -> datetime:
+    """Reads an RFC 3339 time."""
+    return datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+
+
+class Event:
+    """One event of a stream.
+
+    `type` is for example "stdout". The last event of a stream is an `End`, a notice that events are no longer kept a
+    `Gap`, and the first event of an execution a `Started`.
+    """
+
+    __slots__ = ("_json", "_object", "cursor", "seq", "type")
+
+    #: 1, 2, 3, ... within an epoch of the stream; 0 for a gap.
+    seq: int
+    #: The position just after the event: what to resume from.
+    cursor: str
+    type: str
+
+    def __init__(self, type: str, seq: int, cursor: str, object: dict[str, Any] | None, json: str = "") -> None:
+        self.type = type
+        self.seq = seq
+        self.cursor = cursor
+        self._object = object
+        self._json = json
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """The JSON object that the server has sent. It is decoded when it is first asked for, as are all members that are
+        made of it; that raises ProtocolError if it is damaged."""
+        if self._object is None:
+            try:
+                object, end = _decode(self._json, 0)
+                if end != len(self._json) or object["seq"] != self.seq:
+                    raise ValueError("more than one object, or another seq")
+            except (StopIteration, ValueError, KeyError, RecursionError) as error:
+                raise ProtocolError(f"event {self.cursor}: {error}") from error
+            self._object, self._json = object, ""
+        return self._object
+
+    @property
+    def time(self) -> datetime | None:
+        """When the event was appended; None for a gap before the first event that this client has told of itself."""
+        text = self.object.get("time")
+        return parse_time(text) if text else None
+
+    @property
+    def data(self) -> Any:
+        """The JSON value that was published; for events of bytes, such as output, None."""
+        return (self._object or self.object).get("data")
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the event is JSON: a published value, or an event of Reprise itself such as "started" and "end"."""
+        return "base64" not in self.object and "text" not in self.object
+
+    @property
+    def text(self) -> str:
+        """The data as text: output as it was written, with U+FFFD for what is not UTF-8; JSON as its text."""
+        text = self.object.get("text")
+        if isinstance(text, str):
+            return text
+        if not self.is_json:
+            return self.bytes.decode("utf-8", "replace")
+        return json.dumps(self.object.get("data", self.object), ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def bytes(self) -> bytes:
+        """The data as bytes: output exactly as it was written."""
+        if self.is_json or "text" in self.object:
+            return self.text.encode("utf-8", "surrogatepass")
+        try:
+            return base64.b64decode(self.object["base64"], validate=True)
+        except (ValueError, TypeError) as error:
+            raise ProtocolError(f"event {self.cursor}: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(seq={self.seq}, type={self.type!r}, {self.object!r})"
+
+
+class Started(Event):
+    """Tells that a command runs."""
+
+    __slots__ = ()
+
+    @property
+    def id(self) -> str:
+        """The id of the execution."""
+        return str(self.object.get("id", ""))
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the command on its machine."""
+        return self.object.get("pid")
+
+    @property
+    def isolation(self) -> dict[str, Any] | None:
+        """What is really in force."""
+        return self.object.get("isolation")
+
+
+class End(Event):
+    """How a stream has ended. Streams that are no execution have `outcome` and `data` alone."""
+
+    __slots__ = ()
+
+    @property
+    def outcome(self) -> str:
+        """ "exited" or another of an execution's; or "completed", "failed" or "cancelled"."""
+        return str(self.object.get("outcome", ""))
+
+    @property
+    def exit_code(self) -> int | None:
+        """None where the process did not end that way."""
+        return self.object.get("exit_code")
+
+    @property
+    def signal(self) -> str | None:
+        """The name, without SIG, of the signal that has killed the process."""
+        return self.object.get("signal")
+
+    @property
+    def error(self) -> str:
+        """Why a run did not start, was lost, or was ended by the server."""
+        return str(self.object.get("error", ""))
+
+    @property
+    def limit(self) -> str:
+        """Which limit was exceeded."""
+        return str(self.object.get("limit", ""))
+
+    @property
+    def output_truncated(self) -> bool:
+        """Whether output was left out because something kept the pipe open."""
+        return bool(self.object.get("output_truncated"))
+
+    @property
+    def duration_ms(self) -> int | None:
+        """How long the command ran."""
+        return self.object.get("duration_ms")
+
+    @property
+    def usage(self) -> dict[str, int] | None:
+        """What the processes have used: user_ms, system_ms, max_rss_bytes."""
+        return self.object.get("usage")
+
+
+class Gap(Event):
+    """Tells that the stream does not go on at the cursor: it goes on after `cursor`, that of this event."""
+
+    __slots__ = ()
+
+    @property
+    def code(self) -> str:
+        """ "cursor_expired", "epoch_changed" or "cursor_ahead"."""
+        return str(self.object.get("code", ""))
+
+    @property
+    def earliest(self) -> str:
+        """The cursor before the first event that is kept, "" where it was not told."""
+        return str(self.object.get("earliest") or "")
+
+    @property
+    def tail(self) -> str:
+        """The cursor after the last event, "" where it was not told."""
+        return str(self.object.get("tail") or "")
+
+    @property
+    def fork(self) -> str:
+        """The cursor up to which the new epoch has the events of the one before; "" for other codes."""
+        return str(self.object.get("fork") or "")
+
+    @property
+    def missed(self) -> int:
+        """The number of events that are gone and were never received, 0 where it cannot be known."""
+        return int(self.object.get("missed") or 0)
+
+    @property
+    def taken_back(self) -> int:
+        """The number of events up to the cursor that the server has had and no longer has."""
+        return int(self.object.get("taken_back") or 0)
+
+
+def decode_object(type: str, cursor: str, object: Any) -> Event:
+    """Makes an event of its JSON object. Raises ValueError for what is no event."""
+    if not isinstance(object, dict):
+        raise ValueError("the data of an event is no object")
+    seq = object.get("seq", 0)
+    if not isinstance(seq, int) or not cursor or (seq <= 0 and type != "gap"):
+        raise ValueError(f"no cursor or no seq in {str(object)[:100]}")
+    if "text" in object:
+        return Event(type, seq, cursor, object)
+    if type == "gap":
+        return Gap(type, 0, cursor, object)
+    if type == "end":
+        return End(type, seq, cursor, object)
+    if "base64" in object:
+        base64.b64decode(object["base64"], validate=True)
+    if type == "started" and "data" not in object:
+        return Started(type, seq, cursor, object)
+    return Event(type, seq, cursor, object)

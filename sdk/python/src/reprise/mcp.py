@@ -1,0 +1,403 @@
+"""A durable event store for MCP servers in Python: those of the official SDK (`mcp` 1.x and 2.x) and of FastMCP.
+
+    store = EventStore(AsyncReprise())
+    app = store.app(server.streamable_http_app(event_store=store))   # FastMCP: mcp.http_app(event_store=store)
+
+Each stream of a session is a stream of a Reprise server, so events outlive the process, and are bounded. A client that comes
+back with a `Last-Event-ID` gets what it has missed and then what comes, with no window between in which a message is lost.
+
+The SDKs keep their sessions in memory, and answer 404 after a restart and on other replicas whatever the store has. `app`
+answers those GETs from the store: the client gets every message that was kept, and then the answer to its call from the
+process that is still at it, or, if there is none, the error -32603 with `{"code": "server_lost"}`. New requests of such a
+session still get 404, upon which a client has to begin a new session; behind `reprise gateway` it need not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from mcp.server.streamable_http import EventCallback, EventMessage
+from mcp.server.streamable_http import EventStore as _Base
+
+from ._async.client import AsyncReprise
+from ._async.producer import AsyncProducer
+from ._io import async_finish
+from .errors import ProblemError, RepriseError
+from .events import End, Event, Gap
+
+__all__ = ["EventStore", "local_client"]
+
+logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_PART = 256 << 10  # characters of a message in one event
+_PRODUCERS = 10_000  # streams whose producer is remembered
+_UNBOUND = "-"  # the id of an event that nobody can come back to
+_SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+_EVENT_ID = re.compile(r"([!-~]*)~([!-}]+)").fullmatch
+
+
+@dataclass
+class _Binding:
+    """The session of a request, and of all tasks that it starts; "" until the SDK has named it."""
+
+    session: str
+    #: Sends the bytes of an answer whose head was sent; None where `app` does not serve it.
+    write: Callable[[bytes], Awaitable[None]] | None = None
+
+
+_binding: ContextVar[_Binding] = ContextVar("reprise_mcp_session")
+
+
+def _dump(message: Any) -> str:
+    """The JSON text of a message: of 2.x, or the wrapper of 1.x."""
+    if hasattr(message, "root"):
+        return str(message.model_dump_json(by_alias=True, exclude_none=True))
+    return str(message.model_dump_json(by_alias=True, exclude_unset=True))
+
+
+def _load(text: str | bytes) -> Any:
+    try:
+        from mcp_types import jsonrpc_message_adapter
+    except ImportError:  # 1.x
+        from mcp.types import JSONRPCMessage
+
+        return JSONRPCMessage.model_validate_json(text)  # type: ignore[attr-defined]
+    return jsonrpc_message_adapter.validate_json(text)
+
+
+def _is_response(text: str) -> bool:
+    message = json.loads(text)
+    return "method" not in message and ("result" in message or "error" in message)
+
+
+class EventStore(_Base):
+    """An event store over a client of a Reprise server. The program closes the client.
+
+    prefix: the first segment of the names of all streams.
+    retention: how much of each stream is kept; max_age counts from the answer.
+    lost_after: the seconds of silence after which a call that another process has begun counts as lost. 0 is for one
+        server at a time; with replicas it has to be above the longest silence of a tool. At most 60.
+    """
+
+    def __init__(
+        self,
+        client: AsyncReprise,
+        *,
+        prefix: str = "mcp",
+        retention: Mapping[str, Any] | None = None,
+        lost_after: float = 0.0,
+    ) -> None:
+        self._client, self._prefix, self._lost_after = client, prefix, lost_after
+        self._retention = retention or {"max_events": 10_000, "max_bytes": 64 << 20, "max_age": "1h"}
+        self._producers: OrderedDict[str, AsyncProducer] = OrderedDict()
+        self._broken: set[str] = set()  # streams that lack a message
+
+    # What the SDKs call.
+
+    async def store_event(self, stream_id: str, message: Any) -> str:
+        """Keeps a message, and returns its id when it is kept. None is the position before the first message.
+
+        It raises RuntimeError outside of `app` and `for_session`: the SDKs give one store to all sessions, so that the
+        session of a stream would not be known. A message that cannot be kept is logged, and who comes back with an id from
+        before it is told of a gap: an error would end the session of every client of the SDK.
+        """
+        return await self._store(_session(), stream_id, message)
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        """Sends what came after an id, and then what comes, until the stream ends. It returns None: nothing is left for the
+        SDK to send on this connection."""
+        _session()
+        await self._replay(_binding.get(), last_event_id, send_callback)
+        return None
+
+    def for_session(self, session: str) -> _Base:
+        """The store of one session, for programs that make the SDK's transports themselves."""
+        return _SessionStore(self, session)
+
+    def app(self, app: App) -> App:
+        """An ASGI application around that of the SDK, which binds each stream to its session and serves those of processes
+        that have died. Authentication may be inside app: what it does not answer with 404 is its own."""
+
+        async def bound(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                return await app(scope, receive, send)
+            headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+            binding = _Binding(headers.get("mcp-session-id", ""))
+            token = _binding.set(binding)
+            try:
+                await self._serve(app, scope, receive, send, headers, binding)
+            finally:
+                _binding.reset(token)
+
+        return bound
+
+    # Streams.
+
+    def _name(self, session: str, stream: str) -> str:
+        return f"{self._prefix}/{_segment(session)}/{_segment(stream)}"
+
+    async def _store(self, session: str, stream: str, message: Any) -> str:
+        if not session:
+            return _UNBOUND  # the answer to initialize: the client has no session yet
+        name, key = self._name(session, stream), quote(stream, safe="")
+        try:
+            if message is None or name not in self._producers:
+                made = await self._client.streams.create(name, retention=self._retention)
+                if message is None:
+                    return f"{key}~{made.window['tail']}"
+            return f"{key}~{await async_finish(self._publish(name, _dump(message)))}"
+        except RepriseError as error:
+            self._broken.add(name)
+            logger.error("a message of MCP stream %s was not kept: %s", name, error)
+            return _UNBOUND
+
+    async def _publish(self, name: str, text: str) -> str:
+        """Publishes a message, and returns the cursor after it. A response is the end of its stream."""
+        producer = self._producers.pop(name, None) or self._client.producer(name)
+        self._producers[name] = producer
+        while len(self._producers) > _PRODUCERS:
+            self._producers.popitem(last=False)
+        if name in self._broken:
+            await producer.publish("hole")
+            self._broken.discard(name)
+        *parts, last = [text[i : i + _PART] for i in range(0, len(text), _PART)]
+        for part in parts:
+            await producer.publish("part", part.encode())
+        if _is_response(text):
+            del self._producers[name]
+            return (await producer.end("completed", last)).cursor
+        return (await producer.publish("message", last.encode())).cursor
+
+    async def _replay(self, binding: _Binding, event_id: str, send: EventCallback) -> None:
+        """Sends what came after an event id and what comes, until the stream ends.
+
+        Inside `app` the messages go to the client past the SDK: FastMCP holds back what a replay sends until it is over.
+        """
+        key, name, cursor = self._find(binding.session, event_id)
+        reader = _Reader(key)
+        async with self._client.streams.follow(name, after=cursor) as events:
+            async for event in events:
+                if (text := reader.message(event)) is None:
+                    continue
+                if binding.write is not None:
+                    await binding.write(_block(f"{key}~{event.cursor}", text))
+                else:
+                    await send(EventMessage(_load(text), f"{key}~{event.cursor}"))
+
+    def _find(self, session: str, event_id: str) -> tuple[str, str, str]:
+        """The key of a stream in event ids, its name, and a cursor. Raises ValueError for what is no event id."""
+        found = _EVENT_ID(event_id)
+        if not session or found is None:
+            raise ValueError(f"{event_id[:100]!r} is no event id of a session")
+        return found[1], self._name(session, unquote(found[1])), found[2]
+
+    # Requests.
+
+    async def _serve(
+        self, app: App, scope: Scope, receive: Receive, send: Send, headers: Mapping[str, str], binding: _Binding
+    ) -> None:
+        resumes = scope["method"] == "GET" and binding.session and headers.get("last-event-id")
+        held: list[Message] = []  # an answer 404, which may not be the last word
+        begun = asyncio.Event()
+
+        async def write(body: bytes) -> None:
+            await begun.wait()
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+        binding.write = write if resumes else None
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                for name, value in message["headers"]:
+                    if name.lower() == b"mcp-session-id":
+                        binding.session = value.decode("latin-1")
+                if resumes and message["status"] == 404:
+                    held.append(message)
+                    return
+                if scope["method"] == "DELETE" and message["status"] < 300:
+                    await self._forget(binding.session)
+            if held:
+                held.append(message)
+            else:
+                await send(message)
+                begun.set()
+
+        await app(scope, receive, note)
+        if held and not await self._serve_dead(binding.session, headers["last-event-id"], send):
+            for message in held:
+                await send(message)
+
+    async def _serve_dead(self, session: str, event_id: str, send: Send) -> bool:
+        """Answers a GET of a session that no process knows any more; false if the store does not know it either."""
+        try:
+            key, name, cursor = self._find(session, event_id)
+            page = await self._client.streams.page(name, after=cursor)
+        except ValueError:
+            return False
+        except ProblemError as error:
+            if error.code not in ("cursor_expired", "epoch_changed", "cursor_ahead"):
+                return False
+            await _refuse(send, error)
+            return True
+        stream = unquote(key).rsplit(":", 1)[-1]  # FastMCP puts a scope before it
+        if stream.startswith("_") and not page.events:
+            return False  # the server's own messages: no more of them will come
+        head = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"),
+                (b"mcp-session-id", session.encode())]  # fmt: skip
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        reader = _Reader(key)
+        while True:
+            for event in page.events:
+                if (text := reader.message(event)) is not None:
+                    block = _block(f"{key}~{event.cursor}", text)
+                    await send({"type": "http.response.body", "body": block, "more_body": True})
+            if (page.ended and not page.has_more) or (stream.startswith("_") and not page.has_more):
+                break
+            cursor = page.next_cursor
+            if not page.has_more:
+                page = await self._client.streams.page(name, after=cursor, wait=self._lost_after)
+                if not page.events and not page.ended:
+                    await self._lose(name, stream)
+            page = await self._client.streams.page(name, after=cursor)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        return True
+
+    async def _lose(self, name: str, stream: str) -> None:
+        """Answers a call whose process has died."""
+        request: str | int = int(stream) if stream.isascii() and stream.isdigit() else stream
+        error = {"code": -32603, "message": "the server was lost during the call", "data": {"code": "server_lost"}}
+        text = json.dumps({"jsonrpc": "2.0", "id": request, "error": error})
+        with suppress(ProblemError):  # another has ended it meanwhile
+            await self._client.producer(name).end("failed", text)
+
+    async def _forget(self, session: str) -> None:
+        """Removes the streams of a session that have not ended; the others are swept some time after their end."""
+        prefix = self._name(session, "").rpartition("/")[0] + "/"
+        for name in [name for name in self._producers if name.startswith(prefix)]:
+            del self._producers[name]
+            with suppress(RepriseError):
+                await self._client.streams.remove(name)
+
+    async def remove_session(self, session: str) -> int:
+        """Removes all streams of a session, and returns how many there were."""
+        prefix, count, cursor = f"{self._prefix}/{_segment(session)}/", 0, ""
+        while True:
+            listing = await self._client.streams.list(limit=1000, cursor=cursor)
+            for stream in listing.items:
+                if stream.name.startswith(prefix):
+                    await self._client.streams.remove(stream.name)
+                    count += 1
+            if not (cursor := listing.next_cursor):
+                return count
+
+
+def _block(id: str, text: str) -> bytes:
+    """An event on the wire, whose JSON readers that split lines as Python does take for one line."""
+    text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u0085", "\\u0085")
+    return f"id: {id}\nevent: message\ndata: {text}\n\n".encode()
+
+
+def _segment(text: str) -> str:
+    """A segment of a stream's name that stands for a text."""
+    return text if _SAFE(text) else "." + hashlib.sha256(text.encode()).hexdigest()
+
+
+class _SessionStore(_Base):
+    """The store of one session."""
+
+    def __init__(self, store: EventStore, session: str) -> None:
+        self._of, self._binding = store, _Binding(session)
+
+    async def store_event(self, stream_id: str, message: Any) -> str:
+        return await self._of._store(self._binding.session, stream_id, message)
+
+    async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
+        await self._of._replay(self._binding, last_event_id, send_callback)
+        return None
+
+
+class _Reader:
+    """Puts messages together."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._parts: list[str] = []
+
+    def message(self, event: Event) -> str | None:
+        """The JSON text of the message that an event completes."""
+        if isinstance(event, Gap):
+            return self._missing(event.code, event.missed)
+        if event.type == "hole":
+            return self._missing("message_lost", 1)
+        if event.type == "part":
+            self._parts.append(event.text)
+            return None
+        last = event.data if isinstance(event, End) else event.text
+        text = "".join((*self._parts, last)) if isinstance(last, str) else None
+        self._parts.clear()
+        return text
+
+    def _missing(self, code: str, missed: int) -> str:
+        self._parts.clear()
+        data = {"code": code, "missed": missed}
+        params = {"level": "error", "logger": "reprise", "data": data}
+        return json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+
+
+def _session() -> str:
+    try:
+        return _binding.get().session
+    except LookupError:
+        raise RuntimeError("the ASGI application is not wrapped: serve EventStore.app(...) of the SDK's") from None
+
+
+async def _refuse(send: Send, problem: ProblemError) -> None:
+    """Answers with the JSON-RPC error that a refused position is."""
+    data = {"code": problem.code, "earliest": problem.earliest, "tail": problem.tail}
+    error = {"code": -32600, "message": problem.detail, "data": data}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    head = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 410, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def local_client(*serve: str, binary: str = "reprise", data: str) -> AsyncIterator[AsyncReprise]:
+    """A client of a server of its own, a child process that keeps its files in the folder data. serve: more flags of
+    `reprise serve`, for example "--store", "memory:"."""
+    command = (binary, "serve", "--listen", "127.0.0.1:0", "--data", data, *serve)
+    child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        url = ""
+        async for line in child.stdout:
+            if line.startswith(b"listening on "):
+                url = line.split()[-1].decode()
+                break
+        if not url:
+            raise OSError(f"{binary} has not started: exit code {await child.wait()}")
+        token = (await asyncio.to_thread(Path(data, "token").read_text, "utf-8")).strip()
+        async with AsyncReprise(url, token) as client:
+            yield client
+    finally:
+        if child.returncode is None:
+            child.terminate()
+            await child.wait()

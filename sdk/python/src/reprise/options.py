@@ -1,0 +1,61 @@
+"""What a start may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from ._wire import Duration
+
+
+class Terminal(TypedDict, total=False):
+    """The size of a terminal in characters."""
+
+    cols: int
+    rows: int
+
+
+class Limits(TypedDict, total=False):
+    """What a run may use. A run that goes over a limit is killed and ends as "limit_exceeded"."""
+
+    output_bytes: int
+    memory_bytes: int
+    processes: int
+    cpu_time: Duration
+
+
+class Retention(TypedDict, total=False):
+    """How much of a stream is kept. max_age counts from the end."""
+
+    max_events: int
+    max_bytes: int
+    max_age: Duration
+
+
+class StartOptions(TypedDict, total=False):
+    """How to run a command. What is left out is the server's default."""
+
+    #: 1 to 128 bytes of letters, digits, ".", "_" and "-".
+    id: str
+    idempotency_key: str
+    #: Groups executions.
+    session: str
+    #: An interpreter, for example "python", that runs `code`; in place of a command.
+    language: str
+    code: str
+    cwd: str
+    env: Mapping[str, str]
+    #: What the command reads; `stdin_open` keeps it open for Reprise.stdin.
+    stdin: str | bytes
+    stdin_open: bool
+    #: Runs the command in a terminal. Its output is all on stdout.
+    tty: Terminal
+    #: Ends the run; `grace` is the time between TERM and KILL.
+    timeout: Duration
+    grace: Duration
+    #: Cancels the run when somebody has followed it and nobody has for a while.
+    kill_on_disconnect: bool
+    labels: Mapping[str, str]
+    limits: Limits
+    retention: Retention
+    isolation: str

@@ -1,0 +1,254 @@
+"""What a server or something in front of it may do wrong, and what a loop makes of it."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+import pytest
+from both import KINDS, read
+from scripted import OTHER, Answer, Scripted, answer, block, cursor, end, gap, problem, stream
+
+from reprise import End, Gap, GapError, NetworkError, ProblemError, ProtocolError, Reprise, RepriseError
+
+pytestmark = pytest.mark.parametrize("kind", KINDS)
+
+
+def seqs(kind: str, *answers: Answer, **options: Any) -> list[int]:
+    with Scripted(*answers) as server:
+        return [event.seq for event in read(kind, server.url, "secret", stream="s", **options)]
+
+
+def test_duplicates_are_passed_over(kind: str) -> None:
+    assert seqs(kind, stream(block(1), block(2)), stream(block(1), block(2), block(3), end(4))) == [1, 2, 3, 4]
+
+
+def test_a_hole_is_retried_and_then_an_error(kind: str) -> None:
+    assert seqs(kind, stream(block(1), block(3)), stream(block(2), end(3))) == [1, 2, 3]
+    with pytest.raises(ProtocolError, match="event 3 comes after 1") as raised:
+        seqs(kind, stream(block(1)), stream(block(3)))
+    assert raised.value.tries == 3 or raised.value.tries == 4
+    assert raised.value.op == "follow stream s"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["id: x\nevent: note\ndata: {\n\n", "id: x\nevent: note\ndata: 7\n\n", "id: x\nevent: note\ndata: {}\n\n",
+     "event: note\ndata: {\"seq\":1}\n\n", f"id: {cursor(5)}\nevent: note\ndata: {{\"seq\":1,\"data\":1}}\n\n",
+     f"id: {cursor(1)}\nevent: note\ndata: {{\"seq\":1,\"base64\":\"%\"}}\n\n",
+     f"id: {cursor(1)}\nevent: note\ndata: " + "[" * 9999 + "\n\n"],
+)  # fmt: skip
+def test_what_is_no_event_is_an_error_after_three_times(kind: str, bad: str) -> None:
+    with Scripted(stream(bad)) as server:
+        with pytest.raises(ProtocolError):
+            read(kind, server.url, "", stream="s")
+        assert len(server.heads) == 3
+    assert seqs(kind, stream(bad), stream(end(1))) == [1]
+
+
+def test_the_cursor_is_kept_through_connections_that_bring_nothing(kind: str) -> None:
+    with Scripted(stream(block(1)), stream(), stream("id: half"), stream(end(2))) as server:
+        read(kind, server.url, "", stream="s")
+        assert [server.header(i, "last-event-id") for i in range(4)] == [None, cursor(1), cursor(1), cursor(1)]
+
+
+def test_204_and_the_end_event_end_it_and_nothing_else(kind: str) -> None:
+    assert seqs(kind, stream(block(1)), answer(204)) == [1]
+    with Scripted(stream(block(1), end(2), block(3))) as server:
+        assert isinstance(read(kind, server.url, "", stream="s")[-1], End)
+        assert len(server.heads) == 1
+
+
+def test_refusals_that_are_final_end_it_at_once(kind: str) -> None:
+    for status, code in ((404, "not_found"), (401, "unauthenticated"), (400, "cursor_foreign"), (500, "internal")):
+        with Scripted(problem(status, code, False)) as server:
+            with pytest.raises(ProblemError) as raised:
+                read(kind, server.url, "", stream="s")
+            assert (raised.value.code, raised.value.status, raised.value.retryable) == (code, status, False)
+            assert len(server.heads) == 1
+
+
+def test_retry_after_is_waited_for(kind: str) -> None:
+    with Scripted(problem(503, "shutting_down", True, "Retry-After: 1\r\n"), stream(end(1))) as server:
+        read(kind, server.url, "", stream="s")
+        assert server.times[1] - server.times[0] >= 1
+
+
+def test_retry_is_waited_for_unless_the_connection_was_of_use(kind: str) -> None:
+    slow = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 700\n"
+    with Scripted(slow, slow + block(1).encode(), slow + end(2).encode()) as server:
+        read(kind, server.url, "", stream="s")
+        assert server.times[1] - server.times[0] >= 0.7
+        assert server.times[2] - server.times[1] < 0.5
+
+
+def test_foreign_answers_are_final_before_the_server_was_met_and_retried_after(kind: str) -> None:
+    page = answer(404, "<html>", "text/html")
+    for foreign in (page, answer(200, "<html>", "text/html"), answer(302, headers="Location: http://x.invalid/\r\n")):
+        with Scripted(foreign) as server:
+            with pytest.raises(RepriseError):
+                read(kind, server.url, "", stream="s")
+            assert len(server.heads) in (1, 3)  # a successful answer may be a defect that passes
+        assert seqs(kind, stream(block(1)), foreign, foreign, foreign, foreign, stream(end(2))) == [1, 2]
+    assert seqs(kind, answer(502, "", "text/html"), answer(503, "", "text/html"), stream(end(1))) == [1]
+
+
+def test_foreign_answers_are_retried_for_60_s_and_no_longer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reprise._retry.FOREIGN_PATIENCE", 0.3)
+    begun = time.monotonic()
+    with pytest.raises(ProblemError, match="status 404"):
+        seqs(kind, stream(block(1)), answer(404, "", "text/html"))
+    assert 0.2 < time.monotonic() - begun < 5
+
+
+def test_redirects_are_not_followed_and_the_token_goes_nowhere_else(kind: str) -> None:
+    with Scripted(stream(end(1))) as other:
+        with Scripted(answer(307, headers=f"Location: {other.url}/\r\n")) as server:
+            with pytest.raises(ProtocolError, match="307"):
+                read(kind, server.url, "secret", stream="s", client_min_wait=0.001)
+            assert server.header(0, "authorization") == "Bearer secret"
+        assert other.heads == []
+
+
+def test_silence_ends_a_connection_and_heartbeats_do_not(kind: str) -> None:
+    def beats(client: socket.socket) -> None:
+        client.sendall(stream(block(1)))
+        for _ in range(8):
+            time.sleep(0.1)
+            client.sendall(b":\n")
+        client.sendall(end(2).encode())
+
+    assert seqs(kind, beats, idle_timeout=0.4) == [1, 2]
+    with Scripted(lambda client: server.silent_after(stream(block(1)))(client), stream(end(2))) as server:
+        drops: list[Any] = []
+        assert [e.seq for e in read(kind, server.url, "", stream="s", idle_timeout=0.3, on_drop=drops.append)] == [1, 2]
+        assert isinstance(drops[0].error, NetworkError)
+        assert (drops[0].wait, drops[0].seq, drops[0].met) == (0, 1, True)
+
+
+def test_give_up(kind: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(NetworkError) as raised:
+        seqs(kind, stream(block(1)), stream(), give_up=0.3)
+    assert raised.value.retryable
+    assert raised.value.tries > 1
+    assert time.monotonic() - begun < 5
+    with Scripted(stream()) as server:
+        with pytest.raises(NetworkError):
+            read(kind, server.url, "", stream="s", give_up=0)
+        assert len(server.heads) == 1
+
+
+def test_a_server_that_is_not_there_is_waited_for(kind: str) -> None:
+    with Scripted(stream()) as gone:
+        pass
+    with pytest.raises(NetworkError) as raised:
+        read(kind, gone.url, "", stream="s", give_up=0.2)
+    assert raised.value.unsent
+
+
+def test_gap_event_and_what_comes_after(kind: str) -> None:
+    notice = gap(cursor(3), code="cursor_expired", earliest=cursor(3), tail=cursor(9), missed=2)
+    with Scripted(stream(notice, block(4), end(5))) as server:
+        first, *rest = read(kind, server.url, "", stream="s", after=cursor(1))
+        assert isinstance(first, Gap)
+        assert (first.code, first.missed, first.cursor) == ("cursor_expired", 2, cursor(3))
+        assert [e.seq for e in rest] == [4, 5]
+        assert "gap=event" in server.heads[0].split("\r\n")[0]
+
+
+def test_a_fork_takes_back_events(kind: str) -> None:
+    notice = gap(cursor(2, OTHER), code="epoch_changed", earliest=cursor(0, OTHER), tail=cursor(3, OTHER),
+                 fork=cursor(2, OTHER), missed=0, taken_back=1)  # fmt: skip
+    again = stream(block(3, OTHER), end(4, OTHER))
+    with Scripted(stream(block(1), block(2), block(3)), stream(notice), again) as server:
+        events = read(kind, server.url, "", stream="s")
+        assert [e.seq for e in events] == [1, 2, 3, 0, 3, 4]
+        assert isinstance(events[3], Gap) and events[3].taken_back == 1
+        assert server.header(2, "last-event-id") == cursor(2, OTHER)
+
+
+def test_another_epoch_without_a_gap_goes_on_and_never_back(kind: str) -> None:
+    assert seqs(kind, stream(block(1), block(2)), stream(block(3, OTHER), end(4, OTHER))) == [1, 2, 3, 4]
+    with pytest.raises(ProtocolError, match="of another epoch"):
+        seqs(kind, stream(block(1), block(2)), stream(block(2, OTHER)))
+
+
+def test_a_refused_cursor_is_a_gap_error(kind: str) -> None:
+    refusal = problem(410, "cursor_expired", False, earliest=cursor(3), tail=cursor(9))
+    with Scripted(refusal) as server:
+        with pytest.raises(GapError) as raised:
+            read(kind, server.url, "", stream="s", after=cursor(1), on_gap="raise")
+        assert (raised.value.code, raised.value.gap.missed, raised.value.gap.cursor) == ("cursor_expired", 2, cursor(3))
+        assert "gap=" not in server.heads[0]
+    changed = problem(410, "epoch_changed", False, earliest=cursor(1, OTHER), tail=cursor(9, OTHER), fork=cursor(4, OTHER))
+    with pytest.raises(GapError, match="the server has lost 3 events"):
+        seqs(kind, changed, after=cursor(7), on_gap="raise")
+
+
+def test_a_missing_start_is_a_gap_unless_earliest_was_asked_for(kind: str) -> None:
+    late = stream(block(5), end(6))
+    with Scripted(late) as server:
+        first, *rest = read(kind, server.url, "", stream="s")
+        assert isinstance(first, Gap) and first.missed == 4 and first.cursor == cursor(4)
+        assert [e.seq for e in rest] == [5, 6]
+    assert seqs(kind, late, after="earliest") == [5, 6]
+    with pytest.raises(GapError):
+        seqs(kind, late, on_gap="raise")
+    head = f"Stream-Earliest: {cursor(4)}\r\n"
+    assert seqs(kind, stream(end(9), headers=head), types=["x"]) == [0, 9]
+
+
+def test_a_filtered_reader_moves_past_what_was_left_out(kind: str) -> None:
+    moved = f'id: {cursor(8)}\nevent: cursor\ndata: {{"cursor":"{cursor(8)}"}}\n\n'
+    with Scripted(stream(block(2), f"id: {cursor(5)}\n\n"), stream(moved), stream(end(9))) as server:
+        events = read(kind, server.url, "", stream="s", types=["note"], after=cursor(0))
+        assert [e.seq for e in events] == [2, 9]
+        assert [server.header(i, "last-event-id") for i in range(3)] == [cursor(0), cursor(5), cursor(8)]
+        assert "types=note%2Cend" in server.heads[0]
+    with pytest.raises(ProtocolError, match="leaves events out"):
+        seqs(kind, stream(block(1)), stream(f"id: {cursor(5)}\n\n"))
+
+
+def test_slow_bytes_and_every_line_end(kind: str) -> None:
+    def drip(client: socket.socket) -> None:
+        client.sendall(stream())
+        for byte in (block(1) + end(2)).replace("\n", "\r\n").encode():
+            client.sendall(bytes([byte]))
+
+    assert seqs(kind, drip) == [1, 2]
+
+
+def test_hostile_data_arrives_as_it_is(kind: str) -> None:
+    text = "a\r\nb\0c\u2028d\ufeffe\u0085" + "x" * (5 << 20)
+    with Scripted(stream(block(1, type="stdout", text=text), end(2))) as server:
+        events = read(kind, server.url, "", execution="x")
+    assert events[0].text == text
+    assert events[0].bytes == text.encode()
+
+
+def test_an_end_that_says_nothing_of_its_code_is_not_made_up(kind: str) -> None:
+    if kind == "async":
+        return
+    with Scripted(stream(block(1, type="end", outcome="lost"))) as server, Reprise(server.url, "") as client:
+        result = client.run("true", id="x")
+    assert (result.returncode, result.outcome) == (125, "lost")
+
+
+def test_damaged_data_is_an_error_when_it_is_asked_for(kind: str) -> None:
+    head = f'id: {cursor(2)}\nevent: note\ndata: {{"seq":2,"time":"2026-11-20T09:30:00.000Z"'
+    damaged = head + ',"data":2,,}\n\n'
+
+    def late(client: socket.socket) -> None:
+        client.sendall(stream(block(1)))
+        time.sleep(0.2)
+        client.sendall((damaged + end(3)).encode())
+
+    with Scripted(late) as server:
+        events = read(kind, server.url, "", stream="s")
+    assert [e.seq for e in events] == [1, 2, 3]
+    assert events[0].data == 1
+    for member in ("data", "text", "bytes", "time", "object"):
+        with pytest.raises(ProtocolError):
+            getattr(events[1], member)

@@ -1,0 +1,160 @@
+"""When a program stops, nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import pytest
+from conftest import Server, until
+
+from reprise import AsyncReprise, FileCursor, Reprise, RepriseError
+
+FOLLOWED = "for i in $(seq 1000); do echo $i; sleep 0.01; done"
+
+
+def sockets() -> int:
+    """How many sockets this process has open."""
+    count = 0
+    for fd in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            count += os.readlink(f"/proc/self/fd/{fd}").startswith("socket:")
+    return count
+
+
+@pytest.fixture
+def running(server: Server) -> str:
+    """An execution that runs for ten seconds."""
+    with Reprise(server.url, server.token) as client:
+        return client.start(FOLLOWED).id
+
+
+def test_break_and_close_free_the_connection(server: Server, running: str, tmp_path: pathlib.Path) -> None:
+    with Reprise(server.url, server.token) as client:
+        before, threads = sockets(), threading.active_count()
+        for _ in client.follow(running, cursors=FileCursor(tmp_path / "cursor")):
+            break
+        with client.follow(running) as events:
+            next(events)
+            assert sockets() == before + 1
+        with pytest.raises(StopIteration):
+            next(events)
+        assert (sockets(), threading.active_count()) == (before, threads)
+
+
+def test_cancelling_a_task_frees_everything(server: Server, running: str, tmp_path: pathlib.Path) -> None:
+    async def main() -> None:
+        async with AsyncReprise(server.url, server.token) as client:
+            before = sockets()
+            for place in range(40):
+                seen = 0
+
+                async def follow() -> None:
+                    nonlocal seen
+                    async for _ in client.follow(running, cursors=FileCursor(tmp_path / "cursor")):
+                        seen += 1
+
+                task = asyncio.create_task(follow())
+                for _ in range(place):
+                    await asyncio.sleep(0.002)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            await asyncio.sleep(0.05)
+            gc.collect()
+            await asyncio.sleep(0.05)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert sockets() <= before + 1  # one may wait in the pool
+
+    before = sockets()
+    asyncio.run(main())
+    assert sockets() == before
+
+
+def test_leaving_an_async_loop_frees_the_connection(server: Server, running: str) -> None:
+    async def main() -> None:
+        async with AsyncReprise(server.url, server.token) as client:
+            before = sockets()
+            async with client.follow(running) as events:
+                await events.__anext__()
+                assert sockets() == before + 1
+            assert sockets() == before
+            async for _ in client.follow(running):
+                break
+            await asyncio.sleep(0.05)  # the loop of asyncio closes the generator
+            assert sockets() == before
+
+    asyncio.run(main())
+
+
+def test_a_timeout_of_the_program_bounds_a_loop(server: Server, running: str) -> None:
+    async def main() -> None:
+        async with AsyncReprise(server.url, server.token) as client:
+
+            async def follow() -> None:
+                async for _ in client.follow(running):
+                    pass
+
+            begun = time.monotonic()
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(follow(), 0.3)
+            assert time.monotonic() - begun < 3
+
+    asyncio.run(main())
+
+
+def test_a_run_that_is_abandoned_is_cancelled_unless_it_was_named(server: Server) -> None:
+    async def main() -> None:
+        async with AsyncReprise(server.url, server.token) as client:
+            ids: list[str] = []
+            for name in (None, "named-run"):
+                started = asyncio.Event()
+
+                def note(event: object, started: asyncio.Event = started) -> None:
+                    ids.append(getattr(event, "id", ""))
+                    started.set()
+
+                options: Any = {} if name is None else {"id": name}
+                task = asyncio.create_task(client.run(["sleep", "30"], on_event=note, **options))
+                await asyncio.wait_for(started.wait(), 20)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            events = [event async for event in client.follow(ids[0])]
+            assert events[-1].object["outcome"] == "cancelled"
+            assert (await client.show("named-run")).status == "running"
+            await client.cancel("named-run")
+
+    asyncio.run(main())
+
+
+def test_ctrl_c_cancels_a_run_of_a_script(server: Server, tmp_path: pathlib.Path) -> None:
+    code = (
+        "import sys, reprise\n"
+        "with reprise.Reprise(*sys.argv[1:]) as client:\n"
+        "    client.run(['sleep', '30'], labels={'by': 'script'}, on_event=lambda e: print(e.object['id'], flush=True))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, server.url, server.token], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as script:  # fmt: skip
+        assert script.stdout is not None
+        id = script.stdout.readline().strip()
+        script.send_signal(2)
+        _, errors = script.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors
+    with Reprise(server.url, server.token) as client:
+        until(lambda: client.show(id).outcome == "cancelled", 10, "the command was not cancelled")
+
+
+def test_a_refused_start_leaves_nothing(server: Server) -> None:
+    before = sockets()
+    with Reprise(server.url, server.token) as client, pytest.raises(RepriseError, match="invalid"):
+        client.run(["x"], labels={"": "y"})
+    assert sockets() == before
