@@ -1,4 +1,4 @@
-import { type Caller, type Request, broken, checkName, hasType, notOurs, parameters } from './call.js'
+import { type Request, broken, checkName, hasType, notOurs, parameters } from './call.js'
 import { isCursorText, parseCursor } from './cursor.js'
 import {
   ConnectionError,
@@ -11,80 +11,17 @@ import {
   givenUp,
   isRetryable,
 } from './errors.js'
-import { type Parse, ReceivedEvent, decodeFrame } from './event.js'
+import { ReceivedEvent, decodeFrame, digits } from './event.js'
+import type { FollowOptions, Target } from './follow-options.js'
 import { ForeignSpell } from './foreign.js'
 import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
-import { type CursorStore, Saver } from './saver.js'
-import { Decoder, type Frame } from './sse.js'
+import { Saver } from './saver.js'
+import { Decoder, type Frame, SEQ } from './sse.js'
 import { Track } from './track.js'
 import { type Failures, type Linked, linked, sleep } from './wait.js'
 import type { Gap } from './wire.js'
 
-/** How to follow a stream. Times are in milliseconds. */
-export interface FollowOptions {
-  /**
-   * Where to begin: a cursor; `earliest`, the first event that is kept; `tail`, from now on. Default: the first event of
-   * all, in which case one that is no longer kept is a gap.
-   */
-  after?: string
-  /** Keeps the position. What it has wins over `after`. */
-  cursors?: CursorStore
-  /**
-   * The least time between two saves of the cursor; a program that is killed is given again what it has handled since the
-   * last one. The cursor is also saved when a connection is lost and when the loop ends. Default: 100; negative: save after
-   * each event.
-   */
-  saveEvery?: number
-  /** The event types to yield; the end event and gaps come as well. Default: all. */
-  types?: string[]
-  /**
-   * What to do about events that are no longer kept: yield an event of type `gap` and go on (`event`, the default), or end
-   * the loop with a {@link GapError} and leave the saved cursor alone (`raise`).
-   */
-  onGap?: 'event' | 'raise'
-  /** The silence after which a connection is given up: three heartbeats of the server. Default: 45,000. */
-  idleTimeout?: number
-  /** For how long a lost connection is tried again before the loop ends with the error. Default: without end; 0: no second try. */
-  giveUp?: number
-  /** Is told of each failure before the wait that follows. */
-  onDrop?: (drop: Drop) => void
-  /** Is called when a connection has brought its first event or heartbeat. */
-  onConnected?: () => void
-  /** Ends the loop with the reason of the signal. */
-  signal?: AbortSignal
-  /** Reads the JSON of `event.data` in place of JSON.parse, for example to keep large integers. */
-  parse?: Parse
-  /**
-   * A ticket for this stream, in place of the token: for a page that must not have one. A function is asked again when the
-   * server no longer takes the ticket.
-   */
-  ticket?: string | (() => string | Promise<string>)
-}
-
-/** A connection that was lost or did not come about. */
-export interface Drop {
-  error: unknown
-  /** Milliseconds since the first failure in a row, and how many there have been. */
-  lasting: number
-  tries: number
-  /** Milliseconds until the next try, 0 for the first one after a connection that has brought something. */
-  wait: number
-  /** The seq of the last event that was received, 0 where there is none or it is not known. */
-  seq: number
-  /** Whether the server has answered this client. What answers before may be something else. */
-  met: boolean
-}
-
-/** What is to be followed. */
-export interface Target {
-  caller: Caller
-  op: string
-  name: string
-  /** Of the execution or stream. */
-  path: string
-  /** Sent in place of the first GET, until an event has come. */
-  start?: Request
-}
+export type { Drop, FollowOptions, Target } from './follow-options.js'
 
 /** Bounds the time between connections that a server may ask for. */
 const maxAsked = 3600_000
@@ -125,8 +62,12 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
   private begun = false
   private ended = false // the end event, or 204, has come
   private finished = false
-  /** The cursor of the event that the program is handling. */
-  private given: string | undefined
+  /** The event that the program is handling. */
+  private given: ReceivedEvent | undefined
+  /** The type of the event before, and what stands between the two numbers of a block of that type; see nextLikely. */
+  private lastType = ''
+  private middle = ''
+  private tail = ''
   /** The frame that comes after a gap which was told first. */
   private held: Frame | undefined
   /** The gap before the first event, to be told first. */
@@ -160,10 +101,10 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     if (this.finished) return Promise.resolve({ value: undefined, done: true })
     let failure: { error: unknown } | undefined
     if (this.given !== undefined) {
-      this.saving = this.saver.handled(this.given)
+      if (this.options.cursors) this.saving = this.saver.handled(this.given.cursor)
       this.given = undefined
     }
-    if (this.connection && !this.saving && !this.scope.signal.aborted) {
+    if (this.connection && !this.saving && !this.scope.aborted) {
       try {
         const event = this.ready(this.connection)
         if (event) return Promise.resolve({ value: event, done: false })
@@ -343,12 +284,37 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
       return this.gap(gap)
     }
     for (;;) {
+      const likely = this.nextLikely(decoder)
+      if (likely) return likely
       const frame = this.held ?? decoder.next()
       this.held = undefined
       if (!frame) return undefined
       const event = this.frame(frame)
       if (event || this.saving || this.ended) return event
     }
+  }
+
+  /** Returns the next event if it looks like the one before, which nearly all do, without taking it apart. */
+  private nextLikely(decoder: Decoder): ReceivedEvent | undefined {
+    const seq = this.track.expected
+    if (seq === 0 || this.held || this.middle === '' || this.tail !== this.track.tail) return undefined
+    const width = digits(seq)
+    const json = decoder.nextExpected(seq, width, this.middle)
+    if (json === undefined) return undefined
+    const event =
+      ReceivedEvent.quick(seq, width, this.tail, this.lastType, json, this.options.parse) ??
+      ReceivedEvent.from(seq + this.tail, this.lastType, json, this.options.parse)
+    this.track.step()
+    this.progress()
+    return (this.given = event)
+  }
+
+  /** Notes what the block of the next event probably looks like. */
+  private expectLike(event: ReceivedEvent): void {
+    const likely = event.type !== 'end' && event.type !== 'gap' && event.type !== 'cursor' && this.track.expected > 0
+    this.tail = this.track.tail
+    this.lastType = event.type
+    this.middle = likely ? [this.tail, '\nevent: ', event.type, '\ndata: ', SEQ].join('') : '' // in one piece: it is compared often
   }
 
   /** Deals with one frame. It is undefined if there is nothing to yield. */
@@ -376,7 +342,8 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
       this.saving = this.saver.handled(event.cursor)
       return undefined
     }
-    this.given = event.cursor
+    if (event.type !== this.lastType || this.tail !== this.track.tail) this.expectLike(event)
+    this.given = event
     return event
   }
 
@@ -394,8 +361,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     else this.progress()
     this.track.startAt(cursor)
     this.fromFirst = false
-    this.given = cursor
-    return cursor === event.cursor ? event : event.movedTo(cursor)
+    return (this.given = cursor === event.cursor ? event : event.movedTo(cursor))
   }
 
   /** The gap before the first event of a reader of some types, whose first seq shows nothing. */
