@@ -153,10 +153,17 @@ func fromTail(ctx context.Context, r *run) error {
 	}
 	defer closeIt()
 	t := r.follow(p.Addr(), r.name, func(c *Command) { c.After = "tail" })
-	deadline := time.Now().Add(r.service.patience)
-	for p.Passed() == 0 && p.Faults() == 0 && time.Now().Before(deadline) { // until it reads
-		time.Sleep(300 * time.Millisecond)
+	for range 3 { // it reads, and is cut, and reads again
+		passed := p.Passed()
+		if err := until("answer", func() bool { return p.Passed() > passed }); err != nil {
+			return err
+		}
+		time.Sleep(300 * time.Millisecond) // for the answer to be whole, and nothing else
 		p.Cut()
+	}
+	passed := p.Passed()
+	if err := until("answer", func() bool { return p.Passed() > passed }); err != nil {
+		return err
 	}
 	if err := r.server.publish(ctx, r.name, 11, 5, false); err != nil {
 		return err
