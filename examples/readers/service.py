@@ -8,6 +8,7 @@ loop around it is the one of its documentation.
 
 import base64
 import json
+import os
 import sys
 import threading
 import time
@@ -17,13 +18,14 @@ import httpx_sse
 import sseclient
 
 NAME = sys.argv[1]
+out, sys.stdout = sys.stdout, sys.stderr  # sseclient prints
 turn = threading.Lock()
 
 
 def say(message):
     with turn:
-        sys.stdout.write(json.dumps(message) + "\n")
-        sys.stdout.flush()
+        out.write(json.dumps(message) + "\n")
+        out.flush()
 
 
 def tell(command, kind, cursor, data):
@@ -84,6 +86,7 @@ def main():
             continue
         stops[command["id"]] = threading.Event()
         threading.Thread(target=run, args=(command, stops[command["id"]]), daemon=True).start()
+    os._exit(0)  # neither can be interrupted in the middle of a read
 
 
 main()
