@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Reads with what others wrote: httpx-sse, sseclient, fetch-event-source, eventsource, eventsource-parser, and lines as
-# Python splits them. Each must be given each event once and nothing else, beside heartbeats and filters. The packages are
-# installed once, into ${XDG_CACHE_HOME:-~/.cache}/reprise; needs Python with venv, and Node with npm.
+# Reads with what others wrote: the EventSource of Chromium, httpx-sse, sseclient, fetch-event-source, eventsource,
+# eventsource-parser, and lines as Python splits them. Each must be given each event once and nothing else, beside
+# heartbeats and filters. The packages are installed once, into ${XDG_CACHE_HOME:-~/.cache}/reprise; needs Python with
+# venv, and Node with npm. Without Chromium its reader is left out, unless CI is set.
 export REPRISE_HEARTBEAT=1s
+READERS_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+export READERS_PORT REPRISE_ALLOW_ORIGIN=http://127.0.0.1:$READERS_PORT # of the page
 python=(httpx==0.28.1 httpx-sse==0.4.3 sseclient==0.0.27)
 node=(@microsoft/fetch-event-source@2.0.1 eventsource@4.0.0 eventsource-parser@3.0.6)
 . "$(dirname "$0")/server.sh"
@@ -16,4 +19,4 @@ if [ ! -e "$cache/done" ]; then
   timeout 300 npm install --silent --no-audit --no-fund --prefix "$cache" "${node[@]}"
   touch "$cache/done"
 fi
-READERS_MODULES=$cache timeout 60 "$cache/venv/bin/python" examples/readers/readers.py
+READERS_MODULES=$cache timeout 120 "$cache/venv/bin/python" examples/readers/readers.py

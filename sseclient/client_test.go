@@ -423,3 +423,40 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("a method with a space is taken")
 	}
 }
+
+// Bytes that come one by one within a long chunk are no silence, although net/http hands out none before its caller's
+// buffer is full.
+func TestSlowBytesAreNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{answer: func(i int, w http.ResponseWriter, _ *http.Request) {
+			if i > 0 {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			conn, buf, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			text := "data: " + strings.Repeat("slow ", 4000) + "\n\n"
+			fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", len(text))
+			for i := range len(text) {
+				buf.WriteByte(text[i])
+				if buf.Flush() != nil {
+					return // it was given up
+				}
+				time.Sleep(3 * time.Millisecond)
+			}
+			buf.WriteString("\r\n0\r\n\r\n")
+			buf.Flush()
+		}}
+		drops := 0
+		got, err := collect(t.Context(), s.open(t, sseclient.Options{
+			IdleTimeout: time.Second, OnDrop: func(sseclient.Drop) { drops++ },
+		}))
+		if err != nil || len(got) != 1 || drops != 1 { // the end of the answer
+			t.Errorf("%d events after %d drops, %v", len(got), drops, err)
+		}
+	})
+}

@@ -52,6 +52,6 @@ const readers = {
     if (retries.join() !== "1000") throw new Error(`retry: ${retries}`);
   },
 };
-setTimeout(() => process.exit(1), 20_000).unref();
+setTimeout(() => process.exit(1), 40_000).unref();
 await readers[name]();
 process.exit(0);

@@ -2,11 +2,14 @@
 are published. Each reader must be given each event once and nothing else. Started by examples/readers.sh.
 """
 
+import http.server
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -17,7 +20,7 @@ import sseclient
 URL, TOKEN = os.environ["REPRISE_URL"], os.environ["REPRISE_TOKEN"]
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 HERE = pathlib.Path(__file__).resolve().parent
-TIMEOUT = 20  # seconds for all of it
+TIMEOUT = 40  # seconds for all of it
 SEPARATORS = "\u0085\u2028\u2029"
 PLAIN, FILTERED = "types=note,noise,end", "types=note,end"
 
@@ -64,6 +67,71 @@ def read_lines(split):
     return read
 
 
+# A page of another origin, which reads with a ticket and tells what it was given.
+PAGE = """<!DOCTYPE html>
+<title>reads</title>
+<script>
+const source = new EventSource(URL);
+let told = Promise.resolve();
+for (const type of ["message", "note", "noise", "cursor", "end", "gap"]) {
+  source.addEventListener(type, (e) => {
+    if (type === "end") source.close();
+    const body = JSON.stringify([READING, e.type, e.lastEventId, e.data]);
+    told = told.then(() => fetch("/told", { method: "POST", body }));
+  });
+}
+</script>
+"""
+
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    """Serves a page for each reading, and takes what the pages tell."""
+
+    readings = []  # of each its URL, its list and what is set at its end
+
+    def do_GET(self):
+        number = self.path.strip("/")
+        if not number.isdigit() or int(number) >= len(self.readings):
+            self.send_error(404)
+            return
+        page = PAGE.replace("URL", json.dumps(self.readings[int(number)][0])).replace("READING", number)
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(page.encode())
+
+    def do_POST(self):
+        number, kind, cursor, data = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        _, got, done = self.readings[number]
+        got.append((kind, cursor, data))
+        self.send_response(204)
+        self.end_headers()
+        if kind == "end":
+            done.set()
+
+    def log_message(self, *_):
+        pass
+
+
+def read_chromium(query, got):
+    ticket = httpx.post(f"{URL}/v1/tickets", json={"stream": "readers"}, headers=HEADERS).raise_for_status().json()
+    done = threading.Event()
+    Pages.readings.append((f"{events_url(query)}&ticket={ticket['ticket']}", got, done))
+    number = len(Pages.readings) - 1
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        browser = subprocess.Popen(
+            ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+             "--disable-background-networking", "--disable-component-update", "--disable-sync",
+             f"--user-data-dir={profile}", "--remote-debugging-port=0", f"http://127.0.0.1:{os.environ['READERS_PORT']}/{number}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        try:
+            done.wait(TIMEOUT)
+        finally:
+            browser.terminate()
+            browser.wait()
+
+
 def splitlines(response):
     return response.read().decode().splitlines()
 
@@ -78,7 +146,13 @@ READERS = {
     "str.splitlines": read_lines(splitlines),
 }
 # These dispatch an event for the bare id of a filtered reader only where it is asked for.
-BY_STANDARD = ("eventsource", "eventsource-parser")
+BY_STANDARD = ("eventsource", "eventsource-parser", "EventSource of Chromium")
+if shutil.which("chromium"):
+    READERS["EventSource of Chromium"] = read_chromium
+elif os.environ.get("CI"):
+    sys.exit("chromium is missing: apt-get install chromium")
+else:
+    print("left out: the EventSource of Chromium, which is not installed")
 
 
 def publish(kind, value):
@@ -115,6 +189,8 @@ def check(name, got, want, values, cursors):
 
 
 def main():
+    pages = http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["READERS_PORT"])), Pages)
+    threading.Thread(target=pages.serve_forever, daemon=True).start()
     httpx.put(f"{URL}/v1/streams/readers", json={}, headers=HEADERS).raise_for_status()
     values = [f"{i}: a{SEPARATORS}b" for i in range(6)]
     every = [kind for _ in values for kind in ("note", "noise")] + ["end"]
@@ -131,6 +207,9 @@ def main():
     for thread in threads:
         thread.start()
     time.sleep(2.5)  # the head of each answer, and a heartbeat before the first event
+    opened = time.monotonic() + TIMEOUT / 2
+    while readers_open() < len(runs) + 1 and time.monotonic() < opened:
+        time.sleep(0.1)  # a browser takes its time
     write(values)
     deadline = time.monotonic() + TIMEOUT
     for thread in threads:
@@ -142,6 +221,12 @@ def main():
     if failed:
         sys.exit("\n".join(["FAIL", *failed]))
     print(f"{len(runs)} readings by {len(READERS)} readers, each event once and none too many")
+
+
+def readers_open():
+    """How many readers the server has."""
+    text = httpx.get(f"{URL}/metrics", headers=HEADERS).raise_for_status().text
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith("reprise_readers "))
 
 
 def read_raw(chunks):

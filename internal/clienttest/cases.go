@@ -98,6 +98,9 @@ func cutAtEveryByte(ctx context.Context, r *run) error {
 	if err != nil {
 		return fmt.Errorf("without a cut: %w", err)
 	}
+	if size < 1000 {
+		return fmt.Errorf("the answer has %d bytes, which is too few", size)
+	}
 	step := 1
 	if r.opts.Quick {
 		step = 11

@@ -48,7 +48,7 @@ func TestGoClientsPass(t *testing.T) {
 	for _, args := range [][]string{nil, {"-sse"}} {
 		t.Run(filepath.Join(args...), func(t *testing.T) {
 			t.Parallel()
-			report := check(t, "", time.Minute, args...)
+			report := check(t, "", 5*time.Minute, args...)
 			skipped := 0
 			for _, r := range report.Results {
 				if r.Err != nil || r.Lost > 0 || r.Doubled > 0 {

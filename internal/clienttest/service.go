@@ -103,7 +103,7 @@ type service struct {
 func startService(ctx context.Context, opts *Options) (*service, error) {
 	command := opts.Command
 	s := &service{
-		tasks: map[string]*task{}, scanned: make(chan struct{}), patience: cmp.Or(opts.Patience, 90*time.Second),
+		tasks: map[string]*task{}, scanned: make(chan struct{}), patience: cmp.Or(opts.Patience, 3*time.Minute),
 	}
 	s.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
 	s.cmd.Stderr = &s.stderr
@@ -217,10 +217,10 @@ func (s *service) close() error {
 			return fmt.Errorf("at the end of stdin: %w\n%s", err, s.stderr.String())
 		}
 		return nil
-	case <-time.After(10 * time.Second):
+	case <-time.After(30 * time.Second):
 		_ = s.cmd.Process.Kill()
 		<-done
-		return errors.New("it does not exit within 10 s of the end of stdin")
+		return errors.New("it does not exit within 30 s of the end of stdin")
 	}
 }
 

@@ -28,7 +28,7 @@ type Options struct {
 	Only *regexp.Regexp
 	// Quick cuts at every 11th byte and 30 times in 2,000 events in place of every byte and 300 times in 20,000.
 	Quick bool
-	// Patience bounds what a client is waited for. Default: 90 s.
+	// Patience bounds what a client is waited for. Default: 3 minutes.
 	Patience time.Duration
 	// Report, where it is not nil, is told of each case as it ends, one after another.
 	Report func(Result)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -36,10 +37,11 @@ type Proxy struct {
 	target string
 	done   int // faults of the plan
 	faults int // all of them
-	passed int64
 	conns  map[net.Conn]bool // true for those to clients
 	closed bool
 	wg     sync.WaitGroup
+
+	passed atomic.Int64
 }
 
 // Listen starts a Proxy for target, for example "127.0.0.1:7070". opts may be nil.
@@ -73,11 +75,7 @@ func (p *Proxy) Faults() int {
 }
 
 // Passed returns how many bytes of answers have passed, through all connections.
-func (p *Proxy) Passed() int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.passed
-}
+func (p *Proxy) Passed() int64 { return p.passed.Load() }
 
 // SetPlan changes what becomes of new connections. Faults are counted from 0 again for it. nil passes connections on.
 func (p *Proxy) SetPlan(plan Plan) {
@@ -248,15 +246,24 @@ func (l *link) answers(n int64) bool {
 	if n >= 0 {
 		from = io.LimitReader(l.server, n)
 	}
-	copied, err := io.Copy(l.client, from)
-	l.proxy.mu.Lock()
-	l.proxy.passed += copied
-	l.proxy.mu.Unlock()
+	copied, err := io.Copy(&counted{l.client, &l.proxy.passed}, from)
 	if err != nil {
 		reset(l.client)
 		reset(l.server)
 	}
 	return copied == n && err == nil
+}
+
+// counted counts what is written, as it is written.
+type counted struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // fail carries the connection up to the place of the fault, and then does it.

@@ -61,7 +61,7 @@ func main() {
 }
 
 func all() []mutant {
-	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, outsideMutants)
+	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, clientMutants, outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {

@@ -113,7 +113,7 @@ func (f *fixture) post(url, body string) *http.Response {
 // await returns the first n messages.
 func (f *fixture) await(n int) []message {
 	f.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		f.mu.Lock()
 		told := f.told
@@ -124,7 +124,7 @@ func (f *fixture) await(n int) []message {
 		select {
 		case <-f.news:
 		case <-deadline:
-			f.t.Fatalf("%d messages of %d within 20 s: %+v", len(told), n, told)
+			f.t.Fatalf("%d messages of %d within 2 min: %+v", len(told), n, told)
 		}
 	}
 }

@@ -1,0 +1,40 @@
+package main
+
+// clientMutants are faults in clients, and in what the wire promises them.
+var clientMutants = []mutant{
+	{
+		name: "end of a response is taken for the end of the stream", rule: "G4, client rule 3",
+		file: "internal/ssefollow/ssefollow.go", old: "			err = ErrDropped\n", new: "			err = ErrStop\n",
+		pkg: "./sseclient", run: "TestLastEventID",
+	},
+	{
+		name: "hole is passed over", rule: "G1, client rule 2",
+		file: "client/track.go", old: "	case t.known && !t.filtered && seq != t.seq+1:\n", new: "	case false:\n",
+		pkg: "./client", run: "TestForeignEventsAreNotGiven",
+	},
+	{
+		name: "last event id moves before the event is handled", rule: "G1, client rule 1",
+		file: "sseclient/client.go", old: "	if block.Data != nil {\n", new: "	r.handled(block.LastEventID)\n	if block.Data != nil {\n",
+		pkg: "./sseclient", run: "TestGoesOnAfterBreak",
+	},
+	{
+		name: "slow bytes are silence", rule: "client rule 6",
+		file: "internal/ssefollow/ssefollow.go", old: "size: leastRead}", new: "size: 1 << 20}",
+		pkg: "./sseclient", run: "TestSlowBytesAreNoSilence",
+	},
+	{
+		name: "headers go to other origins", rule: "client rule 10",
+		file: "sseclient/client.go", old: "req.URL.Host != c.url.Host {", new: "false {",
+		pkg: "./sseclient", run: "TestRedirects",
+	},
+	{
+		name: "foreign block ends a loop", rule: "client rule 12",
+		file: "client/connection.go", old: "	if isForeignBlock(&frame) {\n", new: "	if false {\n",
+		pkg: "./client", run: "TestForeignEventsAreNotGiven",
+	},
+	{
+		name: "types of an EventSource's own handlers are published", rule: "client rule 11",
+		file: "event.go", old: "t == TypeError || t == TypeOpen || ", new: "",
+		pkg: "./internal/api", run: "TestTypesWithMeaningsAreNotPublished",
+	},
+}
