@@ -34,8 +34,8 @@ func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {
 	}
 }
 
-// front is the HTTP server and its listener. Until it has a handler, it answers /healthz and the web console, if there is
-// one, and refuses the rest with store_unavailable.
+// front is the HTTP server and its listener. Until it has a handler, it answers /healthz and the web console, if there
+// is one, and refuses the rest with store_unavailable.
 type front struct {
 	console  http.Handler // nil for none; set before begin
 	listener net.Listener

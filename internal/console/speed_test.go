@@ -33,8 +33,8 @@ func (p *page) work() float64 {
 	return sum
 }
 
-// maxFrameWork bounds the work for a frame, in milliseconds. A 60th of a second is meant, and a fourth of that measured;
-// the rest is for machines that do other things too.
+// maxFrameWork bounds the work for a frame, in milliseconds. A 60th of a second is meant, and a fourth of that
+// measured; the rest is for machines that do other things too.
 const maxFrameWork = 50.0
 
 // TestManyLines: an output of many lines is drawn as fast as one of few, for what cannot be seen is not drawn.
