@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/console"
 	"reprise/internal/httpserver"
 	"reprise/internal/problem"
 	"reprise/internal/storeurl"
@@ -32,9 +34,10 @@ func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {
 	}
 }
 
-// front is the HTTP server and its listener. Until it has a handler, it answers /healthz and refuses the rest with
-// store_unavailable.
+// front is the HTTP server and its listener. Until it has a handler, it answers /healthz and the web console, if there
+// is one, and refuses the rest with store_unavailable.
 type front struct {
+	console  http.Handler // nil for none; set before begin
 	listener net.Listener
 	http     *http.Server
 	handler  atomic.Pointer[http.Handler]
@@ -87,7 +90,20 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		(*h).ServeHTTP(w, r)
 		return
 	}
+	if f.console != nil && isForConsole(r) {
+		f.console.ServeHTTP(w, r) // its page says that the store is not there, and is on when it is
+		return
+	}
 	refuseWaiting(w, r)
+}
+
+// isForConsole reports whether a browser asks for the web console.
+func isForConsole(r *http.Request) bool {
+	if r.Method != http.MethodGet || r.ContentLength != 0 {
+		return false
+	}
+	return strings.HasPrefix(r.URL.Path, console.Prefix) ||
+		r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
 // refuseWaiting answers before the store is there.

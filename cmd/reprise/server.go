@@ -62,6 +62,7 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err := s.dir.announce(s.front.listener.Addr()); err != nil {
 		return s, err
 	}
+	s.front.console = console.New()
 	return s, s.awaitStore(ctx, c.Store, func() error { return s.openEngine(ctx, c, keys, verifier) }, s.closeEngine)
 }
 
@@ -90,7 +91,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
-		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: console.New(),
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Temp: s.dir.path,
 	})
 	if err != nil {

@@ -263,6 +263,16 @@ func TestServerIsKilled(t *testing.T) {
 	p.clean(s.url)
 }
 
+// TestStoreIsNotThere: a server that waits for its store serves the page, which says so.
+func TestStoreIsNotThere(t *testing.T) {
+	s := startServer(t, "--store", "redis://127.0.0.1:1")
+	p := startBrowser(t).open(t, 1280, 800)
+	p.visit(s.url + "/")
+	p.text("The server cannot reach its store.")
+	p.text("store_unavailable")
+	p.clean(s.url)
+}
+
 func TestStreams(t *testing.T) {
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "#/streams")

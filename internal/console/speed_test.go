@@ -12,8 +12,9 @@ var manyLines = flag.Int("lines", 100_000, "lines of the execution of TestManyLi
 // drawn is a JavaScript expression for the number of elements in the view of the output, whatever there is of it.
 const drawn = `document.querySelectorAll(".term *").length`
 
-// busy is for how long the page has kept its thread busy, in seconds.
-func (p *page) busy() float64 {
+// work is for how long the page has run scripts, computed styles and laid itself out, in milliseconds: what depends on
+// the page, and not on how the machine paints.
+func (p *page) work() float64 {
 	p.Helper()
 	var result struct {
 		Metrics []struct {
@@ -22,14 +23,19 @@ func (p *page) busy() float64 {
 		}
 	}
 	check(p, json.Unmarshal(p.call("Performance.getMetrics", nil), &result))
+	sum := 0.0
 	for _, metric := range result.Metrics {
-		if metric.Name == "TaskDuration" {
-			return metric.Value
+		switch metric.Name {
+		case "ScriptDuration", "RecalcStyleDuration", "LayoutDuration":
+			sum += metric.Value * 1000
 		}
 	}
-	p.Fatal("the browser does not measure TaskDuration")
-	return 0
+	return sum
 }
+
+// maxFrameWork bounds the work for a frame, in milliseconds. A 60th of a second is meant, and a fourth of that
+// measured; the rest is for machines that do other things too.
+const maxFrameWork = 50.0
 
 // TestManyLines: an output of many lines is drawn as fast as one of few, for what cannot be seen is not drawn.
 func TestManyLines(t *testing.T) {
@@ -46,7 +52,7 @@ func TestManyLines(t *testing.T) {
 	p.output(fmt.Sprintf("line %d of many", *manyLines))
 
 	// From the beginning to the end in a hundred frames, each of which shows other lines.
-	before := p.busy()
+	before := p.work()
 	frames := p.eval(`new Promise(done => {
 		const term = document.querySelector(".term"), times = []
 		let last = performance.now(), n = 0
@@ -58,10 +64,10 @@ func TestManyLines(t *testing.T) {
 			else done(times.slice(1).sort((a, b) => a - b))
 		})
 	})`).([]any)
-	each := (p.busy() - before) / float64(len(frames)) * 1000
+	each := (p.work() - before) / float64(len(frames))
 	t.Logf("scrolling: %.1f ms of work a frame; frames: median %.1f ms, 95th %.1f ms", each, frames[50], frames[94])
-	if n := p.eval(drawn).(float64); n > 400 {
-		t.Errorf("%v elements are drawn", n)
+	if n := p.eval(drawn).(float64); n > 400 || each > maxFrameWork {
+		t.Errorf("%v elements are drawn, with %.1f ms of work a frame", n, each)
 	}
 	p.eval(`document.querySelector(".term").focus()`)
 	p.press("Home")
@@ -88,7 +94,7 @@ func TestMuchOutputIsDrawnSmoothly(t *testing.T) {
 		seq -f 'line %.0f of much' $((i * 500)) $((i * 500 + 499)); i=$((i + 1)); sleep 0.1; done`, nil)
 	p.eval(`location.hash = "#/executions/much"`)
 	p.until(lineCount + " > 1000")
-	before := p.busy()
+	before := p.work()
 	measured := p.eval(fmt.Sprintf(`new Promise(done => {
 		const lines = () => %s, from = lines(), began = performance.now(), times = []
 		let last = began
@@ -96,15 +102,16 @@ func TestMuchOutputIsDrawnSmoothly(t *testing.T) {
 			times.push(now - last)
 			last = now
 			if (now - began < 4000) requestAnimationFrame(frame)
-			else done([times.length / (now - began) * 1000, (lines() - from) / (now - began) * 1000, now - began,
+			else done([times.length, (lines() - from) / (now - began) * 1000, now - began,
 				times.sort((a, b) => a - b)[Math.floor(times.length * 0.95)]])
 		})
 	})`, lineCount)).([]any)
-	share := (p.busy() - before) * 1000 / measured[2].(float64)
-	t.Logf("%.0f frames and %.0f lines a second; the thread is busy for %.0f %% of the time; 95 of 100 frames within %.1f ms",
-		measured[0], measured[1], share*100, measured[3])
-	if n := p.eval(drawn).(float64); n > 400 {
-		t.Errorf("%v elements are drawn", n)
+	frames, took := measured[0].(float64), measured[2].(float64)
+	each := (p.work() - before) / frames
+	t.Logf("%.0f lines and %.0f frames a second, 95 of 100 within %.1f ms; %.1f ms of work a frame",
+		measured[1], frames/took*1000, measured[3], each)
+	if n := p.eval(drawn).(float64); n > 400 || each > maxFrameWork {
+		t.Errorf("%v elements are drawn, with %.1f ms of work a frame", n, each)
 	}
 	p.until(lineCount + " === 30000")
 	p.until(phase + `.includes("phase-ended")`)

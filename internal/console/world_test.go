@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -60,7 +61,7 @@ func startServer(t testing.TB, flags ...string) *server {
 	t.Helper()
 	s := &server{TB: t, dir: t.TempDir(), addr: "127.0.0.1:0", flags: flags}
 	s.start()
-	t.Cleanup(s.kill)
+	t.Cleanup(s.stop)
 	return s
 }
 
@@ -73,7 +74,7 @@ func startOpenServer(t testing.TB) *server {
 // start starts it, at the address that it had before.
 func (s *server) start() {
 	s.Helper()
-	args := append([]string{"serve", "--listen", s.addr, "--data", s.dir, "--log-level", "warn"}, s.flags...)
+	args := append([]string{"serve", "--listen", s.addr, "--data", s.dir, "--log-level", "warn", "--stop-executions"}, s.flags...)
 	s.cmd = exec.Command(program, args...)
 	s.cmd.Stderr = os.Stderr
 	s.cmd.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
@@ -94,6 +95,20 @@ func (s *server) start() {
 		}
 	}
 	s.Fatal("the server does not listen")
+}
+
+// stop ends the server and the commands that it runs.
+func (s *server) stop() {
+	if s.cmd == nil {
+		return
+	}
+	check(s, s.cmd.Process.Signal(syscall.SIGTERM))
+	late := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
+	defer late.Stop()
+	if err := s.cmd.Wait(); err != nil {
+		s.Errorf("the server ended with %v", err)
+	}
+	s.cmd = nil
 }
 
 // kill ends the server as nothing else can.
