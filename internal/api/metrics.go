@@ -50,7 +50,8 @@ type Metrics struct {
 // NewMetrics returns metrics on a registry of their own.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	fast := prometheus.ExponentialBuckets(50e-6, 2, 18) // 50 µs to 6.5 s
 	slow := prometheus.ExponentialBuckets(1e-3, 4, 12)  // 1 ms to 70 minutes
 
