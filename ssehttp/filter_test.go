@@ -74,7 +74,8 @@ func TestCursorEvents(t *testing.T) {
 		end(t, s)
 		last := take(t, d, 1)[0]
 		wantIDs(t, []sse.Event{last}, "4")
-		if want := `{"cursor":"` + s.Cursor(4).String() + `"}`; last.Type != reprise.TypeCursor || string(last.Data) != want {
+		want := `{"cursor":"` + s.Cursor(4).String() + `"}`
+		if last.Type != reprise.TypeCursor || string(last.Data) != want {
 			t.Errorf("the event is %s %s, want cursor %s", last.Type, last.Data, want)
 		}
 	})

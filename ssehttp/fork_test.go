@@ -57,25 +57,29 @@ func TestForkOverHTTP(t *testing.T) {
 			tail := uint64(6 + appended)
 
 			p := wantProblem(t, f.get(t, "s", beyond), 410, problem.CodeEpochChanged)
-			if p.Fork != f.s.Cursor(6).String() || p.Earliest != f.s.Cursor(0).String() || p.Tail != f.s.Cursor(tail).String() {
+			if p.Fork != f.s.Cursor(6).String() || p.Earliest != f.s.Cursor(0).String() ||
+				p.Tail != f.s.Cursor(tail).String() {
 				t.Errorf("the refusal is %+v", p)
 			}
 			ahead := f.s.Cursor(tail + 1).String()
 			wantProblem(t, f.get(t, "s", ahead), 409, problem.CodeCursorAhead)
 
 			end(t, f.s)
-			if got, want := ids(takeAll(t, f.get(t, "s", below).Body)), ids(takeAll(t, f.get(t, "s", p.Fork).Body)); got != want {
-				t.Errorf("after the old cursor of the fork come the events %q, after the new one %q", got, want)
+			fromBelow := ids(takeAll(t, f.get(t, "s", below).Body))
+			if want := ids(takeAll(t, f.get(t, "s", p.Fork).Body)); fromBelow != want {
+				t.Errorf("after the old cursor of the fork come the events %q, after the new one %q", fromBelow, want)
 			}
 			want := map[int]string{0: "6 7", 2: "6 7 8 9"}[appended]
 			events := takeAll(t, f.get(t, "s", beyond, "gap=event").Body)
 			wantIDs(t, events, want)
 			wantGap(t, events[0], p.Fork, gap{
-				Code: "epoch_changed", Earliest: f.s.Cursor(0).String(), Tail: f.s.Cursor(tail + 1).String(), Fork: p.Fork, TakenBack: 3,
+				Code: "epoch_changed", Earliest: f.s.Cursor(0).String(), Tail: f.s.Cursor(tail + 1).String(),
+				Fork: p.Fork, TakenBack: 3,
 			})
 			events = takeAll(t, f.get(t, "s", f.s.Cursor(tail+2).String(), "gap=event").Body)
 			earliest := f.s.Cursor(0).String()
-			wantGap(t, events[0], earliest, gap{Code: "cursor_ahead", Earliest: earliest, Tail: f.s.Cursor(tail + 1).String()})
+			wantGap(t, events[0], earliest,
+				gap{Code: "cursor_ahead", Earliest: earliest, Tail: f.s.Cursor(tail + 1).String()})
 			if len(events) != int(tail)+2 {
 				t.Errorf("%d events after the gap, want %d", len(events)-1, tail+1)
 			}

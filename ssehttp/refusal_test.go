@@ -93,7 +93,10 @@ func TestRefusedAsGapEvent(t *testing.T) {
 			}
 			events := takeAll(t, res.Body)
 			wantIDs(t, events, "4 9")
-			told := gap{Code: string(want.code), Earliest: s.Cursor(4).String(), Tail: s.Cursor(9).String(), Missed: want.missed}
+			told := gap{
+				Code: string(want.code), Missed: want.missed,
+				Earliest: s.Cursor(4).String(), Tail: s.Cursor(9).String(),
+			}
 			if want.code == problem.CodeEpochChanged {
 				told.Fork, told.TakenBack = s.Cursor(0).String(), 2
 			}

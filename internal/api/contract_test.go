@@ -330,7 +330,8 @@ func (t *checkedTransport) check(r *http.Request, body []byte, res *http.Respons
 	case r.Method == http.MethodOptions:
 	case template == "" && res.StatusCode != http.StatusNotFound && res.StatusCode != http.StatusForbidden:
 		t.tb.Errorf("%s: status %d for a path that is not in the document", name, res.StatusCode)
-	case template != "" && !known && res.StatusCode != http.StatusMethodNotAllowed && res.StatusCode != http.StatusForbidden:
+	case template != "" && !known && res.StatusCode != http.StatusMethodNotAllowed &&
+		res.StatusCode != http.StatusForbidden:
 		t.tb.Errorf("%s: status %d for a method that is not in the document", name, res.StatusCode)
 	case !known:
 	default:

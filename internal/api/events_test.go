@@ -66,9 +66,13 @@ func TestEveryFormResumes(t *testing.T) {
 	w.ok(err)
 	after := func(seq uint64) string { return "/v1/streams/s/events?after=" + s.Cursor(seq).String() }
 	for _, accept := range []string{asSSE, asLines, "Accept: application/json"} {
-		for _, resume := range [][]string{{after(1), accept}, {after(3), accept, "Last-Event-ID: " + s.Cursor(1).String()}} {
+		for _, resume := range [][]string{
+			{after(1), accept},
+			{after(3), accept, "Last-Event-ID: " + s.Cursor(1).String()},
+		} {
 			body := w.do("GET", resume[0], "", resume[1:]...).is(200).body
-			if strings.Contains(body, `"one"`) || !strings.Contains(body, `"two"`) || !strings.Contains(body, `"outcome"`) {
+			if strings.Contains(body, `"one"`) || !strings.Contains(body, `"two"`) ||
+				!strings.Contains(body, `"outcome"`) {
 				t.Errorf("%s: %s", accept, body)
 			}
 		}
@@ -77,7 +81,8 @@ func TestEveryFormResumes(t *testing.T) {
 		w.do("GET", after(4), "", accept).is(204)
 		w.do("GET", "/v1/streams/s/events?after=tail", "", accept).is(204)
 	}
-	if a := w.do("GET", after(4), "").is(200); a.member("ended") != true || a.text("next_cursor") != s.Cursor(4).String() {
+	a := w.do("GET", after(4), "").is(200)
+	if a.member("ended") != true || a.text("next_cursor") != s.Cursor(4).String() {
 		t.Errorf("page at the end: %s", a.body)
 	}
 	w.do("POST", "/v1/executions", `{"id":"x","argv":["true"]}`).is(201)

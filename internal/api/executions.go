@@ -72,7 +72,9 @@ func (s *Server) startExecution(x *exchange) error {
 }
 
 // start starts a run and names it in the header of the answer.
-func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) (e execution.Execution, created bool, err error) {
+func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) (
+	e execution.Execution, created bool, err error,
+) {
 	e, created, err = s.host.Start(ctx, x.who.Tenant, req)
 	if err == nil {
 		x.w.Header().Set(executionIDHeader, e.ID)

@@ -277,7 +277,8 @@ func TestBodyAByteAMinute(t *testing.T) {
 func TestClientThatNeverReads(t *testing.T) {
 	for _, accept := range []string{"text/event-stream", "application/x-ndjson"} {
 		inBubble(t, func(t *testing.T, log *reprise.Log, l *pipeListener) {
-			s, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s"}, reprise.StreamConfig{})
+			key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s"}
+			s, _, err := log.Create(t.Context(), key, reprise.StreamConfig{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -331,7 +332,8 @@ func TestTwoThousandReaders(t *testing.T) {
 			res.Body.Close()
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil && strings.Contains(string(body), "first") && strings.Contains(string(body), "second") && strings.Contains(string(body), "completed") {
+			if err == nil && strings.Contains(string(body), "first") && strings.Contains(string(body), "second") &&
+				strings.Contains(string(body), "completed") {
 				complete++
 			}
 		})

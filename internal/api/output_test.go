@@ -40,7 +40,8 @@ func TestOutputByRange(t *testing.T) {
 	} {
 		for _, method := range []string{"GET", "HEAD"} {
 			a := w.do(method, path, "", "Range: "+c.asked).is(c.status)
-			if method == "GET" && c.status != 416 && a.body != c.body || method == "HEAD" && a.body != "" || a.header.Get("Content-Range") != c.ranged {
+			if method == "GET" && c.status != 416 && a.body != c.body || method == "HEAD" && a.body != "" ||
+				a.header.Get("Content-Range") != c.ranged {
 				t.Errorf("%s %q: %q, Content-Range %q", method, c.asked, a.body, a.header.Get("Content-Range"))
 			}
 			if c.status != 416 && a.header.Get("Content-Length") != fmt.Sprint(len(c.body)) {

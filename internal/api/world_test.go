@@ -228,7 +228,8 @@ func (w *world) ended(id string) *answer {
 // stream makes a stream with events of these data.
 func (w *world) stream(name string, data ...string) *reprise.Stream {
 	w.Helper()
-	s, _, err := w.log.Create(w.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, reprise.StreamConfig{})
+	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}
+	s, _, err := w.log.Create(w.Context(), key, reprise.StreamConfig{})
 	w.ok(err)
 	for _, d := range data {
 		_, err := s.Append(w.Context(), reprise.Event{Type: "note", Data: []byte(d)})

@@ -61,7 +61,8 @@ func BenchmarkSmallCall(b *testing.B) {
 		at := httptest.NewServer(handler)
 		defer at.Close()
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-		s, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: at.URL}, &mcp.ClientSessionOptions{ProtocolVersion: versions[0]})
+		s, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: at.URL},
+			&mcp.ClientSessionOptions{ProtocolVersion: versions[0]})
 		check(b, err)
 		defer s.Close()
 		measure(b, s)
@@ -69,7 +70,8 @@ func BenchmarkSmallCall(b *testing.B) {
 	remote := startRemote(b, "127.0.0.1:0")
 	b.Run("upstream=http/gateway=no", func(b *testing.B) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-		s, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: remote.url}, &mcp.ClientSessionOptions{ProtocolVersion: versions[0]})
+		s, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{Endpoint: remote.url},
+			&mcp.ClientSessionOptions{ProtocolVersion: versions[0]})
 		check(b, err)
 		defer s.Close()
 		measure(b, s)

@@ -37,7 +37,8 @@ upstreams:
 	want := []gateway.Route{
 		{Path: "/files", Upstream: gateway.Upstream{
 			Name: "files", Command: []string{"npx", "files", "/tmp"}, Dir: "/srv", Env: map[string]string{"A": "$B"}, PassEnv: []string{"C"},
-			Header: map[string]string{}, KeepsState: true, Timeout: 90 * time.Second, StartTimeout: time.Minute, MaxConnections: 7, MaxCalls: 8, Idle: 10 * time.Minute,
+			Header: map[string]string{}, KeepsState: true, Timeout: 90 * time.Second, StartTimeout: time.Minute,
+			MaxConnections: 7, MaxCalls: 8, Idle: 10 * time.Minute,
 		}},
 		{Path: "/tools/weather", Upstream: gateway.Upstream{
 			Name: "weather", URL: "https://weather.example/mcp", Env: map[string]string{}, Header: map[string]string{"Authorization": "Bearer s3cret"}, Shared: true,

@@ -85,7 +85,10 @@ type fixture struct {
 // newFixture serves an upstream, by default the test's program over stdio.
 func newFixture(tb testing.TB, up gateway.Upstream) *fixture {
 	tb.Helper()
-	f := &fixture{TB: tb, store: memstore.New(nil), up: up, logged: &safeBuffer{}, client: &http.Client{Transport: &http.Transport{}}}
+	f := &fixture{
+		TB: tb, store: memstore.New(nil), up: up, logged: &safeBuffer{},
+		client: &http.Client{Transport: &http.Transport{}},
+	}
 	if f.up.Command == nil && f.up.URL == "" {
 		f.up.Command = []string{program}
 	}

@@ -59,7 +59,9 @@ func TestUpstreamAtURLAnswers(t *testing.T) {
 				f := newFixture(t, gateway.Upstream{URL: up.url}).start()
 				got := make(chan float64, 10)
 				s := f.connect(version, &mcp.ClientOptions{
-					ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { got <- r.Params.Progress },
+					ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+						got <- r.Params.Progress
+					},
 				})
 				f.want(s, "echo", args{"text": "hi"}, "hi")
 				f.wantError(s, "nothing", nil, "nothing")
@@ -155,7 +157,8 @@ func TestConfiguredHeaderIsSentToUpstream(t *testing.T) {
 		http.Error(rw, "no", http.StatusUnauthorized)
 	}))
 	t.Cleanup(server.Close)
-	f := newFixture(t, gateway.Upstream{URL: server.URL, Header: map[string]string{"Authorization": "Bearer ours"}}).start()
+	header := map[string]string{"Authorization": "Bearer ours"}
+	f := newFixture(t, gateway.Upstream{URL: server.URL, Header: header}).start()
 	if _, body := f.post("", initialize("2025-11-25")); !strings.Contains(body, "401 Unauthorized") {
 		t.Errorf("the answer is %s", body)
 	}

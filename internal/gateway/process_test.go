@@ -2,13 +2,16 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise"
 	"reprise/internal/gateway"
 )
 
@@ -117,7 +120,11 @@ func TestCommandInheritsNamedVariablesAlone(t *testing.T) {
 }
 
 func TestInitializeFailsWhenUpstreamDoesNotStart(t *testing.T) {
-	f := newFixture(t, gateway.Upstream{Command: []string{"/no/such/program"}}).start()
+	program := filepath.Join(t.TempDir(), "program") // that the system cannot execute
+	if err := os.WriteFile(program, []byte("\x7fELF"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, gateway.Upstream{Command: []string{program}}).start()
 	status, body := f.post("", initialize("2025-11-25"))
 	if status != 200 || !strings.Contains(body, "cannot be started") {
 		t.Errorf("the answer is %d %s", status, body)
@@ -126,6 +133,22 @@ func TestInitializeFailsWhenUpstreamDoesNotStart(t *testing.T) {
 	status, body = second.post("", initialize("2025-11-25"))
 	if status != 200 || !strings.Contains(body, "upstream_unavailable") {
 		t.Errorf("the answer is %d %s", status, body)
+	}
+}
+
+func TestMissingProgramIsRefused(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"no-such-program", "/no/such/program", plain} {
+		g, err := gateway.New(&gateway.Upstream{Command: []string{program}}, nil)
+		if !errors.Is(err, reprise.ErrInvalid) {
+			t.Errorf("%s: %v", program, err)
+		}
+		if g != nil {
+			check(t, g.Close())
+		}
 	}
 }
 

@@ -95,7 +95,9 @@ func TestLongCallBecomesTask(t *testing.T) {
 				return got.Result.Status == "completed" && strings.Contains(string(got.Result.Result), "slept")
 			})
 			crashed := f.tool("crash", `{"ms":500}`)
-			f.eventually("the task has failed", func() bool { return f.task(crashed.Result.TaskID).Result.Status == "failed" })
+			f.eventually("the task has failed", func() bool {
+				return f.task(crashed.Result.TaskID).Result.Status == "failed"
+			})
 			cancelled := f.tool("sleep", `{"ms":60000}`)
 			f.modern("tasks/cancel", cancelled.Result.TaskID, fmt.Sprintf(`"taskId":%q`, cancelled.Result.TaskID))
 			f.eventually("the tool is cancelled", func() bool { return strings.Contains(f.logged.String(), "text=cancelled") })

@@ -16,13 +16,17 @@ import (
 func TestSessionIsServedByUpstreamWithoutSessions(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		t.Run(map[bool]string{false: "own", true: "shared"}[shared], func(t *testing.T) {
-			f := newFixture(t, gateway.Upstream{Command: []string{program, "-lacks", "initialize"}, Shared: shared}).start()
+			up := gateway.Upstream{Command: []string{program, "-lacks", "initialize"}, Shared: shared}
+			f := newFixture(t, up).start()
 			updated, grown := make(chan string, 10), make(chan bool, 10)
 			s := f.connect("2025-11-25", &mcp.ClientOptions{
-				ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI },
+				ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) {
+					updated <- r.Params.URI
+				},
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { grown <- true },
 				ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-					return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": r.Params.Message + "!"}}, nil
+					content := map[string]any{"name": r.Params.Message + "!"}
+					return &mcp.ElicitResult{Action: "accept", Content: content}, nil
 				},
 			})
 			if name := s.InitializeResult().ServerInfo.Name; name != "upstream" {

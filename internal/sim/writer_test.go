@@ -49,7 +49,10 @@ func (c *client) compose(p *reprise.ProducerID) []event {
 	events := make([]event, 1+c.rng.IntN(3))
 	for i := range events {
 		c.events++
-		events[i] = event{id: fmt.Sprintf("c%d-%d", c.number, c.events), producer: "-", padding: c.sim.config.wide * c.rng.IntN(200)}
+		events[i] = event{
+			id: fmt.Sprintf("c%d-%d", c.number, c.events), producer: "-",
+			padding: c.sim.config.wide * c.rng.IntN(200),
+		}
 		events[i].group = events[0].id
 		if p != nil {
 			events[i].producer, events[i].epoch, events[i].seq = p.ID, p.Epoch, p.Seq

@@ -224,9 +224,9 @@ func (r *remote) replicate() error {
 	return err
 }
 
-// promote kills the primary and puts its replica in its place. The replica has all that the primary had a moment before.
-// What was acknowledged in between is lost, and must be told: next to nothing in one half of the promotions, and what
-// comes within up to 300 ms in the other, in which the replica is cut off first.
+// promote kills the primary and puts its replica in its place. The replica has all that the primary had a moment
+// before. What was acknowledged in between is lost, and must be told: next to nothing in one half of the promotions,
+// and what comes within up to 300 ms in the other, in which the replica is cut off first.
 func (r *remote) promote(s *stage) error {
 	if caughtUp, err := r.awaitReplica(s); !caughtUp || err != nil {
 		return err

@@ -34,7 +34,8 @@ var contenders = []struct {
 }
 
 func benchStore(b *testing.B, store reprise.Store) mcp.EventStore {
-	log := openLog(b, closed(b, store), &reprise.Options{SweepEvery: -1, Retention: reprise.Retention{MaxEvents: 1 << 40, MaxBytes: 1 << 40}})
+	log := openLog(b, closed(b, store),
+		&reprise.Options{SweepEvery: -1, Retention: reprise.Retention{MaxEvents: 1 << 40, MaxBytes: 1 << 40}})
 	s := mcpstore.New(log, nil)
 	b.Cleanup(func() { check(b, s.Close()) })
 	return s

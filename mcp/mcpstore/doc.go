@@ -16,14 +16,15 @@
 // on its numbers and a store's own would differ and a later message be lost. Here a number never shifts: message i of
 // a stream is event i+1.
 //
-//   - An append that finds the store unavailable keeps its message in memory and returns. Messages are stored in their order once
-//     the store is back, by an idempotent producer, so once each. Until then a resume gets them from memory.
-//   - All messages that wait so take at most Options.MaxPendingBytes. Where there is no room, an append waits up to Options.MaxWait,
-//     which holds the server back.
-//   - A message for which there was no room, or which is larger than an event of the Log may be, is not kept: the append returns an
-//     error and the message keeps its number. Who asks for events from before it is refused as if
+//   - An append that finds the store unavailable keeps its message in memory and returns. Messages are stored in their
+//     order once the store is back, by an idempotent producer, so once each. Until then a resume gets them from memory.
+//   - All messages that wait so take at most Options.MaxPendingBytes. Where there is no room, an append waits up to
+//     Options.MaxWait, which holds the server back.
+//   - A message for which there was no room, or which is larger than an event of the Log may be, is not kept: the
+//     append returns an error and the message keeps its number. Who asks for events from before it is refused as if
 //     they had been purged (mcp.ErrEventsPurged); from after it the stream is whole.
-//   - A process that ends before the store is back loses the messages that wait. An id beyond what is stored is refused.
+//   - A process that ends before the store is back loses the messages that wait. An id beyond what is stored is
+//     refused.
 //
 // # How long streams are kept
 //

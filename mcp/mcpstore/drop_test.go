@@ -46,7 +46,9 @@ func (c *counter) count(step func(i int)) string {
 // goSDKServer is a handler of the Go SDK with the tool.
 func goSDKServer(c *counter, events mcp.EventStore) http.Handler {
 	s := mcp.NewServer(&mcp.Implementation{Name: "counter", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "count"}, func(ctx context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{Name: "count"}, func(
+		ctx context.Context, req *mcp.CallToolRequest, _ struct{},
+	) (*mcp.CallToolResult, any, error) {
 		text := c.count(func(i int) {
 			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 				ProgressToken: req.Params.GetProgressToken(), Progress: float64(i), Total: counts,
@@ -54,13 +56,16 @@ func goSDKServer(c *counter, events mcp.EventStore) http.Handler {
 		})
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	})
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{EventStore: events})
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
+		&mcp.StreamableHTTPOptions{EventStore: events})
 }
 
 // mcpGoServer is a server of mcp-go with the tool.
 func mcpGoServer(c *counter, events server.EventStore) http.Handler {
 	s := server.NewMCPServer("counter", "1")
-	s.AddTool(mcpgo.NewTool("count"), func(ctx context.Context, req mcpgo.CallToolRequest) (*mcpgo.CallToolResult, error) {
+	s.AddTool(mcpgo.NewTool("count"), func(
+		ctx context.Context, req mcpgo.CallToolRequest,
+	) (*mcpgo.CallToolResult, error) {
 		text := c.count(func(i int) {
 			_ = s.SendNotificationToClient(ctx, "notifications/progress", map[string]any{
 				"progressToken": req.Params.Meta.ProgressToken, "progress": i, "total": counts,

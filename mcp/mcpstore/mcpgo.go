@@ -30,7 +30,9 @@ func NewForMCPGo(log *reprise.Log, opts *Options) *MCPGoEventStore {
 // store that is unavailable, with the id that it is going to have; see "When the store fails" in the package's
 // documentation. It blocks as EventStore.Append does. The error tells that the message was lost, or is that of a Log
 // that cannot make the stream. message is copied.
-func (s *MCPGoEventStore) StoreEvent(ctx context.Context, sessionID, streamID string, message json.RawMessage) (string, error) {
+func (s *MCPGoEventStore) StoreEvent(
+	ctx context.Context, sessionID, streamID string, message json.RawMessage,
+) (string, error) {
 	w, seq, err := s.append(ctx, ref{sessionID, streamID}, message, true)
 	if err != nil {
 		return "", err
@@ -45,7 +47,9 @@ func eventID(streamID string, s *reprise.Stream, seq uint64) string {
 // ReplayEventsAfter implements server.EventStore. Every id that is not good for the session, or after which something
 // is not kept any more, is refused with server.ErrUnknownEventID and the reason. The error is reprise.ErrUnavailable
 // once the store has not answered for Options.MaxWait.
-func (s *MCPGoEventStore) ReplayEventsAfter(ctx context.Context, sessionID, lastEventID string, send func(eventID string, message json.RawMessage) error) (string, error) {
+func (s *MCPGoEventStore) ReplayEventsAfter(
+	ctx context.Context, sessionID, lastEventID string, send func(eventID string, message json.RawMessage) error,
+) (string, error) {
 	tilde := strings.LastIndexByte(lastEventID, '~')
 	if tilde < 0 {
 		return "", fmt.Errorf("%w: %w", server.ErrUnknownEventID, reprise.ErrCursorMalformed)
@@ -64,7 +68,10 @@ func (s *MCPGoEventStore) ReplayEventsAfter(ctx context.Context, sessionID, last
 // unknown is err, which wraps server.ErrUnknownEventID as well if it refuses the id.
 func unknown(err error) error {
 	_, window := errors.AsType[*reprise.WindowError](err)
-	for _, refusal := range []error{reprise.ErrCursorMalformed, reprise.ErrCursorForeign, reprise.ErrNotFound, reprise.ErrExpired, reprise.ErrInvalid} {
+	for _, refusal := range []error{
+		reprise.ErrCursorMalformed, reprise.ErrCursorForeign, reprise.ErrNotFound, reprise.ErrExpired,
+		reprise.ErrInvalid,
+	} {
 		window = window || errors.Is(err, refusal)
 	}
 	if !window {

@@ -70,7 +70,8 @@ func TestMCPGoRefusesForeignIDs(t *testing.T) {
 		other := storeAll(t, s, "mine", "b", numbered(0, 9)...)
 		_, cursor, _ := strings.Cut(other[3], "~")
 		forged := []string{
-			"", "~", "a", "a~", "a~0", "a~" + cursor, "b" + mine[3][1:], strings.ToUpper(mine[3]), mine[3] + "0", "1" + mine[3], mine[3][:len(mine[3])-1] + "_",
+			"", "~", "a", "a~", "a~0", "a~" + cursor, "b" + mine[3][1:], strings.ToUpper(mine[3]), mine[3] + "0",
+			"1" + mine[3], mine[3][:len(mine[3])-1] + "_",
 			"a~9" + mine[3][2:], theirs[3], theirs[9], "../theirs:a" + mine[3][1:], strings.Repeat("x", 10_000), "\x00~\xff",
 		}
 		for _, id := range forged {
@@ -79,7 +80,8 @@ func TestMCPGoRefusesForeignIDs(t *testing.T) {
 			}
 		}
 		for _, session := range []string{"", "nobody", "Mine", "mine:a"} {
-			if _, got, err := replay(t, s, session, mine[3]); !errors.Is(err, server.ErrUnknownEventID) || len(got) > 0 {
+			_, got, err := replay(t, s, session, mine[3])
+			if !errors.Is(err, server.ErrUnknownEventID) || len(got) > 0 {
 				t.Errorf("session %q: got %q and %v", session, got, err)
 			}
 		}

@@ -80,7 +80,10 @@ func (w *writer) look() (view, error) {
 // events reads a stream after the cursor that at makes for it, up to its present tail. It tries again for a while
 // where the store is unavailable. Whatever keeps it from handing out all is found before the first is handed out,
 // except for a store that fails.
-func (k *keeper) events(ctx context.Context, r ref, at func(*reprise.Stream) (reprise.Cursor, error), yield func(seq uint64, data []byte, s *reprise.Stream) error) error {
+func (k *keeper) events(
+	ctx context.Context, r ref, at func(*reprise.Stream) (reprise.Cursor, error),
+	yield func(seq uint64, data []byte, s *reprise.Stream) error,
+) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.opts.MaxWait, fmt.Errorf("%w: it does not answer for %v", reprise.ErrUnavailable, k.opts.MaxWait))
 	defer cancel()
 	var v view
@@ -100,13 +103,18 @@ func (k *keeper) events(ctx context.Context, r ref, at func(*reprise.Stream) (re
 	case after.Seq > v.stored && after.Seq <= v.tail() && after != v.stream.Cursor(after.Seq):
 		return reprise.ErrCursorForeign // the Log has not seen it, so cannot say
 	case after.Seq < v.lost:
-		return &reprise.WindowError{Reason: reprise.CursorExpired, Asked: after, Earliest: v.stream.Cursor(v.lost), Tail: v.stream.Cursor(v.tail())}
+		return &reprise.WindowError{
+			Reason: reprise.CursorExpired, Asked: after,
+			Earliest: v.stream.Cursor(v.lost), Tail: v.stream.Cursor(v.tail()),
+		}
 	case after.Seq > v.tail():
 		return &reprise.WindowError{Reason: reprise.CursorAhead, Asked: after, Tail: v.stream.Cursor(v.tail())}
 	}
 	if after.Seq <= v.stored { // else the Log would find it beyond the tail
 		err := k.patiently(ctx, func() error {
-			return v.readStored(ctx, after, &next, func(e reprise.Event) error { return yield(e.Seq, e.Data, v.stream) })
+			return v.readStored(ctx, after, &next, func(e reprise.Event) error {
+				return yield(e.Seq, e.Data, v.stream)
+			})
 		})
 		if err != nil {
 			return err
@@ -128,7 +136,9 @@ type yieldError struct{ error }
 func (e yieldError) Unwrap() error { return e.error }
 
 // readStored hands out what is stored after the cursor and up to v.stored, and moves next along.
-func (v *view) readStored(ctx context.Context, after reprise.Cursor, next *uint64, yield func(reprise.Event) error) error {
+func (v *view) readStored(
+	ctx context.Context, after reprise.Cursor, next *uint64, yield func(reprise.Event) error,
+) error {
 	if *next > after.Seq+1 { // some were handed out before the store failed
 		after = v.stream.Cursor(*next - 1)
 	}
@@ -149,7 +159,10 @@ func (v *view) readStored(ctx context.Context, after reprise.Cursor, next *uint6
 			case e.Seq > v.stored:
 				return nil
 			case e.Type == typeLost:
-				return &reprise.WindowError{Reason: reprise.CursorExpired, Asked: after, Earliest: v.stream.Cursor(e.Seq), Tail: v.stream.Cursor(v.tail())}
+				return &reprise.WindowError{
+					Reason: reprise.CursorExpired, Asked: after,
+					Earliest: v.stream.Cursor(e.Seq), Tail: v.stream.Cursor(v.tail()),
+				}
 			}
 			if err := yield(e); err != nil {
 				return yieldError{err}

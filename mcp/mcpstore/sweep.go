@@ -135,7 +135,9 @@ func (k *keeper) used() map[reprise.StreamKey]bool {
 }
 
 // lastMessage tells of the last message of a stream that has one.
-func lastMessage(ctx context.Context, s *reprise.Stream, info *reprise.StreamInfo) (at time.Time, isResponse bool, err error) {
+func lastMessage(ctx context.Context, s *reprise.Stream, info *reprise.StreamInfo) (
+	at time.Time, isResponse bool, err error,
+) {
 	if info.Kept() == 0 {
 		return info.Created, false, nil
 	}

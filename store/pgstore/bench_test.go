@@ -70,13 +70,13 @@ func BenchmarkDurable(b *testing.B) {
 		defer conn.Close(context.Background())
 		n := 0
 		b.ResetTimer()
-		_, err = conn.CopyFrom(b.Context(), pgx.Identifier{"bare"}, []string{"id", "data"}, pgx.CopyFromFunc(func() ([]any, error) {
+		rows := pgx.CopyFromFunc(func() ([]any, error) {
 			if n++; n > b.N {
 				return nil, nil
 			}
 			return []any{int64(n), event.Data}, nil
-		}))
-		if err != nil {
+		})
+		if _, err = conn.CopyFrom(b.Context(), pgx.Identifier{"bare"}, []string{"id", "data"}, rows); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
@@ -87,7 +87,8 @@ func BenchmarkDurable(b *testing.B) {
 func appendAll(b *testing.B, log *reprise.Log, appenders, streams, batch int) {
 	handles := make([]*reprise.Stream, streams)
 	for i := range handles {
-		st, _, err := log.Create(b.Context(), reprise.StreamKey{Tenant: "bench", Name: fmt.Sprintf("%s/%d", rand.Text(), i)}, reprise.StreamConfig{})
+		key := reprise.StreamKey{Tenant: "bench", Name: fmt.Sprintf("%s/%d", rand.Text(), i)}
+		st, _, err := log.Create(b.Context(), key, reprise.StreamConfig{})
 		if err != nil {
 			b.Fatal(err)
 		}

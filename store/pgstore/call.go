@@ -17,7 +17,8 @@ var errTimeout = errors.New("no answer in time")
 
 // bounded is ctx with the bound of time of one operation.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, s.opts.Timeout, fmt.Errorf("%w: %w: %v", reprise.ErrUnavailable, errTimeout, s.opts.Timeout))
+	return context.WithTimeoutCause(ctx, s.opts.Timeout,
+		fmt.Errorf("%w: %w: %v", reprise.ErrUnavailable, errTimeout, s.opts.Timeout))
 }
 
 // asked is the error of an operation whose bounded context is ctx and whose caller's is caller.

@@ -152,7 +152,8 @@ func TestPromotionTellsFork(t *testing.T) {
 			continue
 		}
 		window, ok := errors.AsType[*reprise.WindowError](err)
-		if !ok || window.Reason != reprise.EpochChanged || window.Fork.Seq != 10 || window.TakenBack() != uint64(seq)-10 {
+		if !ok || window.Reason != reprise.EpochChanged || window.Fork.Seq != 10 ||
+			window.TakenBack() != uint64(seq)-10 {
 			t.Errorf("after %d: %v", seq, err)
 		}
 	}
@@ -166,7 +167,8 @@ func TestPromotionTellsFork(t *testing.T) {
 	p.append(t, "idle", 2)
 	next(t, beyond, 11, 2)
 	next(t, waiting, 11, 2) // lost nothing, and is told nothing
-	if now, err := idle.Info(t.Context()); err != nil || now.Tail != 12 || len(now.Lineage) != 1 || now.Lineage[0].Fork != 10 {
+	now, err := idle.Info(t.Context())
+	if err != nil || now.Tail != 12 || len(now.Lineage) != 1 || now.Lineage[0].Fork != 10 {
 		t.Errorf("idle: tail %d, lineage %v, %v", now.Tail, now.Lineage, err)
 	}
 }

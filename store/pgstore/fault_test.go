@@ -192,13 +192,15 @@ func TestServerPaused(t *testing.T) {
 	check(t, own.Pause())
 	start := time.Now()
 	req.Bytes, req.Kept = content("s", req.First, 100), int64(req.First)*100
-	if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); errs == nil || !errors.Is(errs[0], reprise.ErrUnavailable) {
+	errs := s.Append(t.Context(), []reprise.AppendRequest{req})
+	if errs == nil || !errors.Is(errs[0], reprise.ErrUnavailable) {
 		t.Errorf("append: %v", errs)
 	}
 	if _, err := s.Read(t.Context(), key("s"), 0, 100); !errors.Is(err, reprise.ErrUnavailable) {
 		t.Errorf("read: %v", err)
 	}
-	if _, err := s.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 1}); !errors.Is(err, reprise.ErrUnavailable) {
+	_, err := s.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 1})
+	if !errors.Is(err, reprise.ErrUnavailable) {
 		t.Errorf("list: %v", err)
 	}
 	// Three calls of 300 ms each, on a machine that may be busy.
@@ -277,7 +279,8 @@ func TestClosedWhilePaused(t *testing.T) {
 	req := create(t, s, "s")
 	check(t, own.Pause())
 	req.Bytes, req.Kept = content("s", req.First, 100), 100
-	if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); errs == nil || !errors.Is(errs[0], reprise.ErrUnavailable) {
+	errs := s.Append(t.Context(), []reprise.AppendRequest{req})
+	if errs == nil || !errors.Is(errs[0], reprise.ErrUnavailable) {
 		t.Errorf("append: %v", errs)
 	}
 	start := time.Now()

@@ -19,7 +19,8 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 	before := int64(1<<63 - 1)
 	if q.After != "" {
 		var err error
-		if before, err = strconv.ParseInt(q.After, 10, 64); err != nil || before < 1 || strconv.FormatInt(before, 10) != q.After {
+		before, err = strconv.ParseInt(q.After, 10, 64)
+		if err != nil || before < 1 || strconv.FormatInt(before, 10) != q.After {
 			return reprise.ListPage{}, fmt.Errorf("%w: %.40q is no place in a list", reprise.ErrInvalid, q.After)
 		}
 	}

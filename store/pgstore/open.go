@@ -158,7 +158,8 @@ func (q *statements) init(o *Options) {
 		notify: notifyStatement, poll: pollStatement, stats: statsStatement, adopt: adoptStatement,
 	}
 	for _, text := range []*string{
-		&q.append, &q.read, &q.create, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes, &q.notify, &q.poll, &q.stats, &q.adopt,
+		&q.append, &q.read, &q.create, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes, &q.notify,
+		&q.poll, &q.stats, &q.adopt,
 	} {
 		*text = o.in(*text)
 	}

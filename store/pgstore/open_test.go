@@ -17,9 +17,13 @@ import (
 
 // What is wrong with a URL or with who asks is told at once, and never the password.
 func TestRefused(t *testing.T) {
-	own := testserver.Postgres(t, &testserver.PostgresOptions{Password: "correct", TLS: true, Config: []string{"fsync = off"}})
+	own := testserver.Postgres(t,
+		&testserver.PostgresOptions{Password: "correct", TLS: true, Config: []string{"fsync = off"}})
 	with := func(user, password, database, query string) string {
-		u := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: own.Addr(), Path: database, RawQuery: query}
+		u := url.URL{
+			Scheme: "postgres", User: url.UserPassword(user, password), Host: own.Addr(), Path: database,
+			RawQuery: query,
+		}
 		return u.String()
 	}
 	for what, c := range map[string]struct {

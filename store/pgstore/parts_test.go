@@ -33,7 +33,8 @@ func key(name string) reprise.StreamKey {
 // create makes a stream and returns the request for its first append.
 func create(tb testing.TB, s *pgstore.Store, name string) reprise.AppendRequest {
 	tb.Helper()
-	info, err := s.Create(tb.Context(), reprise.StreamInfo{Key: key(name), Epoch: reprise.NewEpoch(), Created: time.Now()})
+	info, err := s.Create(tb.Context(),
+		reprise.StreamInfo{Key: key(name), Epoch: reprise.NewEpoch(), Created: time.Now()})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -204,5 +205,6 @@ func TestDamageIsNotServed(t *testing.T) {
 }
 
 func isDamage(err error) bool {
-	return errors.Is(err, pgstore.ErrDamaged) && !errors.Is(err, reprise.ErrUnavailable) && !errors.Is(err, reprise.ErrNotFound)
+	return errors.Is(err, pgstore.ErrDamaged) && !errors.Is(err, reprise.ErrUnavailable) &&
+		!errors.Is(err, reprise.ErrNotFound)
 }

@@ -19,7 +19,9 @@ const mostRoom = 16 << 20
 
 // Read returns a page in one round trip; see reprise.Store. The first Read after another server has taken over
 // adopts the stream, in two more.
-func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (_ reprise.Page, err error) {
+func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
+	_ reprise.Page, err error,
+) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
 		return reprise.Page{}, err
@@ -27,7 +29,8 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	defer s.use.RUnlock()
 	for try := 0; ; try++ {
 		var c *collector
-		p := new(params).text(key.String()).int8(bigint(after)).int8(int64(maxBytes)).int8(now()).bool(s.opts.FailoverKeeps)
+		p := new(params).text(key.String()).int8(bigint(after)).int8(int64(maxBytes)).int8(now()).
+			bool(s.opts.FailoverKeeps)
 		err := s.run(ctx, s.sql.read, p, func() takeRow {
 			c = &collector{key: key, after: bigint(after), room: maxBytes}
 			return c.take

@@ -98,7 +98,9 @@ func TestReplicaOfFirstVersionGoesOn(t *testing.T) {
 		t.Fatalf("%+v", page)
 	}
 	// Each goes on with what the other has done.
-	req := reprise.AppendRequest{Key: key("s"), Epoch: "old-s", First: 2, Count: 1, Bytes: content("s", 2, 10), Earliest: 1, Kept: 20}
+	req := reprise.AppendRequest{
+		Key: key("s"), Epoch: "old-s", First: 2, Count: 1, Bytes: content("s", 2, 10), Earliest: 1, Kept: 20,
+	}
 	if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); errs != nil {
 		t.Fatal(errs)
 	}
@@ -172,7 +174,8 @@ func TestCreateFindsLoss(t *testing.T) {
 	again := create(t, s, "s")
 	page, err := s.Read(t.Context(), key("s"), 0, 1)
 	check(t, err)
-	if want := []reprise.Ancestor{{Epoch: req.Epoch, Fork: 1}}; again.Epoch == req.Epoch || page.Info.Epoch != again.Epoch ||
+	want := []reprise.Ancestor{{Epoch: req.Epoch, Fork: 1}}
+	if again.Epoch == req.Epoch || page.Info.Epoch != again.Epoch ||
 		!slices.Equal(page.Info.Lineage, want) {
 		t.Errorf("epoch %s, lineage %v, want another one than %s, %v", again.Epoch, page.Info.Lineage, req.Epoch, want)
 	}
