@@ -30,7 +30,7 @@ type route struct {
 }
 
 // The parameters of everything that reads events.
-var eventQuery = []string{"after", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
+var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
 func routes() []route {
 	output := []string{"offset", "follow", identity.TicketParam}

@@ -55,9 +55,9 @@ type Server struct {
 	mcp   *mcp.Server
 }
 
-const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks. ` +
-	`Use execute_code for what is done within a minute or two, and execute_code_async with get_execution_output for what takes longer. ` +
-	`Output that is left out with a note can be read with get_execution_output and the cursor in the note.`
+const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks, and when execute_code answers before its end. ` +
+	`Then get_execution_output with the cursor of the answer and until "end" waits for the rest; until "match" waits for a prompt or a message. ` +
+	`Output that is left out with a note can be read with the cursor in the note.`
 
 // New makes a Server over host, whose executions are kept in log. It must be closed before both.
 // The error is reprise.ErrInvalid for options that make no sense. opts may be nil.
