@@ -15,7 +15,7 @@ const (
 	// quiet is the pause in the output that ends a wait for output, and collectAtMost bounds that wait once there is
 	// some: an answer has what belongs together, and a prompt is not waited for long.
 	quiet         = 300 * time.Millisecond
-	collectAtMost = 3 * time.Second
+	collectAtMost = 5 * time.Second
 	// windowBytes is how much of the output before a piece is looked at for a match.
 	windowBytes = 4 << 10
 	// unclipped is the limit of a transcript that is bounded by events.

@@ -13,6 +13,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/mcpguard"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 	"reprise/replica"
@@ -81,11 +82,14 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: s.opts.Name, Title: "Reprise", Version: s.opts.Version},
 		&mcp.ServerOptions{
-			Instructions: instructions, Logger: s.opts.Logger, Capabilities: &mcp.ServerCapabilities{},
+			Instructions: instructions, Logger: mcpguard.Quiet(s.opts.Logger),
+			Capabilities: &mcp.ServerCapabilities{
+				Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, // which do not change
+			},
 			// what a tenant has run is nobody else's
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 		})
-	s.mcp.AddReceivingMiddleware(codes)
+	s.mcp.AddReceivingMiddleware(mcpguard.Panics(s.opts.Logger), offered, codes)
 	s.addTools()
 	s.addResources()
 	s.tasks.Support(toolExecute, mcptask.Tool{After: s.opts.TaskAfter, Lost: s.lost})

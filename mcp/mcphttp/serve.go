@@ -74,8 +74,8 @@ func (h *Handler) findSession(r *http.Request, c caller) (*Session, *refusal) {
 		return nil, invalidRequest(http.StatusBadRequest, "there is more than one header Mcp-Session-Id")
 	}
 	var s *Session
-	err := patiently(r.Context(), func() (err error) {
-		s, err = h.session(r.Context(), c.tenant, c.principal, ids[0])
+	err := patiently(r.Context(), func(ctx context.Context) (err error) {
+		s, err = h.session(ctx, c.tenant, c.principal, ids[0])
 		return err
 	})
 	if err != nil {
@@ -171,7 +171,11 @@ func (h *Handler) serveGet(w http.ResponseWriter, r *http.Request) *refusal {
 	if err != nil {
 		return refusalOf(err)
 	}
-	return s.listen(w, r, stream, reprise.Tail())
+	at := reprise.Tail()
+	if !s.now().Listened { // what was said before is kept for the first who listens
+		at = reprise.Earliest()
+	}
+	return s.listen(w, r, stream, at)
 }
 
 // listen answers with the stream of the session as a whole.
@@ -187,8 +191,20 @@ func (s *Session) listen(w http.ResponseWriter, r *http.Request, stream *reprise
 		return refusalOf(err)
 	}
 	s.toldOthers(standalone)
-	s.follow(w, r, standalone, reader, nil)
+	s.follow(w, r, standalone, reader, s.listened)
 	return nil
+}
+
+// listened notes that the client has the stream of the session as a whole. If that fails the next who listens gets
+// again what there is.
+func (s *Session) listened() {
+	if s.now().Listened {
+		return
+	}
+	err := s.update(s.h.storing, func(state *sessionState) { state.Listened = true })
+	if err != nil && !errors.Is(err, errNoSession) {
+		s.h.opts.Logger.Warn("it is not noted that a client listens to its MCP session", "session", s.ID, "error", err)
+	}
 }
 
 // attach tells the backend that somebody listens.
@@ -255,10 +271,10 @@ func isBareEnd(info *reprise.StreamInfo, seq uint64) bool {
 func (s *Session) openAfter(r *http.Request, exchange string, at reprise.Cursor) (*reprise.Reader, error) {
 	key := s.h.streamKey(s.Tenant, s.ID, exchange)
 	var reader *reprise.Reader
-	err := patiently(r.Context(), func() error {
-		stream, err := s.h.log.Stream(r.Context(), key)
+	err := patiently(r.Context(), func(ctx context.Context) error {
+		stream, err := s.h.log.Stream(ctx, key)
 		if err == nil {
-			reader, err = stream.Reader(r.Context(), reprise.After(at))
+			reader, err = stream.Reader(ctx, reprise.After(at))
 		}
 		return err
 	})
@@ -280,16 +296,24 @@ const patience = 3 * time.Second
 // storePause and storePauseMax are the spans of the first and of the longest pause between two tries.
 const storePause, storePauseMax = 20 * time.Millisecond, 200 * time.Millisecond
 
-// patiently tries again what the store could not do.
-func patiently(ctx context.Context, do func() error) error {
-	begin, pause := time.Now(), backoff.Backoff{First: storePause, Most: storePauseMax}
+// patiently tries again what the store could not do, and gives up when patience is over, in the middle of a try too.
+func patiently(ctx context.Context, do func(context.Context) error) error {
+	ctx, stop := context.WithTimeoutCause(ctx, patience, errImpatient)
+	defer stop()
+	pause := backoff.Backoff{First: storePause, Most: storePauseMax}
 	for {
-		err := do()
-		if !errors.Is(err, reprise.ErrUnavailable) || time.Since(begin) >= patience || pause.Wait(ctx) != nil {
+		err := do(ctx)
+		if err != nil && errors.Is(context.Cause(ctx), errImpatient) {
+			return errImpatient
+		}
+		if !errors.Is(err, reprise.ErrUnavailable) || pause.Wait(ctx) != nil {
 			return err
 		}
 	}
 }
+
+// errImpatient is why a request is refused whose store does not answer.
+var errImpatient = fmt.Errorf("%w: the store does not answer", reprise.ErrUnavailable)
 
 func (s *Session) resumed(result Resumption, events uint64) {
 	if hook := s.h.opts.Hooks.Resumed; hook != nil && result != "" {

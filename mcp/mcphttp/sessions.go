@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"reprise"
@@ -175,6 +176,7 @@ func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) err
 		return err
 	}
 	h.drop(s)
+	h.begin(s.forgetCalls)
 	if ended {
 		h.endWhole(s)
 		if hook := h.opts.Hooks.SessionEnded; hook != nil {
@@ -183,6 +185,42 @@ func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) err
 		h.tellOthers(callEnd, routed{Tenant: s.Tenant, Session: s.ID})
 	}
 	return nil
+}
+
+// maxNames is how many streams of calls a session remembers. Older ones go when they have been kept for long enough.
+const maxNames = 10_000
+
+// kept remembers the stream of a call.
+func (s *Session) kept(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.names) >= maxNames {
+		s.names = slices.Clone(s.names[maxNames/2:])
+	}
+	s.names = append(s.names, name)
+}
+
+// forgetCalls removes the streams of calls that were answered, once no call is running: nobody can come back for them
+// to a session that has ended. Those of other processes go when they have been kept for long enough.
+func (s *Session) forgetCalls() {
+	s.serving.Wait()
+	s.mu.Lock()
+	names := s.names
+	s.names = nil
+	s.mu.Unlock()
+	for _, name := range names {
+		key := s.h.streamKey(s.Tenant, s.ID, name)
+		stream, err := s.h.log.Stream(s.h.storing, key)
+		if err != nil {
+			continue
+		}
+		if info, err := stream.Info(s.h.storing); err != nil || info.End == nil {
+			continue
+		}
+		if err := s.h.log.Remove(s.h.storing, key); err != nil && !errors.Is(err, reprise.ErrNotFound) {
+			s.h.opts.Logger.Debug("the stream of a call is left to its age", "stream", key, "error", err)
+		}
+	}
 }
 
 // endWhole ends the stream of a session as a whole, so that it expires.
