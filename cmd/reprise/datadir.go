@@ -17,6 +17,10 @@ const (
 	keysFile  = "keys"
 	lockFile  = "lock"
 	storeFile = "reprise.db"
+	// socketFile is where the process that holds the directory answers to others of the same user that show what is in
+	// secretFile.
+	socketFile = "mcp.sock"
+	secretFile = "mcp-secret"
 )
 
 // dataDir is a data directory that no other process uses.
@@ -30,7 +34,12 @@ var errInUse = errors.New("the data directory is in use")
 
 // lockDataDir makes the directory where it is missing, for its owner alone, and
 // takes it for this process. The lock goes with the process, however that ends.
-func lockDataDir(path string) (*dataDir, error) {
+func lockDataDir(path string) (*dataDir, error) { return takeDataDir(path, unix.LOCK_EX|unix.LOCK_NB) }
+
+// awaitDataDir is lockDataDir that waits until no other process has the directory. Nothing ends the wait.
+func awaitDataDir(path string) (*dataDir, error) { return takeDataDir(path, unix.LOCK_EX) }
+
+func takeDataDir(path string, how int) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -42,7 +51,7 @@ func lockDataDir(path string) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if err := flock(lock); err != nil {
+	if err := flock(lock, how); err != nil {
 		holder := lockHolder(lock)
 		lock.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
@@ -58,9 +67,9 @@ func lockDataDir(path string) (*dataDir, error) {
 	return &dataDir{path: path, lock: lock}, nil
 }
 
-func flock(f *os.File) error {
+func flock(f *os.File, how int) error {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how)
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}

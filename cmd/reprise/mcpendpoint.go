@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"net/http"
+	"time"
 
 	"reprise"
 	"reprise/internal/api"
@@ -20,6 +22,7 @@ import (
 type mcpEndpoint struct {
 	tools   *mcpserver.Server
 	handler *mcphttp.Handler
+	windows *windows // nil where there can be none
 }
 
 // openMCP opens the endpoint.
@@ -37,7 +40,20 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry prometheus.R
 		Identify:  identifyFor(gate), Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
 		AllowedHosts: []string{"*"}, AllowedOrigins: c.AllowOrigin, // the API has checked the host
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.openWindows(c.Heartbeat)
+	return nil
+}
+
+// openWindows lets other processes use the tools through the data directory. A file system without sockets is no reason
+// not to serve.
+func (s *server) openWindows(keepAlive time.Duration) {
+	var err error
+	if s.mcp.windows, err = openWindows(s, keepAlive); err != nil {
+		s.logger.Warn("other processes cannot use this one through the data directory", "error", err)
+	}
 }
 
 // identifyFor lets in who may do all that the tools do.
@@ -60,13 +76,12 @@ func (m *mcpEndpoint) close() (err error) {
 	if m == nil {
 		return nil
 	}
+	err = m.windows.close()
 	if m.handler != nil {
-		err = m.handler.Close()
+		err = errors.Join(err, m.handler.Close())
 	}
 	if m.tools != nil {
-		if cerr := m.tools.Close(); err == nil {
-			err = cerr
-		}
+		err = errors.Join(err, m.tools.Close())
 	}
 	return err
 }

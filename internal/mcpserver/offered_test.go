@@ -33,7 +33,8 @@ func TestCapabilitiesAndMethodsAgree(t *testing.T) {
 		"stdio": w.inMemory("2025-11-25"),
 	} {
 		if c := session.InitializeResult(); c != nil && (c.Capabilities.Prompts != nil ||
-			c.Capabilities.Logging != nil || c.Capabilities.Completions != nil || c.Capabilities.Resources == nil || c.Capabilities.Resources.Subscribe) {
+			c.Capabilities.Logging != nil || c.Capabilities.Completions != nil ||
+			c.Capabilities.Resources == nil || c.Capabilities.Resources.Subscribe) {
 			t.Errorf("%s: capabilities %+v", name, c.Capabilities)
 		}
 		_, err := session.ListPrompts(t.Context(), nil)
