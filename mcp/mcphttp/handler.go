@@ -97,6 +97,8 @@ const (
 	Terminated SessionEnd = "terminated"
 	// Idle: nobody used it for Options.SessionIdle.
 	Idle SessionEnd = "idle"
+	// Ended: Handler.EndSession has ended it.
+	Ended SessionEnd = "ended"
 )
 
 func (o *Options) withDefaults() Options {

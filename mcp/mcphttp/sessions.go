@@ -175,10 +175,12 @@ func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) err
 	if err != nil && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, reprise.ErrExpired) {
 		return err
 	}
+	if ended {
+		h.endWhole(s, why) // before the connections are ended
+	}
 	h.drop(s)
 	h.begin(s.forgetCalls)
 	if ended {
-		h.endWhole(s)
 		if hook := h.opts.Hooks.SessionEnded; hook != nil {
 			hook(s.Tenant, why)
 		}
@@ -223,16 +225,25 @@ func (s *Session) forgetCalls() {
 	}
 }
 
-// endWhole ends the stream of a session as a whole, so that it expires.
-func (h *Handler) endWhole(s *Session) {
+// endWhole ends the stream of a session as a whole, so that it expires. A client that did not end the session itself is
+// told.
+func (h *Handler) endWhole(s *Session, why SessionEnd) {
 	stream, err := h.log.Stream(h.storing, h.streamKey(s.Tenant, s.ID, standalone))
 	if err == nil {
-		_, err = stream.End(h.storing, "completed", reprise.Event{})
+		last := reprise.Event{}
+		if why == Ended {
+			last.Data, last.Format = sessionEndedNote, reprise.FormatJSON
+		}
+		_, err = stream.End(h.storing, "completed", last)
 	}
 	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
 		h.opts.Logger.Warn("the stream of an MCP session is not ended", "session", s.ID, "tenant", s.Tenant, "error", err)
 	}
 }
+
+// sessionEndedNote is the last message of a session that was ended by somebody else.
+var sessionEndedNote = []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"notice","logger":"reprise",` +
+	`"data":{"code":"session_ended","message":"the session was ended; begin another one"}}}`)
 
 // drop forgets a session that has ended, and ends what it has here.
 func (h *Handler) drop(s *Session) {
