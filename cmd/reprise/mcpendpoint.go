@@ -44,7 +44,21 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry prometheus.R
 		return err
 	}
 	s.openWindows(c.Heartbeat)
+	watched := map[string]*mcphttp.Handler{}
+	for _, e := range s.mcp.endpoints() {
+		watched[e.Name] = e.Handler
+	}
+	counted.Watch(registry, watched)
 	return nil
+}
+
+// endpoints are those whose sessions are shown.
+func (m *mcpEndpoint) endpoints() []api.MCPEndpoint {
+	endpoints := []api.MCPEndpoint{{Name: "mcp", Handler: m.handler}}
+	if m.windows != nil {
+		endpoints = append(endpoints, api.MCPEndpoint{Name: windowsName, Handler: m.windows.handler})
+	}
+	return endpoints
 }
 
 // openWindows lets other processes use the tools through the data directory. A file system without sockets is no reason

@@ -85,7 +85,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Metrics: metrics, Logger: s.logger,
-		Heartbeat: c.Heartbeat,
+		MCPSessions: s.mcp.endpoints(), Heartbeat: c.Heartbeat,
 	})
 	if err != nil {
 		return err

@@ -31,6 +31,9 @@ type windows struct {
 	handler  *mcphttp.Handler
 }
 
+// windowsName is the name of the endpoint.
+const windowsName = "windows"
+
 // openWindows opens the endpoint over the tools of s, which holds the data directory.
 func openWindows(s *server, keepAlive time.Duration) (w *windows, err error) {
 	secret, err := makeSecret(filepath.Join(s.dir.path, secretFile))
@@ -58,7 +61,7 @@ func openWindows(s *server, keepAlive time.Duration) (w *windows, err error) {
 		return w, err
 	}
 	w.handler, err = mcphttp.New(s.log, s.mcp.tools.Backend(), &mcphttp.Options{
-		Name: "windows", Replica: s.member, KeepAlive: keepAlive, Logger: s.logger,
+		Name: windowsName, Replica: s.member, KeepAlive: keepAlive, Logger: s.logger,
 		Identify: demand(secret), AllowedHosts: []string{"*"}, // no page gets at a Unix socket
 	})
 	if err != nil {

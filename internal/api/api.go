@@ -41,6 +41,8 @@ type Options struct {
 	Heartbeat time.Duration
 	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
 	MCP http.Handler
+	// MCPSessions are the endpoints whose sessions are shown at /v1/mcp/sessions. Default: none.
+	MCPSessions []MCPEndpoint
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics

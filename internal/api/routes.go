@@ -58,6 +58,10 @@ func routes() []route {
 		{"GET", "/v1/sessions/{id}", identity.ScopeRead, nil, (*Server).showSession},
 		{"DELETE", "/v1/sessions/{id}", identity.ScopeRun, nil, (*Server).removeSession},
 
+		{"GET", "/v1/mcp/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listMCPSessions},
+		{"GET", "/v1/mcp/sessions/{id}", identity.ScopeRead, nil, (*Server).showMCPSession},
+		{"DELETE", "/v1/mcp/sessions/{id}", identity.ScopeRun, nil, (*Server).endMCPSession},
+
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},

@@ -50,6 +50,16 @@ func New(registry prometheus.Registerer) *Metrics {
 	}
 }
 
+// Watch counts the sessions that endpoints have in use in this process.
+func (m *Metrics) Watch(registry prometheus.Registerer, endpoints map[string]*mcphttp.Handler) {
+	for name, handler := range endpoints {
+		registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "reprise_mcp_sessions", Help: "Sessions that are in use in this process.",
+			ConstLabels: prometheus.Labels{"endpoint": name},
+		}, func() float64 { return float64(handler.Open()) }))
+	}
+}
+
 // HTTP are the hooks of a mcphttp.Handler.
 func (m *Metrics) HTTP() *mcphttp.Hooks {
 	return &mcphttp.Hooks{

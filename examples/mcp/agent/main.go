@@ -5,8 +5,8 @@
 //	go run ./examples/mcp/agent -task debugger   # a session with a debugger over stdin
 //	go run ./examples/mcp/agent -task windows    # a run whose window is killed, and which another one picks up
 //
-// With -before it uses the tools as they were before they could wait for an end or a match; -reprise then names a binary
-// of that time. The transcripts beside it were made like that.
+// With -before it uses the tools as they were before they could wait for an end or a match; -reprise then names a
+// binary of that time. The transcripts beside it were made like that.
 package main
 
 import (
