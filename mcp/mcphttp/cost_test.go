@@ -2,6 +2,7 @@ package mcphttp_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +50,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
+var finishedCalls = flag.Int("finished", finished, "how many calls are made whose cost is measured")
+
 // TestFinishedCallsCostNothing: what was answered at once and cannot be resumed leaves no stream, no commit and no
 // memory behind.
 func TestFinishedCallsCostNothing(t *testing.T) {
@@ -75,9 +78,10 @@ func TestFinishedCallsCostNothing(t *testing.T) {
 	}
 	send(0, 1000) // what is made once is there
 	before, commits := heap(), store.commits.Load()
-	send(1000, 1000+finished)
-	each := (heap() - before) / finished
-	t.Logf("%d calls: %d bytes each, %d commits", finished, each, store.commits.Load()-commits)
+	count := *finishedCalls
+	send(1000, 1000+count)
+	each := (heap() - before) / int64(count)
+	t.Logf("%d calls: %d bytes each, %d commits", count, each, store.commits.Load()-commits)
 	if each > 30 || store.commits.Load() != commits || w.streams() != 0 {
 		t.Errorf("%d bytes each, %d commits, %d streams", each, store.commits.Load()-commits, w.streams())
 	}
