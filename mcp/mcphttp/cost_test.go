@@ -174,6 +174,7 @@ func TestFirstGetHasWhatCameBefore(t *testing.T) {
 		check(t, w.tools.updated())
 		synctest.Wait()
 		first := c.stream(c.get(""))
+		defer time.AfterFunc(time.Minute, first.drop).Stop() // or it would wait for ever
 		first.prime()
 		primed := first.lastID
 		first.want("notifications/resources/updated")
