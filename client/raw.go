@@ -25,6 +25,12 @@ func (s *Session) UnmarshalJSON(text []byte) error {
 	return decodeRaw(text, (*plain)(s), &s.Raw)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *MCPSession) UnmarshalJSON(text []byte) error {
+	type plain MCPSession
+	return decodeRaw(text, (*plain)(s), &s.Raw)
+}
+
 func decodeRaw(text []byte, v any, raw *json.RawMessage) error {
 	*raw = bytes.Clone(text)
 	return json.Unmarshal(text, v)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -52,6 +53,61 @@ func (c *Client) ShowSession(ctx context.Context, id string) (Session, error) {
 func (c *Client) RemoveSession(ctx context.Context, id string) error {
 	return c.remove(ctx, "remove session "+id, id, sessionPath(id, ""))
 }
+
+// MCPSession is a session of a client of the Model Context Protocol.
+type MCPSession struct {
+	ID string `json:"id"`
+	// Endpoint is "mcp", or "windows" for a "reprise mcp" on the data directory of the server.
+	Endpoint string `json:"endpoint"`
+	// Client is what the client has said of itself, Version that of the protocol.
+	Client struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	} `json:"client"`
+	Version      string    `json:"version"`
+	Principal    string    `json:"principal"`
+	Created      time.Time `json:"created"`
+	LastActivity time.Time `json:"last_activity"`
+	// Streams is the number of its streams that are kept, Running that of the calls among them without an answer, and
+	// Bytes is what the streams hold.
+	Streams int   `json:"streams"`
+	Running int   `json:"running"`
+	Bytes   int64 `json:"bytes"`
+
+	// Raw is the object as the server sent it.
+	Raw json.RawMessage `json:"-"`
+}
+
+// MCPSessionList is a page of sessions of MCP clients.
+type MCPSessionList struct {
+	Sessions []MCPSession `json:"sessions"`
+	// NextCursor is "" on the last page.
+	NextCursor string `json:"next_cursor"`
+}
+
+// ListMCPSessions returns one page of the sessions of MCP clients that have not ended. limit and cursor are as with
+// ListSessions.
+func (c *Client) ListMCPSessions(ctx context.Context, limit int, cursor string) (MCPSessionList, error) {
+	return answer[MCPSessionList](ctx, c, &request{
+		op: "list MCP sessions", method: http.MethodGet, path: "/v1/mcp/sessions", query: listQuery(limit, cursor),
+	})
+}
+
+// ShowMCPSession returns a session of an MCP client.
+func (c *Client) ShowMCPSession(ctx context.Context, id string) (MCPSession, error) {
+	op := "show MCP session " + id
+	if err := checkName(op, id); err != nil {
+		return MCPSession{}, err
+	}
+	return answer[MCPSession](ctx, c, &request{op: op, method: http.MethodGet, path: mcpSessionPath(id)})
+}
+
+// EndMCPSession ends a session of an MCP client, whose calls are cancelled. One that has ended is no error.
+func (c *Client) EndMCPSession(ctx context.Context, id string) error {
+	return c.remove(ctx, "end MCP session "+id, id, mcpSessionPath(id))
+}
+
+func mcpSessionPath(id string) string { return "/v1/mcp/sessions/" + url.PathEscape(id) }
 
 // TicketRequest asks for a ticket that reads one stream and does nothing else, for
 // a page that cannot send a token. One of Execution and Stream is needed.

@@ -93,10 +93,11 @@ func (c *conn) move() bool {
 // MayGoOn implements sseloop.Handler: whoever calls Serve ends the context of a request that may not.
 func (c *conn) MayGoOn() bool { return true }
 
-// Finish implements sseloop.Handler.
+// Finish implements sseloop.Handler. The reader of a stream that was removed is to come back at once as well: the status
+// says then what has become of it.
 func (c *conn) Finish(why error) {
 	c.move()
-	if errors.Is(why, reprise.ErrClosed) {
+	if errors.Is(why, reprise.ErrClosed) || errors.Is(why, reprise.ErrNotFound) || errors.Is(why, reprise.ErrExpired) {
 		c.write(c.opts.Form.AppendRetry(nil, c.opts.ShutdownRetry))
 	}
 }

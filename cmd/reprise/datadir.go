@@ -18,6 +18,10 @@ const (
 	lockFile  = "lock"
 	storeFile = "reprise.db"
 	runsDir   = "runs" // of supervisors
+	// socketFile is where the process that holds the directory answers to others of the same user that show what is in
+	// secretFile.
+	socketFile = "mcp.sock"
+	secretFile = "mcp-secret"
 )
 
 // dataDir is a data directory that no other process uses.
@@ -31,7 +35,12 @@ var errInUse = errors.New("the data directory is in use")
 
 // lockDataDir makes the directory where it is missing, for its owner alone, and
 // takes it for this process. The lock goes with the process, however that ends.
-func lockDataDir(path string) (*dataDir, error) {
+func lockDataDir(path string) (*dataDir, error) { return takeDataDir(path, false) }
+
+// awaitDataDir is lockDataDir that waits until no other process has the directory. Nothing ends the wait.
+func awaitDataDir(path string) (*dataDir, error) { return takeDataDir(path, true) }
+
+func takeDataDir(path string, wait bool) (*dataDir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -43,7 +52,7 @@ func lockDataDir(path string) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if err := flock(lock); err != nil {
+	if err := flock(lock, wait); err != nil {
 		holder := lockHolder(lock)
 		lock.Close()
 		if errors.Is(err, errLocked) {

@@ -45,6 +45,7 @@ type gatewayCmd struct {
 	Drain       time.Duration `default:"10s" help:"How long calls that are under way may go on after the first INT or TERM. Default: ${default}."`
 
 	SessionIdle time.Duration `placeholder:"DURATION" help:"How long a session is kept that nobody uses. Default: 1h."`
+	Quick       time.Duration `placeholder:"DURATION" help:"How long an answer may take that is sent as JSON and not kept; a negative time makes each a stream. Default: 50ms."`
 	MaxBody     byteCount     `placeholder:"SIZE" help:"Largest message of a client. Default: 4MiB."`
 	RetainAge   time.Duration `placeholder:"DURATION" help:"How long the answer to a call is kept. Default: 1h."`
 

@@ -128,6 +128,7 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 		}
 		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
 			Identify: identifyFor(gate), Name: route.Name, Replica: s.member, SessionIdle: c.SessionIdle,
+			Quick:        c.Quick,
 			MaxBody:      int64(c.MaxBody),
 			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
 			Hooks: counted.HTTP(), Logger: s.logger,

@@ -18,6 +18,7 @@ type listCmd struct {
 
 	Streams  bool              `xor:"kind" env:"-" help:"List streams in place of executions."`
 	Sessions bool              `xor:"kind" env:"-" help:"List sessions in place of executions."`
+	MCP      bool              `name:"mcp" xor:"kind" env:"-" help:"List the sessions of MCP clients in place of executions."`
 	Session  string            `placeholder:"ID" help:"Only executions of this session."`
 	Status   string            `enum:",queued,running,ended" default:"" placeholder:"STATUS" help:"Only executions that are queued, running or ended."`
 	Label    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Only executions with this label. May be repeated."`
@@ -39,6 +40,9 @@ func (c *listCmd) Run(ctx context.Context, asked *stops) error {
 		return show(c, c.streams(ctx, server), streamRow, streamJSON, "NAME", "STATUS", "EVENTS", "BYTES", "CREATED")
 	case c.Sessions:
 		return show(c, c.sessions(ctx, server), sessionRow, sessionJSON, "SESSION", "EXECUTIONS", "RUNNING", "QUEUED", "UPDATED")
+	case c.MCP:
+		heading := []string{"MCP SESSION", "CLIENT", "VERSION", "STREAMS", "BYTES", "LAST ACTIVITY", "CREATED"}
+		return show(c, c.mcpSessions(ctx, server), mcpSessionRow, mcpSessionJSON, heading...)
 	}
 	return show(c, c.executions(ctx, server), executionRow, executionJSON, "ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 }
@@ -126,9 +130,24 @@ func (c *listCmd) sessions(ctx context.Context, server *client.Client) iter.Seq2
 }
 
 // What --json prints is what the server has sent.
-func executionJSON(x client.Execution) json.RawMessage { return x.Raw }
-func streamJSON(s client.Stream) json.RawMessage       { return s.Raw }
-func sessionJSON(s client.Session) json.RawMessage     { return s.Raw }
+func executionJSON(x client.Execution) json.RawMessage   { return x.Raw }
+func streamJSON(s client.Stream) json.RawMessage         { return s.Raw }
+func sessionJSON(s client.Session) json.RawMessage       { return s.Raw }
+func mcpSessionJSON(s client.MCPSession) json.RawMessage { return s.Raw }
+
+func (c *listCmd) mcpSessions(ctx context.Context, server *client.Client) iter.Seq2[client.MCPSession, error] {
+	return pages(func(limit int, cursor string) ([]client.MCPSession, string, error) {
+		page, err := server.ListMCPSessions(ctx, limit, cursor)
+		return page.Sessions, page.NextCursor, err
+	}, c.Limit)
+}
+
+func mcpSessionRow(s client.MCPSession) []string {
+	return []string{
+		s.ID, clip(strings.TrimSpace(s.Client.Name+" "+s.Client.Version), 40), s.Version, strconv.Itoa(s.Streams),
+		byteCount(s.Bytes).String(), moment(s.LastActivity), moment(s.Created),
+	}
+}
 
 func executionRow(x client.Execution) []string {
 	took := "-"

@@ -18,7 +18,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
-	"reprise/client"
 	"reprise/internal/api"
 	"reprise/internal/execution"
 	"reprise/internal/mcpserver"
@@ -30,7 +29,7 @@ import (
 type mcpCmd struct {
 	storeKeys `embed:""`
 
-	URL       string `placeholder:"URL" help:"Let the server at URL run the commands, for example http://127.0.0.1:7070. Default: run them here, unless a server uses the data directory."`
+	URL       string `placeholder:"URL" help:"Let the server at URL run the commands, for example http://127.0.0.1:7070. Default: run them here, or in the process that holds the data directory."`
 	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or what a server of this machine has written to the data directory."`
 
 	Data    string `default:"${state}" placeholder:"DIR" help:"Data directory: store and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
@@ -54,7 +53,9 @@ func (*mcpCmd) Help() string {
 
 Without --url it runs commands itself, and keeps their output in the data directory. What runs when the client goes is ended after --drain, and what was kept can be read after the next start.
 
-With --url, or where a server on this machine uses the data directory, all is passed on to that server. Commands then go on when the client goes, and a connection that breaks is resumed.`
+Any number may use one data directory, also beside "reprise serve": the first holds it, and the others pass all on to that one through a socket in the directory. When it goes another one takes its place.
+
+With --url all is passed on to the server at URL. Commands then go on when the client goes, and a connection that breaks is resumed.`
 }
 
 // Run serves until the client goes or we are asked to stop.
@@ -65,24 +66,83 @@ func (c *mcpCmd) Run(ctx context.Context, asked *stops) error {
 	if c.URL != "" {
 		return c.pass(please, c.URL, logger)
 	}
-	s, tools, err := c.open(please, logger)
-	if errors.Is(err, errInUse) && c.isServed(please) {
-		return c.pass(please, localURL, logger)
+	dir, err := lockDataDir(c.Data)
+	if errors.Is(err, errInUse) {
+		logger.Debug("another process holds the data directory", "error", err)
+		return c.join(please, now, logger)
 	}
 	if err != nil {
 		return err
 	}
-	err = tools.Run(please, &mcp.IOTransport{Reader: os.Stdin, Writer: unclosed{os.Stdout}})
+	s, err := c.open(please, dir, logger)
+	if err != nil {
+		return err
+	}
+	err = s.mcp.tools.Run(please, &mcp.IOTransport{Reader: os.Stdin, Writer: unclosed{os.Stdout}})
 	if errors.Is(err, io.EOF) {
 		err = nil // the client has gone
 	}
-	drained, cancel := context.WithTimeout(now, c.Drain)
-	defer cancel()
-	return errors.Join(err, tools.Close(), s.host.Stop(drained), s.close())
+	return errors.Join(err, c.stop(now, s))
 }
 
-// localURL is where a server of this machine listens unless it is told otherwise.
-const localURL = "http://127.0.0.1:7070"
+// stop ends what the client and others have under way.
+func (c *mcpCmd) stop(now context.Context, s *server) error {
+	drained, cancel := context.WithTimeout(now, c.Drain)
+	defer cancel()
+	return errors.Join(s.mcp.close(), s.host.Stop(drained), s.close())
+}
+
+// join passes all on to the process that holds the data directory. When that has gone, one of those that have joined
+// takes its place, and all go on with it.
+func (c *mcpCmd) join(ctx, now context.Context, logger *slog.Logger) error {
+	dir, err := filepath.Abs(c.Data)
+	if err != nil {
+		return err
+	}
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	succeeded := make(chan *server, 1)
+	go c.succeed(ctx, logger, succeeded)
+	err = relay.Run(ctx, os.Stdin, os.Stdout,
+		&relay.Options{URL: windowsURL, HTTPClient: windowsClient(dir), Logger: logger})
+	if _, ok := errors.AsType[*askedToStop](err); ok {
+		err = nil // as when we hold it ourselves
+	}
+	leave(context.Canceled)
+	select {
+	case s := <-succeeded:
+		return errors.Join(err, c.stop(now, s))
+	default:
+		return err
+	}
+}
+
+// succeedAgain is the pause after a data directory could not be opened.
+const succeedAgain = time.Second
+
+// succeed waits for the data directory, and serves from then on. What it waits for ends with the process.
+func (c *mcpCmd) succeed(ctx context.Context, logger *slog.Logger, succeeded chan<- *server) {
+	for ctx.Err() == nil {
+		dir, err := awaitDataDir(c.Data)
+		if err == nil && ctx.Err() != nil {
+			_ = dir.close() // we are leaving: the next one takes it
+			return
+		}
+		var s *server
+		if err == nil {
+			s, err = c.open(ctx, dir, logger)
+		}
+		if err == nil {
+			succeeded <- s
+			return
+		}
+		logger.Error("the data directory cannot be taken over", "error", err)
+		select {
+		case <-time.After(succeedAgain):
+		case <-ctx.Done():
+		}
+	}
+}
 
 // pass passes all on to a server.
 func (c *mcpCmd) pass(ctx context.Context, url string, logger *slog.Logger) error {
@@ -126,64 +186,49 @@ func isLoopbackURL(text string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// isServed reports whether the server that uses the data directory is where servers are, and lets us in.
-func (c *mcpCmd) isServed(ctx context.Context) bool {
-	token, err := c.token(localURL)
-	if err != nil || token == "" {
-		return false
-	}
-	server, err := client.New(&client.Options{URL: localURL, Token: token})
-	if err != nil {
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	_, err = server.List(ctx, client.ExecutionQuery{Limit: 1})
-	return err == nil
-}
-
 // unclosed is a writer that closing leaves open.
 type unclosed struct{ io.Writer }
 
 // Close implements io.Closer.
 func (unclosed) Close() error { return nil }
 
-// open opens a server without a listener, and the tools on top of it.
-func (c *mcpCmd) open(ctx context.Context, logger *slog.Logger) (s *server, tools *mcpserver.Server, err error) {
+// open opens a server without a listener but for others of the same user, and the tools on top of it. It takes dir.
+func (c *mcpCmd) open(ctx context.Context, dir *dataDir, logger *slog.Logger) (s *server, err error) {
 	serve := &serveCmd{
 		storeKeys: c.storeKeys, Data: c.Data, Store: c.Store, Secrets: c.Secrets,
 		MaxRunning: c.MaxRunning, MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv, RetainAge: c.RetainAge,
 	}
-	s = &server{logger: logger}
+	s = &server{dir: dir, logger: logger, mcp: &mcpEndpoint{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.dir, err = lockDataDir(c.Data); err != nil {
-		return s, nil, err
-	}
 	keys, err := serve.keys()
 	if err != nil {
-		return s, nil, err
+		return s, err
 	}
 	if s.store, err = openStore(ctx, c.Store, s.dir,
 		&storeurl.Options{Keys: serve.file(serve.secrets()), MakeKeys: true, Logger: logger}); err != nil {
-		return s, nil, err
+		return s, err
 	}
 	metrics := api.NewMetrics()
 	if s.log, err = reprise.Open(ctx, s.store, serve.logOptions(keys, metrics, logger)); err != nil {
-		return s, nil, err
+		return s, err
 	}
 	if err = s.join(ctx, serve, keys); err != nil {
-		return s, nil, err
+		return s, err
 	}
 	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(serve, keys, metrics)); err != nil {
-		return s, nil, err
+		return s, err
 	}
-	tools, err = mcpserver.New(s.log, s.host,
+	s.mcp.tools, err = mcpserver.New(s.log, s.host,
 		&mcpserver.Options{Replica: s.member, MaxBytes: c.MaxBytes, Version: buildVersion(), Logger: logger})
-	return s, tools, err
+	if err != nil {
+		return s, err
+	}
+	s.openWindows(0)
+	return s, nil
 }
 
 func buildVersion() string {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"net/http"
+	"time"
 
 	"reprise"
 	"reprise/internal/api"
@@ -19,6 +21,7 @@ import (
 type mcpEndpoint struct {
 	tools   *mcpserver.Server
 	handler *mcphttp.Handler
+	windows *windows // nil where there can be none
 }
 
 // openMCP opens the endpoint.
@@ -36,7 +39,34 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 		Identify:  identifyFor(gate), Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
 		AllowedHosts: []string{"*"}, AllowedOrigins: c.AllowOrigin, // the API has checked the host
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.openWindows(c.Heartbeat)
+	watched := map[string]*mcphttp.Handler{}
+	for _, e := range s.mcp.endpoints() {
+		watched[e.Name] = e.Handler
+	}
+	counted.Watch(registry, watched)
+	return nil
+}
+
+// endpoints are those whose sessions are shown.
+func (m *mcpEndpoint) endpoints() []api.MCPEndpoint {
+	endpoints := []api.MCPEndpoint{{Name: "mcp", Handler: m.handler}}
+	if m.windows != nil {
+		endpoints = append(endpoints, api.MCPEndpoint{Name: windowsName, Handler: m.windows.handler})
+	}
+	return endpoints
+}
+
+// openWindows lets other processes use the tools through the data directory. A file system without sockets is no reason
+// not to serve.
+func (s *server) openWindows(keepAlive time.Duration) {
+	var err error
+	if s.mcp.windows, err = openWindows(s, keepAlive); err != nil {
+		s.logger.Warn("other processes cannot use this one through the data directory", "error", err)
+	}
 }
 
 // identifyFor lets in who may do all that the tools do.
@@ -59,13 +89,12 @@ func (m *mcpEndpoint) close() (err error) {
 	if m == nil {
 		return nil
 	}
+	err = m.windows.close()
 	if m.handler != nil {
-		err = m.handler.Close()
+		err = errors.Join(err, m.handler.Close())
 	}
 	if m.tools != nil {
-		if cerr := m.tools.Close(); err == nil {
-			err = cerr
-		}
+		err = errors.Join(err, m.tools.Close())
 	}
 	return err
 }

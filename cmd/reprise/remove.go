@@ -11,6 +11,7 @@ type removeCmd struct {
 
 	Stream  bool `short:"s" xor:"kind" env:"-" help:"The names are those of streams. Those with a slash are anyway."`
 	Session bool `xor:"kind" env:"-" help:"The names are those of sessions, which go with all their executions."`
+	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"The names are those of sessions of MCP clients, whose calls are cancelled."`
 
 	Names []string `arg:"" name:"name" help:"Ids of executions, or names of streams or sessions. One that does not exist is no error."`
 }
@@ -29,6 +30,8 @@ func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
 		remove = server.RemoveStream
 	case c.Session:
 		remove = server.RemoveSession
+	case c.MCP:
+		remove = server.EndMCPSession
 	}
 	var errs []error
 	for _, name := range c.Names {

@@ -92,7 +92,8 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
-		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Temp: s.dir.path,
+		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store,
+		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path,
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ type showCmd struct {
 
 	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is that of a stream. One with a slash is anyway."`
 	Session bool `xor:"kind" env:"-" help:"NAME is that of a session."`
+	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"NAME is that of the session of an MCP client."`
 	JSON    bool `name:"json" help:"Print it as a line of JSON."`
 
 	Name string `arg:"" help:"Id of an execution, or name of a stream or session."`
@@ -42,6 +43,10 @@ func (c *showCmd) Run(ctx context.Context, asked *stops) error {
 		var s client.Session
 		s, err = server.ShowSession(ctx, c.Name)
 		shown, rows = s.Raw, sessionRows(&s)
+	case c.MCP:
+		var s client.MCPSession
+		s, err = server.ShowMCPSession(ctx, c.Name)
+		shown, rows = s.Raw, mcpSessionRows(&s)
 	default:
 		var x client.Execution
 		x, err = server.Show(ctx, c.Name)
@@ -118,6 +123,20 @@ func sessionRows(s *client.Session) [][2]string {
 		rows = append(rows, [2]string{"  " + x.ID, statusText(x) + "  " + clip(commandText(x), 60)})
 	}
 	return rows
+}
+
+func mcpSessionRows(s *client.MCPSession) [][2]string {
+	return [][2]string{
+		{"session", s.ID},
+		{"endpoint", s.Endpoint},
+		{"client", strings.TrimSpace(s.Client.Name + " " + s.Client.Version)},
+		{"version", s.Version},
+		{"principal", s.Principal},
+		{"created", moment(s.Created)},
+		{"last activity", moment(s.LastActivity)},
+		{"streams", strconv.Itoa(s.Streams) + ", " + strconv.Itoa(s.Running) + " running"},
+		{"kept", byteCount(s.Bytes).String()},
+	}
 }
 
 func labelText(labels map[string]string) string {

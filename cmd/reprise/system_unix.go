@@ -12,10 +12,14 @@ import (
 // errLocked is the error of flock for a file that another process has locked.
 const errLocked = unix.EWOULDBLOCK
 
-// flock locks f for this process, or fails at once.
-func flock(f *os.File) error {
+// flock locks f for this process. While another one has the lock it waits, or fails with errLocked.
+func flock(f *os.File, wait bool) error {
+	how := unix.LOCK_EX
+	if !wait {
+		how |= unix.LOCK_NB
+	}
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how)
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 const errLocked = windows.ERROR_LOCK_VIOLATION
 
 // flock is for the verbs that are refused on Windows; see unavailable.
-func flock(*os.File) error { return errors.ErrUnsupported }
+func flock(*os.File, bool) error { return errors.ErrUnsupported }
 
 // isTerminalFile reports whether f is a console.
 func isTerminalFile(f *os.File) bool {

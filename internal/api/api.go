@@ -49,6 +49,8 @@ type Options struct {
 	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host
 	// and Origin were checked. It is open to everybody.
 	Console http.Handler
+	// MCPSessions are the endpoints whose sessions are shown at /v1/mcp/sessions. Default: none.
+	MCPSessions []MCPEndpoint
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics

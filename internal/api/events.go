@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type reading struct {
 	ssehttp.Request
 	limit int           // of a page
 	wait  time.Duration // for a page that has nothing
+	// bySeq is set if the page was asked for by a number of events, and says by one where the next begins.
+	bySeq bool
 }
 
 func (s *Server) executionEvents(x *exchange) error {
@@ -70,14 +73,36 @@ func (rd *reading) parse(x *exchange) error {
 		return err
 	}
 	if rd.form != jsonType {
-		for _, name := range []string{"limit", "wait"} {
+		for _, name := range []string{"limit", "wait", "cursor"} {
 			if x.query.text(name) != "" {
 				return badRequest(name, "pages alone have it: ask for "+jsonType)
 			}
 		}
 	}
-	rd.Request, err = ssehttp.ParseRequest(x.r)
-	return err
+	if rd.Request, err = ssehttp.ParseRequest(x.r); err != nil {
+		return err
+	}
+	return rd.parseCursor(x)
+}
+
+// parseCursor reads where a page begins if that is a number of events: the seq of the event before it in the epoch of
+// the stream. Like after, it gives way to Last-Event-ID.
+func (rd *reading) parseCursor(x *exchange) error {
+	if x.query.text("cursor") == "" {
+		return nil
+	}
+	seq, err := x.query.number("cursor", 0, 0, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	if x.query.text("after") != "" {
+		return badRequest("cursor", "after is given too")
+	}
+	rd.bySeq = true
+	if rd.After == "" && seq > 0 {
+		rd.After = rd.stream.Cursor(uint64(seq)).String()
+	}
+	return nil
 }
 
 // follow answers with the events. While it does, the principal has one more

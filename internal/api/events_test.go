@@ -129,6 +129,47 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPagesByOffset: a whole number is the seq in the present epoch, and answered with another one.
+func TestPagesByOffset(t *testing.T) {
+	w := start(t, setup{})
+	s := w.stream("s")
+	for i := range 25 {
+		_, err := s.Append(t.Context(), reprise.Event{Data: fmt.Append(nil, i)})
+		w.ok(err)
+	}
+	seen, cursor := 0, 0.0
+	for range 3 {
+		a := w.do("GET", fmt.Sprintf("/v1/streams/s/events?limit=10&cursor=%v", cursor), "").is(200)
+		events, _ := a.member("events").([]any)
+		for _, e := range events {
+			if seen++; e.(map[string]any)["seq"] != float64(seen) {
+				t.Fatalf("event %v in the place of %d", e, seen)
+			}
+		}
+		next, ok := a.member("next_cursor").(float64)
+		if !ok || next != float64(seen) || a.member("has_more") != (seen < 25) {
+			t.Fatalf("after %d: %s", seen, a.body)
+		}
+		cursor = next
+	}
+	if seen != 25 {
+		t.Errorf("%d events", seen)
+	}
+	a := w.do("GET", "/v1/streams/s/events?cursor=3&limit=1", "", "Last-Event-ID: "+s.Cursor(7).String()).is(200)
+	if a.member("next_cursor") != 8.0 {
+		t.Errorf("the header does not win: %s", a.body)
+	}
+	w.do("GET", "/v1/streams/s/events?cursor=26", "").refused(409, "cursor_ahead")
+	w.do("GET", "/v1/streams/s/events?cursor=1", "", asSSE).refused(400, "invalid")
+	for _, query := range []string{"cursor=-1", "cursor=x", "cursor=1.5", "cursor=1&after=0", "cursor=99999999999999999999"} {
+		w.do("GET", "/v1/streams/s/events?"+query, "").refused(400, "invalid")
+	}
+	_, err := s.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	w.ok(err)
+	w.ok(s.Trim(t.Context(), 10))
+	w.do("GET", "/v1/streams/s/events?cursor=3", "").refused(410, "cursor_expired")
+}
+
 func TestPageWaitsForTheFirstEvent(t *testing.T) {
 	w := start(t, setup{})
 	s := w.stream("s")

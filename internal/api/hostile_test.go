@@ -372,6 +372,23 @@ func TestStoreClosesUnderReaders(t *testing.T) {
 	w.do("GET", "/v1/streams/s/events", "").refused(503, "shutting_down")
 }
 
+// A stream is removed under its readers: they are to come back at once, and are told then that there is none.
+func TestRemovalTellsReadersToComeBack(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("s", "x")
+	sse, lines := w.follow("/v1/streams/s/events", asSSE), w.follow("/v1/streams/s/events", asLines)
+	w.eventually("two readers wait", func() bool { return w.metric("reprise_readers") == "2" })
+	w.do("DELETE", "/v1/streams/s", "").is(204)
+	for name, f := range map[string]*follower{"sse": sse, "lines": lines} {
+		rest, err := io.ReadAll(f.in)
+		if err != nil || strings.Contains(string(rest), "end") || name == "sse" && !strings.HasSuffix(string(rest), "\nretry: 250\n") {
+			t.Errorf("%s: %q, %v", name, rest, err)
+		}
+		f.close()
+	}
+	w.do("GET", "/v1/streams/s/events", "", asSSE).refused(404, "not_found")
+}
+
 func TestDrainTellsReadersToComeBack(t *testing.T) {
 	w := start(t, setup{})
 	s := w.stream("s", "x")

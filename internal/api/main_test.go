@@ -35,6 +35,10 @@ var wanted = map[string][]int{
 	"GET /v1/sessions/{id}":    {200, 404},
 	"DELETE /v1/sessions/{id}": {204},
 
+	"GET /v1/mcp/sessions":         {200, 400},
+	"GET /v1/mcp/sessions/{id}":    {200, 404},
+	"DELETE /v1/mcp/sessions/{id}": {204},
+
 	"POST /v1/login":    {204, 401, 429},
 	"DELETE /v1/login":  {204},
 	"POST /v1/tickets":  {201, 403, 404, 422},

@@ -35,7 +35,7 @@ type page struct {
 
 // pageEnd is what a page says behind its events.
 type pageEnd struct {
-	NextCursor string           `json:"next_cursor"`
+	NextCursor any              `json:"next_cursor"` // a number of events if that was asked for
 	HasMore    bool             `json:"has_more"`
 	Ended      bool             `json:"ended"`
 	Window     execution.Window `json:"window"`
@@ -62,8 +62,12 @@ func (s *Server) page(x *exchange, rd *reading) error {
 	info, next := reader.Info(), reader.Cursor()
 	next.Seq = p.position // the reader may have been handed out more
 	ssehttp.SetHead(x.w.Header(), rd.stream, &info)
+	var nextCursor any = next.String()
+	if rd.bySeq {
+		nextCursor = p.position
+	}
 	end, err := json.Marshal(pageEnd{
-		NextCursor: next.String(),
+		NextCursor: nextCursor,
 		HasMore:    p.position < info.Tail,
 		Ended:      info.End != nil,
 		Window:     s.window(&info),

@@ -30,7 +30,7 @@ type route struct {
 }
 
 // The parameters of everything that reads events.
-var eventQuery = []string{"after", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
+var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
 func routes() []route {
 	output := []string{"offset", "follow", identity.TicketParam}
@@ -57,6 +57,10 @@ func routes() []route {
 		{"GET", "/v1/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listSessions},
 		{"GET", "/v1/sessions/{id}", identity.ScopeRead, nil, (*Server).showSession},
 		{"DELETE", "/v1/sessions/{id}", identity.ScopeRun, nil, (*Server).removeSession},
+
+		{"GET", "/v1/mcp/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listMCPSessions},
+		{"GET", "/v1/mcp/sessions/{id}", identity.ScopeRead, nil, (*Server).showMCPSession},
+		{"DELETE", "/v1/mcp/sessions/{id}", identity.ScopeRun, nil, (*Server).endMCPSession},
 
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},

@@ -37,7 +37,8 @@ type setup struct {
 	open  bool // no token is needed
 	// logLog gives the Log the logger of the server.
 	logLog bool
-	keys   *reprise.Keys // of a server before
+	keys   *reprise.Keys                        // of a server before
+	mcp    func(*reprise.Log) []api.MCPEndpoint // nil for none
 }
 
 // world is a whole server and a client that holds all it sees against the contract.
@@ -102,6 +103,9 @@ func start(tb testing.TB, s setup) *world {
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
 	s.api.Store = s.store
+	if s.mcp != nil {
+		s.api.MCPSessions = s.mcp(w.log)
+	}
 	w.server, err = api.New(w.log, w.host, identity.NewGate(keys, verifier, &s.gate), &s.api)
 	w.ok(err)
 	w.http = httptest.NewUnstartedServer(nil)

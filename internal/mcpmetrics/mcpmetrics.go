@@ -39,6 +39,17 @@ func New(r *metrics.Registry) *Metrics {
 	}
 }
 
+// Watch shows how many sessions endpoints have in use in this process.
+func (m *Metrics) Watch(r *metrics.Registry, endpoints map[string]*mcphttp.Handler) {
+	measure := func(emit func(float64, ...string)) {
+		for name, handler := range endpoints {
+			emit(float64(handler.Open()), name)
+		}
+	}
+	r.Func(metrics.KindGauge, "reprise_mcp_sessions", "Sessions that are in use in this process.",
+		[]string{"endpoint"}, measure)
+}
+
 // HTTP are the hooks of a mcphttp.Handler.
 func (m *Metrics) HTTP() *mcphttp.Hooks {
 	return &mcphttp.Hooks{

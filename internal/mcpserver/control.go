@@ -22,7 +22,7 @@ type idInput struct {
 
 func (s *Server) status(ctx context.Context, req *mcp.CallToolRequest,
 	in idInput,
-) (*mcp.CallToolResult, *runStatus, error) {
+) (*mcp.CallToolResult, any, error) {
 	tenant, err := s.enter(ctx, req, identity.ScopeRead)
 	if err != nil {
 		return nil, nil, err
@@ -30,10 +30,10 @@ func (s *Server) status(ctx context.Context, req *mcp.CallToolRequest,
 	return s.show(ctx, tenant, in.ID)
 }
 
-func (s *Server) show(ctx context.Context, tenant reprise.Tenant, id string) (*mcp.CallToolResult, *runStatus, error) {
+func (s *Server) show(ctx context.Context, tenant reprise.Tenant, id string) (*mcp.CallToolResult, any, error) {
 	x, err := s.host.Show(ctx, tenant, id)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, s.unknown(ctx, tenant, id, err)
 	}
 	st := statusOf(&x)
 	said := fmt.Sprintf("%s; %d bytes on stdout, %d on stderr", st.sentence(), st.StdoutBytes, st.StderrBytes)
@@ -42,13 +42,13 @@ func (s *Server) show(ctx context.Context, tenant reprise.Tenant, id string) (*m
 
 type cancelInput struct {
 	ID   string  `json:"execution_id"`
-	Wait float64 `json:"wait,omitempty" jsonschema:"how many seconds to wait for its end, 0 to 60 (default 10)"`
+	Wait float64 `json:"wait,omitempty" jsonschema:"seconds to wait for its end, 0 to 50 (default 10)"`
 }
 
 // cancel ends a run, and waits a little for that.
 func (s *Server) cancel(ctx context.Context, req *mcp.CallToolRequest,
 	in cancelInput,
-) (*mcp.CallToolResult, *runStatus, error) {
+) (*mcp.CallToolResult, any, error) {
 	tenant, err := s.enter(ctx, req, identity.ScopeRun)
 	if err != nil {
 		return nil, nil, err
@@ -61,7 +61,7 @@ func (s *Server) cancel(ctx context.Context, req *mcp.CallToolRequest,
 		wait = 10 * time.Second
 	}
 	if err := s.host.Cancel(ctx, tenant, in.ID); err != nil {
-		return nil, nil, err
+		return nil, nil, s.unknown(ctx, tenant, in.ID, err)
 	}
 	if err := s.await(ctx, tenant, in.ID, wait); err != nil {
 		return nil, nil, err
@@ -97,17 +97,17 @@ func (s *Server) await(ctx context.Context, tenant reprise.Tenant, id string, wa
 
 type stdinInput struct {
 	ID     string `json:"execution_id"`
-	Text   string `json:"text,omitempty" jsonschema:"what to write; a line ends with a line feed"`
-	Base64 string `json:"base64,omitempty" jsonschema:"bytes to write, in place of text"`
+	Text   string `json:"text,omitempty" jsonschema:"a line ends with a line feed"`
+	Base64 string `json:"base64,omitempty" jsonschema:"in place of text"`
 	EOF    bool   `json:"eof,omitempty" jsonschema:"close stdin afterwards"`
-	Offset *int64 `json:"offset,omitempty" jsonschema:"where this begins in all that was written to the run, so that the same call can be sent again (default: at the end)"`
+	Offset *int64 `json:"offset,omitempty" jsonschema:"bytes written before this, so that the call can be sent again (default: at the end)"`
 }
 
 type stdinOutput struct {
 	ID     string `json:"execution_id"`
-	Offset int64  `json:"offset" jsonschema:"how many bytes the command has been given in all"`
-	Open   bool   `json:"open" jsonschema:"more can be written"`
-	Whole  bool   `json:"whole" jsonschema:"all of this was given to the command; if not, it does not read, and the rest can be sent again from offset"`
+	Offset int64  `json:"offset"` // how many bytes the command was given in all
+	Open   bool   `json:"open"`   // more can be written
+	Whole  bool   `json:"whole"`  // the command was given all of this; the rest can be sent again from offset
 }
 
 // stdinWait bounds how long a command is given to read.
@@ -115,7 +115,7 @@ const stdinWait = 10 * time.Second
 
 func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest,
 	in stdinInput,
-) (*mcp.CallToolResult, *stdinOutput, error) {
+) (*mcp.CallToolResult, any, error) {
 	tenant, err := s.enter(ctx, req, identity.ScopeRun)
 	if err != nil {
 		return nil, nil, err
@@ -141,7 +141,7 @@ func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest,
 	state, err := s.host.WriteStdin(writing, tenant, in.ID, w)
 	late := err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 	if err != nil && !late {
-		return nil, nil, err
+		return nil, nil, s.unknown(ctx, tenant, in.ID, err)
 	}
 	out := &stdinOutput{ID: in.ID, Offset: state.Offset, Open: state.Open, Whole: !late}
 	said := fmt.Sprintf("execution %s has been given %d bytes in all", in.ID, out.Offset)
@@ -152,16 +152,16 @@ func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest,
 }
 
 type listInput struct {
-	Session string            `json:"session,omitempty" jsonschema:"only runs of this session"`
-	Status  string            `json:"status,omitempty" jsonschema:"only those that are queued, running or ended"`
-	Labels  map[string]string `json:"labels,omitempty" jsonschema:"only those with these labels"`
-	Limit   int               `json:"limit,omitempty" jsonschema:"how many at most, 1 to 100 (default 20)"`
+	Session string            `json:"session,omitempty" jsonschema:"only these"`
+	Status  string            `json:"status,omitempty" jsonschema:"queued, running or ended"`
+	Labels  map[string]string `json:"labels,omitempty" jsonschema:"only runs with them"`
+	Limit   int               `json:"limit,omitempty" jsonschema:"1 to 100 (default 20)"`
 	Cursor  string            `json:"cursor,omitempty" jsonschema:"next_cursor of the page before"`
 }
 
 type listOutput struct {
-	Executions []runStatus `json:"executions" jsonschema:"the newest first"`
-	NextCursor string      `json:"next_cursor,omitempty" jsonschema:"there is another page"`
+	Executions []runStatus `json:"executions"`
+	NextCursor string      `json:"next_cursor,omitempty"`
 }
 
 // listLimits are how many runs a page has: by default, and at most.
@@ -172,7 +172,7 @@ const (
 
 func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
 	in listInput,
-) (*mcp.CallToolResult, *listOutput, error) {
+) (*mcp.CallToolResult, any, error) {
 	tenant, err := s.enter(ctx, req, identity.ScopeRead)
 	if err != nil {
 		return nil, nil, err

@@ -175,9 +175,9 @@ func share(limit int, first, second int64) (int, int) {
 }
 
 // noteOf makes the note for what is left out of the output of an execution.
-func noteOf(stream *reprise.Stream, id string) func(int64, uint64) string {
+func noteOf(stream *reprise.Stream) func(int64, uint64) string {
 	return func(omitted int64, after uint64) string {
-		return fmt.Sprintf("\n[... %d bytes are left out here; get_execution_output with execution_id %q and cursor %q reads on from here ...]\n",
-			omitted, id, stream.Cursor(after))
+		return fmt.Sprintf("\n[... %d bytes are left out here; get_execution_output with cursor %q reads them ...]\n",
+			omitted, stream.Cursor(after))
 	}
 }

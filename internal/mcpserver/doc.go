@@ -8,7 +8,8 @@
 //	cancel_execution       end a run
 //	list_executions        find runs
 //
-// and the resources reprise://executions/{id}, .../stdout and .../stderr of runs that have ended.
+// and the resources reprise://executions/{id}, .../stdout and .../stderr of runs that have ended, also by ranges of
+// bytes.
 //
 //	server, err := mcpserver.New(log, host, nil)
 //	handler, err := mcphttp.New(log, server.Backend(), nil)
@@ -23,11 +24,17 @@
 // execution, so that its output can be read while it runs. Everywhere else there is execute_code_async. A call with an
 // idempotency key that is sent again attaches to the run that it started before.
 //
+// execute_code answers after wait_seconds although a run goes on, and get_execution_output waits for output, for the
+// end or for a match, so that a model reads a long run in a few calls that no client gives up on.
+//
 // # What a model is shown
 //
-// Output can be endless and the attention of a model is not: what a call shows is at most max_bytes long, and cut in
-// the middle,
-// with a note that says how many bytes are left out and from which cursor get_execution_output reads them.
+// What a model reads is the text of a result. Tools that return output have no structured content unless events are
+// asked for, because hosts show a model one of the two; what programs need is in _meta under "reprise/execution".
+//
+// Output can be endless and the attention of a model is not: what a call shows is at most max_bytes long, without
+// escape sequences, and cut in the middle, with a note that says how many bytes are left out and from which
+// cursor get_execution_output reads them.
 //
 // # Errors
 //

@@ -1,19 +1,102 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/problem"
 )
 
-// metaError is where the _meta of a result has the code of an error.
-const metaError = "reprise/error"
+// What the _meta of a result has for programs: the code of an error, and the facts of an execution.
+const (
+	metaError     = "reprise/error"
+	metaExecution = "reprise/execution"
+)
+
+// explained is an error with what a model needs to go on.
+type explained struct {
+	error
+	// detail is said in place of what the error says, if it is not "".
+	detail         string
+	field          string
+	earliest, tail string
+}
+
+// Unwrap returns the error that is explained.
+func (e *explained) Unwrap() error { return e.error }
+
+// named is how many executions are named to a model that asks for one that is not there.
+const named = 5
+
+// unknown explains an error that says that there is no execution with an id: it names those that there are. Other
+// errors are returned as they are.
+func (s *Server) unknown(ctx context.Context, tenant reprise.Tenant, id string, err error) error {
+	expired := errors.Is(err, reprise.ErrExpired)
+	if !expired && !errors.Is(err, reprise.ErrNotFound) {
+		return err
+	}
+	what := "there is no execution %q"
+	if expired {
+		what = "the execution %q is no longer kept"
+	}
+	e := &explained{error: err, detail: fmt.Sprintf(what, shorten(id)), field: "execution_id"}
+	page, listErr := s.host.List(ctx, tenant, execution.ListQuery{Limit: named})
+	switch {
+	case listErr != nil:
+		return e
+	case len(page.Executions) == 0:
+		e.detail += "; there are none yet: execute_code and execute_code_async start one"
+		return e
+	}
+	ids := make([]string, len(page.Executions))
+	for i := range page.Executions {
+		ids[i] = fmt.Sprintf("%s (%s)", page.Executions[i].ID, page.Executions[i].Status)
+	}
+	e.detail += "; the newest are " + strings.Join(ids, ", ")
+	if page.Next != "" {
+		e.detail += "; list_executions has more"
+	}
+	return e
+}
+
+// shorten bounds what of an argument is said in an error.
+func shorten(s string) string {
+	if len(s) > maxShown {
+		return s[:maxShown] + "..."
+	}
+	return s
+}
+
+const maxShown = 128
+
+// askable explains an error that refuses a cursor: it names those that can be asked for. Other errors are returned as
+// they are.
+func askable(ctx context.Context, stream *reprise.Stream, err error) error {
+	_, outside := errors.AsType[*reprise.WindowError](err)
+	if !outside && !errors.Is(err, reprise.ErrCursorMalformed) && !errors.Is(err, reprise.ErrCursorForeign) {
+		return err
+	}
+	info, infoErr := stream.Info(ctx)
+	if infoErr != nil {
+		return err
+	}
+	e := &explained{
+		error: err, field: "cursor",
+		earliest: stream.Cursor(info.Earliest - 1).String(), tail: stream.Cursor(info.Tail).String(),
+	}
+	why := problem.From(err)
+	e.detail = fmt.Sprintf("%s; leave cursor out or give %q to read from the beginning, %q to read on from the end, or a whole number from %d to %d",
+		strings.TrimSuffix(cmp.Or(why.Detail, why.Title), "."), e.earliest, e.tail, info.Earliest-1, info.Tail)
+	return e
+}
 
 // toolError is an error as a model sees it. Its text begins with the code.
 type toolError struct{ problem problem.Problem }
@@ -45,6 +128,10 @@ func (s *Server) failed(tool string, err error) error {
 		p.Detail = "there is no such execution"
 	case problem.CodeStreamExpired:
 		p.Detail = "the execution is no longer kept"
+	}
+	if e, ok := errors.AsType[*explained](err); ok {
+		p.Detail, p.Field = cmp.Or(e.detail, p.Detail), e.field
+		p.Earliest, p.Tail = cmp.Or(e.earliest, p.Earliest), cmp.Or(e.tail, p.Tail)
 	}
 	if field, ok := errors.AsType[*execution.FieldError](err); ok {
 		p.Field = field.Field

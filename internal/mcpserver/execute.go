@@ -15,48 +15,61 @@ import (
 	"reprise/internal/identity"
 )
 
-// channel is what is shown of stdout or stderr.
+// channel is what a program reads of stdout or stderr. What a model reads of it is text.
 type channel struct {
-	Text    string `json:"text" jsonschema:"the output; where bytes are left out a note says so"`
-	Bytes   int64  `json:"bytes" jsonschema:"how many bytes there are in all"`
-	Omitted int64  `json:"omitted,omitempty" jsonschema:"how many of them are not in text"`
-	Cursor  string `json:"cursor,omitempty" jsonschema:"from where get_execution_output reads what is left out"`
-	Binary  bool   `json:"binary,omitempty" jsonschema:"the output is no text, and all of it left out"`
+	text string
+	// Bytes is what the command has written, and Omitted what is left out of the text.
+	Bytes   int64 `json:"bytes"`
+	Omitted int64 `json:"omitted,omitempty"`
+	// Cursor is from where get_execution_output reads what is left out.
+	Cursor string `json:"cursor,omitempty"`
+	Binary bool   `json:"binary,omitempty"`
 }
 
-// executeOutput is the result of execute_code.
+// executeOutput is what came of a call of execute_code. Its JSON form is in the _meta of the result.
 type executeOutput struct {
 	runStatus
-	Attached bool    `json:"attached,omitempty" jsonschema:"the run had been started by an earlier call with the same idempotency_key"`
+	// Attached: the run had been started by an earlier call with the same idempotency_key.
+	Attached bool    `json:"attached,omitempty"`
 	Stdout   channel `json:"stdout"`
 	Stderr   channel `json:"stderr"`
-	Missed   uint64  `json:"missed,omitempty" jsonschema:"how many of the first events are no longer kept, and their output not shown"`
-	Cursor   string  `json:"cursor" jsonschema:"the position after the last event"`
+	// Missed is the number of the first events that are no longer kept.
+	Missed uint64 `json:"missed,omitempty"`
+	// Cursor is the position after the last event that was looked at.
+	Cursor string `json:"cursor"`
+
+	goesOn bool // it was not waited for its end
+	waited time.Duration
 }
 
 // execute runs something and waits for it.
 func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 	in executeInput,
-) (*mcp.CallToolResult, *executeOutput, error) {
+) (*mcp.CallToolResult, any, error) {
 	limit, err := s.bound(in.MaxBytes)
 	if err != nil {
 		return nil, nil, err
+	}
+	wait := defaultWait
+	if in.Wait != nil {
+		if wait, err = seconds("wait_seconds", *in.Wait, maxWait.Seconds()); err != nil {
+			return nil, nil, err
+		}
 	}
 	tenant, x, created, err := s.start(ctx, req, &in.runInput, func(*execution.Request) {})
 	if err != nil {
 		return nil, nil, err
 	}
 	if created && in.Key == "" {
-		// Nobody could find it again.
+		// Nobody could find it again before the answer names it.
 		defer context.AfterFunc(ctx, func() { s.abandon(ctx, tenant, x.ID) })()
 	}
-	w := s.watch(ctx, req, x.ID)
-	out, err := s.collect(ctx, tenant, x.ID, limit, w)
+	out, err := s.collect(ctx, tenant, x.ID, limit, wait, s.watch(req, x.ID))
 	if err != nil {
 		return nil, nil, err
 	}
 	out.Attached = !created
-	return s.executed(out), out, nil
+	return s.executed(ctx, tenant, out), nil, nil
 }
 
 // start starts what in asks for.
@@ -73,7 +86,21 @@ func (s *Server) start(ctx context.Context, req mcp.Request, in *runInput,
 	}
 	edit(&r)
 	x, created, err := s.host.Start(ctx, tenant, r)
-	return tenant, x, created, err
+	return tenant, x, created, inOurWords(err, in)
+}
+
+// inOurWords is an error of execution.Host.Start that names the parameters of the tools.
+func inOurWords(err error, in *runInput) error {
+	if in.Key != "" && errors.Is(err, reprise.ErrConflict) {
+		return &explained{
+			error: err, field: "idempotency_key",
+			detail: "idempotency_key: another call with other arguments has had it; send those, or take another key",
+		}
+	}
+	if field, ok := errors.AsType[*execution.FieldError](err); ok && field.Field == "timeout" {
+		return &execution.FieldError{Field: "timeout_seconds", Reason: field.Reason}
+	}
+	return err
 }
 
 // abandonWait bounds how long a run is tried to be cancelled.
@@ -92,88 +119,8 @@ func (s *Server) abandon(ctx context.Context, tenant reprise.Tenant, id string) 
 	}
 }
 
-// collect follows a run to its end, and keeps what is to be shown.
-func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, limit int,
-	w *watcher,
-) (*executeOutput, error) {
-	stream, err := s.host.Stream(ctx, tenant, id)
-	if err != nil {
-		return nil, err
-	}
-	defer s.host.Follow(tenant, id)()
-	reader, err := stream.Reader(ctx, reprise.Earliest())
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
-	out := &executeOutput{}
-	info := reader.Info()
-	out.Missed = info.Earliest - 1
-	stdout, stderr := newClip(limit), newClip(limit)
-	for {
-		run, err := w.next(ctx, reader)
-		if errors.Is(err, errAtEnd) {
-			break
-		}
-		if window, ok := errors.AsType[*reprise.WindowError](err); ok {
-			out.Missed += window.Missed()
-			if window.Reason == reprise.EpochChanged { // some of the output is no longer that of the run: read it anew
-				stdout, stderr = newClip(limit), newClip(limit)
-				out.Missed = window.Earliest.Seq
-			}
-			err = reader.Seek(reprise.After(window.Earliest))
-		}
-		if errors.Is(err, reprise.ErrUnavailable) && pause(ctx, storePause) == nil {
-			continue // the run goes on, and so do we
-		}
-		if err != nil {
-			return nil, err
-		}
-		for e := range run.All() {
-			switch e.Type {
-			case execution.Stdout:
-				stdout.add(e.Seq, e.Data)
-			case execution.Stderr:
-				stderr.add(e.Seq, e.Data)
-			}
-			w.saw(&e)
-		}
-	}
-	x, err := s.host.Show(ctx, tenant, id)
-	if err != nil {
-		return nil, err
-	}
-	out.runStatus, out.Cursor = statusOf(&x), reader.Cursor().String()
-	n, m := share(limit, stdout.total, stderr.total)
-	out.Stdout, out.Stderr = channelOf(stdout, n, stream, id), channelOf(stderr, m, stream, id)
-	return out, nil
-}
-
-// storePause is how long a store is given that cannot answer.
-const storePause = 250 * time.Millisecond
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func channelOf(c *clip, n int, stream *reprise.Stream, id string) channel {
-	s := c.show(n, noteOf(stream, id))
-	ch := channel{Text: s.text, Bytes: s.bytes, Omitted: s.omitted, Binary: s.binary}
-	if s.omitted > 0 {
-		ch.Cursor = stream.Cursor(s.after).String()
-	}
-	return ch
-}
-
 // executed is the result as a model reads it.
-func (s *Server) executed(out *executeOutput) *mcp.CallToolResult {
+func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *executeOutput) *mcp.CallToolResult {
 	var b strings.Builder
 	if out.Missed > 0 {
 		fmt.Fprintf(&b, "[%d earlier events are no longer kept]\n", out.Missed)
@@ -183,41 +130,45 @@ func (s *Server) executed(out *executeOutput) *mcp.CallToolResult {
 		b.WriteString("[stderr]\n")
 		out.Stderr.write(&b, execution.Stderr)
 	}
-	fmt.Fprintf(&b, "[%s]", out.sentence())
-	result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: b.String()}}, IsError: out.isBad()}
-	for _, c := range []struct {
-		name string
-		*channel
-	}{{execution.Stdout, &out.Stdout}, {execution.Stderr, &out.Stderr}} {
-		if c.Omitted > 0 {
-			result.Content = append(result.Content, linkTo(out.ID, c.name, c.Bytes))
-		}
+	if out.OutputTruncated {
+		b.WriteString("[the command has written more than is kept; the rest is lost]\n")
 	}
-	return result
+	if out.goesOn {
+		fmt.Fprintf(&b, "[execution %s goes on after %v; get_execution_output with cursor %q reads on]",
+			out.ID, out.waited.Round(time.Second/10), out.Cursor)
+	} else {
+		fmt.Fprintf(&b, "[%s]", out.sentence())
+	}
+	return &mcp.CallToolResult{
+		Meta:    mcp.Meta{metaExecution: out},
+		Content: append([]mcp.Content{&mcp.TextContent{Text: b.String()}}, s.linksTo(ctx, tenant, out)...),
+		IsError: out.isBad(),
+	}
 }
 
 func (c *channel) write(b *strings.Builder, name string) {
 	switch {
 	case c.Binary:
 		fmt.Fprintf(b, "[%s: %d bytes that are no text]\n", name, c.Bytes)
-	case c.Text != "":
-		b.WriteString(c.Text)
-		if !strings.HasSuffix(c.Text, "\n") {
+	case c.text != "":
+		b.WriteString(c.text)
+		if !strings.HasSuffix(c.text, "\n") {
 			b.WriteString("\n")
 		}
 	}
 }
 
-// startOutput is the result of execute_code_async.
+// startOutput is what came of a call of execute_code_async. Its JSON form is in the _meta of the result.
 type startOutput struct {
 	runStatus
-	Attached bool   `json:"attached,omitempty" jsonschema:"the run had been started by an earlier call with the same idempotency_key"`
-	Cursor   string `json:"cursor" jsonschema:"the position before the first event, for get_execution_output"`
+	Attached bool `json:"attached,omitempty"`
+	// Cursor is the position before the first event.
+	Cursor string `json:"cursor"`
 }
 
 func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 	in startInput,
-) (*mcp.CallToolResult, *startOutput, error) {
+) (*mcp.CallToolResult, any, error) {
 	_, x, created, err := s.start(ctx, req, &in.runInput, func(r *execution.Request) {
 		r.StdinOpen = in.StdinOpen
 		if in.TTY {
@@ -227,9 +178,11 @@ func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 	if err != nil {
 		return nil, nil, err
 	}
-	out := &startOutput{runStatus: statusOf(&x), Attached: !created, Cursor: x.Window.Earliest}
-	said := out.sentence() + ". Its output is read with get_execution_output."
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, out, nil
+	out := &startOutput{runStatus: outcomeOf(&x), Attached: !created, Cursor: x.Window.Earliest}
+	return &mcp.CallToolResult{
+		Meta:    mcp.Meta{metaExecution: out},
+		Content: []mcp.Content{&mcp.TextContent{Text: "[" + out.sentence() + "]"}},
+	}, nil, nil
 }
 
 // runNote is what a task keeps for the case that its server dies.
@@ -261,11 +214,9 @@ func (s *Server) lost(ctx context.Context, tenant reprise.Tenant, note json.RawM
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}, IsError: true}, nil
 		}
 	}
-	out, err := s.collect(ctx, tenant, n.ID, min(n.MaxBytes, s.opts.MaxBytes), &watcher{})
+	out, err := s.collect(ctx, tenant, n.ID, min(n.MaxBytes, s.opts.MaxBytes), forEnd, &watcher{})
 	if err != nil {
 		return nil, s.failed(toolExecute, err)
 	}
-	result := s.executed(out)
-	result.StructuredContent = out
-	return result, nil
+	return s.executed(ctx, tenant, out), nil
 }

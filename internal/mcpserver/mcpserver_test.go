@@ -73,7 +73,7 @@ func TestLongOutputIsCut(t *testing.T) {
 		head, rest, _ := strings.Cut(ch.Text, "\n[... ")
 		note, tail, _ := strings.Cut(rest, " ...]\n")
 		if !strings.HasPrefix(head, "1\n2\n") || !strings.HasSuffix(tail, "\n100000\n") ||
-			!strings.Contains(note, ch.Cursor) ||
+			!strings.Contains(note, ch.Cursor) || ch.Cursor == "" ||
 			int64(len(head)+len(tail))+ch.Omitted != ch.Bytes {
 			t.Errorf("head %.20q, note %q, tail %.20q of %d bytes", head, note, tail, ch.Bytes)
 		}
@@ -182,7 +182,7 @@ func TestWaitIsBounded(t *testing.T) {
 	var run executed
 	c.call("execute_code_async", args{"command": "sleep 60"}, &run)
 	var page read
-	c.call("get_execution_output", args{"execution_id": run.ID, "wait": 10}, &page) // the event "started"
+	c.call("get_execution_output", args{"execution_id": run.ID, "wait": 0.3}, &page) // the event "started"
 	begun := time.Now()
 	c.call("get_execution_output", args{"execution_id": run.ID, "wait": 0.3, "cursor": page.Cursor}, &page)
 	if took := time.Since(begun); took < 300*time.Millisecond || took > 5*time.Second || len(page.Events) != 0 {
@@ -312,7 +312,7 @@ func TestHostileArguments(t *testing.T) {
 		{"get_execution_output", args{"execution_id": strings.Repeat("x", 10_000)}, "not_found"},
 		{"get_execution_output", args{"execution_id": run.ID, "cursor": "7.x"}, "cursor_malformed"},
 		{"get_execution_output", args{"execution_id": run.ID, "cursor": "\x00"}, "cursor_malformed"},
-		{"get_execution_output", args{"execution_id": run.ID, "wait": 61}, "invalid"},
+		{"get_execution_output", args{"execution_id": run.ID, "wait": 51}, "invalid"},
 		{"get_execution_output", args{"execution_id": run.ID, "wait": -1}, "invalid"},
 		{"get_execution_output", args{"execution_id": run.ID, "limit": 1001}, "invalid"},
 		{"get_execution_output", args{"execution_id": run.ID, "limit": -1}, "invalid"},
@@ -437,7 +437,7 @@ func TestToolsAreDescribed(t *testing.T) {
 		}
 		names[tool.Name] = true
 		a := tool.Annotations
-		if tool.Description == "" || tool.Title == "" || tool.OutputSchema == nil || a == nil ||
+		if tool.Description == "" || tool.Title == "" || a == nil ||
 			a.DestructiveHint == nil || a.OpenWorldHint == nil {
 			t.Errorf("%+v", tool)
 		}

@@ -2,10 +2,9 @@ package mcpserver
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,36 +16,191 @@ import (
 )
 
 const (
-	// maxWait bounds the wait of get_execution_output.
-	maxWait      = 60 * time.Second
+	// maxWait bounds the wait of every tool: clients give up after 60 s.
+	maxWait = 50 * time.Second
+	// defaultWait is the wait of a call that names none where it has to wait for something.
+	defaultWait = 30 * time.Second
+
 	defaultLimit = 200
 	maxLimit     = 1000
 )
 
+// What get_execution_output waits for.
+const (
+	untilOutput = "output"
+	untilEnd    = "end"
+	untilMatch  = "match"
+)
+
 type outputInput struct {
-	ID          string  `json:"execution_id"`
-	Wait        float64 `json:"wait,omitempty" jsonschema:"how many seconds to wait for output where there is none yet, 0 to 60 (default 0)"`
-	Cursor      string  `json:"cursor,omitempty" jsonschema:"read what comes after this position: the cursor or an event_id of an earlier answer, or tail (default: from the beginning)"`
-	LastEventID string  `json:"last_event_id,omitempty" jsonschema:"the same as cursor: the event_id of the last event that is known"`
-	Limit       int     `json:"limit,omitempty" jsonschema:"how many events to return at most, 1 to 1000 (default 200)"`
-	MaxBytes    int     `json:"max_bytes,omitempty" jsonschema:"how many bytes of output to return at most, 256 to 1048576 (default 30000); the first event always comes whole"`
+	ID          string    `json:"execution_id"`
+	Cursor      cursorArg `json:"cursor,omitzero" jsonschema:"read on from the cursor of an earlier answer, or tail (default: the beginning)"`
+	Wait        waitArg   `json:"wait,omitzero" jsonschema:"seconds to wait for until, 0 to 50 (default 0, with until 30)"`
+	Until       string    `json:"until,omitempty" jsonschema:"output: some output and a pause in it (default); end: the end; match: output with match or pattern"`
+	Match       string    `json:"match,omitempty" jsonschema:"text to wait for"`
+	Pattern     string    `json:"pattern,omitempty" jsonschema:"RE2 expression to wait for"`
+	MaxBytes    int       `json:"max_bytes,omitempty" jsonschema:"256 to 1048576 (default 30000)"`
+	Limit       int       `json:"limit,omitempty" jsonschema:"events, 1 to 1000"`
+	LastEventID string    `json:"last_event_id,omitempty" jsonschema:"event_id to read on from"`
+	Events      bool      `json:"events,omitempty" jsonschema:"for programs: events in place of text"`
 }
 
-// outputEvent is one event of a run.
-type outputEvent struct {
-	ID     string `json:"event_id" jsonschema:"the position after this event"`
-	Type   string `json:"type" jsonschema:"started, stdout, stderr or end"`
-	Time   string `json:"time"`
-	Text   string `json:"text,omitempty" jsonschema:"the output, where it is text"`
-	Base64 string `json:"base64,omitempty" jsonschema:"the output in base64, where it is no text"`
-	Data   any    `json:"data,omitempty" jsonschema:"what is known of a start or an end"`
+// form is how the events of a run are answered.
+type form int
+
+const (
+	formText    form = iota // a transcript for a model
+	formEvents              // events as structured content
+	formSandbox             // events as the first sandbox server names them
+)
+
+// outputQuery is what of the stream is asked for.
+type outputQuery struct {
+	at              reprise.Position
+	seq             uint64 // in place of at
+	bySeq           bool
+	wait            time.Duration
+	until           string
+	matches         func(window []byte) bool
+	limit, maxBytes int
+	form            form
+	// pages is true if the answer ends when limit or maxBytes is reached; otherwise it is cut in the middle.
+	pages bool
+}
+
+// outputQuery checks what is asked for.
+func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
+	switch {
+	case in.Wait.isFlag || in.Cursor.isSeq:
+		q.form = formSandbox
+	case in.Events:
+		q.form = formEvents
+	}
+	if q.maxBytes, err = s.bound(in.MaxBytes); err != nil {
+		return q, err
+	}
+	switch q.limit = in.Limit; {
+	case q.limit == 0:
+		q.limit = defaultLimit
+	case q.limit < 0 || q.limit > maxLimit:
+		return q, &execution.FieldError{Field: "limit", Reason: fmt.Sprintf("1 to %d are taken", maxLimit)}
+	}
+	if q.form == formSandbox {
+		q.unbounded(in)
+	}
+	if err := q.setWait(in); err != nil {
+		return q, err
+	}
+	q.pages = q.form != formText || in.Limit > 0 || q.until == "" || q.until == untilOutput
+	if q.pages && q.form == formText && in.Limit == 0 {
+		q.limit = maxLimit
+	}
+	if in.Cursor.isSeq {
+		q.seq, q.bySeq = in.Cursor.seq, true
+		if in.LastEventID != "" {
+			return q, &execution.FieldError{Field: "last_event_id", Reason: "cursor is given too"}
+		}
+		return q, nil
+	}
+	q.at, err = position(in.Cursor.text, in.LastEventID)
+	return q, err
+}
+
+// setWait sets what is waited for, and for how long.
+func (q *outputQuery) setWait(in *outputInput) (err error) {
+	q.until = in.Until
+	switch {
+	case q.until == "" && (in.Match != "" || in.Pattern != ""):
+		q.until = untilMatch
+	case q.until == "" && in.Wait.flag:
+		q.until = untilEnd
+	case q.until == "" && in.Wait.seconds > 0:
+		q.until = untilOutput
+	}
+	switch q.until {
+	case "", untilOutput, untilEnd:
+		if in.Match != "" || in.Pattern != "" {
+			return &execution.FieldError{Field: "until", Reason: "match and pattern need until match"}
+		}
+	case untilMatch:
+		if q.matches, err = matcher(in); err != nil {
+			return err
+		}
+	default:
+		return &execution.FieldError{Field: "until", Reason: "output, end and match are taken"}
+	}
+	switch {
+	case in.Wait.flag:
+		q.wait = maxWait
+	case in.Wait.given:
+		q.wait, err = seconds("wait", in.Wait.seconds, maxWait.Seconds())
+	case q.until != "":
+		q.wait = defaultWait
+	}
+	return err
+}
+
+// matcher reports whether output holds what until match waits for.
+func matcher(in *outputInput) (func([]byte) bool, error) {
+	if (in.Match == "") == (in.Pattern == "") {
+		return nil, &execution.FieldError{Field: "match", Reason: "until match needs either match or pattern"}
+	}
+	if in.Match != "" {
+		return func(window []byte) bool { return strings.Contains(string(window), in.Match) }, nil
+	}
+	pattern, err := regexp.Compile(in.Pattern)
+	if err != nil {
+		return nil, &execution.FieldError{Field: "pattern", Reason: err.Error()}
+	}
+	return pattern.Match, nil
+}
+
+// output reads events of a run.
+func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
+	in outputInput,
+) (*mcp.CallToolResult, any, error) {
+	q, err := s.outputQuery(&in)
+	if err != nil && !errors.Is(err, reprise.ErrCursorMalformed) {
+		return nil, nil, err
+	}
+	malformed := err
+	tenant, err := s.enter(ctx, req, identity.ScopeRead)
+	if err != nil {
+		return nil, nil, err
+	}
+	stream, err := s.host.Stream(ctx, tenant, in.ID)
+	if err != nil {
+		return nil, nil, s.unknown(ctx, tenant, in.ID, err)
+	}
+	if malformed != nil {
+		return nil, nil, askable(ctx, stream, malformed)
+	}
+	defer s.host.Follow(tenant, in.ID)()
+	if q.bySeq && q.seq > 0 {
+		q.at = reprise.After(stream.Cursor(q.seq))
+	}
+	p := newPage(in.ID, &q, s.watch(req, in.ID))
+	reader, err := p.open(ctx, stream, q.at)
+	if err != nil {
+		return nil, nil, askable(ctx, stream, err)
+	}
+	defer reader.Close()
+	if err := p.read(ctx, reader); err != nil {
+		return nil, nil, err
+	}
+	if q.form == formSandbox {
+		return s.sandboxAnswer(ctx, tenant, p)
+	}
+	return p.answer(noteOf(stream))
 }
 
 // truncatedOutput says what cannot be read any more.
 type truncatedOutput struct {
-	Missed    uint64 `json:"missed" jsonschema:"how many events are no longer kept"`
-	TakenBack uint64 `json:"taken_back,omitempty" jsonschema:"how many events before the asked position the server has lost since; others come in their place"`
-	Earliest  string `json:"earliest" jsonschema:"the position before the first event that is kept"`
+	// Missed is the number of events that are no longer kept, TakenBack that of the events before the asked position
+	// that the server has lost since.
+	Missed    uint64 `json:"missed"`
+	TakenBack uint64 `json:"taken_back,omitempty"`
+	Earliest  string `json:"earliest"`
 	Reason    string `json:"reason"`
 }
 
@@ -58,232 +212,84 @@ type endOutput struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-type outputOutput struct {
-	ID        string           `json:"execution_id"`
-	Events    []outputEvent    `json:"events"`
-	Cursor    string           `json:"cursor" jsonschema:"the position after the last event of this answer, for the next call"`
-	HasMore   bool             `json:"has_more" jsonschema:"more can be read at once"`
-	Truncated *truncatedOutput `json:"truncated,omitempty" jsonschema:"events before those of this answer are lost"`
-	End       *endOutput       `json:"end,omitempty" jsonschema:"the run has ended, and this answer reaches its end"`
+// outputFacts is what a program reads of an answer.
+type outputFacts struct {
+	ID string `json:"execution_id"`
+	// Cursor is the position after the last event of this answer.
+	Cursor  string `json:"cursor"`
+	HasMore bool   `json:"has_more"`
+	Matched bool   `json:"matched,omitempty"`
+	// Omitted is the number of bytes that were left out in the middle.
+	Omitted   int64            `json:"omitted,omitempty"`
+	Truncated *truncatedOutput `json:"truncated,omitempty"`
+	End       *endOutput       `json:"end,omitempty"`
 }
 
-// output reads events of a run.
-func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
-	in outputInput,
-) (*mcp.CallToolResult, *outputOutput, error) {
-	q, err := s.outputQuery(&in)
-	if err != nil {
-		return nil, nil, err
-	}
-	tenant, err := s.enter(ctx, req, identity.ScopeRead)
-	if err != nil {
-		return nil, nil, err
-	}
-	stream, err := s.host.Stream(ctx, tenant, in.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer s.host.Follow(tenant, in.ID)()
-	out := &outputOutput{ID: in.ID, Events: []outputEvent{}}
-	reader, err := out.open(ctx, stream, q.at)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer reader.Close()
-	if err := out.read(ctx, reader, q); err != nil {
-		return nil, nil, err
-	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: out.transcript()}}}, out, nil
+// eventsOutput is the structured content of an answer with events.
+type eventsOutput struct {
+	outputFacts
+	Events []outputEvent `json:"events"`
 }
 
-// outputQuery is what of the stream is asked for.
-type outputQuery struct {
-	at              reprise.Position
-	wait            time.Duration
-	limit, maxBytes int
+// answer is the result of the tool.
+func (p *page) answer(note func(int64, uint64) string) (*mcp.CallToolResult, any, error) {
+	var b strings.Builder
+	p.facts.Truncated.write(&b)
+	if p.q.form == formEvents {
+		fmt.Fprintf(&b, "[%d events]\n", len(p.events))
+		p.writeEnd(&b)
+		content := []mcp.Content{&mcp.TextContent{Text: b.String()}}
+		return &mcp.CallToolResult{Content: content}, &eventsOutput{p.facts, p.events}, nil
+	}
+	limit := p.q.maxBytes
+	if p.q.pages {
+		limit = unclipped
+	}
+	text, shown := p.transcript.text(limit, note)
+	p.facts.Omitted = shown.omitted
+	b.WriteString(text)
+	p.writeEnd(&b)
+	return &mcp.CallToolResult{
+		Meta:    mcp.Meta{metaExecution: &p.facts},
+		Content: []mcp.Content{&mcp.TextContent{Text: b.String()}},
+	}, nil, nil
 }
 
-func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
-	if q.maxBytes, err = s.bound(in.MaxBytes); err != nil {
-		return q, err
-	}
-	if q.wait, err = seconds("wait", in.Wait, maxWait.Seconds()); err != nil {
-		return q, err
-	}
-	switch q.limit = in.Limit; {
-	case q.limit == 0:
-		q.limit = defaultLimit
-	case q.limit < 0 || q.limit > maxLimit:
-		return q, &execution.FieldError{Field: "limit", Reason: fmt.Sprintf("1 to %d are taken", maxLimit)}
-	}
-	q.at, err = position(in.Cursor, in.LastEventID)
-	return q, err
-}
-
-// open opens a reader, after what is lost if need be. A cursor of another stream, or one beyond the end, is refused.
-func (out *outputOutput) open(ctx context.Context, stream *reprise.Stream,
-	at reprise.Position,
-) (*reprise.Reader, error) {
-	reader, err := stream.Reader(ctx, at)
-	window, ok := errors.AsType[*reprise.WindowError](err)
-	if ok && window.Reason != reprise.CursorAhead {
-		out.lose(window)
-		reader, err = stream.Reader(ctx, reprise.After(window.Resume()))
-	}
-	if err != nil {
-		return nil, err
-	}
-	if info := reader.Info(); !ok && at == reprise.Earliest() && info.Earliest > 1 {
-		out.Truncated = &truncatedOutput{
-			Missed: info.Earliest - 1, Earliest: reader.Cursor().String(),
-			Reason: reprise.CursorExpired.String(),
-		}
-	}
-	return reader, nil
-}
-
-func (out *outputOutput) lose(window *reprise.WindowError) {
-	missed, takenBack := window.Missed(), window.TakenBack()
-	if out.Truncated != nil {
-		missed += out.Truncated.Missed
-		takenBack += out.Truncated.TakenBack
-	}
-	out.Truncated = &truncatedOutput{
-		Missed: missed, TakenBack: takenBack, Earliest: window.Earliest.String(), Reason: window.Reason.String(),
-	}
-}
-
-// read takes events until there are enough, or there are some and no more at once.
-func (out *outputOutput) read(ctx context.Context, reader *reprise.Reader, q outputQuery) error {
-	out.Cursor = reader.Cursor().String()
-	waiting, stop := context.WithTimeout(ctx, q.wait)
-	defer stop()
-	room := q.maxBytes
-	for {
-		changed := reader.Changed()
-		run, err := reader.Poll(ctx)
-		window, lost := errors.AsType[*reprise.WindowError](err)
-		switch {
-		case errors.Is(err, reprise.ErrEnded):
-			out.ended(reader)
-			return nil
-		case lost && len(out.Events) > 0:
-			out.HasMore = true // the next call is told what is missing
-			return nil
-		case lost:
-			out.lose(window)
-			if err := reader.Seek(reprise.After(window.Resume())); err != nil {
-				return err
-			}
-			continue
-		case err != nil && len(out.Events) > 0:
-			out.HasMore = true // perhaps: the next call will find out
-			return nil
-		case err != nil:
-			return err
-		}
-		for e := range run.All() {
-			shown := eventOf(reader.Stream(), &e)
-			size := len(shown.Text) + len(shown.Base64)
-			if len(out.Events) == q.limit || size > room && len(out.Events) > 0 {
-				out.HasMore = true
-				return nil
-			}
-			room -= size
-			out.Events = append(out.Events, shown)
-			out.Cursor = shown.ID
-		}
-		if run.Len() > 0 {
-			continue
-		}
-		if len(out.Events) > 0 || q.wait == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-waiting.Done():
-			return context.Cause(ctx) // nil if only the wait is over
-		}
-	}
-}
-
-// eventOf is an event as it is shown.
-func eventOf(stream *reprise.Stream, e *reprise.Event) outputEvent {
-	shown := outputEvent{
-		ID: stream.Cursor(e.Seq).String(), Type: e.Type,
-		Time: e.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-	}
-	switch {
-	case e.Type != execution.Stdout && e.Type != execution.Stderr:
-		if json.Valid(e.Data) {
-			shown.Data = json.RawMessage(e.Data)
-		}
-	case isText(e.Data):
-		shown.Text = string(e.Data)
-	default:
-		shown.Base64 = base64.StdEncoding.EncodeToString(e.Data)
-	}
-	return shown
-}
-
-// ended fills in the end, which the reader has reached.
-func (out *outputOutput) ended(reader *reprise.Reader) {
-	info := reader.Info()
-	if info.End == nil {
+func (t *truncatedOutput) write(b *strings.Builder) {
+	if t == nil {
 		return
 	}
-	out.End = &endOutput{Outcome: info.End.Outcome}
-	var said struct {
-		ExitCode *int    `json:"exit_code"`
-		Signal   *string `json:"signal"`
-		Error    string  `json:"error"`
+	if t.Missed > 0 || t.TakenBack == 0 {
+		fmt.Fprintf(b, "[%d events before this are no longer kept]\n", t.Missed)
 	}
-	if json.Unmarshal(info.End.Data, &said) == nil {
-		out.End.ExitCode, out.End.Signal, out.End.Error = said.ExitCode, said.Signal, said.Error
+	if t.TakenBack > 0 {
+		fmt.Fprintf(b, "[the server has lost the last %d events before the asked position]\n", t.TakenBack)
 	}
 }
 
-// transcript is the answer as a model reads it.
-func (out *outputOutput) transcript() string {
-	var b strings.Builder
-	if t := out.Truncated; t != nil {
-		if t.Missed > 0 || t.TakenBack == 0 {
-			fmt.Fprintf(&b, "[%d events before this are no longer kept]\n", t.Missed)
-		}
-		if t.TakenBack > 0 {
-			fmt.Fprintf(&b, "[the server has lost the last %d events before the asked position]\n", t.TakenBack)
-		}
-	}
-	on := ""
-	for i := range out.Events {
-		e := &out.Events[i]
-		if e.Type != execution.Stdout && e.Type != execution.Stderr {
-			continue
-		}
-		if e.Type != on && (on != "" || e.Type == execution.Stderr) {
-			fmt.Fprintf(&b, "\n[%s]\n", e.Type)
-		}
-		on = e.Type
-		if e.Base64 != "" {
-			fmt.Fprintf(&b, "[%d bytes that are no text]",
-				base64.StdEncoding.DecodedLen(len(e.Base64))-strings.Count(e.Base64, "="))
-		}
-		b.WriteString(e.Text)
-	}
-	if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
-		b.WriteString("\n")
-	}
+// writeEnd writes the line that says how to go on. It is short, for it comes with each answer.
+func (p *page) writeEnd(b *strings.Builder) {
+	f := &p.facts
 	switch {
-	case out.End != nil:
-		fmt.Fprintf(&b, "[execution %s has ended: %s", out.ID, out.End.Outcome)
-		if out.End.ExitCode != nil {
-			fmt.Fprintf(&b, ", exit code %d", *out.End.ExitCode)
+	case f.End != nil:
+		b.WriteString("[ended: " + f.End.Outcome)
+		if f.End.ExitCode != nil {
+			fmt.Fprintf(b, ", exit code %d", *f.End.ExitCode)
+		}
+		if f.End.Signal != nil {
+			b.WriteString(", signal " + *f.End.Signal)
+		}
+		if f.End.Error != "" {
+			b.WriteString(", " + f.End.Error)
 		}
 		b.WriteString("]")
-	case out.HasMore:
-		fmt.Fprintf(&b, "[there is more; cursor %q]", out.Cursor)
+	case f.Matched:
+		fmt.Fprintf(b, "[matched; cursor %q]", f.Cursor)
+	case f.HasMore:
+		fmt.Fprintf(b, "[more; cursor %q]", f.Cursor)
+	case p.q.until == untilMatch:
+		fmt.Fprintf(b, "[goes on, no match; cursor %q]", f.Cursor)
 	default:
-		fmt.Fprintf(&b, "[execution %s goes on; cursor %q]", out.ID, out.Cursor)
+		fmt.Fprintf(b, "[goes on; cursor %q]", f.Cursor)
 	}
-	return b.String()
 }

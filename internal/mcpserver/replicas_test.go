@@ -69,7 +69,7 @@ func TestReplicas(t *testing.T) {
 	}
 	done := a.raw("tools/call", `"name":"execute_code","arguments":{"command":"sleep 0.3; echo done"}`)
 	if got := b.untilEnded(done.TaskID); got.Status != mcptask.Completed ||
-		got.Result.StructuredContent.Stdout.Text != "done\n" {
+		got.Result.executed().Stdout.Text != "done\n" {
 		t.Errorf("a task of the other one: %+v", got)
 	}
 	cancelled := a.raw("tools/call", `"name":"execute_code","arguments":{"command":"sleep 60"}`)
@@ -87,7 +87,7 @@ func TestReplicas(t *testing.T) {
 	}
 	inA.Close()
 	got := b.untilEnded(orphan.TaskID)
-	if got.Status != mcptask.Completed || !got.Result.IsError || got.Result.StructuredContent.Outcome != "lost" {
+	if got.Status != mcptask.Completed || !got.Result.IsError || got.Result.executed().Outcome != "lost" {
 		t.Errorf("the task of a dead one: %+v", got)
 	}
 	onA.session.Close()

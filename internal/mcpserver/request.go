@@ -16,27 +16,28 @@ const (
 
 // runInput says what to run.
 type runInput struct {
-	Code     string            `json:"code,omitempty" jsonschema:"program text, which is run with the interpreter of language"`
-	Language string            `json:"language,omitempty" jsonschema:"language of code: bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
-	Command  string            `json:"command,omitempty" jsonschema:"shell command, in place of code"`
-	Argv     []string          `json:"argv,omitempty" jsonschema:"program and arguments, in place of code or command"`
+	Code     string            `json:"code,omitempty" jsonschema:"program text in language"`
+	Language string            `json:"language,omitempty" jsonschema:"bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
+	Command  string            `json:"command,omitempty" jsonschema:"for the shell"`
+	Argv     []string          `json:"argv,omitempty" jsonschema:"program and arguments"`
 	Cwd      string            `json:"cwd,omitempty" jsonschema:"working directory"`
-	Env      map[string]string `json:"env,omitempty" jsonschema:"environment variables to add"`
-	Stdin    string            `json:"stdin,omitempty" jsonschema:"text that the command reads"`
-	Timeout  float64           `json:"timeout_seconds,omitempty" jsonschema:"end the run after so many seconds (default: what the server allows)"`
-	Session  string            `json:"session,omitempty" jsonschema:"name that groups runs: letters, digits, '.', '_' and '-'"`
-	Labels   map[string]string `json:"labels,omitempty" jsonschema:"labels to find the run by"`
-	Key      string            `json:"idempotency_key,omitempty" jsonschema:"a call with the same key and the same request attaches to the run that the first one has started"`
+	Env      map[string]string `json:"env,omitempty" jsonschema:"variables to add"`
+	Stdin    string            `json:"stdin,omitempty" jsonschema:"text that it reads"`
+	Timeout  float64           `json:"timeout_seconds,omitempty" jsonschema:"end the run after this"`
+	Session  string            `json:"session,omitempty" jsonschema:"name of a group of runs"`
+	Labels   map[string]string `json:"labels,omitempty" jsonschema:"to find the run by"`
+	Key      string            `json:"idempotency_key,omitempty" jsonschema:"the same call with the same key attaches to the run that the first one started"`
 }
 
 type executeInput struct {
 	runInput
-	MaxBytes int `json:"max_bytes,omitempty" jsonschema:"how many bytes of output to show at most, 256 to 1048576 (default 30000)"`
+	Wait     *float64 `json:"wait_seconds,omitempty" jsonschema:"answer after this although it goes on, 0 to 50 (default 30)"`
+	MaxBytes int      `json:"max_bytes,omitempty" jsonschema:"output shown at most, 256 to 1048576 (default 30000)"`
 }
 
 type startInput struct {
 	runInput
-	StdinOpen bool `json:"stdin_open,omitempty" jsonschema:"keep stdin open for send_stdin"`
+	StdinOpen bool `json:"stdin_open,omitempty" jsonschema:"for send_stdin"`
 	TTY       bool `json:"tty,omitempty" jsonschema:"run in a terminal of 80 by 24"`
 }
 
@@ -47,6 +48,9 @@ func (in *runInput) request() (execution.Request, error) {
 		Code: in.Code,
 		Cwd:  in.Cwd, Env: in.Env, Labels: in.Labels,
 	}
+	if err := in.checkProgram(); err != nil {
+		return r, err
+	}
 	if r.Code != "" && r.Language == "" {
 		r.Language = "python"
 	}
@@ -56,6 +60,30 @@ func (in *runInput) request() (execution.Request, error) {
 	timeout, err := seconds("timeout_seconds", in.Timeout, float64(math.MaxInt64/int64(time.Second)))
 	r.Timeout = execution.Duration(timeout)
 	return r, err
+}
+
+// checkProgram refuses a call that does not say what to run, in the words of the tool.
+func (in *runInput) checkProgram() error {
+	var given []string
+	for _, p := range []struct {
+		name string
+		is   bool
+	}{{"code", in.Code != ""}, {"command", in.Command != ""}, {"argv", len(in.Argv) > 0}} {
+		if p.is {
+			given = append(given, p.name)
+		}
+	}
+	switch {
+	case len(given) == 0:
+		return &execution.FieldError{Field: "code", Reason: "one of code, command and argv is needed"}
+	case len(given) > 1:
+		return &execution.FieldError{
+			Field: given[1], Reason: given[0] + " is given too; exactly one of code, command and argv is taken",
+		}
+	case in.Language != "" && in.Code == "":
+		return &execution.FieldError{Field: "language", Reason: "it is that of code, and " + given[0] + " is given"}
+	}
+	return nil
 }
 
 // seconds is a number of seconds from 0 to most.
@@ -83,12 +111,12 @@ func (s *Server) bound(asked int) (int, error) {
 // runStatus is how a run is.
 type runStatus struct {
 	ID       string  `json:"execution_id"`
-	Status   string  `json:"status" jsonschema:"queued, running or ended"`
-	Outcome  string  `json:"outcome,omitempty" jsonschema:"why it ended: exited, signaled, timed_out, cancelled, limit_exceeded, failed_to_start or lost"`
-	ExitCode *int    `json:"exit_code,omitempty" jsonschema:"exit code of the command, where it has exited"`
-	Signal   *string `json:"signal,omitempty" jsonschema:"name of the signal that killed the command"`
-	Error    string  `json:"error,omitempty" jsonschema:"what went wrong, where it was not the command"`
-	Limit    string  `json:"limit,omitempty" jsonschema:"the limit that was exceeded"`
+	Status   string  `json:"status"`
+	Outcome  string  `json:"outcome,omitempty"`
+	ExitCode *int    `json:"exit_code,omitempty"`
+	Signal   *string `json:"signal,omitempty"`
+	Error    string  `json:"error,omitempty"`
+	Limit    string  `json:"limit,omitempty"`
 
 	Command  string            `json:"command,omitempty"`
 	Argv     []string          `json:"argv,omitempty"`
@@ -101,10 +129,10 @@ type runStatus struct {
 	Ended      string `json:"ended,omitempty"`
 	DurationMS *int64 `json:"duration_ms,omitempty"`
 
-	StdoutBytes int64 `json:"stdout_bytes" jsonschema:"how much output there is so far, in bytes"`
+	StdoutBytes int64 `json:"stdout_bytes"`
 	StderrBytes int64 `json:"stderr_bytes"`
 	// OutputTruncated: the command wrote more than is kept.
-	OutputTruncated bool `json:"output_truncated,omitempty" jsonschema:"the command wrote more than its limit, which was not kept"`
+	OutputTruncated bool `json:"output_truncated,omitempty"`
 }
 
 func statusOf(x *execution.Execution) runStatus {
@@ -120,11 +148,21 @@ func statusOf(x *execution.Execution) runStatus {
 	return st
 }
 
+// outcomeOf is statusOf without what the caller has said itself.
+func outcomeOf(x *execution.Execution) runStatus {
+	st := statusOf(x)
+	st.Command, st.Argv, st.Language, st.Session, st.Labels = "", nil, "", "", nil
+	return st
+}
+
+// timeFormat is RFC 3339 with milliseconds.
+const timeFormat = "2006-01-02T15:04:05.000Z07:00"
+
 func text(t *execution.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	return t.UTC().Format(timeFormat)
 }
 
 // sentence says in a few words how a run is.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -32,15 +33,55 @@ func (s *Server) addResources() {
 			URITemplate: resourceRoot + "{id}/" + name,
 			Description: "All that a run has written to " + name + " and is kept: text, or a blob where it is no text.",
 		}, s.readResource)
+		s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{
+			Name: "execution-" + name + "-range", Title: "A part of the " + name + " of a run that has ended",
+			URITemplate: resourceRoot + "{id}/" + name + "/{range}",
+			Description: "The bytes of a range, such as 0-4194303, of which the last is included.",
+		}, s.readResource)
 	}
 }
 
-// linkTo is a link to a channel of a run.
-func linkTo(id, name string, size int64) *mcp.ResourceLink {
-	return &mcp.ResourceLink{
-		URI: resourceRoot + url.PathEscape(id) + "/" + name, Name: name, Title: "All of " + name,
-		Size: &size,
+// linksTo are links to the channels of a run that has ended of which something was left out: to all that is kept, or to
+// the first part of it where that is more than is read at a time.
+func (s *Server) linksTo(ctx context.Context, tenant reprise.Tenant, out *executeOutput) (links []mcp.Content) {
+	for _, c := range []struct {
+		name    string
+		channel *channel
+	}{{execution.Stdout, &out.Stdout}, {execution.Stderr, &out.Stderr}} {
+		if c.channel.Omitted == 0 || out.goesOn {
+			continue
+		}
+		output, err := s.host.Output(ctx, tenant, out.ID, c.name)
+		if err != nil || output.Size() == output.First() {
+			continue // there is nothing to link to
+		}
+		uri, title := resourceRoot+url.PathEscape(out.ID)+"/"+c.name, "All of "+c.name
+		size := output.Size() - output.First()
+		if size > s.opts.MaxResource {
+			uri += "/" + byteRange{output.First(), output.First() + s.opts.MaxResource - 1}.String()
+			title = fmt.Sprintf("The first part of the %d bytes of %s; the others are read by their ranges", size, c.name)
+			size = s.opts.MaxResource
+		}
+		links = append(links, &mcp.ResourceLink{URI: uri, Name: c.name, Title: title, Size: &size})
 	}
+	return links
+}
+
+// byteRange is a range of bytes, of which the last is included.
+type byteRange struct{ first, last int64 }
+
+func (r byteRange) String() string { return fmt.Sprintf("%d-%d", r.first, r.last) }
+
+// parseRange is the inverse of byteRange.String.
+func parseRange(text string) (r byteRange, ok bool) {
+	first, last, ok := strings.Cut(text, "-")
+	if !ok {
+		return r, false
+	}
+	from, err := strconv.ParseUint(first, 10, 63)
+	to, err2 := strconv.ParseUint(last, 10, 63)
+	r = byteRange{int64(from), int64(to)}
+	return r, err == nil && err2 == nil && r.first <= r.last
 }
 
 // readResource reads what has ended. What does not exist, what has not ended, and what is another tenant's is not
@@ -62,10 +103,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	case err != nil:
 		return nil, s.failed("resources/read", err)
 	case x.Status != execution.StatusEnded:
-		return nil, &jsonrpc.Error{
-			Code:    jsonrpc.CodeInvalidParams,
-			Message: "execution " + id + " has not ended; get_execution_output reads what there is",
-		}
+		return nil, invalidParams("execution %s has not ended; get_execution_output reads what there is", id)
 	}
 	contents := &mcp.ResourceContents{URI: uri, MIMEType: "application/json"}
 	if !isChannel {
@@ -76,7 +114,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 		contents.Text = string(text)
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
 	}
-	data, err := s.readChannel(ctx, tenant, id, name)
+	data, err := s.readChannel(ctx, tenant, &x, name)
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +126,36 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
 }
 
-func (s *Server) readChannel(ctx context.Context, tenant reprise.Tenant, id, name string) ([]byte, error) {
-	output, err := s.host.Output(ctx, tenant, id, name)
+// readChannel reads what a path says: a channel, or a channel and a range of it.
+func (s *Server) readChannel(ctx context.Context, tenant reprise.Tenant, x *execution.Execution,
+	path string,
+) ([]byte, error) {
+	name, part, inPart := strings.Cut(path, "/")
+	output, err := s.host.Output(ctx, tenant, x.ID, name)
 	if err != nil {
 		return nil, s.failed("resources/read", err)
 	}
-	kept := output.Size() - output.First()
-	if kept > s.opts.MaxResource {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(
-			"%s has %d bytes, at most %d are read at a time; get_execution_output reads them in pieces", name, kept, s.opts.MaxResource)}
+	kept := byteRange{output.First(), output.Size() - 1}
+	asked := kept
+	if inPart {
+		var ok bool
+		if asked, ok = parseRange(part); !ok || asked.first < kept.first || asked.first > kept.last {
+			return nil, invalidParams("%s has the bytes %v; a range is written like that", name, kept)
+		}
+		asked.last = min(asked.last, kept.last)
+	}
+	if size := asked.last - asked.first + 1; size > s.opts.MaxResource {
+		return nil, invalidParams("%s has %d bytes, at most %d are read at a time: read it by ranges, such as %s%s/%s/%v",
+			name, size, s.opts.MaxResource, resourceRoot, url.PathEscape(x.ID), name,
+			byteRange{asked.first, asked.first + s.opts.MaxResource - 1})
 	}
 	var buf bytes.Buffer
-	if _, err := output.Copy(ctx, &buf, output.First(), kept, false); err != nil {
+	if _, err := output.Copy(ctx, &buf, asked.first, asked.last-asked.first+1, false); err != nil {
 		return nil, s.failed("resources/read", err)
 	}
 	return buf.Bytes(), nil
+}
+
+func invalidParams(format string, args ...any) error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(format, args...)}
 }

@@ -13,6 +13,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/mcpguard"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 	"reprise/replica"
@@ -55,9 +56,9 @@ type Server struct {
 	mcp   *mcp.Server
 }
 
-const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks. ` +
-	`Use execute_code for what is done within a minute or two, and execute_code_async with get_execution_output for what takes longer. ` +
-	`Output that is left out with a note can be read with get_execution_output and the cursor in the note.`
+const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks, and when execute_code answers before its end. ` +
+	`Then get_execution_output with the cursor of the answer and until "end" waits for the rest; until "match" waits for a prompt or a message. ` +
+	`Output that is left out with a note can be read with the cursor in the note.`
 
 // New makes a Server over host, whose executions are kept in log. It must be closed before both.
 // The error is reprise.ErrInvalid for options that make no sense. opts may be nil.
@@ -81,11 +82,14 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 	}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: s.opts.Name, Title: "Reprise", Version: s.opts.Version},
 		&mcp.ServerOptions{
-			Instructions: instructions, Logger: s.opts.Logger, Capabilities: &mcp.ServerCapabilities{},
+			Instructions: instructions, Logger: mcpguard.Quiet(s.opts.Logger),
+			Capabilities: &mcp.ServerCapabilities{
+				Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, // which do not change
+			},
 			// what a tenant has run is nobody else's
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 		})
-	s.mcp.AddReceivingMiddleware(codes)
+	s.mcp.AddReceivingMiddleware(mcpguard.Panics(s.opts.Logger), offered, codes)
 	s.addTools()
 	s.addResources()
 	s.tasks.Support(toolExecute, mcptask.Tool{After: s.opts.TaskAfter, Lost: s.lost})

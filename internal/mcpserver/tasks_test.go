@@ -24,10 +24,25 @@ type task struct {
 	TaskID        string         `json:"taskId"`
 	Status        mcptask.Status `json:"status"`
 	StatusMessage string         `json:"statusMessage"`
-	Result        *struct {
-		IsError           bool     `json:"isError"`
-		StructuredContent executed `json:"structuredContent"`
-	} `json:"result"`
+	Result        *taskResult    `json:"result"`
+}
+
+// taskResult is the result of execute_code that a task has.
+type taskResult struct {
+	IsError bool `json:"isError"`
+	Content []struct{ Text string }
+	Meta    struct {
+		Execution executed `json:"reprise/execution"`
+	} `json:"_meta"`
+}
+
+// executed is what the task has executed.
+func (r *taskResult) executed() executed {
+	x := r.Meta.Execution
+	if len(r.Content) > 0 {
+		x.fill(r.Content[0].Text)
+	}
+	return x
 }
 
 // raw sends a request of version 2026-07-28 by a client that knows tasks.
@@ -117,8 +132,8 @@ func TestLongRunsBecomeTasks(t *testing.T) {
 		t.Errorf("output: %q", got)
 	}
 	got := w.untilEnded(created.TaskID)
-	if got.Status != mcptask.Completed || got.Result.StructuredContent.Stdout.Text != "begun\ndone\n" ||
-		got.Result.StructuredContent.ID != id {
+	if got.Status != mcptask.Completed || got.Result.executed().Stdout.Text != "begun\ndone\n" ||
+		got.Result.executed().ID != id {
 		t.Errorf("in the end: %+v", got)
 	}
 }
@@ -185,8 +200,8 @@ func TestRestart(t *testing.T) {
 	store, w = open()
 	defer func() { w.close(); w.log.Close(); store.Close() }()
 	got := w.untilEnded(created.TaskID)
-	if got.Status != mcptask.Completed || !got.Result.IsError || got.Result.StructuredContent.Outcome != "lost" ||
-		got.Result.StructuredContent.Stdout.Text != "begun\n" {
+	if got.Status != mcptask.Completed || !got.Result.IsError || got.Result.executed().Outcome != "lost" ||
+		got.Result.executed().Stdout.Text != "begun\n" {
 		t.Errorf("the task: %+v", got)
 	}
 	c = w.caller("2025-11-25", "")

@@ -18,43 +18,44 @@ const (
 	toolList    = "list_executions"
 )
 
-// addTools adds all tools.
+// addTools adds all tools. What they are told is short: a model reads all of it before each task.
 func (s *Server) addTools() {
 	yes, no := true, false
 	runs := mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
 	reads := mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}
 	add(s, &runs, toolExecute, "Run code",
-		"Runs a shell command, a program with arguments, or code in a language, waits for its end, and returns its output and exit code. "+
-			"Give exactly one of code, command and argv. Long output is cut in the middle. Where the call is cut off, send it again with the same idempotency_key.", s.execute)
+		"Runs exactly one of code, command and argv, and returns output and exit code. What takes longer than wait_seconds "+
+			"goes on: the answer has its execution_id, the output so far, and a cursor for get_execution_output.", s.execute)
 	add(s, &runs, toolStart, "Start code",
-		"Starts a run like execute_code and returns its execution_id at once. Read its output with get_execution_output.", s.executeAsync)
+		"Starts what execute_code runs and returns its execution_id at once.", s.executeAsync)
 	add(s, &reads, toolOutput, "Read output",
-		"Returns the output events of a run after a cursor, and a cursor to go on from; waits for output if asked to. "+
-			"Nothing is lost or doubled if each call is given the cursor of the answer before.", s.output)
-	add(s, &reads, toolStatus, "Show a run",
-		"Returns how a run is: whether it has ended, how, and how much output it has.", s.status)
+		"Returns the output of a run after a cursor, and the next cursor. With wait and until it waits for output, "+
+			"for the end, or for a match; long output is then cut in the middle.", s.output)
+	add(s, &reads, toolStatus, "Show a run", "Returns whether a run has ended, and how.", s.status)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}, toolStdin, "Write to a run",
 		"Writes to the stdin of a run that was started with stdin_open.", s.stdin)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}, toolCancel,
-		"End a run",
-		"Ends a run with all its processes: TERM, a time of grace, KILL. Its output stays.", s.cancel)
+		"End a run", "Ends a run and all its processes. Its output stays.", s.cancel)
 	add(s, &reads, toolList, "List runs", "Lists runs, the newest first.", s.list)
 }
 
-// add adds a tool whose errors have codes.
-func add[In, Out any](s *Server, annotations *mcp.ToolAnnotations, name, title, description string,
-	f mcp.ToolHandlerFor[In, Out],
+// add adds a tool whose errors have codes. It has no output schema: what a model reads is text, and hosts show it
+// either the text or the structured content, so tools that return output have no structured content unless asked.
+func add[In any](s *Server, annotations *mcp.ToolAnnotations, name, title, description string,
+	f mcp.ToolHandlerFor[In, any],
 ) {
 	mine := *annotations
 	mine.Title = title
-	tool := &mcp.Tool{Name: name, Title: title, Description: description, Annotations: &mine}
+	tool := &mcp.Tool{
+		Name: name, Title: title, Description: description, Annotations: &mine, InputSchema: inputSchema[In](),
+	}
 	mcp.AddTool(s.mcp, tool,
-		func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, Out, error) {
+		func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 			result, out, err := f(ctx, req, in)
 			if err != nil {
-				err = s.failed(name, err)
+				return nil, nil, s.failed(name, err)
 			}
-			return result, out, err
+			return result, out, nil
 		})
 }
 

@@ -14,8 +14,11 @@ import (
 	"reprise/mcp/mcptask"
 )
 
-// errAtEnd is returned after the end of a stream.
-var errAtEnd = errors.New("the stream has ended")
+// Why a watcher brings no events.
+var (
+	errAtEnd  = errors.New("the stream has ended")
+	errWaited = errors.New("the wait is over")
+)
 
 // watcher tells the client how a run goes on while it is waited for: by progress notifications to one that has
 // asked for them, or by the status of the task that the call has become.
@@ -29,7 +32,7 @@ type watcher struct {
 	noted  bool // the task knows the execution
 	count  float64
 	bytes  int64
-	line   []byte // the beginning of the last one
+	line   lastLine
 	said   string
 	begun  time.Time
 	sayAt  time.Time
@@ -42,7 +45,7 @@ const sayEvery = 5 * time.Second
 // lineBytes is how much of a line of output is shown as progress.
 const lineBytes = 200
 
-func (s *Server) watch(_ context.Context, req *mcp.CallToolRequest, id string) *watcher {
+func (s *Server) watch(req *mcp.CallToolRequest, id string) *watcher {
 	now := time.Now()
 	return &watcher{
 		session: req.Session, token: req.Params.GetProgressToken(), every: s.opts.ProgressEvery, id: id,
@@ -57,18 +60,53 @@ func (w *watcher) saw(e *reprise.Event) {
 		return
 	}
 	w.bytes += int64(len(e.Data))
-	data := bytes.TrimRight(e.Data, "\r\n")
-	if i := bytes.LastIndexByte(data, '\n'); i >= 0 {
+	w.line.add(e.Data)
+}
+
+// lastLine is the last line of output that is not empty, as a terminal shows it: without escape sequences, and without
+// what a carriage return lets be overwritten.
+type lastLine struct {
+	plain   plainer
+	line    []byte
+	unended bool // the line may go on
+}
+
+func (l *lastLine) add(data []byte) {
+	data = l.plain.plain(data)
+	for len(data) > 0 {
+		i := bytes.IndexAny(data, "\r\n")
+		piece := data
+		if i >= 0 {
+			piece = data[:i]
+		}
+		if len(piece) > 0 {
+			if !l.unended {
+				l.line = l.line[:0]
+			}
+			l.line = append(l.line, piece[:min(len(piece), max(0, lineBytes-len(l.line)))]...)
+			l.unended = true
+		}
+		if i < 0 {
+			return
+		}
+		l.unended = false
 		data = data[i+1:]
-	}
-	if len(data) > 0 {
-		w.line = append(w.line[:0], data[:min(len(data), lineBytes)]...)
 	}
 }
 
+func (l *lastLine) String() string {
+	line := l.line[:len(l.line)-cutRune(l.line)]
+	if !isText(line) {
+		return ""
+	}
+	return string(line)
+}
+
 // next is the next run of events, and tells of what was seen before while it waits. The error is errAtEnd after the
-// end.
-func (w *watcher) next(ctx context.Context, reader *reprise.Reader) (reprise.Run, error) {
+// end, and errWaited when wait is over since begun, unless wait is forEnd or the call has become a task.
+func (w *watcher) next(ctx context.Context, reader *reprise.Reader, begun time.Time,
+	wait time.Duration,
+) (reprise.Run, error) {
 	for {
 		changed := reader.Changed()
 		run, err := reader.Poll(ctx)
@@ -82,16 +120,26 @@ func (w *watcher) next(ctx context.Context, reader *reprise.Reader) (reprise.Run
 		if run.Len() > 0 {
 			return run, nil
 		}
-		if err := w.wait(ctx, changed); err != nil {
+		left := forEnd
+		if wait != forEnd && mcptask.FromContext(ctx) == nil {
+			if left = wait - time.Since(begun); left <= 0 {
+				return run, errWaited
+			}
+		}
+		if err := w.wait(ctx, changed, left); err != nil {
 			return run, err
 		}
 	}
 }
 
-func (w *watcher) wait(ctx context.Context, changed <-chan struct{}) error {
+// wait waits for a change, for the next time to tell the client, and no longer than left, unless that is forEnd.
+func (w *watcher) wait(ctx context.Context, changed <-chan struct{}, left time.Duration) error {
+	if w.every > 0 && (left == forEnd || w.every < left) {
+		left = w.every
+	}
 	var tick <-chan time.Time
-	if w.every > 0 {
-		timer := time.NewTimer(w.every)
+	if left != forEnd {
+		timer := time.NewTimer(left)
 		defer timer.Stop()
 		tick = timer.C
 	}
@@ -142,9 +190,8 @@ func (w *watcher) tellTask(ctx context.Context, task *mcptask.Task, now time.Tim
 func (w *watcher) message(now time.Time) string {
 	said := fmt.Sprintf("execution %s has run for %v, %d bytes of output", w.id, now.Sub(w.begun).Round(time.Second),
 		w.bytes)
-	line := w.line[:len(w.line)-cutRune(w.line)]
-	if len(line) > 0 && isText(line) {
-		said += ": " + string(line)
+	if line := w.line.String(); line != "" {
+		said += ": " + line
 	}
 	return said
 }

@@ -3,13 +3,13 @@ package mcpserver_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
@@ -101,37 +101,14 @@ func (w *world) session(version, user string, opts *mcp.ClientOptions) *mcp.Clie
 	return session
 }
 
-// caller calls tools and checks that what comes back is as their schemas say.
+// caller calls tools.
 type caller struct {
 	t       *testing.T
 	session *mcp.ClientSession
-	schemas map[string]*jsonschema.Resolved
 }
 
 func (w *world) caller(version, user string) *caller {
-	return newCaller(w.t, w.session(version, user, nil))
-}
-
-func newCaller(t *testing.T, session *mcp.ClientSession) *caller {
-	t.Helper()
-	c := &caller{t: t, session: session, schemas: map[string]*jsonschema.Resolved{}}
-	for tool, err := range session.Tools(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		var schema jsonschema.Schema
-		text, err := json.Marshal(tool.OutputSchema)
-		if err == nil {
-			err = json.Unmarshal(text, &schema)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.schemas[tool.Name], err = schema.Resolve(nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c
+	return &caller{w.t, w.session(version, user, nil)}
 }
 
 // call calls a tool, into out, and returns the text. Errors of tools are those of the test.
@@ -144,33 +121,73 @@ func (c *caller) call(tool string, arguments map[string]any, out any) string {
 	return text
 }
 
+// try calls a tool. Into out goes the structured content, or the facts in _meta, with the output in the text. A *read
+// asks for events.
 func (c *caller) try(ctx context.Context, tool string, arguments map[string]any,
 	out any,
 ) (string, *mcp.CallToolResult) {
 	c.t.Helper()
+	if _, ok := out.(*read); ok {
+		arguments = maps.Clone(arguments)
+		arguments["events"] = true
+	}
 	result, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
 		c.t.Fatalf("%s %v: %v", tool, arguments, err)
 	}
-	if result.StructuredContent != nil {
-		if err := c.schemas[tool].Validate(result.StructuredContent); err != nil {
-			c.t.Errorf("the structured content of %s: %v", tool, err)
-		}
-		text, err := json.Marshal(result.StructuredContent)
-		if err == nil && out != nil {
-			err = json.Unmarshal(text, out)
+	text := textOf(result)
+	facts := result.StructuredContent
+	if facts == nil {
+		facts = result.Meta["reprise/execution"]
+	}
+	if facts != nil && out != nil {
+		data, err := json.Marshal(facts)
+		if err == nil {
+			err = json.Unmarshal(data, out)
 		}
 		if err != nil {
 			c.t.Fatal(err)
 		}
 	}
+	if x, ok := out.(*executed); ok {
+		x.fill(text)
+	}
+	return text, result
+}
+
+func textOf(result *mcp.CallToolResult) string {
 	var b strings.Builder
 	for _, content := range result.Content {
 		if text, ok := content.(*mcp.TextContent); ok {
 			b.WriteString(text.Text)
 		}
 	}
-	return b.String(), result
+	return b.String()
+}
+
+// fill finds the output in the text of a result.
+func (x *executed) fill(text string) {
+	if i := strings.LastIndex(text, "[execution "); i >= 0 {
+		text = text[:i]
+	}
+	text = strings.TrimSuffix(text, "[the command has written more than is kept; the rest is lost]\n")
+	stdout, stderr := text, ""
+	if x.Stderr.Bytes > 0 {
+		stdout, stderr, _ = strings.Cut(text, "[stderr]\n")
+	}
+	x.Stdout.fill(stdout)
+	x.Stderr.fill(stderr)
+}
+
+func (c *channel) fill(text string) {
+	switch {
+	case c.Binary:
+		c.Text = ""
+	case c.Omitted == 0 && int64(len(text)) == c.Bytes+1:
+		c.Text = text[:c.Bytes] // without the line break that a result ends its output with
+	default:
+		c.Text = text
+	}
 }
 
 // refuse calls a tool that must answer with an error of a code.

@@ -2,6 +2,7 @@ package mcphttp
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -133,15 +134,26 @@ func (e *early) flush() {
 	}
 }
 
-// callQuickly answers a request as JSON if that takes no longer than Options.Quick, and else by a stream.
-func (s *Session) callQuickly(w http.ResponseWriter, r *http.Request, x *Exchange) *refusal {
+// quick is how long the answer to messages may take that is not kept, 0 or less if it is kept in any case.
+func (h *Handler) quick(messages []Message) time.Duration {
+	if len(messages) != 1 || h.opts.Quick <= 0 {
+		return 0
+	}
+	if method := messages[0].Method; method == methodPing || strings.HasSuffix(method, "/list") {
+		return max(h.opts.Quick, h.opts.KeepAlive)
+	}
+	return h.opts.Quick
+}
+
+// callQuickly answers a request as JSON if that takes no longer than quick, and else by a stream.
+func (s *Session) callQuickly(w http.ResponseWriter, r *http.Request, x *Exchange, quick time.Duration) *refusal {
 	e := newEarly()
 	x.sink = e
 	if !s.h.run(s.life, x) {
 		s.dismiss(x)
 		return refusalOf(errNoSession)
 	}
-	timer := time.NewTimer(s.h.opts.Quick)
+	timer := time.NewTimer(quick)
 	defer timer.Stop()
 	select {
 	case <-e.decided:

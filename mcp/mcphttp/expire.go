@@ -99,7 +99,7 @@ func (h *Handler) sweepStored(ctx context.Context) error {
 			return nil // another replica was first
 		}
 		if err == nil {
-			h.endWhole(s)
+			h.endWhole(s, Idle)
 			if hook := h.opts.Hooks.SessionEnded; hook != nil {
 				hook(s.Tenant, Idle)
 			}

@@ -47,8 +47,9 @@ type Options struct {
 	// subscriptions/listen. What else a request makes the server say then goes to the stream of the session as a whole.
 	JSONResponse bool
 	// Quick is how long a request may take whose response is sent as JSON and not kept, if it is all there is to say:
-	// a client that drops before it was shown an event id could not come back for it either. It saves the store two
-	// commits. Default: 0, every request is a stream from the beginning.
+	// a client that drops before it was shown an event id cannot come back for it. It saves the store two
+	// commits. What costs nothing to ask again, ping and lists, may take as long as KeepAlive. Default: 50 ms. A
+	// negative time makes every request a stream from the beginning.
 	Quick time.Duration
 	// Retention is for the streams of calls. Default: 100,000 events, 64 MiB, 1 hour after the end.
 	Retention reprise.Retention
@@ -96,6 +97,8 @@ const (
 	Terminated SessionEnd = "terminated"
 	// Idle: nobody used it for Options.SessionIdle.
 	Idle SessionEnd = "idle"
+	// Ended: Handler.EndSession has ended it.
+	Ended SessionEnd = "ended"
 )
 
 func (o *Options) withDefaults() Options {
@@ -113,6 +116,7 @@ func (o *Options) withDefaults() Options {
 	orDefault(&d.MaxBody, 4<<20)
 	orDefault(&d.BodyTimeout, 30*time.Second)
 	orDefault(&d.Retry, time.Second)
+	orDefault(&d.Quick, 50*time.Millisecond)
 	orDefault(&d.KeepAlive, 15*time.Second)
 	orDefault(&d.WriteTimeout, 30*time.Second)
 	orDefault(&d.Retention.MaxEvents, 100_000)

@@ -67,6 +67,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 	case len(m.Params) > maxInitialize:
 		return invalidRequest(http.StatusRequestEntityTooLarge, "the params of initialize are too long")
 	}
+	h.offer(m)
 	s := h.newSession(c.tenant, c.principal, randomText(sessionName))
 	s.state.Initialize = m.Params
 	x := s.exchange(r, messages)
@@ -97,6 +98,25 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 	w.Header().Set(headerSession, s.ID)
 	writeJSON(w, http.StatusOK, answer.responses[0])
 	return nil
+}
+
+// offer changes an initialize request for a version that is not served into one for the newest that is: what the backend
+// would agree to by itself cannot be spoken here.
+func (h *Handler) offer(m *Message) {
+	v := requestedVersion(m)
+	if v == "" || h.serves(v) && hasSessions(v) {
+		return
+	}
+	newest := ""
+	for _, served := range h.opts.Versions {
+		if hasSessions(served) {
+			newest = max(newest, served)
+		}
+	}
+	params := membersOf(m.Params)
+	params["protocolVersion"] = compact(newest)
+	m.Params = compact(params)
+	m.Raw = m.withID(m.ID)
 }
 
 // requestedVersion is the version in an initialize request.

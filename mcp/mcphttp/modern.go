@@ -75,7 +75,7 @@ func (h *Handler) takeNote(w http.ResponseWriter, r *http.Request, x *Exchange) 
 	}
 	if x.Messages[0].Method != noteCancelled {
 		h.begin(func() {
-			if err := h.backend.Serve(h.running, x); err != nil && h.running.Err() == nil {
+			if err := h.serve(h.running, x); err != nil && h.running.Err() == nil {
 				h.opts.Logger.Warn("a notification of an MCP client failed", "method", x.Messages[0].Method, "error", err)
 			}
 		})

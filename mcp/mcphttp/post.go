@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"reprise"
+	"reprise/internal/mcpguard"
 )
 
 // isSyntaxError reports whether a body was no JSON at all.
@@ -55,6 +56,7 @@ func (h *Handler) servePost(w http.ResponseWriter, r *http.Request) *refusal {
 // The methods that the transport has something to do with.
 const (
 	methodInitialize  = "initialize"
+	methodPing        = "ping"
 	methodSetLevel    = "logging/setLevel"
 	methodSubscribe   = "resources/subscribe"
 	methodUnsubscribe = "resources/unsubscribe"
@@ -121,7 +123,7 @@ func (s *Session) noteOnly(r *http.Request, messages []Message) bool {
 		life, end := context.WithCancelCause(s.life)
 		defer end(nil)
 		defer context.AfterFunc(s.h.running, func() { end(context.Cause(s.h.running)) })()
-		if err := s.h.backend.Serve(life, x); err != nil && life.Err() == nil {
+		if err := s.h.serve(life, x); err != nil && life.Err() == nil {
 			s.h.opts.Logger.Warn("a notification of an MCP client failed", "session", s.ID, "method", messages[0].Method, "error", err)
 		}
 	})
@@ -142,8 +144,8 @@ func (s *Session) call(w http.ResponseWriter, r *http.Request, messages []Messag
 		return s.h.answerWhole(w, r, x)
 	}
 	x.name = randomText(exchangeName)
-	if s.h.opts.Quick > 0 && len(x.Messages) == 1 {
-		return s.callQuickly(w, r, x)
+	if quick := s.h.quick(x.Messages); quick > 0 {
+		return s.callQuickly(w, r, x, quick)
 	}
 	reader, out, err := s.keepCall(r.Context(), x)
 	if err != nil {
@@ -207,6 +209,7 @@ func (s *Session) keepCall(ctx context.Context, x *Exchange) (*reprise.Reader, *
 		x.end(err) // there is nobody left to work for
 		s.h.opts.Logger.Error("the answer to an MCP request is lost", "session", s.ID, "tenant", s.Tenant, "stream", x.name, "error", err)
 	})
+	s.kept(x.name)
 	reader, err := stream.Reader(ctx, reprise.Earliest())
 	return reader, out, err
 }
@@ -225,7 +228,7 @@ func (h *Handler) run(life context.Context, x *Exchange) bool {
 		}
 		defer x.end(nil)
 		defer stopped()
-		err := h.backend.Serve(x.life, x)
+		err := h.serve(x.life, x)
 		x.close(unansweredError(x.life, err))
 		if f, ok := x.sink.(interface{ flush() }); ok {
 			f.flush()
@@ -239,6 +242,17 @@ func (h *Handler) run(life context.Context, x *Exchange) bool {
 		}
 	}
 	return begun
+}
+
+// serve has the backend serve an exchange. A panic of the backend is an error of the exchange alone.
+func (h *Handler) serve(ctx context.Context, x *Exchange) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			mcpguard.Report(h.opts.Logger, x.Messages[0].Method, p)
+			err = errors.New(mcpguard.Message(x.Messages[0].Method))
+		}
+	}()
+	return h.backend.Serve(ctx, x)
 }
 
 // unansweredError is what a request is answered with that the backend has not answered.

@@ -78,6 +78,9 @@ func (r *refusal) write(w http.ResponseWriter) {
 	head.Set("Content-Type", "application/json")
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
+	if r.status == http.StatusUnauthorized {
+		head.Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2, wants a challenge
+	}
 	if r.retryAfter > 0 {
 		head.Set("Retry-After", strconv.Itoa(int((r.retryAfter+time.Second-1)/time.Second)))
 	}

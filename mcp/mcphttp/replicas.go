@@ -76,6 +76,7 @@ func (h *Handler) serveReplicas(_ context.Context, _ string, body []byte) ([]byt
 		s.takeover(call.Stream, nil)
 	case callEnd:
 		h.drop(s)
+		h.begin(s.forgetCalls)
 	case callAnswer, callCancel:
 		m, err := ParseMessage(call.Message)
 		if err != nil {

@@ -159,7 +159,8 @@ func (r *response) Finish(why error) {
 	if !errors.Is(why, reprise.ErrEnded) && r.life.Err() == nil {
 		r.h.opts.Logger.Warn("an MCP connection is closed", "session", r.s.ID, "stream", r.form.exchange, "error", why)
 	}
-	if r.primes && (errors.Is(why, errToPoll) || errors.Is(why, reprise.ErrClosed)) {
+	sessionEnded := errors.Is(why, reprise.ErrEnded) && r.form.exchange == standalone
+	if r.primes && (sessionEnded || errors.Is(why, errToPoll) || errors.Is(why, reprise.ErrClosed)) {
 		r.retryMu.Lock()
 		retry := r.retry
 		r.retryMu.Unlock()

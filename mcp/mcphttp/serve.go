@@ -171,7 +171,11 @@ func (h *Handler) serveGet(w http.ResponseWriter, r *http.Request) *refusal {
 	if err != nil {
 		return refusalOf(err)
 	}
-	return s.listen(w, r, stream, reprise.Tail())
+	at := reprise.Tail()
+	if !s.now().Listened { // what was said before is kept for the first who listens
+		at = reprise.Earliest()
+	}
+	return s.listen(w, r, stream, at)
 }
 
 // listen answers with the stream of the session as a whole.
@@ -187,8 +191,20 @@ func (s *Session) listen(w http.ResponseWriter, r *http.Request, stream *reprise
 		return refusalOf(err)
 	}
 	s.toldOthers(standalone)
-	s.follow(w, r, standalone, reader, nil)
+	s.follow(w, r, standalone, reader, s.listened)
 	return nil
+}
+
+// listened notes that the client has the stream of the session as a whole. If that fails the next who listens gets
+// again what there is.
+func (s *Session) listened() {
+	if s.now().Listened {
+		return
+	}
+	err := s.update(s.h.storing, func(state *sessionState) { state.Listened = true })
+	if err != nil && !errors.Is(err, errNoSession) {
+		s.h.opts.Logger.Warn("it is not noted that a client listens to its MCP session", "session", s.ID, "error", err)
+	}
 }
 
 // attach tells the backend that somebody listens.
@@ -298,6 +314,9 @@ func patiently(ctx context.Context, do func(context.Context) error) error {
 		}
 	}
 }
+
+// errImpatient is why a request is refused whose store does not answer.
+var errImpatient = fmt.Errorf("%w: the store does not answer", reprise.ErrUnavailable)
 
 func (s *Session) resumed(result Resumption, events uint64) {
 	if hook := s.h.opts.Hooks.Resumed; hook != nil && result != "" {

@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise/internal/mcpguard"
 )
 
 // Server is the Backend of servers of the Go SDK. choose says which server answers a request; where it returns nil,
@@ -21,7 +24,8 @@ import (
 // the same ID. What clients subscribe to is kept with the session, and served by another *mcp.ServerSession as long
 // as the session is in use in this process.
 //
-// A handler may call RequestExtra.CloseSSEStream, which is Exchange.CloseConnection.
+// A handler may call RequestExtra.CloseSSEStream, which is Exchange.CloseConnection. One that panics fails its request
+// alone: servers are given middleware for that.
 func Server(choose func(*http.Request) *mcp.Server) Backend {
 	return &sdkBackend{
 		choose: choose, wide: map[*Session]*askConn{}, running: map[*Exchange]*callConn{},
@@ -36,6 +40,7 @@ type sdkBackend struct {
 	running map[*Exchange]*callConn
 	wide    map[*Session]*askConn
 	schemas schemas
+	guarded mcpguard.Guarded
 }
 
 var errNoServer = errors.New("no server answers here")
@@ -46,6 +51,7 @@ func (b *sdkBackend) Serve(ctx context.Context, x *Exchange) error {
 	if server == nil {
 		return errNoServer
 	}
+	b.guarded.Add(server, x.h.opts.Logger)
 	messages, err := b.divert(ctx, server, x)
 	if err != nil || len(messages) == 0 {
 		return err
@@ -120,6 +126,7 @@ func (b *sdkBackend) Attach(_ context.Context, s *Session, r *http.Request) erro
 	if server == nil {
 		return errNoServer
 	}
+	b.guarded.Add(server, s.h.opts.Logger)
 	_, err := b.wideOf(server, s)
 	return err
 }
@@ -172,7 +179,11 @@ func sdkState(x *Exchange) (*mcp.ServerSessionState, error) {
 	if x.Stateless() || x.Messages[0].Method == methodInitialize {
 		return nil, nil
 	}
-	return sessionStateOf(x.Session)
+	state, err := sessionStateOf(x.Session)
+	if err == nil && slices.ContainsFunc(x.Messages, func(m Message) bool { return m.Method == noteInitialized }) {
+		state.InitializedParams = nil // the SDK is about to be told
+	}
+	return state, err
 }
 
 func sessionStateOf(s *Session) (*mcp.ServerSessionState, error) {

@@ -38,6 +38,7 @@ type Session struct {
 	asks   map[ID]*ask          // requests to the client without an answer yet, by the id that it sees
 	conns  map[string]*response // the newest connection of each stream
 	whole  *outlet              // of the stream of the session as a whole; nil until it is used
+	names  []string             // of the streams of its calls, the newest last
 	opened sync.Mutex           // held while whole is made
 }
 
@@ -47,7 +48,9 @@ type sessionState struct {
 	Initialize json.RawMessage `json:"initialize"`
 	Version    string          `json:"version"`
 	// Initialized is true once the client has said so.
-	Initialized   bool     `json:"initialized,omitempty"`
+	Initialized bool `json:"initialized,omitempty"`
+	// Listened is true once the client has opened the stream of the session as a whole.
+	Listened      bool     `json:"listened,omitempty"`
 	LogLevel      string   `json:"log_level,omitempty"`
 	Subscriptions []string `json:"subscriptions,omitempty"`
 	// Used is when the session was used last, give or take a part of Options.SessionIdle.

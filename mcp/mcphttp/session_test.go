@@ -255,13 +255,19 @@ func TestRevoked(t *testing.T) {
 	})
 }
 
-// TestOldestVersion: a server may agree on a version from before this transport, which the client then names.
-func TestOldestVersion(t *testing.T) {
+// TestVersionsThatAreNotServed: a client that asks for another version is offered the newest that has sessions.
+func TestVersionsThatAreNotServed(t *testing.T) {
 	w := newWorld(t, setup{})
-	c := w.begin("2024-11-05")
-	s := c.tool("echo", toolInput{})
-	s.want(`"result"`)
-	s.ends()
+	old := newWorld(t, setup{opts: mcphttp.Options{Versions: []string{"2025-03-26", "2025-06-18"}}})
+	for _, version := range []string{"2024-11-05", "1.0", "2099-01-01", modern} {
+		for want, w := range map[string]*world{"2025-11-25": w, "2025-06-18": old} {
+			c := w.client("")
+			text := c.text(c.post(fmt.Sprintf(initialize, version)))
+			if !strings.Contains(text, `"protocolVersion":"`+want+`"`) {
+				t.Errorf("%s is answered with %s, want %s", version, text, want)
+			}
+		}
+	}
 }
 
 // TestVersions: a Handler serves those that it is told to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"reprise"
@@ -174,9 +175,12 @@ func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) err
 	if err != nil && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, reprise.ErrExpired) {
 		return err
 	}
-	h.drop(s)
 	if ended {
-		h.endWhole(s)
+		h.endWhole(s, why) // before the connections are ended
+	}
+	h.drop(s)
+	h.begin(s.forgetCalls)
+	if ended {
 		if hook := h.opts.Hooks.SessionEnded; hook != nil {
 			hook(s.Tenant, why)
 		}
@@ -185,16 +189,61 @@ func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) err
 	return nil
 }
 
-// endWhole ends the stream of a session as a whole, so that it expires.
-func (h *Handler) endWhole(s *Session) {
+// maxNames is how many streams of calls a session remembers. Older ones go when they have been kept for long enough.
+const maxNames = 10_000
+
+// kept remembers the stream of a call.
+func (s *Session) kept(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.names) >= maxNames {
+		s.names = slices.Clone(s.names[maxNames/2:])
+	}
+	s.names = append(s.names, name)
+}
+
+// forgetCalls removes the streams of calls that were answered, once no call is running: nobody can come back for them
+// to a session that has ended. Those of other processes go when they have been kept for long enough.
+func (s *Session) forgetCalls() {
+	s.serving.Wait()
+	s.mu.Lock()
+	names := s.names
+	s.names = nil
+	s.mu.Unlock()
+	for _, name := range names {
+		key := s.h.streamKey(s.Tenant, s.ID, name)
+		stream, err := s.h.log.Stream(s.h.storing, key)
+		if err != nil {
+			continue
+		}
+		if info, err := stream.Info(s.h.storing); err != nil || info.End == nil {
+			continue
+		}
+		if err := s.h.log.Remove(s.h.storing, key); err != nil && !errors.Is(err, reprise.ErrNotFound) {
+			s.h.opts.Logger.Debug("the stream of a call is left to its age", "stream", key, "error", err)
+		}
+	}
+}
+
+// endWhole ends the stream of a session as a whole, so that it expires. A client that did not end the session itself is
+// told.
+func (h *Handler) endWhole(s *Session, why SessionEnd) {
 	stream, err := h.log.Stream(h.storing, h.streamKey(s.Tenant, s.ID, standalone))
 	if err == nil {
-		_, err = stream.End(h.storing, "completed", reprise.Event{})
+		last := reprise.Event{}
+		if why == Ended {
+			last.Data, last.Format = sessionEndedNote, reprise.FormatJSON
+		}
+		_, err = stream.End(h.storing, "completed", last)
 	}
 	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
 		h.opts.Logger.Warn("the stream of an MCP session is not ended", "session", s.ID, "tenant", s.Tenant, "error", err)
 	}
 }
+
+// sessionEndedNote is the last message of a session that was ended by somebody else.
+var sessionEndedNote = []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"notice","logger":"reprise",` +
+	`"data":{"code":"session_ended","message":"the session was ended; begin another one"}}}`)
 
 // drop forgets a session that has ended, and ends what it has here.
 func (h *Handler) drop(s *Session) {

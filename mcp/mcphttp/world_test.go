@@ -81,6 +81,9 @@ func newWorld(tb testing.TB, s setup) *world {
 	if s.backend == nil {
 		s.backend = mcphttp.Server(func(*http.Request) *mcp.Server { return w.tools.server })
 	}
+	if s.opts.Quick == 0 {
+		s.opts.Quick = -1 // what is tested is streams
+	}
 	s.opts.Logger = slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.handler, err = mcphttp.New(w.log, s.backend, &s.opts)
 	check(tb, err)

@@ -70,7 +70,7 @@ func run(ctx context.Context, listen, data string, stdio bool) error {
 	}
 	handler, err := mcphttp.New(events,
 		mcptask.Backend(mcphttp.Server(func(*http.Request) *mcp.Server { return server })),
-		&mcphttp.Options{Logger: slog.Default()})
+		&mcphttp.Options{Logger: slog.Default(), Quick: -1}) // the suite looks at streams
 	if err != nil {
 		return err
 	}

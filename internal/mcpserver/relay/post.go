@@ -69,7 +69,7 @@ func (b *relay) post(ctx context.Context, m *mcphttp.Message, modern bool) (*htt
 			b.sessionHeaders(r.Header)
 		}
 		response, err := b.http.Do(r)
-		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" && p.wait(ctx, b.opts.GiveUp, 0) {
+		if unsent(err) && p.wait(ctx, b.opts.GiveUp, 0) {
 			continue
 		}
 		if err == nil && response.StatusCode == http.StatusServiceUnavailable && p.wait(ctx, b.opts.GiveUp, 0) {
@@ -78,6 +78,12 @@ func (b *relay) post(ctx context.Context, m *mcphttp.Message, modern bool) (*htt
 		}
 		return response, err
 	}
+}
+
+// unsent reports whether err says that nothing was sent, for there was no connection.
+func unsent(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
 }
 
 func (b *relay) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
@@ -178,6 +184,9 @@ func (b *relay) call(ctx context.Context, m *mcphttp.Message, modern bool) {
 func (b *relay) exchange(ctx context.Context, m *mcphttp.Message, modern bool) error {
 	number := b.sessionNumber()
 	response, err := b.post(ctx, m, modern)
+	if err != nil && !unsent(err) {
+		err = fmt.Errorf("%w; whether the request was carried out is not known", err)
+	}
 	if err != nil {
 		return err
 	}

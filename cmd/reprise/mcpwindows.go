@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"reprise"
+	"reprise/internal/problem"
+	"reprise/mcp/mcphttp"
+)
+
+// windows is the endpoint at which the process that holds a data directory answers to other "reprise mcp" on it: a Unix
+// socket in the directory, for those who know the secret in it.
+type windows struct {
+	dir      *os.File
+	listener net.Listener
+	http     *http.Server
+	handler  *mcphttp.Handler
+}
+
+// windowsName is the name of the endpoint.
+const windowsName = "windows"
+
+// openWindows opens the endpoint over the tools of s, which holds the data directory.
+func openWindows(s *server, keepAlive time.Duration) (w *windows, err error) {
+	secret, err := makeSecret(filepath.Join(s.dir.path, secretFile))
+	if err != nil {
+		return nil, err
+	}
+	w = &windows{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.close())
+			w = nil
+		}
+	}()
+	if w.dir, err = os.Open(s.dir.path); err != nil {
+		return w, err
+	}
+	path := within(w.dir, socketFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+		return w, err
+	}
+	if w.listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", path); err != nil {
+		return w, err
+	}
+	if err = os.Chmod(path, 0o600); err != nil {
+		return w, err
+	}
+	w.handler, err = mcphttp.New(s.log, s.mcp.tools.Backend(), &mcphttp.Options{
+		Name: windowsName, Replica: s.member, KeepAlive: keepAlive, Logger: s.logger,
+		Identify: demand(secret), AllowedHosts: []string{"*"}, // no page gets at a Unix socket
+	})
+	if err != nil {
+		return w, err
+	}
+	w.http = &http.Server{Handler: w.handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = w.http.Serve(w.listener) }() // which ends when it is closed
+	return w, nil
+}
+
+// demand lets in who knows the secret, as who uses this process over stdio.
+func demand(secret string) func(*http.Request) (reprise.Tenant, string, error) {
+	want := []byte("Bearer " + secret)
+	return func(r *http.Request) (reprise.Tenant, string, error) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
+			return "", "", problem.New(problem.CodeUnauthenticated, "the secret is in the data directory")
+		}
+		return reprise.DefaultTenant, "", nil
+	}
+}
+
+// close ends what is under way for others, and removes the socket. The directory is still held. Closing again does
+// nothing.
+func (w *windows) close() error {
+	if w == nil {
+		return nil
+	}
+	var errs []error
+	if w.handler != nil {
+		errs = append(errs, w.handler.Close())
+	}
+	if w.http != nil {
+		errs = append(errs, w.http.Close())
+	}
+	if w.listener != nil {
+		if err := w.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if w.dir != nil {
+		if err := w.dir.Close(); !errors.Is(err, fs.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// within is the path of a file in an open directory. The path of a socket has at most 108 bytes, which that of a
+// directory may exceed; what the kernel knows the directory by does not.
+func within(dir *os.File, name string) string {
+	if runtime.GOOS == "linux" {
+		return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
+	}
+	return filepath.Join(dir.Name(), name)
+}
+
+// makeSecret reads the secret at path, which it makes where it is missing.
+func makeSecret(path string) (string, error) {
+	secret, err := readSecret(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return secret, err
+	}
+	secret = rand.Text()
+	temporary := path + ".new" // which nobody else writes: the directory is held
+	if err := os.WriteFile(temporary, []byte(secret+"\n"), 0o600); err != nil {
+		return "", err
+	}
+	return secret, os.Rename(temporary, path)
+}
+
+// minSecret is the least that is taken for a secret.
+const minSecret = 20
+
+func readSecret(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if secret := strings.TrimSpace(string(text)); len(secret) >= minSecret {
+		return secret, nil
+	}
+	return "", fmt.Errorf("%s holds no secret; remove it", path)
+}
+
+// windowsURL is that of the endpoint for a client that dials the socket whatever the host.
+const windowsURL = "http://reprise/mcp"
+
+// windowsClient makes requests to whatever process holds a data directory, each on a connection of its own: that its
+// process was killed is found out before anything is sent.
+func windowsClient(dir string) *http.Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		opened, err := os.Open(dir)
+		if err != nil {
+			return nil, &net.OpError{Op: "dial", Net: "unix", Err: err}
+		}
+		defer opened.Close()
+		return new(net.Dialer).DialContext(ctx, "unix", within(opened, socketFile))
+	}
+	return &http.Client{Transport: &secretive{
+		path: filepath.Join(dir, secretFile),
+		next: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: time.Minute, DialContext: dial},
+	}}
+}
+
+// secretive is a RoundTripper that shows the secret in a file.
+type secretive struct {
+	path string
+	next *http.Transport
+}
+
+// RoundTrip implements http.RoundTripper. Where there is no secret yet nothing was sent, as if nobody listened. A body
+// is sent when the server asks for it: a connection that was made to a process about to die breaks before that.
+func (s *secretive) RoundTrip(r *http.Request) (*http.Response, error) {
+	secret, err := readSecret(s.path)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "unix", Err: err}
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+secret)
+	if r.Body == nil || r.ContentLength == 0 {
+		return s.next.RoundTrip(r)
+	}
+	r.Header.Set("Expect", "100-continue")
+	body := &noted{ReadCloser: r.Body}
+	r.Body, r.GetBody = body, nil
+	response, err := s.next.RoundTrip(r)
+	if err != nil && r.Context().Err() == nil && !body.read.Load() {
+		err = &net.OpError{Op: "dial", Net: "unix", Err: err}
+	}
+	return response, err
+}
+
+// noted is a body that notes whether it was read.
+type noted struct {
+	io.ReadCloser
+	read atomic.Bool
+}
+
+// Read implements io.Reader.
+func (n *noted) Read(p []byte) (int, error) {
+	n.read.Store(true)
+	return n.ReadCloser.Read(p)
+}
+
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
+func (s *secretive) CloseIdleConnections() { s.next.CloseIdleConnections() }

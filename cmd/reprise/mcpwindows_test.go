@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// window is a "reprise mcp" that a desktop host has started, and its client.
+type window struct {
+	*mcp.ClientSession
+	command *exec.Cmd
+}
+
+// openWindow starts "reprise mcp" on a data directory, as the documented configuration does.
+func openWindow(t *testing.T, data, version string) *window {
+	t.Helper()
+	us, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "reprise")
+	if err := os.Symlink(us, binary); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(binary, "mcp", "--data", data)
+	command.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
+	command.Stderr = t.Output()
+	client := mcp.NewClient(&mcp.Implementation{Name: "window", Version: "1"}, nil)
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command},
+		&mcp.ClientSessionOptions{ProtocolVersion: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &window{session, command}
+	t.Cleanup(func() { _ = session.Close() })
+	return w
+}
+
+// kill ends the process of a window as nothing else can, and waits until it is dead.
+func (w *window) kill(t *testing.T) {
+	t.Helper()
+	if err := w.command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the process is dead", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", w.command.Process.Pid))
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return err != nil || strings.HasPrefix(state, "Z")
+	})
+}
+
+// holder is the process that holds a data directory.
+func holder(t *testing.T, data string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(data, lockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// must calls a tool, whatever process answers.
+func (w *window) must(t *testing.T, tool string, arguments map[string]any) string {
+	t.Helper()
+	result, err := w.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	if err != nil {
+		t.Errorf("%s %v: %v", tool, arguments, err)
+		return ""
+	}
+	text, _ := result.Content[0].(*mcp.TextContent)
+	if result.IsError {
+		t.Errorf("%s %v: %s", tool, arguments, text.Text)
+	}
+	return text.Text
+}
+
+// runID is the execution_id in what execute_code_async says.
+func runID(text string) string {
+	_, rest, _ := strings.Cut(text, "execution ")
+	id, _, _ := strings.Cut(rest, " ")
+	return id
+}
+
+// TestFiveWindows: the documented configuration works in five windows at once, which see the same runs. When the one
+// that holds the data directory is killed another takes its place, and the others go on; its runs are not forgotten.
+func TestFiveWindows(t *testing.T) {
+	data := filepath.Join(t.TempDir(), strings.Repeat("long", 30), "data") // no path of a socket is that long
+	windows := make([]*window, 5)
+	var opening sync.WaitGroup
+	for i := range windows {
+		opening.Go(func() { windows[i] = openWindow(t, data, []string{"2025-11-25", "2026-07-28"}[i%2]) })
+	}
+	opening.Wait()
+	if t.Failed() {
+		return
+	}
+	for i, w := range windows {
+		if got := w.must(t, "execute_code", map[string]any{"command": fmt.Sprintf("echo window %d", i)}); !strings.HasPrefix(got, fmt.Sprintf("window %d\n", i)) {
+			t.Errorf("window %d: %q", i, got)
+		}
+	}
+	for _, w := range windows {
+		if got := w.must(t, "list_executions", nil); strings.Count(got, "exited with code 0") != len(windows) {
+			t.Errorf("a window sees %q", got)
+		}
+	}
+	run := runID(windows[0].must(t, "execute_code_async", map[string]any{"command": "echo begun; sleep 60"}))
+	windows[1].must(t, "get_execution_output", map[string]any{"execution_id": run, "match": "begun"})
+	for len(windows) > 1 {
+		pid := holder(t, data)
+		rest := windows[:0]
+		for _, w := range windows {
+			if w.command.Process.Pid != pid {
+				rest = append(rest, w)
+				continue
+			}
+			w.kill(t)
+		}
+		if len(rest) == len(windows) {
+			t.Fatalf("process %d holds the data directory, and is no window", pid)
+		}
+		windows = rest
+		for i, w := range windows {
+			want := fmt.Sprintf("%d of %d\n", i, len(windows))
+			if got := w.must(t, "execute_code", map[string]any{"command": "echo " + want}); !strings.HasPrefix(got, want) {
+				t.Errorf("after a kill: %q, want %q", got, want)
+			}
+		}
+	}
+	// The run of a holder that was killed is there, with what it wrote.
+	if got := windows[0].must(t, "get_execution_output", map[string]any{"execution_id": run}); !strings.HasPrefix(got, "begun\n") {
+		t.Errorf("the run of one that was killed: %q", got)
+	}
+	windows[0].must(t, "cancel_execution", map[string]any{"execution_id": run, "wait": 0})
+}
+
+// TestCallWhileTheHolderGoes: a call whose process was killed is answered, with an error, and the next one works.
+func TestCallWhileTheHolderGoes(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			data := t.TempDir()
+			first, second := openWindow(t, data, version), openWindow(t, data, version)
+			answered := make(chan error, 1)
+			go func() {
+				_, err := second.CallTool(t.Context(), &mcp.CallToolParams{
+					Name: "execute_code", Arguments: map[string]any{"command": "sleep 60", "session": "under-way"},
+				})
+				answered <- err
+			}()
+			waitUntil(t, "the call has begun", func() bool {
+				return strings.Contains(first.must(t, "list_executions", map[string]any{"session": "under-way"}), "is running")
+			})
+			first.kill(t)
+			select {
+			case err := <-answered:
+				if e, ok := errors.AsType[*jsonrpc.Error](err); !ok || e.Code != jsonrpc.CodeInternalError {
+					t.Errorf("the call is answered with %v", err)
+				}
+			case <-time.After(patience):
+				t.Fatal("the call is not answered")
+			}
+			second.must(t, "execute_code", map[string]any{"command": "true"})
+			if got := second.must(t, "list_executions", map[string]any{"session": "under-way"}); !strings.Contains(got, "execution ") {
+				t.Errorf("the run is forgotten: %q", got)
+			}
+		})
+	}
+}
+
+// waitUntil waits for a condition.
+func waitUntil(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("it is not so that %s", what)
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// TestWindowBesideAServer: a window uses the server of the data directory, on whatever port that listens, and takes its
+// place when it has gone.
+func TestWindowBesideAServer(t *testing.T) {
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data")
+	server, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.kill() }()
+	w := openWindow(t, data, "2025-11-25")
+	w.must(t, "execute_code", map[string]any{"command": "echo in the server", "session": "s"})
+	if pid := holder(t, data); pid != server.cmd.Process.Pid {
+		t.Errorf("%d holds the data directory, not the server %d", pid, server.cmd.Process.Pid)
+	}
+	for path, mode := range map[string]os.FileMode{socketFile: os.ModeSocket | 0o600, secretFile: 0o600} {
+		if info, err := os.Stat(filepath.Join(data, path)); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	strangers := windowsClient(data)
+	strangers.Transport.(*secretive).path = filepath.Join(dir, "guessed")
+	if err := os.WriteFile(filepath.Join(dir, "guessed"), []byte(strings.Repeat("x", minSecret)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "ping"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, windowsURL, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := strangers.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	strangers.CloseIdleConnections()
+	if response.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without the secret: status %d", response.StatusCode)
+	}
+	if err := server.kill(); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.must(t, "list_executions", map[string]any{"session": "s"}); !strings.Contains(got, "exited with code 0") {
+		t.Errorf("after the server: %q", got)
+	}
+	if pid := holder(t, data); pid != w.command.Process.Pid {
+		t.Errorf("%d holds the data directory, not the window %d", pid, w.command.Process.Pid)
+	}
+}

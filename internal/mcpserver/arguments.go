@@ -1,0 +1,74 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// cursorArg is a cursor: the text of one, or, as the first sandbox server has it, the number of events before the
+// position, which is the seq of the last of them.
+type cursorArg struct {
+	text  string
+	seq   uint64
+	isSeq bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *cursorArg) UnmarshalJSON(data []byte) error {
+	if data = bytes.TrimSpace(data); len(data) > 0 && data[0] == '"' {
+		return json.Unmarshal(data, &c.text)
+	}
+	c.isSeq = true
+	var n json.Number
+	if err := json.Unmarshal(data, &n); err != nil {
+		return fmt.Errorf("cursor: %w", err)
+	}
+	if _, err := fmt.Sscanf(n.String(), "%d", &c.seq); err != nil {
+		return fmt.Errorf("cursor: %q is not a number of events", n)
+	}
+	return nil
+}
+
+// waitArg is a time in seconds, or, as the first sandbox server has it, whether to wait for the end.
+type waitArg struct {
+	given   bool
+	seconds float64
+	isFlag  bool
+	flag    bool
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *waitArg) UnmarshalJSON(data []byte) error {
+	w.given = true
+	switch data = bytes.TrimSpace(data); string(data) {
+	case "true", "false":
+		w.isFlag, w.flag = true, data[0] == 't'
+		return nil
+	}
+	return json.Unmarshal(data, &w.seconds)
+}
+
+// argumentSchemas are those of our own types.
+var argumentSchemas = map[reflect.Type]*jsonschema.Schema{
+	reflect.TypeFor[cursorArg](): {Types: []string{"string", "integer"}},
+	reflect.TypeFor[waitArg]():   {Types: []string{"number", "boolean"}},
+}
+
+// inputSchema is the schema of the arguments In. It leaves null out where a list may be nil: no client sends that, and
+// each model pays for it.
+func inputSchema[In any]() *jsonschema.Schema {
+	schema, err := jsonschema.For[In](&jsonschema.ForOptions{TypeSchemas: argumentSchemas})
+	if err != nil {
+		panic(err) // of our own types
+	}
+	for _, property := range schema.Properties {
+		if len(property.Types) == 2 && property.Types[0] == "null" {
+			property.Type, property.Types = property.Types[1], nil
+		}
+	}
+	return schema
+}

@@ -1,0 +1,134 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+)
+
+// forEnd is a wait without a bound.
+const forEnd time.Duration = -1
+
+// collect follows a run to its end, or for as long as wait, and keeps what is to be shown. A call that has become a
+// task waits for the end.
+func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, limit int, wait time.Duration,
+	w *watcher,
+) (*executeOutput, error) {
+	stream, err := s.host.Stream(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	defer s.host.Follow(tenant, id)()
+	reader, err := stream.Reader(ctx, reprise.Earliest())
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	c := &collection{limit: limit, missed: reader.Info().Earliest - 1}
+	c.reset()
+	begun := time.Now()
+	atEnd := false
+	for !atEnd {
+		if atEnd, err = c.step(ctx, reader, w, begun, wait); err != nil && !errors.Is(err, errWaited) {
+			return nil, err
+		}
+		if errors.Is(err, errWaited) {
+			break
+		}
+	}
+	x, err := s.host.Show(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &executeOutput{
+		runStatus: outcomeOf(&x), Missed: c.missed, Cursor: reader.Cursor().String(),
+		goesOn: !atEnd, waited: time.Since(begun),
+	}
+	n, m := share(limit, c.stdout.total, c.stderr.total)
+	out.Stdout, out.Stderr = c.stdout.channel(n, stream), c.stderr.channel(m, stream)
+	return out, nil
+}
+
+// collection is the output of a run as far as it is to be shown.
+type collection struct {
+	limit          int
+	missed         uint64
+	stdout, stderr *collected
+}
+
+func (c *collection) reset() {
+	c.stdout, c.stderr = &collected{clip: newClip(c.limit)}, &collected{clip: newClip(c.limit)}
+}
+
+// step takes the next events. The error is errWaited when the wait is over.
+func (c *collection) step(ctx context.Context, reader *reprise.Reader, w *watcher, begun time.Time,
+	wait time.Duration,
+) (atEnd bool, err error) {
+	run, err := w.next(ctx, reader, begun, wait)
+	if errors.Is(err, errAtEnd) {
+		return true, nil
+	}
+	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
+		c.missed += window.Missed()
+		if window.Reason == reprise.EpochChanged { // some of the output is no longer that of the run: read it anew
+			c.reset()
+			c.missed = window.Earliest.Seq
+		}
+		err = reader.Seek(reprise.After(window.Earliest))
+	}
+	if errors.Is(err, reprise.ErrUnavailable) && pause(ctx, storePause) == nil {
+		return false, nil // the run goes on, and so do we
+	}
+	if err != nil {
+		return false, err
+	}
+	for e := range run.All() {
+		switch e.Type {
+		case execution.Stdout:
+			c.stdout.take(&e)
+		case execution.Stderr:
+			c.stderr.take(&e)
+		}
+		w.saw(&e)
+	}
+	return false, nil
+}
+
+// collected is a channel of a collection, without escape sequences.
+type collected struct {
+	*clip
+	plain plainer
+	bytes int64 // with them
+}
+
+func (c *collected) take(e *reprise.Event) {
+	c.bytes += int64(len(e.Data))
+	c.add(e.Seq, c.plain.plain(e.Data))
+}
+
+// channel is the channel cut to n bytes.
+func (c *collected) channel(n int, stream *reprise.Stream) channel {
+	s := c.show(n, noteOf(stream))
+	ch := channel{text: s.text, Bytes: c.bytes, Omitted: s.omitted, Binary: s.binary}
+	if s.omitted > 0 {
+		ch.Cursor = stream.Cursor(s.after).String()
+	}
+	return ch
+}
+
+// storePause is how long a store is given that cannot answer.
+const storePause = 250 * time.Millisecond
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

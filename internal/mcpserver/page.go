@@ -1,0 +1,259 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+)
+
+const (
+	// quiet is the pause in the output that ends a wait for output, and collectAtMost bounds that wait once there is
+	// some: an answer has what belongs together, and a prompt is not waited for long.
+	quiet         = 300 * time.Millisecond
+	collectAtMost = 5 * time.Second
+	// windowBytes is how much of the output before a piece is looked at for a match.
+	windowBytes = 4 << 10
+	// unclipped is the limit of a transcript that is bounded by events.
+	unclipped = 1 << 30
+)
+
+// outputEvent is one event of a run.
+type outputEvent struct {
+	ID     string `json:"event_id"`
+	Type   string `json:"type"`
+	Time   string `json:"time"`
+	Text   string `json:"text,omitempty"`
+	Base64 string `json:"base64,omitempty"`
+	Data   any    `json:"data,omitempty"`
+
+	seq uint64
+	at  time.Time
+}
+
+// page collects the events of one answer.
+type page struct {
+	q          *outputQuery
+	watcher    *watcher
+	transcript *transcript
+	events     []outputEvent
+	facts      outputFacts
+
+	count   int
+	room    int
+	tail    uint64 // seq of the last event that was taken
+	windows map[string][]byte
+
+	deadline time.Time
+	first    time.Time // when the first output was there, zero before
+	last     time.Time // when the newest was
+}
+
+func newPage(id string, q *outputQuery, w *watcher) *page {
+	limit := q.maxBytes
+	if q.pages {
+		limit = unclipped
+	}
+	return &page{
+		q: q, watcher: w, transcript: newTranscript(limit), events: []outputEvent{},
+		facts: outputFacts{ID: id}, room: q.maxBytes, windows: map[string][]byte{},
+	}
+}
+
+// open opens a reader, after what is lost if need be. A cursor of another stream, or one beyond the end, is refused.
+func (p *page) open(ctx context.Context, stream *reprise.Stream, at reprise.Position) (*reprise.Reader, error) {
+	reader, err := stream.Reader(ctx, at)
+	window, ok := errors.AsType[*reprise.WindowError](err)
+	if ok && window.Reason != reprise.CursorAhead {
+		p.lose(window)
+		reader, err = stream.Reader(ctx, reprise.After(window.Resume()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info := reader.Info(); !ok && at == reprise.Earliest() && info.Earliest > 1 {
+		p.facts.Truncated = &truncatedOutput{
+			Missed: info.Earliest - 1, Earliest: reader.Cursor().String(),
+			Reason: reprise.CursorExpired.String(),
+		}
+	}
+	p.moveTo(reader.Cursor())
+	if p.q.form == formText {
+		p.transcript.prime(ctx, stream, reader.Cursor())
+	}
+	return reader, nil
+}
+
+func (p *page) moveTo(c reprise.Cursor) { p.facts.Cursor, p.tail = c.String(), c.Seq }
+
+func (p *page) lose(window *reprise.WindowError) {
+	missed, takenBack := window.Missed(), window.TakenBack()
+	if before := p.facts.Truncated; before != nil {
+		missed += before.Missed
+		takenBack += before.TakenBack
+	}
+	p.facts.Truncated = &truncatedOutput{
+		Missed: missed, TakenBack: takenBack, Earliest: window.Earliest.String(), Reason: window.Reason.String(),
+	}
+}
+
+// read takes events until there are enough, what is waited for is there, or the wait is over.
+func (p *page) read(ctx context.Context, reader *reprise.Reader) error {
+	p.deadline = time.Now().Add(p.q.wait)
+	for {
+		changed := reader.Changed()
+		run, err := reader.Poll(ctx)
+		if err != nil {
+			if goesOn, err := p.failed(reader, err); !goesOn {
+				return err
+			}
+			continue
+		}
+		if done := p.takeRun(reader, run); done {
+			return nil
+		}
+		if run.Len() > 0 {
+			continue
+		}
+		p.watcher.tell(ctx)
+		left := p.left(time.Now())
+		if left <= 0 {
+			return nil
+		}
+		if err := p.watcher.wait(ctx, changed, left); err != nil {
+			return err
+		}
+	}
+}
+
+// failed deals with an error of the reader, and reports whether reading goes on. What was collected is answered; the
+// next call is told what is missing.
+func (p *page) failed(reader *reprise.Reader, err error) (goesOn bool, _ error) {
+	window, lost := errors.AsType[*reprise.WindowError](err)
+	switch {
+	case errors.Is(err, reprise.ErrEnded):
+		p.ended(reader)
+		return false, nil
+	case p.count > 0:
+		p.facts.HasMore = true
+		return false, nil
+	case lost:
+		p.lose(window)
+		err := reader.Seek(reprise.After(window.Resume()))
+		if err == nil {
+			p.moveTo(reader.Cursor())
+		}
+		return err == nil, err
+	}
+	return false, err
+}
+
+// takeRun takes events and reports whether the answer is complete.
+func (p *page) takeRun(reader *reprise.Reader, run reprise.Run) (done bool) {
+	for e := range run.All() {
+		if p.q.pages && p.count > 0 && (p.count >= p.q.limit || len(e.Data) > p.room) {
+			p.facts.HasMore = true
+			return true
+		}
+		p.room -= len(e.Data)
+		p.count++
+		p.watcher.saw(&e)
+		text := p.take(reader.Stream(), &e)
+		p.moveTo(reader.Stream().Cursor(e.Seq))
+		if p.q.matches != nil && p.matched(e.Type, text) {
+			p.facts.Matched = true
+			info := reader.Info()
+			p.facts.HasMore = info.Tail > e.Seq
+			return true
+		}
+	}
+	return false
+}
+
+// take keeps an event in the form that is asked for, and returns the text in it.
+func (p *page) take(stream *reprise.Stream, e *reprise.Event) []byte {
+	if e.Type == execution.Stdout || e.Type == execution.Stderr || e.Type == reprise.TypeEnd {
+		p.last = time.Now()
+		if p.first.IsZero() {
+			p.first = p.last
+		}
+	}
+	if p.q.form == formText {
+		return p.transcript.add(e)
+	}
+	p.events = append(p.events, eventOf(stream, e))
+	if of := p.transcript.of(e.Type); of != nil && p.q.matches != nil {
+		return of.plain(e.Data)
+	}
+	return nil
+}
+
+// matched looks for what is waited for in the newest output of a channel.
+func (p *page) matched(channel string, text []byte) bool {
+	if len(text) == 0 {
+		return false
+	}
+	window := append(p.windows[channel], text...)
+	found := p.q.matches(window)
+	p.windows[channel] = append([]byte(nil), window[max(0, len(window)-windowBytes):]...)
+	return found
+}
+
+// left is how long to wait for more, 0 or less if the answer is complete.
+func (p *page) left(now time.Time) time.Duration {
+	deadline := p.deadline
+	switch {
+	case p.q.until == "":
+		return 0
+	case p.q.until == untilOutput && !p.first.IsZero():
+		deadline = earlier(deadline, earlier(p.last.Add(quiet), p.first.Add(collectAtMost)))
+	}
+	return deadline.Sub(now)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// eventOf is an event as it is shown.
+func eventOf(stream *reprise.Stream, e *reprise.Event) outputEvent {
+	shown := outputEvent{
+		ID: stream.Cursor(e.Seq).String(), Type: e.Type, seq: e.Seq, at: e.Time,
+		Time: e.Time.UTC().Format(timeFormat),
+	}
+	switch {
+	case e.Type != execution.Stdout && e.Type != execution.Stderr:
+		if json.Valid(e.Data) {
+			shown.Data = json.RawMessage(e.Data)
+		}
+	case isText(e.Data):
+		shown.Text = string(e.Data)
+	default:
+		shown.Base64 = base64.StdEncoding.EncodeToString(e.Data)
+	}
+	return shown
+}
+
+// ended fills in the end, which the reader has reached.
+func (p *page) ended(reader *reprise.Reader) {
+	info := reader.Info()
+	if info.End == nil {
+		return
+	}
+	p.facts.End = &endOutput{Outcome: info.End.Outcome}
+	var said struct {
+		ExitCode *int    `json:"exit_code"`
+		Signal   *string `json:"signal"`
+		Error    string  `json:"error"`
+	}
+	if json.Unmarshal(info.End.Data, &said) == nil {
+		p.facts.End.ExitCode, p.facts.End.Signal, p.facts.End.Error = said.ExitCode, said.Signal, said.Error
+	}
+}

@@ -1,0 +1,240 @@
+package mcpserver_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise/internal/mcpserver"
+)
+
+// sandboxed is an answer in the shape of the first sandbox server.
+type sandboxed struct {
+	Status   string `json:"status"`
+	ExitCode *int   `json:"exit_code"`
+	Output   []struct {
+		ID   string  `json:"event_id"`
+		Type string  `json:"type"`
+		Data *string `json:"data"`
+		TS   float64 `json:"ts"`
+	} `json:"output"`
+	NextCursor *int `json:"next_cursor"`
+	HasMore    bool `json:"has_more"`
+}
+
+// sandbox calls get_execution_output, whose text is JSON and whose structured content is the same.
+func (c *caller) sandbox(arguments args) (out sandboxed) {
+	c.t.Helper()
+	text, result := c.try(c.t.Context(), "get_execution_output", arguments, &out)
+	var said sandboxed
+	if err := json.Unmarshal([]byte(text), &said); err != nil || result.IsError {
+		c.t.Fatalf("%v is answered with %q: %v", arguments, text, err)
+	}
+	if said.Status != out.Status || len(said.Output) != len(out.Output) || *said.NextCursor != *out.NextCursor {
+		c.t.Errorf("text %+v, structured %+v", said, out)
+	}
+	return out
+}
+
+// data is the output in an answer.
+func (s *sandboxed) data() string {
+	var b strings.Builder
+	for _, e := range s.Output {
+		b.WriteString(*e.Data)
+	}
+	return b.String()
+}
+
+// TestSandboxShapes: a boolean wait, offset paging with integers, and last_event_id, as the first sandbox server has
+// them.
+func TestSandboxShapes(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code_async",
+		args{"command": "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.1; done; read x; exit 3", "stdin_open": true}, &run)
+	c.call("get_execution_output", args{"execution_id": run.ID, "match": "line 6"}, nil)
+	if got := c.sandbox(args{"execution_id": run.ID, "wait": false}); got.Status != "running" || got.ExitCode != nil ||
+		got.data() != "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\n" {
+		t.Errorf("without waiting: %+v", got)
+	}
+	c.call("send_stdin", args{"execution_id": run.ID, "text": "\n"}, nil)
+	whole := c.sandbox(args{"execution_id": run.ID, "wait": true})
+	if whole.Status != "completed" || *whole.ExitCode != 3 || whole.HasMore || *whole.NextCursor != len(whole.Output) {
+		t.Errorf("to the end: %+v", whole)
+	}
+	var paged []string
+	for cursor := 0; ; {
+		page := c.sandbox(args{"execution_id": run.ID, "cursor": cursor, "limit": 3})
+		if len(page.Output) > 3 || *page.NextCursor != cursor+len(page.Output) {
+			t.Fatalf("after %d: %+v", cursor, page)
+		}
+		for _, e := range page.Output {
+			if e.TS < 1e9 || e.ID == "" {
+				t.Errorf("%+v", e)
+			}
+			paged = append(paged, *e.Data)
+		}
+		if cursor = *page.NextCursor; !page.HasMore {
+			break
+		}
+	}
+	if strings.Join(paged, "") != whole.data() || len(paged) != len(whole.Output) {
+		t.Errorf("in pages %q", paged)
+	}
+	last := whole.Output[3].ID
+	if got := c.sandbox(args{"execution_id": run.ID, "wait": false, "last_event_id": last}); got.Output[0].ID != whole.Output[4].ID {
+		t.Errorf("after %s: %+v", last, got)
+	}
+	// Our own cursor stays a string, and its answer has a text.
+	if text := c.call("get_execution_output", args{"execution_id": run.ID, "cursor": last}, nil); !strings.HasSuffix(text, "[ended: exited, exit code 3]") {
+		t.Errorf("by a string: %q", text)
+	}
+	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": 1000}, "cursor_ahead")
+	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": -1}, "invalid")
+	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": 1.5}, "invalid")
+	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": 1, "last_event_id": last}, "invalid")
+}
+
+// TestErrorsSayHowToGoOn: they name the parameters of the tools, and the ids and cursors that can be asked for.
+func TestErrorsSayHowToGoOn(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2025-11-25", "")
+	explain := func(tool string, arguments args, field string, wants ...string) {
+		t.Helper()
+		text, result := c.try(t.Context(), tool, arguments, nil)
+		meta, _ := result.Meta["reprise/error"].(map[string]any)
+		if !result.IsError || meta["field"] != field {
+			t.Errorf("%s %v is answered with %q, %v; want the field %s", tool, arguments, text, meta, field)
+		}
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s %v is answered with %q, without %q", tool, arguments, text, want)
+			}
+		}
+	}
+	explain("get_execution_status", args{"execution_id": "none"}, "execution_id", `"none"`, "execute_code")
+	var run executed
+	c.call("execute_code", args{"command": "echo out", "idempotency_key": "k"}, &run)
+	for _, tool := range []string{"get_execution_output", "get_execution_status", "cancel_execution", "send_stdin"} {
+		explain(tool, args{"execution_id": "none"}, "execution_id", `"none"`, run.ID+" (ended)")
+	}
+	explain("get_execution_output", args{"execution_id": run.ID, "cursor": "x"}, "cursor", `"0.`, run.Cursor, "0 to 3")
+	explain("get_execution_output", args{"execution_id": run.ID, "cursor": 99}, "cursor", `"0.`, run.Cursor)
+	explain("execute_code", args{}, "code", "code, command and argv")
+	explain("execute_code", args{"command": "true", "code": "1"}, "command", "code is given too")
+	explain("execute_code", args{"command": "true", "language": "sh"}, "language", "code")
+	explain("execute_code", args{"command": "true", "timeout_seconds": -1}, "timeout_seconds")
+	explain("execute_code", args{"command": "echo other", "idempotency_key": "k"}, "idempotency_key", "conflict: idempotency_key: ")
+}
+
+// TestToolsFit: what a model is told of the tools is at most 8 KB.
+func TestToolsFit(t *testing.T) {
+	w := newWorld(t, nil)
+	result, err := w.session("2025-11-25", "", nil).ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(result)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > 8<<10 {
+		t.Errorf("tools/list has %d bytes", len(text))
+	}
+	t.Logf("%d bytes", len(text))
+}
+
+// TestTextIsNotRepeated: output is in the text of a result or in its structured content, and in one of them alone.
+func TestTextIsNotRepeated(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2025-11-25", "")
+	var run executed
+	_, result := c.try(t.Context(), "execute_code", args{"command": "printf mar%s ker"}, &run)
+	for _, arguments := range []args{nil, {"execution_id": run.ID}, {"execution_id": run.ID, "events": true}} {
+		if arguments != nil {
+			_, result = c.try(t.Context(), "get_execution_output", arguments, nil)
+		}
+		text, err := json.Marshal(result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "marker"); n != 1 {
+			t.Errorf("%v: the output is there %d times: %s", arguments, n, text)
+		}
+	}
+}
+
+// TestEscapeSequences: a model reads none, however they are cut; the resource and the events have them.
+func TestEscapeSequences(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2025-11-25", "")
+	var run executed
+	text := c.call("execute_code", args{
+		"command": `printf '\033[1;3'; sleep 0.3; printf '1mred\033[0m\033]0;title\007 plain\n'; sleep 0.2; printf '\033[2Kerr\033(B\n' >&2`,
+	}, &run)
+	if bodyOf(text) != "red plain\n[stderr]\nerr\n" {
+		t.Errorf("a model reads %q", text)
+	}
+	raw := "\x1b[1;31mred\x1b[0m\x1b]0;title\a plain\n"
+	contents, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "reprise://executions/" + run.ID + "/stdout"})
+	if err != nil || contents.Contents[0].Text != raw {
+		t.Errorf("the resource: %+v, %v", contents, err)
+	}
+	if got := c.all(run.ID, "", "stdout"); got != raw {
+		t.Errorf("the events: %q", got)
+	}
+	// From a cursor within a sequence.
+	var page read
+	c.call("get_execution_output", args{"execution_id": run.ID, "limit": 2}, &page)
+	text = c.call("get_execution_output", args{"execution_id": run.ID, "cursor": page.Cursor}, nil)
+	if bodyOf(text) != "red plain\n[stderr]\nerr\n" {
+		t.Errorf("from within a sequence: %q", text)
+	}
+}
+
+// TestLinks: a link is there where something was left out, and each can be read.
+func TestLinks(t *testing.T) {
+	w := newWorld(t, &mcpserver.Options{MaxResource: 1000})
+	c := w.caller("2025-11-25", "")
+	for _, size := range []string{"900", "2500"} {
+		var run executed
+		_, result := c.try(t.Context(), "execute_code",
+			args{"command": "head -c " + size + " /dev/zero | tr '\\0' x", "max_bytes": 500}, &run)
+		link, ok := result.Content[len(result.Content)-1].(*mcp.ResourceLink)
+		if !ok {
+			t.Fatalf("%s bytes: %+v", size, result.Content)
+		}
+		contents, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: link.URI})
+		if err != nil || int64(len(contents.Contents[0].Text)) != *link.Size {
+			t.Errorf("%s bytes: %s: %v", size, link.URI, err)
+		}
+		root := "reprise://executions/" + run.ID + "/stdout"
+		if size == "900" {
+			continue
+		}
+		read := 0
+		for _, part := range []string{"0-999", "1000-1999", "2000-2999"} {
+			contents, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: root + "/" + part})
+			if err != nil {
+				t.Fatal(err)
+			}
+			read += len(contents.Contents[0].Text)
+		}
+		if read != 2500 {
+			t.Errorf("the parts have %d bytes", read)
+		}
+		for _, part := range []string{"", "/2500-2600", "/5-4", "/x", "/0-1000", "/-1-5", "/0-5/6"} {
+			if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: root + part}); err == nil {
+				t.Errorf("%s is read", root+part)
+			}
+		}
+	}
+	_, result := c.try(t.Context(), "execute_code",
+		args{"command": "seq 1 1000; sleep 5", "max_bytes": 500, "wait_seconds": 0.5}, nil)
+	if len(result.Content) != 1 {
+		t.Errorf("a run that goes on has links: %+v", result.Content)
+	}
+}

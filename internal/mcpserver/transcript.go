@@ -1,0 +1,102 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"reprise"
+	"reprise/internal/execution"
+)
+
+// transcript is output as a model reads it: both channels in their order, with a line where the channel changes, and
+// without escape sequences.
+type transcript struct {
+	clip   *clip
+	stdout plainer
+	stderr plainer
+	on     string // the channel of the last output
+	ends   byte   // the last byte
+}
+
+// newTranscript makes a transcript that keeps at most limit bytes, of the beginning and of the end.
+func newTranscript(limit int) *transcript { return &transcript{clip: newClip(limit)} }
+
+// of returns the plainer of a channel, nil for events that are no output.
+func (t *transcript) of(channel string) *plainer {
+	switch channel {
+	case execution.Stdout:
+		return &t.stdout
+	case execution.Stderr:
+		return &t.stderr
+	}
+	return nil
+}
+
+// add takes an event and returns what a model reads of it.
+func (t *transcript) add(e *reprise.Event) []byte {
+	p := t.of(e.Type)
+	if p == nil {
+		return nil
+	}
+	shown := p.plain(e.Data)
+	if !isText(shown) {
+		shown = fmt.Appendf(nil, "[%d bytes of %s that are no text]", len(e.Data), e.Type)
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	var piece []byte
+	if e.Type != t.on && (t.on != "" || e.Type == execution.Stderr) {
+		if t.on != "" && t.ends != '\n' {
+			piece = append(piece, '\n')
+		}
+		piece = fmt.Appendf(piece, "[%s]\n", e.Type)
+	}
+	t.on, t.ends = e.Type, shown[len(shown)-1]
+	t.clip.add(e.Seq, append(piece, shown...))
+	return shown
+}
+
+// primed is how many events before a cursor are read to know whether it lies in an escape sequence.
+const primed = 8
+
+// prime brings the plainers into the state that they have at a position: a sequence may have begun before it. What
+// cannot be read is left out.
+func (t *transcript) prime(ctx context.Context, stream *reprise.Stream, at reprise.Cursor) {
+	if at.Seq == 0 {
+		return
+	}
+	from := reprise.Earliest()
+	if at.Seq > primed {
+		from = reprise.After(stream.Cursor(at.Seq - primed))
+	}
+	reader, err := stream.Reader(ctx, from)
+	if err != nil {
+		return
+	}
+	defer reader.Close()
+	for {
+		run, err := reader.Poll(ctx)
+		if err != nil || run.Len() == 0 {
+			return
+		}
+		for e := range run.All() {
+			if e.Seq > at.Seq {
+				return
+			}
+			if p := t.of(e.Type); p != nil {
+				p.plain(e.Data)
+			}
+		}
+	}
+}
+
+// text returns the transcript with a line break at its end, and how many bytes are left out of it.
+func (t *transcript) text(limit int, note func(omitted int64, after uint64) string) (string, shown) {
+	s := t.clip.show(limit, note)
+	if s.text != "" && !strings.HasSuffix(s.text, "\n") {
+		s.text += "\n"
+	}
+	return s.text, s
+}

@@ -1,0 +1,243 @@
+package mcpserver_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise/internal/mcpserver"
+)
+
+// cursorIn is the cursor that a text ends with, as a model finds it.
+func cursorIn(t *testing.T, text string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(text[strings.LastIndex(text, "["):], `cursor "`)
+	cursor, _, closed := strings.Cut(rest, `"`)
+	if !ok || !closed {
+		t.Fatalf("no cursor at the end of %q", text)
+	}
+	return cursor
+}
+
+// bodyOf is a text without its last line, which says how to go on.
+func bodyOf(text string) string { return text[:strings.LastIndex(text, "[")] }
+
+// TestBoundedWait: execute_code answers before the end of what takes long, and says how to read on; nothing is missing
+// and nothing comes twice.
+func TestBoundedWait(t *testing.T) {
+	w := newWorld(t, &mcpserver.Options{TaskAfter: time.Minute})
+	for _, era := range eras {
+		c := w.caller(era, "")
+		var run executed
+		begun := time.Now()
+		text := c.call("execute_code", args{"command": "echo one; sleep 3; echo two", "wait_seconds": 0.5}, &run)
+		if took := time.Since(begun); took < 500*time.Millisecond {
+			t.Errorf("%s: it took %v", era, took)
+		}
+		if bodyOf(text) != "one\n" || run.Status != "running" || !strings.Contains(text, run.ID) {
+			t.Errorf("%s: a model reads %q, %+v", era, text, run)
+		}
+		text = c.call("get_execution_output",
+			args{"execution_id": run.ID, "cursor": cursorIn(t, text), "until": "end"}, nil)
+		if text != "two\n[ended: exited, exit code 0]" {
+			t.Errorf("%s: then %q", era, text)
+		}
+	}
+	c := w.caller("2025-11-25", "")
+	c.refuse("execute_code", args{"command": "true", "wait_seconds": 51}, "invalid")
+	c.refuse("execute_code", args{"command": "true", "wait_seconds": -1}, "invalid")
+	var run executed
+	if text := c.call("execute_code", args{"command": "sleep 1", "wait_seconds": 0}, &run); run.Status == "ended" {
+		t.Errorf("without a wait: %q", text)
+	}
+}
+
+// TestBoundedWaitOfATask: a call that has become a task is not bounded.
+func TestBoundedWaitOfATask(t *testing.T) {
+	w := newWorld(t, &mcpserver.Options{TaskAfter: 50 * time.Millisecond})
+	created := w.raw("tools/call",
+		`"name":"execute_code","arguments":{"command":"sleep 1; echo done","wait_seconds":0.3}`)
+	got := w.untilEnded(created.TaskID)
+	if x := got.Result.executed(); x.Outcome != "exited" || x.Stdout.Text != "done\n" {
+		t.Errorf("the task: %+v", got.Result)
+	}
+}
+
+// chatty writes 100 lines in five seconds: 292 bytes.
+const chatty = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo $i; sleep 0.05; done"
+
+// TestManyLinesInFewCalls: 100 lines in five seconds cost at most 3 calls, and 1.5 times the bytes of the output.
+func TestManyLinesInFewCalls(t *testing.T) {
+	w := newWorld(t, nil)
+	var want strings.Builder
+	for i := range 100 {
+		fmt.Fprintln(&want, i+1)
+	}
+	for name, more := range map[string]args{
+		"wait": {"wait": 10}, "until output": {"until": "output"}, "until end": {"wait": 20, "until": "end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := w.caller("2025-11-25", "")
+			for tries := 1; ; tries++ { // a machine that stops for longer than a pause in the output costs calls
+				calls, shown := c.followChatty(want.String(), more)
+				t.Logf("%d calls, %d bytes for %d", calls, shown, want.Len())
+				if calls <= 3 && shown <= want.Len()*3/2 {
+					return
+				}
+				if tries == 3 {
+					t.Fatalf("%d calls and %d bytes for %d bytes of output", calls, shown, want.Len())
+				}
+			}
+		})
+	}
+	t.Run("execute_code", func(t *testing.T) {
+		t.Parallel()
+		text := w.caller("2026-07-28", "").call("execute_code", args{"command": chatty}, nil)
+		if bodyOf(text) != want.String() || len(text) > want.Len()*3/2 {
+			t.Errorf("one call shows %d bytes: %q", len(text), text)
+		}
+	})
+}
+
+// followChatty reads all of chatty, and returns what that took.
+func (c *caller) followChatty(want string, more args) (calls, shown int) {
+	c.t.Helper()
+	var run executed
+	shown = len(c.call("execute_code_async", args{"command": chatty}, &run))
+	calls = 1
+	var got strings.Builder
+	for cursor := ""; ; {
+		arguments := args{"execution_id": run.ID}
+		maps.Copy(arguments, more)
+		if cursor != "" {
+			arguments["cursor"] = cursor
+		}
+		text := c.call("get_execution_output", arguments, nil)
+		calls++
+		shown += len(text)
+		got.WriteString(bodyOf(text))
+		if strings.Contains(text, "[ended: ") {
+			break
+		}
+		cursor = cursorIn(c.t, text)
+	}
+	if got.String() != want {
+		c.t.Errorf("read %q", got.String())
+	}
+	return calls, shown
+}
+
+// TestUntilOutput: an answer is there soon after a prompt, and not at the first byte.
+func TestUntilOutput(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code_async",
+		args{"command": `for i in 1 2 3 4 5; do printf "$i "; sleep 0.05; done; printf '> '; read x; sleep 60`, "stdin_open": true}, &run)
+	begun := time.Now()
+	text := c.call("get_execution_output", args{"execution_id": run.ID, "wait": 20}, nil)
+	if took := time.Since(begun); took > 5*time.Second || bodyOf(text) != "1 2 3 4 5 > \n" {
+		t.Errorf("%q after %v", text, took)
+	}
+	begun = time.Now()
+	text = c.call("get_execution_output",
+		args{"execution_id": run.ID, "cursor": cursorIn(t, text), "wait": 0.4, "until": "output"}, nil)
+	if took := time.Since(begun); took < 400*time.Millisecond || took > 5*time.Second || bodyOf(text) != "" {
+		t.Errorf("where there is none: %q after %v", text, took)
+	}
+	c.call("cancel_execution", args{"execution_id": run.ID}, nil)
+}
+
+// TestUntilMatch: a wait for a text or a pattern ends with the event that has it, wherever it was cut by the writer.
+func TestUntilMatch(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code_async", args{"command": `echo begin; sleep 0.3; printf 'rea'; sleep 0.3; printf 'dy\n'; sleep 0.3; ` +
+		`printf 'port 80' >&2; sleep 0.3; echo 81 >&2; sleep 60`}, &run)
+	text := c.call("get_execution_output", args{"execution_id": run.ID, "match": "ready"}, nil)
+	if bodyOf(text) != "begin\nready\n" || !strings.Contains(text, "[matched; ") {
+		t.Errorf("a text: %q", text)
+	}
+	text = c.call("get_execution_output", args{
+		"execution_id": run.ID, "cursor": cursorIn(t, text), "until": "match", "pattern": `port (\d{4})`, "wait": 10,
+	}, nil)
+	if bodyOf(text) != "[stderr]\nport 8081\n" || !strings.Contains(text, "[matched; ") {
+		t.Errorf("a pattern: %q", text)
+	}
+	begun := time.Now()
+	text = c.call("get_execution_output",
+		args{"execution_id": run.ID, "cursor": cursorIn(t, text), "match": "ready", "wait": 0.3}, nil)
+	if took := time.Since(begun); took < 300*time.Millisecond || !strings.Contains(text, "[goes on, no match; ") {
+		t.Errorf("what comes no more: %q after %v", text, took)
+	}
+	c.call("cancel_execution", args{"execution_id": run.ID}, nil)
+	text = c.call("get_execution_output", args{"execution_id": run.ID, "match": "nothing of that kind"}, nil)
+	if !strings.Contains(text, "[ended: cancelled") {
+		t.Errorf("after the end: %q", text)
+	}
+	for _, bad := range []args{
+		{"until": "match"}, {"match": "a", "pattern": "b"}, {"pattern": "("}, {"until": "end", "match": "a"}, {"until": "then"},
+	} {
+		bad["execution_id"] = run.ID
+		c.refuse("get_execution_output", bad, "invalid")
+	}
+}
+
+// TestUntilEndIsCut: what a long build writes is cut in the middle, and can be read from the note.
+func TestUntilEndIsCut(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code_async", args{"command": "seq 1 100000; sleep 0.2; echo over >&2"}, &run)
+	text := c.call("get_execution_output", args{"execution_id": run.ID, "until": "end", "max_bytes": 2000}, nil)
+	if len(text) > 2300 || !strings.HasPrefix(text, "1\n2\n") ||
+		!strings.HasSuffix(text, "\n100000\n[stderr]\nover\n[ended: exited, exit code 0]") {
+		t.Errorf("a model reads %d bytes: %q", len(text), text)
+	}
+	head, rest, _ := strings.Cut(text, "\n[... ")
+	cursor := cursorIn(t, "["+rest[:strings.Index(rest, " ...]")])
+	left, whole := c.all(run.ID, cursor, "stdout"), c.all(run.ID, "", "stdout")
+	if !strings.HasSuffix(whole, left) || len(left) < len(whole)-len(head) {
+		t.Errorf("%d bytes are read from the note, of %d, with %d before it", len(left), len(whole), len(head))
+	}
+}
+
+// TestProgressOfOutput: get_execution_output tells the last line while it waits.
+func TestProgressOfOutput(t *testing.T) {
+	w := newWorld(t, &mcpserver.Options{ProgressEvery: 50 * time.Millisecond})
+	last := make(chan string, 100)
+	session := w.session("2025-11-25", "",
+		&mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
+			r *mcp.ProgressNotificationClientRequest,
+		) {
+			last <- r.Params.Message
+		}})
+	c := &caller{t, session}
+	var run executed
+	c.call("execute_code_async",
+		args{"command": `printf 'first\n10%%\r20%%\r\033[31m3'; sleep 0.2; printf '0%%\033[0m\r\n'; sleep 0.5`}, &run)
+	params := &mcp.CallToolParams{
+		Name: "get_execution_output", Arguments: args{"execution_id": run.ID, "until": "end"},
+	}
+	params.SetProgressToken("p")
+	if _, err := session.CallTool(t.Context(), params); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		select {
+		case message := <-last:
+			if strings.HasSuffix(message, ": 30%") {
+				return
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("no progress has the last line")
+		}
+	}
+}
