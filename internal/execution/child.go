@@ -3,6 +3,8 @@ package execution
 import (
 	"os"
 	"time"
+
+	"reprise/internal/isolation"
 )
 
 // This file is the seam to the process: a run knows a child by its pipes, its tree and its
@@ -15,6 +17,7 @@ type spec struct {
 	cwd     string
 	environ []string
 	tty     *TTY
+	plan    *isolation.Plan
 	// stdin: the command gets a pipe to read from; otherwise it finds the end at once.
 	stdin bool
 }

@@ -108,7 +108,7 @@ func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
 	}
 	t.prepare(attr.Sys)
 	started := time.Now()
-	process, err := s.Start(path, sp.argv, attr)
+	process, err := s.StartBy(sp.plan.Start, path, sp.argv, attr)
 	closeAll(e.far[:]...)
 	if err != nil {
 		closeAll(e.near[:]...)

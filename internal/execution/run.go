@@ -2,11 +2,13 @@ package execution
 
 import (
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"reprise"
+	"reprise/internal/isolation"
 )
 
 // run is an execution that has not ended, from its start to its end event.
@@ -16,6 +18,7 @@ type run struct {
 	id      string
 	session string
 	request Request
+	plan    *isolation.Plan
 	config  reprise.StreamConfig
 	stream  *reprise.Stream
 	owner   reprise.Owner // who we are to the store; zero where we are alone
@@ -53,9 +56,9 @@ type run struct {
 	graceEnds time.Time // the watcher's: when its tree is killed; zero before it is to end
 }
 
-func newRun(h *Host, key reprise.StreamKey, id string, req Request) *run {
+func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
 	return &run{
-		host: h, key: key, id: id, session: req.Session, request: req, created: time.Now(),
+		host: h, key: key, id: id, session: req.Session, request: req, plan: plan, created: time.Now(),
 		stdin: newStdin(req.StdinOpen, req.TTY != nil),
 		turn:  make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -90,7 +93,7 @@ func (r *run) run() {
 
 // launch starts the process.
 func (r *run) launch(t tree) (c *child, remove func(), err error) {
-	r.isolated = isolate(t, r.request.level(), r.request.Limits)
+	r.isolated = isolate(t, r.plan, r.request.Limits)
 	sp, remove, err := r.spec()
 	if err != nil {
 		return nil, remove, err
@@ -111,8 +114,8 @@ func (r *run) spec() (sp *spec, remove func(), err error) {
 	remove = func() {}
 	sp = &spec{
 		argv: req.Argv, cwd: req.cwd(r.host.opts.Dir), tty: req.TTY,
-		stdin: req.StdinOpen || len(req.input()) > 0,
-		environ: environ(os.Environ(), r.host.opts.PassEnv, req.Env, req.TTY != nil,
+		stdin: req.StdinOpen || len(req.input()) > 0, plan: r.plan,
+		environ: environ(userEnviron(r.plan.User, os.Environ()), r.host.opts.PassEnv, req.Env, req.TTY != nil,
 			envID+"="+r.id, markOf(r.epoch())),
 	}
 	switch {
@@ -123,6 +126,9 @@ func (r *run) spec() (sp *spec, remove func(), err error) {
 		var file string
 		if file, remove, err = l.writeCode(r.host.opts.StateDir, req.Code); err != nil {
 			return nil, func() {}, err
+		}
+		if err = show(r.plan, filepath.Dir(file)); err != nil {
+			return nil, remove, err
 		}
 		sp.argv, err = l.argv(variable(sp.environ, "PATH"), file)
 	}

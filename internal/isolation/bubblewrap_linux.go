@@ -1,0 +1,67 @@
+//go:build amd64 || arm64
+
+package isolation
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tryBubblewrap runs the program at path with all that commands need of it, under the layers that it gets itself.
+func tryBubblewrap(path string) error {
+	p := &Plan{Level: Bubblewrap, Machine: Probe(), Access: Access{Offline: true}}
+	p.layer()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	argv := p.bubblewrapped(path, []string{path, "--version"}, "/")
+	process, err := p.start(path, argv, &os.ProcAttr{Files: []*os.File{nil, w, w}, Sys: &syscall.SysProcAttr{}})
+	w.Close()
+	if err != nil {
+		return err
+	}
+	late := time.AfterFunc(10*time.Second, func() { _ = process.Kill() })
+	defer late.Stop()
+	said, _ := io.ReadAll(r)
+	state, err := process.Wait()
+	if err == nil && !state.Success() {
+		err = fmt.Errorf("%v: %s", state, strings.TrimSpace(string(said)))
+	}
+	return err
+}
+
+// bubblewrapped is how bwrap starts the command. Everybody can read it: it holds paths, and the command.
+func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
+	args := []string{
+		"bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
+		"--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+		"--tmpfs", os.TempDir(),
+	}
+	if p.Access.Offline {
+		args = append(args, "--unshare-net")
+	}
+	for _, root := range slices.Concat(p.Access.Writable, []string{dir}) {
+		args = append(args, "--bind", root, root)
+	}
+	var covers []string
+	for _, hidden := range hiddenRoots(p.Access.Hidden) {
+		if info, err := os.Stat(hidden); err == nil && info.IsDir() {
+			args, covers = append(args, "--tmpfs", hidden), append(covers, "--remount-ro", hidden)
+		} else {
+			args = append(args, "--ro-bind", "/dev/null", hidden)
+		}
+	}
+	for _, visible := range p.Visible {
+		args = append(args, "--ro-bind", visible, visible)
+	}
+	args = append(args, covers...)
+	args = append(args, "--chdir", dir, "--", path)
+	return append(args, argv[1:]...)
+}
