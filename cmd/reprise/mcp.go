@@ -20,7 +20,6 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/internal/api"
-	"reprise/internal/execution"
 	"reprise/internal/mcpserver"
 	"reprise/internal/mcpserver/relay"
 	"reprise/internal/storeurl"
@@ -28,7 +27,8 @@ import (
 
 // mcpCmd is an MCP server on stdin and stdout.
 type mcpCmd struct {
-	storeKeys `embed:""`
+	storeKeys      `embed:""`
+	isolationFlags `embed:""`
 
 	URL       string `placeholder:"URL" help:"Let the server at URL run the commands, for example http://127.0.0.1:7070. Default: run them here, unless a server uses the data directory."`
 	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or what a server of this machine has written to the data directory."`
@@ -151,7 +151,7 @@ func (unclosed) Close() error { return nil }
 // open opens a server without a listener, and the tools on top of it.
 func (c *mcpCmd) open(ctx context.Context, logger *slog.Logger) (s *server, tools *mcpserver.Server, err error) {
 	serve := &serveCmd{
-		storeKeys: c.storeKeys, Data: c.Data, Store: c.Store, Secrets: c.Secrets,
+		storeKeys: c.storeKeys, isolationFlags: c.isolationFlags, Data: c.Data, Store: c.Store, Secrets: c.Secrets,
 		MaxRunning: c.MaxRunning, MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv, RetainAge: c.RetainAge,
 	}
 	s = &server{logger: logger}
@@ -178,7 +178,7 @@ func (c *mcpCmd) open(ctx context.Context, logger *slog.Logger) (s *server, tool
 	if err = s.join(ctx, serve, keys); err != nil {
 		return s, nil, err
 	}
-	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(serve, keys, metrics)); err != nil {
+	if err = s.openHost(ctx, serve, keys, metrics); err != nil {
 		return s, nil, err
 	}
 	tools, err = mcpserver.New(s.log, s.host,

@@ -13,6 +13,7 @@ import (
 type serveCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
+	isolationFlags  `embed:""`
 
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
@@ -54,7 +55,9 @@ type serveCmd struct {
 func (*serveCmd) Help() string {
 	return `On the first start a random token is written to DIR/token, and the keys that sign cursors to DIR/keys, both for their owner alone. Once the line "listening on URL" is on stdout, requests are answered. A store that is a server of its own is waited for; until it is there, /healthz is fine, and all else is refused with store_unavailable, /readyz too.
 
-At the first INT or TERM the server takes no new requests, tells readers to come back, and waits for running commands until --drain is over; then it ends them, as a second signal does at once. What was running when a server was killed ends as "lost".`
+At the first INT or TERM the server takes no new requests, tells readers to come back, and waits for running commands until --drain is over; then it ends them, as a second signal does at once. What was running when a server was killed ends as "lost".
+
+Commands cannot become another user, signal or look into other processes, or get at the data directory, where this machine gives the isolation level limits; "reprise doctor" says whether it does. A command that needs sudo is started with --isolation none.`
 }
 
 // Run serves until it is asked to stop.

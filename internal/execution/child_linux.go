@@ -122,6 +122,9 @@ func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
 }
 
 func startError(program string, err error) error {
+	if where, ok := errors.AsType[*fs.PathError](err); ok && where.Op == "chdir" {
+		return fmt.Errorf("cwd cannot be entered, or is hidden from commands: %w", where.Err)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such program, or its interpreter does not exist", program)
