@@ -96,9 +96,14 @@ func isolationText(in *client.Isolation) string {
 		texts = append(texts, "no new privileges")
 	}
 	for _, layer := range [][2]string{
-		{"capabilities", l.Capabilities}, {"hidden by", l.Hidden}, {"writing bound by", l.Writable},
-		{"signals bound by", l.Signals}, {"system calls", l.SystemCalls}, {"cgroups", l.Cgroups},
-		{"network", l.Network}, {"user", l.User},
+		{"capabilities", l.Capabilities},
+		{"hidden by", l.Hidden},
+		{"writing bound by", l.Writable},
+		{"signals bound by", l.Signals},
+		{"system calls", l.SystemCalls},
+		{"cgroups", l.Cgroups},
+		{"network", l.Network},
+		{"user", l.User},
 	} {
 		if layer[1] != "" {
 			texts = append(texts, layer[0]+" "+strings.ReplaceAll(layer[1], "_", " "))

@@ -13,11 +13,11 @@ import (
 
 // spec is all that starting a process takes.
 type spec struct {
-	argv    []string
-	cwd     string
-	environ []string
-	tty     *TTY
-	plan    *isolation.Plan
+	argv      []string
+	cwd       string
+	environ   []string
+	tty       *TTY
+	isolation *isolation.Plan
 	// stdin: the command gets a pipe to read from; otherwise it finds the end at once.
 	stdin bool
 }

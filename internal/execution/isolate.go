@@ -47,8 +47,8 @@ func (r *Request) checkIsolation() error {
 // maxAccess bounds the paths of a request.
 const maxAccess = 32
 
-// plan returns how the command of a valid request is started. The error is a *FieldError.
-func (h *Host) plan(req *Request) (*isolation.Plan, error) {
+// isolate returns how the command of a valid request is isolated. The error is a *FieldError.
+func (h *Host) isolate(req *Request) (*isolation.Plan, error) {
 	for _, p := range slices.Concat(req.Access.Writable, req.Access.Hidden) {
 		if _, err := os.Stat(p); err != nil {
 			return nil, invalid("access", "%v", err)
@@ -65,6 +65,14 @@ func (h *Host) plan(req *Request) (*isolation.Plan, error) {
 		return nil, invalid("isolation", "%v", refused)
 	}
 	return plan, err
+}
+
+// codeDir is where the files of code are put: in dir, unless the user that commands run as does not get there.
+func codeDir(plan *isolation.Plan, dir string) string {
+	if plan.User != nil {
+		return os.TempDir()
+	}
+	return dir
 }
 
 // show lets a command read the directory of its code, which may lie in a hidden one or belong to another user.

@@ -13,17 +13,17 @@ import (
 
 // run is an execution that has not ended, from its start to its end event.
 type run struct {
-	host    *Host
-	key     reprise.StreamKey
-	id      string
-	session string
-	request Request
-	plan    *isolation.Plan
-	config  reprise.StreamConfig
-	stream  *reprise.Stream
-	owner   reprise.Owner // who we are to the store; zero where we are alone
-	stdin   *stdin
-	created time.Time
+	host      *Host
+	key       reprise.StreamKey
+	id        string
+	session   string
+	request   Request
+	isolation *isolation.Plan
+	config    reprise.StreamConfig
+	stream    *reprise.Stream
+	owner     reprise.Owner // who we are to the store; zero where we are alone
+	stdin     *stdin
+	created   time.Time
 
 	turn     chan struct{} // closed when it may begin
 	stopping chan struct{} // closed when it is to end
@@ -58,7 +58,7 @@ type run struct {
 
 func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
 	return &run{
-		host: h, key: key, id: id, session: req.Session, request: req, plan: plan, created: time.Now(),
+		host: h, key: key, id: id, session: req.Session, request: req, isolation: plan, created: time.Now(),
 		stdin: newStdin(req.StdinOpen, req.TTY != nil),
 		turn:  make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
@@ -93,7 +93,7 @@ func (r *run) run() {
 
 // launch starts the process.
 func (r *run) launch(t tree) (c *child, remove func(), err error) {
-	r.isolated = isolate(t, r.plan, r.request.Limits)
+	r.isolated = isolate(t, r.isolation, r.request.Limits)
 	sp, remove, err := r.spec()
 	if err != nil {
 		return nil, remove, err
@@ -114,8 +114,8 @@ func (r *run) spec() (sp *spec, remove func(), err error) {
 	remove = func() {}
 	sp = &spec{
 		argv: req.Argv, cwd: req.cwd(r.host.opts.Dir), tty: req.TTY,
-		stdin: req.StdinOpen || len(req.input()) > 0, plan: r.plan,
-		environ: environ(userEnviron(r.plan.User, os.Environ()), r.host.opts.PassEnv, req.Env, req.TTY != nil,
+		stdin: req.StdinOpen || len(req.input()) > 0, isolation: r.isolation,
+		environ: environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, req.Env, req.TTY != nil,
 			envID+"="+r.id, markOf(r.epoch())),
 	}
 	switch {
@@ -124,10 +124,10 @@ func (r *run) spec() (sp *spec, remove func(), err error) {
 	case req.Language != "":
 		l := languages[req.Language]
 		var file string
-		if file, remove, err = l.writeCode(r.host.opts.StateDir, req.Code); err != nil {
+		if file, remove, err = l.writeCode(codeDir(r.isolation, r.host.opts.StateDir), req.Code); err != nil {
 			return nil, func() {}, err
 		}
-		if err = show(r.plan, filepath.Dir(file)); err != nil {
+		if err = show(r.isolation, filepath.Dir(file)); err != nil {
 			return nil, remove, err
 		}
 		sp.argv, err = l.argv(variable(sp.environ, "PATH"), file)

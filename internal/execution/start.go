@@ -23,7 +23,7 @@ func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 	id := h.id(tenant, &req)
 	key := keyOf(tenant, id)
 	config := h.config(&req)
-	plan, err := h.plan(&req)
+	plan, err := h.isolate(&req)
 	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
 			return x, false, nil

@@ -70,6 +70,9 @@ func (t *scanTree) terminate() { terminate(t.members()) }
 
 func terminate(members []process) {
 	for _, p := range members {
+		if isWrapper(p.pid) {
+			continue // it ends with the command
+		}
 		p.send(syscall.SIGTERM)
 		p.send(syscall.SIGCONT)
 	}

@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tryBubblewrap runs the program at path with all that commands need of it, under the layers that it gets itself.
 func tryBubblewrap(path string) error {
-	p := &Plan{Level: Bubblewrap, Machine: Probe(), Access: Access{Offline: true}}
+	m := Probe()
+	p := &Plan{Level: Bubblewrap, Given: m.Given, machine: m, Access: Access{Offline: true}}
 	p.layer()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -52,6 +56,9 @@ func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
 	}
 	var covers []string
 	for _, hidden := range hiddenRoots(p.Access.Hidden) {
+		if p.User != nil && !p.User.reaches(hidden) {
+			continue // nor does bwrap, which runs as the same user
+		}
 		if info, err := os.Stat(hidden); err == nil && info.IsDir() {
 			args, covers = append(args, "--tmpfs", hidden), append(covers, "--remount-ro", hidden)
 		} else {
@@ -64,4 +71,27 @@ func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
 	args = append(args, covers...)
 	args = append(args, "--chdir", dir, "--", path)
 	return append(args, argv[1:]...)
+}
+
+// reaches reports whether the user may enter all directories on the way to path.
+func (u *User) reaches(path string) bool {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) != nil {
+			return false
+		}
+		enter := st.Mode & unix.S_IXOTH
+		switch {
+		case int(st.Uid) == u.UID:
+			enter = st.Mode & unix.S_IXUSR
+		case int(st.Gid) == u.GID || slices.Contains(u.Groups, int(st.Gid)):
+			enter = st.Mode & unix.S_IXGRP
+		}
+		if enter == 0 {
+			return false
+		}
+		if dir == "/" {
+			return true
+		}
+	}
 }

@@ -81,12 +81,12 @@ type Layers struct {
 // Access is what a request asks for beside a level.
 type Access struct {
 	// Offline: no network but a loopback of its own.
-	Offline bool
+	Offline bool `json:"offline,omitempty"`
 	// Writable are directories below which the command may write at the levels Landlock and Bubblewrap, beside its
 	// working directory and the temporary one. They are absolute and exist.
-	Writable []string
+	Writable []string `json:"writable,omitempty"`
 	// Hidden are absolute paths that the command does not get at.
-	Hidden []string
+	Hidden []string `json:"hidden,omitempty"`
 }
 
 func (a *Access) empty() bool { return !a.Offline && len(a.Writable) == 0 && len(a.Hidden) == 0 }
@@ -108,10 +108,11 @@ type Config struct {
 
 // User is one that commands run as.
 type User struct {
-	Name     string
-	UID, GID int
-	Groups   []int
-	Home     string
+	Name   string `json:"name"`
+	UID    int    `json:"uid"`
+	GID    int    `json:"gid"`
+	Groups []int  `json:"groups,omitempty"`
+	Home   string `json:"home"`
 }
 
 // RefusedError says why a level cannot be given.
@@ -119,25 +120,28 @@ type RefusedError struct{ Level, Reason string }
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("the level %q %s", e.Level, e.Reason) }
 
-// Plan is how one command is started. It holds nothing open.
+// Plan is how one command is started. It holds nothing open, and can be sent as JSON to the process that starts it.
 type Plan struct {
-	Level  Level
-	Layers Layers
+	Level  Level  `json:"level"`
+	Layers Layers `json:"layers,omitzero"`
 	// Access is what the command may.
-	Access Access
+	Access Access `json:"access,omitzero"`
 	// Visible are directories below a hidden one that the command reads all the same.
-	Visible []string
-	User    *User
-	Machine *Machine
+	Visible []string `json:"visible,omitempty"`
+	User    *User    `json:"user,omitempty"`
+	Given   Given    `json:"given,omitzero"`
+
+	machine *Machine // while it is resolved
 }
 
 // Resolve returns the plan for a request that asks for a level, "" for the default, and for access. The error
 // is a *RefusedError if the machine, or c, does not allow it.
 func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
-	p := &Plan{Level: level, User: c.User, Machine: c.Machine}
-	if p.Machine == nil {
-		p.Machine = Probe()
+	p := &Plan{Level: level, User: c.User, machine: c.Machine}
+	if p.machine == nil {
+		p.machine = Probe()
 	}
+	p.Given = p.machine.Given
 	p.Access = Access{
 		Offline:  want.Offline || c.Access.Offline,
 		Writable: slices.Concat(c.Access.Writable, want.Writable),
@@ -168,7 +172,7 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 
 // lacks says what the machine does not give of the level, "" where it gives all.
 func (p *Plan) lacks() string {
-	m := p.Machine
+	m := p.machine
 	if p.User != nil && m.SwitchUser != nil {
 		return fmt.Sprintf("needs root to run commands as %s: %v", p.User.Name, m.SwitchUser)
 	}
@@ -192,7 +196,8 @@ func (p *Plan) lacks() string {
 	case Landlock:
 		return p.lacksLandlock()
 	case Bubblewrap:
-		if _, err := m.Bubblewrap(); err != nil {
+		var err error
+		if p.Given.Bubblewrap, err = m.FindBubblewrap(); err != nil {
 			return fmt.Sprintf("needs bubblewrap: %v", err)
 		}
 	}
@@ -203,7 +208,7 @@ func (p *Plan) lacks() string {
 const landlockNeeded = 3
 
 func (p *Plan) lacksLandlock() string {
-	m := p.Machine
+	m := p.machine
 	if m.Landlock < landlockNeeded {
 		return fmt.Sprintf("needs Landlock of version %d, and this kernel has version %d", landlockNeeded, m.Landlock)
 	}
@@ -228,7 +233,7 @@ func within(path, root string) bool {
 
 // layer sets the layers of the level. The machine gives them.
 func (p *Plan) layer() {
-	m := p.Machine
+	m := p.machine
 	if p.User != nil {
 		p.Layers.User = p.User.Name
 	}
@@ -257,7 +262,7 @@ func (p *Plan) layer() {
 
 // common sets the layers that need nothing but the kernel.
 func (p *Plan) common() {
-	m := p.Machine
+	m := p.machine
 	if m.Start != nil {
 		return
 	}

@@ -41,17 +41,17 @@ func (pl *Plan) needsLandlock() bool {
 // ruleset returns the descriptor of what the child is bound to. dir is its working directory.
 func (pl *Plan) ruleset(dir string) (fd int, err error) {
 	attr := unix.LandlockRulesetAttr{}
-	if pl.Machine.Landlock >= landlockScopes {
+	if pl.Given.Landlock >= landlockScopes {
 		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	if pl.Layers.Writable == ByLandlock {
 		attr.Handled_access_fs = handledFiles
-		if pl.Machine.Landlock >= landlockScopes {
+		if pl.Given.Landlock >= landlockScopes {
 			attr.Scoped |= unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 		}
 	}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
-	if pl.Machine.Landlock < landlockScopes {
+	if pl.Given.Landlock < landlockScopes {
 		size = unsafe.Offsetof(attr.Handled_access_net)
 	}
 	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)

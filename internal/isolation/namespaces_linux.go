@@ -26,7 +26,7 @@ func (p *program) namespaces(pl *Plan) {
 	if flags == 0 {
 		return
 	}
-	if !pl.Machine.UserNamespace {
+	if !pl.Given.UserNamespace {
 		p.add("namespaces", unix.SYS_UNSHARE, flags)
 		return
 	}
@@ -53,15 +53,15 @@ func (p *program) mounts(pl *Plan) {
 	for _, path := range hiddenRoots(pl.Access.Hidden) {
 		p.hide(path, pl.Visible)
 	}
-	for _, path := range pl.Machine.Disks {
+	for _, path := range pl.Given.Disks {
 		p.bind("hide disks", "/dev/null", path).tolerated = uintptr(unix.ENOENT)
 	}
-	for _, path := range pl.Machine.Cgroups {
+	for _, path := range pl.Given.Cgroups {
 		attr := address(p, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 		p.add("cgroups", unix.SYS_MOUNT_SETATTR, atFDCWD, p.text(path), 0, attr, unsafe.Sizeof(unix.MountAttr{})).
 			tolerated = uintptr(unix.EINVAL) // it is mounted no more
 	}
-	if pl.Machine.UserNamespace {
+	if pl.Given.UserNamespace {
 		p.coverSSHConfig()
 	}
 }

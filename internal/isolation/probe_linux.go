@@ -17,7 +17,7 @@ import (
 
 // probe tries every layer in a child that does nothing else.
 func probe() *Machine {
-	m := &Machine{Root: os.Geteuid() == 0, Landlock: landlockVersion(), openFiles: softOpenFiles()}
+	m := &Machine{Given: Given{Root: os.Geteuid() == 0, Landlock: landlockVersion(), OpenFiles: softOpenFiles()}}
 	try := func(what func(*program)) error {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
@@ -39,12 +39,12 @@ func probe() *Machine {
 	m.UserNamespace = !m.Root
 	dumpable := isDumpable()
 	m.Mounts = try(func(p *program) {
-		pl := &Plan{Machine: m, Layers: Layers{Hidden: ByMounts}, Access: Access{Hidden: []string{"/proc"}}}
+		pl := &Plan{Given: m.Given, Layers: Layers{Hidden: ByMounts}, Access: Access{Hidden: []string{"/proc"}}}
 		p.namespaces(pl)
 		p.mounts(pl)
 	})
 	m.Network = try(func(p *program) {
-		p.namespaces(&Plan{Machine: m, Layers: Layers{Network: Off}})
+		p.namespaces(&Plan{Given: m.Given, Layers: Layers{Network: Off}})
 		p.loopback()
 	})
 	if isDumpable() != dumpable {
@@ -55,7 +55,7 @@ func probe() *Machine {
 		p.filterCalls()
 	})
 	m.Capabilities = try(func(p *program) {
-		pl := &Plan{Machine: m, Layers: Layers{Capabilities: EmptySet}}
+		pl := &Plan{Given: m.Given, Layers: Layers{Capabilities: EmptySet}}
 		if m.Root && !hasCapability(unix.CAP_SETPCAP) { // a program that root executes gets what is in the bounding set
 			p.add("CAP_SETPCAP", unix.SYS_GETPID).expect = ^uintptr(0)
 		}

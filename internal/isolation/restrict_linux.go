@@ -52,7 +52,7 @@ func (pl *Plan) keeps(capability uintptr) bool {
 // dropBounding drops capabilities from the bounding set, where we may. Without CAP_SETPCAP no program gives any to a
 // process with no_new_privs that is not root.
 func (p *program) dropBounding(pl *Plan) {
-	if !hasCapability(unix.CAP_SETPCAP) && !(pl.Machine.UserNamespace && pl.Layers.Hidden == ByMounts) {
+	if !hasCapability(unix.CAP_SETPCAP) && !(pl.Given.UserNamespace && pl.Layers.Hidden == ByMounts) {
 		return
 	}
 	for c := uintptr(0); c < 64; c++ {

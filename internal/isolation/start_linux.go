@@ -27,11 +27,7 @@ func (p *Plan) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process
 		return os.StartProcess(path, argv, attr)
 	}
 	if p.Level == Bubblewrap {
-		bwrap, err := p.Machine.Bubblewrap()
-		if err != nil {
-			return nil, fmt.Errorf("isolation: bubblewrap: %w", err)
-		}
-		return p.start(bwrap, p.bubblewrapped(path, argv, attr.Dir), attr)
+		return p.start(p.Given.Bubblewrap, p.bubblewrapped(path, argv, attr.Dir), attr)
 	}
 	return p.start(path, argv, attr)
 }
@@ -98,7 +94,7 @@ func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcA
 	if sys.Pdeathsig != 0 {
 		prog.dieWithParent(sys.Pdeathsig)
 	}
-	prog.limitOpenFiles(p.Machine.openFiles)
+	prog.limitOpenFiles(p.Given.OpenFiles)
 	prog.add("signal mask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, address(prog, currentMask()), 0, 8)
 	prog.add(stepExec, unix.SYS_EXECVE, prog.text(path), prog.texts(argv), prog.texts(attr.Env))
 	return nil

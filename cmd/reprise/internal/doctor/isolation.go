@@ -31,7 +31,7 @@ func checkIsolation() []Finding {
 	if m.Root {
 		findings = append(findings, layer("another user", m.SwitchUser, "--run-as works", "The server needs CAP_SETUID and CAP_SETGID."))
 	}
-	_, err := m.Bubblewrap()
+	_, err := m.FindBubblewrap()
 	return append(findings, layer("bubblewrap", err, "works", "Only the isolation level bubblewrap needs it: install bubblewrap."))
 }
 
