@@ -69,7 +69,16 @@ var ways = []attempts{
 	{"open by handle", `ISOLATION_ATTEMPT=handle $SELF $DATA.handle`, allLevels, asRoot},
 	{"listen on loopback", `ISOLATION_ATTEMPT=sniff $SELF`, allLevels, asRoot},
 	{
-		"leave the cgroup", `mkdir $CGROUP/attempt && rmdir $CGROUP/attempt && echo done`, allLevels,
+		"make a cgroup", `mkdir $CGROUP/attempt && rmdir $CGROUP/attempt && echo done`, allLevels,
+		func(m *Machine) bool { return m.Root && cgroup2(m) != "" },
+	},
+	{
+		"leave the cgroup", `echo $$ >$CGROUP/cgroup.procs && echo done`, allLevels,
+		func(m *Machine) bool { return m.Root && cgroup2(m) != "" },
+	},
+	{
+		"leave it by another mount", `unshare -UrCm sh -c 'mount -t cgroup2 none $OUTSIDE && echo $$ >$OUTSIDE/cgroup.procs &&
+		echo done'`, allLevels,
 		func(m *Machine) bool { return m.Root && cgroup2(m) != "" },
 	},
 	{"use bpf", `ISOLATION_ATTEMPT=bpf $SELF`, allLevels, asRoot},
@@ -81,7 +90,7 @@ var ways = []attempts{
 
 func cgroup2(m *Machine) string {
 	for _, path := range m.Cgroups {
-		if _, err := os.Stat(filepath.Join(path, "cgroup.procs")); err == nil && strings.HasSuffix(path, "unified") || path == "/sys/fs/cgroup" {
+		if strings.HasSuffix(path, "unified") || path == "/sys/fs/cgroup" {
 			return path
 		}
 	}
@@ -98,7 +107,7 @@ type field struct {
 func newField(t *testing.T) *field {
 	t.Helper()
 	dir := t.TempDir()
-	f := &field{data: filepath.Join(dir, "data"), outside: filepath.Join(dir, "outside"), work: filepath.Join(dir, "work")}
+	f := &field{data: dir + "/data", outside: dir + "/outside", work: dir + "/work"}
 	for _, d := range []string{f.data, f.outside, f.work} {
 		must(t, os.Mkdir(d, 0o700))
 	}
@@ -166,7 +175,8 @@ func TestAttempts(t *testing.T) {
 			}
 			for _, level := range way.levels {
 				t.Run(string(level), func(t *testing.T) {
-					if out, _ := shell(t, resolve(t, config, level, Access{}), f.work, way.command, f.env...); succeeded(out) {
+					p := resolve(t, config, level, Access{})
+					if out, _ := shell(t, p, f.work, way.command, f.env...); succeeded(out) {
 						t.Errorf("it succeeds: %s", out)
 					}
 				})
@@ -198,7 +208,8 @@ func TestAttemptsWithoutMounts(t *testing.T) {
 			t.Errorf("%s: %s", way.name, out)
 		}
 	}
-	if out, code := shell(t, p, f.work, "cat $SELF >/dev/null && ls / >/dev/null && echo x >file && rm file", f.env...); code != 0 {
+	const work = "cat $SELF >/dev/null && ls / >/dev/null && echo x >file && rm file"
+	if out, code := shell(t, p, f.work, work, f.env...); code != 0 {
 		t.Errorf("ordinary work: %s", out)
 	}
 }

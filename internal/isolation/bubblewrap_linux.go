@@ -44,7 +44,7 @@ func tryBubblewrap(path string) error {
 // bubblewrapped is how bwrap starts the command. Everybody can read it: it holds paths, and the command.
 func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
 	args := []string{
-		"bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
+		"bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
 		"--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
 		"--tmpfs", os.TempDir(),
 	}

@@ -151,7 +151,8 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 		p.Level = c.Level
 	}
 	if level != "" && slices.Index(Levels(), level) < slices.Index(Levels(), c.Least) {
-		return nil, &RefusedError{string(level), fmt.Sprintf("is weaker than %q, which this server asks for at least", c.Least)}
+		reason := fmt.Sprintf("is weaker than %q, which this server asks for at least", c.Least)
+		return nil, &RefusedError{string(level), reason}
 	}
 	if p.Level == "" {
 		p.Level = Limits

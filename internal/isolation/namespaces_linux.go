@@ -104,12 +104,14 @@ func (p *program) hide(path string, visible []string) {
 	trees := make([]uintptr, len(visible))
 	for i, v := range visible {
 		trees[i] = p.register()
-		p.add("show "+v, unix.SYS_OPEN_TREE, atFDCWD, p.text(v), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC).save = trees[i]
+		c := p.add("show "+v, unix.SYS_OPEN_TREE, atFDCWD, p.text(v), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		c.save = trees[i]
 	}
 	p.tmpfs(path, 0)
 	for i, v := range visible {
 		p.makeDirs(path, v)
-		p.add("show "+v, unix.SYS_MOVE_MOUNT, 0, p.text(""), atFDCWD, p.text(v), unix.MOVE_MOUNT_F_EMPTY_PATH).use = trees[i]
+		c := p.add("show "+v, unix.SYS_MOVE_MOUNT, 0, p.text(""), atFDCWD, p.text(v), unix.MOVE_MOUNT_F_EMPTY_PATH)
+		c.use = trees[i]
 	}
 	p.add("hide "+path, unix.SYS_MOUNT, 0, p.text(path), 0, maskFlags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, 0)
 }

@@ -10,7 +10,7 @@ import (
 
 // restrict takes privileges from the child, in the order in which that is still possible.
 func (p *program) restrict(pl *Plan, dir string) error {
-	drops := pl.Layers.Capabilities != "" && pl.Level != Bubblewrap // bwrap drops them itself once it needs them no more
+	drops := pl.Layers.Capabilities != "" && pl.Level != Bubblewrap // bwrap needs them first and drops them itself
 	if drops {
 		p.dropBounding(pl)
 	}
@@ -74,7 +74,7 @@ func (p *program) switchUser(u *User) {
 
 // dropCapabilities drops those that the process has and does not keep.
 func (p *program) dropCapabilities(pl *Plan) {
-	p.add("capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL).tolerated = uintptr(unix.EINVAL)
+	p.add("capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
 	for _, c := range kept {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"syscall"
 	"unsafe"
 
@@ -19,9 +20,9 @@ const (
 	stepExec = "exec"
 )
 
-// Start is os.StartProcess with the layers of the plan; a nil Plan has none. Of attr.Sys it takes Setsid, Setctty with Ctty 0,
-// Pdeathsig, UseCgroupFD and CgroupFD; the error is errors.ErrUnsupported for others. attr.Env is not nil. The error is a
-// *StepError if a layer could not be had, and as that of os.StartProcess if the command could not be started.
+// Start is os.StartProcess with the layers of the plan; a nil Plan has none. Of attr.Sys it takes Setsid, Setctty with
+// Ctty 0, Pdeathsig, UseCgroupFD and CgroupFD; the error is errors.ErrUnsupported for others. attr.Env is not nil. The
+// error is a *StepError if a layer could not be had, and else as that of os.StartProcess.
 func (p *Plan) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	if p == nil || p.Layers == (Layers{}) {
 		return os.StartProcess(path, argv, attr)
@@ -32,10 +33,17 @@ func (p *Plan) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process
 	return p.start(path, argv, attr)
 }
 
+// mapping is held while a child may write its id maps.
+var mapping sync.Mutex
+
 // start is Start of exactly these arguments.
 func (p *Plan) start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	if p.Given.UserNamespace {
+		mapping.Lock() // the child changes whether our memory is dumpable
+		defer mapping.Unlock()
+	}
 	var prog program
 	defer prog.close()
 	if err := p.compile(&prog, path, argv, attr); err != nil {
