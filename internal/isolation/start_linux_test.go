@@ -122,7 +122,8 @@ func TestUnprivileged(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		for line := range strings.Lines(string(out)) {
-			if said := strings.TrimSpace(line); !strings.Contains(said, "=== ") && !strings.HasPrefix(said, "--- PASS") {
+			said := strings.TrimSpace(line)
+			if !strings.Contains(said, "=== ") && !strings.HasPrefix(said, "--- PASS") {
 				t.Error(said)
 			}
 		}
