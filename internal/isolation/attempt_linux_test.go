@@ -240,11 +240,54 @@ func TestAttemptsOffline(t *testing.T) {
 	}
 }
 
+// TestCapabilities looks at what a command has and can ever get.
+func TestCapabilities(t *testing.T) {
+	p := resolve(t, Config{}, Limits, Access{})
+	want := uint64(0)
+	if p.Layers.Capabilities == ReducedSet {
+		for _, c := range kept {
+			if hasCapability(c) {
+				want |= 1 << c
+			}
+		}
+	}
+	out, _ := shell(t, p, "/", "grep -E '^Cap(Inh|Prm|Eff|Bnd|Amb)' /proc/self/status")
+	for line := range strings.Lines(out) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), ":\t")
+		got, err := strconv.ParseUint(text, 16, 64)
+		must(t, err)
+		if (name == "CapInh" || name == "CapAmb") && got != 0 || name != "CapInh" && name != "CapAmb" && got != want {
+			t.Errorf("%s is %#x, what is kept is %#x", name, got, want)
+		}
+	}
+	if strings.Count(out, "Cap") != 5 {
+		t.Errorf("%q", out)
+	}
+}
+
+// TestSystemCallsAreDenied makes a call that needs no right and is denied, and one that is not.
+func TestSystemCallsAreDenied(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	const command = "ISOLATION_ATTEMPT=keyctl $SELF"
+	if out, _ := shell(t, resolve(t, Config{}, None, Access{}), "/", command, "SELF="+self); !succeeded(out) {
+		t.Skipf("without isolation it does not succeed either: %s", out)
+	}
+	for _, level := range allLevels {
+		t.Run(string(level), func(t *testing.T) {
+			if out, _ := shell(t, resolve(t, Config{}, level, Access{}), "/", command, "SELF="+self); succeeded(out) {
+				t.Error("the call was made")
+			}
+		})
+	}
+}
+
 // attempt does in the test binary what a shell cannot.
 func attempt(what string, args []string) {
 	err := map[string]func([]string) error{
 		"memory": readMemory, "vm": readVM, "trace": trace, "disk": readDisk, "mknod": makeDisk, "handle": openHandle,
 		"sniff": sniff, "bpf": bpf, "connect": connect, "loopback": loopback,
+		"keyctl": keyctl,
 	}[what](args)
 	if err != nil {
 		fmt.Println(what, err)
@@ -414,6 +457,14 @@ func bpf([]string) error {
 	}
 	fmt.Println("done")
 	return nil
+}
+
+func keyctl([]string) error {
+	_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_USER_KEYRING, true)
+	if err == nil {
+		fmt.Println("done")
+	}
+	return err
 }
 
 func connect(args []string) error {

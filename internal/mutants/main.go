@@ -59,7 +59,8 @@ func main() {
 }
 
 func all() []mutant {
-	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, outsideMutants)
+	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, isolationMutants,
+		outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {
