@@ -18,7 +18,7 @@ import (
 // tryBubblewrap runs the program at path with all that commands need of it, under the layers that it gets itself.
 func tryBubblewrap(path string) error {
 	m := Probe()
-	p := &Plan{Level: Bubblewrap, Given: m.Given, machine: m, Access: Access{Offline: true}}
+	p := &Plan{Level: Bubblewrap, Given: m.Given, machine: m, Temporary: os.TempDir(), Access: Access{Offline: true}}
 	p.layer()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
 	args := []string{
 		"bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
 		"--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-		"--tmpfs", os.TempDir(),
+		"--tmpfs", p.Temporary,
 	}
 	if p.Access.Offline {
 		args = append(args, "--unshare-net")

@@ -2,6 +2,7 @@ package isolation
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -128,8 +129,10 @@ type Plan struct {
 	Access Access `json:"access,omitzero"`
 	// Visible are directories below a hidden one that the command reads all the same.
 	Visible []string `json:"visible,omitempty"`
-	User    *User    `json:"user,omitempty"`
-	Given   Given    `json:"given,omitzero"`
+	// Temporary is the temporary directory of the server, which commands may write to.
+	Temporary string `json:"temporary,omitempty"`
+	User      *User  `json:"user,omitempty"`
+	Given     Given  `json:"given,omitzero"`
 
 	machine *Machine // while it is resolved
 }
@@ -137,7 +140,7 @@ type Plan struct {
 // Resolve returns the plan for a request that asks for a level, "" for the default, and for access. The error
 // is a *RefusedError if the machine, or c, does not allow it.
 func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
-	p := &Plan{Level: level, User: c.User, machine: c.Machine}
+	p := &Plan{Level: level, User: c.User, Temporary: os.TempDir(), machine: c.Machine}
 	if p.machine == nil {
 		p.machine = Probe()
 	}

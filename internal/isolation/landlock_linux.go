@@ -95,7 +95,7 @@ func (pl *Plan) allowFiles(ruleset int, dir string) error {
 			return err
 		}
 	}
-	for _, path := range slices.Concat(pl.Access.Writable, []string{dir, os.TempDir(), "/dev/shm"}) {
+	for _, path := range slices.Concat(pl.Access.Writable, []string{dir, pl.Temporary, "/dev/shm"}) {
 		if slices.ContainsFunc(hidden, func(h string) bool { return within(h, path) }) {
 			return fmt.Errorf("isolation: %s is to be writable and holds what is hidden", path)
 		}
