@@ -100,7 +100,11 @@ func (p *program) close() {
 
 // cloneArgs is struct clone_args of clone3(2), as far as we need it.
 type cloneArgs struct {
-	flags, pidFD, childTID, parentTID, exitSignal, stack, stackSize, tls, setTID, setTIDSize, cgroup uint64
+	flags      uint64
+	_          [3]uint64 // pidfd, child_tid, parent_tid
+	exitSignal uint64
+	_          [5]uint64 // stack, stack_size, tls, set_tid, set_tid_size
+	cgroup     uint64
 }
 
 // run starts a child that runs the program and returns when the child has got another program by its last

@@ -55,7 +55,7 @@ var (
 // so that there is no such call; the C libraries then take clone.
 func (a *abi) filter() []unix.SockFilter {
 	tail := 3 + len(a.denied)
-	var refused, missing, flags, end = tail + 7, tail + 8, tail + 4, tail + 9
+	refused, missing, flags, end := tail+7, tail+8, tail+4, tail+9
 	var block []unix.SockFilter
 	jump := func(test uint16, k uint32, yes, no int) { // to places in block
 		at := len(block) + 1
