@@ -60,8 +60,20 @@ type StartRequest struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 	Retention Retention         `json:"retention,omitzero"`
-	// Isolation is a level; "" leaves it to the server.
+	// Isolation is a level; "" leaves it to the server. Access is what the command may besides.
 	Isolation string `json:"isolation,omitempty"`
+	Access    Access `json:"access,omitzero"`
+}
+
+// Access is what a command may at every level of isolation but "none". The zero value leaves it to the server.
+type Access struct {
+	// Network is "on" or "off": no network but a loopback of its own.
+	Network string `json:"network,omitempty"`
+	// Writable are directories below which the command may write at the levels "landlock" and "bubblewrap", beside its
+	// working directory and the temporary one.
+	Writable []string `json:"writable,omitempty"`
+	// Hidden are paths that the command does not get at.
+	Hidden []string `json:"hidden,omitempty"`
 }
 
 // TTY is the size of a terminal in characters, each 1 to 65535; 0 stands for 80 and 24.
@@ -188,6 +200,21 @@ type Isolation struct {
 	Memory    string `json:"memory_bytes"`
 	Processes string `json:"processes"`
 	CPU       string `json:"cpu_time"`
+	Layers    Layers `json:"layers"`
+}
+
+// Layers are what the process was started with; docs/isolation.md explains them. The zero value of each field means that
+// this layer is not in force.
+type Layers struct {
+	NoNewPrivileges bool   `json:"no_new_privileges"`
+	Capabilities    string `json:"capabilities"`
+	Hidden          string `json:"hidden"`
+	Writable        string `json:"writable"`
+	Signals         string `json:"signals"`
+	Cgroups         string `json:"cgroups"`
+	SystemCalls     string `json:"system_calls"`
+	Network         string `json:"network"`
+	User            string `json:"user"`
 }
 
 // Start starts an execution. It is tried again after a lost connection and the

@@ -19,7 +19,6 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
-	"reprise/internal/execution"
 	"reprise/internal/mcpserver"
 	"reprise/internal/mcpserver/relay"
 	"reprise/internal/storeurl"
@@ -27,7 +26,8 @@ import (
 
 // mcpCmd is an MCP server on stdin and stdout.
 type mcpCmd struct {
-	storeKeys `embed:""`
+	storeKeys      `embed:""`
+	isolationFlags `embed:""`
 
 	URL       string `placeholder:"URL" help:"Let the server at URL run the commands, for example http://127.0.0.1:7070. Default: run them here, or in the process that holds the data directory."`
 	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or what a server of this machine has written to the data directory."`
@@ -195,7 +195,7 @@ func (unclosed) Close() error { return nil }
 // open opens a server without a listener but for others of the same user, and the tools on top of it. It takes dir.
 func (c *mcpCmd) open(ctx context.Context, dir *dataDir, logger *slog.Logger) (s *server, err error) {
 	serve := &serveCmd{
-		storeKeys: c.storeKeys, Data: c.Data, Store: c.Store, Secrets: c.Secrets,
+		storeKeys: c.storeKeys, isolationFlags: c.isolationFlags, Data: c.Data, Store: c.Store, Secrets: c.Secrets,
 		MaxRunning: c.MaxRunning, MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv, RetainAge: c.RetainAge,
 	}
 	s = &server{dir: dir, logger: logger, mcp: &mcpEndpoint{}}
@@ -219,7 +219,7 @@ func (c *mcpCmd) open(ctx context.Context, dir *dataDir, logger *slog.Logger) (s
 	if err = s.join(ctx, serve, keys); err != nil {
 		return s, err
 	}
-	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(serve, keys, metrics)); err != nil {
+	if err = s.openHost(ctx, serve, keys, metrics); err != nil {
 		return s, err
 	}
 	s.mcp.tools, err = mcpserver.New(s.log, s.host,

@@ -28,6 +28,10 @@ type runCmd struct {
 	Cwd              string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
 	Env              []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, ours. May be repeated."`
 	Stdin            bool              `short:"i" help:"Send our stdin to the command. Without it the command's stdin is empty."`
+	Isolation        string            `placeholder:"LEVEL" help:"Isolation of the command: none, limits, landlock or bubblewrap. Default: the server's."`
+	Network          string            `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it a loopback of its own. Default: the server's."`
+	Writable         []string          `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, beside its own. May be repeated."`
+	Hide             []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command does not get at. May be repeated."`
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
 	retain           `embed:""`
 
@@ -147,7 +151,8 @@ func (c *runCmd) request() (client.StartRequest, error) {
 		ID: id, Session: c.Session, Labels: c.Label,
 		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
-		Retention: c.retention(),
+		Retention: c.retention(), Isolation: c.Isolation,
+		Access: client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 type serveCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
+	isolationFlags  `embed:""`
 
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
@@ -55,6 +56,8 @@ func (*serveCmd) Help() string {
 	return `On the first start a random token is written to DIR/token, and the keys that sign cursors to DIR/keys, both for their owner alone. Once the line "listening on URL" is on stdout, requests are answered. A store that is a server of its own is waited for; until it is there, /healthz is fine, and all else is refused with store_unavailable, /readyz too.
 
 At INT or TERM the server answers what is under way, tells readers to come back, and goes. Commands that run go on under their supervisors, and the next server with the same data directory takes them up, as it does after a server was killed. A second signal within a second, or --stop-executions, ends them. With the store memory: commands end with the server, since nobody could read their output.
+
+Commands cannot become another user, signal or look into other processes, or get at the data directory, where this machine gives the isolation level limits; "reprise doctor" says whether it does. A command that needs sudo is started with --isolation none.
 
 Under systemd this needs KillMode=process and Delegate=yes.`
 }

@@ -83,7 +83,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.join(ctx, c, keys); err != nil {
 		return err
 	}
-	if s.host, err = execution.Open(ctx, s.log, s.hostOptions(c, keys, metrics)); err != nil {
+	if err = s.openHost(ctx, c, keys, metrics); err != nil {
 		return err
 	}
 	gate := identity.NewGate(keys, verifier, nil)
@@ -180,6 +180,16 @@ func (c *serveCmd) logOptions(keys *reprise.Keys, metrics *api.Metrics, logger *
 		MaxReaders: c.MaxReaders, SweepEvery: c.SweepEvery,
 		Logger: logger, Hooks: metrics.LogHooks(),
 	}
+}
+
+// openHost opens what runs commands.
+func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keys, metrics *api.Metrics) (err error) {
+	opts := s.hostOptions(c, keys, metrics)
+	if opts.Isolation, err = c.isolate(s.logger, s.secretPaths(c)...); err != nil {
+		return err
+	}
+	s.host, err = execution.Open(ctx, s.log, opts)
+	return err
 }
 
 func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metrics) *execution.Options {

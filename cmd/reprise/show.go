@@ -91,9 +91,33 @@ func executionRows(x *client.Execution) [][2]string {
 			durationMS(x.Usage.SystemMS).String() + " system, " + byteCount(x.Usage.MaxRSSBytes).String() + " memory"})
 	}
 	if x.Isolation != nil {
-		rows = append(rows, [2]string{"isolation", x.Isolation.Level})
+		rows = append(rows, [2]string{"isolation", isolationText(x.Isolation)})
 	}
 	return rows
+}
+
+// isolationText is the level with the layers that are in force.
+func isolationText(in *client.Isolation) string {
+	l := &in.Layers
+	texts := []string{in.Level}
+	if l.NoNewPrivileges {
+		texts = append(texts, "no new privileges")
+	}
+	for _, layer := range [][2]string{
+		{"capabilities", l.Capabilities},
+		{"hidden by", l.Hidden},
+		{"writing bound by", l.Writable},
+		{"signals bound by", l.Signals},
+		{"system calls", l.SystemCalls},
+		{"cgroups", l.Cgroups},
+		{"network", l.Network},
+		{"user", l.User},
+	} {
+		if layer[1] != "" {
+			texts = append(texts, layer[0]+" "+strings.ReplaceAll(layer[1], "_", " "))
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 func streamRows(s *client.Stream) [][2]string {

@@ -122,6 +122,11 @@ var measured = []struct {
 	{regexp.MustCompile(`("system_ms": ?)\d+`), "${1}1"},
 	{regexp.MustCompile(`("max_rss_bytes": ?)\d+`), "${1}2097152"},
 	{regexp.MustCompile(`("kill": ?)"\w+"`), `${1}"cgroup"`},
+	{
+		regexp.MustCompile(`"isolation":\{"level":"\w+",("kill": ?"\w+")(,"layers":\{[^}]*\})?`), // what this machine gives
+		`"isolation":{"level":"limits",$1,"layers":{"no_new_privileges":true,"capabilities":"none","hidden":"mounts","signals":"landlock",` +
+			`"cgroups":"read_only","system_calls":"deny_list"}`,
+	},
 	{regexp.MustCompile(`("status": ?)"(queued|running|ended)"`), `${1}"running"`},
 	{regexp.MustCompile(`("started": ?)null`), `${1}"2026-11-20T09:30:00.000Z"`},
 }

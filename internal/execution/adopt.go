@@ -77,7 +77,8 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	m := &remote{dir: h.supervisors.dirOf(info.Epoch), secret: h.supervisors.secret}
 	b := loadBrief(m.dir)
 	id := info.Key.Name[len(namespace):]
-	r := newRun(h, info.Key, id, Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)})
+	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
+	r := newRun(h, info.Key, id, req, nil)
 	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
 	if r.owner, err = h.nextOwner(info); err != nil {
 		return err

@@ -3,6 +3,8 @@ package execution
 import (
 	"os"
 	"time"
+
+	"reprise/internal/isolation"
 )
 
 // This file is the seam to the process: a job knows a child by its pipes, its tree and its
@@ -10,10 +12,11 @@ import (
 
 // spec is all that starting a process takes.
 type spec struct {
-	argv    []string
-	cwd     string
-	environ []string
-	tty     *TTY
+	argv      []string
+	cwd       string
+	environ   []string
+	tty       *TTY
+	isolation *isolation.Plan
 	// stdin: the command gets a pipe to read from; otherwise it finds the end at once.
 	stdin bool
 }

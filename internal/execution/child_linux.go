@@ -108,7 +108,7 @@ func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
 	}
 	t.prepare(attr.Sys)
 	started := time.Now()
-	process, err := s.Start(path, sp.argv, attr)
+	process, err := s.StartBy(sp.isolation.Start, path, sp.argv, attr)
 	closeAll(e.far[:]...)
 	if err != nil {
 		closeAll(e.near[:]...)
@@ -122,6 +122,9 @@ func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
 }
 
 func startError(program string, err error) error {
+	if where, ok := errors.AsType[*fs.PathError](err); ok && where.Op == "chdir" {
+		return fmt.Errorf("cwd cannot be entered, or is hidden from commands: %w", where.Err)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such program, or its interpreter does not exist", program)
@@ -181,6 +184,10 @@ func peakOf(usage *syscall.Rusage) int64 {
 
 // signal sends s to the process group that the process leads. It has not been reaped.
 func (c *child) signal(s syscall.Signal) error {
+	if s != syscall.SIGKILL && isWrapper(c.process.Pid) {
+		signalWrapped(c.process.Pid, s)
+		return nil
+	}
 	err := syscall.Kill(-c.process.Pid, s)
 	if errors.Is(err, syscall.ESRCH) {
 		return nil // it ends just now

@@ -3,6 +3,8 @@ package execution
 import (
 	"encoding/json"
 	"time"
+
+	"reprise/internal/isolation"
 )
 
 // Execution is one run of a command as it is shown. It is the body of GET
@@ -96,17 +98,9 @@ type Bytes struct {
 	Stderr int64 `json:"stderr"`
 }
 
-// The levels of isolation.
-const (
-	// LevelNone: its own session, and its tree is killed as a whole.
-	LevelNone = "none"
-	// LevelLimits: besides, limits on memory, processes and CPU time hold.
-	LevelLimits = "limits"
-)
-
 // Isolation is what is in force for a run, not what was asked for.
 type Isolation struct {
-	Level string `json:"level"`
+	Level isolation.Level `json:"level"`
 	// Kill is how the whole tree is found when it is killed: by its "cgroup", as descendants of a supervisor that
 	// adopts every orphan ("subreaper"), or by a "scan" of /proc, which a process escapes that leaves its session and
 	// its parent and clears its environment.
@@ -116,6 +110,8 @@ type Isolation struct {
 	Memory    string `json:"memory_bytes,omitempty"`
 	Processes string `json:"processes,omitempty"`
 	CPU       string `json:"cpu_time,omitempty"`
+	// Layers are those that the process was started with.
+	Layers isolation.Layers `json:"layers,omitzero"`
 }
 
 // Time is written as RFC 3339 in UTC with milliseconds.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 	"reprise/replica"
 )
@@ -61,6 +62,9 @@ type Options struct {
 	// DisableCgroups makes the Host find the processes of a run in /proc even where
 	// it could use cgroups.
 	DisableCgroups bool
+	// Isolation is what the Host decides about the isolation of commands. What keeps secrets, of the Host or of its
+	// program, belongs into its Access.Hidden.
+	Isolation isolation.Config
 	// Replica makes the Host one of several that share the executions in a store, each with
 	// a Log and a Member of its own; see docs/replicas.md. It must be closed after the Host. Default: nil, the
 	// Host is alone.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/isolation"
 )
 
 // job is a command from its start to its end, in the process that owns it: a supervisor, or the server itself. It knows
@@ -62,14 +63,15 @@ type plan struct {
 	Grace   time.Duration `json:"grace"`
 	Drain   time.Duration `json:"drain"`
 	Limits  Limits        `json:"limits"`
-	Level   string        `json:"level"`
+	// Isolation is how the process is started.
+	Isolation *isolation.Plan `json:"isolation"`
 }
 
 // spec says how the process is started.
 func (p *plan) spec() *spec {
 	return &spec{
 		argv: p.Argv, cwd: p.Cwd, environ: p.Environ, tty: p.TTY,
-		stdin: p.StdinOpen || len(p.Input) > 0,
+		stdin: p.StdinOpen || len(p.Input) > 0, isolation: p.Isolation,
 	}
 }
 

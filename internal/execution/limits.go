@@ -1,6 +1,10 @@
 package execution
 
-import "time"
+import (
+	"time"
+
+	"reprise/internal/isolation"
+)
 
 // The names of the limits, as Execution.Limit gives them.
 const (
@@ -72,9 +76,9 @@ func (m *meter) usage(reaped Usage) Usage {
 	}
 }
 
-// isolate makes what the request asks for hold and returns what is in force.
-func isolate(t tree, level string, limits Limits) *Isolation {
-	in := &Isolation{Level: level, Kill: t.kind()}
+// isolate makes the limits of the request hold and returns what is in force with the layers of the plan.
+func isolate(t tree, plan *isolation.Plan, limits Limits) *Isolation {
+	in := &Isolation{Level: plan.Level, Kill: t.kind(), Layers: plan.Layers}
 	t.enforce(limits, in)
 	sampled := func(field *string, limited bool) {
 		if limited && *field == "" {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"reprise/internal/execution"
+	"reprise/internal/isolation"
 )
 
 func TestLimits(t *testing.T) {
@@ -27,7 +28,7 @@ func TestLimits(t *testing.T) {
 				if x.Limit != c.want {
 					t.Errorf("limit %s, want %s", x.Limit, c.want)
 				}
-				if x.Isolation == nil || (x.Isolation.Level == execution.LevelLimits) != (name != "output") {
+				if x.Isolation == nil || x.Isolation.Level != isolation.Limits {
 					t.Errorf("isolation %+v", x.Isolation)
 				}
 				if name == "output" && (x.Bytes.Stdout != c.limits.OutputBytes || !x.OutputTruncated) {

@@ -65,7 +65,7 @@ func TestStoreIsAwayForHours(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer h.Close()
-		r := newRun(h, keyOf(reprise.DefaultTenant, "x"), "x", Request{Command: "x"})
+		r := newRun(h, keyOf(reprise.DefaultTenant, "x"), "x", Request{Command: "x"}, nil)
 		stream, _, err := log.Create(t.Context(), r.key, reprise.StreamConfig{})
 		if err != nil {
 			t.Fatal(err)

@@ -85,6 +85,24 @@ func hasVariable(pid int, entry string) bool {
 	return false
 }
 
+// wrapper is the program that stands between us and commands at the level bubblewrap. A signal that ends it
+// kills the command.
+const wrapper = "bwrap"
+
+func isWrapper(pid int) bool {
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return err == nil && string(name) == wrapper+"\n"
+}
+
+// signalWrapped sends s to the processes of a group but for the wrapper.
+func signalWrapped(group int, s syscall.Signal) {
+	for pid, p := range readProcesses() {
+		if p.group == group && !p.dead && !isWrapper(pid) {
+			p.send(s)
+		}
+	}
+}
+
 // peakRSS is the most memory that a live process has taken.
 func peakRSS(pid int) int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")

@@ -57,7 +57,7 @@ const (
 // a run ends as failed_to_start.
 func (r *Request) Validate() error {
 	for _, check := range []func() error{
-		r.checkNames, r.checkProgram, r.checkEnv, r.checkStdin, r.checkTimes, r.checkLimits,
+		r.checkNames, r.checkProgram, r.checkEnv, r.checkStdin, r.checkTimes, r.checkLimits, r.checkIsolation,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -189,33 +189,11 @@ func (r *Request) checkLimits() error {
 			return invalid(n.field, "is negative")
 		}
 	}
-	switch r.Isolation {
-	case "", LevelLimits:
-		return nil
-	case LevelNone:
-		if onProcesses(&r.Limits) {
-			return invalid("isolation", "limits on processes need the level %q", LevelLimits)
-		}
-		return nil
-	case "landlock", "bubblewrap":
-		return invalid("isolation", "the level %q is not available here", r.Isolation)
-	}
-	return invalid("isolation", "%q is not a level; there are %s", r.Isolation, strings.Join([]string{LevelNone, LevelLimits}, ", "))
+	return nil
 }
 
 // onProcesses reports whether any limit binds processes and not the output alone.
 func onProcesses(l *Limits) bool { return l.MemoryBytes > 0 || l.Processes > 0 || l.CPUTime > 0 }
-
-// level is the level of isolation that is asked for.
-func (r *Request) level() string {
-	switch {
-	case r.Isolation != "":
-		return r.Isolation
-	case onProcesses(&r.Limits):
-		return LevelLimits
-	}
-	return LevelNone
-}
 
 // input is what the command reads before anything that WriteStdin sends.
 func (r *Request) input() []byte {

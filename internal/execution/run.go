@@ -2,10 +2,12 @@ package execution
 
 import (
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"reprise"
+	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 )
 
@@ -19,6 +21,8 @@ type run struct {
 	id      string
 	session string
 	request Request
+	// isolation is how the command is isolated; nil for a run that was found again.
+	isolation *isolation.Plan
 	config  reprise.StreamConfig
 	stream  *reprise.Stream
 	owner   reprise.Owner // who we are to the store; zero where we are alone
@@ -50,9 +54,9 @@ type run struct {
 	lostEvents func() error
 }
 
-func newRun(h *Host, key reprise.StreamKey, id string, req Request) *run {
+func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
 	return &run{
-		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, id: id, session: req.Session, request: req,
+		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, id: id, session: req.Session, request: req, isolation: plan,
 		created: time.Now(), turn: make(chan struct{}), ready: make(chan struct{}),
 	}
 }
@@ -109,7 +113,7 @@ func (r *run) runHere() {
 
 // launch starts the process.
 func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
-	isolated := isolate(t, j.plan.Level, j.plan.Limits)
+	isolated := isolate(t, j.plan.Isolation, j.plan.Limits)
 	j.mu.Lock()
 	j.isolated = isolated
 	j.mu.Unlock()
@@ -128,17 +132,20 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: req.cwd(r.host.opts.Dir), TTY: req.TTY,
 		Mark: markOf(r.epoch()), Input: req.input(), StdinOpen: req.StdinOpen,
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
-		Limits: req.Limits, Level: req.level(),
+		Limits: req.Limits, Isolation: r.isolation,
 	}
-	p.Environ = environ(os.Environ(), r.host.opts.PassEnv, req.Env, req.TTY != nil, envID+"="+r.id, p.Mark)
+	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, req.Env, req.TTY != nil, envID+"="+r.id, p.Mark)
 	switch {
 	case req.Command != "":
 		p.Argv = []string{"sh", "-c", req.Command}
 	case req.Language != "":
 		l := languages[req.Language]
 		var file string
-		if file, remove, err = l.writeCode(dir, req.Code); err != nil {
+		if file, remove, err = l.writeCode(codeDir(r.isolation, dir), req.Code); err != nil {
 			return func() {}, err
+		}
+		if err = show(r.isolation, filepath.Dir(file)); err != nil {
+			return remove, err
 		}
 		p.Argv, err = l.argv(variable(p.Environ, "PATH"), file)
 	}

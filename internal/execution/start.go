@@ -13,7 +13,7 @@ import (
 // execution is kept, which may be before its process runs: it may have to wait for
 // a turn. What req refers to must not be changed afterwards.
 //
-// The error is a *FieldError, reprise.ErrConflict if the id was used for another
+// The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for), reprise.ErrConflict if the id was used for another
 // request, reprise.ErrQuota if too many executions wait, reprise.ErrClosed after
 // Stop, or that of the Log. That a program cannot be started is no error but an outcome.
 func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
@@ -22,13 +22,20 @@ func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 	}
 	id := h.id(tenant, &req)
 	key := keyOf(tenant, id)
+	config := h.config(&req)
+	plan, err := h.isolate(&req)
+	if err != nil {
+		if x, attached := h.attach(ctx, key, config); attached {
+			return x, false, nil
+		}
+		return Execution{}, false, err
+	}
 	unlock, err := h.lock(ctx, key)
 	if err != nil {
 		return Execution{}, false, err
 	}
 	defer unlock()
-	config := h.config(&req)
-	r := newRun(h, key, id, req)
+	r := newRun(h, key, id, req, plan)
 	if r.owner, err = h.owner(); err != nil {
 		return Execution{}, false, err
 	}

@@ -146,8 +146,11 @@ func TestInvalidRequests(t *testing.T) {
 		{"limits.cpu_time", `{"command":"a","limits":{"cpu_time":"-1s"}}`},
 		{"retention.max_age", `{"command":"a","retention":{"max_age":"-1s"}}`},
 		{"labels", `{"command":"a","labels":{"":"x"}}`},
-		{"isolation", `{"command":"a","isolation":"landlock"}`},
-		{"isolation", `{"command":"a","isolation":"bubblewrap"}`},
+		{"isolation", `{"command":"a","isolation":"none","access":{"network":"off"}}`},
+		{"access.network", `{"command":"a","access":{"network":"maybe"}}`},
+		{"access.writable", `{"command":"a","access":{"writable":["src"]}}`},
+		{"access.hidden", `{"command":"a","access":{"hidden":["/a\u0000"]}}`},
+		{"access", `{"command":"a","access":{"hidden":["/no-such-directory"]}}`},
 		{"isolation", `{"command":"a","isolation":"magic"}`},
 		{"isolation", `{"command":"a","isolation":"none","limits":{"processes":3}}`},
 	} {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise"
+	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 	"reprise/internal/supervisor"
 )
@@ -47,6 +48,9 @@ type owner struct {
 // supervise runs one command after the other until the server that gives them has gone.
 func supervise() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if err := isolation.Undumpable(); err != nil {
 		return err
 	}
 	debug.SetGCPercent(50) // its buffers are used again, and there is one supervisor for each command

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 )
 
@@ -103,8 +104,8 @@ func TestEnvironMarksCannotBeForged(t *testing.T) {
 func TestKernelHoldsLimits(t *testing.T) {
 	dir := t.TempDir()
 	tree := &cgroupTree{dir: dir, groups: &cgroups{memory: true, pids: true}}
-	in := isolate(tree, LevelLimits, Limits{MemoryBytes: 1 << 20, Processes: 7, CPUTime: 1})
-	want := Isolation{Level: LevelLimits, Kill: "cgroup", Memory: heldByKernel, Processes: heldByKernel, CPU: heldBySamples}
+	in := isolate(tree, &isolation.Plan{Level: isolation.Limits}, Limits{MemoryBytes: 1 << 20, Processes: 7, CPUTime: 1})
+	want := Isolation{Level: isolation.Limits, Kill: "cgroup", Memory: heldByKernel, Processes: heldByKernel, CPU: heldBySamples}
 	if *in != want {
 		t.Errorf("in force: %+v, want %+v", *in, want)
 	}

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"maps"
 	"syscall"
 	"time"
 )
@@ -69,19 +70,29 @@ func (t *scanTree) terminate() { terminate(t.members()) }
 
 func terminate(members []process) {
 	for _, p := range members {
+		if isWrapper(p.pid) {
+			continue // it ends with the command
+		}
 		p.send(syscall.SIGTERM)
 		p.send(syscall.SIGCONT)
 	}
 }
 
-// kill goes over the tree until it is empty: a process may fork while we look.
+// kill goes over the tree until it is empty: a process may fork while we look. One that is ending has no
+// environment any more by which it could be found.
 func (t *scanTree) kill() (others int) {
+	killed := make(map[int]process)
 	for deadline := time.Now().Add(killPatience); ; {
 		members := t.members()
 		for _, p := range members {
 			p.send(syscall.SIGKILL)
+			killed[p.pid] = p
 		}
-		if len(members) == 0 || time.Now().After(deadline) {
+		maps.DeleteFunc(killed, func(pid int, p process) bool {
+			now, ok := readProcess(pid)
+			return !ok || now.dead || now.start != p.start
+		})
+		if len(members)+len(killed) == 0 || time.Now().After(deadline) {
 			return others
 		}
 		n := len(members)

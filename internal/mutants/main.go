@@ -61,7 +61,8 @@ func main() {
 }
 
 func all() []mutant {
-	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, clientMutants, outsideMutants)
+	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, clientMutants,
+		isolationMutants, outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {

@@ -30,12 +30,19 @@ func New() *Spawner {
 
 // Start is os.StartProcess on the thread of the Spawner. No descriptor of ours
 // reaches the process but those in attr, not even one that we inherited ourselves.
-func (s *Spawner) Start(path string, argv []string, attr *os.ProcAttr) (p *os.Process, err error) {
+func (s *Spawner) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	return s.StartBy(os.StartProcess, path, argv, attr)
+}
+
+// StartBy is Start with a function that does what os.StartProcess does.
+func (s *Spawner) StartBy(start func(string, []string, *os.ProcAttr) (*os.Process, error),
+	path string, argv []string, attr *os.ProcAttr,
+) (p *os.Process, err error) {
 	started := make(chan struct{})
 	s.jobs <- func() {
 		defer close(started)
 		_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 there is no such call
-		p, err = os.StartProcess(path, argv, attr)
+		p, err = start(path, argv, attr)
 	}
 	<-started
 	return p, err

@@ -59,13 +59,9 @@ func Run(ctx context.Context, opts *Options) []Finding {
 		checkSpace(opts.Data),
 		checkStore(ctx, opts),
 		checkCgroups(),
-		checkLandlock(),
-		checkNamespaces(ctx),
-		checkBubblewrap(),
-		checkInterpreters(),
-		checkFiles(),
-		checkSteps(),
 	}
+	findings = append(findings, checkIsolation()...)
+	findings = append(findings, checkInterpreters(), checkFiles(), checkSteps())
 	return append(findings, checkDate(ctx, opts.Listen)...)
 }
 

@@ -1,12 +1,10 @@
 package doctor
 
 import (
-	"context"
-	"fmt"
-	"os/exec"
 	"strings"
 
 	"reprise/internal/execution"
+	"reprise/internal/isolation"
 )
 
 // checkCgroups tries whether commands can have cgroups of their own.
@@ -19,36 +17,63 @@ func checkCgroups() Finding {
 	return ok(name, "writable: commands are killed with all their processes")
 }
 
-// checkLandlock asks the kernel for the version of Landlock.
-func checkLandlock() Finding {
+// checkIsolation says which level commands get, and which layers the machine gives.
+func checkIsolation() []Finding {
+	m := isolation.Probe()
+	findings := []Finding{
+		checkLevel(), checkLandlock(m.Landlock),
+		layer("mount namespace", m.Mounts, "hides the data directory from commands", "Allow user namespaces for this user "+
+			"(kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces), or start the server as root with --run-as USER."),
+		layer("network", m.Network, "a command can have none", "The same allows --network off."),
+		layer("system calls", m.SystemCalls, "can be denied", "The kernel was built without seccomp filters."),
+		layer("capabilities", m.Capabilities, "can be dropped", "As root the server needs CAP_SETPCAP for it."),
+	}
+	if m.Root {
+		findings = append(findings, layer("another user", m.SwitchUser, "--run-as works", "The server needs CAP_SETUID and CAP_SETGID."))
+	}
+	_, err := m.FindBubblewrap()
+	return append(findings, layer("bubblewrap", err, "works", "Only the isolation level bubblewrap needs it: install bubblewrap."))
+}
+
+// layer is the finding on one layer.
+func layer(name string, missing error, given, advice string) Finding {
+	if missing != nil {
+		return warn(name, advice, "%v", missing)
+	}
+	return ok(name, "%s", given)
+}
+
+// checkLevel finds out what commands start with that ask for nothing.
+func checkLevel() Finding {
+	const name = "isolation"
+	config := isolation.Config{}
+	plan, err := config.Resolve("", isolation.Access{})
+	switch {
+	case err != nil:
+		return warn(name, "", "%v", err)
+	case plan.Level == isolation.None:
+		return warn(name, "See what is missing below, and docs/isolation.md.", "commands can read the token and the store of the server")
+	case plan.Layers.Signals == "":
+		return warn(name, "Landlock of version 6 (Linux 6.12) prevents that.", "the level %s; commands can signal the server", plan.Level)
+	case isolation.Probe().Root:
+		return warn(name, "Start the server as another user, or with --run-as USER; see docs/isolation.md.",
+			"the level %s, and commands are root", plan.Level)
+	}
+	return ok(name, "the level %s; commands get at neither the data directory nor the server", plan.Level)
+}
+
+// checkLandlock says what the version of Landlock is good for.
+func checkLandlock(version int) Finding {
 	const name = "landlock"
-	abi, err := landlockVersion()
-	if err != nil {
-		return warn(name, "Only the isolation level landlock would need it, which is not built in yet.", "%v", err)
+	switch {
+	case version == 0:
+		return warn(name, "Add landlock to the kernel's parameter lsm=.", "the kernel has none")
+	case version < 3:
+		return warn(name, "The isolation level landlock needs version 3 (Linux 6.2).", "version %d", version)
+	case version < 6:
+		return ok(name, "version %d; it does not keep commands from signalling the server, which version 6 does", version)
 	}
-	return ok(name, "version %d", abi)
-}
-
-// checkNamespaces starts a process in a user namespace.
-func checkNamespaces(ctx context.Context) Finding {
-	const name = "user namespaces"
-	cmd := exec.CommandContext(ctx, "unshare", "--user", "true")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return warn(name, "Only the isolation level bubblewrap would need them, which is not built in yet.",
-			"%v", strings.TrimSpace(fmt.Sprintf("%v %s", err, out)))
-	}
-	return ok(name, "can be made")
-}
-
-// checkBubblewrap looks for the program.
-func checkBubblewrap() Finding {
-	const name = "bubblewrap"
-	path, err := exec.LookPath("bwrap")
-	if err != nil {
-		return warn(name, "Only the isolation level bubblewrap would need it, which is not built in yet.",
-			"bwrap is not in PATH")
-	}
-	return ok(name, "%s", path)
+	return ok(name, "version %d; commands cannot signal the server", version)
 }
 
 // checkInterpreters looks for what runs code.

@@ -1,0 +1,102 @@
+package execution
+
+import (
+	"errors"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"reprise/client"
+	"reprise/internal/isolation"
+)
+
+// Access is what a command may beside its level of isolation.
+type Access = client.Access
+
+const (
+	networkOn  = "on"
+	networkOff = "off"
+)
+
+func (r *Request) checkIsolation() error {
+	if _, err := isolation.ParseLevel(r.Isolation); err != nil {
+		return invalid("isolation", "%v", err)
+	}
+	if isolation.Level(r.Isolation) == isolation.None && onProcesses(&r.Limits) {
+		return invalid("isolation", "limits on processes need the level %q", isolation.Limits)
+	}
+	switch r.Access.Network {
+	case "", networkOn, networkOff:
+	default:
+		return invalid("access.network", "%q is not %q or %q", r.Access.Network, networkOn, networkOff)
+	}
+	for field, paths := range map[string][]string{"access.writable": r.Access.Writable, "access.hidden": r.Access.Hidden} {
+		if len(paths) > maxAccess {
+			return invalid(field, "at most %d are taken", maxAccess)
+		}
+		for _, p := range paths {
+			if !path.IsAbs(p) || hasNUL(p) {
+				return invalid(field, "%q is not an absolute path", p)
+			}
+		}
+	}
+	return nil
+}
+
+// maxAccess bounds the paths of a request.
+const maxAccess = 32
+
+// isolate returns how the command of a valid request is isolated. The error is a *FieldError.
+func (h *Host) isolate(req *Request) (*isolation.Plan, error) {
+	for _, p := range slices.Concat(req.Access.Writable, req.Access.Hidden) {
+		if _, err := os.Stat(p); err != nil {
+			return nil, invalid("access", "%v", err)
+		}
+	}
+	config := &h.opts.Isolation
+	if req.Access.Network == networkOn && config.Access.Offline {
+		return nil, invalid("access.network", "this server has it off")
+	}
+	plan, err := config.Resolve(isolation.Level(req.Isolation), isolation.Access{
+		Offline: req.Access.Network == networkOff, Writable: req.Access.Writable, Hidden: req.Access.Hidden,
+	})
+	if refused, ok := errors.AsType[*isolation.RefusedError](err); ok {
+		return nil, invalid("isolation", "%v", refused)
+	}
+	return plan, err
+}
+
+// codeDir is where the files of code are put: in dir, unless the user that commands run as does not get there.
+func codeDir(plan *isolation.Plan, dir string) string {
+	if plan.User != nil {
+		return os.TempDir()
+	}
+	return dir
+}
+
+// show lets a command read the directory of its code, which may lie in a hidden one or belong to another user.
+func show(plan *isolation.Plan, dir string) error {
+	plan.Visible = append(plan.Visible, dir)
+	u := plan.User
+	if u == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.Chown(path.Join(dir, e.Name()), u.UID, u.GID))
+	}
+	return errors.Join(err, os.Chown(dir, u.UID, u.GID))
+}
+
+// userEnviron is our environment as that of another user.
+func userEnviron(u *isolation.User, ours []string) []string {
+	if u == nil {
+		return ours
+	}
+	theirs := slices.DeleteFunc(slices.Clone(ours), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains([]string{"HOME", "USER", "LOGNAME", "SHELL"}, name)
+	})
+	return append(theirs, "HOME="+u.Home, "USER="+u.Name, "LOGNAME="+u.Name)
+}

@@ -1,0 +1,192 @@
+package execution_test
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/isolation"
+)
+
+var levels = []isolation.Level{isolation.Limits, isolation.Landlock, isolation.Bubblewrap}
+
+// given skips a test where this machine does not give a level.
+func given(t *testing.T, level isolation.Level) {
+	t.Helper()
+	config := isolation.Config{}
+	if _, err := config.Resolve(level, isolation.Access{}); err != nil {
+		t.Skip(err)
+	}
+}
+
+// secretDir is a directory as a server has one.
+func secretDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"token", "keys", "reprise.db"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestIsolationLevels: each level hides what is to be hidden, from commands and from code, and the start event, the view and
+// the end event say what is in force.
+func TestIsolationLevels(t *testing.T) {
+	secrets := secretDir(t)
+	h := newHost(t, execution.Options{
+		StateDir: secrets, Isolation: isolation.Config{Access: isolation.Access{Hidden: []string{secrets}}},
+	})
+	for _, level := range levels {
+		t.Run(string(level), func(t *testing.T) {
+			given(t, level)
+			for name, req := range map[string]execution.Request{
+				"command": {Command: "echo begin; cat " + secrets + "/token " + secrets + "/reprise.db; exit 3"},
+				"code":    {Language: "sh", Code: "echo begin; cat " + secrets + "/token; exit 3"},
+			} {
+				req.Isolation = string(level)
+				x := finish(t, h, start(t, h, req).ID)
+				wantOutcome(t, x, execution.Exited, 3, "")
+				if out := string(output(t, h, x.ID, execution.Stdout)); out != "begin\n" {
+					t.Errorf("%s: %q", name, out)
+				}
+				if in := x.Isolation; in == nil || in.Level != level || !in.Layers.NoNewPrivileges || in.Layers.Hidden == "" {
+					t.Errorf("%s: isolation %+v", name, in)
+				}
+			}
+		})
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(secrets)
+	if err != nil || len(left) != 3 {
+		t.Errorf("in the directory are %v, %v", left, err)
+	}
+}
+
+// TestIsolationKeepsSignals: a signal and the TERM of a cancellation reach a command at every level, with its time of grace.
+func TestIsolationKeepsSignals(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		h := newHost(t, opts)
+		for _, level := range levels {
+			t.Run(string(level), func(t *testing.T) {
+				given(t, level)
+				const trap = `trap 'echo caught; exit 7' INT TERM; echo ready; while :; do sleep 0.05; done`
+				x := start(t, h, execution.Request{Command: trap, Isolation: string(level)})
+				await(t, h, x.ID, "ready")
+				if err := h.Signal(within(t), tenant, x.ID, "INT"); err != nil {
+					t.Fatal(err)
+				}
+				x = finish(t, h, x.ID)
+				wantOutcome(t, x, execution.Exited, 7, "")
+				x = start(t, h, execution.Request{Command: trap, Isolation: string(level)})
+				await(t, h, x.ID, "ready")
+				if err := h.Cancel(within(t), tenant, x.ID); err != nil {
+					t.Fatal(err)
+				}
+				x = finish(t, h, x.ID)
+				wantOutcome(t, x, execution.Cancelled, 7, "")
+				if out := string(output(t, h, x.ID, execution.Stdout)); out != "ready\ncaught\n" {
+					t.Errorf("it wrote %q", out)
+				}
+			})
+		}
+	})
+}
+
+// TestIsolationLeavesNothing: at every level nothing outlives the end, though it leaves its session.
+func TestIsolationLeavesNothing(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	for _, level := range levels {
+		t.Run(string(level), func(t *testing.T) {
+			given(t, level)
+			x := start(t, h, execution.Request{
+				Command: `setsid sleep 31.25 >/dev/null 2>&1 & setsid sleep 31.25 >/dev/null 2>&1 & exit 0`, Isolation: string(level),
+			})
+			x = finish(t, h, x.ID)
+			wantOutcome(t, x, execution.Exited, 0, "")
+			names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, name := range names {
+				text, _ := os.ReadFile(name)
+				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+				if strings.HasSuffix(string(text), "sleep\x0031.25\x00") && alive(pid) {
+					t.Errorf("process %d is left", pid)
+				}
+			}
+		})
+	}
+}
+
+// TestIsolationRefused: what a machine does not give in full is refused and not given in part.
+func TestIsolationRefused(t *testing.T) {
+	m := *isolation.Probe()
+	m.Mounts, m.Network, m.NoBubblewrap = syscall.EPERM, syscall.EPERM, syscall.ENOENT
+	m.Landlock = 2
+	h := newHost(t, execution.Options{Isolation: isolation.Config{Machine: &m}})
+	for _, c := range []struct {
+		req    execution.Request
+		reason string
+	}{
+		{execution.Request{Isolation: "limits"}, "needs a mount namespace"},
+		{execution.Request{Isolation: "landlock"}, "needs Landlock of version 3"},
+		{execution.Request{Isolation: "bubblewrap"}, "needs bubblewrap"},
+		{execution.Request{Access: execution.Access{Network: "off"}}, ""},
+	} {
+		c.req.Command = "true"
+		_, _, err := h.Start(within(t), tenant, c.req)
+		field, ok := errors.AsType[*execution.FieldError](err)
+		if !ok || field.Field != "isolation" || !errors.Is(err, reprise.ErrInvalid) || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%+v: %v", c.req, err)
+		}
+	}
+	// By default it is the strongest that is left, under the name of the level that is given in full.
+	x := finish(t, h, start(t, h, execution.Request{
+		Command: "true", Limits: execution.Limits{MemoryBytes: 1 << 30},
+	}).ID)
+	if in := x.Isolation; in.Level != isolation.None || !in.Layers.NoNewPrivileges || in.Layers.Hidden != "" || in.Memory == "" {
+		t.Errorf("isolation %+v", in)
+	}
+}
+
+// TestRunAs: commands run as another user, in its home, and code is readable for it.
+func TestRunAs(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can switch to another user")
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	uid, _ := strconv.Atoi(u.Uid)
+	gid, _ := strconv.Atoi(u.Gid)
+	secrets := secretDir(t)
+	h := newHost(t, execution.Options{Dir: "/", StateDir: secrets, Isolation: isolation.Config{
+		Access: isolation.Access{Hidden: []string{secrets}},
+		User:   &isolation.User{Name: u.Username, UID: uid, GID: gid, Home: u.HomeDir},
+	}})
+	for _, level := range append(levels, isolation.None) {
+		t.Run(string(level), func(t *testing.T) {
+			given(t, level)
+			x := finish(t, h, start(t, h, execution.Request{
+				Language: "sh", Code: `id -u; id -g; id -G; echo $USER $HOME; cat ` + secrets + `/token; grep CapEff /proc/self/status`,
+				Isolation: string(level),
+			}).ID)
+			want := u.Uid + "\n" + u.Gid + "\n" + u.Gid + "\n" + u.Username + " " + u.HomeDir + "\nCapEff:\t0000000000000000\n"
+			if out := string(output(t, h, x.ID, execution.Stdout)); out != want {
+				t.Errorf("%q, want %q; %s", out, want, output(t, h, x.ID, execution.Stderr))
+			}
+			if x.Isolation.Layers.User != u.Username {
+				t.Errorf("isolation %+v", x.Isolation)
+			}
+		})
+	}
+}

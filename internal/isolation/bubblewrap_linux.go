@@ -1,0 +1,97 @@
+//go:build amd64 || arm64
+
+package isolation
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tryBubblewrap runs the program at path with all that commands need of it, under the layers that it gets itself.
+func tryBubblewrap(path string) error {
+	m := Probe()
+	p := &Plan{Level: Bubblewrap, Given: m.Given, machine: m, Temporary: os.TempDir(), Access: Access{Offline: true}}
+	p.layer()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	argv := p.bubblewrapped(path, []string{path, "--version"}, "/")
+	process, err := p.start(path, argv, &os.ProcAttr{Files: []*os.File{nil, w, w}, Sys: &syscall.SysProcAttr{}})
+	w.Close()
+	if err != nil {
+		return err
+	}
+	late := time.AfterFunc(10*time.Second, func() { _ = process.Kill() })
+	defer late.Stop()
+	said, _ := io.ReadAll(r)
+	state, err := process.Wait()
+	if err == nil && !state.Success() {
+		err = fmt.Errorf("%v: %s", state, strings.TrimSpace(string(said)))
+	}
+	return err
+}
+
+// bubblewrapped is how bwrap starts the command. Everybody can read it: it holds paths, and the command.
+func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
+	args := []string{
+		"bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
+		"--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+		"--tmpfs", p.Temporary,
+	}
+	if p.Access.Offline {
+		args = append(args, "--unshare-net")
+	}
+	for _, root := range slices.Concat(p.Access.Writable, []string{dir}) {
+		args = append(args, "--bind", root, root)
+	}
+	var covers []string
+	for _, hidden := range hiddenRoots(p.Access.Hidden) {
+		if p.User != nil && !p.User.reaches(hidden) {
+			continue // nor does bwrap, which runs as the same user
+		}
+		if info, err := os.Stat(hidden); err == nil && info.IsDir() {
+			args, covers = append(args, "--tmpfs", hidden), append(covers, "--remount-ro", hidden)
+		} else {
+			args = append(args, "--ro-bind", "/dev/null", hidden)
+		}
+	}
+	for _, visible := range p.Visible {
+		args = append(args, "--ro-bind", visible, visible)
+	}
+	args = append(args, covers...)
+	args = append(args, "--chdir", dir, "--", path)
+	return append(args, argv[1:]...)
+}
+
+// reaches reports whether the user may enter all directories on the way to path.
+func (u *User) reaches(path string) bool {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		var st unix.Stat_t
+		if unix.Stat(dir, &st) != nil {
+			return false
+		}
+		enter := st.Mode & unix.S_IXOTH
+		switch {
+		case int(st.Uid) == u.UID:
+			enter = st.Mode & unix.S_IXUSR
+		case int(st.Gid) == u.GID || slices.Contains(u.Groups, int(st.Gid)):
+			enter = st.Mode & unix.S_IXGRP
+		}
+		if enter == 0 {
+			return false
+		}
+		if dir == "/" {
+			return true
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package isolation
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Level is a named set of layers. Each level has the layers of those before it.
+type Level string
+
+// The levels.
+const (
+	// None starts a command as the user of the server may.
+	None Level = "none"
+	// Limits keeps a command from more privileges and from what is hidden; ordinary builds do not notice it.
+	Limits Level = "limits"
+	// Landlock lets a command write only below named roots.
+	Landlock Level = "landlock"
+	// Bubblewrap lets a command see no other processes either, and gives it its own temporary directory and devices.
+	Bubblewrap Level = "bubblewrap"
+)
+
+// Levels are all levels, the weakest first.
+func Levels() []Level { return []Level{None, Limits, Landlock, Bubblewrap} }
+
+// ParseLevel returns the level of that name. "" is no level and is returned as it is.
+func ParseLevel(name string) (Level, error) {
+	if name == "" || slices.Contains(Levels(), Level(name)) {
+		return Level(name), nil
+	}
+	return "", fmt.Errorf("%q is not a level; there are %s", name, levelNames())
+}
+
+func levelNames() string {
+	var names []string
+	for _, l := range Levels() {
+		names = append(names, string(l))
+	}
+	return strings.Join(names, ", ")
+}
+
+// The values of the members of Layers that name a means.
+const (
+	ByMounts       = "mounts"
+	ByLandlock     = "landlock"
+	ByBubblewrap   = "bubblewrap"
+	ByUser         = "user"
+	ByPIDNamespace = "pid_namespace"
+	// ReadOnly, ReducedSet, EmptySet, DenyList and Off say what is left.
+	ReadOnly   = "read_only"
+	ReducedSet = "reduced"
+	EmptySet   = "none"
+	DenyList   = "deny_list"
+	Off        = "off"
+)
+
+// Layers are what is in force for a command. The zero value of each field means that this layer is not.
+type Layers struct {
+	// NoNewPrivileges: no set-user-ID program and no file capability gives the command more than it has.
+	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
+	// Capabilities that can be had: EmptySet, or ReducedSet, those that installing software as root takes.
+	Capabilities string `json:"capabilities,omitempty"`
+	// Hidden is what puts the server's secrets out of reach: ByMounts, ByLandlock, ByBubblewrap or ByUser.
+	Hidden string `json:"hidden,omitempty"`
+	// Writable is what bounds where the command may write: ByLandlock or ByBubblewrap.
+	Writable string `json:"writable,omitempty"`
+	// Signals is what keeps the command from signalling others: ByLandlock or ByPIDNamespace.
+	Signals string `json:"signals,omitempty"`
+	// Cgroups is ReadOnly where the command cannot leave its cgroup.
+	Cgroups string `json:"cgroups,omitempty"`
+	// SystemCalls is DenyList where calls are refused that no build makes.
+	SystemCalls string `json:"system_calls,omitempty"`
+	// Network is Off where the command has no network but its own loopback.
+	Network string `json:"network,omitempty"`
+	// User is the one that the command runs as, if not that of the server.
+	User string `json:"user,omitempty"`
+}
+
+// Access is what a request asks for beside a level.
+type Access struct {
+	// Offline: no network but a loopback of its own.
+	Offline bool `json:"offline,omitempty"`
+	// Writable are directories below which the command may write at the levels Landlock and Bubblewrap, beside its
+	// working directory and the temporary one. They are absolute and exist.
+	Writable []string `json:"writable,omitempty"`
+	// Hidden are absolute paths that the command does not get at.
+	Hidden []string `json:"hidden,omitempty"`
+}
+
+func (a *Access) empty() bool { return !a.Offline && len(a.Writable) == 0 && len(a.Hidden) == 0 }
+
+// Config is what a server decides about the isolation of all its commands.
+type Config struct {
+	// Level is that of requests that name none. Default: Limits where the machine gives it, else None
+	// with those of its layers that the machine gives.
+	Level Level
+	// Least, if set, is the weakest level that a request may ask for.
+	Least Level
+	// Access adds to what requests ask for. What is hidden here hides the secrets of the server.
+	Access Access
+	// User is the one that all commands run as; only root can switch to another. Default: our own.
+	User *User
+	// Machine is where the commands run. Default: Probe.
+	Machine *Machine
+}
+
+// User is one that commands run as.
+type User struct {
+	Name   string `json:"name"`
+	UID    int    `json:"uid"`
+	GID    int    `json:"gid"`
+	Groups []int  `json:"groups,omitempty"`
+	Home   string `json:"home"`
+}
+
+// RefusedError says why a level cannot be given.
+type RefusedError struct{ Level, Reason string }
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("the level %q %s", e.Level, e.Reason) }
+
+// Plan is how one command is started. It holds nothing open, and can be sent as JSON to the process that starts it.
+type Plan struct {
+	Level  Level  `json:"level"`
+	Layers Layers `json:"layers,omitzero"`
+	// Access is what the command may.
+	Access Access `json:"access,omitzero"`
+	// Visible are directories below a hidden one that the command reads all the same.
+	Visible []string `json:"visible,omitempty"`
+	// Temporary is the temporary directory of the server, which commands may write to.
+	Temporary string `json:"temporary,omitempty"`
+	User      *User  `json:"user,omitempty"`
+	Given     Given  `json:"given,omitzero"`
+
+	machine *Machine // while it is resolved
+}
+
+// Resolve returns the plan for a request that asks for a level, "" for the default, and for access. The error
+// is a *RefusedError if the machine, or c, does not allow it.
+func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
+	p := &Plan{Level: level, User: c.User, Temporary: os.TempDir(), machine: c.Machine}
+	if p.machine == nil {
+		p.machine = Probe()
+	}
+	p.Given = p.machine.Given
+	p.Access = Access{
+		Offline:  want.Offline || c.Access.Offline,
+		Writable: slices.Concat(c.Access.Writable, want.Writable),
+		Hidden:   slices.Concat(c.Access.Hidden, want.Hidden),
+	}
+	if level == "" {
+		p.Level = c.Level
+	}
+	if level != "" && slices.Index(Levels(), level) < slices.Index(Levels(), c.Least) {
+		reason := fmt.Sprintf("is weaker than %q, which this server asks for at least", c.Least)
+		return nil, &RefusedError{string(level), reason}
+	}
+	if p.Level == "" {
+		p.Level = Limits
+		if reason := p.lacks(); reason != "" {
+			p.Level = None
+			p.common()
+		}
+	}
+	if reason := p.lacks(); reason != "" {
+		return nil, &RefusedError{string(p.Level), reason}
+	}
+	if p.Level == None && !want.empty() {
+		return nil, &RefusedError{string(None), "gives no access of its own: ask for a stronger one"}
+	}
+	p.layer()
+	return p, nil
+}
+
+// lacks says what the machine does not give of the level, "" where it gives all.
+func (p *Plan) lacks() string {
+	m := p.machine
+	if p.User != nil && m.SwitchUser != nil {
+		return fmt.Sprintf("needs root to run commands as %s: %v", p.User.Name, m.SwitchUser)
+	}
+	if p.Level == None {
+		return ""
+	}
+	if m.Start != nil {
+		return m.Start.Error()
+	}
+	switch {
+	case m.Capabilities != nil:
+		return fmt.Sprintf("needs capabilities to be dropped: %v", m.Capabilities)
+	case p.Access.Offline && m.Network != nil && p.Level != Bubblewrap:
+		return fmt.Sprintf("with the network off needs a network namespace: %v", m.Network)
+	}
+	switch p.Level {
+	case Limits:
+		if m.Mounts != nil && (p.User == nil || p.User.UID == 0) {
+			return fmt.Sprintf("needs a mount namespace that hides the data directory: %v", m.Mounts)
+		}
+	case Landlock:
+		return p.lacksLandlock()
+	case Bubblewrap:
+		var err error
+		if p.Given.Bubblewrap, err = m.FindBubblewrap(); err != nil {
+			return fmt.Sprintf("needs bubblewrap: %v", err)
+		}
+	}
+	return ""
+}
+
+// landlockNeeded is the version of Landlock that binds truncation, without which any file could be emptied.
+const landlockNeeded = 3
+
+func (p *Plan) lacksLandlock() string {
+	m := p.machine
+	if m.Landlock < landlockNeeded {
+		return fmt.Sprintf("needs Landlock of version %d, and this kernel has version %d", landlockNeeded, m.Landlock)
+	}
+	if m.Mounts == nil {
+		return ""
+	}
+	for _, root := range p.Access.Writable {
+		for _, hidden := range p.Access.Hidden {
+			if within(hidden, root) {
+				return fmt.Sprintf("cannot hide %s below %s, which is to be writable: %v", hidden, root, m.Mounts)
+			}
+		}
+	}
+	return ""
+}
+
+// within reports whether path is root or below it.
+func within(path, root string) bool {
+	relative, err := filepath.Rel(root, path)
+	return err == nil && relative != ".." && !strings.HasPrefix(relative, "../")
+}
+
+// layer sets the layers of the level. The machine gives them.
+func (p *Plan) layer() {
+	m := p.machine
+	if p.User != nil {
+		p.Layers.User = p.User.Name
+	}
+	if p.Level == None {
+		return
+	}
+	p.common()
+	if p.Access.Offline {
+		p.Layers.Network = Off
+	}
+	switch {
+	case p.Level == Bubblewrap:
+		p.Layers.Hidden, p.Layers.Writable, p.Layers.Cgroups = ByBubblewrap, ByBubblewrap, ReadOnly
+		p.Layers.Signals, p.Layers.Capabilities = ByPIDNamespace, EmptySet
+	case m.Mounts == nil:
+		p.Layers.Hidden, p.Layers.Cgroups = ByMounts, ReadOnly
+	case p.Level == Landlock:
+		p.Layers.Hidden, p.Layers.Cgroups = ByLandlock, ReadOnly
+	default:
+		p.Layers.Hidden = ByUser
+	}
+	if p.Level == Landlock {
+		p.Layers.Writable = ByLandlock
+	}
+}
+
+// common sets the layers that need nothing but the kernel.
+func (p *Plan) common() {
+	m := p.machine
+	if m.Start != nil {
+		return
+	}
+	p.Layers.NoNewPrivileges = true
+	if m.Capabilities == nil {
+		p.Layers.Capabilities = EmptySet
+		if m.Root && (p.User == nil || p.User.UID == 0) {
+			p.Layers.Capabilities = ReducedSet
+		}
+	}
+	if m.Landlock >= landlockScopes {
+		p.Layers.Signals = ByLandlock
+	}
+	if m.SystemCalls == nil {
+		p.Layers.SystemCalls = DenyList
+	}
+}
+
+// landlockScopes is the version of Landlock that keeps signals within a domain.
+const landlockScopes = 6

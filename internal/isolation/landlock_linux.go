@@ -1,0 +1,159 @@
+//go:build amd64 || arm64
+
+package isolation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// landlockVersion is the version of Landlock in the kernel; see landlock_create_ruleset(2).
+func landlockVersion() int {
+	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+const (
+	readFiles  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE
+	writeFiles = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	// handledFiles is all that version 3 knows. How devices are driven, which version 5 adds, is not bound.
+	handledFiles = readFiles | writeFiles | unix.LANDLOCK_ACCESS_FS_READ_DIR |
+		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
+		unix.LANDLOCK_ACCESS_FS_REFER
+)
+
+func (pl *Plan) needsLandlock() bool {
+	return pl.Layers.Signals == ByLandlock || pl.Layers.Writable == ByLandlock
+}
+
+// ruleset returns the descriptor of what the child is bound to. dir is its working directory.
+func (pl *Plan) ruleset(dir string) (fd int, err error) {
+	attr := unix.LandlockRulesetAttr{}
+	if pl.Given.Landlock >= landlockScopes {
+		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL
+	}
+	if pl.Layers.Writable == ByLandlock {
+		attr.Handled_access_fs = handledFiles
+		if pl.Given.Landlock >= landlockScopes {
+			attr.Scoped |= unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+		}
+	}
+	size := unsafe.Offsetof(attr.Quiet_access_fs)
+	if pl.Given.Landlock < landlockScopes {
+		size = unsafe.Offsetof(attr.Handled_access_net)
+	}
+	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
+	if errno != 0 {
+		return 0, fmt.Errorf("isolation: landlock: %w", errno)
+	}
+	fd = int(n)
+	if pl.Layers.Writable == ByLandlock {
+		if err = pl.allowFiles(fd, dir); err != nil {
+			_ = unix.Close(fd)
+			return 0, err
+		}
+	}
+	return fd, nil
+}
+
+// writableDevices are open to every command.
+var writableDevices = []string{
+	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
+}
+
+// allowFiles adds what the child may do to files: read all that is not hidden, and write below the writable roots.
+func (pl *Plan) allowFiles(ruleset int, dir string) error {
+	if err := allow(ruleset, "/", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
+		return err
+	}
+	var hidden []string
+	if pl.Layers.Hidden != ByMounts {
+		hidden = hiddenRoots(pl.Access.Hidden)
+	}
+	if err := allowReading(ruleset, "/", hidden); err != nil {
+		return err
+	}
+	for _, path := range pl.Visible {
+		if err := allow(ruleset, path, readFiles); err != nil {
+			return err
+		}
+	}
+	for _, path := range writableDevices {
+		if err := allow(ruleset, path, readFiles|writeFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, path := range slices.Concat(pl.Access.Writable, []string{dir, pl.Temporary, "/dev/shm"}) {
+		if slices.ContainsFunc(hidden, func(h string) bool { return within(h, path) }) {
+			return fmt.Errorf("isolation: %s is to be writable and holds what is hidden", path)
+		}
+		if err := allow(ruleset, path, handledFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// allowReading allows to read what is below dir and not hidden. Landlock can take nothing out of a directory that
+// it has allowed: of one that holds something hidden the entries are allowed one by one, and what is made
+// there later is not.
+func allowReading(ruleset int, dir string, hidden []string) error {
+	if !slices.ContainsFunc(hidden, func(h string) bool { return within(h, dir) }) {
+		err := allow(ruleset, dir, readFiles)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil // what we do not get at, the command does not either
+		}
+		return err
+	}
+	if slices.Contains(hidden, dir) {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("isolation: landlock: %w", err)
+	}
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 {
+			continue // its target counts
+		}
+		if err := allowReading(ruleset, filepath.Join(dir, e.Name()), hidden); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ofFiles are the rights that a rule on a file can have.
+const ofFiles = readFiles | writeFiles
+
+// allow adds a rule for path and all below it.
+func allow(ruleset int, path string, rights uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "landlock", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		rights &= ofFiles
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return &os.PathError{Op: "landlock", Path: path, Err: errno}
+	}
+	return nil
+}

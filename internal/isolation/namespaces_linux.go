@@ -1,0 +1,162 @@
+//go:build amd64 || arm64
+
+package isolation
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaces gives the child those that its layers need. Without privileges they belong to a user namespace of its
+// own, in which it keeps its user and group ids; all other ids show as "nobody" there.
+func (p *program) namespaces(pl *Plan) {
+	flags := uintptr(0)
+	if pl.Layers.Hidden == ByMounts {
+		flags |= unix.CLONE_NEWNS
+	}
+	if pl.Layers.Network == Off && pl.Level != Bubblewrap {
+		flags |= unix.CLONE_NEWNET
+	}
+	if flags == 0 {
+		return
+	}
+	if !pl.Given.UserNamespace {
+		p.add("namespaces", unix.SYS_UNSHARE, flags)
+		return
+	}
+	p.add("user namespace", unix.SYS_UNSHARE, flags|unix.CLONE_NEWUSER)
+	// The files are those of root while the memory, which is ours, is undumpable.
+	p.add("user namespace", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1)
+	p.write("user namespace", "/proc/self/setgroups", "deny")
+	p.write("user namespace", "/proc/self/uid_map", fmt.Sprintf("%d %[1]d 1", os.Geteuid()))
+	p.write("user namespace", "/proc/self/gid_map", fmt.Sprintf("%d %[1]d 1", os.Getegid()))
+	if !isDumpable() {
+		p.add("user namespace", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0)
+	}
+}
+
+// maskFlags are those of a mount over what is hidden.
+const maskFlags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+// mounts hides what the plan hides. Mounts made outside later still appear inside, and not the other way round.
+func (p *program) mounts(pl *Plan) {
+	if pl.Layers.Hidden != ByMounts {
+		return
+	}
+	p.add("mounts", unix.SYS_MOUNT, 0, p.text("/"), 0, unix.MS_REC|unix.MS_SLAVE, 0)
+	for _, path := range hiddenRoots(pl.Access.Hidden) {
+		p.hide(path, pl.Visible)
+	}
+	for _, path := range pl.Given.Disks {
+		p.bind("hide disks", "/dev/null", path).tolerated = uintptr(unix.ENOENT)
+	}
+	for _, path := range pl.Given.Cgroups {
+		attr := address(p, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+		p.add("cgroups", unix.SYS_MOUNT_SETATTR, atFDCWD, p.text(path), 0, attr, unsafe.Sizeof(unix.MountAttr{})).
+			tolerated = uintptr(unix.EINVAL) // it is mounted no more
+	}
+	if pl.Given.UserNamespace {
+		p.coverSSHConfig()
+	}
+}
+
+// sshConfig holds files of root that ssh(1) refuses where root shows as nobody.
+const sshConfig = "/etc/ssh/ssh_config.d"
+
+func (p *program) coverSSHConfig() {
+	if entries, err := os.ReadDir(sshConfig); err == nil && len(entries) > 0 {
+		p.tmpfs(sshConfig, unix.MS_RDONLY)
+	}
+}
+
+// tmpfs mounts an empty directory.
+func (p *program) tmpfs(path string, flags uintptr) {
+	p.add("hide "+path, unix.SYS_MOUNT, p.text("tmpfs"), p.text(path), p.text("tmpfs"), maskFlags|flags,
+		p.text("size=64k,nr_inodes=64,mode=0755"))
+}
+
+// bind mounts the file from over the file to.
+func (p *program) bind(step, from, to string) *call {
+	return p.add(step, unix.SYS_MOUNT, p.text(from), p.text(to), 0, unix.MS_BIND, 0)
+}
+
+// hide puts an empty file or directory over path, in which what is visible below it stays.
+func (p *program) hide(path string, visible []string) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return // there is nothing, or we do not get at it either
+	}
+	if !info.IsDir() {
+		p.bind("hide "+path, "/dev/null", path)
+		return
+	}
+	visible = slices.DeleteFunc(slices.Clone(visible), func(v string) bool { return !within(v, path) })
+	if len(visible) == 0 {
+		p.tmpfs(path, unix.MS_RDONLY)
+		return
+	}
+	trees := make([]uintptr, len(visible))
+	for i, v := range visible {
+		trees[i] = p.register()
+		c := p.add("show "+v, unix.SYS_OPEN_TREE, atFDCWD, p.text(v), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		c.save = trees[i]
+	}
+	p.tmpfs(path, 0)
+	for i, v := range visible {
+		p.makeDirs(path, v)
+		c := p.add("show "+v, unix.SYS_MOVE_MOUNT, 0, p.text(""), atFDCWD, p.text(v), unix.MOVE_MOUNT_F_EMPTY_PATH)
+		c.use = trees[i]
+	}
+	p.add("hide "+path, unix.SYS_MOUNT, 0, p.text(path), 0, maskFlags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, 0)
+}
+
+// makeDirs makes the directories from below root down to path.
+func (p *program) makeDirs(root, path string) {
+	relative, _ := filepath.Rel(root, path)
+	dir := root
+	for name := range strings.SplitSeq(relative, "/") {
+		dir = filepath.Join(dir, name)
+		p.add("show "+path, unix.SYS_MKDIRAT, atFDCWD, p.text(dir), 0o755).tolerated = uintptr(unix.EEXIST)
+	}
+}
+
+// hiddenRoots are paths with their symbolic links resolved, without those that are below another.
+func hiddenRoots(paths []string) []string {
+	var real []string
+	for _, path := range paths {
+		if r, err := filepath.EvalSymlinks(path); err == nil {
+			real = append(real, r)
+		}
+	}
+	slices.Sort(real)
+	var roots []string
+	for _, path := range slices.Compact(real) {
+		if !slices.ContainsFunc(roots, func(root string) bool { return within(path, root) }) {
+			roots = append(roots, path)
+		}
+	}
+	return roots
+}
+
+// ifreq is struct ifreq of netdevice(7) with flags.
+type ifreq struct {
+	name  [16]byte
+	flags uint16
+	_     [22]byte
+}
+
+// loopback sets up the loopback interface of a new network namespace.
+func (p *program) loopback() {
+	socket := p.register()
+	p.add("loopback", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0).save = socket
+	up := &ifreq{flags: unix.IFF_UP | unix.IFF_RUNNING}
+	copy(up.name[:], "lo")
+	p.add("loopback", unix.SYS_IOCTL, 0, unix.SIOCSIFFLAGS, address(p, up)).use = socket
+	p.add("loopback", unix.SYS_CLOSE).use = socket
+}

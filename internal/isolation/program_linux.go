@@ -1,0 +1,171 @@
+//go:build amd64 || arm64
+
+package isolation
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// program is what a child does between fork and exec: a list of system calls, all of whose arguments are made
+// before the fork. A child of a Go program can do nothing else safely, and by making them in assembly it can
+// share our memory, as vfork does: a copy of the page tables of a large server takes tens of milliseconds.
+type program struct {
+	calls []call
+	// steps name the calls in errors.
+	steps []string
+	// pins keeps what the arguments point to where it is.
+	pins runtime.Pinner
+	// fds are open until the program has been run.
+	fds []int
+}
+
+// StepError says which step of a start failed. The process has not been started.
+type StepError struct {
+	Step string
+	Err  error
+}
+
+func (e *StepError) Error() string { return e.Step + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *StepError) Unwrap() error { return e.Err }
+
+var errUnexpected = errors.New("unexpected result")
+
+// add appends a call and returns it, to be refined before the next one is added.
+func (p *program) add(step string, number uintptr, args ...uintptr) *call {
+	c := call{number: number}
+	copy(c.args[:], args)
+	p.calls, p.steps = append(p.calls, c), append(p.steps, step)
+	return &p.calls[len(p.calls)-1]
+}
+
+// text is a NUL-terminated string as an argument. s holds no NUL.
+func (p *program) text(s string) uintptr { return p.bytes(append([]byte(s), 0)) }
+
+// bytes is the address of b, which is not empty.
+func (p *program) bytes(b []byte) uintptr { return address(p, &b[0]) }
+
+// address is that of a value.
+func address[T any](p *program, v *T) uintptr {
+	p.pins.Pin(v)
+	return uintptr(unsafe.Pointer(v))
+}
+
+// register makes a place for a result.
+func (p *program) register() uintptr { return address(p, new(uintptr)) }
+
+// texts is a NULL-terminated array of strings as an argument.
+func (p *program) texts(list []string) uintptr {
+	pointers := make([]uintptr, len(list)+1)
+	for i, s := range list {
+		pointers[i] = p.text(s)
+	}
+	return address(p, &pointers[0])
+}
+
+// open opens a file and returns the register of its descriptor.
+func (p *program) open(step, path string, flags int) (fd uintptr) {
+	fd = p.register()
+	p.add(step, unix.SYS_OPENAT, atFDCWD, p.text(path), uintptr(flags|unix.O_CLOEXEC)).save = fd
+	return fd
+}
+
+// write writes text to a file.
+func (p *program) write(step, path, text string) {
+	fd := p.open(step, path, unix.O_WRONLY)
+	p.add(step, unix.SYS_WRITE, 0, p.bytes([]byte(text)), uintptr(len(text))).use = fd
+	p.add(step, unix.SYS_CLOSE).use = fd
+}
+
+// argument is a negative number as an argument.
+func argument(n int) uintptr { return uintptr(n) }
+
+var atFDCWD = argument(unix.AT_FDCWD)
+
+// close frees what the program holds, once no child runs it any more.
+func (p *program) close() {
+	p.pins.Unpin()
+	for _, fd := range p.fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// cloneArgs is struct clone_args of clone3(2), as far as we need it.
+type cloneArgs struct {
+	flags      uint64
+	_          [3]uint64 // pidfd, child_tid, parent_tid
+	exitSignal uint64
+	_          [5]uint64 // stack, stack_size, tls, set_tid, set_tid_size
+	cgroup     uint64
+}
+
+// run starts a child that runs the program and returns when the child has got another program by its last
+// call or has ended. The error is a *StepError if a call failed; the child is then reaped.
+// cgroup is a descriptor of the cgroup that the child begins in, or -1. The caller has locked its OS
+// thread.
+func (p *program) run(cgroup int) (pid int, err error) {
+	failed := new(failure)
+	p.pins.Pin(failed)
+	p.pins.Pin(&p.calls[0])
+	var gone [2]int // its far end is closed by exec, or by the end of the child
+	syscall.ForkLock.Lock()
+	if err := unix.Pipe2(gone[:], unix.O_CLOEXEC); err != nil {
+		syscall.ForkLock.Unlock()
+		return 0, &StepError{"pipe", err}
+	}
+	id, errno := p.fork(cgroup, failed)
+	syscall.ForkLock.Unlock()
+	_ = unix.Close(gone[1])
+	defer unix.Close(gone[0])
+	if errno != 0 {
+		return 0, &StepError{"fork", errno}
+	}
+	for buf := make([]byte, 1); ; {
+		if _, err := unix.Read(gone[0], buf); err != unix.EINTR { //nolint:errorlint // an errno
+			break
+		}
+	}
+	at := atomic.LoadUintptr(&failed.call)
+	if at == 0 {
+		return id, nil
+	}
+	for {
+		if _, err := unix.Wait4(id, nil, 0, nil); err != unix.EINTR { //nolint:errorlint // an errno
+			break
+		}
+	}
+	step := p.steps[(at-uintptr(unsafe.Pointer(&p.calls[0])))/unsafe.Sizeof(call{})]
+	if failed.errno == 0 {
+		return 0, &StepError{step, errUnexpected}
+	}
+	return 0, &StepError{step, os.NewSyscallError("", syscall.Errno(failed.errno))}
+}
+
+// fork forks with all signals blocked.
+func (p *program) fork(cgroup int, failed *failure) (pid int, errno syscall.Errno) {
+	args := &cloneArgs{flags: unix.CLONE_VM, exitSignal: uint64(unix.SIGCHLD)}
+	number, first, second := uintptr(unix.SYS_CLONE), args.flags|args.exitSignal, uintptr(0)
+	if cgroup >= 0 {
+		args.flags, args.cgroup = args.flags|unix.CLONE_INTO_CGROUP, uint64(cgroup)
+		number, first, second = unix.SYS_CLONE3, uint64(address(p, args)), unsafe.Sizeof(*args)
+	}
+	all, old := ^uint64(0), uint64(0)
+	maskSignals(&all, &old)
+	id, code := fork(number, uintptr(first), second, &p.calls[0], uintptr(len(p.calls)), failed)
+	maskSignals(&old, nil)
+	return int(id), syscall.Errno(code)
+}
+
+// maskSignals sets the signal mask of the thread.
+func maskSignals(to, old *uint64) {
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(to)),
+		uintptr(unsafe.Pointer(old)), unsafe.Sizeof(*to), 0, 0)
+}

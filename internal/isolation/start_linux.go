@@ -1,0 +1,196 @@
+//go:build amd64 || arm64
+
+package isolation
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The steps whose failure is that of the command and not of a layer.
+const (
+	stepDir  = "chdir"
+	stepExec = "exec"
+)
+
+// Start is os.StartProcess with the layers of the plan; a nil Plan has none. Of attr.Sys it takes Setsid, Setctty with
+// Ctty 0, Pdeathsig, UseCgroupFD and CgroupFD; the error is errors.ErrUnsupported for others. attr.Env is not nil. The
+// error is a *StepError if a layer could not be had, and else as that of os.StartProcess.
+func (p *Plan) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	if p == nil || p.Layers == (Layers{}) {
+		return os.StartProcess(path, argv, attr)
+	}
+	if p.Level == Bubblewrap {
+		return p.start(p.Given.Bubblewrap, p.bubblewrapped(path, argv, attr.Dir), attr)
+	}
+	return p.start(path, argv, attr)
+}
+
+// mapping is held while a child may write its id maps.
+var mapping sync.Mutex
+
+// start is Start of exactly these arguments.
+func (p *Plan) start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if p.Given.UserNamespace {
+		mapping.Lock() // the child changes whether our memory is dumpable
+		defer mapping.Unlock()
+	}
+	var prog program
+	defer prog.close()
+	if err := p.compile(&prog, path, argv, attr); err != nil {
+		return nil, err
+	}
+	cgroup := -1
+	if attr.Sys != nil && attr.Sys.UseCgroupFD {
+		cgroup = attr.Sys.CgroupFD
+	}
+	dumpable := isDumpable()
+	pid, err := prog.run(cgroup)
+	if isDumpable() != dumpable { // the child was killed between the calls that change it
+		_ = setDumpable(dumpable)
+	}
+	if step, ok := errors.AsType[*StepError](err); ok && (step.Step == stepDir || step.Step == stepExec) {
+		return nil, &os.PathError{Op: step.Step, Path: path, Err: step.Err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("isolation: %w", err)
+	}
+	return os.FindProcess(pid) // which cannot mean another process: nobody else waits for this one
+}
+
+// compile writes the program of a start.
+func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcAttr) error {
+	sys := attr.Sys
+	if sys == nil {
+		sys = &syscall.SysProcAttr{}
+	}
+	taken := syscall.SysProcAttr{
+		Setsid: sys.Setsid, Setctty: sys.Setctty, Pdeathsig: sys.Pdeathsig,
+		UseCgroupFD: sys.UseCgroupFD, CgroupFD: sys.CgroupFD,
+	}
+	if !sameAttr(sys, &taken) {
+		return fmt.Errorf("isolation: process attributes: %w", errors.ErrUnsupported)
+	}
+	prog.defaultSignals()
+	if sys.Setsid {
+		prog.add("setsid", unix.SYS_SETSID)
+	}
+	prog.files(attr.Files)
+	if sys.Setctty {
+		prog.add("controlling terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1)
+	}
+	prog.namespaces(p)
+	prog.mounts(p)
+	if p.Layers.Network == Off && p.Level != Bubblewrap {
+		prog.loopback()
+	}
+	if err := prog.restrict(p, attr.Dir); err != nil {
+		return err
+	}
+	if attr.Dir != "" {
+		prog.add(stepDir, unix.SYS_CHDIR, prog.text(attr.Dir))
+	}
+	if sys.Pdeathsig != 0 {
+		prog.dieWithParent(sys.Pdeathsig)
+	}
+	prog.limitOpenFiles(p.Given.OpenFiles)
+	prog.add("signal mask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, address(prog, currentMask()), 0, 8)
+	prog.add(stepExec, unix.SYS_EXECVE, prog.text(path), prog.texts(argv), prog.texts(attr.Env))
+	return nil
+}
+
+// sameAttr compares what compile does not read: maps and slices have to be empty.
+func sameAttr(a, b *syscall.SysProcAttr) bool {
+	if len(a.UidMappings)+len(a.GidMappings)+len(a.AmbientCaps) > 0 || a.Credential != nil || a.PidFD != nil {
+		return false
+	}
+	return a.Chroot == b.Chroot && a.Ptrace == b.Ptrace && a.Setpgid == b.Setpgid && a.Noctty == b.Noctty &&
+		a.Ctty == b.Ctty && a.Foreground == b.Foreground && a.Pgid == b.Pgid &&
+		a.Cloneflags == b.Cloneflags && a.Unshareflags == b.Unshareflags
+}
+
+// currentMask is the signal mask of the thread.
+func currentMask() *uint64 {
+	mask := new(uint64)
+	maskSignals(nil, mask)
+	return mask
+}
+
+// sigaction is the kernel's struct of that name, whose handler comes first.
+type sigaction struct{ handler, flags, restorer, mask uint64 }
+
+// defaultSignals takes our handlers from the child. What is ignored stays so.
+func (p *program) defaultSignals() {
+	byDefault := address(p, new(sigaction))
+	for s := uintptr(1); s <= 64; s++ {
+		var now sigaction
+		_, _, errno := syscall.RawSyscall6(unix.SYS_RT_SIGACTION, s, 0, uintptr(unsafe.Pointer(&now)), 8, 0, 0)
+		if errno == 0 && now.handler > 1 { // not SIG_DFL and not SIG_IGN
+			p.add("signal handlers", unix.SYS_RT_SIGACTION, s, byDefault, 0, 8)
+		}
+	}
+}
+
+// files makes descriptors 0, 1, ... of files. A nil file is a closed one.
+func (p *program) files(files []*os.File) {
+	copies := make([]uintptr, len(files))
+	for i, f := range files {
+		if f != nil {
+			copies[i] = p.register()
+			p.add("descriptors", unix.SYS_FCNTL, f.Fd(), unix.F_DUPFD_CLOEXEC, uintptr(len(files))).save = copies[i]
+		}
+	}
+	for i, reg := range copies {
+		if reg == 0 {
+			p.add("descriptors", unix.SYS_CLOSE, uintptr(i)).tolerated = uintptr(unix.EBADF)
+			continue
+		}
+		p.add("descriptors", unix.SYS_DUP3, 0, uintptr(i), 0).use = reg
+	}
+}
+
+// dieWithParent has the child killed when our thread ends, which may have happened before it asked for that.
+func (p *program) dieWithParent(s syscall.Signal) {
+	p.add("parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(s))
+	p.add("parent", unix.SYS_GETPPID).expect = uintptr(os.Getpid())
+}
+
+// limitOpenFiles gives the child the bound on open files that we had before Go raised it.
+func (p *program) limitOpenFiles(soft uint64) {
+	var now unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &now) != nil || soft == 0 || soft >= now.Cur {
+		return
+	}
+	p.add("open files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, address(p, &unix.Rlimit{Cur: soft, Max: now.Max}), 0)
+}
+
+func isDumpable() bool {
+	n, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	return err == nil && n == 1
+}
+
+func setDumpable(on bool) error {
+	n := uintptr(0)
+	if on {
+		n = 1
+	}
+	return unix.Prctl(unix.PR_SET_DUMPABLE, n, 0, 0, 0)
+}
+
+// Undumpable keeps other processes of the same user from our memory, our environment and our open files, and the kernel
+// from writing a core dump of us.
+func Undumpable() error {
+	if err := setDumpable(false); err != nil {
+		return fmt.Errorf("undumpable: %w", err)
+	}
+	return nil
+}

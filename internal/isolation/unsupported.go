@@ -1,0 +1,22 @@
+//go:build !linux || !(amd64 || arm64)
+
+package isolation
+
+import "os"
+
+func probe() *Machine {
+	return &Machine{
+		Start: errNotLinux, Mounts: errNotLinux, Network: errNotLinux, SystemCalls: errNotLinux,
+		Capabilities: errNotLinux, SwitchUser: errNotLinux, NoBubblewrap: errNotLinux,
+	}
+}
+
+// Start starts a process without any layer.
+func (*Plan) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	return os.StartProcess(path, argv, attr)
+}
+
+// Undumpable does nothing.
+func Undumpable() error { return errNotLinux }
+
+func tryBubblewrap(string) error { return errNotLinux }

@@ -1,0 +1,65 @@
+package main
+
+// isolationMutants are layers that are left out, each of which an attempt to get out finds.
+var isolationMutants = []mutant{
+	{
+		name: "isolation hides nothing", rule: "R6.13",
+		file: "internal/isolation/namespaces_linux.go", old: "	for _, path := range hiddenRoots(pl.Access.Hidden) {\n", new: "	for _, path := range hiddenRoots(nil) {\n",
+		pkg: "./internal/isolation", run: "TestAttempts$",
+	},
+	{
+		name: "isolation leaves signals", rule: "R6.13",
+		file: "internal/isolation/landlock_linux.go", old: "		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL\n", new: "		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET\n",
+		pkg: "./internal/isolation", run: "TestAttempts$",
+	},
+	{
+		name: "isolation leaves cgroups writable", rule: "R6.13",
+		file: "internal/isolation/namespaces_linux.go", old: "	for _, path := range pl.Given.Cgroups {\n", new: "	for _, path := range pl.Given.Cgroups[:0] {\n",
+		pkg: "./internal/isolation", run: "TestAttempts$",
+	},
+	{
+		name: "isolation allows cgroup namespaces", rule: "R6.13, survivor",
+		file: "internal/isolation/seccomp_linux.go", old: "unix.CLONE_NEWCGROUP, refused, tail+6)", new: "unix.CLONE_NEWCGROUP, tail+6, tail+6)",
+		pkg: "./internal/isolation", run: "TestAttempts$",
+	},
+	{
+		name: "isolation keeps all capabilities", rule: "R6.13",
+		file: "internal/isolation/restrict_linux.go", old: "	return pl.Layers.Capabilities == ReducedSet && slices.Contains(kept, capability)\n", new: "	return pl.Layers.Capabilities == ReducedSet || slices.Contains(kept, capability)\n",
+		pkg: "./internal/isolation", run: "TestCapabilities",
+	},
+	{
+		name: "isolation keeps CAP_NET_RAW", rule: "R6.13",
+		file: "internal/isolation/restrict_linux.go", old: "	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE,", new: "	unix.CAP_NET_RAW, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE,",
+		pkg: "./internal/isolation", run: "TestAttempts$",
+	},
+	{
+		name: "isolation denies no system calls", rule: "R6.13",
+		file: "internal/isolation/seccomp_linux.go", old: "		jump(unix.BPF_JEQ, number, refused, len(block)+1)\n", new: "		jump(unix.BPF_JEQ, number, len(block)+1, len(block)+1)\n",
+		pkg: "./internal/isolation", run: "TestSystemCallsAreDenied",
+	},
+	{
+		name: "landlock lets write everywhere", rule: "R6.13",
+		file: "internal/isolation/landlock_linux.go", old: "	if err := allow(ruleset, \"/\", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {", new: "	if err := allow(ruleset, \"/\", handledFiles); err != nil {",
+		pkg: "./internal/isolation", run: "TestAttempts$",
+	},
+	{
+		name: "landlock allows directories that hold what is hidden", rule: "R6.13",
+		file: "internal/isolation/landlock_linux.go", old: "	if slices.Contains(hidden, dir) {\n		return nil\n	}\n", new: "",
+		pkg: "./internal/isolation", run: "TestAttemptsWithoutMounts",
+	},
+	{
+		name: "network that is off is on", rule: "R6.13",
+		file: "internal/isolation/namespaces_linux.go", old: "		flags |= unix.CLONE_NEWNET\n", new: "		flags |= 0\n",
+		pkg: "./internal/isolation", run: "TestAttemptsOffline",
+	},
+	{
+		name: "isolation that is missing is given in part", rule: "R6.13",
+		file: "internal/isolation/isolation.go", old: "	if reason := p.lacks(); reason != \"\" {\n		return nil, &Refused", new: "	if reason := p.lacks(); reason == \"never\" {\n		return nil, &Refused",
+		pkg: "./internal/execution", run: "TestIsolationRefused",
+	},
+	{
+		name: "unprivileged start leaves the server dumpable", rule: "R6.13, survivor",
+		file: "internal/isolation/start_linux.go", old: "		mapping.Lock() // the child changes whether our memory is dumpable\n		defer mapping.Unlock()\n", new: "",
+		pkg: "./internal/isolation", run: "TestUnprivileged",
+	},
+}
