@@ -59,7 +59,9 @@ func main() {
 }
 
 func all() []mutant {
-	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, clientMutants, outsideMutants)
+	return slices.Concat(
+		engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, clientMutants, outsideMutants,
+	)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {
