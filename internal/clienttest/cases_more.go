@@ -155,14 +155,14 @@ func fromTail(ctx context.Context, r *run) error {
 	t := r.follow(p.Addr(), r.name, func(c *Command) { c.After = "tail" })
 	for range 3 { // it reads, and is cut, and reads again
 		passed := p.Passed()
-		if err := until("answer", func() bool { return p.Passed() > passed }); err != nil {
+		if err := r.until("answer", func() bool { return p.Passed() > passed }); err != nil {
 			return err
 		}
 		time.Sleep(300 * time.Millisecond) // for the answer to be whole, and nothing else
 		p.Cut()
 	}
 	passed := p.Passed()
-	if err := until("answer", func() bool { return p.Passed() > passed }); err != nil {
+	if err := r.until("answer", func() bool { return p.Passed() > passed }); err != nil {
 		return err
 	}
 	if err := r.server.publish(ctx, r.name, 11, 5, false); err != nil {
@@ -309,13 +309,13 @@ func stop(ctx context.Context, r *run) error {
 	}{
 		{"reads", r.server.addr, func(t *task) error { return t.count(5) }},
 		{"waits for bytes", idle, func(*task) error {
-			return until("request", func() bool { return open.Load() > 0 })
+			return r.until("request", func() bool { return open.Load() > 0 })
 		}},
 		{"waits to come back", away.Addr(), func(*task) error {
-			return until("request", func() bool { return away.Faults() > 0 })
+			return r.until("request", func() bool { return away.Faults() > 0 })
 		}},
 	} {
-		t := r.follow(tt.addr, r.name, func(c *Command) { c.IdleMS = 60_000 })
+		t := r.follow(tt.addr, r.name, func(c *Command) { c.IdleMS = 600_000 })
 		err := tt.ready(t)
 		begin := time.Now()
 		t.stop()
@@ -326,22 +326,22 @@ func stop(ctx context.Context, r *run) error {
 			return fmt.Errorf("stopped while it %s: %w", tt.what, err)
 		}
 	}
-	if err := until("end of the connection", func() bool { return open.Load() == 0 }); err != nil {
+	if err := r.until("end of the connection", func() bool { return open.Load() == 0 }); err != nil {
 		return fmt.Errorf("a stopped follower leaves %w", err)
 	}
 	return nil
 }
 
 // until waits until ok.
-func until(what string, ok func() bool) error {
+func (r *run) until(what string, ok func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(r.service.patience); time.Now().Before(deadline); <-tick.C {
 		if ok() {
 			return nil
 		}
 	}
-	return fmt.Errorf("no %s within 2 min", what)
+	return fmt.Errorf("no %s within %v", what, r.service.patience)
 }
 
 // startOnce starts an execution whose answer is lost at many places: the command runs once.

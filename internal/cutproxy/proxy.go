@@ -35,8 +35,8 @@ type Proxy struct {
 	mu     sync.Mutex
 	plan   Plan
 	target string
-	done   int // faults of the plan
-	faults int // all of them
+	done   int               // faults of the plan
+	faults int               // all of them
 	conns  map[net.Conn]bool // true for those to clients
 	closed bool
 	wg     sync.WaitGroup

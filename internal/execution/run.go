@@ -23,10 +23,10 @@ type run struct {
 	request Request
 	// isolation is how the command is isolated; nil for a run that was found again.
 	isolation *isolation.Plan
-	config  reprise.StreamConfig
-	stream  *reprise.Stream
-	owner   reprise.Owner // who we are to the store; zero where we are alone
-	created time.Time
+	config    reprise.StreamConfig
+	stream    *reprise.Stream
+	owner     reprise.Owner // who we are to the store; zero where we are alone
+	created   time.Time
 
 	turn chan struct{} // closed when it may begin
 
