@@ -196,7 +196,7 @@ def test_sessions_are_apart(upstream: Upstream, connect: Connect) -> None:
             assert len(list(client.messages(answer))) == 2
     other.last_id, kept = one.last_id.split("~")[0] + "~earliest", one.last_id
     with other.resume() as answer:  # its own stream of that id; FastMCP has none
-        assert all("x" * 5 + '"' not in json.dumps(message) for message in other.messages(answer))
+        assert '"' + "x" * 5 + '"' not in json.dumps(list(other.messages(answer)))
     other.last_id = kept
     with other.resume() as answer:
         assert list(other.messages(answer)) == []
