@@ -65,82 +65,80 @@ export type StreamEvent<Types extends object = Record<string, unknown>> =
   | EndEvent
   | GapEvent
 
+const BRACE = 125
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/**
- * An event as it came. What is dear is done when it is asked for: only the proof that the data is whole JSON is not put off,
- * for a damaged event must not count as received.
- */
+/** An event as it came. What is dear is done when it is asked for. */
 export class ReceivedEvent implements EventBase {
   /** The value of the whole object, where it had to be parsed. */
-  private object: Record<string, unknown> | undefined
+  private object: Record<string, unknown> | undefined = undefined
 
   private constructor(
     readonly seq: number,
     readonly cursor: string,
     readonly type: string,
     private readonly json: string,
+    /** Where the JSON value of data begins, which ends before the last brace; 0 if that is not known. */
+    private readonly at: number,
     private readonly plain: string | undefined,
     private readonly parse: Parse | undefined,
   ) {}
 
   /** Makes an event of the JSON text of a frame or of an object in a page. */
   static from(cursor: string, type: string, json: string, parse: Parse | undefined): ReceivedEvent {
-    const seq = fastSeq(json)
-    if (seq > 0 && cursor !== '' && type !== 'end' && type !== 'gap') {
-      const plain = fastText(json, seq)
-      if (plain !== undefined) return new ReceivedEvent(seq, cursor, type, json, plain, parse)
+    const seq = cursor === '' ? 0 : fastSeq(json)
+    if (seq > 0 && type !== 'end' && type !== 'gap') {
+      // 8 for {"seq":, and the comma; 33 for "time":"2026-11-20T09:30:00.000Z", and 7 for the name of the member.
+      const member = 8 + digits(seq) + 34
+      if (json.startsWith('"data":', member) && json.charCodeAt(json.length - 1) === BRACE) {
+        return new ReceivedEvent(seq, cursor, type, json, member + 7, undefined, parse)
+      }
+      if (json.startsWith('"text":"', member) && json.endsWith('"}') && json.length >= member + 10) {
+        const text = json.slice(member + 8, -2)
+        if (plainText.test(text)) return new ReceivedEvent(seq, cursor, type, json, 0, text, parse)
+      }
     }
-    let object: Record<string, unknown>
-    try {
-      object = JSON.parse(json) as Record<string, unknown>
-    } catch (error) {
-      throw new ProtocolError(`event ${JSON.stringify(cursor.slice(0, 60))} is no JSON`, { cause: error })
-    }
-    return ReceivedEvent.fromObject(cursor, type, json, object, parse)
-  }
-
-  private static fromObject(
-    cursor: string,
-    type: string,
-    json: string,
-    object: Record<string, unknown>,
-    parse: Parse | undefined,
-  ): ReceivedEvent {
-    const seq = object?.['seq'] ?? 0
-    if (cursor === '' || !Number.isSafeInteger(seq) || ((seq as number) < 1 && type !== 'gap')) {
+    const object = parsed(json, cursor)
+    const found = object?.['seq'] ?? 0
+    if (cursor === '' || !Number.isSafeInteger(found) || ((found as number) < 1 && type !== 'gap')) {
       throw new ProtocolError(`no cursor or no seq in ${json.slice(0, 100)}`)
     }
-    const event = new ReceivedEvent(seq as number, cursor, type, json, undefined, parse)
+    const event = new ReceivedEvent(found as number, cursor, type, json, 0, undefined, parse)
     event.object = object
     return event
   }
 
   /** Makes the notice of a gap that the client has found itself, in the form of the server's. */
   static gap(cursor: string, gap: Gap): ReceivedEvent {
-    const event = new ReceivedEvent(0, cursor, 'gap', JSON.stringify(gap), undefined, undefined)
+    const event = new ReceivedEvent(0, cursor, 'gap', JSON.stringify(gap), 0, undefined, undefined)
     event.object = gap as unknown as Record<string, unknown>
     return event
   }
 
   /** The same event with another cursor. */
   movedTo(cursor: string): ReceivedEvent {
-    const event = new ReceivedEvent(this.seq, cursor, this.type, this.json, this.plain, this.parse)
+    const event = new ReceivedEvent(this.seq, cursor, this.type, this.json, this.at, this.plain, this.parse)
     event.object = this.object
     return event
   }
 
   get time(): Date {
-    return new Date((this.plain !== undefined ? /"time":"([^"]*)"/.exec(this.json)?.[1] : this.value['time']) as string)
+    if (this.plain === undefined) return new Date(this.value['time'] as string)
+    const start = 16 + digits(this.seq)
+    return new Date(this.json.slice(start, start + 24))
   }
 
   get text(): string {
     if (this.plain !== undefined) return this.plain
-    const { text, base64 } = this.value
-    if (this.kind === 'text') return text as string
-    if (this.kind === 'base64') return decoder.decode(fromBase64(base64 as string))
-    if (this.kind === 'data') return memberText(this.json, 'data') ?? JSON.stringify(this.value['data'])
+    switch (this.kind) {
+      case 'text':
+        return this.value['text'] as string
+      case 'base64':
+        return decoder.decode(fromBase64(this.value['base64'] as string))
+      case 'data':
+        return memberText(this.json, 'data') ?? JSON.stringify(this.value['data'])
+    }
     return this.json
   }
 
@@ -150,6 +148,13 @@ export class ReceivedEvent implements EventBase {
 
   get data(): unknown {
     if (this.plain !== undefined) return this.plain
+    if (this.at > 0 && !this.object && !this.parse) {
+      try {
+        return JSON.parse(this.json.slice(this.at, -1))
+      } catch {
+        // Something stands behind it.
+      }
+    }
     switch (this.kind) {
       case 'text':
         return this.value['text']
@@ -177,7 +182,15 @@ export class ReceivedEvent implements EventBase {
   }
 
   private get value(): Record<string, unknown> {
-    return (this.object ??= JSON.parse(this.json) as Record<string, unknown>)
+    return (this.object ??= parsed(this.json, this.cursor))
+  }
+}
+
+function parsed(json: string, cursor: string): Record<string, unknown> {
+  try {
+    return JSON.parse(json) as Record<string, unknown>
+  } catch (error) {
+    throw new ProtocolError(`event ${JSON.stringify(cursor.slice(0, 60))} is no JSON`, { cause: error })
   }
 }
 
@@ -199,26 +212,13 @@ function fastSeq(json: string): number {
   return at > 7 && json.charCodeAt(7) !== 48 && json.charCodeAt(at) === 44 ? n : 0
 }
 
-/**
- * The text of an event that looks exactly as our server writes it, without escapes in its text:
- *
- *     {"seq":7,"time":"2026-11-20T09:30:00.000Z","text":"..."}
- *
- * Anything else is undefined, which JSON.parse then reads.
- */
-function fastText(json: string, seq: number): string | undefined {
-  const time = 8 + digits(seq)
-  if (!json.startsWith('"time":"', time) || !json.startsWith('Z","text":"', time + 31) || !json.endsWith('"}')) return undefined
-  const text = json.slice(time + 42, -2)
-  return json.length >= time + 44 && plainText.test(text) ? text : undefined
-}
-
 /** A JSON string without escapes, and without what needs one. */
 const plainText = /^[^\u0000-\u001f"\\]*$/
 
+/** The number of digits of n. */
 function digits(n: number): number {
   let count = 1
-  for (; n >= 10; n = Math.floor(n / 10)) count++
+  for (let bound = 10; n >= bound; bound *= 10) count++
   return count
 }
 

@@ -30,7 +30,7 @@ export class Track {
 
   /** Moves to an event. It is false for one that was seen before; one that does not follow the last one is an error. */
   advance(seq: number, cursor: string): boolean {
-    if (this.known && !this.filtered && seq === this.seq + 1 && cursor === seq + this.tail) {
+    if (seq === this.seq + 1 && this.known && !this.filtered && this.isOf(seq, cursor)) {
       this.seq = seq
       this.cursor = cursor
       return true
@@ -48,6 +48,15 @@ export class Track {
     this.seq = seq
     this.known = true
     return true
+  }
+
+  /** Reports whether cursor is that of seq in the same epoch. */
+  private isOf(seq: number, cursor: string): boolean {
+    const end = cursor.length - this.tail.length
+    if (end < 1 || this.tail === '' || !cursor.endsWith(this.tail)) return false
+    let n = 0
+    for (let i = 0; i < end; i++) n = n * 10 + cursor.charCodeAt(i) - 48
+    return n === seq && cursor.charCodeAt(0) !== 48
   }
 
   /** Moves past events that were left out, up to a bare cursor. It is false for one that leads nowhere new. */

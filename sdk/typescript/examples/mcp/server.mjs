@@ -1,4 +1,4 @@
-// An MCP server on the official TypeScript SDK: mcp-server.mjs VERSION PORT REPRISE_URL TOKEN. VERSION is 1 or 2. Its tool counts, slowly.
+// An MCP server on the official TypeScript SDK: server.mjs VERSION PORT REPRISE_URL TOKEN. VERSION is 1 or 2. Its tool counts, slowly.
 //
 // The SDK keeps its sessions in memory. adopt makes a server take over a session of another process, of which the messages are
 // still there; it sets what the SDK declares private. `reprise gateway` does that for any server, without such means.

@@ -14,7 +14,7 @@ import { Server } from '../build/test/server.js'
 
 /** Starts an MCP server on a port, 0 for any. */
 async function startMCP(t, version, port, reprise) {
-  const args = [join(import.meta.dirname, 'mcp-server.mjs'), version, String(port), reprise.url, reprise.token]
+  const args = [join(import.meta.dirname, 'mcp', 'server.mjs'), version, String(port), reprise.url, reprise.token]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
