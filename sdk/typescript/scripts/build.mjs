@@ -5,7 +5,7 @@ import { copyFileSync, rmSync, writeFileSync } from 'node:fs'
 
 rmSync('dist', { recursive: true, force: true })
 for (const project of ['tsconfig.json', 'tsconfig.cjs.json', 'tsconfig.web.json']) {
-  execFileSync('npx', ['--no-install', 'tsc', '-p', project], { stdio: 'inherit' })
+  execFileSync('node_modules/.bin/tsc', ['-p', project], { stdio: 'inherit' })
 }
 writeFileSync('dist/cjs/package.json', '{ "type": "commonjs" }\n')
 copyFileSync('../../LICENSE', 'LICENSE')
