@@ -19,6 +19,8 @@ export interface EventBase {
   readonly text: string
   /** The bytes of the event: of the text in UTF-8, or what is no text. */
   readonly bytes: Uint8Array
+  /** Whether `text` is JSON: what was published as JSON, and the events of Reprise itself such as `started` and `end`. */
+  readonly isJSON: boolean
 }
 
 /** A command runs. */
@@ -144,6 +146,10 @@ export class ReceivedEvent implements EventBase {
 
   get bytes(): Uint8Array {
     return this.kind === 'base64' ? fromBase64(this.value['base64'] as string) : encoder.encode(this.text)
+  }
+
+  get isJSON(): boolean {
+    return this.kind === 'data' || this.kind === 'object'
   }
 
   get data(): unknown {

@@ -353,6 +353,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
 
   /** Deals with one frame. It is undefined if there is nothing to yield. */
   private frame(frame: Frame): ReceivedEvent | undefined {
+    if (!frame.id && frame.data !== undefined && !hasSeq(frame.data)) return undefined
     if (frame.data === undefined || isMove(frame)) {
       if (this.track.pass(frame.id ?? '')) {
         this.progress()
@@ -486,10 +487,21 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
 
 /** Reports whether frame moves the cursor of a filtered reader. Events of that type that somebody has published have a seq. */
 function isMove(frame: Frame): boolean {
-  if (frame.type !== 'cursor') return false
+  return frame.type === 'cursor' && isObject(frame.data!) && !hasSeq(frame.data!)
+}
+
+/**
+ * Reports whether data is that of an event of the server. What something in front of the server has put among them has neither
+ * an id nor a seq; an event that has a seq and no id is damaged.
+ */
+function hasSeq(data: string): boolean {
   try {
-    return !(JSON.parse(frame.data!) as { seq?: unknown }).seq
+    return Boolean((JSON.parse(data) as { seq?: unknown } | null)?.seq)
   } catch {
     return false
   }
+}
+
+function isObject(data: string): boolean {
+  return data.startsWith('{') && data.endsWith('}')
 }

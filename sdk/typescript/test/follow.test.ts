@@ -334,3 +334,13 @@ test('a signal that may have arrived is not sent again, other calls are', async 
   await refused.client().signal('x', 'INT')
   assert.equal(refused.requests.length, 2)
 })
+
+test('events that something in front of the server adds are not given', async (t) => {
+  const added = 'event: ping\ndata: {"from":"a proxy"}\n\nevent: end\ndata: not JSON\n\ndata\n\n'
+  const s = await script(t, stream([added, event(1), added, end(2)]))
+  assert.deepEqual(await seqs(s.client().follow('x')), [1, 2])
+  const hole = await script(t, stream([event(1), added, end(3)]))
+  await assert.rejects(all(hole.client().follow('x')), ProtocolError)
+  const damaged = await script(t, stream(['data: {"seq":1,"text":"a"}\n\n']))
+  await assert.rejects(all(damaged.client().follow('x')), ProtocolError)
+})
