@@ -78,8 +78,9 @@ test('an answer whose writer has died is gone on with, once, or ends as failed',
     assert.equal(id, 'c')
     return ReadableStream.from(pieces(100, written.length + 1))
   }
-  const context = createResumableStreamContext({ reprise, waitUntil: null, orphanAfter: 200, goOn })
-  const early = await context.resumeExistingStream('c')
+  const options = { reprise, waitUntil: null, goOn }
+  const early = await createResumableStreamContext({ ...options, orphanAfter: 60_000 }).resumeExistingStream('c')
+  const context = createResumableStreamContext({ ...options, orphanAfter: 200 })
   assert.equal(taken, 0)
   await new Promise((resolve) => setTimeout(resolve, 250))
   const late = await context.resumeExistingStream('c')
@@ -88,9 +89,10 @@ test('an answer whose writer has died is gone on with, once, or ends as failed',
   if (late) assert.equal(await text(late), pieces(100).join(''))
 
   await dead(reprise, 'resumable-stream/d', pieces(50))
-  const alone = createResumableStreamContext({ reprise, waitUntil: null, orphanAfter: 200 })
-  const waiting = text(await alone.resumeExistingStream('d'))
+  const patient = createResumableStreamContext({ reprise, waitUntil: null, orphanAfter: 3000 })
+  const waiting = text(await patient.resumeExistingStream('d'))
   await assert.rejects(waiting, { message: 'the program that writes this answer has died' })
+  const alone = createResumableStreamContext({ reprise, waitUntil: null, orphanAfter: 200 })
   assert.equal(await alone.resumeExistingStream('d'), null)
   await assert.rejects(reprise.producer('resumable-stream/d').publish({ data: 'late' }), { code: 'stream_ended' })
 })

@@ -28,7 +28,7 @@ export class AnswerReader<Chunk> {
   private waitingSince: number | undefined // since when it has been asked for more and connected
   private asked = false
   private connected = false
-  private readonly watch: ReturnType<typeof setInterval>
+  private watch: ReturnType<typeof setInterval> | undefined
   private orphaned: ((error: Error) => void) | undefined
   private ahead: Promise<Chunk | undefined> | undefined
 
@@ -51,7 +51,6 @@ export class AnswerReader<Chunk> {
       },
     }
     this.events = reprise.streams.follow(stream, follow)[Symbol.asyncIterator]()
-    this.watch = setInterval(() => this.check(), options.orphanAfter / 4)
   }
 
   /** The chunks, each as map makes it; undefined is left out. */
@@ -124,6 +123,7 @@ export class AnswerReader<Chunk> {
   private async next(): Promise<Chunk | undefined> {
     this.asked = true
     this.alive()
+    this.watch ??= setInterval(() => this.check(), this.options.orphanAfter / 4)
     const orphaned = new Promise<never>((_, reject) => (this.orphaned = reject))
     try {
       for (;;) {

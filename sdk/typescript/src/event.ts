@@ -67,6 +67,7 @@ export type StreamEvent<Types extends object = Record<string, unknown>> =
   | EndEvent
   | GapEvent
 
+const DOT = 46
 const BRACE = 125
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
@@ -78,42 +79,67 @@ export class ReceivedEvent implements EventBase {
 
   private constructor(
     readonly seq: number,
-    readonly cursor: string,
+    /** The cursor, or what follows seq in it. */
+    private readonly cursorEnd: string,
     readonly type: string,
     private readonly json: string,
     /** Where the JSON value of data begins, which ends before the last brace; 0 if that is not known. */
     private readonly at: number,
-    private readonly plain: string | undefined,
+    /** Where the text begins, which ends before the last quote and has no escapes; 0 if that is not known. */
+    private readonly plain: number,
     private readonly parse: Parse | undefined,
   ) {}
 
+  get cursor(): string {
+    return this.cursorEnd.charCodeAt(0) === DOT ? this.seq + this.cursorEnd : this.cursorEnd
+  }
+
   /** Makes an event of the JSON text of a frame or of an object in a page. */
   static from(cursor: string, type: string, json: string, parse: Parse | undefined): ReceivedEvent {
-    const seq = cursor === '' ? 0 : fastSeq(json)
-    if (seq > 0 && type !== 'end' && type !== 'gap') {
-      // 8 for {"seq":, and the comma; 33 for "time":"2026-11-20T09:30:00.000Z", and 7 for the name of the member.
-      const member = 8 + digits(seq) + 34
-      if (json.startsWith('"data":', member) && json.charCodeAt(json.length - 1) === BRACE) {
-        return new ReceivedEvent(seq, cursor, type, json, member + 7, undefined, parse)
-      }
-      if (json.startsWith('"text":"', member) && json.endsWith('"}') && json.length >= member + 10) {
-        const text = json.slice(member + 8, -2)
-        if (plainText.test(text)) return new ReceivedEvent(seq, cursor, type, json, 0, text, parse)
-      }
+    const seq = cursor === '' || type === 'end' || type === 'gap' ? 0 : fastSeq(json)
+    if (seq > 0) {
+      const event = ReceivedEvent.quick(seq, digits(seq), cursor, type, json, parse)
+      if (event) return event
     }
     const object = parsed(json, cursor)
     const found = object?.['seq'] ?? 0
     if (cursor === '' || !Number.isSafeInteger(found) || ((found as number) < 1 && type !== 'gap')) {
       throw new ProtocolError(`no cursor or no seq in ${json.slice(0, 100)}`)
     }
-    const event = new ReceivedEvent(found as number, cursor, type, json, 0, undefined, parse)
+    const event = new ReceivedEvent(found as number, cursor, type, json, 0, 0, parse)
     event.object = object
     return event
   }
 
+  /**
+   * Makes an event of JSON text that looks exactly as the server writes it; otherwise undefined:
+   *
+   *     {"seq":7,"time":"2026-11-20T09:30:00.000Z","text":"..."}
+   *
+   * or "data" in place of "text". cursor may be what follows the seq in it.
+   */
+  static quick(
+    seq: number,
+    width: number,
+    cursor: string,
+    type: string,
+    json: string,
+    parse: Parse | undefined,
+  ): ReceivedEvent | undefined {
+    const member = width + 42
+    if (json.startsWith('"text":"', member) && json.endsWith('"}') && json.length >= member + 10) {
+      plainText.lastIndex = member + 8
+      if (plainText.test(json)) return new ReceivedEvent(seq, cursor, type, json, 0, member + 8, parse)
+    }
+    if (json.startsWith('"data":', member) && json.charCodeAt(json.length - 1) === BRACE) {
+      return new ReceivedEvent(seq, cursor, type, json, member + 7, 0, parse)
+    }
+    return undefined
+  }
+
   /** Makes the notice of a gap that the client has found itself, in the form of the server's. */
   static gap(cursor: string, gap: Gap): ReceivedEvent {
-    const event = new ReceivedEvent(0, cursor, 'gap', JSON.stringify(gap), 0, undefined, undefined)
+    const event = new ReceivedEvent(0, cursor, 'gap', JSON.stringify(gap), 0, 0, undefined)
     event.object = gap as unknown as Record<string, unknown>
     return event
   }
@@ -126,13 +152,13 @@ export class ReceivedEvent implements EventBase {
   }
 
   get time(): Date {
-    if (this.plain === undefined) return new Date(this.value['time'] as string)
+    if (this.plain === 0 && this.at === 0) return new Date(this.value['time'] as string)
     const start = 16 + digits(this.seq)
     return new Date(this.json.slice(start, start + 24))
   }
 
   get text(): string {
-    if (this.plain !== undefined) return this.plain
+    if (this.plain > 0) return this.json.slice(this.plain, -2)
     switch (this.kind) {
       case 'text':
         return this.value['text'] as string
@@ -153,7 +179,7 @@ export class ReceivedEvent implements EventBase {
   }
 
   get data(): unknown {
-    if (this.plain !== undefined) return this.plain
+    if (this.plain > 0) return this.text
     if (this.at > 0 && !this.object && !this.parse) {
       try {
         return JSON.parse(this.json.slice(this.at, -1))
@@ -179,7 +205,7 @@ export class ReceivedEvent implements EventBase {
 
   /** Which member holds what was published; the events of Reprise itself are objects. */
   private get kind(): 'text' | 'base64' | 'data' | 'object' {
-    if (this.plain !== undefined) return 'text'
+    if (this.plain > 0) return 'text'
     const { value } = this
     if (this.type === 'end' || this.type === 'gap') return 'object'
     if (typeof value['text'] === 'string') return 'text'
@@ -218,11 +244,11 @@ function fastSeq(json: string): number {
   return at > 7 && json.charCodeAt(7) !== 48 && json.charCodeAt(at) === 44 ? n : 0
 }
 
-/** A JSON string without escapes, and without what needs one. */
-const plainText = /^[^\u0000-\u001f"\\]*$/
+/** The rest of a JSON string without escapes, and without what needs one, and the end of its object. */
+const plainText = /[^\u0000-\u001f"\\]*"}$/y
 
 /** The number of digits of n. */
-function digits(n: number): number {
+export function digits(n: number): number {
   let count = 1
   for (let bound = 10; n >= bound; bound *= 10) count++
   return count

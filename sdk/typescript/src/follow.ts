@@ -11,11 +11,11 @@ import {
   givenUp,
   isRetryable,
 } from './errors.js'
-import { type Parse, ReceivedEvent, decodeFrame } from './event.js'
+import { type Parse, ReceivedEvent, decodeFrame, digits } from './event.js'
 import { ForeignSpell } from './foreign.js'
 import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
 import { type CursorStore, Saver } from './saver.js'
-import { Decoder, type Frame } from './sse.js'
+import { Decoder, type Frame, SEQ } from './sse.js'
 import { Track } from './track.js'
 import { type Failures, type Linked, linked, sleep } from './wait.js'
 import type { Gap } from './wire.js'
@@ -125,8 +125,12 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
   private begun = false
   private ended = false // the end event, or 204, has come
   private finished = false
-  /** The cursor of the event that the program is handling. */
-  private given: string | undefined
+  /** The event that the program is handling. */
+  private given: ReceivedEvent | undefined
+  /** The type of the event before, and what stands between the two numbers of a block of that type; see nextLikely. */
+  private lastType = ''
+  private middle = ''
+  private tail = ''
   /** The frame that comes after a gap which was told first. */
   private held: Frame | undefined
   /** The gap before the first event, to be told first. */
@@ -160,10 +164,10 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     if (this.finished) return Promise.resolve({ value: undefined, done: true })
     let failure: { error: unknown } | undefined
     if (this.given !== undefined) {
-      this.saving = this.saver.handled(this.given)
+      if (this.options.cursors) this.saving = this.saver.handled(this.given.cursor)
       this.given = undefined
     }
-    if (this.connection && !this.saving && !this.scope.signal.aborted) {
+    if (this.connection && !this.saving && !this.scope.aborted) {
       try {
         const event = this.ready(this.connection)
         if (event) return Promise.resolve({ value: event, done: false })
@@ -343,12 +347,37 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
       return this.gap(gap)
     }
     for (;;) {
+      const likely = this.nextLikely(decoder)
+      if (likely) return likely
       const frame = this.held ?? decoder.next()
       this.held = undefined
       if (!frame) return undefined
       const event = this.frame(frame)
       if (event || this.saving || this.ended) return event
     }
+  }
+
+  /** Returns the next event if it looks like the one before, which nearly all do, without taking it apart. */
+  private nextLikely(decoder: Decoder): ReceivedEvent | undefined {
+    const seq = this.track.expected
+    if (seq === 0 || this.held || this.middle === '' || this.tail !== this.track.tail) return undefined
+    const width = digits(seq)
+    const json = decoder.nextExpected(seq, width, this.middle)
+    if (json === undefined) return undefined
+    const event =
+      ReceivedEvent.quick(seq, width, this.tail, this.lastType, json, this.options.parse) ??
+      ReceivedEvent.from(seq + this.tail, this.lastType, json, this.options.parse)
+    this.track.step()
+    this.progress()
+    return (this.given = event)
+  }
+
+  /** Notes what the block of the next event probably looks like. */
+  private expectLike(event: ReceivedEvent): void {
+    const likely = event.type !== 'end' && event.type !== 'gap' && event.type !== 'cursor' && this.track.expected > 0
+    this.tail = this.track.tail
+    this.lastType = event.type
+    this.middle = likely ? [this.tail, '\nevent: ', event.type, '\ndata: ', SEQ].join('') : '' // in one piece: it is compared often
   }
 
   /** Deals with one frame. It is undefined if there is nothing to yield. */
@@ -376,7 +405,8 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
       this.saving = this.saver.handled(event.cursor)
       return undefined
     }
-    this.given = event.cursor
+    if (event.type !== this.lastType || this.tail !== this.track.tail) this.expectLike(event)
+    this.given = event
     return event
   }
 
@@ -394,8 +424,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     else this.progress()
     this.track.startAt(cursor)
     this.fromFirst = false
-    this.given = cursor
-    return cursor === event.cursor ? event : event.movedTo(cursor)
+    return (this.given = cursor === event.cursor ? event : event.movedTo(cursor))
   }
 
   /** The gap before the first event of a reader of some types, whose first seq shows nothing. */

@@ -20,6 +20,11 @@ export interface DecoderOptions {
 
 const LF = 10
 const CR = 13
+const COMMA = 44
+const COLON = 58
+
+/** What the data of an event begins with. */
+export const SEQ = '{"seq":'
 
 /**
  * Reads an event stream as the HTML standard says (section 9.2.6), from chunks that may be cut at any byte.
@@ -42,6 +47,8 @@ export class Decoder {
   private begun = false
   private afterCR = false
 
+  // Of the block that is being read:
+  private blockBegun = false
   private id: string | undefined
   private type = ''
   private data: string | undefined
@@ -102,9 +109,11 @@ export class Decoder {
       const start = this.at
       this.at = end + 1
       if (end > start) {
+        this.blockBegun ||= text.charCodeAt(start) !== COLON && !text.startsWith('retry:', start)
         this.field(text, start, end)
         continue
       }
+      this.blockBegun = false
       const { id, data } = this
       const type = this.type || 'message'
       this.id = this.data = undefined
@@ -114,6 +123,26 @@ export class Decoder {
     this.text = ''
     this.at = 0
     return undefined
+  }
+
+  /**
+   * Returns the data line of the next block if that is exactly
+   *
+   *     id: <seq><middle><seq>,...}
+   *
+   * where middle has all between the two numbers. It is what next would return, at a fraction of the cost: a server's blocks
+   * differ in little. Otherwise it is undefined, and nothing is taken.
+   */
+  nextExpected(seq: number, digits: number, middle: string): string | undefined {
+    const { text, at } = this
+    const first = at + 4
+    const second = first + digits + middle.length
+    if (this.blockBegun || !text.startsWith('id: ', at) || !text.startsWith(middle, first + digits)) return undefined
+    if (!isNumber(text, first, digits, seq) || !isNumber(text, second, digits, seq)) return undefined
+    const end = text.indexOf('\n', second + digits)
+    if (text.charCodeAt(end + 1) !== LF || text.charCodeAt(second + digits) !== COMMA) return undefined
+    this.at = end + 2
+    return text.slice(second - SEQ.length, end)
   }
 
   /** Takes one line that is not empty. */
@@ -158,4 +187,11 @@ export class Decoder {
   private setId(value: string): void {
     if (!value.includes('\0')) this.id = value
   }
+}
+
+/** Reports whether so many characters are the number n, which has that many digits. */
+function isNumber(text: string, at: number, digits: number, n: number): boolean {
+  let value = 0
+  for (let i = at; i < at + digits; i++) value = value * 10 + text.charCodeAt(i) - 48
+  return value === n
 }

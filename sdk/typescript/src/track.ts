@@ -6,22 +6,38 @@ import { ProtocolError } from './errors.js'
  * back as it is, and the proof then begins with the first event.
  */
 export class Track {
-  /** What to resume from; empty before the first event. */
-  cursor = ''
+  /** Of the last event; undefined if it is seq with tail. */
+  private text: string | undefined = ''
   /** The seq of the last event and its epoch; both are of use if known is true. */
   seq = 0
   private epoch = ''
   private known = false
-  /** The tag that goes with epoch: most cursors differ in their seq alone, and need not be parsed. */
-  private tail = ''
+  /** What follows seq in the cursors of this epoch: most differ in their seq alone, and need not be parsed. */
+  tail = ''
 
   /** @param filtered events are left out by their type, and seq grows by more than 1 */
   constructor(readonly filtered: boolean) {}
 
+  /** What to resume from; empty before the first event. */
+  get cursor(): string {
+    return (this.text ??= this.seq + this.tail)
+  }
+
+  /** The seq that comes next, 0 if only parsing tells. */
+  get expected(): number {
+    return this.known && !this.filtered && this.tail !== '' ? this.seq + 1 : 0
+  }
+
+  /** Moves to the expected event. */
+  step(): void {
+    this.seq++
+    this.text = undefined
+  }
+
   /** Begins at a cursor. */
   startAt(cursor: string): void {
     const parts = parseCursor(cursor)
-    this.cursor = cursor
+    this.text = cursor
     this.known = parts !== undefined
     this.seq = parts?.seq ?? 0
     this.epoch = parts?.epoch ?? ''
@@ -30,11 +46,6 @@ export class Track {
 
   /** Moves to an event. It is false for one that was seen before; one that does not follow the last one is an error. */
   advance(seq: number, cursor: string): boolean {
-    if (seq === this.seq + 1 && this.known && !this.filtered && this.isOf(seq, cursor)) {
-      this.seq = seq
-      this.cursor = cursor
-      return true
-    }
     const parts = parseCursor(cursor)
     if (parts && parts.seq !== seq) throw new ProtocolError(`event ${seq} has the cursor of ${parts.seq}`)
     if (parts && this.isRenewed(parts.epoch) && seq <= this.seq) {
@@ -48,15 +59,6 @@ export class Track {
     this.seq = seq
     this.known = true
     return true
-  }
-
-  /** Reports whether cursor is that of seq in the same epoch. */
-  private isOf(seq: number, cursor: string): boolean {
-    const end = cursor.length - this.tail.length
-    if (end < 1 || this.tail === '' || !cursor.endsWith(this.tail)) return false
-    let n = 0
-    for (let i = 0; i < end; i++) n = n * 10 + cursor.charCodeAt(i) - 48
-    return n === seq && cursor.charCodeAt(0) !== 48
   }
 
   /** Moves past events that were left out, up to a bare cursor. It is false for one that leads nowhere new. */

@@ -37,6 +37,8 @@ export async function within<T>(
 /** A controller that is aborted with another signal until it is unlinked. */
 export interface Linked {
   signal: AbortSignal
+  /** Whether signal is aborted; a signal of the platform takes its time to tell. */
+  aborted: boolean
   abort(reason: unknown): void
   unlink(): void
 }
@@ -44,14 +46,19 @@ export interface Linked {
 /** Returns a Linked that follows outer. AbortSignal.any would do, but Safari has it since 17.4 alone, and it leaks in Node 20. */
 export function linked(outer: AbortSignal | undefined): Linked {
   const controller = new AbortController()
-  const onAbort = () => controller.abort(outer!.reason)
-  if (outer?.aborted) onAbort()
-  outer?.addEventListener('abort', onAbort, { once: true })
-  return {
+  const onAbort = () => link.abort(outer!.reason)
+  const link: Linked = {
     signal: controller.signal,
-    abort: (reason) => controller.abort(reason),
+    aborted: false,
+    abort(reason) {
+      link.aborted = true
+      controller.abort(reason)
+    },
     unlink: () => outer?.removeEventListener('abort', onAbort),
   }
+  if (outer?.aborted) onAbort()
+  outer?.addEventListener('abort', onAbort, { once: true })
+  return link
 }
 
 /**
