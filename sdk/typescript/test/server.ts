@@ -38,6 +38,7 @@ export class Server {
     const args = ['serve', '--listen', listen, '--data', this.directory, '--log-level', 'error', ...this.flags]
     const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', 'inherit'] })
     this.process = child
+    process.once('exit', () => child.kill('SIGKILL'))
     const lines = createInterface({ input: child.stdout! })
     const address = new Promise<string>((resolve, reject) => {
       lines.on('line', (line) => {
