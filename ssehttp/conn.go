@@ -93,8 +93,8 @@ func (c *conn) move() bool {
 // MayGoOn implements sseloop.Handler: whoever calls Serve ends the context of a request that may not.
 func (c *conn) MayGoOn() bool { return true }
 
-// Finish implements sseloop.Handler. The reader of a stream that was removed is to come back at once as well: the status
-// says then what has become of it.
+// Finish implements sseloop.Handler. The reader of a stream that was removed is to come back at once as well: the
+// status says then what has become of it.
 func (c *conn) Finish(why error) {
 	c.move()
 	if errors.Is(why, reprise.ErrClosed) || errors.Is(why, reprise.ErrNotFound) || errors.Is(why, reprise.ErrExpired) {

@@ -35,8 +35,10 @@ func TestMCPSessions(t *testing.T) {
 		}
 	}()
 	begin := func(e api.MCPEndpoint, client string) string {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(fmt.Sprintf(
-			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":%q,"version":"2"}}}`, client)))
+		body := fmt.Sprintf(
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},`+
+				`"clientInfo":{"name":%q,"version":"2"}}}`, client)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
 		answer := httptest.NewRecorder()

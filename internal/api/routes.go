@@ -142,7 +142,7 @@ func (s *Server) passToConsole(w http.ResponseWriter, r *http.Request) {
 	s.opts.Console.ServeHTTP(w, r)
 }
 
-// passPageToConsole answers "/": browsers want a page, and get it. Other clients are told that there is nothing, as before.
+// passPageToConsole answers "/": browsers want a page, and get it. Other clients are told that there is nothing.
 func (s *Server) passPageToConsole(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
 	if form, err := accepts(r, jsonType, htmlType); err != nil || form != htmlType {
