@@ -38,7 +38,8 @@ func TestMCPSessions(t *testing.T) {
 		body := fmt.Sprintf(
 			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},`+
 				`"clientInfo":{"name":%q,"version":"2"}}}`, client)
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
+		r := httptest.NewRequestWithContext(
+			t.Context(), http.MethodPost, "http://localhost/mcp", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
 		answer := httptest.NewRecorder()
