@@ -315,9 +315,6 @@ func patiently(ctx context.Context, do func(context.Context) error) error {
 	}
 }
 
-// errImpatient is why a request is refused whose store does not answer.
-var errImpatient = fmt.Errorf("%w: the store does not answer", reprise.ErrUnavailable)
-
 func (s *Session) resumed(result Resumption, events uint64) {
 	if hook := s.h.opts.Hooks.Resumed; hook != nil && result != "" {
 		hook(s.Tenant, result, events)
