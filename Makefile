@@ -33,7 +33,7 @@ tidy:
 	cd bench && go mod tidy -diff
 
 # On Windows the tests of these packages do not compile: they send signals to processes.
-UNIX_TESTS := cmd/reprise|internal/archive/remoteserver|internal/execution|internal/linear|mcp/mcphttp
+UNIX_TESTS := cmd/reprise|internal/archive/remoteserver|internal/console|internal/execution|internal/linear|mcp/mcphttp
 
 .PHONY: systems
 systems: ## that all packages and their tests compile for macOS and Windows, and what vet says of them there

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"os"
 
-	"golang.org/x/sys/windows"
+	sys "golang.org/x/sys/windows"
 )
 
 // errLocked is the error of flock for a file that another process has locked.
-const errLocked = windows.ERROR_LOCK_VIOLATION
+const errLocked = sys.ERROR_LOCK_VIOLATION
 
 // flock is for the verbs that are refused on Windows; see unavailable.
 func flock(*os.File, bool) error { return errors.ErrUnsupported }
@@ -16,7 +16,7 @@ func flock(*os.File, bool) error { return errors.ErrUnsupported }
 // isTerminalFile reports whether f is a console.
 func isTerminalFile(f *os.File) bool {
 	var mode uint32
-	return windows.GetConsoleMode(windows.Handle(f.Fd()), &mode) == nil
+	return sys.GetConsoleMode(sys.Handle(f.Fd()), &mode) == nil
 }
 
 // signalNumber is the number that a signal has on Linux, where the command ran, by its name without SIG; 0 for others.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // clientMutants are faults in clients, and in what the wire promises them.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // isolationMutants are layers that are left out, each of which an attempt to get out finds.
