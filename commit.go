@@ -161,7 +161,9 @@ func (m *lane) stage(c *call) error {
 		return fmt.Errorf("%w: it belongs to %q", ErrFenced, st.owner.Name)
 	}
 	if done, err := c.repeats(st.producers); done || err != nil {
-		if err != nil && !c.asked && m.log.Shared() { // the producer may have gone on at another replica
+		// The producer may have gone on at another replica, and a promotion may have taken back what it had appended:
+		// a duplicate of that would be an event that is stored nowhere.
+		if !c.asked && m.log.Shared() {
 			c.asked = true
 			return errStale
 		}

@@ -146,6 +146,34 @@ func TestAppendGoesOnAfterFork(t *testing.T) {
 	}
 }
 
+// TestDuplicateOfLostAppendIsStoredAgain (G6, G9): an append that is sent again after a promotion lost it is no
+// duplicate, also for a replica that has not been told of the promotion.
+func TestDuplicateOfLostAppendIsStoredAgain(t *testing.T) {
+	f := &failover{hub: shared.New(memstore.New(nil))}
+	store := f.hub.Store()
+	t.Cleanup(func() { check(t, store.Close()) })
+	f.log = openLog(t, deaf{store}, nil)
+	f.s = createOn(t, f.log, "s")
+	f.add(t, 3)
+	send := func() reprise.Appended {
+		t.Helper()
+		a, err := f.s.AppendWith(t.Context(), producing("p", 0, 0), text("4"))
+		check(t, err)
+		return a
+	}
+	if a := send(); a.Duplicate || a.Last != 4 {
+		t.Fatalf("the first time: %+v", a)
+	}
+	if a := send(); !a.Duplicate || a.Last != 4 {
+		t.Fatalf("sent again: %+v", a)
+	}
+	f.lose(t, 3)
+	if a := send(); a.Duplicate || a.Last != 4 {
+		t.Errorf("sent again after the loss: %+v", a)
+	}
+	wantNumbered(t, kept(t, f.s), 1, 4)
+}
+
 // TestLineageOfSeveralForks: the fork of an epoch is the lowest since, and the oldest epochs are forgotten.
 func TestLineageOfSeveralForks(t *testing.T) {
 	f := newFailover(t, nil)
