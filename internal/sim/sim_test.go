@@ -50,8 +50,8 @@ func TestSim(t *testing.T) {
 }
 
 // TestRepeats counts how many seeds take exactly the same steps with the same results again. Go's scheduler takes no
-// seed, so not all of them do: on a quiet machine most, on one whose processors are all busy about half. The race detector starts goroutines in random order: with it the seeds are run twice,
-// but need not repeat.
+// seed, so not all of them do: on a quiet machine most, on one whose processors are all busy about half. The race
+// detector starts goroutines in random order: with it the seeds are run twice, but need not repeat.
 func TestRepeats(t *testing.T) {
 	same, n := 0, *repeats
 	if raceDetector {
