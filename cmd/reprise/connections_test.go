@@ -97,7 +97,10 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Accept", "application/json")
+	if strings.HasSuffix(url, "/mcp") {
+		req.Header.Set("Accept", "application/json, text/event-stream")
+	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -70,7 +70,8 @@ func holder(t *testing.T, data string) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(first)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -183,6 +183,12 @@ func TestServerIsKilledWhileCommandsRun(t *testing.T) {
 		o.run(id, fmt.Sprintf(`echo started >> %s/%s; i=0
 			while [ $i -lt %d ]; do i=$((i+1)); echo $i; case $i in *[05]0) sleep 0.05;; esac; done; exit %d`, o.dir, id, lines, i), nil)
 	}
+	for i := range commands { // a server that is killed before it has started a command ends that as lost
+		id := fmt.Sprint("count", i)
+		if !eventually(func() bool { _, err := os.Stat(filepath.Join(o.dir, id)); return err == nil }) {
+			t.Fatalf("%s is not started", id)
+		}
+	}
 	outputs, ends := make([]string, commands), make([]*client.End, commands)
 	var following sync.WaitGroup
 	for i := range commands {

@@ -71,8 +71,22 @@ func browser(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	}
 	return exec.CommandContext(ctx, chromium, append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + t.TempDir(),
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + profile(t),
 	}, args...)...)
+}
+
+// profile is a new directory for a profile. The processes of a browser that was ended write to it for a moment longer.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "chromium-")
+	check(t, err)
+	t.Cleanup(func() {
+		deadline := time.Now().Add(10 * time.Second)
+		for os.RemoveAll(dir) != nil && time.Now().Before(deadline) {
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	return dir
 }
 
 // reloading shows the page in a frame, which it reloads once when event 5 is there, and then reports what became of it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -80,10 +81,7 @@ func (h *host) debugger() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(h.data, 0o700); err != nil {
-		return err
-	}
-	program := h.data + "/total.py"
+	program := filepath.Join(filepath.Dir(h.data), "total.py") // commands do not get at the data directory
 	if err := os.WriteFile(program, []byte(debugged), 0o600); err != nil {
 		return err
 	}
