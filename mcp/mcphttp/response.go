@@ -84,6 +84,9 @@ func (s *Session) closeConnection(exchange string, retry time.Duration) {
 	r.stop(errToPoll)
 }
 
+// lastWords is how long the response of a session that has ended may go on, for the last message of its stream.
+const lastWords = time.Second
+
 // follow answers with what reader gives, until the stream has ended, the client has gone, or
 // another connection takes the stream over. It closes the reader. begun is called when the connection is the
 // one that reads the stream, and may be nil.
@@ -91,7 +94,14 @@ func (s *Session) follow(w http.ResponseWriter, req *http.Request, exchange stri
 	defer reader.Close()
 	ctx, stop := context.WithCancelCause(req.Context())
 	defer stop(nil)
-	defer context.AfterFunc(s.life, func() { stop(context.Cause(s.life)) })()
+	defer context.AfterFunc(s.life, func() {
+		why := context.Cause(s.life)
+		if exchange == standalone && errors.Is(why, errSessionEnded) {
+			time.AfterFunc(lastWords, func() { stop(why) }) // by then the end of the stream has come
+			return
+		}
+		stop(why)
+	})()
 	r := &response{
 		h: s.h, s: s, w: w, req: req, form: form{exchange},
 		primes: s.Version() >= version20251125, stop: stop, life: ctx, known: time.Now(),

@@ -21,7 +21,11 @@ func connect(ctx context.Context, driver rueidis.ClientOption) (rueidis.Client, 
 	result := make(chan made, 1)
 	go func() {
 		client, err := rueidis.NewClient(driver)
-		result <- made{client, err}
+		if err != nil {
+			result <- made{nil, err}
+			return
+		}
+		result <- made{pinnedClient{client}, nil}
 	}()
 	select {
 	case m := <-result:

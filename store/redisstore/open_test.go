@@ -74,7 +74,7 @@ func TestPassword(t *testing.T) {
 func TestUserWithFewRights(t *testing.T) {
 	on := testserver.Redis(t, nil)
 	rules := "on >pw ~reprise:* &reprise:* -@all +hello +auth +ping +client|setname +info +evalsha +eval +evalsha_ro +eval_ro" +
-		" +hmget +hget +hgetall +hset +del +unlink +pexpireat +xadd +xtrim +xrange +incr +get +zadd +zrem +zrange +zcard +zremrangebyscore" +
+		" +hmget +hget +hgetall +hstrlen +hset +del +unlink +pexpireat +xadd +xtrim +xrange +incr +get +zadd +zrem +zrange +zcard +zremrangebyscore" +
 		" +multi +exec +role +spublish +ssubscribe +sunsubscribe"
 	command(t, on, append([]string{"ACL", "SETUSER", "reprise"}, strings.Fields(rules)...)...)
 	s := mustOpen(t, "redis://reprise:pw@"+on.Addr(), nil)
