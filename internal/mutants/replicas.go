@@ -27,8 +27,13 @@ var replicaMutants = []mutant{
 	},
 	{
 		name: "refusal rests on what a replica remembers", rule: "G9",
-		file: "commit.go", old: "if err != nil && !c.asked && m.log.Shared() {", new: "if false {",
+		file: "commit.go", old: "if !c.asked && m.log.Shared() {", new: "if false {",
 		pkg: ".", run: "TestProducerMoves",
+	},
+	{
+		name: "duplicate rests on what a replica remembers", rule: "G6",
+		file: "commit.go", old: "if !c.asked && m.log.Shared() {", new: "if err != nil && !c.asked && m.log.Shared() {",
+		pkg: ".", run: "TestDuplicateOfLostAppendIsStoredAgain",
 	},
 	{
 		name: "page of a newer epoch is handed out", rule: "G1, row 3",
