@@ -21,6 +21,7 @@ cp "$reprise" "$tmp/reprise-old"
 serve "$tmp/reprise-old"
 rm "$tmp/reprise-old"
 code=0
+: >"$tmp/got.stdout" >"$tmp/got.stderr" # the client may be slower than what reads them
 build="go build -x -a -p 1 ./sse"
 "$reprise" run --quiet --id build --retain-events 1000000 --retain-bytes 1GiB --cwd "$PWD" \
   --env GOCACHE="$tmp/cache" --env GOFLAGS=-buildvcs=false -- sh -c "$build; echo the build is over; exit 7" \
