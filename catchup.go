@@ -62,12 +62,20 @@ type flights struct {
 
 type flight struct {
 	done chan struct{}
+	info StreamInfo // as the store has it
 	err  error
 }
 
 // refresh brings lv up to what the store has now. The error is errEvicted, ErrNotFound or ErrExpired if the
 // stream has gone, or that of the store.
 func (l *Log) refresh(ctx context.Context, lv *live) error {
+	_, err := l.look(ctx, lv)
+	return err
+}
+
+// look is refresh and returns what the store has. lv.info may be no state that the store ever had: a commit of ours
+// moves the tail alone, a trim of ours the start of the window alone, whatever other replicas have done to the other.
+func (l *Log) look(ctx context.Context, lv *live) (StreamInfo, error) {
 	fs := &lv.flights
 	fs.mu.Lock()
 	if fs.next == nil {
@@ -77,16 +85,16 @@ func (l *Log) refresh(ctx context.Context, lv *live) error {
 	if !fs.flying {
 		if !l.background.start(func(ctx context.Context) { l.fly(ctx, lv) }) {
 			fs.mu.Unlock()
-			return ErrClosed
+			return StreamInfo{}, ErrClosed
 		}
 		fs.flying = true
 	}
 	fs.mu.Unlock()
 	select {
 	case <-f.done:
-		return f.err
+		return f.info, f.err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return StreamInfo{}, context.Cause(ctx)
 	}
 }
 
@@ -102,21 +110,24 @@ func (l *Log) fly(ctx context.Context, lv *live) {
 		if f == nil {
 			return
 		}
-		f.err = l.guard(func() error { return l.catchUp(ctx, lv) })
+		f.err = l.guard(func() (err error) {
+			f.info, err = l.catchUp(ctx, lv)
+			return err
+		})
 		close(f.done)
 	}
 }
 
 // catchUp reads what the store has after the tail that is known, and adopts it.
-func (l *Log) catchUp(ctx context.Context, lv *live) error {
+func (l *Log) catchUp(ctx context.Context, lv *live) (StreamInfo, error) {
 	for range catchUpTries {
 		known, doubts := lv.known()
 		page, err := l.readPage(ctx, lv.key, known, pageBytes)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
-			return errors.Join(l.drop(ctx, lv, err), err)
+			return StreamInfo{}, errors.Join(l.drop(ctx, lv, err), err)
 		}
 		if err != nil {
-			return err
+			return StreamInfo{}, err
 		}
 		overtaken := false
 		err = lv.lane.exclusively(ctx, func() (err error) {
@@ -124,10 +135,10 @@ func (l *Log) catchUp(ctx context.Context, lv *live) error {
 			return err
 		})
 		if !overtaken || err != nil {
-			return err
+			return page.Info, err
 		}
 	}
-	return fmt.Errorf("%w: the window moves faster than it can be read", ErrUnavailable)
+	return StreamInfo{}, fmt.Errorf("%w: the window moves faster than it can be read", ErrUnavailable)
 }
 
 // known is the tail that readers may see, and how many commits have been in doubt.
@@ -173,12 +184,14 @@ func (lv *live) adopt(known, doubts uint64, page *Page) (overtaken bool, err err
 	switch {
 	case info.Epoch != lv.info.Epoch:
 		lv.renew(info)
-	case info.Tail < lv.info.Tail || info.Tail == lv.info.Tail && info.Earliest <= lv.info.Earliest:
+	case info.Tail <= lv.info.Tail && info.Earliest <= lv.info.Earliest:
 		// ours is newer, or the same
-	case info.Earliest < lv.info.Earliest:
-		return true, nil
-	default:
+	case info.Tail >= lv.info.Tail && info.Earliest >= lv.info.Earliest:
 		lv.extend(page)
+	case info.Tail < lv.info.Tail: // a commit of ours was published after another replica had trimmed
+		lv.trimmed(info.Earliest)
+	default:
+		return true, nil
 	}
 	if wasStale { // what was staged for the commit in doubt has changed the sizes
 		lv.settle(doubts, info)

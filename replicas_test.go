@@ -660,3 +660,45 @@ func TestReaderGoesOnWhenTrimIsTakenBack(t *testing.T) {
 		t.Errorf("%d events, %v", run.Len(), err)
 	}
 }
+
+// TestInfoIsOneView: while Info looks at the store another replica trims and this one appends. Info answers what the
+// stream was, not a start and a tail that never were at the same time.
+func TestInfoIsOneView(t *testing.T) {
+	hub := shared.New(memstore.New(nil))
+	store := &beforeRead{Store: hub.Store()}
+	one, other := openLog(t, hub.Store(), nil), openLog(t, store, nil)
+	mine := createOn(t, one, "s")
+	add(t, mine, text("1"), text("2"))
+	theirs, err := other.Stream(t.Context(), mine.Key())
+	check(t, err)
+	store.change = func(*reprise.Page) {
+		store.change = nil
+		check(t, mine.Trim(t.Context(), 2))
+		add(t, theirs, text("3"))
+	}
+	if got := info(t, theirs); got.Earliest != 1 || got.Tail != 2 || store.change != nil {
+		t.Errorf("the stream is said to be from %d to %d", got.Earliest, got.Tail)
+	}
+}
+
+// TestTrimIsSeenBesideOwnAppend: another replica has trimmed, and this one appends while it reads that. A reader
+// that asks for what was trimmed is refused.
+func TestTrimIsSeenBesideOwnAppend(t *testing.T) {
+	hub := shared.New(memstore.New(nil))
+	store := &beforeRead{Store: hub.Store()}
+	one, other := openLog(t, hub.Store(), nil), openLog(t, store, nil)
+	mine := createOn(t, one, "s")
+	add(t, mine, text("1"), text("2"))
+	theirs, err := other.Stream(t.Context(), mine.Key())
+	check(t, err)
+	check(t, mine.Trim(t.Context(), 2))
+	store.change = func(*reprise.Page) {
+		store.change = nil
+		add(t, theirs, text("3"))
+	}
+	_, err = theirs.Reader(t.Context(), reprise.After(theirs.Cursor(0)))
+	window, ok := errors.AsType[*reprise.WindowError](err)
+	if !ok || window.Reason != reprise.CursorExpired || store.change != nil {
+		t.Errorf("a reader of what was trimmed: %v", err)
+	}
+}

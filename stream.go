@@ -107,11 +107,10 @@ func (s *Stream) op(name string, err error) error {
 // store is shared with other replicas, which is asked each time.
 func (s *Stream) Info(ctx context.Context) (StreamInfo, error) {
 	var info StreamInfo
-	err := s.use(ctx, func(lv *live) error {
+	err := s.use(ctx, func(lv *live) (err error) {
 		if s.log.Shared() {
-			if err := s.log.refresh(ctx, lv); err != nil {
-				return err
-			}
+			info, err = s.log.look(ctx, lv)
+			return err
 		}
 		lv.mu.Lock()
 		defer lv.mu.Unlock()

@@ -34,22 +34,26 @@ func (r *run) write(s *spool) error {
 const notKept = "its output could not be kept"
 
 func (r *run) append(events []reprise.Event) error {
-	appended, err := r.persist(func() (reprise.Appended, error) { return r.appender.Append(events...) })
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.tail = appended.Last
+	var more Bytes
 	for i := range events {
 		switch events[i].Type {
 		case Stdout:
-			r.bytes.Stdout += int64(len(events[i].Data))
+			more.Stdout += int64(len(events[i].Data))
 		case Stderr:
-			r.bytes.Stderr += int64(len(events[i].Data))
+			more.Stderr += int64(len(events[i].Data))
 		}
 	}
-	return nil
+	r.mu.Lock()
+	r.coming = &counted{Bytes: r.bytes.plus(more), Tail: r.tail + uint64(len(events))}
+	r.mu.Unlock()
+	appended, err := r.persist(func() (reprise.Appended, error) { return r.appender.Append(events...) })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.coming = nil
+	if err == nil {
+		r.tail, r.bytes = appended.Last, r.bytes.plus(more)
+	}
+	return err
 }
 
 // producerID names the runs as idempotent producers of their streams.
@@ -116,7 +120,7 @@ func (r *run) tryRecount() error {
 	r.cut = true
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.bytes, r.tail = t.bytes, info.Tail
+	r.bytes, r.tail, r.coming = t.bytes, info.Tail, nil
 	if t.from > 1 {
 		r.bytesFrom = t.from
 	}

@@ -48,6 +48,8 @@ type Execution struct {
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
+
+	tail uint64 // of the stream when it was looked at
 }
 
 // Status says how far an execution is.
@@ -96,6 +98,10 @@ type Usage struct {
 type Bytes struct {
 	Stdout int64 `json:"stdout"`
 	Stderr int64 `json:"stderr"`
+}
+
+func (b Bytes) plus(more Bytes) Bytes {
+	return Bytes{Stdout: b.Stdout + more.Stdout, Stderr: b.Stderr + more.Stderr}
 }
 
 // Isolation is what is in force for a run, not what was asked for.

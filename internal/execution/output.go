@@ -96,8 +96,8 @@ func (o *Output) look(ctx context.Context) error {
 		}
 		total, o.ended = e.Bytes, true
 	case r != nil:
-		p := r.progress()
-		total, upTo = p.Bytes, p.Tail
+		c := r.progress().at(info.Tail)
+		total, upTo = c.Bytes, c.Tail
 	default:
 		if total, upTo, err = o.lookElsewhere(ctx, &info); err != nil {
 			return err
@@ -122,7 +122,8 @@ func (o *Output) look(ctx context.Context) error {
 func (o *Output) lookElsewhere(ctx context.Context, info *reprise.StreamInfo) (Bytes, uint64, error) {
 	if owner := o.host.runner(info); owner != "" {
 		if p, err := o.host.progressOf(ctx, owner, info.Key); err == nil && p[0] != nil {
-			return p[0].Bytes, p[0].Tail, nil
+			c := p[0].at(info.Tail)
+			return c.Bytes, c.Tail, nil
 		}
 	}
 	if info.Earliest > 1 {

@@ -234,3 +234,27 @@ func TestChattyLinesBecomeFewEvents(t *testing.T) {
 		t.Errorf("%d lines are kept", bytes.Count(got, []byte("\n")))
 	}
 }
+
+// TestCountsAreNotBehindReaders: whoever has seen output finds it counted.
+func TestCountsAreNotBehindReaders(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{Command: "for i in $(seq 1000); do echo $i; sleep 0.001; done"})
+	r := reader(t, h, x.ID)
+	defer r.Close()
+	var seen int64
+	for e, err := range r.Events(within(t)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Type == execution.Stdout {
+			seen += int64(len(e.Data))
+		}
+		shown, err := h.Show(within(t), tenant, x.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown.Bytes.Stdout < seen {
+			t.Fatalf("%d bytes were seen, and %d are counted", seen, shown.Bytes.Stdout)
+		}
+	}
+}

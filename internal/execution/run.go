@@ -37,8 +37,9 @@ type run struct {
 	// Guarded by mu: fenced is set when another replica has taken it over, or may.
 	fenced bool
 	// bytes and tail are of what was appended, in one consistent view.
-	bytes Bytes
-	tail  uint64
+	bytes  Bytes
+	tail   uint64
+	coming *counted // with what is being appended
 	// bytesFrom is as in ending, where the store has lost output.
 	bytesFrom uint64
 	// who follows; see follow.go.

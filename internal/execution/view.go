@@ -72,6 +72,7 @@ func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
 		Created: Time{info.Created},
 		Labels:  requestLabels(info.Config.Labels),
 		Status:  StatusRunning,
+		tail:    info.Tail,
 	}
 	var m meta
 	_ = json.Unmarshal(info.Config.Meta, &m) // we wrote it
@@ -118,15 +119,29 @@ type progress struct {
 	// Started is nil where the process has not been started.
 	Started   *Time      `json:"started,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
-	Bytes     Bytes      `json:"bytes"`
-	// Tail is the last event that Bytes counts.
-	Tail uint64 `json:"tail"`
+	counted
+	// Coming is what is true as soon as the events that are being appended are there: readers may have seen them.
+	Coming *counted `json:"coming,omitempty"`
+}
+
+// counted is the output up to an event.
+type counted struct {
+	Bytes Bytes  `json:"bytes"`
+	Tail  uint64 `json:"tail"`
+}
+
+// at is how far the run is, told by one who had seen the stream with this tail before asking.
+func (p *progress) at(tail uint64) counted {
+	if p.Coming != nil && tail >= p.Coming.Tail {
+		return *p.Coming
+	}
+	return p.counted
 }
 
 func (r *run) progress() *progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := &progress{Bytes: r.bytes, Tail: r.tail}
+	p := &progress{counted: counted{r.bytes, r.tail}, Coming: r.coming}
 	if !r.startedAt.IsZero() {
 		p.Started, p.Isolation = ms(r.startedAt), r.isolated
 	}
@@ -136,6 +151,6 @@ func (r *run) progress() *progress {
 // show fills in how far the run is; p is nil where nobody knows.
 func (x *Execution) show(p *progress) {
 	if p != nil {
-		x.Bytes, x.Started, x.Isolation = p.Bytes, p.Started, p.Isolation
+		x.Bytes, x.Started, x.Isolation = p.at(x.tail).Bytes, p.Started, p.Isolation
 	}
 }

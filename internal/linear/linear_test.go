@@ -1,6 +1,7 @@
 package linear
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -206,11 +208,14 @@ func (h *history) check(t *testing.T) {
 		for _, op := range longest {
 			explained[op.Call] = true
 		}
+		slices.SortFunc(h.ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
 		for _, op := range h.ops {
-			if !explained[op.Call] {
-				t.Logf("not explained: %d to %d ns, caller %d: %s", op.Call, op.Return, op.ClientId,
-					m.DescribeOperation(op.Input, op.Output))
+			note := "not explained"
+			if explained[op.Call] {
+				note = "explained"
 			}
+			t.Logf("%s: %d to %d ns, caller %d: %s", note, op.Call, op.Return, op.ClientId,
+				m.DescribeOperation(op.Input, op.Output))
 		}
 	}
 }

@@ -5,6 +5,16 @@ package main
 // replicaMutants are faults in what a Log takes over from a store that others write to.
 var replicaMutants = []mutant{
 	{
+		name: "trim by another replica is not seen beside an append of our own", rule: "G3",
+		file: "catchup.go", old: "		lv.trimmed(info.Earliest)\n", new: "",
+		pkg: ".", run: "TestTrimIsSeenBesideOwnAppend",
+	},
+	{
+		name: "Info answers what this replica has put together", rule: "G3",
+		file: "stream.go", old: "info, err = s.log.look(ctx, lv)", new: "_, err = s.log.look(ctx, lv)\n			info = lv.info",
+		pkg: ".", run: "TestInfoIsOneView",
+	},
+	{
 		name: "two owners in one group", rule: "Store.Append: an Owner with a higher Fence must become that of the stream; survivor",
 		file: "commit.go", old: "if c.opts.Owner != st.owner && c.opts.Owner.Fence <= st.owner.Fence {",
 		new: "if c.opts.Owner != lv.info.Owner && c.opts.Owner.Fence <= lv.info.Owner.Fence {",
@@ -12,7 +22,7 @@ var replicaMutants = []mutant{
 	},
 	{
 		name: "adopted window moves back", rule: "G1, survivor",
-		file: "catchup.go", old: "	case info.Earliest < lv.info.Earliest:\n		return true, nil\n", new: "",
+		file: "catchup.go", old: "	default:\n		return true, nil\n", new: "	default:\n		lv.extend(page)\n",
 		pkg: ".", run: "TestTrimmedElsewhere|TestAdoptedWindowDoesNotMoveBack",
 	},
 	{
