@@ -122,10 +122,7 @@ func (l *Log) fly(ctx context.Context, lv *live) {
 func (l *Log) catchUp(ctx context.Context, lv *live) (StreamInfo, error) {
 	for range catchUpTries {
 		known, doubts := lv.known()
-		page, err := l.readPage(ctx, lv.key, known, pageBytes)
-		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
-			return StreamInfo{}, errors.Join(l.drop(ctx, lv, err), err)
-		}
+		page, err := l.readLive(ctx, lv, known, pageBytes)
 		if err != nil {
 			return StreamInfo{}, err
 		}
@@ -139,6 +136,15 @@ func (l *Log) catchUp(ctx context.Context, lv *live) (StreamInfo, error) {
 		}
 	}
 	return StreamInfo{}, fmt.Errorf("%w: the window moves faster than it can be read", ErrUnavailable)
+}
+
+// readLive reads events of a stream that is in memory, and drops it if the store has it no more.
+func (l *Log) readLive(ctx context.Context, lv *live, after uint64, maxBytes int) (Page, error) {
+	page, err := l.readPage(ctx, lv.key, after, maxBytes)
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
+		err = errors.Join(l.drop(ctx, lv, err), err)
+	}
+	return page, err
 }
 
 // known is the tail that readers may see, and how many commits have been in doubt.

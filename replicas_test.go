@@ -282,8 +282,9 @@ func TestAdoptedWindowDoesNotMoveBack(t *testing.T) {
 		go func() { asked <- info(t, b) }()
 		synctest.Wait()
 		close(store.remove)
-		check(t, <-trimmed)
+		synctest.Wait()
 		close(store.read)
+		check(t, <-trimmed)
 		if got := <-asked; got.Earliest != 6 || got.Tail != 11 {
 			t.Errorf("the window is %d to %d, want 6 to 11", got.Earliest, got.Tail)
 		}

@@ -2,7 +2,6 @@ package reprise
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -54,7 +53,7 @@ func (l *Log) measureOldest(ctx context.Context, lv *live, need int64, before ui
 		if err := lv.lane.exclusively(ctx, look); err != nil || !more {
 			return err
 		}
-		page, err := l.readPage(ctx, lv.key, from-1, measureBytes)
+		page, err := l.readLive(ctx, lv, from-1, measureBytes)
 		if err != nil {
 			return err
 		}
@@ -162,14 +161,30 @@ func (l *Log) trim(ctx context.Context, lv *live, before uint64) error {
 		return err
 	}
 	defer release()
+	for range maxTries {
+		epoch, err := l.tryTrim(ctx, lv, before)
+		if err != nil || !l.Shared() || epoch == "" {
+			return err
+		}
+		info, err := l.look(ctx, lv)
+		if err != nil || info.Epoch == epoch {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: the epoch moves faster than the stream can be trimmed", ErrUnavailable)
+}
+
+// tryTrim trims in one epoch, which it returns; "" if there is nothing to trim. A store that has put the stream into
+// another epoch has done nothing, and no error tells so.
+func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, error) {
 	if err := l.refresh(ctx, lv); err != nil {
-		return err
+		return "", err
 	}
 	if err := l.measureOldest(ctx, lv, 0, before); err != nil {
-		return err
+		return "", err
 	}
 	var spec RemoveSpec
-	err = lv.lane.exclusively(ctx, func() error {
+	err := lv.lane.exclusively(ctx, func() error {
 		if before > lv.info.Tail+1 {
 			return fmt.Errorf("%w: trim before %d, the tail is %d", ErrInvalid, before, lv.info.Tail)
 		}
@@ -179,17 +194,22 @@ func (l *Log) trim(ctx context.Context, lv *live, before uint64) error {
 		return lv.gone
 	})
 	if err != nil || spec.Trim == 0 {
-		return err
+		return "", err
 	}
-	err = l.store.Remove(ctx, lv.key, spec)
-	return errors.Join(err, lv.lane.exclusively(context.WithoutCancel(ctx), func() error {
-		if err != nil { // it may have been done
-			lv.lane.fail(lv, err)
+	err = fmt.Errorf("%w: the store has panicked", ErrUnavailable)
+	defer func() {
+		_ = lv.lane.exclusively(context.WithoutCancel(ctx), func() error {
+			switch {
+			case err != nil: // it may have been done
+				lv.lane.fail(lv, err)
+			case lv.info.Epoch == spec.Epoch:
+				lv.trimmed(before)
+			}
 			return nil
-		}
-		lv.trimmed(before)
-		return nil
-	}))
+		})
+	}()
+	err = l.store.Remove(ctx, lv.key, spec)
+	return spec.Epoch, err
 }
 
 // trimmed moves the start of the window to earliest, as the store has done.

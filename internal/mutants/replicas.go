@@ -5,6 +5,16 @@ package main
 // replicaMutants are faults in what a Log takes over from a store that others write to.
 var replicaMutants = []mutant{
 	{
+		name: "trim is acknowledged that the store did in no epoch", rule: "G6",
+		file: "submit.go", old: "if err != nil || info.Epoch == epoch {", new: "if err != nil || info.Epoch != \"\" {",
+		pkg: ".", run: "TestTrimDuringPromotionIsDone",
+	},
+	{
+		name: "stream that has gone stays in memory", rule: "a removal that failed after its effect",
+		file: "catchup.go", old: "err = errors.Join(l.drop(ctx, lv, err), err)", new: "_ = lv",
+		pkg: ".", run: "TestRemovalThatPanics",
+	},
+	{
 		name: "trim by another replica is not seen beside an append of our own", rule: "G3",
 		file: "catchup.go", old: "		lv.trimmed(info.Earliest)\n", new: "",
 		pkg: ".", run: "TestTrimIsSeenBesideOwnAppend",

@@ -200,6 +200,7 @@ func (c *client) info(h *handle, key reprise.StreamKey) {
 			return fmt.Sprint(err)
 		}
 		c.sim.checkWindowStays(h, told, &info)
+		c.sim.checkWindowWas(h, &info)
 		c.sim.checkTail("info of "+key.String(), info.Epoch, info.Tail, acked)
 		return fmt.Sprintf("%d to %d", info.Earliest, info.Tail)
 	})

@@ -41,6 +41,7 @@ func (c *cluster) create(info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	}
 	n := c.truth.name(info.Key)
 	n.current = c.truth.begin(info.Key, info.Epoch, nil, 0)
+	n.current.moved()
 	n.changes++
 	c.later(func(s *memstore.Store) { _, _ = s.Create(background, info) })
 	return got, nil
@@ -70,12 +71,14 @@ func (c *cluster) remove(key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	if e := c.truth.epochs[spec.Epoch]; e != nil && spec.Trim > 0 &&
 		e != n.current { // a promotion took it back at once
 		e.earliest = max(e.earliest, min(spec.Trim, e.tail+1))
+		e.moved()
 	}
 	switch {
 	case n.current == nil || spec.Epoch != "" && c.truth.epochs[spec.Epoch] != n.current:
 		return nil
 	case spec.Trim > 0:
 		n.current.earliest = max(n.current.earliest, min(spec.Trim, n.current.tail+1))
+		n.current.moved()
 	default:
 		n.current = nil
 		n.changes++
@@ -107,6 +110,7 @@ func (c *cluster) promote() {
 		kept := c.copy(before, info)
 		e := c.truth.begin(info.Key, kept.Epoch, parent, kept.Tail)
 		e.earliest, e.ended = kept.Earliest, kept.End != nil
+		e.moved()
 		if kept.Tail > 0 {
 			e.fence = eventOf(parent.at(kept.Tail)).fence
 		}

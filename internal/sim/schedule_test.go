@@ -32,6 +32,7 @@ type config struct {
 	crashes   int
 	freezes   int
 	cuts      int
+	trims     bool // many, and many looks at what they leave
 }
 
 func chooseConfig(rng *rand.Rand) config {
@@ -109,6 +110,7 @@ func newSimulation(seed uint64) *simulation {
 	if s.config.wide = 1; seed%3 == 0 && s.config.retention.MaxBytes == 0 {
 		s.config.wide = 100
 	}
+	s.config.trims = seed%5 == 2
 	s.cluster, s.keys = newCluster(s), reprise.NewKeys()
 	for i := range s.config.replicas {
 		skew := time.Duration(s.rng.IntN(3)-1) * 20 * time.Second

@@ -26,10 +26,17 @@ type epoch struct {
 	events   map[uint64]string // those after fork
 	tail     uint64
 	earliest uint64
+	windows  map[window]bool // that it ever had
 	ended    bool
 	fence    uint64 // of the newest event
 	acked    uint64 // the newest event of which a client was told
 }
+
+// window is what a stream kept at some time.
+type window struct{ earliest, tail uint64 }
+
+// moved records the window.
+func (e *epoch) moved() { e.windows[window{e.earliest, e.tail}] = true }
 
 // place is where an event lies.
 type place struct {
@@ -64,7 +71,7 @@ func (tr *truth) name(key reprise.StreamKey) *name {
 func (tr *truth) begin(key reprise.StreamKey, id reprise.Epoch, parent *epoch, fork uint64) *epoch {
 	e := &epoch{
 		number: len(tr.epochs), key: key, parent: parent, fork: fork, tail: fork, earliest: 1,
-		events: map[uint64]string{},
+		events: map[uint64]string{}, windows: map[window]bool{},
 	}
 	tr.epochs[id] = e
 	return e
@@ -125,6 +132,7 @@ func (tr *truth) stored(req *reprise.AppendRequest, maxEvents int64) error {
 		return fmt.Errorf("G4: the end of %s in the batch is %t, in the request %t", req.Key, e.ended, req.End != nil)
 	}
 	e.earliest = max(e.earliest, req.Earliest)
+	e.moved()
 	if kept := e.tail + 1 - e.earliest; maxEvents > 0 && kept > uint64(maxEvents) {
 		return fmt.Errorf("G7: %s keeps %d events, %d are allowed", req.Key, kept, maxEvents)
 	}

@@ -37,6 +37,15 @@ func (s *simulation) checkWindowStays(h *handle, told windows, info *reprise.Str
 	s.told[at][info.Epoch] = max(s.told[at][info.Epoch], info.Earliest)
 }
 
+// checkWindowWas (G3): what a Log on a shared store tells of a stream is a state that the store had. A Log that has its
+// store to itself may tell of its trim before it learns of a commit that seemed to fail.
+func (s *simulation) checkWindowWas(h *handle, info *reprise.StreamInfo) {
+	e := s.cluster.truth.epochs[info.Epoch]
+	if s.config.shared && e != nil && !e.windows[window{info.Earliest, info.Tail}] {
+		s.fail("G3: r%d: %s was never from %d to %d", h.replica.number, info.Key, info.Earliest, info.Tail)
+	}
+}
+
 // maxBlock is the memory that commits of a stream share, if they are small.
 const maxBlock = 64 << 10
 

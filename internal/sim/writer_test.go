@@ -26,7 +26,11 @@ func (c *client) write() {
 	if h == nil {
 		return
 	}
-	switch n := c.rng.IntN(100); {
+	n := c.rng.IntN(100)
+	if c.sim.config.trims && c.rng.IntN(2) == 0 {
+		n = pick(c.rng, 90, 99) // trim, info
+	}
+	switch {
 	case n < 45:
 		c.append(h, key, "append", c.compose(nil), false, nil)
 	case n < 80:
