@@ -229,6 +229,9 @@ func (l *Log) Stream(ctx context.Context, key StreamKey) (*Stream, error) {
 	return l.handle(lv), nil
 }
 
+// Retention is what a stream is kept by whose configuration is config.
+func (l *Log) Retention(config StreamConfig) Retention { return config.Retention.or(l.opts.Retention) }
+
 // List lists streams, the newest first; see ListQuery. The marker of the store's wrappers is left out, so that a page
 // of SystemTenant, or of all tenants, may have one stream fewer than there is room for. A page of streams with large
 // labels and Meta may have fewer too.

@@ -37,6 +37,9 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 		return notOurs(res)
 	}
 	f.c.met.Store(true)
+	if token := res.Header.Get("Execution-Hold"); token != "" {
+		f.hold = token
+	}
 	f.live, f.begun = false, time.Now()
 	if gap := f.filteredStart(res.Header); gap != nil {
 		return f.gap(ctx, *gap)

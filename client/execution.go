@@ -53,6 +53,10 @@ type StartRequest struct {
 	// Timeout ends the run; Grace is the time between TERM and KILL. 0 is the server's default.
 	Timeout Duration `json:"timeout,omitzero"`
 	Grace   Duration `json:"grace,omitzero"`
+	// Hold makes Client.Run hold the output back while the caller has much to read, instead of losing what the server
+	// keeps no longer. A caller that takes nothing for this long, at most 5 min, is waited for no more. It is not part of
+	// the request that an ID stands for, and Client.Start ignores it.
+	Hold Duration `json:"-"`
 	// KillOnDisconnect cancels the run when somebody has followed it and nobody has for a while.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 

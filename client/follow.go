@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -109,6 +110,9 @@ func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions)
 		return func(yield func(Event, error) bool) { yield(Event{}, err) }
 	}
 	start.header.Set("Accept", eventStreamType)
+	if run.Hold > 0 {
+		start.query = url.Values{"hold": {time.Duration(run.Hold).String()}}
+	}
 	return c.follow(ctx, "run execution "+id, id, executionPath(id, ""), start, opts)
 }
 
@@ -137,6 +141,7 @@ type follower struct {
 	opts  FollowOptions
 	yield func(Event, error) bool
 
+	hold   string // names us as the one for whom output is held back
 	track  track
 	saver  saver
 	wait   backoff.Failures
@@ -257,6 +262,9 @@ func (f *follower) request() *request {
 	r.header.Set("Cache-Control", "no-cache")
 	if f.track.cursor != "" {
 		r.header.Set("Last-Event-ID", f.track.cursor)
+	}
+	if f.hold != "" {
+		r.header.Set("Execution-Hold", f.hold)
 	}
 	if f.opts.OnGap == GapYield {
 		r.query.Set("gap", "event")

@@ -49,9 +49,12 @@ func (c *conn) begin() {
 func (c *conn) Send(run reprise.Run) {
 	if c.wanted == nil {
 		_ = run.WriteEncoded(&c.Conn, c.opts.Form) // the loop has the error
-		return
+	} else {
+		c.write(c.filtered(run))
 	}
-	c.write(c.filtered(run))
+	if c.opts.Sent != nil && c.Err() == nil {
+		c.opts.Sent(run.Last())
+	}
 }
 
 // filtered is the wire form of the events that are wanted.

@@ -20,6 +20,9 @@ type Options struct {
 	// Retry is how long readers are told to wait before they come back after
 	// a drop, ShutdownRetry when the Log is closed. Defaults: 1 s, 250 ms.
 	Retry, ShutdownRetry time.Duration
+	// Sent is called with the seq of the last event that was handed to the connection, which may have been filtered
+	// out. It must not block. Default: nothing is called.
+	Sent func(seq uint64)
 	// Form is what events look like on the wire. Default: EventStream.
 	Form Form
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/ssehttp"
@@ -23,6 +24,7 @@ type reading struct {
 	form   string // the media type of the answer
 	// executionID is set if the stream is that of an execution.
 	executionID string
+	hold        *execution.Hold // of the reader's, if output is held back for it
 
 	ssehttp.Request
 	limit int           // of a page
@@ -40,7 +42,11 @@ func (s *Server) executionEvents(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.follow(x, &reading{stream: stream, executionID: id})
+	rd := &reading{stream: stream, executionID: id}
+	if token := x.r.Header.Get(holdHeader); token != "" {
+		rd.hold = s.host.Held(x.who.Tenant, id, token)
+	}
+	return s.follow(x, rd)
 }
 
 func (s *Server) streamEvents(x *exchange) error {
@@ -131,6 +137,9 @@ func (s *Server) follow(x *exchange, rd *reading) error {
 // send answers in the form that was asked for.
 func (s *Server) send(x *exchange, rd *reading) error {
 	opts := ssehttp.Options{Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout}
+	if rd.hold != nil {
+		opts.Sent = rd.hold.Sent
+	}
 	switch rd.form {
 	case jsonType:
 		return s.page(x, rd)

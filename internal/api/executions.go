@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"reprise"
 	"reprise/internal/execution"
@@ -16,7 +17,12 @@ import (
 const (
 	executionIDHeader    = "Execution-Id"
 	idempotencyKeyHeader = "Idempotency-Key"
+	// holdHeader names the follower for whom output is held back, in the answer to its start and when it comes back.
+	holdHeader = "Execution-Hold"
 )
+
+// maxHold bounds how long output is held back for a follower that takes nothing.
+const maxHold = 5 * time.Minute
 
 // executionBody is how an execution is shown.
 type executionBody struct {
@@ -54,6 +60,14 @@ func (s *Server) startExecution(x *exchange) error {
 		return err
 	}
 	req.IdempotencyKey = x.r.Header.Get(idempotencyKeyHeader)
+	hold, err := x.query.duration("hold", maxHold)
+	if err == nil && hold > 0 && form != sseType {
+		err = badRequest("hold", "output is held back for the events of the answer alone: ask for "+sseType)
+	}
+	if err != nil {
+		return err
+	}
+	req.Hold = execution.Duration(hold)
 	if err := req.Validate(); err != nil {
 		return err
 	}
@@ -110,7 +124,14 @@ func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.send(x, &reading{stream: stream, form: sseType, Request: position})
+	rd := &reading{stream: stream, form: sseType, Request: position}
+	if rd.hold = s.host.Hold(x.who.Tenant, e.ID); req.Hold == 0 {
+		rd.hold = nil
+	}
+	if rd.hold != nil {
+		x.w.Header().Set(holdHeader, rd.hold.Token())
+	}
+	return s.send(x, rd)
 }
 
 func (s *Server) listExecutions(x *exchange) error {

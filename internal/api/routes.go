@@ -35,7 +35,7 @@ var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit",
 func routes() []route {
 	output := []string{"offset", "follow", identity.TicketParam}
 	return []route{
-		{"POST", "/v1/executions", identity.ScopeRun, nil, (*Server).startExecution},
+		{"POST", "/v1/executions", identity.ScopeRun, []string{"hold"}, (*Server).startExecution},
 		{"GET", "/v1/executions", identity.ScopeRead, []string{"session", "status", "label", "limit", "cursor"}, (*Server).listExecutions},
 		{"GET", "/v1/executions/{id}", identity.ScopeRead, nil, (*Server).showExecution},
 		{"DELETE", "/v1/executions/{id}", identity.ScopeRun, nil, (*Server).removeExecution},

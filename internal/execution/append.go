@@ -43,15 +43,23 @@ func (r *run) append(events []reprise.Event) error {
 			more.Stderr += int64(len(events[i].Data))
 		}
 	}
+	batch := appended{events: len(events), bytes: more.Stdout + more.Stderr}
+	if r.hold != nil {
+		r.holdBack(batch)
+	}
 	r.mu.Lock()
 	r.coming = &counted{Bytes: r.bytes.plus(more), Tail: r.tail + uint64(len(events))}
 	r.mu.Unlock()
-	appended, err := r.persist(func() (reprise.Appended, error) { return r.appender.Append(events...) })
+	kept, err := r.persist(func() (reprise.Appended, error) { return r.appender.Append(events...) })
+	if err == nil && r.hold != nil {
+		batch.last = kept.Last
+		r.hold.add(batch)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.coming = nil
 	if err == nil {
-		r.tail, r.bytes = appended.Last, r.bytes.plus(more)
+		r.tail, r.bytes = kept.Last, r.bytes.plus(more)
 	}
 	return err
 }

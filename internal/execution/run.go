@@ -27,6 +27,7 @@ type run struct {
 	stream    *reprise.Stream
 	owner     reprise.Owner // who we are to the store; zero where we are alone
 	created   time.Time
+	hold      *Hold // nil where no output is held back
 
 	turn chan struct{} // closed when it may begin
 

@@ -45,7 +45,7 @@ func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 		}
 		return Execution{}, false, err
 	}
-	r.config = config
+	r.config, r.hold = config, newHold(time.Duration(req.Hold), h.log.Retention(config))
 	stream, created, err := h.create(ctx, r)
 	if err != nil || !created {
 		h.queue.leave(r)

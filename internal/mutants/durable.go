@@ -5,6 +5,16 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "output is not held back for its starter", rule: "hold",
+		file: "internal/execution/hold.go", old: "	for !r.hold.allows(a) {\n", new: "	for false && !r.hold.allows(a) {\n",
+		pkg: "./internal/execution", run: "TestHoldKeepsWhatWasNotRead",
+	},
+	{
+		name: "output is held back for ever", rule: "hold",
+		file: "internal/execution/hold.go", old: "		if left <= 0 {\n", new: "		if false {\n",
+		pkg: "./internal/execution", run: "TestHoldLapses",
+	},
+	{
 		name: "sqlite syncs nothing", rule: "G6, Append: must be durable; survivor",
 		file: "store/sqlitestore/open.go", old: `"PRAGMA synchronous="+level`, new: `"PRAGMA synchronous="+level[:0]+"OFF"`,
 		pkg: "./store/sqlitestore", run: "TestEveryConnectionSyncsAsAsked",

@@ -1,0 +1,148 @@
+package execution
+
+import (
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// Hold keeps the output of a run back from its stream while the follower who started the run has much to read, so that
+// what it has not read is not trimmed. A follower that takes nothing for as long as Request.Hold says is waited for no
+// more. It is safe for concurrent use.
+type Hold struct {
+	token    string
+	patience time.Duration
+	// events and bytes are how much may lie in the stream unread.
+	events int
+	bytes  int64
+
+	mu      sync.Mutex
+	unread  []appended // the oldest first
+	total   appended   // of unread
+	moved   chan struct{}
+	last    time.Time // when the follower took something
+	lapsed  bool
+	waiting bool
+}
+
+// appended is what an append has brought.
+type appended struct {
+	last   uint64
+	events int
+	bytes  int64
+}
+
+// byteShare is the part of the bytes that a stream may keep which may lie there unread. It is small because bytes are
+// counted as the command wrote them, and escapes make them up to six times as many.
+const byteShare = 8
+
+// newHold returns nil where nothing is held back.
+func newHold(patience time.Duration, keeps reprise.Retention) *Hold {
+	if patience <= 0 {
+		return nil
+	}
+	hd := &Hold{token: rand.Text(), patience: patience, moved: make(chan struct{}, 1)}
+	hd.events, hd.bytes = int(keeps.MaxEvents/2), keeps.MaxBytes/byteShare
+	return hd
+}
+
+// Hold returns what holds back the output of a run of ours, nil if nothing does. It is for the follower whose request
+// has started the run.
+func (h *Host) Hold(tenant reprise.Tenant, id string) *Hold {
+	if r := h.find(keyOf(tenant, id)); r != nil {
+		return r.hold
+	}
+	return nil
+}
+
+// Held is Hold for a follower that has come back, and proves by the token that it is the one who started the run.
+func (h *Host) Held(tenant reprise.Tenant, id, token string) *Hold {
+	if hd := h.Hold(tenant, id); hd != nil && hd.token == token {
+		return hd
+	}
+	return nil
+}
+
+// Token is what the follower shows when it comes back.
+func (hd *Hold) Token() string { return hd.token }
+
+// Sent says that the follower was sent the events up to seq.
+func (hd *Hold) Sent(seq uint64) {
+	hd.mu.Lock()
+	defer hd.mu.Unlock()
+	hd.last = time.Now()
+	n := 0
+	for n < len(hd.unread) && hd.unread[n].last <= seq {
+		hd.total.events -= hd.unread[n].events
+		hd.total.bytes -= hd.unread[n].bytes
+		n++
+	}
+	if hd.unread = hd.unread[n:]; n > 0 && hd.waiting {
+		select {
+		case hd.moved <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// add counts what was appended.
+func (hd *Hold) add(a appended) {
+	hd.mu.Lock()
+	defer hd.mu.Unlock()
+	if !hd.lapsed {
+		hd.unread = append(hd.unread, a)
+		hd.total.events += a.events
+		hd.total.bytes += a.bytes
+	}
+}
+
+// allows reports whether a may be appended now. Where all was read anything may.
+func (hd *Hold) allows(a appended) bool {
+	hd.mu.Lock()
+	defer hd.mu.Unlock()
+	hd.waiting = !hd.lapsed && len(hd.unread) > 0 &&
+		(hd.events > 0 && hd.total.events+a.events > hd.events || hd.bytes > 0 && hd.total.bytes+a.bytes > hd.bytes)
+	return !hd.waiting
+}
+
+// left is how long the follower has until it is waited for no more.
+func (hd *Hold) left(since time.Time) time.Duration {
+	hd.mu.Lock()
+	defer hd.mu.Unlock()
+	if hd.last.After(since) {
+		since = hd.last
+	}
+	return hd.patience - time.Since(since)
+}
+
+// lapse ends it for good.
+func (hd *Hold) lapse() {
+	hd.mu.Lock()
+	defer hd.mu.Unlock()
+	hd.lapsed, hd.unread, hd.total = true, nil, appended{}
+}
+
+// holdBack waits until a may be appended: until the follower has read enough, was waited for long enough, or the run is
+// to end.
+func (r *run) holdBack(a appended) {
+	since := time.Now()
+	for !r.hold.allows(a) {
+		left := r.hold.left(since)
+		if left <= 0 {
+			r.hold.lapse()
+			return
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-r.hold.moved:
+		case <-timer.C:
+		case <-r.stopping:
+			r.hold.lapse()
+		case <-r.host.ctx.Done():
+			r.hold.lapse()
+		}
+		timer.Stop()
+	}
+}
