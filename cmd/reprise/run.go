@@ -34,7 +34,7 @@ type runCmd struct {
 	Hide             []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command does not get at. May be repeated."`
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
 	retain           `embed:""`
-	Hold             time.Duration     `default:"30s" placeholder:"DURATION" help:"Hold the output back while we have much to read, instead of losing what the server keeps no longer. Whoever takes nothing for this long is waited for no more; 0 for not at all. Default: 30s."`
+	Hold             time.Duration `default:"30s" placeholder:"DURATION" help:"Hold the output back while we have much to read, instead of losing what the server keeps no longer. Whoever takes nothing for this long is waited for no more; 0 for not at all. Default: 30s."`
 
 	Argv []string `arg:"" passthrough:"" name:"command" help:"The command and its arguments, behind \"--\"."`
 }
