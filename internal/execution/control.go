@@ -8,21 +8,37 @@ import (
 	"reprise"
 )
 
+// whoRuns finds the run of ours that an execution is, or the name of the replica that runs it; neither for one that has
+// ended.
+func (h *Host) whoRuns(ctx context.Context, tenant reprise.Tenant, id string) (r *run, owner string, err error) {
+	key := keyOf(tenant, id)
+	if r := h.find(key); r != nil {
+		return r, "", nil
+	}
+	s, err := h.Stream(ctx, tenant, id)
+	if err != nil {
+		return nil, "", err
+	}
+	if owner, err = h.elsewhere(ctx, s); err != nil || owner != "" {
+		return nil, owner, err
+	}
+	r, err = h.findStarted(ctx, key)
+	return r, "", err
+}
+
 // Cancel ends an execution: TERM to all its processes and, after a time of grace, KILL.
 // It does not wait for that. Cancelling what has ended does nothing. The errors are
 // those of Show, and reprise.ErrUnavailable if the replica that runs it does not answer.
 func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
-	if r := h.find(keyOf(tenant, id)); r != nil {
+	r, owner, err := h.whoRuns(ctx, tenant, id)
+	switch {
+	case err != nil:
+		return err
+	case r != nil:
 		r.cancel()
 		return nil
-	}
-	s, err := h.Stream(ctx, tenant, id)
-	if err != nil {
-		return err
-	}
-	owner, err := h.elsewhere(ctx, s)
-	if err != nil || owner == "" {
-		return err
+	case owner == "":
+		return nil
 	}
 	_, err = h.ask(ctx, owner, ask{Op: opCancel, Tenant: tenant, ID: id})
 	return err
@@ -35,18 +51,12 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 	if _, err := parseSignal(name); err != nil {
 		return err
 	}
-	key := keyOf(tenant, id)
-	if r := h.find(key); r != nil {
-		return r.signal(name)
-	}
-	s, err := h.Stream(ctx, tenant, id)
-	if err != nil {
-		return err
-	}
-	owner, err := h.elsewhere(ctx, s)
+	r, owner, err := h.whoRuns(ctx, tenant, id)
 	switch {
 	case err != nil:
 		return err
+	case r != nil:
+		return r.signal(name)
 	case owner == "":
 		return errHasEnded
 	}
@@ -65,17 +75,12 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 // in pieces; a write at offset -1 in between whose second piece finds that somebody else has
 // written is reprise.ErrConflict, and after reprise.ErrUnavailable the last piece may have been taken.
 func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string, w StdinWrite) (Stdin, error) {
-	if r := h.find(keyOf(tenant, id)); r != nil {
-		return r.writeStdin(ctx, w)
-	}
-	s, err := h.Stream(ctx, tenant, id)
-	if err != nil {
-		return Stdin{}, err
-	}
-	owner, err := h.elsewhere(ctx, s)
+	r, owner, err := h.whoRuns(ctx, tenant, id)
 	switch {
 	case err != nil:
 		return Stdin{}, err
+	case r != nil:
+		return r.writeStdin(ctx, w)
 	case owner == "":
 		return Stdin{}, errHasEnded
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -208,4 +209,30 @@ func TestLongRequestsAreShownShort(t *testing.T) {
 	}
 	x = finish(t, h, start(t, h, execution.Request{Command: ": " + strings.Repeat("\x01", 100_000), Cwd: strings.Repeat("\x01", 20_000)}).ID)
 	wantOutcome(t, x, execution.FailedToStart, -1, "")
+}
+
+// TestCancelOfWhatIsJustStarting: a cancel is either told that there is no such execution, or ends it.
+func TestCancelOfWhatIsJustStarting(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	for i := range 200 {
+		id := fmt.Sprint("x", i)
+		cancelled := make(chan error, 1)
+		go func() {
+			for {
+				err := h.Cancel(within(t), tenant, id)
+				if !errors.Is(err, reprise.ErrNotFound) {
+					cancelled <- err
+					return
+				}
+				runtime.Gosched()
+			}
+		}()
+		start(t, h, execution.Request{ID: id, Command: "exec sleep 1000"})
+		if err := <-cancelled; err != nil {
+			t.Fatal(err)
+		}
+		if x := finish(t, h, id); *x.Outcome != execution.Cancelled {
+			t.Fatalf("the outcome is %s", *x.Outcome)
+		}
+	}
 }

@@ -5,6 +5,11 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "cancel of what is just starting does nothing", rule: "an acknowledged cancel ends the run",
+		file: "internal/execution/control.go", old: "	r, err = h.findStarted(ctx, key)\n", new: "	r = h.find(key)\n",
+		pkg: "./internal/execution", run: "TestCancelOfWhatIsJustStarting",
+	},
+	{
 		name: "output is not held back for its starter", rule: "hold",
 		file: "internal/execution/hold.go", old: "	for !r.hold.allows(a) {\n", new: "	for false && !r.hold.allows(a) {\n",
 		pkg: "./internal/execution", run: "TestHoldKeepsWhatWasNotRead",
