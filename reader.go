@@ -31,6 +31,9 @@ type Reader struct {
 // error is a *WindowError if the position lies outside the window,
 // ErrCursorForeign for a cursor of another stream, or ErrTooManyReaders. The Reader
 // must be closed.
+//
+// A store that is shared with other replicas is asked first. While it fails, the reader begins with what is in
+// memory, which may lack what others have appended; a position beyond that is refused with ErrUnavailable.
 func (s *Stream) Reader(ctx context.Context, at Position) (*Reader, error) {
 	r := &Reader{stream: s}
 	err := s.use(ctx, func(lv *live) error { return r.open(ctx, lv, at) })

@@ -4,6 +4,7 @@
 . "$(dirname "$0")/server.sh" build-only
 port=0
 serve() { # serve PROGRAM: starts a server and sets $server
+  : >"$tmp/serve.out" # what the server before has said
   "$1" serve --listen "127.0.0.1:$port" --data "$tmp/data" --log-level warn >"$tmp/serve.out" &
   server=$!
   children+=("$server")

@@ -23,6 +23,7 @@ fi
 
 export XDG_STATE_HOME=$tmp/state
 go build -o "$tmp/reprise" ./cmd/reprise
+: >"$tmp/serve.out" # it may be read before the server is started
 REPRISE_LISTEN=127.0.0.1:0 REPRISE_LOG_LEVEL=warn REPRISE_STOP_EXECUTIONS=true "$tmp/reprise" serve >"$tmp/serve.out" &
 server=$!
 for _ in $(seq 300); do

@@ -18,6 +18,7 @@ env -i PATH="$PATH" HOME="$HOME" GOCACHE="$cache" GOFLAGS=-buildvcs=false \
   "${build[@]}" >"$tmp/direct.stdout" 2>"$tmp/direct.stderr" || direct_code=$?
 rm -rf "$cache"
 
+: >"$tmp/cut.out"
 "$reprise" proxy "$REPRISE_URL" --cut "rst@1500-7000*$cuts" >"$tmp/cut.out" &
 children+=($!)
 bad_network=$(until_listening "$tmp/cut.out")

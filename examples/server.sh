@@ -29,6 +29,7 @@ until_listening() {
 go build -o "$tmp/reprise" ./cmd/reprise
 reprise=$tmp/reprise
 if [ "${1:-}" != build-only ]; then
+  : >"$tmp/serve.out" # it may be read before the server is started
   "$reprise" serve --listen 127.0.0.1:0 --data "$tmp/data" --log-level warn --stop-executions >"$tmp/serve.out" &
   children+=($!)
   REPRISE_URL=$(until_listening "$tmp/serve.out")

@@ -79,7 +79,7 @@ func followWhole(addr string, events int, begun func()) error {
 func TestReaderThatNeverReadsOverTCP(t *testing.T) {
 	closed := make(chan struct{}, 2)
 	hooks := &reprise.Hooks{ReaderClosed: func(reprise.StreamKey) { closed <- struct{}{} }}
-	site := newSite(t, &reprise.Options{Hooks: hooks}, &ssehttp.Options{WriteTimeout: 200 * time.Millisecond})
+	site := newSite(t, &reprise.Options{Hooks: hooks}, &ssehttp.Options{WriteTimeout: 2 * time.Second})
 	s := create(t, site.log, "s", reprise.Retention{})
 	add(t, s, numbered(1, 1)...)
 	c, err := net.Dial("tcp", site.server.Listener.Addr().String())

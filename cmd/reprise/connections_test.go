@@ -89,7 +89,7 @@ func flood(t *testing.T, address string) {
 }
 
 // ask sends a request over a connection of its own and returns the status and the body. It fails the test if
-// that takes longer than a second.
+// that takes longer than a busy machine needs, and so long that an unfinished request may have been given up first.
 func ask(t *testing.T, method, url, token, body string) (status int, text string) {
 	t.Helper()
 	begin := time.Now()
@@ -115,7 +115,7 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
-	if took := time.Since(begin); err != nil || took > time.Second {
+	if took := time.Since(begin); err != nil || took > 5*time.Second {
 		t.Errorf("%s %s: answered after %v, %v", method, url, took, err)
 	}
 	return res.StatusCode, string(answer)

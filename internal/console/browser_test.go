@@ -263,6 +263,14 @@ func (p *page) visit(url string) {
 	p.call("Page.navigate", map[string]any{"url": url})
 }
 
+// reload loads the page anew, and returns once the document of before is gone.
+func (p *page) reload() {
+	p.Helper()
+	p.eval("window.before = true")
+	p.call("Page.reload", nil)
+	p.until("!window.before")
+}
+
 // eval is the value of a JavaScript expression, which may be a promise.
 func (p *page) eval(expression string) any {
 	p.Helper()
@@ -304,20 +312,18 @@ func (p *page) text(want string) {
 	p.until(fmt.Sprintf("document.body.innerText.includes(%q)", want))
 }
 
-// click clicks what a selector finds; with a text, the first one that shows it.
+// click clicks what a selector finds as soon as that can be clicked; with a text, the first one that shows it.
 func (p *page) click(selector, text string) {
 	p.Helper()
-	find := fmt.Sprintf("[...document.querySelectorAll(%q)].find(e => e.textContent.includes(%q))", selector, text)
-	p.until(find)
-	p.eval(find + ".click()")
+	p.until(fmt.Sprintf(`(e => !e.disabled && (e.click(), true))(
+		[...document.querySelectorAll(%q)].find(e => e.textContent.includes(%q)))`, selector, text))
 }
 
 // fill types into a field as far as the page can tell.
 func (p *page) fill(selector, text string) {
 	p.Helper()
-	p.until(fmt.Sprintf("document.querySelector(%q)", selector))
-	p.eval(fmt.Sprintf("document.querySelector(%q).focus()", selector))
-	p.eval(fmt.Sprintf("document.querySelector(%q).select()", selector))
+	p.until(fmt.Sprintf("(e => (e.focus(), e.select(), document.activeElement === e))(document.querySelector(%q))",
+		selector))
 	p.call("Input.insertText", map[string]any{"text": text})
 }
 

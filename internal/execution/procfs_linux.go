@@ -20,7 +20,14 @@ type process struct {
 	// start is when it was started, in ticks since boot: with pid it names a
 	// process for good.
 	start uint64
+	// memory is unset for a thread of the kernel, and for a process that is ending.
+	memory bool
+	// environ is the size of the environment.
+	environ int64
 }
+
+// unknownEnviron is the size of the environment in the middle of an execve(2).
+const unknownEnviron = -1
 
 // tick is the unit of times in /proc, which is the same on all of Linux.
 const tick = 10 * time.Millisecond
@@ -42,12 +49,17 @@ func readProcess(pid int) (p process, ok bool) {
 		n, _ := strconv.ParseInt(fields[i-3], 10, 64)
 		return n
 	}
+	environ := int64(unknownEnviron)
+	if len(fields) > 48 && number(51) != 0 {
+		environ = number(51) - number(50)
+	}
 	return process{
 		pid: pid, parent: int(number(4)), group: int(number(5)), session: int(number(6)),
 		dead: fields[0] == "Z" || fields[0] == "X",
 		user: time.Duration(number(14)+number(16)) * tick,
 		sys:  time.Duration(number(15)+number(17)) * tick,
 		rss:  number(24) * pageSize, start: uint64(number(22)),
+		memory: number(23) != 0, environ: environ,
 	}, true
 }
 
@@ -71,18 +83,49 @@ func readProcesses() map[int]process {
 }
 
 // hasVariable reports whether the process was started with the entry, "NAME=value", in
-// its environment.
-func hasVariable(pid int, entry string) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
+// its environment. It is not known in the middle of an execve(2), where the kernel shows
+// no environment.
+func hasVariable(pid int, entry string) (has, known bool) {
+	for range 2 {
+		env, err := readEnviron(pid)
+		if err != nil {
+			return false, true
+		}
+		if len(env) > 0 {
+			for one := range bytes.SplitSeq(env, []byte{0}) {
+				if string(one) == entry {
+					return true, true
+				}
+			}
+			return false, true
+		}
+		p, ok := readProcess(pid)
+		switch {
+		case !ok || p.dead || !p.memory: // it has ended or is ending, or is a thread of the kernel
+			return false, true
+		case p.environ == unknownEnviron:
+			return false, false
+		case p.environ == 0:
+			return false, true
+		} // else the execve is over by now
 	}
-	for one := range bytes.SplitSeq(env, []byte{0}) {
-		if string(one) == entry {
-			return true
+	return false, false
+}
+
+// readEnviron reads /proc/<pid>/environ with one system call: a second one finds the end
+// of the file if the process has called execve(2) meanwhile.
+func readEnviron(pid int) ([]byte, error) {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for env := make([]byte, 8<<10); ; env = make([]byte, 8*len(env)) {
+		n, err := unix.Pread(int(f.Fd()), env, 0)
+		if err != nil || n < len(env) {
+			return env[:max(n, 0)], err
 		}
 	}
-	return false
 }
 
 // wrapper is the program that stands between us and commands at the level bubblewrap. A signal that ends it

@@ -1,9 +1,13 @@
 package execution
 
 import (
+	"crypto/rand"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"reprise/internal/isolation"
@@ -77,6 +81,46 @@ func TestDeadHostsCgroupsAreRemoved(t *testing.T) {
 		t.Errorf("its process ended with %+v, %v", x, err)
 	}
 	_ = tree.fd.Close()
+}
+
+// TestScanFindsWhatExecutes lets processes that have left their session and lost their parent replace themselves
+// all the time: in the middle of that the kernel shows no environment by which they could be found.
+func TestScanFindsWhatExecutes(t *testing.T) {
+	mark := "REPRISE_EPOCH=" + rand.Text()
+	first := exec.Command("true")
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tree := newScanTree(mark)
+	tree.started(first.Process.Pid)
+	_ = first.Wait()
+	for range 8 {
+		// Enough variables that they do not come with one small read.
+		loop := exec.Command("sh", "-c", `eval "$LOOP"`)
+		loop.Env = []string{"LOOP=" + `exec sh -c 'eval "$LOOP"'`, "PADDING=" + strings.Repeat("x", 1000), mark}
+		loop.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := loop.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			_ = loop.Wait()
+			close(ended)
+		}()
+		for range 12 {
+			if members, certain := tree.look(); certain && len(members) == 0 {
+				t.Error("a process was overlooked that executes itself")
+			}
+		}
+		if tree.kill(); len(tree.members()) > 0 {
+			t.Error("killed, and there")
+		}
+		if p, ok := readProcess(loop.Process.Pid); ok && !p.dead {
+			t.Error("kill has left a process behind")
+			_ = loop.Process.Kill()
+		}
+		<-ended
+	}
 }
 
 func TestIncompleteRune(t *testing.T) {

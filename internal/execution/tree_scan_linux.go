@@ -27,9 +27,16 @@ func (t *scanTree) started(pid int) {
 // members are the live processes of the tree. The first one comes first, so that it is
 // killed itself and does not end because of what happens to its children.
 func (t *scanTree) members() []process {
+	members, _ := t.look()
+	return members
+}
+
+// look returns the members, and whether it is certain that there are no others.
+func (t *scanTree) look() (members []process, certain bool) {
 	if t.first.pid == 0 {
-		return nil
+		return nil, true
 	}
+	certain = true
 	all := readProcesses()
 	in := make(map[int]bool)
 	for pid, p := range all {
@@ -37,12 +44,14 @@ func (t *scanTree) members() []process {
 	}
 	addDescendants(all, in)
 	for pid, p := range all {
-		if !in[pid] && !p.dead && p.start >= t.first.start && hasVariable(pid, t.mark) {
-			in[pid] = true
+		if in[pid] || p.dead || p.start < t.first.start {
+			continue
 		}
+		has, known := hasVariable(pid, t.mark)
+		in[pid] = has
+		certain = certain && known
 	}
 	addDescendants(all, in)
-	var members []process
 	if first, ok := all[t.first.pid]; ok && !first.dead {
 		members = append(members, first)
 	}
@@ -51,7 +60,7 @@ func (t *scanTree) members() []process {
 			members = append(members, p)
 		}
 	}
-	return members
+	return members, certain
 }
 
 // addDescendants puts into in whatever descends from what is in it.
@@ -78,13 +87,26 @@ func terminate(members []process) {
 	}
 }
 
-// kill goes over the tree until it is empty: a process may fork while we look. One that is ending has no
-// environment any more by which it could be found.
 func (t *scanTree) kill() (others int) {
+	killAll(func() ([]process, bool) {
+		members, certain := t.look()
+		n := len(members)
+		if n > 0 && members[0].pid == t.first.pid {
+			n--
+		}
+		others = max(others, n)
+		return members, certain
+	})
+	return others
+}
+
+// killAll kills what look finds until that is certainly nothing: a process may fork while we look. One that is ending
+// has no environment any more by which it could be found.
+func killAll(look func() (found []process, certain bool)) {
 	killed := make(map[int]process)
-	for deadline := time.Now().Add(killPatience); ; {
-		members := t.members()
-		for _, p := range members {
+	for deadline := time.Now().Add(killPatience); ; time.Sleep(time.Millisecond) {
+		found, certain := look()
+		for _, p := range found {
 			p.send(syscall.SIGKILL)
 			killed[p.pid] = p
 		}
@@ -92,17 +114,9 @@ func (t *scanTree) kill() (others int) {
 			now, ok := readProcess(pid)
 			return !ok || now.dead || now.start != p.start
 		})
-		if len(members)+len(killed) == 0 || time.Now().After(deadline) {
-			return others
+		if certain && len(found)+len(killed) == 0 || time.Now().After(deadline) {
+			return
 		}
-		n := len(members)
-		for _, p := range members {
-			if p.pid == t.first.pid {
-				n--
-			}
-		}
-		others = max(others, n)
-		time.Sleep(time.Millisecond)
 	}
 }
 
@@ -129,23 +143,21 @@ func killMarked(marks []string) {
 	if len(marks) == 0 {
 		return
 	}
-	for deadline := time.Now().Add(killPatience); time.Now().Before(deadline); {
-		left := 0
+	killAll(func() (found []process, certain bool) {
+		certain = true
 		for _, p := range readProcesses() {
 			if p.dead {
 				continue
 			}
 			for _, mark := range marks {
-				if hasVariable(p.pid, mark) {
-					p.send(syscall.SIGKILL)
-					left++
+				has, known := hasVariable(p.pid, mark)
+				certain = certain && known
+				if has {
+					found = append(found, p)
 					break
 				}
 			}
 		}
-		if left == 0 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return found, certain
+	})
 }

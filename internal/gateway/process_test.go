@@ -100,9 +100,9 @@ func TestLargeResponseIsPassedUpToTheLimit(t *testing.T) {
 
 func TestSilentCallIsAnsweredAfterTimeout(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
-		f := newFixture(t, gateway.Upstream{Timeout: 300 * time.Millisecond}).start()
+		f := newFixture(t, gateway.Upstream{Timeout: 2 * time.Second}).start()
 		s := f.connect(version, nil)
-		f.wantError(s, "never", nil, "said nothing about the request for 300ms")
+		f.wantError(s, "never", nil, "said nothing about the request for 2s")
 		f.want(s, "steps", args{"n": 1, "ms": 10}, "done")
 	})
 }
@@ -204,10 +204,10 @@ func TestClientThatDoesNotReadDelaysNobody(t *testing.T) {
 
 // TestTimeoutExcludesTimeOfClientsAnswer: the time that the client takes to answer is not the upstream's.
 func TestTimeoutExcludesTimeOfClientsAnswer(t *testing.T) {
-	f := newFixture(t, gateway.Upstream{Timeout: 200 * time.Millisecond}).start()
+	f := newFixture(t, gateway.Upstream{Timeout: 2 * time.Second}).start()
 	s := f.connect("2025-11-25", &mcp.ClientOptions{
 		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			time.Sleep(time.Second)
+			time.Sleep(3 * time.Second)
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "late"}}, nil
 		},
 	})

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"reprise"
@@ -60,7 +61,14 @@ func serveReplica(url, keys string) error {
 	if err != nil {
 		return err
 	}
-	log, err := reprise.Open(ctx, store, &reprise.Options{Keys: ring, SweepEvery: -1})
+	var failures atomic.Int64 // of the store to answer a read
+	log, err := reprise.Open(ctx, store, &reprise.Options{Keys: ring, SweepEvery: -1, Hooks: &reprise.Hooks{
+		StoreRead: func(read reprise.ReadInfo) {
+			if read.Err != nil {
+				failures.Add(1)
+			}
+		},
+	}})
 	if err != nil {
 		return err
 	}
@@ -73,7 +81,11 @@ func serveReplica(url, keys string) error {
 			return err
 		}
 		go func() {
+			before := failures.Load()
 			p := answer(ctx, log, &q)
+			if q.Op == "poll" && failures.Load() != before {
+				p = response{Err: again} // while the store fails a reader gets what is in memory, and that may be old
+			}
 			p.ID = q.ID
 			line, _ := json.Marshal(p)
 			out.Lock()

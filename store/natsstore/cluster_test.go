@@ -25,17 +25,8 @@ func cluster(t *testing.T) (servers []*testserver.NATSServer, where string) {
 		urls[i] = s.URL()
 	}
 	where = fmt.Sprintf("%s?name=T%d&replicas=3&timeout=5s", strings.Join(urls, ","), places.Add(1))
-	for deadline := time.Now().Add(30 * time.Second); ; {
-		s, err := natsstore.Open(t.Context(), where, nil)
-		if err == nil {
-			must(t, s.Close())
-			return servers, where
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	openWhenThere(t, where)
+	return servers, where
 }
 
 // leader is the server that leads the stream with the events.

@@ -155,10 +155,7 @@ func version(text string) (major, minor int) {
 // waited for.
 func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*jetstream.StreamConfig, error) {
 	for {
-		have, err := s.js.Stream(ctx, want.Name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			have, err = s.js.CreateStream(ctx, *want)
-		}
+		have, err := s.tryStream(ctx, want)
 		switch {
 		case err == nil:
 			config := have.CachedInfo().Config
@@ -182,6 +179,17 @@ func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*
 			return nil, err
 		}
 	}
+}
+
+// tryStream asks for a stream, and for a new one where it is not there. It waits no longer than askAgain.
+func (s *Store) tryStream(ctx context.Context, want *jetstream.StreamConfig) (jetstream.Stream, error) {
+	ctx, cancel := withTimeout(ctx, askAgain)
+	defer cancel()
+	have, err := s.js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return s.js.CreateStream(ctx, *want)
+	}
+	return have, err
 }
 
 // enter readies s for a call, which is then bounded by the context that is returned. Where the error is nil, the

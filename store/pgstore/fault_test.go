@@ -186,7 +186,7 @@ func TestConnectionCut(t *testing.T) {
 // A server that stands still makes calls fail in time, and they work again when it goes on.
 func TestServerPaused(t *testing.T) {
 	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
-	s := mustOpen(t, own.URL()+"&timeout=300ms", nil)
+	s := mustOpen(t, own.URL()+"&timeout=3s", nil)
 	req := create(t, s, "s")
 	put(t, s, &req, 100, 1000)
 	check(t, own.Pause())
@@ -203,8 +203,8 @@ func TestServerPaused(t *testing.T) {
 	if !errors.Is(err, reprise.ErrUnavailable) {
 		t.Errorf("list: %v", err)
 	}
-	// Three calls of 300 ms each, on a machine that may be busy.
-	if took := time.Since(start); took > 10*time.Second {
+	// Three calls of 3 s each, on a machine that may be busy.
+	if took := time.Since(start); took > 30*time.Second {
 		t.Errorf("the calls took %v", took)
 	}
 	check(t, own.Resume())
@@ -242,7 +242,7 @@ func TestWatchOverRestart(t *testing.T) {
 // An append that waits for a standby for too long is not shown to readers before the standby has it.
 func TestStandbyAway(t *testing.T) {
 	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
-	s, other := mustOpen(t, own.URL()+"&timeout=500ms", nil), mustOpen(t, own.URL(), nil)
+	s, other := mustOpen(t, own.URL()+"&timeout=3s", nil), mustOpen(t, own.URL(), nil)
 	req := create(t, s, "s")
 	put(t, s, &req, 100, 1000)
 	sql(t, own.URL(), `ALTER SYSTEM SET synchronous_standby_names = 'away'`, `SELECT pg_reload_conf()`)
@@ -274,7 +274,7 @@ func TestStandbyAway(t *testing.T) {
 // A Store can be closed while the server stands still.
 func TestClosedWhilePaused(t *testing.T) {
 	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
-	s, err := pgstore.Open(t.Context(), own.URL()+"&timeout=300ms", nil)
+	s, err := pgstore.Open(t.Context(), own.URL()+"&timeout=3s", nil)
 	check(t, err)
 	req := create(t, s, "s")
 	check(t, own.Pause())

@@ -120,7 +120,7 @@ func TestConnectionIsCutInAnAppend(t *testing.T) {
 // The server answers later than the store waits. Calls fail in time, and work again when it answers.
 func TestServerIsHeldUp(t *testing.T) {
 	server := testserver.Redis(t, nil)
-	s := mustOpen(t, server.URL()+"?timeout=300ms", nil)
+	s := mustOpen(t, server.URL()+"?timeout=2s", nil)
 	info := create(t, s, "s")
 	appendN(t, s, &info, 3)
 	must(t, server.Pause())
@@ -134,11 +134,11 @@ func TestServerIsHeldUp(t *testing.T) {
 	} {
 		began := time.Now()
 		wantError(t, call(), reprise.ErrUnavailable)
-		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("%s failed after %v, the bound is 300ms", what, took)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s failed after %v, the bound is 2s", what, took)
 		}
 	}
-	if _, err := redisstore.Open(t.Context(), server.URL()+"?timeout=300ms", nil); !isUnavailable(err) {
+	if _, err := redisstore.Open(t.Context(), server.URL()+"?timeout=2s", nil); !isUnavailable(err) {
 		t.Errorf("open: %v", err)
 	}
 	must(t, server.Resume())
@@ -172,14 +172,16 @@ func TestServerIsFull(t *testing.T) {
 		}
 	}
 	wantError(t, err, reprise.ErrUnavailable)
-	wantError(t, tryOne(t, s, &info, data), reprise.ErrUnavailable)
+	// The server counts what it has read of a request, and gives such a buffer back after a while: that is not enough.
+	large := strings.Repeat(data, 6)
+	wantError(t, tryOne(t, s, &info, large), reprise.ErrUnavailable)
 	if page := read(t, s, info.Key); page.Info.Tail != 0 || len(page.Batches) != 0 {
 		t.Errorf("after a refusal: %+v", page)
 	}
 	read(t, s, other.Key)
 	must(t, s.Remove(t.Context(), other.Key, reprise.RemoveSpec{Trim: 2, Kept: other.Bytes - 1<<20}))
 	must(t, s.Remove(t.Context(), other.Key, reprise.RemoveSpec{Remember: time.Now().Add(time.Hour)}))
-	within(t, 5*time.Second, "there is room again", func() bool { return tryOne(t, s, &info, data) == nil })
+	within(t, 5*time.Second, "there is room again", func() bool { return tryOne(t, s, &info, large) == nil })
 }
 
 // A server that has too few replicas for writes, by its own settings, refuses appends whole. Reads go on.

@@ -18,7 +18,7 @@ from conftest import Server, until
 
 from reprise import AsyncReprise, FileCursor, Reprise, RepriseError
 
-FOLLOWED = "for i in $(seq 1000); do echo $i; sleep 0.01; done"
+FOLLOWED = "for i in $(seq 6000); do echo $i; sleep 0.01; done"
 
 
 def sockets() -> int:
@@ -32,7 +32,7 @@ def sockets() -> int:
 
 @pytest.fixture
 def running(server: Server) -> str:
-    """An execution that runs for ten seconds."""
+    """An execution that runs for a minute, or as long as the server."""
     with Reprise(server.url, server.token) as client:
         return client.start(FOLLOWED).id
 
@@ -89,7 +89,9 @@ def test_leaving_an_async_loop_frees_the_connection(server: Server, running: str
             assert sockets() == before
             async for _ in client.follow(running):
                 break
-            await asyncio.sleep(0.05)  # the loop of asyncio closes the generator
+            for _ in range(1000):  # the loop of asyncio closes the generator
+                if sockets() > before:
+                    await asyncio.sleep(0.01)
             assert sockets() == before
 
     asyncio.run(main())

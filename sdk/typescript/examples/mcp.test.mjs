@@ -142,7 +142,7 @@ test('a message that is too large is sent, and a resume from before it is refuse
 
 test('stores are bounded and swept, and messages at the same time keep their order', async (t) => {
   const reprise = (await Server.start(t)).client()
-  const stores = new EventStores(reprise, { retention: { max_events: 100 }, maxSilence: 200 })
+  const stores = new EventStores(reprise, { retention: { max_events: 100 }, maxSilence: 3000 })
   const store = stores.session('s')
   const ids = await Promise.all(counted(300).map((id) => store.storeEvent('stream', { jsonrpc: '2.0', id })))
   const page = await reprise.streams.page('mcp/s', { limit: 1000 })
@@ -150,7 +150,7 @@ test('stores are bounded and swept, and messages at the same time keep their ord
   assert.equal(await store.getStreamIdForEventId(ids[0]), undefined, 'before what is kept')
   assert.equal(await store.getStreamIdForEventId(ids[250]), 'stream')
   assert.equal(await stores.sweep(), 0)
-  await new Promise((resolve) => setTimeout(resolve, 250))
+  await new Promise((resolve) => setTimeout(resolve, 3050))
   await reprise.streams.create('somebody-else')
   assert.equal(await stores.sweep(), 1)
   assert.equal(await stores.has('s'), false)

@@ -209,9 +209,8 @@ test('after=tail gives what comes from now on', async () => {
     const follow = reprise.streams.follow('tail', { after: 'tail', onConnected: () => (connected = true) })
     for await (const event of follow) if (event.type !== 'end') got.push(event.data)
   })()
-  await new Promise((resolve) => setTimeout(resolve, 100))
-  await producer.publish({ data: 'new' })
   await until('connected', () => connected)
+  await producer.publish({ data: 'new' })
   await producer.end()
   await loop
   assert.deepEqual(got, ['new'])

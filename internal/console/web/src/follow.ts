@@ -21,6 +21,8 @@ const silence = 45_000
 /** How long events are handled before the browser may draw. */
 const slice = 8
 const longestWait = 8000
+/** Why a connection was aborted that cut has closed. */
+const cutShort = new Error('The connection was cut')
 
 /**
  * Follows the events of one stream over as many connections as that takes, from the first event that is kept. It keeps the
@@ -64,7 +66,7 @@ export class Follower {
   cut(): void {
     if (this.phase === 'ended' || this.phase === 'failed') return
     this.enter('cut')
-    this.connection?.abort()
+    this.connection?.abort(cutShort)
   }
 
   /** Connects again, at once. */
@@ -179,7 +181,8 @@ export class Follower {
   private async failed(error: unknown): Promise<void> {
     if (this.stopped) return
     this.ledger.disconnected()
-    if (this.phase === 'cut') return
+    // No fault of the connection, so there is nothing to tell or to wait for: resume may have been called already.
+    if (this.connection?.signal.reason === cutShort) return
     const problem = error instanceof DOMException ? new Problem('silent', 'The connection fell silent', '', 0, true) : problemOf(error)
     this.problem = problem
     if (!problem.retryable) {

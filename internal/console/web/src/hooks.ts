@@ -96,6 +96,7 @@ export function useMedia(query: string): boolean {
     const list = matchMedia(query)
     const changed = () => setMatches(list.matches)
     list.addEventListener('change', changed)
+    changed() // it may have changed since the first drawing
     return () => list.removeEventListener('change', changed)
   }, [query])
   return matches

@@ -29,7 +29,7 @@ export function Input({ id }: { id: string }) {
     setPending({ text, offset })
     await write(text, `?offset=${offset}${eof ? '&eof=true' : ''}`)
     setPending(undefined)
-    setLine('')
+    setLine((now) => (now === line ? '' : now)) // what was typed meanwhile stays
   })
   if (!state?.open) return null
   return (

@@ -41,6 +41,7 @@ export function useRoute(): Route {
   useEffect(() => {
     const changed = () => setHash(location.hash)
     addEventListener('hashchange', changed)
+    changed() // an effect runs after the first drawing, and the address may have changed between them
     return () => removeEventListener('hashchange', changed)
   }, [])
   return parseRoute(hash)

@@ -152,7 +152,7 @@ function Publish({ path, again }: { path: string; again: () => void }) {
   const field = useRef<HTMLTextAreaElement>(null)
   const publish = useAction(async () => {
     await call('POST', `${path}/events`, { type: type || 'message', data: valueOf(text) })
-    setText('')
+    setText((now) => (now === text ? '' : now)) // what was typed meanwhile stays
     field.current?.focus()
   })
   const end = useAction(async (outcome: string) => {

@@ -101,6 +101,7 @@ export class Watch implements Listener {
   private async look(): Promise<void> {
     try {
       const { window } = await get<{ window: Window }>(this.self)
+      if (this.looking === undefined) return // the page is back: events of now were not missed
       this.ledger.moved(seqOf(window.tail))
       this.changed()
     } catch {
