@@ -49,6 +49,10 @@ build: ## both programs, into bin/
 release: ## archives, checksums and SBOMs of this commit, into bin/release; see docs/releasing.md
 	scripts/release
 
+.PHONY: mcpb
+mcpb: ## a desktop bundle for MCP hosts, of this machine and this tree, into bin/
+	scripts/mcp-packages here
+
 .PHONY: test
 test: ## tests with the race detector, in random order
 	go test -race -shuffle=on -timeout 15m ./...

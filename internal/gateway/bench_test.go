@@ -17,8 +17,9 @@ import (
 	"reprise/store/sqlitestore"
 )
 
-// BenchmarkSmallCall is the time of a small call, at the median: to the process itself, and through the gateway; and to
-// an upstream at a URL, and through the gateway.
+// BenchmarkSmallCall is the time of a small call, at the median: to the process itself, and through the gateway over
+// memory and over SQLite, as it is and with every answer kept in a stream; and to an upstream at a URL, and through the
+// gateway.
 func BenchmarkSmallCall(b *testing.B) {
 	b.Run("upstream=stdio/gateway=no", func(b *testing.B) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
@@ -33,14 +34,21 @@ func BenchmarkSmallCall(b *testing.B) {
 			measure(b, f.connect(version, nil))
 		})
 	}
-	b.Run("upstream=stdio/gateway=yes/store=sqlite", func(b *testing.B) {
-		f := newFixture(b, gateway.Upstream{})
-		check(b, f.store.Close())
-		store, err := sqlitestore.Open(b.Context(), b.TempDir()+"/db", nil)
-		check(b, err)
-		f.store = store
-		measure(b, f.start().connect(versions[0], nil))
-	})
+	for _, store := range []string{"memory", "sqlite"} {
+		for name, quick := range map[string]time.Duration{"": 0, "/kept=yes": -1} {
+			b.Run("upstream=stdio/gateway=yes/store="+store+name, func(b *testing.B) {
+				f := newFixture(b, gateway.Upstream{})
+				f.opts.Quick = quick
+				if store == "sqlite" {
+					check(b, f.store.Close())
+					opened, err := sqlitestore.Open(b.Context(), b.TempDir()+"/db", nil)
+					check(b, err)
+					f.store = opened
+				}
+				measure(b, f.start().connect(versions[0], nil))
+			})
+		}
+	}
 	b.Run("transport=mcphttp/gateway=no/store=sqlite", func(b *testing.B) {
 		store, err := sqlitestore.Open(b.Context(), b.TempDir()+"/db", nil)
 		check(b, err)

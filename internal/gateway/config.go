@@ -33,20 +33,26 @@ type fileConfig struct {
 }
 
 type fileUpstream struct {
-	Path           string            `yaml:"path"`
-	Command        []string          `yaml:"command"`
-	Dir            string            `yaml:"dir"`
-	Env            map[string]string `yaml:"env"`
-	PassEnv        []string          `yaml:"pass_env"`
-	URL            string            `yaml:"url"`
-	Header         map[string]string `yaml:"header"`
-	Shared         bool              `yaml:"shared"`
-	KeepsState     bool              `yaml:"keeps_state"`
-	Timeout        time.Duration     `yaml:"timeout"`
-	StartTimeout   time.Duration     `yaml:"start_timeout"`
-	MaxConnections int               `yaml:"max_connections"`
-	MaxCalls       int               `yaml:"max_calls"`
-	Idle           time.Duration     `yaml:"idle"`
+	Path           string `yaml:"path"`
+	fileServer     `yaml:",inline"`
+	Merge          map[string]fileServer `yaml:"merge"`
+	Shared         bool                  `yaml:"shared"`
+	KeepsState     bool                  `yaml:"keeps_state"`
+	Timeout        time.Duration         `yaml:"timeout"`
+	StartTimeout   time.Duration         `yaml:"start_timeout"`
+	MaxConnections int                   `yaml:"max_connections"`
+	MaxCalls       int                   `yaml:"max_calls"`
+	Idle           time.Duration         `yaml:"idle"`
+}
+
+// fileServer is where a server is: a command or a URL, and what belongs to it.
+type fileServer struct {
+	Command []string          `yaml:"command"`
+	Dir     string            `yaml:"dir"`
+	Env     map[string]string `yaml:"env"`
+	PassEnv []string          `yaml:"pass_env"`
+	URL     string            `yaml:"url"`
+	Header  map[string]string `yaml:"header"`
 }
 
 // ReadConfig reads a configuration file of YAML; see docs/gateway.md. Fields that it does not know are refused. The
@@ -105,8 +111,7 @@ var taken = []string{"/", "/healthz", "/readyz", "/metrics"}
 // route returns the route of the upstream with a name.
 func (u fileUpstream) route(name string) (Route, error) {
 	route := Route{Path: u.Path, Upstream: Upstream{
-		Name: name, Command: u.Command, Dir: u.Dir, PassEnv: u.PassEnv,
-		URL: u.URL, Shared: u.Shared, KeepsState: u.KeepsState,
+		Shared: u.Shared, KeepsState: u.KeepsState,
 		Timeout: u.Timeout, StartTimeout: u.StartTimeout,
 		MaxConnections: u.MaxConnections, MaxCalls: u.MaxCalls, Idle: u.Idle,
 	}}
@@ -117,17 +122,30 @@ func (u fileUpstream) route(name string) (Route, error) {
 	if !canServe(route.Path) {
 		return Route{}, invalidConfig("upstream %s: the path %q cannot be served", name, route.Path)
 	}
-	var err error
-	if route.Env, err = expandAll(name, u.Env); err != nil {
+	if err := u.fill(name, &route.Upstream); err != nil {
 		return Route{}, err
 	}
-	if route.Header, err = expandAll(name, u.Header); err != nil {
-		return Route{}, err
+	for _, member := range slices.Sorted(maps.Keys(u.Merge)) {
+		var m Upstream
+		if err := u.Merge[member].fill(member, &m); err != nil {
+			return Route{}, err
+		}
+		route.Merge = append(route.Merge, m)
 	}
 	if err := route.validate(); err != nil {
 		return Route{}, err
 	}
 	return route, nil
+}
+
+// fill sets where an upstream is.
+func (s fileServer) fill(name string, u *Upstream) (err error) {
+	u.Name, u.Command, u.Dir, u.PassEnv, u.URL = name, s.Command, s.Dir, s.PassEnv, s.URL
+	if u.Env, err = expandAll(name, s.Env); err != nil {
+		return err
+	}
+	u.Header, err = expandAll(name, s.Header)
+	return err
 }
 
 // canServe reports whether an upstream may be served at a path.

@@ -32,9 +32,20 @@ upstreams:
     max_connections: 7
     max_calls: 8
     idle: 10m
+  all:
+    merge:
+      b: {url: "https://b.example/mcp", header: {X: "${REPRISE_TEST_TOKEN}"}}
+      a: {command: [a], env: {A: "1"}}
 `))
 	check(t, err)
 	want := []gateway.Route{
+		{Path: "/all", Upstream: gateway.Upstream{
+			Name: "all", Env: map[string]string{}, Header: map[string]string{},
+			Merge: []gateway.Upstream{
+				{Name: "a", Command: []string{"a"}, Env: map[string]string{"A": "1"}, Header: map[string]string{}},
+				{Name: "b", URL: "https://b.example/mcp", Env: map[string]string{}, Header: map[string]string{"X": "s3cret"}},
+			},
+		}},
 		{Path: "/files", Upstream: gateway.Upstream{
 			Name: "files", Command: []string{"npx", "files", "/tmp"}, Dir: "/srv", Env: map[string]string{"A": "$B"}, PassEnv: []string{"C"},
 			Header: map[string]string{}, KeepsState: true, Timeout: 90 * time.Second, StartTimeout: time.Minute,
@@ -66,6 +77,11 @@ func TestReadConfigRefusesInvalidFile(t *testing.T) {
 		"upstreams: {a: {command: [x], dir: here}}":                             "not absolute",
 		"upstreams: {a: {command: [x], env: {A: '${REPRISE_NO_SUCH}'}}}":        "REPRISE_NO_SUCH",
 		"upstreams: {a: {command: [x], path: /p}, b: {command: [x], path: /p}}": "same path",
+		"upstreams: {a: {merge: {b_c: {command: [x]}}}}":                        "begin with a letter",
+		"upstreams: {a: {merge: {b: {}}}}":                                      "b: neither",
+		"upstreams: {a: {url: 'http://y', merge: {b: {command: [x]}}}}":         "itself",
+		"upstreams: {a: {merge: {b: {command: [x], shared: true}}}}":            "shared",
+		"upstreams: {a: {keeps_state: true, merge: {b: {command: [x]}}}}":       "cannot keep state",
 	} {
 		_, err := gateway.ReadConfig(strings.NewReader(text))
 		if !errors.Is(err, reprise.ErrInvalid) || !strings.Contains(err.Error(), part) {

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"reprise/internal/gateway/link"
+	"reprise/internal/gateway/merge"
 	"reprise/internal/gateway/wire"
 	"reprise/mcp/mcphttp"
 )
@@ -54,15 +56,47 @@ func (g *Gateway) openConnection(key slotKey) (*connection, error) {
 // openLink makes a link to the upstream.
 func (g *Gateway) openLink() (link.Link, error) {
 	logger := g.opts.Logger.With("upstream", g.up.Name)
-	if g.up.URL != "" {
-		return link.OpenHTTP(link.Endpoint{URL: g.up.URL, Header: g.up.Header}, logger), nil
+	if len(g.up.Merge) == 0 {
+		return g.openTransport(&g.up, logger)
 	}
-	return link.StartProcess(g.spawn, g.command(g.opts.Mark+"/"+rand.Text()), logger)
+	members := make([]merge.Member, 0, len(g.up.Merge))
+	for i := range g.up.Merge {
+		m := &g.up.Merge[i]
+		members = append(members, merge.Member{Name: m.Name, Open: func() (link.Link, error) {
+			return g.openTransport(m, logger.With("member", m.Name))
+		}})
+	}
+	opts := merge.Options{Name: clientInfo["name"], StartTimeout: g.up.StartTimeout, Logger: logger}
+	return merge.Open(members, opts), nil
+}
+
+// openTransport makes a link to one server.
+func (g *Gateway) openTransport(u *Upstream, logger *slog.Logger) (link.Link, error) {
+	if u.URL != "" {
+		return link.OpenHTTP(link.Endpoint{URL: u.URL, Header: u.Header}, logger), nil
+	}
+	return link.StartProcess(g.spawn, u.command(g.opts.Mark+"/"+rand.Text()), logger)
 }
 
 // command is the program of an upstream that is one.
-func (g *Gateway) command(mark string) *link.Command {
-	return &link.Command{Args: g.up.Command, Dir: g.up.Dir, Env: g.up.Env, PassEnv: g.up.PassEnv, Mark: mark}
+func (u *Upstream) command(mark string) *link.Command {
+	return &link.Command{Args: u.Command, Dir: u.Dir, Env: u.Env, PassEnv: u.PassEnv, Mark: mark}
+}
+
+// checkCommands returns an error if a program of the upstream does not exist.
+func (u *Upstream) checkCommands() error {
+	for i := range u.Merge {
+		if err := u.Merge[i].checkCommands(); err != nil {
+			return fmt.Errorf("%s: member %w", u.Name, err)
+		}
+	}
+	if len(u.Command) == 0 {
+		return nil
+	}
+	if err := u.command("").Check(); err != nil {
+		return fmt.Errorf("%s: %w", u.Name, err)
+	}
+	return nil
 }
 
 // greet makes a connection and sends initialize with params. The error is a *refusedGreeting if the upstream answers

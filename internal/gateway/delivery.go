@@ -19,6 +19,7 @@ type delivery struct {
 	in       *inbox
 	requests []*clientRequest
 	open     int // requests without a response
+	given    givenAnswers
 	silence  silence
 }
 
@@ -134,6 +135,8 @@ func (d *delivery) deliver(ctx context.Context, a arrival) error {
 		return d.respond(a)
 	case !a.isQuestion():
 		return d.to.Notify(a.m.Raw)
+	case d.answerGiven(a):
+		return nil
 	case d.to == client(d.x) && d.x.Stateless():
 		return d.park(a)
 	}

@@ -89,7 +89,7 @@ func newFixture(tb testing.TB, up gateway.Upstream) *fixture {
 		TB: tb, store: memstore.New(nil), up: up, logged: &safeBuffer{},
 		client: &http.Client{Transport: &http.Transport{}},
 	}
-	if f.up.Command == nil && f.up.URL == "" {
+	if f.up.Command == nil && f.up.URL == "" && f.up.Merge == nil {
 		f.up.Command = []string{program}
 	}
 	tb.Cleanup(func() {

@@ -47,10 +47,11 @@ func New(u *Upstream, opts *Options) (*Gateway, error) {
 	if err := g.up.validate(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
-	if len(g.up.Command) > 0 {
-		if err := g.command("").Check(); err != nil {
-			return nil, fmt.Errorf("gateway: %w: upstream %s: %w", reprise.ErrInvalid, g.up.Name, err)
-		}
+	if err := g.up.checkCommands(); err != nil {
+		return nil, fmt.Errorf("gateway: %w: upstream %w", reprise.ErrInvalid, err)
+	}
+	if len(g.up.Merge) > 0 {
+		g.versions.learn(eraSessions)
 	}
 	if opts != nil {
 		g.opts = *opts

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -84,7 +83,7 @@ func (d *delivery) park(a arrival) error {
 		}
 	}
 	d.open--
-	state := rand.Text()
+	state := newParkedState(p.questions)
 	p.timer = time.AfterFunc(parkTimeout, func() {
 		if d.g.parked.take(state, func(*parking) bool { return true }) != nil {
 			p.conn.abandon(r.call, "the client has not answered")

@@ -19,14 +19,14 @@ func (g *Gateway) serveStateless(ctx context.Context, x *mcphttp.Exchange) error
 	}
 	c, err := g.poolConnection(ctx, x)
 	if err == nil && !c.stateless() && wire.Text(x.Messages[0].Params, "requestState") != "" {
-		// It was of a parked request that is forgotten. To call the upstream would be to call it again.
-		message := "the requestState is not known, or not any more"
-		err = &wire.Failure{Code: wire.CodeInvalidParams, Reason: wire.ReasonLost, Message: message}
+		if why := d.repeatParked(ctx, c); why != nil {
+			err = why
+		}
 	}
 	switch {
 	case err != nil:
 		d.refuse(failureOf(err))
-	case g.tasks.takes(x, c):
+	case d.given == nil && g.tasks.takes(x, c):
 		return g.tasks.backend.Serve(ctx, x)
 	default:
 		d.start(ctx, c)

@@ -17,11 +17,18 @@ const (
 	maxPages = 100
 )
 
-// toolSchemas are the input schemas of an upstream's tools. Its methods are safe for concurrent use.
+// toolSchemas are the input schemas of an upstream's tools, and whether they may be called again. Its methods are safe for concurrent use.
 type toolSchemas struct {
 	mu     sync.Mutex
 	read   time.Time
-	byName map[string]json.RawMessage
+	byName map[string]listedTool
+}
+
+// listedTool is what is known of a tool.
+type listedTool struct {
+	schema json.RawMessage // of its input
+	// repeats reports that a call that is made twice does no more than one.
+	repeats bool
 }
 
 // InputSchema implements mcphttp.Backend. The schema is at most 30 seconds old.
@@ -33,11 +40,16 @@ func (g *Gateway) InputSchema(ctx context.Context, x *mcphttp.Exchange, tool str
 	if err != nil {
 		return nil, nil //nolint:nilerr // Serve returns it in the form of the protocol
 	}
-	return g.slot(g.poolKey(x)).tools.schema(ctx, c, tool), nil
+	return g.slot(g.poolKey(x)).tools.tool(ctx, c, tool).schema, nil
 }
 
-// schema returns the input schema of a tool, nil if it has none.
-func (t *toolSchemas) schema(ctx context.Context, c *connection, tool string) json.RawMessage {
+// repeatable reports whether a tool says that it may be called again.
+func (t *toolSchemas) repeatable(ctx context.Context, c *connection, tool string) bool {
+	return t.tool(ctx, c, tool).repeats
+}
+
+// tool returns what is known of a tool, the zero value if the upstream does not list it.
+func (t *toolSchemas) tool(ctx context.Context, c *connection, tool string) listedTool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byName != nil && time.Since(t.read) < schemasKept {
@@ -60,9 +72,9 @@ func (t *toolSchemas) has(tool string) bool {
 	return ok
 }
 
-// listSchemas returns the input schemas of the tools by name, as far as the upstream lists them.
-func (c *connection) listSchemas(ctx context.Context) map[string]json.RawMessage {
-	byName := map[string]json.RawMessage{}
+// listSchemas returns the tools by name, as far as the upstream lists them.
+func (c *connection) listSchemas(ctx context.Context) map[string]listedTool {
+	byName := map[string]listedTool{}
 	cursor := ""
 	for range maxPages {
 		params := map[string]any{}
@@ -77,6 +89,10 @@ func (c *connection) listSchemas(ctx context.Context) map[string]json.RawMessage
 			Tools []struct {
 				Name        string          `json:"name"`
 				InputSchema json.RawMessage `json:"inputSchema"`
+				Annotations struct {
+					ReadOnlyHint   bool `json:"readOnlyHint"`
+					IdempotentHint bool `json:"idempotentHint"`
+				} `json:"annotations"`
 			} `json:"tools"`
 			NextCursor string `json:"nextCursor"`
 		}
@@ -84,7 +100,8 @@ func (c *connection) listSchemas(ctx context.Context) map[string]json.RawMessage
 			return byName
 		}
 		for _, tool := range page.Tools {
-			byName[tool.Name] = tool.InputSchema
+			repeats := tool.Annotations.ReadOnlyHint || tool.Annotations.IdempotentHint
+			byName[tool.Name] = listedTool{schema: tool.InputSchema, repeats: repeats}
 		}
 		if cursor = page.NextCursor; cursor == "" {
 			return byName

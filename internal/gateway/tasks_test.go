@@ -21,6 +21,8 @@ type answer struct {
 		StatusMessage string
 		Result        json.RawMessage
 		InputRequests map[string]json.RawMessage
+		RequestState  string
+		Content       json.RawMessage
 		Capabilities  struct{ Extensions map[string]any }
 	}
 	Error json.RawMessage

@@ -5,13 +5,14 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"reprise"
 	"reprise/mcp/mcptask"
 )
 
-// Upstream is an MCP server behind a Gateway. Either Command or URL is set.
+// Upstream is an MCP server behind a Gateway. One of Command, URL and Merge is set.
 type Upstream struct {
 	// Name names the upstream in logs and metrics. Default: "upstream".
 	Name string
@@ -26,6 +27,11 @@ type Upstream struct {
 	PassEnv []string
 	// URL is the http or https URL of an endpoint of Streamable HTTP.
 	URL string
+	// Merge are upstreams that are served as one, each with its Name in front of its tools and prompts (name_tool) and
+	// of the URIs of its resources (name+uri). A member that is away does not take the others with it; see package
+	// merge. Names are 1 to 32 letters, digits and "-", and begin with a letter; besides, members have what belongs to
+	// Command and URL, and nothing else. KeepsState must not be set.
+	Merge []Upstream
 	// Header is sent with each request to URL, for example Authorization. Of the headers of clients, Mcp-Param-*
 	// alone are passed on, on version 2026-07-28.
 	Header map[string]string
@@ -119,6 +125,8 @@ func (u *Upstream) validate() error {
 	what := u.invalidTransport()
 	switch {
 	case what != "":
+	case len(u.Merge) > 0 && u.KeepsState:
+		what = "upstreams that are merged cannot keep state"
 	case u.Dir != "" && !filepath.IsAbs(u.Dir):
 		what = fmt.Sprintf("the directory %q is not absolute", u.Dir)
 	case min(u.Timeout, u.StartTimeout, u.Idle) < 0 || min(u.MaxConnections, u.MaxCalls) < 0:
@@ -133,6 +141,8 @@ func (u *Upstream) validate() error {
 func (u *Upstream) invalidTransport() string {
 	hasCommand, hasURL := len(u.Command) > 0, u.URL != ""
 	switch {
+	case len(u.Merge) > 0:
+		return u.invalidMerge()
 	case !hasCommand && !hasURL:
 		return "neither a command nor a URL"
 	case hasCommand && hasURL:
@@ -143,6 +153,34 @@ func (u *Upstream) invalidTransport() string {
 		return "the command is empty"
 	case len(u.Header) > 0:
 		return "a command has no headers"
+	}
+	return ""
+}
+
+// memberNames matches the names of upstreams that are merged, which begin the scheme of a URI and the name of a tool.
+var memberNames = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,31}$`)
+
+// invalidMerge returns what is wrong with upstreams that are merged, "" if nothing is.
+func (u *Upstream) invalidMerge() string {
+	if len(u.Command) > 0 || u.URL != "" || u.Dir != "" || len(u.Env)+len(u.PassEnv)+len(u.Header) > 0 {
+		return "what is merged has its command or URL, and what belongs to those, itself"
+	}
+	taken := map[string]bool{}
+	for i := range u.Merge {
+		m := &u.Merge[i]
+		switch what := m.invalidTransport(); {
+		case !memberNames.MatchString(m.Name):
+			return fmt.Sprintf("the name %q of a member is not 1 to 32 letters, digits and '-' that begin with a letter", m.Name)
+		case taken[m.Name]:
+			return "two members are called " + m.Name
+		case len(m.Merge) > 0:
+			return m.Name + ": what is merged cannot merge others"
+		case what != "":
+			return m.Name + ": " + what
+		case m.Dir != "" && !filepath.IsAbs(m.Dir):
+			return fmt.Sprintf("%s: the directory %q is not absolute", m.Name, m.Dir)
+		}
+		taken[m.Name] = true
 	}
 	return ""
 }

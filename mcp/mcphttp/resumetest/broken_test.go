@@ -135,7 +135,7 @@ func TestNotRunIsNotPassed(t *testing.T) {
 			t.Errorf("%s: %s %s", name, r.Outcome, r.Detail)
 		}
 	}
-	if r := resumetest.CheckCase(t.Context(), target, "priming event", "2025-06-18"); r.Outcome != resumetest.NotRun {
+	if r := resumetest.CheckCase(t.Context(), target, "priming event", "2025-06-18"); r.Outcome != resumetest.NotApplicable {
 		t.Errorf("a matter of a newer version: %s", r.Outcome)
 	}
 	if r := resumetest.CheckCase(t.Context(), target, "uncut", "2025-06-18"); r.Outcome != resumetest.Passed {

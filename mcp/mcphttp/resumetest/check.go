@@ -15,30 +15,45 @@ type Outcome string
 const (
 	Passed Outcome = "passed"
 	Failed Outcome = "failed"
+	// NotRun is the outcome of a case that needs what the target does not have, such as Restart.
 	NotRun Outcome = "not run"
+	// NotApplicable is the outcome of a case that does not concern the version, or that tries what the server does
+	// not offer and need not.
+	NotApplicable Outcome = "not applicable"
 )
 
 // Result is the outcome of one case at one version.
 type Result struct {
-	// Case names the case, Rule is what must hold, and Version the protocol version.
-	Case, Rule, Version string
-	Outcome             Outcome
-	// Detail says how it failed, or why it was not run.
-	Detail string
+	// Case names the case.
+	Case string `json:"case"`
+	// Version is the protocol version.
+	Version string  `json:"version"`
+	Outcome Outcome `json:"outcome"`
+	// Detail says how it failed, or why it was not run or is not applicable.
+	Detail string `json:"detail,omitempty"`
+	// Rule is what must hold.
+	Rule string `json:"rule"`
+	// Source is what the rule rests on: a sentence of the specification, or Reprise where the specification is silent.
+	Source string `json:"source"`
 }
 
 // testCase is something that must hold.
 type testCase struct {
-	name, rule string
+	name, rule, source string
 	// since and until are the first and the last version that it concerns, "" for all.
 	since, until string
 	run          func(*run) error
 }
 
-// notRun is the error of a case that cannot be tried.
+// notRun is the error of a case that needs what the target does not have.
 type notRun string
 
 func (n notRun) Error() string { return string(n) }
+
+// notApplicable is the error of a case that tries what the server does not offer.
+type notApplicable string
+
+func (n notApplicable) Error() string { return string(n) }
 
 // Check runs all cases against the target, one after the other, each with sessions of its own. Results come case by
 // case, in each the versions in the order of target.Versions. seen, if not nil, is called with each result as it
@@ -48,6 +63,9 @@ func Check(ctx context.Context, target Target, seen func(Result)) []Result {
 	defer target.Client.CloseIdleConnections()
 	var results []Result
 	for _, c := range cases() {
+		if target.Only != nil && !target.Only.MatchString(c.name) {
+			continue
+		}
 		for _, version := range target.Versions {
 			r := check(ctx, target, c, version)
 			if seen != nil {
@@ -59,18 +77,21 @@ func Check(ctx context.Context, target Target, seen func(Result)) []Result {
 	return results
 }
 
-// Run is Check with a subtest for each case and version. One that is not run is skipped.
+// Run is Check with a subtest for each case and version. One that is not run or not applicable is skipped.
 func Run(t *testing.T, target Target) {
 	t.Helper()
 	target = target.withDefaults()
 	t.Cleanup(target.Client.CloseIdleConnections)
 	for _, c := range cases() {
+		if target.Only != nil && !target.Only.MatchString(c.name) {
+			continue
+		}
 		for _, version := range target.Versions {
 			t.Run(c.name+"/"+version, func(t *testing.T) {
 				switch r := check(t.Context(), target, c, version); r.Outcome {
 				case Failed:
 					t.Errorf("%s: %s", r.Rule, r.Detail)
-				case NotRun:
+				case NotRun, NotApplicable:
 					t.Skip(r.Detail)
 				}
 			})
@@ -79,9 +100,9 @@ func Run(t *testing.T, target Target) {
 }
 
 func check(ctx context.Context, target Target, c testCase, version string) (result Result) {
-	result = Result{Case: c.name, Rule: c.rule, Version: version, Outcome: Passed}
+	result = Result{Case: c.name, Rule: c.rule, Source: c.source, Version: version, Outcome: Passed}
 	if c.since != "" && version < c.since || c.until != "" && version > c.until {
-		result.Outcome, result.Detail = NotRun, "not a matter of this version"
+		result.Outcome, result.Detail = NotApplicable, "it does not concern this version"
 		return result
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -89,9 +110,14 @@ func check(ctx context.Context, target Target, c testCase, version string) (resu
 	r := &run{ctx: ctx, target: target, version: version}
 	err := c.run(r)
 	r.close()
-	if skip, ok := errors.AsType[notRun](err); ok {
+	skip, isSkip := errors.AsType[notRun](err)
+	none, isNone := errors.AsType[notApplicable](err)
+	switch {
+	case isSkip:
 		result.Outcome, result.Detail = NotRun, string(skip)
-	} else if err != nil {
+	case isNone:
+		result.Outcome, result.Detail = NotApplicable, string(none)
+	case err != nil:
 		result.Outcome, result.Detail = Failed, err.Error()
 	}
 	return result

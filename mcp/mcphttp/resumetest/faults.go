@@ -11,8 +11,9 @@ const long = 40
 
 var faultCases = []testCase{
 	{
-		name: "replica, call ended",
-		rule: "another replica replays a call that has ended, to its response",
+		name:   "replica, call ended",
+		rule:   "another replica replays a call that has ended, to its response",
+		source: own,
 		run: func(r *run) error {
 			if r.target.Replica == "" {
 				return notRun("no replica is known")
@@ -30,8 +31,9 @@ var faultCases = []testCase{
 		},
 	},
 	{
-		name: "replica, call under way",
-		rule: "another replica replays a call that is under way and goes on with it live",
+		name:   "replica, call under way",
+		rule:   "another replica replays a call that is under way and goes on with it live",
+		source: own,
 		run: func(r *run) error {
 			if r.target.Replica == "" {
 				return notRun("no replica is known")
@@ -48,8 +50,9 @@ var faultCases = []testCase{
 		},
 	},
 	{
-		name: "replica, foreign session",
-		rule: "another replica refuses an id of another session too",
+		name:   "replica, foreign session",
+		rule:   "another replica refuses an id of another session too",
+		source: own,
 		run: func(r *run) error {
 			if r.target.Replica == "" {
 				return notRun("no replica is known")
@@ -71,8 +74,9 @@ var faultCases = []testCase{
 		},
 	},
 	{
-		name: "restart, call ended",
-		rule: "a call that has ended before a restart is replayed after it",
+		name:   "restart, call ended",
+		rule:   "a call that has ended before a restart is replayed after it",
+		source: own,
 		run: func(r *run) error {
 			c, err := r.finished(few)
 			if err != nil {
@@ -90,8 +94,9 @@ var faultCases = []testCase{
 		},
 	},
 	{
-		name: "restart, call under way",
-		rule: "a call whose server has died is not waited for for ever: what it had sent is replayed, and it gets a response, if only an error",
+		name:   "restart, call under way",
+		rule:   "a call whose server has died is not waited for for ever: what it had sent is replayed, and it gets a response, if only an error",
+		source: own,
 		run: func(r *run) error {
 			s, err := r.open()
 			if err != nil {
@@ -122,8 +127,9 @@ var faultCases = []testCase{
 		},
 	},
 	{
-		name: "restart, session",
-		rule: "a session outlives a restart: the client goes on in it without another initialize",
+		name:   "restart, session",
+		rule:   "a session outlives a restart: the client goes on in it without another initialize",
+		source: own,
 		run: func(r *run) error {
 			c, err := r.finished(few)
 			if err != nil {
@@ -137,8 +143,9 @@ var faultCases = []testCase{
 		},
 	},
 	{
-		name: "store fails in the middle",
-		rule: "a store that fails during a call makes nobody miss a message silently: the client gets all of them, or is refused or gets an error as the response",
+		name:   "store fails in the middle",
+		rule:   "a store that fails during a call makes nobody miss a message silently: the client gets all of them, or is refused or gets an error as the response",
+		source: own,
 		run: func(r *run) error {
 			return r.withFault(func(fault func(bool) error) error {
 				s, err := r.open()
@@ -165,8 +172,9 @@ var faultCases = []testCase{
 		},
 	},
 	{
-		name: "store fails at the end",
-		rule: "the same holds for the response of the call",
+		name:   "store fails at the end",
+		rule:   "a store that fails when a call ends makes nobody miss its response silently: the client gets it, or is refused or gets an error",
+		source: own,
 		run: func(r *run) error {
 			return r.withFault(func(fault func(bool) error) error {
 				c, err := r.dropped(2)
@@ -185,8 +193,9 @@ var faultCases = []testCase{
 		},
 	},
 	{
-		name: "store fails during a resume",
-		rule: "a resume while the store fails is served from memory or answered with a status that says to come back (5xx, 429), and succeeds later; a 4xx would end the client's session",
+		name:   "store fails during a resume",
+		rule:   "a resume while the store fails is served from memory or answered with a status that says to come back (5xx, 429), and succeeds later; a 4xx would end the client's session",
+		source: own,
 		run: func(r *run) error {
 			return r.withFault(func(fault func(bool) error) error {
 				c, err := r.finished(few)

@@ -14,8 +14,9 @@ const (
 
 var plainCases = []testCase{
 	{
-		name: "uncut",
-		rule: "a call that is not cut shows each step and then its response, in order and once, each message with an id that is unique in its session",
+		name:   "uncut",
+		rule:   "a call that is not cut shows each step and then its response, in order and once, each message with an id that is unique in its session",
+		source: specIDs,
 		run: func(r *run) error {
 			s, err := r.open()
 			if err != nil {
@@ -45,7 +46,8 @@ var plainCases = []testCase{
 	},
 	{
 		name: "priming event", since: "2025-11-25",
-		rule: "the stream of a POST begins at once with an event that has an id and no data (2025-11-25)",
+		rule:   "the stream of a POST begins at once with an event that has an id and no data (2025-11-25)",
+		source: specPriming,
 		run: func(r *run) error {
 			_, err := r.primed()
 			return err
@@ -53,7 +55,8 @@ var plainCases = []testCase{
 	},
 	{
 		name: "no priming event before it was invented", until: "2025-06-18",
-		rule: "clients of older versions, which do not know events without data, are sent none",
+		rule:   "clients of older versions, which do not know events without data, are sent none",
+		source: own,
 		run: func(r *run) error {
 			s, err := r.open()
 			if err != nil {
@@ -79,8 +82,9 @@ var plainCases = []testCase{
 		},
 	},
 	{
-		name: "a disconnect cancels nothing",
-		rule: "a client that goes away has not cancelled its call (all three versions): the call goes on, and its result is there when the client comes back",
+		name:   "a disconnect cancels nothing",
+		rule:   "a client that goes away has not cancelled its call (all three versions): the call goes on, and its result is there when the client comes back",
+		source: specDisconnect,
 		run: func(r *run) error {
 			c, err := r.dropped(1)
 			if err != nil {

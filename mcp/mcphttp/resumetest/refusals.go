@@ -8,8 +8,9 @@ import (
 
 var refusalCases = []testCase{
 	{
-		name: "unknown id",
-		rule: "an id that the server never gave is refused with 4xx: not served as if nothing was missed, not 404, which would say that the session is gone, and no 5xx",
+		name:   "unknown id",
+		rule:   "an id that the server never gave is refused with 4xx: not served as if nothing was missed, not 404, which would say that the session is gone, and no 5xx",
+		source: own,
 		run: func(r *run) error {
 			c, err := r.finished(few)
 			if err != nil {
@@ -25,8 +26,9 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name: "foreign session",
-		rule: "an id of another session is refused like one that was never given, and nobody gets the other's messages with it",
+		name:   "foreign session",
+		rule:   "an id of another session is refused like one that was never given, and nobody gets the other's messages with it",
+		source: own,
 		run: func(r *run) error {
 			theirs, err := r.finished(few)
 			if err != nil {
@@ -45,8 +47,9 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name: "foreign session, call under way",
-		rule: "the same holds while the other's call goes on, which loses nothing by it",
+		name:   "foreign session, call under way",
+		rule:   "an id of a call that is under way in another session is refused too, and that call loses nothing by it",
+		source: own,
 		run: func(r *run) error {
 			theirs, err := r.dropped(2)
 			if err != nil {
@@ -67,8 +70,9 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name: "no session",
-		rule: "an id without a session, or with one that there is not, gives no message: 4xx, and 404 for a session that there is not",
+		name:   "no session",
+		rule:   "an id without a session, or with one that there is not, gives no message: 4xx, and 404 for a session that there is not",
+		source: specSession,
 		run: func(r *run) error {
 			c, err := r.finished(few)
 			if err != nil {
@@ -87,8 +91,9 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name: "terminated session",
-		rule: "a session that was ended with DELETE is gone: 404 for whoever resumes in it, and no message of it",
+		name:   "terminated session",
+		rule:   "a session that was ended with DELETE is gone: 404 for whoever resumes in it, and no message of it",
+		source: specSession,
 		run: func(r *run) error {
 			c, err := r.finished(few)
 			if err != nil {
@@ -99,7 +104,7 @@ var refusalCases = []testCase{
 				return err
 			}
 			if st.status == http.StatusMethodNotAllowed {
-				return notRun("clients may not end sessions")
+				return notApplicable("clients may not end sessions")
 			}
 			if st.status >= 300 {
 				return errorf("DELETE: status %d", st.status)
@@ -108,8 +113,9 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name: "foreign principal",
-		rule: "another principal does not get into a session, even with its id and those of its events",
+		name:   "foreign principal",
+		rule:   "another principal does not get into a session, even with its id and those of its events",
+		source: specPrincipal,
 		run: func(r *run) error {
 			if r.target.Other == nil {
 				return notRun("no other principal is known")
@@ -128,8 +134,9 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name: "purged",
-		rule: "who asks for what is not kept any more is told so, with 4xx and no message: no gap that is not announced",
+		name:   "purged",
+		rule:   "who asks for what is not kept any more is told so, with 4xx and no message: no gap that is not announced",
+		source: own,
 		run: func(r *run) error {
 			if r.target.Kept == 0 {
 				return notRun("how much the server keeps is not known")
@@ -142,8 +149,9 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name: "after what was purged",
-		rule: "what is still kept can be had after that, and the session goes on",
+		name:   "after what was purged",
+		rule:   "after a refusal of what is not kept any more, what is still kept can be had, and the session goes on",
+		source: own,
 		run: func(r *run) error {
 			if r.target.Kept == 0 {
 				return notRun("how much the server keeps is not known")

@@ -34,19 +34,20 @@ func WriteTable(w io.Writer, columns []Column) error {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("| **passed, failed, not run** |")
+	b.WriteString("| **passed, failed, not run, not applicable** |")
 	for _, n := range totals {
-		fmt.Fprintf(&b, " **%d, %d, %d** |", n[Passed], n[Failed], n[NotRun])
+		fmt.Fprintf(&b, " **%d, %d, %d, %d** |", n[Passed], n[Failed], n[NotRun], n[NotApplicable])
 	}
 	b.WriteString("\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// cell sums up the versions of a case: failed if one failed, and passed if one passed and none failed.
+// cell sums up the versions of a case: failed if one failed, passed if one passed and none failed, and not applicable
+// if it was at none of them.
 func cell(name string, results []Result) (Outcome, string) {
 	var failed []string
-	passed := 0
+	passed, notRun := 0, 0
 	for _, r := range results {
 		switch {
 		case r.Case != name:
@@ -54,6 +55,8 @@ func cell(name string, results []Result) (Outcome, string) {
 			failed = append(failed, r.Version)
 		case r.Outcome == Passed:
 			passed++
+		case r.Outcome == NotRun:
+			notRun++
 		}
 	}
 	switch {
@@ -63,6 +66,8 @@ func cell(name string, results []Result) (Outcome, string) {
 		return Failed, "**failed**"
 	case passed > 0:
 		return Passed, "passed"
+	case notRun > 0:
+		return NotRun, "not run"
 	}
-	return NotRun, "not run"
+	return NotApplicable, "not applicable"
 }

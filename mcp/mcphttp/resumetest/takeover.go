@@ -7,8 +7,9 @@ import (
 
 var takeoverCases = []testCase{
 	{
-		name: "takeover",
-		rule: "a client whose old connection only seems to be alive resumes on a new one at once: it is not refused (409), and misses nothing",
+		name:   "takeover",
+		rule:   "a client whose old connection only seems to be alive resumes on a new one at once: it is not refused (409), and misses nothing",
+		source: own,
 		run: func(r *run) error {
 			c, _, err := r.halfOpen()
 			if err != nil {
@@ -22,8 +23,9 @@ var takeoverCases = []testCase{
 		},
 	},
 	{
-		name: "takeover ends the old response",
-		rule: "a message is sent on one connection only: the old response gets nothing that comes after the takeover, and ends",
+		name:   "takeover ends the old response",
+		rule:   "a message is sent on one connection only: the old response gets nothing that comes after the takeover, and ends",
+		source: specOne,
 		run: func(r *run) error {
 			c, old, err := r.halfOpen()
 			if err != nil {
@@ -59,8 +61,9 @@ var takeoverCases = []testCase{
 		},
 	},
 	{
-		name: "takeover of a resumed response",
-		rule: "the same holds for a response that was a resume itself, however often",
+		name:   "takeover of a resumed response",
+		rule:   "a response that was a resume itself is taken over on a new connection at once too, however often",
+		source: own,
 		run: func(r *run) error {
 			c, err := r.dropped(1)
 			if err != nil {
@@ -83,8 +86,9 @@ var takeoverCases = []testCase{
 		},
 	},
 	{
-		name: "two GET streams",
-		rule: "a GET stream whose old connection only seems to be alive is opened again at once (not refused with 409)",
+		name:   "two GET streams",
+		rule:   "a GET stream whose old connection only seems to be alive is opened again at once (not refused with 409)",
+		source: own,
 		run: func(r *run) error {
 			s, err := r.open()
 			if err != nil {
@@ -96,7 +100,7 @@ var takeoverCases = []testCase{
 					return errorf("GET %d: %w", i+1, err)
 				}
 				if st.status == 405 {
-					return notRun("the server has no GET stream")
+					return notApplicable("the server has no GET stream")
 				}
 				if st.status != 200 {
 					return errorf("GET %d: status %d%s", i+1, st.status, st.reason())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"regexp"
 	"time"
 )
 
@@ -22,6 +23,8 @@ type Target struct {
 	Versions []string
 	// Tool is the tool to be called.
 	Tool Tool
+	// Only limits the cases to those whose names match. Default: all.
+	Only *regexp.Regexp
 	// Patience is how long something may take that must come. Default: 10 seconds.
 	Patience time.Duration
 

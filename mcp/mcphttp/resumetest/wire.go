@@ -37,10 +37,7 @@ func (r *run) open() (*session, error) { return r.openAs(r.target.Header) }
 
 func (r *run) openAs(header http.Header) (*session, error) {
 	s := &session{run: r, url: r.target.URL, header: header}
-	body := map[string]any{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": map[string]any{
-		"protocolVersion": r.version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "resumetest", "version": "1"},
-	}}
-	st, err := s.post(body)
+	st, err := s.post(r.initialize())
 	if err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
@@ -60,7 +57,7 @@ func (r *run) openAs(header http.Header) (*session, error) {
 		_ = json.Unmarshal(e.data, &answer)
 	}
 	if answer.Result.ProtocolVersion != r.version {
-		return nil, notRun("the server does not speak this version")
+		return nil, notApplicable("the server does not speak this version")
 	}
 	st, err = s.post(map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 	if err != nil {
@@ -71,6 +68,12 @@ func (r *run) openAs(header http.Header) (*session, error) {
 		return nil, fmt.Errorf("initialized: status %d", st.status)
 	}
 	return s, nil
+}
+
+func (r *run) initialize() map[string]any {
+	return map[string]any{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": map[string]any{
+		"protocolVersion": r.version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "resumetest", "version": "1"},
+	}}
 }
 
 func (s *session) post(body any) (*stream, error) {

@@ -89,6 +89,7 @@ func main() {
 		mcp.AddTool(server, &mcp.Tool{Name: name}, wrap(do))
 	}
 	mcp.AddTool(server, &mcp.Tool{Name: "rounds"}, rounds)
+	mcp.AddTool(server, &mcp.Tool{Name: "askagain", Annotations: &mcp.ToolAnnotations{IdempotentHint: true}}, wrap(ask))
 	server.AddResource(&mcp.Resource{URI: "test://a", Name: "a"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "test://a", Text: "A"}}}, nil
 	})

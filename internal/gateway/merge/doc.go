@@ -1,0 +1,23 @@
+// Package merge makes one upstream of several: a link.Link whose other side is an MCP server with the tools, prompts
+// and resources of all its members, each under the name of its member.
+//
+// A tool or prompt x of the member m is m_x, and a resource whose URI is u has the URI m+u. Names of members hold
+// neither "_" nor "+", so that the first one of either ends the name.
+//
+// # The way of a tools/call
+//
+//  1. [Link.Send] hands the request to [Link.route], which finds the member by the name of the tool.
+//  2. [member.connect] returns the member's [session], or makes one with [member.greet].
+//  3. [session.forward] enters the request in the [requestTable], under the id that the gateway gave it, and sends it.
+//  4. [session.Receive] takes the response, puts the member's name in front of the URIs in it, and hands it on.
+//
+// Lists are asked of all members at the same time by [Link.list]; requests of members to the client go through
+// [Link.ask], which gives them ids that are unique over all members.
+//
+// # A member that is away
+//
+// It does not take the others with it: initialize is answered without a member that does not come up in time, and a
+// list has the items of a member that cannot be asked as they were last known to the session. Requests for it are
+// answered with an error. It is tried again, at first at once and at last every 30 seconds, and when it has come back
+// the client is told that the lists have changed.
+package merge

@@ -1,0 +1,185 @@
+package merge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"reprise/internal/gateway/wire"
+)
+
+// member is a Member, and what is known of it.
+type member struct {
+	Member
+	l *Link
+
+	mu      sync.Mutex
+	live    *session // nil while it is away
+	attempt *attempt // to make a session, nil if there is none
+	// fails counts the attempts in a row that failed and the sessions that ended soon. No attempt begins before
+	// notBefore.
+	fails     int
+	notBefore time.Time
+	wanted    map[string]bool              // the resources, by its own URIs, that the client has subscribed to
+	known     map[string][]json.RawMessage // by the method, its lists as they were last
+}
+
+// attempt is an attempt to make a session. done is closed when s and err are set.
+type attempt struct {
+	done chan struct{}
+	s    *session
+	err  error
+}
+
+const (
+	// soon is the age before which the end of a session counts as a failure.
+	soon = 5 * time.Second
+	// pauseFirst is the time after the second failure, pauseMax the longest.
+	pauseFirst, pauseMax = 250 * time.Millisecond, 30 * time.Second
+)
+
+func newMember(l *Link, m Member) *member {
+	return &member{Member: m, l: l, wanted: map[string]bool{}, known: map[string][]json.RawMessage{}}
+}
+
+// current returns the session, nil while the member is away.
+func (m *member) current() *session {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.live
+}
+
+// connect returns the session, which it makes if there is none. The attempt goes on when ctx ends: others may wait
+// for it.
+func (m *member) connect(ctx context.Context) (*session, error) {
+	s, a, err := m.sessionOrAttempt()
+	if s != nil || err != nil {
+		return s, err
+	}
+	select {
+	case <-a.done:
+		return a.s, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// sessionOrAttempt returns the session or, if there is none, the attempt to make one, which it begins.
+func (m *member) sessionOrAttempt() (*session, *attempt, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wait := time.Until(m.notBefore)
+	switch {
+	case m.live != nil && !m.live.link.Ending():
+		return m.live, nil, nil
+	case m.attempt != nil:
+		return nil, m.attempt, nil
+	case wait > 0:
+		return nil, nil, m.away(fmt.Sprintf("it is tried again in %v", wait.Round(time.Millisecond)))
+	}
+	a := &attempt{done: make(chan struct{})}
+	if !m.l.run(func() { m.try(a) }) {
+		return nil, nil, errClosed
+	}
+	m.attempt = a
+	return nil, a, nil
+}
+
+// away is the error of a request for a member that is away.
+func (m *member) away(why string) *wire.Failure {
+	message := fmt.Sprintf("the upstream %s is away; the request was not carried out (%s)", m.Name, why)
+	return wire.Internal(wire.ReasonUnavailable, message)
+}
+
+// try makes a session.
+func (m *member) try(a *attempt) {
+	ctx, cancel := context.WithTimeout(m.l.life, m.l.opts.StartTimeout)
+	defer cancel()
+	s, err := m.greet(ctx)
+	if err == nil && m.l.initialized.Load() {
+		s.becomeInitialized(ctx)
+	}
+	m.mu.Lock()
+	m.attempt = nil
+	if err != nil {
+		a.err = m.away(err.Error())
+		m.countFailure()
+	} else {
+		a.s, m.live = s, s
+	}
+	m.mu.Unlock()
+	close(a.done)
+	switch {
+	case m.l.Ending():
+		if s != nil {
+			s.link.Close()
+		}
+	case err != nil:
+		m.l.opts.Logger.Warn("an MCP upstream that is merged with others is away", "member", m.Name, "error", err)
+		m.revive()
+	default:
+		s.begin(ctx)
+	}
+}
+
+// countFailure counts a failure. After the first one another attempt may begin at once.
+func (m *member) countFailure() {
+	m.fails++
+	if m.fails > 1 {
+		m.notBefore = time.Now().Add(min(pauseFirst<<min(m.fails-2, 10), pauseMax))
+	}
+}
+
+// release forgets a session whose link has ended, and makes another one.
+func (m *member) release(s *session) {
+	m.mu.Lock()
+	if m.live != s {
+		m.mu.Unlock()
+		return
+	}
+	m.live = nil
+	if s.link.Lost() && time.Since(s.opened) < soon {
+		m.countFailure()
+	} else {
+		m.fails = 0
+	}
+	m.mu.Unlock()
+	if m.l.Ending() {
+		return
+	}
+	m.l.opts.Logger.Warn("an MCP upstream that is merged with others has ended", "member", m.Name,
+		"error", s.link.Err())
+	m.revive()
+}
+
+// revive makes a session in the background as soon as that may be tried.
+func (m *member) revive() {
+	m.mu.Lock()
+	wait := time.Until(m.notBefore)
+	m.mu.Unlock()
+	m.l.run(func() {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			_, _ = m.connect(m.l.life) // a failure has begun the next wait
+		case <-m.l.life.Done():
+		}
+	})
+}
+
+// remember keeps a list as it was last.
+func (m *member) remember(method string, items []json.RawMessage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[method] = items
+}
+
+// remembered returns a list as it was last.
+func (m *member) remembered(method string) []json.RawMessage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.known[method]
+}
