@@ -94,6 +94,7 @@ func (c *gatewayCmd) openEngine(
 	if err = c.openEndpoints(s, routes, gate, apiMetrics.Registry(), mark); err != nil {
 		return err
 	}
+	apiMetrics.WatchLog(s.log)
 	s.front.serve(s.newHandler(gate, apiMetrics.Registry()))
 	return nil
 }

@@ -108,7 +108,8 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 		return nil, err
 	}
 	s.readers.max = s.opts.MaxReadersPerPrincipal
-	s.opts.Metrics.watch(log, host)
+	s.opts.Metrics.WatchLog(log)
+	s.opts.Metrics.watchExecutions(host)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.mux = s.newMux()
 	return s, nil

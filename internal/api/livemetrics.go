@@ -59,11 +59,10 @@ func largest[V any](
 	}
 }
 
-// watch shows what there is at the moment.
-func (m *Metrics) watch(log *reprise.Log, host *execution.Host) {
+// WatchLog shows what a Log keeps, and what it holds in memory. New calls it for the Log of the Server.
+func (m *Metrics) WatchLog(log *reprise.Log) {
 	m.watchKept(log)
 	m.watchMemory(log)
-	m.watchExecutions(host)
 }
 
 // watchKept shows what is kept, by tenant, and the bounds.

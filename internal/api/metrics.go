@@ -131,6 +131,12 @@ func (m *Metrics) registerExecutions(r *metrics.Registry) {
 		"Runs of dead replicas that this one has ended as lost.")
 	m.executionsEnded = r.Counters("reprise_executions_ended_total",
 		"Executions that have ended, by outcome.", "outcome")
+	for _, outcome := range []execution.Outcome{
+		execution.Exited, execution.Signaled, execution.TimedOut, execution.Cancelled, execution.LimitExceeded,
+		execution.FailedToStart, execution.Lost,
+	} {
+		m.executionsEnded.With(string(outcome)) // from 0 on, so that the first one is an increase
+	}
 	m.tenantEnded = r.Counters("reprise_tenant_executions_ended_total",
 		"Executions that have ended, by tenant.", "tenant")
 	m.executionSeconds = r.Histogram("reprise_execution_seconds", "How long executions ran.", slowSeconds)
