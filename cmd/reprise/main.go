@@ -42,6 +42,7 @@ type cli struct {
 	Gateway     gatewayCmd     `cmd:"" help:"Put resumption, durability and both protocol eras in front of another MCP server."`
 	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
+	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
@@ -61,15 +62,15 @@ func main() {
 
 // Main runs the command line args and returns the exit code.
 func Main(args []string) int {
-	asked := asks()
+	asked, file := asks(), &configFile{}
 	parser := kong.Must(grammar(args),
 		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
 		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"state": defaultDataDir()},
+		kong.Vars{"state": defaultDataDir(), "gatewayState": defaultGatewayDir()}, kong.Resolvers(file),
 	)
 	command, err := parser.Parse(args)
-	if err != nil {
+	if err = cmp.Or(file.err, err); err != nil {
 		return report(os.Stderr, &exit{code: exitUsage, err: err})
 	}
 	verb, _, _ := strings.Cut(command.Command(), " ")
