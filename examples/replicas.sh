@@ -38,6 +38,8 @@ END
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
+"$reprise" secrets "$dir/secrets" >/dev/null # the same for all
+
 declare -A port pid
 start() { # start REPLICA
   : >"$dir/$1.out"
