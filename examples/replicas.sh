@@ -38,8 +38,6 @@ END
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-"$reprise" secrets "$dir/secrets" >/dev/null # the same for all
-
 declare -A port pid
 start() { # start REPLICA
   : >"$dir/$1.out"
@@ -128,6 +126,7 @@ go build -o "$tmp/engine" ./examples/engine
 for engine in "${@:-redis}"; do
   dir=$tmp/$engine
   mkdir "$dir"
+  "$reprise" secrets "$dir/secrets" >/dev/null # the same for all
   "$tmp/engine" "$engine" >"$dir/engine.out" &
   children+=($!)
   store=$(until_listening "$dir/engine.out")

@@ -83,6 +83,7 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 		return err
 	}
 	s.hello(c)
+	notifySystemd(s.logger, "READY=1")
 	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())
 }
 

@@ -112,6 +112,7 @@ func (s *server) serve(please, now context.Context, endExecutions bool) error {
 		return errors.Join(err, s.stop(now, false))
 	case <-please.Done():
 	}
+	notifySystemd(s.logger, "STOPPING=1")
 	s.logger.Info("stopping", "reason", context.Cause(please), "running", s.host.Counts().Running,
 		"ends_executions", endExecutions)
 	return s.stop(now, endExecutions)
