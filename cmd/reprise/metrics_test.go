@@ -120,7 +120,8 @@ func allServed(t *testing.T) map[string]described {
 	var page struct {
 		Events []struct{ Cursor string }
 	}
-	if err := json.Unmarshal(fetch(t, http.MethodGet, url+"/v1/executions/x/events", token, "", nil), &page); err != nil {
+	text := fetch(t, http.MethodGet, url+"/v1/executions/x/events", token, "", nil)
+	if err := json.Unmarshal(text, &page); err != nil {
 		t.Fatal(err)
 	}
 	fetch(t, http.MethodGet, url+"/v1/executions/x/events", token, "",

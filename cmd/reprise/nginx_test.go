@@ -87,7 +87,8 @@ func startNginx(t *testing.T, path, dir, upstream string) string {
 	return addr
 }
 
-// TestEventsThroughNginx: with deploy/nginx.conf and TLS each event comes when it happens, and stdin goes the other way.
+// TestEventsThroughNginx: with deploy/nginx.conf and TLS each event comes when it happens, and stdin goes the other
+// way.
 func TestEventsThroughNginx(t *testing.T) {
 	path, err := exec.LookPath("nginx")
 	if err != nil {

@@ -47,6 +47,7 @@ func (rec *Record) WriteHeader(status int) {
 	rec.ResponseWriter.WriteHeader(status)
 }
 
+// Write notes how much was written.
 func (rec *Record) Write(b []byte) (int, error) {
 	if rec.status == 0 {
 		rec.status = http.StatusOK
@@ -96,8 +97,9 @@ func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
 		return
 	}
 	attrs := []slog.Attr{
-		slog.String("id", rec.ID), slog.String("method", Clip(r.Method, 16)), slog.String("path", Clip(r.URL.Path, 256)),
-		slog.Int("status", status), slog.Int64("bytes", rec.bytes), slog.Duration("took", rec.Took()),
+		slog.String("id", rec.ID), slog.String("method", Clip(r.Method, 16)),
+		slog.String("path", Clip(r.URL.Path, 256)), slog.Int("status", status),
+		slog.Int64("bytes", rec.bytes), slog.Duration("took", rec.Took()),
 	}
 	for _, optional := range []struct{ name, value string }{
 		{"code", string(rec.code)},
