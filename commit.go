@@ -50,7 +50,7 @@ type staged struct {
 }
 
 func (m *lane) init(l *Log) {
-	m.log = l
+	m.log, m.timed = l, l.opts.Hooks.Committed != nil
 	m.committer.run, m.committer.abort, m.committer.recovered = m.run, m.abort, l.recovered
 }
 
@@ -343,7 +343,7 @@ func (m *lane) commit() {
 }
 
 func (m *lane) info(errs []error, took time.Duration) CommitInfo {
-	info := CommitInfo{Streams: len(m.reqs), Duration: took}
+	info := CommitInfo{Streams: len(m.reqs), Duration: took, Waited: m.waited}
 	for i := range m.reqs {
 		info.Events += m.reqs[i].Count
 		info.Bytes += len(m.reqs[i].Bytes)
@@ -361,7 +361,8 @@ func (m *lane) info(errs []error, took time.Duration) CommitInfo {
 // publish shows the batch to readers.
 func (m *lane) publish(lv *live) {
 	st := &lv.staged
-	m.log.usage.add(lv.tenant, st.kept-lv.info.Bytes)
+	more := int64(st.count) - int64(st.earliest-lv.info.Earliest)
+	m.log.usage.add(lv.tenant, amount{events: more, bytes: st.kept - lv.info.Bytes})
 	lv.sizes.add(st.first+uint64(st.count)-1, int64(len(st.buf)-st.from))
 	lv.mu.Lock()
 	defer lv.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"reprise"
 )
@@ -73,6 +74,31 @@ func TestAppendsOfOneCommitAreToldTheirSeqs(t *testing.T) {
 		slices.Sort(got)
 		if want := []string{"1: 1 to 1, <nil>", "2: 2 to 3, <nil>", "4: 4 to 6, <nil>"}; !slices.Equal(got, want) {
 			t.Errorf("the appends were told %q, want %q", got, want)
+		}
+	})
+}
+
+// TestWaitForACommitIsTold: of appends that gather, the wait of the first is told with their commit.
+func TestWaitForACommitIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var waited []time.Duration // one commit is under way at a time
+		hooks := &reprise.Hooks{Committed: func(c reprise.CommitInfo) { waited = append(waited, c.Waited) }}
+		store := newGate(memory(t))
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1, Hooks: hooks})
+		s := create(t, log, "s", reprise.Retention{})
+		store.shut()
+		var appends []<-chan error
+		for range 3 {
+			appends = append(appends, appending(t.Context(), s, text("x")))
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		store.open()
+		for _, done := range appends {
+			check(t, <-done)
+		}
+		if want := []time.Duration{0, 2 * time.Second}; !slices.Equal(waited, want) {
+			t.Errorf("waits of %v, want %v", waited, want)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // committer is group commit: one goroutine at a time decides calls. A call that comes
@@ -19,6 +20,10 @@ type committer struct {
 	// state is idle, working or wanted. The goroutine that moves it from idle has the turn. It
 	// goes to wanted, and from there back to idle, under mu alone; so a lone caller takes no lock.
 	state atomic.Int32
+
+	// timed is set if the wait of groups is measured; waited is that of the group which has the turn.
+	timed  bool
+	waited time.Duration
 
 	mu      sync.Mutex
 	waiting *group
@@ -77,6 +82,7 @@ const maxGroupBytes = 8 << 20
 type group struct {
 	calls []*call
 	bytes int
+	since time.Time     // when the first caller came, if that is to be told
 	turn  chan struct{} // receives when the first caller has the turn
 	done  chan struct{} // closed when all calls are decided
 }
@@ -91,7 +97,7 @@ func (m *committer) do(ctx context.Context, c *call) error {
 	if !m.state.CompareAndSwap(idle, working) {
 		return m.join(ctx, c)
 	}
-	m.alone[0] = c
+	m.alone[0], m.waited = c, 0
 	m.decide(m.alone[:], nil)
 	return c.verdict.err
 }
@@ -144,6 +150,9 @@ func (m *committer) join(ctx context.Context, c *call) error {
 	first := g == nil
 	if first {
 		g = &group{turn: make(chan struct{}, 1), done: make(chan struct{})}
+		if m.timed {
+			g.since = time.Now()
+		}
 		m.waiting = g
 	}
 	g.calls = append(g.calls, c)
@@ -195,6 +204,9 @@ func (m *committer) work(g *group) {
 	m.mu.Lock()
 	m.waiting = nil
 	m.mu.Unlock()
+	if m.timed {
+		m.waited = time.Since(g.since)
+	}
 	m.decide(g.calls, g.done)
 }
 

@@ -29,6 +29,9 @@ type CommitInfo struct {
 	Streams, Events, Bytes int
 	// Duration is the time that the store took.
 	Duration time.Duration
+	// Waited is how long the first of the appends that gathered for the commit waited for its turn, while other
+	// commits were under way. It is 0 for an append that came alone.
+	Waited time.Duration
 	// Failed is the number of streams whose batch was not stored, but for those in Overtaken: there another
 	// replica was ahead, and the batch is made anew at once.
 	Failed, Overtaken int
@@ -37,6 +40,9 @@ type CommitInfo struct {
 // ReadInfo describes one page that was read.
 type ReadInfo struct {
 	Events, Bytes int
-	Duration      time.Duration
-	Err           error
+	// Lag is the number of events between the position that was read after and the tail: how far behind the reader
+	// was. It is 0 for a read that failed.
+	Lag      uint64
+	Duration time.Duration
+	Err      error
 }

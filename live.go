@@ -3,7 +3,6 @@ package reprise
 import (
 	"sort"
 	"sync"
-	"sync/atomic"
 )
 
 // live is a stream in memory: its state, its hot tail, and the readers to wake.
@@ -12,9 +11,9 @@ import (
 // as well is guarded by mu; the lane alone writes it, so that the lane reads it without the lock.
 type live struct {
 	key       StreamKey
-	created   StreamConfig  // as it was given to Create
-	retention Retention     // with the defaults filled in
-	tenant    *atomic.Int64 // what the tenant keeps
+	created   StreamConfig // as it was given to Create
+	retention Retention    // with the defaults filled in
+	tenant    *tally       // what the tenant keeps
 
 	lane *lane
 
@@ -54,7 +53,7 @@ var closedChan = func() chan struct{} {
 	return c
 }()
 
-func newLive(info StreamInfo, defaults Retention, tenant *atomic.Int64, lane *lane) *live {
+func newLive(info StreamInfo, defaults Retention, tenant *tally, lane *lane) *live {
 	lv := &live{key: info.Key, created: info.Config, info: info, tenant: tenant, lane: lane, used: true}
 	lv.retention = info.Config.Retention.or(defaults)
 	lv.sizes.reset(&info)

@@ -207,7 +207,7 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 		return nil, nil, false, err
 	}
 	if created = info.Epoch == want.Epoch; created {
-		l.usage.add(l.usage.of(key.Tenant), info.Overhead())
+		l.usage.add(l.usage.of(key.Tenant), amount{streams: 1, bytes: info.Overhead()})
 	}
 	switch {
 	case lv == nil:

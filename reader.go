@@ -315,16 +315,19 @@ func (l *Log) readPage(ctx context.Context, key StreamKey, after uint64, maxByte
 	}
 	l.noteFailure(err)
 	if hook := l.opts.Hooks.StoreRead; hook != nil {
-		hook(readInfo(page.Batches, time.Since(start), err))
+		hook(readInfo(&page, after, time.Since(start), err))
 	}
 	return page, err
 }
 
-func readInfo(batches []Batch, took time.Duration, err error) ReadInfo {
+func readInfo(page *Page, after uint64, took time.Duration, err error) ReadInfo {
 	info := ReadInfo{Duration: took, Err: err}
-	for i := range batches {
-		info.Events += batches[i].Count
-		info.Bytes += len(batches[i].Bytes)
+	if err == nil && page.Info.Tail > after {
+		info.Lag = page.Info.Tail - after
+	}
+	for i := range page.Batches {
+		info.Events += page.Batches[i].Count
+		info.Bytes += len(page.Batches[i].Bytes)
 	}
 	return info
 }

@@ -275,6 +275,29 @@ func TestReaderLimit(t *testing.T) {
 	}
 }
 
+// TestLagOfAReaderIsTold: a page that comes from the store says how far behind its reader was.
+func TestLagOfAReaderIsTold(t *testing.T) {
+	var lags []uint64
+	store := memory(t)
+	writer := openLog(t, store, nil)
+	add(t, create(t, writer, "s", reprise.Retention{}), numbered(1, 30)...)
+	check(t, writer.Close())
+	log := openLog(t, store, &reprise.Options{Hooks: &reprise.Hooks{
+		StoreRead: func(r reprise.ReadInfo) {
+			if r.Events > 0 && r.Err == nil {
+				lags = append(lags, r.Lag)
+			}
+		},
+	}})
+	s, err := log.Stream(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s"})
+	check(t, err)
+	_, err = openReader(t, s, reprise.After(s.Cursor(4))).Poll(t.Context())
+	check(t, err)
+	if len(lags) == 0 || lags[0] != 26 {
+		t.Errorf("lags %v, want 26 at first", lags)
+	}
+}
+
 // lines and marks are two encoders.
 type (
 	lines struct{}

@@ -85,7 +85,7 @@ func (lv *live) measured(first uint64, page *Page) (moved bool, err error) {
 		return false, fmt.Errorf("%w: no events after %d", ErrUnavailable, first-1)
 	}
 	correction := lv.sizes.measured(first, page.Batches)
-	lv.lane.log.usage.add(lv.tenant, correction)
+	lv.lane.log.usage.add(lv.tenant, amount{bytes: correction})
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	lv.info.Bytes += correction
@@ -215,7 +215,8 @@ func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, erro
 // trimmed moves the start of the window to earliest, as the store has done.
 func (lv *live) trimmed(earliest uint64) {
 	bytes := lv.sizes.before(earliest)
-	lv.lane.log.usage.add(lv.tenant, -bytes)
+	gone := max(earliest, lv.info.Earliest) - lv.info.Earliest // which only the lane writes
+	lv.lane.log.usage.add(lv.tenant, amount{events: -int64(gone), bytes: -bytes})
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	if earliest > lv.info.Earliest {
@@ -278,7 +279,7 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done boo
 	if err := l.store.Remove(ctx, key, RemoveSpec{}); err != nil {
 		return true, err
 	}
-	l.usage.add(l.usage.of(key.Tenant), -kept)
+	l.usage.add(l.usage.of(key.Tenant), amount{}.minus(kept))
 	if lv == nil {
 		return true, nil
 	}
@@ -288,11 +289,11 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done boo
 	}})
 }
 
-// keptBy is what the stream takes of its tenant's bytes, 0 if there is no such stream.
-func (l *Log) keptBy(ctx context.Context, key StreamKey) int64 {
+// keptBy is what the stream counts for, zero if there is no such stream.
+func (l *Log) keptBy(ctx context.Context, key StreamKey) amount {
 	page, err := l.store.Read(ctx, key, 1<<63, 0)
 	if err != nil {
-		return 0
+		return amount{}
 	}
 	return charge(&page.Info)
 }

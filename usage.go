@@ -15,42 +15,68 @@ type usage struct {
 
 	total   atomic.Int64
 	mu      sync.Mutex
-	tenants map[Tenant]*atomic.Int64
+	tenants map[Tenant]*tally
+}
+
+// tally is what one tenant keeps.
+type tally struct{ streams, events, bytes atomic.Int64 }
+
+// amount is what is added to a tally, or a tally at one time. Its bytes are those of events and the overhead of
+// streams.
+type amount struct{ streams, events, bytes int64 }
+
+func (t *tally) add(a amount) {
+	t.streams.Add(a.streams)
+	t.events.Add(a.events)
+	t.bytes.Add(a.bytes)
+}
+
+func (t *tally) amount() amount { return amount{t.streams.Load(), t.events.Load(), t.bytes.Load()} }
+
+func (a amount) minus(b amount) amount {
+	return amount{a.streams - b.streams, a.events - b.events, a.bytes - b.bytes}
 }
 
 func (u *usage) init(opts *Options) {
 	u.maxTenant, u.maxTotal = opts.MaxTenantBytes, opts.MaxTotalBytes
-	u.tenants = map[Tenant]*atomic.Int64{}
+	u.tenants = map[Tenant]*tally{}
 }
 
-// of is the counter of a tenant.
-func (u *usage) of(t Tenant) *atomic.Int64 {
+// of is the tally of a tenant.
+func (u *usage) of(t Tenant) *tally {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n := u.tenants[t]
 	if n == nil {
-		n = new(atomic.Int64)
+		n = new(tally)
 		u.tenants[t] = n
 	}
 	return n
 }
 
-func (u *usage) add(tenant *atomic.Int64, bytes int64) {
-	tenant.Add(bytes)
-	u.total.Add(bytes)
+func (u *usage) add(tenant *tally, a amount) {
+	tenant.add(a)
+	u.total.Add(a.bytes)
 }
 
 // over is by how much the bounds would be exceeded with more bytes.
-func (u *usage) over(tenant *atomic.Int64, more int64) int64 {
+func (u *usage) over(tenant *tally, more int64) int64 {
 	over := u.total.Load() + more - u.maxTotal
 	if u.maxTenant > 0 {
-		over = max(over, tenant.Load()+more-u.maxTenant)
+		over = max(over, tenant.bytes.Load()+more-u.maxTenant)
 	}
 	return over
 }
 
-// charge is what a stream takes of its tenant's bytes.
-func charge(info *StreamInfo) int64 { return info.Bytes + info.Overhead() }
+// charge is what a stream counts for.
+func charge(info *StreamInfo) amount {
+	return amount{1, int64(info.Kept()), info.Bytes + info.Overhead()}
+}
+
+// grown is what a stream counts for more in a later state of it.
+func grown(before, after *StreamInfo) amount {
+	return amount{0, int64(after.Kept()) - int64(before.Kept()), after.Bytes - before.Bytes}
+}
 
 // checkRoom refuses to make a stream for which its tenant or the process has no room. One that exists is found whatever
 // is kept. What is made at the same time may exceed a bound together.
@@ -79,18 +105,44 @@ func (l *Log) Memory() Memory {
 	return Memory{Streams: len(l.streams), TailBytes: l.hotBytes.Load()}
 }
 
+// Usage is what a Log has counted of what is kept, for its bounds. On a store that replicas share, what another replica
+// has appended is counted when this one reads the stream, and at the next sweep.
+type Usage struct {
+	// Tenants is what each tenant keeps. Its Bytes are those that
+	// quotas count, with the overhead of streams, and its Overhead is 0.
+	Tenants map[Tenant]Size
+	// Bytes is the sum over all tenants, MaxBytes and MaxTenantBytes are the bounds, 0 for none;
+	// see Options.MaxTotalBytes.
+	Bytes, MaxBytes, MaxTenantBytes int64
+}
+
+// Usage returns what is counted now. It asks nobody.
+func (l *Log) Usage() Usage {
+	counts := l.usage.counts()
+	u := Usage{
+		Tenants: make(map[Tenant]Size, len(counts.tenants)),
+		Bytes:   counts.total, MaxBytes: l.usage.maxTotal, MaxTenantBytes: l.usage.maxTenant,
+	}
+	for t, n := range counts.tenants {
+		if n != (amount{}) {
+			u.Tenants[t] = Size{Streams: n.streams, Events: n.events, Bytes: n.bytes}
+		}
+	}
+	return u
+}
+
 // counts is what was counted at some time.
 type counts struct {
 	total   int64
-	tenants map[Tenant]int64
+	tenants map[Tenant]amount
 }
 
 func (u *usage) counts() counts {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	c := counts{total: u.total.Load(), tenants: make(map[Tenant]int64, len(u.tenants))}
+	c := counts{total: u.total.Load(), tenants: make(map[Tenant]amount, len(u.tenants))}
 	for t, n := range u.tenants {
-		c.tenants[t] = n.Load()
+		c.tenants[t] = n.amount()
 	}
 	return c
 }
@@ -99,12 +151,13 @@ func (u *usage) counts() counts {
 func (u *usage) correct(before counts, sizes map[Tenant]Size) {
 	var total int64
 	for t, size := range sizes {
-		u.of(t).Add(size.Bytes + size.Overhead - before.tenants[t])
-		total += size.Bytes + size.Overhead
+		kept := amount{size.Streams, size.Events, size.Bytes + size.Overhead}
+		u.of(t).add(kept.minus(before.tenants[t]))
+		total += kept.bytes
 	}
 	for t, n := range before.tenants {
 		if _, ok := sizes[t]; !ok {
-			u.of(t).Add(-n)
+			u.of(t).add(amount{}.minus(n))
 		}
 	}
 	u.total.Add(total - before.total)

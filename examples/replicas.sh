@@ -126,6 +126,7 @@ go build -o "$tmp/engine" ./examples/engine
 for engine in "${@:-redis}"; do
   dir=$tmp/$engine
   mkdir "$dir"
+  "$reprise" secrets "$dir/secrets" >/dev/null # the same for all
   "$tmp/engine" "$engine" >"$dir/engine.out" &
   children+=($!)
   store=$(until_listening "$dir/engine.out")

@@ -88,3 +88,34 @@ func (req Request) Open(r *http.Request, s *reprise.Stream) (
 	}
 	return nil, nil, err
 }
+
+// Resumption is what came of a request that presented a cursor.
+type Resumption struct {
+	// Err is why the reader cannot go on right after the cursor, nil if it does.
+	Err error
+	// Gap is set if Err was told as a gap, and the reader goes on after that.
+	Gap bool
+	// Events is the number of events that were there to be replayed: those between the position of the reader and the
+	// tail.
+	Events uint64
+}
+
+// Resumption returns what came of the cursor that req presents, by what Open returned. ok is false for a request
+// without a cursor: one that begins at the earliest event or at the tail.
+func (req Request) Resumption(reader *reprise.Reader, gap *reprise.WindowError, err error) (_ Resumption, ok bool) {
+	switch req.After {
+	case "", "0", "earliest", "tail":
+		return Resumption{}, false
+	}
+	if err != nil {
+		return Resumption{Err: err}, true
+	}
+	r := Resumption{Gap: gap != nil}
+	if gap != nil {
+		r.Err = gap
+	}
+	if info, at := reader.Info(), reader.Cursor().Seq; info.Tail > at {
+		r.Events = info.Tail - at
+	}
+	return r, true
+}

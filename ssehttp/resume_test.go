@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/problem"
 	"reprise/sse"
 	"reprise/ssehttp"
 )
@@ -44,6 +45,52 @@ func TestPositions(t *testing.T) {
 				t.Fatalf("status %d", res.StatusCode)
 			}
 			wantIDs(t, takeAll(t, res.Body), tt.want)
+		})
+	}
+}
+
+// TestResumptionsAreTold: what came of each cursor, and how much there was to replay.
+func TestResumptionsAreTold(t *testing.T) {
+	var told []ssehttp.Resumption
+	site := newSite(t, nil, &ssehttp.Options{Resumed: func(r ssehttp.Resumption) { told = append(told, r) }})
+	s := create(t, site.log, "s", reprise.Retention{MaxEvents: 4})
+	add(t, s, numbered(1, 9)...)
+	end(t, s) // 7 to 10 are kept
+	for _, tt := range []struct {
+		name, lastEventID, query string
+		told                     int
+		code                     problem.Code
+		gap                      bool
+		events                   uint64
+	}{
+		{name: "no cursor"},
+		{name: "earliest", query: "after=earliest"},
+		{name: "a header", lastEventID: s.Cursor(8).String(), told: 1, events: 2},
+		{name: "a query", query: "after=" + s.Cursor(9).String(), told: 1, events: 1},
+		{name: "the end", lastEventID: s.Cursor(10).String(), told: 1},
+		{name: "expired", lastEventID: s.Cursor(2).String(), told: 1, code: problem.CodeCursorExpired},
+		{
+			name: "a gap", lastEventID: s.Cursor(2).String(), query: "gap=event", told: 1,
+			code: problem.CodeCursorExpired, gap: true, events: 4,
+		},
+		{name: "malformed", lastEventID: "what", told: 1, code: problem.CodeCursorMalformed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			told = nil
+			_, err := io.Copy(io.Discard, site.get(t, "s", tt.lastEventID, tt.query).Body)
+			check(t, err)
+			if len(told) != tt.told {
+				t.Fatalf("told %v, want %d", told, tt.told)
+			}
+			for _, got := range told {
+				code := problem.Code("")
+				if got.Err != nil {
+					code = problem.From(got.Err).Code
+				}
+				if code != tt.code || got.Gap != tt.gap || got.Events != tt.events {
+					t.Errorf("told %+v", got)
+				}
+			}
 		})
 	}
 }

@@ -25,6 +25,8 @@ type Options struct {
 	Sent func(seq uint64)
 	// Form is what events look like on the wire. Default: EventStream.
 	Form Form
+	// Resumed, if not nil, is called for each request that presents a cursor, before the answer begins.
+	Resumed func(Resumption)
 }
 
 func (o *Options) withDefaults() Options {
@@ -114,6 +116,9 @@ func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Reques
 //go:noinline
 func open(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request, opts *Options) *conn {
 	reader, gap, err := req.Open(r, s)
+	if resumption, ok := req.Resumption(reader, gap, err); ok && opts != nil && opts.Resumed != nil {
+		opts.Resumed(resumption)
+	}
 	if err != nil {
 		_ = problem.Write(w, problem.From(err))
 		return nil

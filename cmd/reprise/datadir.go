@@ -33,6 +33,9 @@ type dataDir struct {
 // errInUse: another process holds the data directory.
 var errInUse = errors.New("the data directory is in use")
 
+// errNoDataDir: no data directory is named, and the user has none.
+var errNoDataDir = usage("no data directory: neither HOME nor XDG_STATE_HOME is set; name one with --data or REPRISE_DATA")
+
 // lockDataDir makes the directory where it is missing, for its owner alone, and
 // takes it for this process. The lock goes with the process, however that ends.
 func lockDataDir(path string) (*dataDir, error) { return takeDataDir(path, false) }
@@ -41,6 +44,9 @@ func lockDataDir(path string) (*dataDir, error) { return takeDataDir(path, false
 func awaitDataDir(path string) (*dataDir, error) { return takeDataDir(path, true) }
 
 func takeDataDir(path string, wait bool) (*dataDir, error) {
+	if path == "" {
+		return nil, errNoDataDir
+	}
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err

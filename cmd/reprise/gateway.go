@@ -35,7 +35,7 @@ type gatewayCmd struct {
 	MaxCalls       int               `placeholder:"N" help:"Requests of one connection that have no answer yet. Default: 1000."`
 
 	Listen      string        `default:"127.0.0.1:7071" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
-	Data        string        `default:"${state}/gateway" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise/gateway in $$XDG_STATE_HOME or ~/.local/state."`
+	Data        string        `default:"${gatewayState}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise/gateway in $$XDG_STATE_HOME or ~/.local/state."`
 	Store       string        `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve. Default: ${default}"`
 	Secrets     string        `placeholder:"DIR" help:"Directory of the token and of the keys. The replicas of a store need the same. Default: the data directory."`
 	Replica     string        `placeholder:"NAME" help:"What the name of this server begins with among the replicas of its store. Default: the name of the machine."`
@@ -51,7 +51,7 @@ type gatewayCmd struct {
 
 	MaxTotalBytes byteCount  `placeholder:"SIZE" help:"Bytes that all streams keep. Default: 16GiB."`
 	LogFormat     string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
-	LogLevel      slog.Level `default:"info" placeholder:"LEVEL" help:"debug (a line a request), info, warn or error. Default: ${default}."`
+	LogLevel      slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (a line a request), warn or error. Default: ${default}."`
 }
 
 // Help is shown below the usage.

@@ -94,6 +94,7 @@ func (c *gatewayCmd) openEngine(
 	if err = c.openEndpoints(s, routes, gate, apiMetrics.Registry(), mark); err != nil {
 		return err
 	}
+	apiMetrics.WatchLog(s.log)
 	s.front.serve(s.newHandler(gate, apiMetrics.Registry()))
 	return nil
 }
@@ -170,14 +171,14 @@ func refuseProblem(w http.ResponseWriter, err error) {
 	http.Error(w, p.Title, p.Status)
 }
 
-// logged logs a line for each request, without its headers and its query.
+// logged logs a line for each request.
 func (s *gatewayServer) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
 		w, r, done := httpserver.GuardBody(w, r, bodyTimeout)
 		defer done()
-		next.ServeHTTP(w, r)
-		s.logger.Debug("request", "method", r.Method, "path", r.URL.Path, "took", time.Since(began))
+		rec := httpserver.NewRecord(w, r)
+		defer rec.Log(s.logger, r)
+		next.ServeHTTP(rec, r)
 	})
 }
 

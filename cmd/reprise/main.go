@@ -43,6 +43,8 @@ type cli struct {
 	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
 	CheckMCP    checkMCPCmd    `cmd:"" name:"check-mcp" help:"Hold an MCP server to what its clients rely on when connections break."`
+	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that the replicas of a store share."`
+	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
@@ -62,15 +64,15 @@ func main() {
 
 // Main runs the command line args and returns the exit code.
 func Main(args []string) int {
-	asked := asks()
+	asked, file := asks(), &configFile{}
 	parser := kong.Must(grammar(args),
 		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
 		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"state": defaultDataDir()},
+		kong.Vars{"state": defaultDataDir(), "gatewayState": defaultGatewayDir()}, kong.Resolvers(file),
 	)
 	command, err := parser.Parse(args)
-	if err != nil {
+	if err = cmp.Or(file.err, err); err != nil {
 		return report(os.Stderr, &exit{code: exitUsage, err: err})
 	}
 	verb, _, _ := strings.Cut(command.Command(), " ")

@@ -24,6 +24,9 @@ func (c *serveCmd) secrets() string {
 
 // keys are those that sign cursors; they are made on the first start.
 func (c *serveCmd) keys() (*reprise.Keys, error) {
+	if err := c.checkShared(); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(c.secrets(), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the secrets: %w", err)
 	}

@@ -112,6 +112,7 @@ func (s *server) serve(please, now context.Context, endExecutions bool) error {
 		return errors.Join(err, s.stop(now, false))
 	case <-please.Done():
 	}
+	notifySystemd(s.logger, "STOPPING=1")
 	s.logger.Info("stopping", "reason", context.Cause(please), "running", s.host.Counts().Running,
 		"ends_executions", endExecutions)
 	return s.stop(now, endExecutions)
@@ -219,17 +220,24 @@ func checkOpenAddress(address string) error {
 	return nil
 }
 
-// defaultDataDir is "reprise" in the user's state directory, or here for a user
-// who has none.
+// defaultDataDir is "reprise" in the user's state directory, "" for a user who has none.
 func defaultDataDir() string {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "reprise")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "reprise"
+		return ""
 	}
 	return filepath.Join(home, ".local", "state", "reprise")
+}
+
+// defaultGatewayDir is the same for a gateway.
+func defaultGatewayDir() string {
+	if dir := defaultDataDir(); dir != "" {
+		return filepath.Join(dir, "gateway")
+	}
+	return ""
 }
 
 // newLogger writes what happens to stderr.

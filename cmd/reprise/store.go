@@ -87,6 +87,9 @@ func openPlaceWith(ctx context.Context, url, data string, opts *storeurl.Options
 		}
 	}()
 	if base == "sqlite:" {
+		if data == "" {
+			return p, errNoDataDir
+		}
 		if _, err := os.Stat(data); err != nil && mustExist {
 			return p, fmt.Errorf("data directory: %w", err)
 		}

@@ -74,6 +74,9 @@ type version struct {
 // serve starts a server. Each has its own data directory, unless data names one; all have the same secrets.
 func (v version) serve(t *testing.T, data string) (*daemon, error) {
 	t.Helper()
+	if err := makeSecrets(filepath.Join(v.dir, "secrets")); err != nil {
+		t.Fatal(err)
+	}
 	args := []string{
 		"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(v.dir, data), "--secrets", filepath.Join(v.dir, "secrets"),
 		"--store", v.store, "--log-level", "warn",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -189,7 +190,26 @@ func TestRequestsAreNamedAndLogged(t *testing.T) {
 	w.do("GET", "/v1/streams", "", "Authorization: Bearer a-wrong-token-of-somebody")
 	w.do("POST", "/v1/login", `{"token":"`+token+`"}`).is(204)
 	w.do("POST", "/v1/login", `{"token":"another-wrong-token"}`).is(401)
-	log := w.logged.String()
+	w.do("POST", "/v1/executions", `{"id":"one","argv":["true"]}`, "X-Request-Id: mine-2").is(201)
+	w.do("GET", "/healthz", "", "X-Request-Id: probe").is(200)
+	w.do("POST", "/healthz", "", "X-Request-Id: no-probe").is(405)
+	var log string
+	w.eventually("each request has its line", func() bool { // which comes after the answer
+		log = w.logged.String()
+		return strings.Contains(log, "id=no-probe ")
+	})
+	for _, want := range []string{
+		`id=mine-2 method=POST path=/v1/executions status=201 .*principal=token tenant=default execution=one remote=`,
+		`level=INFO msg=request id=no-probe .* status=405 .*code=invalid `,
+		`path=/v1/login status=401 bytes=\d+ took=\S+ code=unauthenticated remote=`,
+	} {
+		if !regexp.MustCompile(want).MatchString(log) {
+			t.Errorf("no line like %s in the log: %s", want, log)
+		}
+	}
+	if strings.Contains(log, "id=probe ") {
+		t.Errorf("a probe is logged: %s", log)
+	}
 	if !strings.Contains(log, "id=mine-1 method=GET path=/v1/streams/s/events status=200") || !strings.Contains(log, "principal=token") {
 		t.Errorf("the log: %s", log)
 	}

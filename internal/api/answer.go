@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/problem"
 )
@@ -55,12 +56,13 @@ func (s *Server) allowWrite(w http.ResponseWriter) {
 // gone, there is nothing to say any more. Only a client that goes cancels a request
 // without a cause of its own.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	if recordOf(w).status != 0 || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+	if recordOf(w).Begun() || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return
 	}
 	p := ProblemOf(err)
 	if p.Code == problem.CodeInternal {
-		s.opts.Logger.ErrorContext(r.Context(), "a request failed", "err", err, "path", clip(r.URL.Path, 256))
+		s.opts.Logger.ErrorContext(r.Context(), "a request failed",
+			"id", recordOf(w).ID, "error", err, "path", httpserver.Clip(r.URL.Path, 256))
 	}
 	s.allowWrite(w)
 	_ = problem.Write(w, p)

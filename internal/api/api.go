@@ -11,7 +11,6 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
-	"reprise/ssehttp"
 )
 
 // Options are the settings of a Server. The zero value of each field means its default.
@@ -92,7 +91,6 @@ type Server struct {
 	host    *execution.Host
 	gate    *identity.Gate
 	opts    Options
-	sse     ssehttp.Options
 	readers readerLimit
 	mux     *http.ServeMux
 	health  health
@@ -109,9 +107,9 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 	if err := s.opts.checkNames(); err != nil {
 		return nil, err
 	}
-	s.sse = ssehttp.Options{Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout}
 	s.readers.max = s.opts.MaxReadersPerPrincipal
-	s.opts.Metrics.watch(host)
+	s.opts.Metrics.WatchLog(log)
+	s.opts.Metrics.watchExecutions(host)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.mux = s.newMux()
 	return s, nil

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"reprise/internal/httpserver"
 	"reprise/internal/problem"
 )
 
@@ -180,7 +181,7 @@ func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
 		at := join(path, name)
 		field, ok := known[name]
 		if !ok {
-			return unprocessable(clip(at, 128), "there is no such member, or it is given twice")
+			return unprocessable(httpserver.Clip(at, 128), "there is no such member, or it is given twice")
 		}
 		delete(known, name)
 		var value json.RawMessage

@@ -136,7 +136,10 @@ func (s *Server) follow(x *exchange, rd *reading) error {
 
 // send answers in the form that was asked for.
 func (s *Server) send(x *exchange, rd *reading) error {
-	opts := ssehttp.Options{Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout}
+	opts := ssehttp.Options{
+		Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout,
+		Resumed: func(what ssehttp.Resumption) { s.opts.Metrics.resumed(x.r, what) },
+	}
 	if rd.hold != nil {
 		opts.Sent = rd.hold.Sent
 	}

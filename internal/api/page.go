@@ -45,6 +45,9 @@ type pageEnd struct {
 // it waits for the first, if it was told to.
 func (s *Server) page(x *exchange, rd *reading) error {
 	reader, gap, err := rd.Open(x.r, rd.stream)
+	if what, ok := rd.Resumption(reader, gap, err); ok {
+		s.opts.Metrics.resumed(x.r, what)
+	}
 	if err != nil {
 		return err
 	}

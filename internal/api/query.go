@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"reprise/internal/httpserver"
 )
 
 // query holds the parameters of a request, each of which the route knows.
@@ -22,7 +24,7 @@ func parseQuery(raw string, known []string) (query, error) {
 	}
 	for name, given := range values {
 		if !slices.Contains(known, name) {
-			return nil, badRequest(clip(name, 64), "this call does not know the parameter")
+			return nil, badRequest(httpserver.Clip(name, 64), "this call does not know the parameter")
 		}
 		if len(given) > 1 && name != repeatable {
 			return nil, badRequest(name, "the parameter is given twice")

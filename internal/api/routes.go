@@ -214,7 +214,7 @@ func (s *Server) admit(x *exchange, rt *route) error {
 		}
 		x.who = who
 		httpserver.Authenticated(x.r)
-		recordOf(x.w).principal = who.Name
+		recordOf(x.w).Principal, recordOf(x.w).Tenant = who.Name, string(who.Tenant)
 		if rt.scope != oneStream && !who.May(rt.scope) {
 			return fmt.Errorf("%w: this needs the scope %q", identity.ErrForbidden, rt.scope)
 		}

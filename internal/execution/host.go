@@ -228,6 +228,18 @@ func (h *Host) newTree(r *run) tree {
 // Counts returns how many executions run and wait.
 func (h *Host) Counts() Counts { return h.queue.counts() }
 
+// CountsByTenant returns how many executions of each tenant run and wait, without tenants that have none.
+func (h *Host) CountsByTenant() map[reprise.Tenant]Counts { return h.queue.byTenant() }
+
+// Supervisors returns how many of the supervisor processes that this Host has started have a command, and how many wait
+// for one. Both are 0 without Options.RunsDir.
+func (h *Host) Supervisors() (busy, idle int) {
+	if h.supervisors == nil {
+		return 0, 0
+	}
+	return h.supervisors.counts()
+}
+
 // find returns the run of an execution that has not ended, or nil.
 func (h *Host) find(key reprise.StreamKey) *run {
 	h.mu.Lock()

@@ -99,6 +99,24 @@ func (q *queue) status(r *run) Status {
 	return StatusQueued
 }
 
+// byTenant counts what runs and waits of each tenant that has anything.
+func (q *queue) byTenant() map[reprise.Tenant]Counts {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	tenants := map[reprise.Tenant]Counts{}
+	for r := range q.running {
+		c := tenants[r.key.Tenant]
+		c.Running++
+		tenants[r.key.Tenant] = c
+	}
+	for _, r := range q.waiting {
+		c := tenants[r.key.Tenant]
+		c.Queued++
+		tenants[r.key.Tenant] = c
+	}
+	return tenants
+}
+
 func (q *queue) counts() Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -142,6 +142,13 @@ func (p *supervisors) put(w *worker) {
 	p.idle = append(p.idle, w)
 }
 
+// counts returns how many workers have a command and how many have none.
+func (p *supervisors) counts() (busy, idle int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.workers) - len(p.idle), len(p.idle)
+}
+
 // drop forgets a worker that has ended.
 func (p *supervisors) drop(w *worker) {
 	p.mu.Lock()

@@ -55,6 +55,8 @@ func Supervise() {}
 
 type supervisors struct{ dir, secret string }
 
+func (*supervisors) counts() (busy, idle int) { return 0, 0 }
+
 type worker struct{ left atomic.Bool }
 
 func openSupervisors(*Options, *spawn.Spawner) (*supervisors, error) { return nil, errNeedsLinux }

@@ -65,6 +65,8 @@ d -3
 # TYPE e gauge
 e{of="one"} 1e+21
 e{of="two"} 0
+# HELP never_total No label value was used yet.
+# TYPE never_total counter
 `
 	if diff := cmp.Diff(want, w.Body.String()); diff != "" {
 		t.Error(diff)

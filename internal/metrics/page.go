@@ -17,7 +17,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(r.AppendText(nil))
 }
 
-// AppendText appends all metrics of r to b, in the order of their names.
+// AppendText appends all metrics of r to b, in the order of their names. A Vec without members has its description
+// alone, so that the page says from the start what there is.
 func (r *Registry) AppendText(b []byte) []byte {
 	r.mu.Lock()
 	families := make([]*family, 0, len(r.families))
@@ -28,14 +29,9 @@ func (r *Registry) AppendText(b []byte) []byte {
 	slices.SortFunc(families, func(a, b *family) int { return strings.Compare(a.name, b.name) })
 	p := &page{text: b}
 	for _, f := range families {
-		start := len(p.text)
 		p.text = append(p.text, "# HELP "+f.name+" "+helpEscapes.Replace(f.help)+"\n# TYPE "+f.name+" "+f.kind+"\n"...)
-		head := len(p.text)
 		for _, collect := range f.collectors {
 			collect(p)
-		}
-		if len(p.text) == head { // no member yet
-			p.text = p.text[:start]
 		}
 	}
 	return p.text

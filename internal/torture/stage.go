@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -100,11 +101,23 @@ func (s *stage) run(ctx context.Context) error {
 	return nil
 }
 
+// makeSecrets makes what the servers share.
+func (s *stage) makeSecrets(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, s.opts.binary, "secrets", filepath.Join(s.dir, "secrets")).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("secrets: %w: %s", err, out)
+	}
+	return nil
+}
+
 // open starts the servers and makes the streams.
 func (s *stage) open(ctx context.Context) error {
 	n := 1
 	if s.engine.shared() {
 		n = 2
+	}
+	if err := s.makeSecrets(ctx); err != nil {
+		return err
 	}
 	var direct, fronts []string
 	for i := range n {

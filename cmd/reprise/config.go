@@ -1,0 +1,178 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+
+	"reprise/internal/storeurl"
+)
+
+// configCmd prints the settings of serve.
+type configCmd struct {
+	serveCmd `embed:""`
+
+	JSON bool `name:"json" help:"Print each setting as a line of JSON."`
+}
+
+// Help is shown below the usage.
+func (*configCmd) Help() string {
+	return `Takes the flags of serve, its environment and its configuration file, and prints what serve would take with them: name, value, and where the value comes from. Passwords in URLs are left out. Nothing is started and no file is made.`
+}
+
+// setting is one line of config.
+type setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"`
+}
+
+// Run prints the settings.
+func (c *configCmd) Run(command *kong.Context) error {
+	rows := newTable(stdout, "SETTING", "VALUE", "FROM")
+	for _, flag := range command.Flags() {
+		if flag.Name == "help" || flag.Name == "json" {
+			continue
+		}
+		s := setting{Name: flag.Name, Value: settingText(command, flag), From: sourceOf(command, flag)}
+		if c.JSON {
+			if err := printObject(s); err != nil {
+				return err
+			}
+			continue
+		}
+		rows.row(s.Name, s.Value, s.From)
+	}
+	return rows.flush()
+}
+
+// statedDefault finds the default that a help text states, where the field itself has none.
+var statedDefault = regexp.MustCompile(`Default: (.*?)\.?$`)
+
+// settingText is the value of a flag as it is printed.
+func settingText(command *kong.Context, flag *kong.Flag) string {
+	var text string
+	switch value := command.FlagValue(flag).(type) {
+	case []string:
+		text = strings.Join(value, ",")
+	case string:
+		text = storeurl.Redact(value)
+	case bool:
+		return fmt.Sprint(value)
+	default:
+		if !reflect.ValueOf(value).IsZero() {
+			text = fmt.Sprint(value)
+		}
+	}
+	if stated := statedDefault.FindStringSubmatch(flag.Help); text == "" && stated != nil {
+		return stated[1]
+	}
+	return text
+}
+
+// sourceOf says where the value of a flag comes from: "flag", the variable of the environment, the configuration file,
+// or "default".
+func sourceOf(command *kong.Context, flag *kong.Flag) string {
+	for _, path := range command.Path {
+		switch {
+		case path.Flag != flag:
+		case path.Resolved:
+			return configPath(command)
+		default:
+			return "flag"
+		}
+	}
+	return cmp.Or(variableOf(flag), "default")
+}
+
+// variableOf is the variable of the environment that sets a flag, "" if none does.
+func variableOf(flag *kong.Flag) string {
+	for _, name := range flag.Envs {
+		if _, ok := os.LookupEnv(name); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// configPath is the configuration file of the verb, "" for none.
+func configPath(command *kong.Context) string { return flagText(command, "config") }
+
+// configFile is a kong.Resolver: it gives flags the values of a configuration file. The command line and the
+// environment win over it.
+type configFile struct {
+	read   bool
+	values map[string]string
+	err    error // of reading the file
+}
+
+// Validate implements kong.Resolver.
+func (*configFile) Validate(*kong.Application) error { return nil }
+
+// configured are the verbs with a configuration file that holds their flags.
+var configured = []string{"serve", "config"}
+
+// Resolve implements kong.Resolver.
+func (f *configFile) Resolve(command *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if selected := command.Selected(); selected == nil || !slices.Contains(configured, selected.Name) {
+		return nil, nil //nolint:nilnil // no value
+	}
+	if path := configPath(command); !f.read && path != "" {
+		f.err = f.load(path, command.Flags())
+	}
+	f.read = true
+	value, ok := f.values[flag.Name]
+	if !ok || variableOf(flag) != "" {
+		return nil, nil //nolint:nilnil // no value
+	}
+	return value, nil
+}
+
+// load reads a file: YAML, whose members are flags without their dashes.
+func (f *configFile) load(path string, flags []*kong.Flag) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var members map[string]yaml.Node
+	if err := yaml.Unmarshal(text, &members); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	f.values = map[string]string{}
+	for name, node := range members {
+		known := slices.ContainsFunc(flags, func(flag *kong.Flag) bool { return flag.Name == name })
+		if !known || name == "help" || name == "config" || name == "json" {
+			return fmt.Errorf("%s: line %d: serve has no setting %q; \"reprise config\" lists them", path, node.Line, name)
+		}
+		if f.values[name], err = scalarText(&node); err != nil {
+			return fmt.Errorf("%s: line %d: %s: %w", path, node.Line, name, err)
+		}
+	}
+	return nil
+}
+
+// scalarText is the value of a member as it would be written on the command line.
+func scalarText(node *yaml.Node) (string, error) {
+	switch node.Kind {
+	case yaml.ScalarNode:
+		return node.Value, nil
+	case yaml.SequenceNode:
+		var texts []string
+		for _, item := range node.Content {
+			if item.Kind != yaml.ScalarNode {
+				return "", errors.New("a list of values is wanted")
+			}
+			texts = append(texts, item.Value)
+		}
+		return kong.JoinEscaped(texts, ','), nil
+	}
+	return "", errors.New("a value or a list of values is wanted")
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// deployed is the text of a file in deploy/.
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// parsesAsServe fails the test unless args are flags that serve takes, and variables are those of flags of serve.
+func parsesAsServe(t *testing.T, args, variables []string) {
+	t.Helper()
+	parser := kong.Must(new(cli), kong.DefaultEnvars("REPRISE"), kong.Vars{"state": "x", "gatewayState": "x"})
+	command, err := parser.Parse(args)
+	if err != nil {
+		t.Errorf("%q: %v", args, err)
+		return
+	}
+	for _, name := range variables {
+		sets := func(flag *kong.Flag) bool { return slices.Contains(flag.Envs, name) }
+		if !slices.ContainsFunc(command.Flags(), sets) {
+			t.Errorf("serve has no flag of the variable %s", name)
+		}
+	}
+}
+
+// repriseVariable finds variables of ours.
+var repriseVariable = regexp.MustCompile(`\bREPRISE_[A-Z_]+`)
+
+// TestUnit: the unit has what commands need to outlive the server, its command line is one of serve, and systemd finds
+// no mistake in it.
+func TestUnit(t *testing.T) {
+	unit := deployed(t, "reprise.service")
+	for _, want := range []string{
+		"KillMode=process", "Delegate=yes", "Type=notify", "User=reprise", "LoadCredential=token:/etc/reprise/secrets/token",
+		"LoadCredential=keys:/etc/reprise/secrets/keys",
+	} {
+		if !slices.Contains(strings.Split(unit, "\n"), want) {
+			t.Errorf("the unit lacks %s", want)
+		}
+	}
+	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/reprise (.*)$`).FindStringSubmatch(unit)
+	if start == nil {
+		t.Fatal("no command line")
+	}
+	parsesAsServe(t, strings.Fields(start[1]), repriseVariable.FindAllString(unit, -1))
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "reprise.service")
+	there := strings.ReplaceAll(unit, "/usr/local/bin/reprise", program)
+	if err := os.WriteFile(path, []byte(there), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	out, err := exec.CommandContext(t.Context(), analyze, "verify", path).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "reprise.service") {
+		t.Errorf("systemd-analyze verify: %v: %s", err, out)
+	}
+}
+
+// TestContainers: the files for containers are YAML with settings that serve knows and paths that it answers. No
+// container is started here.
+func TestContainers(t *testing.T) {
+	dockerfile := deployed(t, "Dockerfile")
+	parsesAsServe(t, []string{"serve"}, repriseVariable.FindAllString(dockerfile, -1))
+	if !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(dockerfile) {
+		t.Error("the image runs as root")
+	}
+	var compose struct {
+		Services map[string]struct {
+			Profiles    []string
+			Environment map[string]string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(deployed(t, "compose.yaml")), &compose); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []string{"sqlite", "redis", "postgres", "nats"} {
+		service, ok := compose.Services["reprise-"+store]
+		url := service.Environment["REPRISE_STORE"]
+		right := slices.Equal(service.Profiles, []string{store}) && (url == "" || strings.HasPrefix(url, store+"://"))
+		if !ok || !right {
+			t.Errorf("%s: %+v", store, service)
+		}
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(deployed(t, "kubernetes/reprise.yaml")))
+	kinds := 0
+	for {
+		var manifest struct {
+			APIVersion string `yaml:"apiVersion"`
+			Kind       string
+			Spec       struct {
+				Template struct{ Spec podSpec }
+			}
+		}
+		if err := decoder.Decode(&manifest); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		kinds++
+		if manifest.APIVersion == "" || manifest.Kind == "" {
+			t.Errorf("manifest %d: %+v", kinds, manifest)
+		}
+		for _, c := range manifest.Spec.Template.Spec.Containers {
+			var variables []string
+			for _, env := range c.Env {
+				variables = append(variables, env.Name)
+			}
+			parsesAsServe(t, c.Args, variables)
+			if c.LivenessProbe.HTTPGet.Path != "/healthz" || c.ReadinessProbe.HTTPGet.Path != "/readyz" {
+				t.Errorf("probes at %q and %q", c.LivenessProbe.HTTPGet.Path, c.ReadinessProbe.HTTPGet.Path)
+			}
+		}
+	}
+	if kinds != 3 {
+		t.Errorf("%d manifests, want 3", kinds)
+	}
+}
+
+// podSpec is what is looked at of a pod.
+type podSpec struct {
+	Containers []struct {
+		Args           []string
+		Env            []struct{ Name string }
+		LivenessProbe  probe `yaml:"livenessProbe"`
+		ReadinessProbe probe `yaml:"readinessProbe"`
+	}
+}
+
+type probe struct {
+	HTTPGet struct{ Path string } `yaml:"httpGet"`
+}
+
+// TestServiceManagerIsTold: the server says when it is ready and that it stops.
+func TestServiceManagerIsTold(t *testing.T) {
+	dir := t.TempDir()
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	told := func() string {
+		t.Helper()
+		text := make([]byte, 100)
+		n, err := socket.Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text[:n])
+	}
+	env := append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))
+	d, err := startDaemon(env, dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.kill() })
+	if got := told(); got != "READY=1" {
+		t.Errorf("told %q at the start", got)
+	}
+	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(); got != "STOPPING=1" {
+		t.Errorf("told %q at the end", got)
+	}
+}

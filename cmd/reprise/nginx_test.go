@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeKeyPair writes the certificate of a test server and its key where nginx finds them.
+func writeKeyPair(t *testing.T, server *httptest.Server, dir string) {
+	t.Helper()
+	pair := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{
+		"fullchain.pem": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
+		"privkey.pem":   {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// startNginx starts nginx with deploy/nginx.conf in front of a server, and returns its address.
+func startNginx(t *testing.T, path, dir, upstream string) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	_ = listener.Close()
+	conf := strings.NewReplacer(
+		"listen 443 ", "listen "+addr+" ", "server 127.0.0.1:7070;", "server "+upstream+";", "/etc/ssl/reprise", dir,
+	).Replace(deployed(t, "nginx.conf"))
+	temp := ""
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		temp += fmt.Sprintf("  %s_temp_path %s/%s;\n", kind, dir, kind)
+	}
+	conf = fmt.Sprintf("daemon off;\nmaster_process off;\npid %s/pid;\nerror_log stderr;\nevents {}\nhttp {\n"+
+		"  access_log off;\n%s%s}\n", dir, temp, conf)
+	file := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd := exec.Command(path, "-p", dir, "-e", "stderr", "-c", file)
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		if t.Failed() {
+			t.Log(said.String())
+		}
+	})
+	listens := eventually(func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	if !listens {
+		t.Fatal("nginx does not listen")
+	}
+	return addr
+}
+
+// TestEventsThroughNginx: with deploy/nginx.conf and TLS each event comes when it happens, and stdin goes the other
+// way.
+func TestEventsThroughNginx(t *testing.T) {
+	path, err := exec.LookPath("nginx")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("nginx is not installed: apt-get install nginx-light")
+		}
+		t.Skip("nginx is not installed")
+	}
+	dir := t.TempDir()
+	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data",
+		filepath.Join(dir, "data"), "--allow-host", "reprise.example.org")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.kill() })
+	token, err := os.ReadFile(filepath.Join(dir, "data", "token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair := httptest.NewTLSServer(nil)
+	t.Cleanup(pair.Close)
+	writeKeyPair(t, pair, dir)
+	addr := startNginx(t, path, dir, d.addr)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ask := func(method, path, contentType, body string) *http.Response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(ctx, method, "https://"+addr+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "reprise.example.org"
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+		req.Header.Set("Content-Type", contentType)
+		req.Header.Set("Accept", "text/event-stream, application/json")
+		res, err := pair.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode >= 300 {
+			t.Fatalf("%s %s: status %d", method, path, res.StatusCode)
+		}
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return res
+	}
+	events := bufio.NewScanner(ask(http.MethodPost, "/v1/executions", "application/json",
+		`{"id":"x","command":"echo ready; read line; echo got $line","stdin_open":true}`).Body)
+	until := func(text string) {
+		t.Helper()
+		for events.Scan() {
+			if strings.Contains(events.Text(), text) {
+				return
+			}
+		}
+		t.Fatalf("%s did not come: %v", text, events.Err())
+	}
+	until(`"text":"ready\n"`) // while the command waits
+	ask(http.MethodPost, "/v1/executions/x/stdin?eof=true", "application/octet-stream", "hello\n")
+	until(`"text":"got hello\n"`)
+	until(`"outcome":"exited","exit_code":0`)
+}

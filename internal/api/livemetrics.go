@@ -1,0 +1,130 @@
+package api
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/metrics"
+)
+
+const (
+	// maxTenantLabels bounds how many tenants have a label of their own. The others are counted together.
+	maxTenantLabels = 100
+	// otherTenants is the label of the others. No tenant can have such a name.
+	otherTenants = "(other)"
+)
+
+// firstTenants gives the tenants that come first labels of their own. The zero firstTenants is ready for use.
+type firstTenants struct {
+	mu    sync.Mutex
+	known map[reprise.Tenant]bool
+}
+
+func (f *firstTenants) label(t reprise.Tenant) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.known[t] {
+		if len(f.known) >= maxTenantLabels {
+			return otherTenants
+		}
+		if f.known == nil {
+			f.known = map[reprise.Tenant]bool{}
+		}
+		f.known[t] = true
+	}
+	return string(t)
+}
+
+// largest emits the values of the tenants for which rank is highest, under their names, and the sum of the others.
+func largest[V any](
+	tenants map[reprise.Tenant]V, rank func(V) int64, add func(sum, v V) V, emit func(tenant string, v V),
+) {
+	names := slices.SortedFunc(maps.Keys(tenants), func(a, b reprise.Tenant) int {
+		return cmp.Or(cmp.Compare(rank(tenants[b]), rank(tenants[a])), cmp.Compare(a, b))
+	})
+	var rest V
+	for i, t := range names {
+		if i < maxTenantLabels {
+			emit(string(t), tenants[t])
+			continue
+		}
+		rest = add(rest, tenants[t])
+	}
+	if len(names) > maxTenantLabels {
+		emit(otherTenants, rest)
+	}
+}
+
+// WatchLog shows what a Log keeps, and what it holds in memory. New calls it for the Log of the Server.
+func (m *Metrics) WatchLog(log *reprise.Log) {
+	m.watchKept(log)
+	m.watchMemory(log)
+}
+
+// watchKept shows what is kept, by tenant, and the bounds.
+func (m *Metrics) watchKept(log *reprise.Log) {
+	kept := func(name, help string, value func(reprise.Size) int64) {
+		m.registry.Func(metrics.KindGauge, name, help, []string{"tenant"}, func(emit func(float64, ...string)) {
+			largest(log.Usage().Tenants,
+				func(s reprise.Size) int64 { return s.Bytes },
+				func(sum, s reprise.Size) reprise.Size {
+					return reprise.Size{
+						Streams: sum.Streams + s.Streams, Events: sum.Events + s.Events, Bytes: sum.Bytes + s.Bytes,
+					}
+				},
+				func(tenant string, s reprise.Size) { emit(float64(value(s)), tenant) })
+		})
+	}
+	kept("reprise_kept_bytes", "Bytes that are kept, as quotas count them, by tenant.",
+		func(s reprise.Size) int64 { return s.Bytes })
+	kept("reprise_kept_events", "Events that are kept, by tenant.", func(s reprise.Size) int64 { return s.Events })
+	kept("reprise_kept_streams", "Streams that are kept, by tenant.", func(s reprise.Size) int64 { return s.Streams })
+	m.registry.Func(metrics.KindGauge, "reprise_kept_bytes_limit",
+		"How many bytes may be kept: by all tenants together (total) and by each (tenant), if that has a bound.",
+		[]string{"of"}, func(emit func(float64, ...string)) {
+			usage := log.Usage()
+			emit(float64(usage.MaxBytes), "total")
+			if usage.MaxTenantBytes > 0 {
+				emit(float64(usage.MaxTenantBytes), "tenant")
+			}
+		})
+}
+
+// watchMemory shows what the Log holds in memory.
+func (m *Metrics) watchMemory(log *reprise.Log) {
+	m.registry.Func(metrics.KindGauge, "reprise_memory_streams", "Streams that are held in memory.", nil,
+		func(emit func(float64, ...string)) { emit(float64(log.Memory().Streams)) })
+	m.registry.Func(metrics.KindGauge, "reprise_memory_tail_bytes",
+		"Bytes that the newest events of streams take in memory.", nil,
+		func(emit func(float64, ...string)) { emit(float64(log.Memory().TailBytes)) })
+}
+
+// watchExecutions shows how many executions have not ended, and how many supervisors there are.
+func (m *Metrics) watchExecutions(host *execution.Host) {
+	states := func(emit func(float64, ...string), c execution.Counts, tenant ...string) {
+		emit(float64(c.Queued), append(tenant, string(execution.StatusQueued))...)
+		emit(float64(c.Running), append(tenant, string(execution.StatusRunning))...)
+	}
+	m.registry.Func(metrics.KindGauge, "reprise_executions", "Executions that have not ended, by status.",
+		[]string{"status"}, func(emit func(float64, ...string)) { states(emit, host.Counts()) })
+	m.registry.Func(metrics.KindGauge, "reprise_tenant_executions", "Executions that have not ended, by tenant and status.",
+		[]string{"tenant", "status"}, func(emit func(float64, ...string)) {
+			largest(host.CountsByTenant(),
+				func(c execution.Counts) int64 { return int64(c.Running + c.Queued) },
+				func(sum, c execution.Counts) execution.Counts {
+					return execution.Counts{Running: sum.Running + c.Running, Queued: sum.Queued + c.Queued}
+				},
+				func(tenant string, c execution.Counts) { states(emit, c, tenant) })
+		})
+	m.registry.Func(metrics.KindGauge, "reprise_supervisors",
+		"Supervisor processes that this server has started, by whether they have a command.",
+		[]string{"state"}, func(emit func(float64, ...string)) {
+			busy, idle := host.Supervisors()
+			emit(float64(busy), "busy")
+			emit(float64(idle), "idle")
+		})
+}

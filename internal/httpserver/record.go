@@ -1,0 +1,139 @@
+package httpserver
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"reprise/internal/problem"
+)
+
+// RequestIDHeader carries the name of a request, the client's or ours.
+const RequestIDHeader = "X-Request-Id"
+
+// statusClientGone is logged where nobody was left to answer.
+const statusClientGone = 499
+
+// Record is the ResponseWriter of a request. It notes what the log wants to know.
+type Record struct {
+	http.ResponseWriter
+	// ID is the name of the request, which the header of the answer has too.
+	ID string
+	// Principal and Tenant are who sent the request, "" if that is not known.
+	Principal, Tenant string
+
+	began  time.Time
+	status int // 0 until the header is written
+	bytes  int64
+	code   problem.Code // of the problem that was the answer, "" for none
+}
+
+// NewRecord begins the record of a request: it names the request in the header of the answer.
+func NewRecord(w http.ResponseWriter, r *http.Request) *Record {
+	rec := &Record{ResponseWriter: w, ID: requestID(r), began: time.Now()}
+	w.Header().Set(RequestIDHeader, rec.ID)
+	return rec
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (rec *Record) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
+
+// WriteHeader notes the first status that is final.
+func (rec *Record) WriteHeader(status int) {
+	if rec.status == 0 && status >= 200 {
+		rec.status = status
+	}
+	rec.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes how much was written.
+func (rec *Record) Write(b []byte) (int, error) {
+	if rec.status == 0 {
+		rec.status = http.StatusOK
+	}
+	n, err := rec.ResponseWriter.Write(b)
+	rec.bytes += int64(n)
+	return n, err
+}
+
+// NoteProblem implements problem.Noter.
+func (rec *Record) NoteProblem(code problem.Code) { rec.code = code }
+
+// Begun reports whether the answer has begun.
+func (rec *Record) Begun() bool { return rec.status != 0 }
+
+// Code is that of the problem that was the answer, "" if there was none.
+func (rec *Record) Code() problem.Code { return rec.code }
+
+// Status is the status of the answer, once it is over: 499 if there is none because the client has gone.
+func (rec *Record) Status(r *http.Request) int {
+	switch {
+	case rec.status != 0:
+		return rec.status
+	case r.Context().Err() != nil:
+		return statusClientGone
+	}
+	return http.StatusOK
+}
+
+// Took is the time since the record began.
+func (rec *Record) Took() time.Duration { return time.Since(rec.began) }
+
+// quietPaths are asked for every few seconds by those who watch a server.
+var quietPaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
+
+// Log writes the line of a request that is over. What is empty is left out. The query is never written: it may hold a
+// ticket. A failure of ours is an error; a success for those who watch the server is for debugging alone.
+func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
+	status, level := rec.Status(r), slog.LevelInfo
+	switch {
+	case status >= 500:
+		level = slog.LevelError
+	case status < 300 && quietPaths[r.URL.Path]:
+		level = slog.LevelDebug
+	}
+	if !logger.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("id", rec.ID), slog.String("method", Clip(r.Method, 16)),
+		slog.String("path", Clip(r.URL.Path, 256)), slog.Int("status", status),
+		slog.Int64("bytes", rec.bytes), slog.Duration("took", rec.Took()),
+	}
+	for _, optional := range []struct{ name, value string }{
+		{"code", string(rec.code)},
+		{"principal", rec.Principal},
+		{"tenant", rec.Tenant},
+		{"execution", rec.Header().Get("Execution-Id")},
+	} {
+		if optional.value != "" {
+			attrs = append(attrs, slog.String(optional.name, optional.value))
+		}
+	}
+	logger.LogAttrs(r.Context(), level, "request", append(attrs, slog.String("remote", r.RemoteAddr))...)
+}
+
+// requestID is the client's name for the request if that is 1 to 64 letters,
+// digits, '.', '_' and '-', else one of ours.
+func requestID(r *http.Request) string {
+	id := r.Header.Get(RequestIDHeader)
+	if id == "" || len(id) > 64 {
+		return rand.Text()[:16]
+	}
+	for i := range len(id) {
+		c := id[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
+			return rand.Text()[:16]
+		}
+	}
+	return id
+}
+
+// Clip returns at most n bytes of s, so that the log stays readable whatever is asked for.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "..."
+}
