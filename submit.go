@@ -210,23 +210,31 @@ func (l *Log) Remove(ctx context.Context, key StreamKey) error {
 	if err := key.usable(); err != nil {
 		return fmt.Errorf("remove %s: %w", key, err)
 	}
-	if err := l.background.during(func() error { return l.remove(ctx, key) }); err != nil {
+	if err := l.background.during(func() error { return l.remove(ctx, key, "") }); err != nil {
 		return fmt.Errorf("remove %s: %w", key, err)
 	}
 	return nil
 }
 
-// remove keeps appends and look-ups from the stream while the store works, and nothing else.
-func (l *Log) remove(ctx context.Context, key StreamKey) error {
+// Remove forgets the stream as Log.Remove does, unless its name is used again: a later stream stays as it is.
+// Removing what is not there does nothing.
+func (s *Stream) Remove(ctx context.Context) error {
+	lv := s.live.Load()
+	return s.op("remove", s.log.background.during(func() error { return s.log.remove(ctx, lv.key, lv.currentEpoch()) }))
+}
+
+// remove keeps appends and look-ups from the stream while the store works, and nothing else. An epoch that is not ""
+// is the only one that is removed.
+func (l *Log) remove(ctx context.Context, key StreamKey, epoch Epoch) error {
 	for {
-		if done, err := l.tryRemove(ctx, key); done || err != nil {
+		if done, err := l.tryRemove(ctx, key, epoch); done || err != nil {
 			return err
 		}
 	}
 }
 
 // tryRemove removes a stream. done is false if another life of it has come into memory meanwhile.
-func (l *Log) tryRemove(ctx context.Context, key StreamKey) (done bool, err error) {
+func (l *Log) tryRemove(ctx context.Context, key StreamKey, epoch Epoch) (done bool, err error) {
 	lv, err := l.lookup(key)
 	if err != nil {
 		return false, err
@@ -241,11 +249,11 @@ func (l *Log) tryRemove(ctx context.Context, key StreamKey) (done bool, err erro
 		}
 		defer release()
 	}
-	return l.removeHeld(ctx, key, lv)
+	return l.removeHeld(ctx, key, epoch, lv)
 }
 
 // removeHeld is tryRemove while lv, if it is not nil, is held.
-func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done bool, err error) {
+func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *live) (done bool, err error) {
 	unlock, err := l.loading.lock(ctx, key)
 	if err != nil {
 		return false, err
@@ -254,12 +262,12 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done boo
 	if now, err := l.lookup(key); now != lv || err != nil {
 		return false, err
 	}
-	kept := l.keptBy(ctx, key)
-	if err := l.store.Remove(ctx, key, RemoveSpec{}); err != nil {
+	kept := l.keptBy(ctx, key, epoch)
+	if err := l.store.Remove(ctx, key, RemoveSpec{Epoch: epoch}); err != nil {
 		return true, err
 	}
 	l.usage.add(l.usage.of(key.Tenant), -kept)
-	if lv == nil {
+	if lv == nil || epoch != "" && lv.currentEpoch() != epoch {
 		return true, nil
 	}
 	return true, lv.lane.do(context.WithoutCancel(ctx), &call{fn: func() error {
@@ -268,10 +276,10 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done boo
 	}})
 }
 
-// keptBy is what the stream takes of its tenant's bytes, 0 if there is no such stream.
-func (l *Log) keptBy(ctx context.Context, key StreamKey) int64 {
+// keptBy is what the stream takes of its tenant's bytes, 0 if there is no such stream, or not in that epoch.
+func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) int64 {
 	page, err := l.store.Read(ctx, key, 1<<63, 0)
-	if err != nil {
+	if err != nil || epoch != "" && page.Info.Epoch != epoch {
 		return 0
 	}
 	return charge(&page.Info)

@@ -360,7 +360,7 @@ func TestCutRecord(t *testing.T) {
 func TestManyCallersOneJob(t *testing.T) {
 	list := nodes(t, longTTL)
 	const callers = 50
-	var called atomic.Int64
+	var called, returned atomic.Int64
 	entered, leave := make(chan struct{}, callers), make(chan struct{})
 	job := func(ctx context.Context, op *operation.Operation) ([]byte, error) {
 		return op.Step(ctx, "work", func(context.Context) ([]byte, error) {
@@ -374,9 +374,15 @@ func TestManyCallersOneJob(t *testing.T) {
 	results := make([][]byte, callers)
 	errs := make([]error, callers)
 	for i := range callers {
-		all.Go(func() { results[i], errs[i] = list[i%2].Run(within(t), key, nil, job) })
+		all.Go(func() {
+			results[i], errs[i] = list[i%2].Run(within(t), key, nil, job)
+			returned.Add(1)
+		})
 	}
 	receive(t, "somebody works", entered)
+	await(t, "the others wait", func() bool {
+		return list[0].Waiting()+list[1].Waiting() == callers-1 || returned.Load() > 0
+	})
 	close(leave)
 	all.Wait()
 	for i := range callers {

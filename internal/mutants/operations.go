@@ -34,4 +34,34 @@ var operationMutants = []mutant{
 		file: "operation/record.go", old: "reprise.After(s.Cursor(0))", new: "reprise.Earliest()",
 		pkg: "./operation", run: "TestCutRecord",
 	},
+	{
+		name: "handle removes a later stream of its name", rule: "R6.9",
+		file: "submit.go", old: "RemoveSpec{Epoch: epoch}); err != nil {", new: "RemoveSpec{}); err != nil {",
+		pkg: ".", run: "TestStreamRemoveLeavesALaterLife",
+	},
+	{
+		name: "every caller that finds a failure makes room for itself", rule: "R6.9",
+		file: "internal/execution/keyed.go", old: "return Execution{}, false, s.Remove(ctx)\n", new: "return Execution{}, false, h.log.Remove(ctx, key)\n",
+		pkg: "./internal/execution", run: "TestKeyStartsOnceBehindAnother",
+	},
+	{
+		name: "key is answered with a failure", rule: "R6.9",
+		file: "internal/execution/keyed.go", old: "	case err == nil && !x.failed():\n", new: "	case err == nil:\n",
+		pkg: "./internal/execution", run: "TestKeyStartsAgain|TestKeyAfterReplicaDies",
+	},
+	{
+		name: "key takes another request", rule: "R6.9",
+		file: "internal/execution/keyed.go", old: "	case !info.Config.Equal(config):\n", new: "	case false:\n",
+		pkg: "./internal/execution", run: "TestKeyIsAnsweredFromTheRecord",
+	},
+	{
+		name: "key outlives its execution", rule: "R6.9 G7",
+		file: "internal/execution/append.go", old: "	r.host.endKey(r.host.ctx, r.key, &r.config, e.Outcome)\n", new: "",
+		pkg: "./internal/execution", run: "TestKeyIsAnsweredFromTheRecord|TestKeyIsForgottenWithItsExecution",
+	},
+	{
+		name: "key that is not ended with its execution stays", rule: "R6.9 G7",
+		file: "internal/execution/recover.go", old: "	return h.endKeys(ctx)\n", new: "	return nil\n",
+		pkg: "./internal/execution", run: "TestKeyOfServerThatDiesHalfway",
+	},
 }
