@@ -52,7 +52,7 @@ func job(ctx context.Context, dir string) error {
 	defer runner.Close()
 
 	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "operation:release/42"}
-	result, err := runner.Run(ctx, key, []byte("v1.4.2"), func(ctx context.Context, op *operation.Operation) ([]byte, error) {
+	release := func(ctx context.Context, op *operation.Operation) ([]byte, error) {
 		fmt.Println("attempt", op.Fence())
 		for i, name := range order {
 			if err := do(ctx, op, dir, i, name); err != nil {
@@ -60,7 +60,8 @@ func job(ctx context.Context, dir string) error {
 			}
 		}
 		return []byte("released"), nil
-	})
+	}
+	result, err := runner.Run(ctx, key, []byte("v1.4.2"), release)
 	if err == nil {
 		fmt.Printf("%s\n", result)
 	}

@@ -1,11 +1,11 @@
-// Command operation does a job of ten steps in a process that is killed with SIGKILL at random, and started again until
-// the job is done. Then it checks what has reached the world outside, which here is a folder of files.
+// Command operation does a job of ten steps in a process that is killed with SIGKILL at random, and started again
+// until the job is done. Then it checks what has reached the world outside, which here is a folder of files.
 //
 //	go run ./examples/operation
 //
-// Eight steps are idempotent: they may be done again, and have their effect once. The payment is not, but the bank can be
-// asked about it. The mail is not either, and nobody can be asked: if the process was killed around it, the job says
-// that it cannot know whether the mail was sent, and does not send it again.
+// Eight steps are idempotent: they may be done again, and have their effect once. The payment is not, but the bank
+// can be asked about it. The mail is not either, and nobody can be asked: if the process was killed around it, the
+// job says that it cannot know whether the mail was sent, and does not send it again.
 package main
 
 import (
