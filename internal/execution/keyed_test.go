@@ -14,6 +14,8 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/storeurl"
+	"reprise/replica"
 	"reprise/store/memstore"
 )
 
@@ -168,11 +170,36 @@ func TestKeyStartsAgain(t *testing.T) {
 
 // TestKeyStartsOnce: of 50 callers on two replicas one starts the command, and so after it has failed. The others find it.
 func TestKeyStartsOnce(t *testing.T) {
-	list := nodesWithin(t, 2, time.Minute, execution.Options{}) // none is taken for dead because the machine is busy
+	// None is taken for dead because the machine is busy.
+	startsOnce(t, nodesWithin(t, 2, time.Minute, execution.Options{}), 50)
+}
+
+// TestKeyStartsOnceOnServers is that, with fewer callers, on each store that can be shared.
+func TestKeyStartsOnceOnServers(t *testing.T) {
+	t.Parallel()
+	for name, serve := range servers {
+		t.Run("store="+name, func(t *testing.T) {
+			t.Parallel()
+			url := serve(t)
+			list := make([]*node, 2)
+			for i := range list {
+				store, err := storeurl.Open(t.Context(), url, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				list[i] = &node{store: newCuttable(store.(sharable))}
+				list[i].open(t, &replica.Options{Beat: farTTL.Beat, TTL: time.Minute}, execution.Options{})
+			}
+			startsOnce(t, list, 10)
+		})
+	}
+}
+
+func startsOnce(t *testing.T, list []*node, callers int) {
+	t.Helper()
 	g := newGated(t)
 	req := g.request("once")
 	for attempt := range 3 {
-		const callers = 50
 		var created atomic.Int64
 		ids := make([]string, callers)
 		var all sync.WaitGroup
