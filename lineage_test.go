@@ -329,6 +329,22 @@ func TestTrimDuringPromotionIsDone(t *testing.T) {
 	}
 }
 
+// TestRemoveDuringPromotionIsDone is the same for the removal of a stream.
+func TestRemoveDuringPromotionIsDone(t *testing.T) {
+	hub := shared.New(memstore.New(nil))
+	store := &aroundRemove{Store: hub.Store()}
+	s := createOn(t, openLog(t, store, nil), "s")
+	add(t, s, text("1"))
+	store.before = func() {
+		store.before = nil
+		check(t, hub.Lose(t.Context(), s.Key(), 1))
+	}
+	check(t, s.Remove(t.Context()))
+	if _, err := s.Info(t.Context()); !errors.Is(err, reprise.ErrNotFound) {
+		t.Errorf("the stream that was removed answers %v", err)
+	}
+}
+
 // TestRemovalThatPanics: a store panics after it has removed a stream or trimmed it. The Log asks it what there is.
 func TestRemovalThatPanics(t *testing.T) {
 	store := &aroundRemove{Store: shared.New(memstore.New(nil)).Store()}

@@ -2,6 +2,7 @@ package reprise
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -231,23 +232,53 @@ func (l *Log) Remove(ctx context.Context, key StreamKey) error {
 	if err := key.usable(); err != nil {
 		return fmt.Errorf("remove %s: %w", key, err)
 	}
-	if err := l.background.during(func() error { return l.remove(ctx, key) }); err != nil {
+	if err := l.background.during(func() error { return l.remove(ctx, key, "") }); err != nil {
 		return fmt.Errorf("remove %s: %w", key, err)
 	}
 	return nil
 }
 
-// remove keeps appends and look-ups from the stream while the store works, and nothing else.
-func (l *Log) remove(ctx context.Context, key StreamKey) error {
+// Remove forgets the stream as Log.Remove does, unless its name is used again: a later stream stays as it is.
+// Removing what is not there does nothing.
+func (s *Stream) Remove(ctx context.Context) error {
+	lv := s.live.Load()
+	return s.op("remove", s.log.background.during(func() error { return s.log.removeLife(ctx, lv.key, lv.currentEpoch()) }))
+}
+
+// removeLife removes the stream that has or had an epoch. A store that has put it into another epoch meanwhile has done
+// nothing, and no error tells so.
+func (l *Log) removeLife(ctx context.Context, key StreamKey, epoch Epoch) error {
+	for range maxTries {
+		if err := l.remove(ctx, key, epoch); err != nil || !l.Shared() {
+			return err
+		}
+		page, err := l.readPage(ctx, key, 1<<63, 0)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, same := page.Info.ForkOf(epoch); !same {
+			return nil
+		}
+		epoch = page.Info.Epoch
+	}
+	return fmt.Errorf("%w: the epoch moves faster than the stream can be removed", ErrUnavailable)
+}
+
+// remove keeps appends and look-ups from the stream while the store works, and nothing else. An epoch that is not ""
+// is the only one that is removed.
+func (l *Log) remove(ctx context.Context, key StreamKey, epoch Epoch) error {
 	for {
-		if done, err := l.tryRemove(ctx, key); done || err != nil {
+		if done, err := l.tryRemove(ctx, key, epoch); done || err != nil {
 			return err
 		}
 	}
 }
 
 // tryRemove removes a stream. done is false if another life of it has come into memory meanwhile.
-func (l *Log) tryRemove(ctx context.Context, key StreamKey) (done bool, err error) {
+func (l *Log) tryRemove(ctx context.Context, key StreamKey, epoch Epoch) (done bool, err error) {
 	lv, err := l.lookup(key)
 	if err != nil {
 		return false, err
@@ -262,11 +293,11 @@ func (l *Log) tryRemove(ctx context.Context, key StreamKey) (done bool, err erro
 		}
 		defer release()
 	}
-	return l.removeHeld(ctx, key, lv)
+	return l.removeHeld(ctx, key, epoch, lv)
 }
 
 // removeHeld is tryRemove while lv, if it is not nil, is held.
-func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done bool, err error) {
+func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *live) (done bool, err error) {
 	unlock, err := l.loading.lock(ctx, key)
 	if err != nil {
 		return false, err
@@ -275,12 +306,12 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done boo
 	if now, err := l.lookup(key); now != lv || err != nil {
 		return false, err
 	}
-	kept := l.keptBy(ctx, key)
-	if err := l.store.Remove(ctx, key, RemoveSpec{}); err != nil {
+	kept := l.keptBy(ctx, key, epoch)
+	if err := l.store.Remove(ctx, key, RemoveSpec{Epoch: epoch}); err != nil {
 		return true, err
 	}
 	l.usage.add(l.usage.of(key.Tenant), amount{}.minus(kept))
-	if lv == nil {
+	if lv == nil || epoch != "" && lv.currentEpoch() != epoch {
 		return true, nil
 	}
 	return true, lv.lane.do(context.WithoutCancel(ctx), &call{fn: func() error {
@@ -289,10 +320,10 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, lv *live) (done boo
 	}})
 }
 
-// keptBy is what the stream counts for, zero if there is no such stream.
-func (l *Log) keptBy(ctx context.Context, key StreamKey) amount {
+// keptBy is what the stream counts for, zero if there is no such stream, or not in that epoch.
+func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) amount {
 	page, err := l.store.Read(ctx, key, 1<<63, 0)
-	if err != nil {
+	if err != nil || epoch != "" && page.Info.Epoch != epoch {
 		return amount{}
 	}
 	return charge(&page.Info)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -26,6 +27,10 @@ type StartRequest struct {
 	// IdempotencyKey is sent as the header of that name, and beside an ID is part of
 	// the request. With a key and without an ID the server makes the id of the key.
 	IdempotencyKey string `json:"-"`
+	// Key makes the start resumable, in place of an ID: while the execution that stands for the key runs, and after it
+	// has exited with code 0 for as long as it is kept, the same request attaches to it. After any other end it is started
+	// again, as another execution. Another request under the key is refused as reprise.ErrConflict. 1 to 255 bytes.
+	Key string `json:"key,omitempty"`
 	// Session groups executions.
 	Session string `json:"session,omitempty"`
 
@@ -141,7 +146,9 @@ const (
 type Execution struct {
 	ID      string `json:"id"`
 	Session string `json:"session"`
-	Status  string `json:"status"`
+	// Key is that of the request; it may stand for a later execution by now.
+	Key    string `json:"key"`
+	Status string `json:"status"`
 	// Outcome is "" until the end. ExitCode and Signal are nil until then, and
 	// where the process did not end that way.
 	Outcome         string  `json:"outcome"`
@@ -224,6 +231,9 @@ type Layers struct {
 // Start starts an execution. It is tried again after a lost connection and the
 // command still runs once, for every start carries an id. The errors are those of
 // the server, reprise.ErrConflict among them.
+//
+// With a Key, which the request then carries in place of an id, a start whose answer was lost and that is sent again
+// attaches to what it has started; should that have failed by then, it is started again.
 func (c *Client) Start(ctx context.Context, run StartRequest) (Execution, error) {
 	r, _, err := startRequest(run)
 	if err != nil {
@@ -232,12 +242,12 @@ func (c *Client) Start(ctx context.Context, run StartRequest) (Execution, error)
 	return answer[Execution](ctx, c, r)
 }
 
-// startRequest is the same request however often it is sent, with the id that it has.
+// startRequest is the same request however often it is sent, with the id that it has, "" with a key.
 func startRequest(run StartRequest) (*request, string, error) {
-	if run.ID == "" {
+	if run.ID == "" && run.Key == "" {
 		run.ID = rand.Text()
 	}
-	r, err := jsonRequest("start execution "+run.ID, http.MethodPost, "/v1/executions", run)
+	r, err := jsonRequest("start execution "+cmp.Or(run.ID, run.Key), http.MethodPost, "/v1/executions", run)
 	if err == nil && run.IdempotencyKey != "" {
 		r.header.Set("Idempotency-Key", run.IdempotencyKey)
 	}

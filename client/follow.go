@@ -104,7 +104,12 @@ func (c *Client) FollowStream(ctx context.Context, name string, opts *FollowOpti
 // start. The start is idempotent like that of Client.Start: however the connection
 // breaks, the command runs once. A range after the first one attaches to the same
 // execution. FollowOptions.After does not count.
+//
+// With a Key it is Client.Start and then Client.Follow, and each range starts anew.
 func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
+	if run.Key != "" {
+		return c.runKeyed(ctx, run, opts)
+	}
 	start, id, err := startRequest(run)
 	if err != nil {
 		return func(yield func(Event, error) bool) { yield(Event{}, err) }
@@ -114,6 +119,23 @@ func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions)
 		start.query = url.Values{"hold": {time.Duration(run.Hold).String()}}
 	}
 	return c.follow(ctx, "run execution "+id, id, executionPath(id, ""), start, opts)
+}
+
+// runKeyed is Run for a request with a key: its id is known when the server has answered.
+func (c *Client) runKeyed(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		x, err := c.Start(ctx, run)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		var o FollowOptions
+		if opts != nil {
+			o = *opts
+		}
+		o.After = ""
+		c.Follow(ctx, x.ID, &o)(yield)
+	}
 }
 
 func (c *Client) follow(ctx context.Context, op, name, path string, start *request, opts *FollowOptions) iter.Seq2[Event, error] {

@@ -20,7 +20,8 @@ type runCmd struct {
 	bridging `embed:""`
 
 	Detach           bool              `short:"d" help:"Print the id and leave; \"reprise follow ID\" goes on."`
-	ID               string            `placeholder:"ID" env:"-" help:"Id of the execution. Running the same again under the same id attaches to it."`
+	ID               string            `xor:"name" placeholder:"ID" env:"-" help:"Id of the execution. Running the same again under the same id attaches to it."`
+	Key              string            `xor:"name" placeholder:"KEY" env:"-" help:"Key of the command. Running the same again under the same key attaches to it while it runs, shows what it printed after it has exited with 0, and otherwise starts it again."`
 	Session          string            `placeholder:"ID" help:"Session that the execution belongs to."`
 	Label            map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to find it by. May be repeated."`
 	Timeout          time.Duration     `placeholder:"DURATION" help:"End the command after this time."`
@@ -81,6 +82,13 @@ func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error 
 	if err != nil {
 		return err
 	}
+	if c.Key != "" {
+		request.ID, err = startKeyed(ctx, server, request)
+		if err == nil {
+			fmt.Fprintln(stdout, request.ID)
+		}
+		return ours(err)
+	}
 	execution, err := server.Start(ctx, request)
 	if err != nil {
 		return ours((&canceller{server: server, id: request.ID}).left(err))
@@ -98,12 +106,19 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 	}
 	now := stages[2]
 	bridge, following := c.newBridge(now, server.URL(), os.Stderr)
+	events := server.Run(following, request, bridge.options(client.FollowOptions{}))
+	if c.Key != "" {
+		if request.ID, err = startKeyed(stages[0], server, request); err != nil {
+			return err
+		}
+		events = server.Follow(following, request.ID, bridge.options(client.FollowOptions{}))
+	}
 	cancel := &canceller{server: server, id: request.ID, bridge: bridge, out: os.Stderr}
 	defer cancel.attend(stages)()
 
 	var lost loss
 	out := &channels{stdout: stdout, stderr: os.Stderr}
-	for event, err := range server.Run(following, request, bridge.options(client.FollowOptions{})) {
+	for event, err := range events {
 		if err != nil {
 			return cancel.left(err)
 		}
@@ -120,6 +135,18 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 		}
 	}
 	return &exit{code: exitOurs, err: errors.New("the command has ended, and its end was not received")}
+}
+
+// startKeyed starts what has a key, and returns the id of the execution that stands for it.
+func startKeyed(ctx context.Context, server *client.Client, request client.StartRequest) (id string, err error) {
+	x, err := server.Start(ctx, request)
+	if asked, ok := errors.AsType[*askedToStop](err); ok {
+		return "", &exit{
+			code: asked.code(),
+			err:  errors.New("left before the start was answered: the command may run, and the same call attaches to it"),
+		}
+	}
+	return x.ID, err
 }
 
 // sendStdin gives the command what we read, until either ends.
@@ -145,11 +172,11 @@ func (c *runCmd) request() (client.StartRequest, error) {
 		return client.StartRequest{}, usage("which command? For example: reprise run -- make test")
 	}
 	id := c.ID
-	if id == "" {
+	if id == "" && c.Key == "" {
 		id = strings.ToLower(rand.Text())
 	}
 	return client.StartRequest{
-		ID: id, Session: c.Session, Labels: c.Label,
+		ID: id, Key: c.Key, Session: c.Session, Labels: c.Label,
 		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
 		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation,

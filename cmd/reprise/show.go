@@ -76,6 +76,7 @@ func executionRows(x *client.Execution) [][2]string {
 		{"command", commandText(x)},
 		{"directory", x.Cwd},
 		{"session", x.Session},
+		{"key", x.Key},
 		{"labels", labelText(x.Labels)},
 		{"created", moment(x.Created)},
 		{"started", moment(x.Started)},

@@ -1,6 +1,9 @@
 package api_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -46,6 +49,45 @@ func TestStartIsIdempotentByKey(t *testing.T) {
 	}
 	w.do("POST", "/v1/executions", `{"argv":["false"]}`, "Idempotency-Key: k1").refused(409, "conflict")
 	w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Idempotency-Key: "+strings.Repeat("k", 300)).refused(422, "invalid")
+}
+
+// TestStartWithKey: 200 while it runs and after success, 201 after a failure, 409 for another request.
+func TestStartWithKey(t *testing.T) {
+	w := start(t, setup{})
+	done := filepath.Join(t.TempDir(), "done")
+	body := fmt.Sprintf(`{"key":"nightly","command":"read x; [ -e %s ]","stdin_open":true}`, done)
+	end := func(id string) *answer {
+		w.do("POST", "/v1/executions/"+id+"/stdin?eof=true", "\n").is(200)
+		return w.ended(id)
+	}
+	first := w.do("POST", "/v1/executions", body).is(201)
+	if again := w.do("POST", "/v1/executions", body).is(200); again.text("id") != first.text("id") {
+		t.Errorf("while it runs: %s", again.body)
+	}
+	w.do("POST", "/v1/executions", `{"key":"nightly","command":"true"}`).refused(409, "conflict")
+	if failed := end(first.text("id")); failed.number("exit_code") != 1 || failed.text("key") != "nightly" {
+		t.Errorf("ended as %s", failed.body)
+	}
+	second := w.do("POST", "/v1/executions", body).is(201)
+	if second.text("id") == first.text("id") {
+		t.Errorf("after a failure: %s", second.body)
+	}
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	end(second.text("id"))
+	if third := w.do("POST", "/v1/executions", body).is(200); third.text("id") != second.text("id") {
+		t.Errorf("after success: %s", third.body)
+	}
+	live := w.do("POST", "/v1/executions", body, "Accept: text/event-stream").is(200)
+	if live.header.Get("Execution-Id") != second.text("id") || !strings.Contains(live.body, "event: end\n") {
+		t.Errorf("as a stream: %v %s", live.header, live.body)
+	}
+	w.do("POST", "/v1/executions", `{"key":"nightly","command":"true"}`).refused(409, "conflict")
+	w.do("POST", "/v1/executions", `{"key":"k","id":"i","command":"true"}`).refused(422, "invalid")
+	w.do("POST", "/v1/executions", `{"key":"k","command":"true"}`, "Idempotency-Key: k").refused(422, "invalid")
+	w.do("DELETE", "/v1/executions/"+second.text("id"), "").is(204)
+	w.do("POST", "/v1/executions", `{"key":"nightly","command":"true"}`).is(201)
 }
 
 func TestStartThatStreamsAtOnce(t *testing.T) {

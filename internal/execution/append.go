@@ -158,6 +158,7 @@ func (r *run) end(e ending) (kept bool) {
 		r.host.opts.Logger.Error("an execution has no end", "execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)
 		return isOver(err)
 	}
+	r.host.endKey(r.host.ctx, r.key, &r.config, e.Outcome)
 	if hook := r.host.opts.Hooks.Ended; hook != nil {
 		hook(r.key.Tenant, e.Outcome, time.Duration(e.DurationMS)*time.Millisecond)
 	}

@@ -89,7 +89,7 @@ func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string,
 }
 
 // Remove forgets an execution; one that has not ended is cancelled first, and Remove waits
-// for its end until ctx is done. Removing what is not there does nothing.
+// for its end until ctx is done. Its key is free then. Removing what is not there does nothing.
 func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) error {
 	if checkID("id", id) != nil {
 		return nil
@@ -108,6 +108,9 @@ func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) err
 			return context.Cause(ctx)
 		}
 	} else if err := h.endElsewhere(ctx, tenant, id); err != nil {
+		return err
+	}
+	if err := h.freeKey(ctx, key); err != nil {
 		return err
 	}
 	return h.log.Remove(ctx, key)

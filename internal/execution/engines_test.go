@@ -78,15 +78,18 @@ func startReplica(t *testing.T, url string) (process *os.Process, lines <-chan s
 	return server.Process, said
 }
 
+// servers start the servers of each store that can be shared.
+var servers = map[string]func(t *testing.T) (url string){
+	"redis":    func(t *testing.T) string { return testserver.Redis(t, nil).URL() },
+	"postgres": func(t *testing.T) string { return testserver.Postgres(t, nil).URL() },
+	"nats":     func(t *testing.T) string { return testserver.NATS(t, nil).URL() },
+}
+
 // TestReplicasOnServers has a replica in a process of its own, on each store that can be shared: another one
 // controls what it runs; then it is killed, or stopped and continued.
 func TestReplicasOnServers(t *testing.T) {
 	t.Parallel()
-	for name, serve := range map[string]func(t *testing.T) string{
-		"redis":    func(t *testing.T) string { return testserver.Redis(t, nil).URL() },
-		"postgres": func(t *testing.T) string { return testserver.Postgres(t, nil).URL() },
-		"nats":     func(t *testing.T) string { return testserver.NATS(t, nil).URL() },
-	} {
+	for name, serve := range servers {
 		t.Run("store="+name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
 			url := serve(t)

@@ -12,7 +12,9 @@ import (
 type Execution struct {
 	ID      string `json:"id"`
 	Session string `json:"session,omitempty"`
-	Status  Status `json:"status"`
+	// Key is that of the request; it may stand for a later execution by now.
+	Key    string `json:"key,omitempty"`
+	Status Status `json:"status"`
 	// Outcome, ExitCode and Signal are nil until the end, and the last two where
 	// the process did not end that way.
 	Outcome  *Outcome `json:"outcome"`

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base32"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -42,6 +41,7 @@ type meta struct {
 	EnvNames []string `json:"env_names,omitempty"`
 	TTY      *TTY     `json:"tty,omitempty"`
 	Timeout  Duration `json:"timeout,omitzero"`
+	Key      string   `json:"key,omitempty"`
 	// KillOnDisconnect tells other replicas that followers count.
 	KillOnDisconnect bool   `json:"kill_on_disconnect,omitempty"`
 	Digest           string `json:"digest,omitempty"`
@@ -59,7 +59,8 @@ const (
 func describe(req *Request) meta {
 	m := meta{
 		Command: shorten(req.Command, shownBytes), Language: req.Language,
-		Cwd: shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, KillOnDisconnect: req.KillOnDisconnect,
+		Cwd: shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, Key: req.Key,
+		KillOnDisconnect: req.KillOnDisconnect,
 	}
 	room := shownBytes
 	for _, arg := range req.Argv {
@@ -142,7 +143,7 @@ func (h *Host) id(tenant reprise.Tenant, req *Request) string {
 		return req.ID
 	case req.IdempotencyKey != "":
 		sum := h.mac("reprise execution id 1", []byte(tenant), []byte(req.IdempotencyKey))
-		return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
+		return inName(sum[:16])
 	}
 	return strings.ToLower(rand.Text())
 }

@@ -33,7 +33,7 @@ func (h *Host) recover(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return h.endKeys(ctx)
 }
 
 // abandoned are the streams of all tenants' executions that have no end and that nobody runs.
@@ -163,5 +163,8 @@ func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo, opts reprise.
 		e.DurationMS = t.last.Sub(t.started).Milliseconds()
 	}
 	_, err = s.EndWith(ctx, opts, string(Lost), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
+	if err == nil {
+		h.endKey(ctx, info.Key, &info.Config, Lost)
+	}
 	return time.Duration(e.DurationMS) * time.Millisecond, err
 }

@@ -39,6 +39,8 @@ type cuttable struct {
 	reprise.Store
 	reprise.Watcher
 	cut atomic.Bool
+	// removing, where it is set, is called once before something is removed.
+	removing atomic.Pointer[func()]
 }
 
 // sharable is a store that replicas can share.
@@ -83,8 +85,21 @@ func (c *cuttable) List(ctx context.Context, q reprise.ListQuery) (reprise.ListP
 	return c.Store.List(ctx, q)
 }
 
+func (c *cuttable) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	if f := c.removing.Swap(nil); f != nil {
+		(*f)()
+	}
+	return c.Store.Remove(ctx, key, spec)
+}
+
 // nodes opens replicas that share a store in memory.
 func nodes(t *testing.T, n int, opts execution.Options) []*node {
+	t.Helper()
+	return nodesWithin(t, n, testTTL, opts)
+}
+
+// nodesWithin is nodes that are taken for dead after ttl.
+func nodesWithin(t *testing.T, n int, ttl time.Duration, opts execution.Options) []*node {
 	t.Helper()
 	hub := shared.New(memstore.New(nil))
 	list := make([]*node, n)
@@ -92,7 +107,7 @@ func nodes(t *testing.T, n int, opts execution.Options) []*node {
 		list[i] = &node{store: newCuttable(hub.Store())}
 	}
 	for i, nd := range list {
-		nd.open(t, &replica.Options{Name: string(rune('a' + i)), Beat: testBeat, TTL: testTTL}, opts)
+		nd.open(t, &replica.Options{Name: string(rune('a' + i)), Beat: testBeat, TTL: ttl}, opts)
 	}
 	for _, nd := range list {
 		if err := nd.member.Look(t.Context()); err != nil {

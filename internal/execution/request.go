@@ -77,6 +77,12 @@ func (r *Request) checkNames() error {
 			return err
 		}
 	}
+	switch {
+	case len(r.Key) > maxIdempotencyKey:
+		return invalid("key", "at most %d bytes are taken", maxIdempotencyKey)
+	case r.Key != "" && (r.ID != "" || r.IdempotencyKey != ""):
+		return invalid("key", "an id or an Idempotency-Key, which never start again, is given as well")
+	}
 	if len(r.IdempotencyKey) > maxIdempotencyKey {
 		return invalid("idempotency_key", "at most %d bytes are taken", maxIdempotencyKey)
 	}

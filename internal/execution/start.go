@@ -16,10 +16,22 @@ import (
 // The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for), reprise.ErrConflict if the id was used for another
 // request, reprise.ErrQuota if too many executions wait, reprise.ErrClosed after
 // Stop, or that of the Log. That a program cannot be started is no error but an outcome.
+//
+// A request with a Key finds the execution that stands for the key while that has not ended and after it has exited with
+// code 0. Otherwise another one is started. Of any number of calls, on any replicas, that come after an end and before the
+// next start one starts it, and the others find it, however it ends.
 func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
 	if err := req.Validate(); err != nil {
 		return Execution{}, false, err
 	}
+	if req.Key != "" {
+		return h.startKeyed(ctx, tenant, req)
+	}
+	return h.start(ctx, tenant, req)
+}
+
+// start is Start for a request that is valid, and whose key, if it has one, has become an ID.
+func (h *Host) start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
 	id := h.id(tenant, &req)
 	key := keyOf(tenant, id)
 	config := h.config(&req)

@@ -77,7 +77,7 @@ func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
 	var m meta
 	_ = json.Unmarshal(info.Config.Meta, &m) // we wrote it
 	x.Argv, x.Command, x.Language, x.Cwd, x.EnvNames = m.Argv, m.Command, m.Language, m.Cwd, m.EnvNames
-	x.TTY, x.Timeout = m.TTY, m.Timeout
+	x.TTY, x.Timeout, x.Key = m.TTY, m.Timeout, m.Key
 	switch {
 	case info.End != nil:
 		x.end(info.End)

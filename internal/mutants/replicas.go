@@ -5,6 +5,11 @@ package main
 // replicaMutants are faults in what a Log takes over from a store that others write to.
 var replicaMutants = []mutant{
 	{
+		name: "removal is acknowledged that the store did in no epoch", rule: "G6",
+		file: "submit.go", old: "if _, same := page.Info.ForkOf(epoch); !same {", new: "if true {",
+		pkg: ".", run: "TestRemoveDuringPromotionIsDone",
+	},
+	{
 		name: "trim is acknowledged that the store did in no epoch", rule: "G6",
 		file: "submit.go", old: "if err != nil || info.Epoch == epoch {", new: "if err != nil || info.Epoch != \"\" {",
 		pkg: ".", run: "TestTrimDuringPromotionIsDone",

@@ -262,3 +262,20 @@ def test_settings_that_cannot_be_used(kind: str, monkeypatch: pytest.MonkeyPatch
         for name in ("", ".", ".."):
             with pytest.raises(ValueError, match="names nothing"):
                 call(call.client.show, name)
+
+
+def test_key_is_started_again_until_it_succeeds(server: Server, kind: str, tmp_path: Any) -> None:
+    with Caller(kind, server.url, server.token) as call:
+        key, runs = secrets.token_hex(8), tmp_path / "runs"
+        command = f"echo run >>{runs}; echo out; [ $(wc -l <{runs}) = 2 ]"
+        first = call(call.client.run, command, key=key, text=True)
+        second = call(call.client.run, command, key=key, text=True)
+        third = call(call.client.run, command, key=key, text=True)
+        assert (first.returncode, second.returncode, third.returncode) == (1, 0, 0)
+        assert first.id != second.id == third.id and third.stdout == "out\n"
+        assert runs.read_text() == "run\nrun\n"
+        execution = call(call.client.start, command, key=key)
+        assert (execution.id, execution.key) == (second.id, key)
+        with pytest.raises(ProblemError) as refused:
+            call(call.client.start, "true", key=key)
+        assert refused.value.code == "conflict"

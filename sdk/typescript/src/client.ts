@@ -81,16 +81,21 @@ export class Reprise {
 
   /**
    * Starts an execution and follows it, with the first events in the answer to the start. However the connection breaks, the
-   * command runs once. A second loop attaches to the same execution. `options.after` does not count.
+   * command runs once. A second loop attaches to the same execution. `options.after` does not count. What has a `key` is
+   * started with `start` and then followed: its id is the server's.
    */
   run(request: StartRequest, options: FollowOptions = {}): Run {
+    if (request.key) throw new InvalidError('what has a key is started with start(), and followed by the id of the answer')
     const { id, start } = startRequest(request)
     const target = { caller: this.caller, op: `run execution ${id}`, name: id, path: pathOf('executions', id) }
     start.headers = { ...start.headers, Accept: 'text/event-stream' }
     return new Run(id, { ...target, start }, options)
   }
 
-  /** Starts an execution. It is tried again after a lost connection and the command still runs once: every start has an id. */
+  /**
+   * Starts an execution. It is tried again after a lost connection and the command still runs once: every start has an id, or a
+   * `key`, with which it attaches to what it has started; should that have failed by then, it is started again.
+   */
   start(request: StartRequest, options?: CallOptions): Promise<Execution> {
     return this.caller.json(startRequest(request).start, options?.signal)
   }
@@ -199,11 +204,11 @@ export class Reprise {
   }
 }
 
-/** The same request however often it is sent, with the id that it has. */
+/** The same request however often it is sent, with the id that it has, '' with a key. */
 function startRequest(request: StartRequest): { id: string; start: Request } {
   const { idempotencyKey, ...members } = request
-  const id = members.id || randomID()
-  const start = jsonRequest(`start execution ${id}`, 'POST', '/v1/executions', { ...members, id })
+  const id = members.id || (members.key ? '' : randomID())
+  const start = jsonRequest(`start execution ${id || members.key}`, 'POST', '/v1/executions', id ? { ...members, id } : members)
   if (idempotencyKey) start.headers = { ...start.headers, 'Idempotency-Key': idempotencyKey }
   return { id, start }
 }

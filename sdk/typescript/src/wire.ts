@@ -55,6 +55,11 @@ interface StartMembers {
   id?: string
   /** Sent as the header of that name; see docs/protocol.md. */
   idempotencyKey?: string
+  /**
+   * In place of an id: the same request attaches while the command runs and after it has exited with 0, and starts it again
+   * after any other end.
+   */
+  key?: string
   session?: string
   cwd?: string
   env?: Record<string, string>
@@ -96,6 +101,8 @@ export type ExecutionOutcome =
 export interface Execution {
   id: string
   session?: string
+  /** That of the request; it may stand for a later execution by now. */
+  key?: string
   status: ExecutionStatus
   outcome: ExecutionOutcome | null
   exit_code: number | null

@@ -40,6 +40,23 @@ test('a run whose first answers are cut runs once', async (t) => {
   assert.equal(executions.filter((execution) => execution.argv?.[2] === 'echo $$').length, 5)
 })
 
+test('what has a key is started until it has succeeded', async () => {
+  const key = 'nightly ' + Math.random()
+  const failing = { key, command: 'exit 1' }
+  const ended = (id: string) => all(reprise.follow(id))
+  const first = await reprise.start(failing)
+  await ended(first.id)
+  const second = await reprise.start(failing)
+  assert.notEqual(second.id, first.id)
+  assert.equal(second.key, key)
+  await assert.rejects(reprise.start({ key, command: 'true' }), { code: 'conflict', retryable: false })
+  const good = { key: key + ' good', command: 'echo once' }
+  const { id } = await reprise.start(good)
+  await ended(id)
+  assert.equal((await reprise.start(good)).id, id)
+  assert.throws(() => reprise.run(good), /start\(\)/)
+})
+
 test('start is idempotent, and another request under the same id is a conflict', async () => {
   const first = await reprise.start({ id: 'once', argv: ['true'], labels: { kind: 'once' } })
   const second = await reprise.start({ id: 'once', argv: ['true'], labels: { kind: 'once' } })

@@ -46,7 +46,7 @@ def create_stream(name: str, retention: Mapping[str, Any] | None, labels: Mappin
 
 
 def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tuple[Request, str]:
-    """The start of an execution and its id. It is the same request however often it is sent."""
+    """The start of an execution and its id, "" with a key. It is the same request however often it is sent."""
     body = {name: value for name, value in members.items() if value is not None}
     if isinstance(command, str):
         body["command"] = command
@@ -65,9 +65,11 @@ def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tu
         body["retention"] = _retention(retention)
     if (limits := body.get("limits")) and "cpu_time" in limits:
         body["limits"] = {**limits, "cpu_time": duration_text(limits["cpu_time"])}
-    id = body.setdefault("id", secrets.token_hex(16))
+    id = body.get("id", "")
+    if not id and not body.get("key"):
+        id = body["id"] = secrets.token_hex(16)
     text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
-    return Request(f"start execution {id}", "POST", "/v1/executions", headers=headers, body=text), id
+    return Request(f"start execution {id or body['key']}", "POST", "/v1/executions", headers=headers, body=text), id
 
 
 def _retention(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Execution(Model):
 
     id: str = ""
     session: str = ""
+    key: str = ""
     #: "queued", "running" or "ended".
     status: str = ""
     #: "" until the end.

@@ -38,6 +38,9 @@ class StartOptions(TypedDict, total=False):
     #: 1 to 128 bytes of letters, digits, ".", "_" and "-".
     id: str
     idempotency_key: str
+    #: In place of an id: the same request attaches while the command runs and after it has exited with 0, and starts it again
+    #: after any other end.
+    key: str
     #: Groups executions.
     session: str
     #: An interpreter, for example "python", that runs `code`; in place of a command.

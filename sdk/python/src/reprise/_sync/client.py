@@ -118,7 +118,8 @@ class Reprise:
         """Starts an execution and returns. command is a program with its arguments, or a text for `sh -c`.
 
         It is tried again after a lost connection, and the command still runs once, for every start carries an id. Starting the
-        same again under the same id finds the first; another request under it is refused with the code "conflict".
+        same again under the same id finds the first; another request under it is refused with the code "conflict". With a
+        key it finds what stands for the key, or starts it again if that has failed, also before a start that is sent again.
         """
         request, _ = _requests.start(command, options)
         return Execution._read(self._transport.call(request))
@@ -161,10 +162,14 @@ class Reprise:
         on_event: is given each event as it comes.
 
         Output that the server no longer keeps raises a GapError. If this is abandoned (a cancelled task, Ctrl-C, an error) the
-        command is cancelled, unless the program has given an `id` under which it can be found again.
+        command is cancelled, unless the program has given an `id` or a `key` under which it can be found again.
         """
-        request, id = _requests.start(command, options)
-        request.headers["Accept"] = _wire.EVENT_STREAM
+        request: _wire.Request | None
+        if options.get("key"):
+            request, id = None, (self.start(command, **options)).id
+        else:
+            request, id = _requests.start(command, options)
+            request.headers["Accept"] = _wire.EVENT_STREAM
         flow = flow_of(self._transport, f"run execution {id}", _path("executions", id), request, FollowOptions(on_gap="raise"))
         output = Output(id, command if command is not None else options.get("code"))
         try:
@@ -174,7 +179,7 @@ class Reprise:
                     if on_event is not None:
                         on_event(event)
         except BaseException as error:
-            if "id" not in options and not isinstance(error, ProblemError):
+            if not options.get("id") and not options.get("key") and not isinstance(error, ProblemError):
                 self._abandon(id)
             raise
         return output.result(text, check)

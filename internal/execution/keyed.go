@@ -1,0 +1,228 @@
+package execution
+
+import (
+	"context"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"reprise"
+)
+
+// A key is the stream "key:<digest of the key>" without events, whose configuration is a digest of the request. The id of
+// the execution that stands for the key now is made of the key and the epoch of that stream. So all that find the stream
+// start the same execution, which is made once; to start again is to remove the stream in that epoch and to make it anew,
+// of which any number of callers bring about one. The stream is ended when its execution is, so that both are swept at
+// the same age.
+
+// keyNamespace begins the names of the streams of keys.
+const keyNamespace = "key:"
+
+// keyedAge is how long a keyed execution is kept after its end, where its request states nothing else.
+const keyedAge = 24 * time.Hour
+
+// keyMeta is the Meta of the stream of a key.
+type keyMeta struct {
+	Key    string `json:"key"`
+	Digest string `json:"digest"`
+}
+
+// streamOfKey is the name of the stream of a key, which may be of any form.
+func (h *Host) streamOfKey(tenant reprise.Tenant, key string) reprise.StreamKey {
+	sum := h.mac("reprise execution key 1", []byte(tenant), []byte(key))
+	return reprise.StreamKey{Tenant: tenant, Name: keyNamespace + inName(sum[:16])}
+}
+
+// keyConfig is the configuration of the stream of the key of a request.
+func (h *Host) keyConfig(req *Request) reprise.StreamConfig {
+	digest := h.mac("reprise execution request 1", canonical(req))
+	return reprise.StreamConfig{
+		Meta:      mustMarshal(keyMeta{req.Key, base64.RawURLEncoding.EncodeToString(digest)}),
+		Retention: reprise.Retention{MaxAge: time.Duration(req.Retention.MaxAge)},
+	}
+}
+
+// keyedID is the id of the execution that stands for a key while its stream is in one life.
+func (h *Host) keyedID(key string, info *reprise.StreamInfo) string {
+	epoch := info.Epoch
+	if len(info.Lineage) > 0 { // a store that may have lost events has given it others
+		epoch = info.Lineage[0].Epoch
+	}
+	return inName(h.mac("reprise execution of a key 1", []byte(info.Key.Tenant), []byte(key), []byte(epoch))[:16])
+}
+
+// inName is a digest in the letters of ids.
+func inName(sum []byte) string {
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum))
+}
+
+// startKeyed is Start for a request with a key.
+func (h *Host) startKeyed(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
+	if req.Retention.MaxAge == 0 {
+		req.Retention.MaxAge = Duration(keyedAge)
+	}
+	key, config := h.streamOfKey(tenant, req.Key), h.keyConfig(&req)
+	x, found, err := h.standing(ctx, key, req.Key, config)
+	if found || err != nil {
+		return x, false, err
+	}
+	if _, err := h.isolate(&req); err != nil { // before the key belongs to the request
+		return Execution{}, false, err
+	}
+	for range maxKeyTries {
+		s, _, err := h.log.Create(ctx, key, config)
+		if err != nil {
+			return Execution{}, false, err
+		}
+		info, err := s.Info(ctx)
+		if isOver(err) {
+			continue // it was removed since
+		}
+		if err != nil {
+			return Execution{}, false, err
+		}
+		// Whatever has become of it: it was started after we were called.
+		req.ID = h.keyedID(req.Key, &info)
+		return h.start(ctx, tenant, req)
+	}
+	return Execution{}, false, fmt.Errorf("%w: the key was removed %d times", reprise.ErrUnavailable, maxKeyTries)
+}
+
+// maxKeyTries bounds how often the stream of a key is made that others remove.
+const maxKeyTries = 8
+
+// standing finds the execution that answers a request with a key: one that has not ended, or that has succeeded. If the
+// one that there is has failed, or is no longer kept, it makes room for another.
+func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string, config reprise.StreamConfig) (x Execution, found bool, err error) {
+	s, info, err := h.lookAtKey(ctx, key)
+	switch {
+	case err != nil || s == nil:
+		return Execution{}, false, err
+	case !info.Config.Equal(config):
+		return Execution{}, false, fmt.Errorf("%w: the key belongs to another request", reprise.ErrConflict)
+	}
+	x, err = h.Show(ctx, key.Tenant, h.keyedID(name, &info))
+	switch {
+	case err == nil && !x.failed():
+		return x, true, nil
+	case err == nil, isOver(err) && info.End != nil:
+		return Execution{}, false, s.Remove(ctx)
+	case isOver(err): // it is being made, or whoever wanted to make it has died
+		return Execution{}, false, nil
+	}
+	return Execution{}, false, err
+}
+
+// lookAtKey finds the stream of a key; s is nil if there is none.
+func (h *Host) lookAtKey(ctx context.Context, key reprise.StreamKey) (s *reprise.Stream, info reprise.StreamInfo, err error) {
+	s, err = h.log.Stream(ctx, key)
+	if err == nil {
+		info, err = s.Info(ctx)
+	}
+	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) {
+		return nil, info, nil
+	}
+	return s, info, err
+}
+
+// failed reports whether an execution has ended otherwise than by an exit with code 0.
+func (x *Execution) failed() bool {
+	return x.Status == StatusEnded && (x.Outcome == nil || *x.Outcome != Exited || x.ExitCode == nil || *x.ExitCode != 0)
+}
+
+// keyIn is the key in the configuration of the stream of an execution, "" if there is none.
+func keyIn(config *reprise.StreamConfig) string {
+	var m meta
+	_ = json.Unmarshal(config.Meta, &m) // we wrote it
+	return m.Key
+}
+
+// endKey ends the stream of the key of an execution that has ended, if that still stands for it. What
+// fails here is done by endKeys.
+func (h *Host) endKey(ctx context.Context, id reprise.StreamKey, config *reprise.StreamConfig, outcome Outcome) {
+	name := keyIn(config)
+	if name == "" {
+		return
+	}
+	s, info, err := h.lookAtKey(ctx, h.streamOfKey(id.Tenant, name))
+	if err == nil && s != nil && keyOf(id.Tenant, h.keyedID(name, &info)) == id {
+		_, err = s.End(ctx, string(outcome), reprise.Event{})
+	}
+	if err != nil && !isOver(err) {
+		h.opts.Logger.Info("the key of an execution has no end yet", "execution", id.Name, "tenant", id.Tenant, "error", err)
+	}
+}
+
+// freeKey removes the stream of the key of an execution that is about to be removed.
+func (h *Host) freeKey(ctx context.Context, id reprise.StreamKey) error {
+	execution, err := h.log.Stream(ctx, id)
+	if err == nil {
+		var shown reprise.StreamInfo
+		if shown, err = execution.Info(ctx); err == nil {
+			name := keyIn(&shown.Config)
+			if name == "" {
+				return nil
+			}
+			s, info, err := h.lookAtKey(ctx, h.streamOfKey(id.Tenant, name))
+			if err != nil || s == nil || keyOf(id.Tenant, h.keyedID(name, &info)) != id {
+				return err
+			}
+			return s.Remove(ctx)
+		}
+	}
+	if isOver(err) {
+		return nil
+	}
+	return err
+}
+
+// endKeys ends the streams of keys whose executions have ended without that, because a server died in between, and
+// removes those that were made for an execution which was never started.
+func (h *Host) endKeys(ctx context.Context) error {
+	query := reprise.ListQuery{Namespace: keyNamespace, Limit: maxLimit}
+	for {
+		page, err := h.log.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Streams {
+			if page.Streams[i].End == nil {
+				if err := h.tidyKey(ctx, &page.Streams[i]); err != nil {
+					return err
+				}
+			}
+		}
+		if query.After = page.Next; query.After == "" {
+			return nil
+		}
+	}
+}
+
+// tidyKey is endKeys for one key, as it was listed.
+func (h *Host) tidyKey(ctx context.Context, listed *reprise.StreamInfo) error {
+	var m keyMeta
+	_ = json.Unmarshal(listed.Config.Meta, &m) // we wrote it
+	id := keyOf(listed.Key.Tenant, h.keyedID(m.Key, listed))
+	execution, err := h.log.Stream(ctx, id)
+	var info reprise.StreamInfo
+	if err == nil {
+		info, err = execution.Info(ctx)
+	}
+	switch {
+	case isOver(err) && time.Since(listed.Created) > listed.Config.Retention.MaxAge:
+		s, now, err := h.lookAtKey(ctx, listed.Key)
+		if err != nil || s == nil || now.Epoch != listed.Epoch {
+			return err
+		}
+		return s.Remove(ctx)
+	case isOver(err), err == nil && info.End == nil: // it is being started, or runs
+		return nil
+	case err == nil:
+		h.endKey(ctx, id, &info.Config, Outcome(info.End.Outcome))
+	}
+	return err
+}

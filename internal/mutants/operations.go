@@ -1,0 +1,67 @@
+//go:build unix
+
+package main
+
+// operationMutants are faults in what resumes operations, and in what starts commands under a key.
+var operationMutants = []mutant{
+	{
+		name: "step of which nobody knows is done again", rule: "R6.9",
+		file: "operation/operation.go", old: "	case known.State == StepUnknown && (opts", new: "	case false && (opts",
+		pkg: "./operation", run: "TestStepThatCannotTell|TestKilled",
+	},
+	{
+		name: "finished step is done again", rule: "R6.9",
+		file: "operation/operation.go", old: "	case known.State == StepDone:\n", new: "	case false:\n",
+		pkg: "./operation", run: "TestGoesOnAfterFailure|TestKilled",
+	},
+	{
+		name: "step is not recorded before it is done", rule: "R6.9",
+		file: "operation/operation.go", old: "o.append(typeStepBegan, entry{Step: name}); err != nil {", new: "error(nil); err != nil {",
+		pkg: "./operation", run: "TestKilled",
+	},
+	{
+		name: "attempt is taken for dead while its process lives", rule: "R6.9",
+		file: "operation/runner.go", old: "	case r.member.Alive(newest.Replica):\n		return true, nil\n", new: "	case r.member != nil:\n		return false, nil\n",
+		pkg: "./operation", run: "TestManyCallersOneJob",
+	},
+	{
+		name: "attempts have no fence", rule: "R6.9",
+		file: "operation/attempt.go", old: "	a.owner = reprise.Owner{Name: a.entry.ID, Fence: fence}\n", new: "",
+		pkg: "./operation", run: "TestReplicaDies|TestManyCallersOneJob",
+	},
+	{
+		name: "record that was cut is taken for a whole one", rule: "R6.9 G1",
+		file: "operation/record.go", old: "reprise.After(s.Cursor(0))", new: "reprise.Earliest()",
+		pkg: "./operation", run: "TestCutRecord",
+	},
+	{
+		name: "handle removes a later stream of its name", rule: "R6.9",
+		file: "submit.go", old: "RemoveSpec{Epoch: epoch}); err != nil {", new: "RemoveSpec{}); err != nil {",
+		pkg: ".", run: "TestStreamRemoveLeavesALaterLife",
+	},
+	{
+		name: "every caller that finds a failure makes room for itself", rule: "R6.9",
+		file: "internal/execution/keyed.go", old: "return Execution{}, false, s.Remove(ctx)\n", new: "return Execution{}, false, h.log.Remove(ctx, key)\n",
+		pkg: "./internal/execution", run: "TestKeyStartsOnceBehindAnother",
+	},
+	{
+		name: "key is answered with a failure", rule: "R6.9",
+		file: "internal/execution/keyed.go", old: "	case err == nil && !x.failed():\n", new: "	case err == nil:\n",
+		pkg: "./internal/execution", run: "TestKeyStartsAgain|TestKeyAfterReplicaDies",
+	},
+	{
+		name: "key takes another request", rule: "R6.9",
+		file: "internal/execution/keyed.go", old: "	case !info.Config.Equal(config):\n", new: "	case false:\n",
+		pkg: "./internal/execution", run: "TestKeyIsAnsweredFromTheRecord",
+	},
+	{
+		name: "key outlives its execution", rule: "R6.9 G7",
+		file: "internal/execution/append.go", old: "	r.host.endKey(r.host.ctx, r.key, &r.config, e.Outcome)\n", new: "",
+		pkg: "./internal/execution", run: "TestKeyIsAnsweredFromTheRecord|TestKeyIsForgottenWithItsExecution",
+	},
+	{
+		name: "key that is not ended with its execution stays", rule: "R6.9 G7",
+		file: "internal/execution/recover.go", old: "	return h.endKeys(ctx)\n", new: "	return nil\n",
+		pkg: "./internal/execution", run: "TestKeyOfServerThatDiesHalfway",
+	},
+}

@@ -1,0 +1,202 @@
+package operation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// Operation is the job's side of one attempt. It is safe for concurrent use: steps with different names can be done at
+// the same time.
+type Operation struct {
+	attempt *attempt
+
+	mu   sync.Mutex
+	busy map[string]bool // steps that are being done
+}
+
+// StepFunc does a step and returns its result, at most 512 KiB.
+type StepFunc func(context.Context) ([]byte, error)
+
+// StepOptions are for steps that need more than a function. The zero value of each field means its default.
+type StepOptions struct {
+	// Idempotent says that doing the step again has no further effect, so that it is done again if it began and nobody
+	// knows whether it took effect. Default: the step is done at most once, and its result is an *UnknownError then.
+	Idempotent bool
+}
+
+const (
+	maxStepName = 255
+	// maxResult bounds a result. It is encoded as base64 in an event, which has at most 1 MiB by default.
+	maxResult = 512 << 10
+)
+
+// Key is the key of the operation.
+func (o *Operation) Key() reprise.StreamKey { return o.attempt.stream.Key() }
+
+// Input is the input of the operation. It must not be changed.
+func (o *Operation) Input() []byte { return o.attempt.record.Input }
+
+// Fence is the number of this attempt: 1 for the first, and higher for each later one. A system that refuses a lower
+// number than the highest that it has seen cannot be reached by an attempt that another one has taken over from.
+func (o *Operation) Fence() uint64 { return o.attempt.owner.Fence }
+
+// Step does the step of a name, 1 to 255 bytes, once for the operation, and returns the result of f, which is
+// recorded. If the step was done before, in this attempt or an earlier one, Step returns the recorded result and does
+// not call f. A result has at most 512 KiB. It is the caller's. opts may be nil.
+//
+// That the step begins is kept as safely as the store states before f is called. An error of f is returned as it is
+// and recorded as the failure of the step, which is done when Step is called again. That holds not for an error that
+// wraps ErrUnknown, context.Canceled or context.DeadlineExceeded, after which the step may have taken effect, nor for
+// a panic.
+//
+// A step that began and was not recorded as done or failed returns an *UnknownError, unless it is Idempotent. So does
+// any step whose f has just returned, if it may have taken effect and that cannot be recorded; the *UnknownError then
+// wraps the cause. The other errors are reprise.ErrInvalid for a name that is not allowed and for a step that is
+// being done already, reprise.ErrFenced if another attempt has taken over, those of the Log, and the cause if the
+// attempt was cancelled before; f was not called then.
+func (o *Operation) Step(ctx context.Context, name string, f StepFunc, opts *StepOptions) ([]byte, error) {
+	known, err := o.acquire(name)
+	if err != nil {
+		return nil, err
+	}
+	defer o.release(name)
+	switch {
+	case known.State == StepDone:
+		return bytes.Clone(known.Result), nil
+	case known.State == StepUnknown && (opts == nil || !opts.Idempotent):
+		return nil, &UnknownError{Step: name, Began: known.Began, Attempt: known.Attempt}
+	}
+	if err := o.append(typeStepBegan, entry{Step: name}); err != nil {
+		return nil, err
+	}
+	result, err := o.call(ctx, name, f)
+	switch {
+	case err == nil:
+		if err = checkResult(result); err == nil {
+			err = o.append(typeStepDone, entry{Step: name, Result: result})
+		}
+		if err == nil {
+			return result, nil
+		}
+	case !isUnknown(err):
+		unkept := o.append(typeStepFailed, entry{Step: name, Error: clip(err.Error())})
+		if unkept == nil {
+			return nil, err
+		}
+		err = errors.Join(err, unkept)
+	}
+	return nil, o.unknown(name, err)
+}
+
+// call calls the function of a step. After a panic nobody knows whether the step took effect.
+func (o *Operation) call(ctx context.Context, name string, f StepFunc) (result []byte, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			_ = o.unknown(name, nil)
+		}
+	}()
+	result, err = f(ctx)
+	returned = true
+	return result, err
+}
+
+// isUnknown reports whether a step that returned err may have taken effect.
+func isUnknown(err error) bool {
+	return errors.Is(err, ErrUnknown) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// unknown notes that nobody knows whether a step took effect.
+func (o *Operation) unknown(name string, err error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	step := o.attempt.record.step(name)
+	step.State = StepUnknown
+	return &UnknownError{Step: name, Began: step.Began, Attempt: step.Attempt, Err: err}
+}
+
+// MarkDone records that a step which returned an *UnknownError took effect, with its result. The error is
+// reprise.ErrInvalid for any other step, or as of Step.
+func (o *Operation) MarkDone(name string, result []byte) error {
+	if err := checkResult(result); err != nil {
+		return err
+	}
+	return o.mark(typeStepDone, entry{Step: name, Result: result})
+}
+
+// MarkNotDone records that a step which returned an *UnknownError took no effect: the next call of Step does it. The
+// errors are those of MarkDone.
+func (o *Operation) MarkNotDone(name string) error {
+	return o.mark(typeStepFailed, entry{Step: name, Error: "it took no effect"})
+}
+
+func (o *Operation) mark(kind string, e entry) error {
+	known, err := o.acquire(e.Step)
+	if err != nil {
+		return err
+	}
+	defer o.release(e.Step)
+	if known.State != StepUnknown {
+		return fmt.Errorf("%w: of step %q it is known whether it took effect", reprise.ErrInvalid, e.Step)
+	}
+	return o.append(kind, e)
+}
+
+// acquire keeps others from doing the same step, and returns what is known of it.
+func (o *Operation) acquire(name string) (Step, error) {
+	if name == "" || len(name) > maxStepName {
+		return Step{}, fmt.Errorf("%w: the name of a step has 1 to %d bytes", reprise.ErrInvalid, maxStepName)
+	}
+	if o.attempt.ctx.Err() != nil {
+		return Step{}, context.Cause(o.attempt.ctx)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy[name] {
+		return Step{}, fmt.Errorf("%w: step %q is being done", reprise.ErrInvalid, name)
+	}
+	o.busy[name] = true
+	if step := o.attempt.record.find(name); step != nil {
+		return *step, nil
+	}
+	return Step{}, nil
+}
+
+func (o *Operation) release(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.busy, name)
+}
+
+// append records an event of a step and, once it is kept, applies it to what is known.
+func (o *Operation) append(kind string, e entry) error {
+	a := o.attempt
+	event := e.event(kind)
+	event.Time = now()
+	_, err := a.patiently(func() (reprise.Appended, error) { return a.appender.Append(event) })
+	if errors.Is(err, reprise.ErrFenced) {
+		a.cancel(err)
+	}
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return a.record.apply(event)
+}
+
+func checkResult(result []byte) error {
+	if len(result) > maxResult {
+		return fmt.Errorf("%w: a result of %d bytes, at most %d are taken", reprise.ErrInvalid, len(result), maxResult)
+	}
+	return nil
+}
+
+// now is the time that events are stamped with.
+func now() time.Time { return time.UnixMilli(time.Now().UnixMilli()).UTC() }
