@@ -242,7 +242,8 @@ func (l *Log) Remove(ctx context.Context, key StreamKey) error {
 // Removing what is not there does nothing.
 func (s *Stream) Remove(ctx context.Context) error {
 	lv := s.live.Load()
-	return s.op("remove", s.log.background.during(func() error { return s.log.removeLife(ctx, lv.key, lv.currentEpoch()) }))
+	err := s.log.background.during(func() error { return s.log.removeLife(ctx, lv.key, lv.currentEpoch()) })
+	return s.op("remove", err)
 }
 
 // removeLife removes the stream that has or had an epoch. A store that has put it into another epoch meanwhile has done
