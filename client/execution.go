@@ -316,6 +316,21 @@ func (c *Client) Signal(ctx context.Context, id, name string) error {
 	return c.call(ctx, r, nil)
 }
 
+// Resize sets the size of the terminal of an execution. Where that changes it, the command gets WINCH. It is tried again after
+// a lost connection. The error is reprise.ErrConflict where the command has no terminal or was not started yet, and
+// reprise.ErrEnded where it has ended.
+func (c *Client) Resize(ctx context.Context, id string, size TTY) error {
+	op := "resize the terminal of execution " + id
+	if err := checkName(op, id); err != nil {
+		return err
+	}
+	r, err := jsonRequest(op, http.MethodPost, executionPath(id, "/resize"), size)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, r, nil)
+}
+
 // Cancel ends an execution: TERM, the grace period, then KILL to the whole tree. It
 // does not wait for the end. Cancelling what has ended does nothing.
 func (c *Client) Cancel(ctx context.Context, id string) error {

@@ -191,6 +191,17 @@ func (s *Server) signalExecution(x *exchange) error {
 	return x.done()
 }
 
+func (s *Server) resizeExecution(x *exchange) error {
+	var size execution.TTY
+	if err := s.decodeBody(x, &size); err != nil {
+		return err
+	}
+	if err := s.host.Resize(x.r.Context(), x.who.Tenant, x.r.PathValue("id"), size); err != nil {
+		return err
+	}
+	return x.done()
+}
+
 func (s *Server) cancelExecution(x *exchange) error {
 	if err := s.host.Cancel(x.r.Context(), x.who.Tenant, x.r.PathValue("id")); err != nil {
 		return err
@@ -213,7 +224,7 @@ func (s *Server) writeStdin(x *exchange) error {
 		return err
 	}
 	stdin, err := s.host.WriteStdin(x.r.Context(), x.who.Tenant, x.r.PathValue("id"),
-		execution.StdinWrite{Offset: offset, Data: body, EOF: eof})
+		execution.StdinWrite{Offset: offset, Writer: x.query.text("writer"), Data: body, EOF: eof})
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ var wanted = map[string][]int{
 
 	"POST /v1/executions/{id}/stdin":  {200, 404, 409, 413},
 	"POST /v1/executions/{id}/signal": {204, 404, 409, 422},
+	"POST /v1/executions/{id}/resize": {204, 404, 409, 422},
 	"POST /v1/executions/{id}/cancel": {204, 404},
 
 	"GET /v1/streams":                {200, 500, 503},
