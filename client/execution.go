@@ -331,6 +331,29 @@ func (c *Client) Resize(ctx context.Context, id string, size TTY) error {
 	return c.call(ctx, r, nil)
 }
 
+// Screen is what the terminal of an execution shows.
+type Screen struct {
+	// Cursor is the position just after the last event that was drawn, for FollowOptions.After.
+	Cursor string `json:"cursor"`
+	Cols   int    `json:"cols"`
+	Rows   int    `json:"rows"`
+	// Text is what can be read on it, a line for each row.
+	Text string `json:"text"`
+	// Paint, written to a terminal of this size, makes it show the same: colours, cursor, alternate screen and modes too.
+	Paint string `json:"paint"`
+}
+
+// Screen draws the output of an execution on a terminal of the size that its own has now. Following after its Cursor is the
+// same as having followed from the start, without all that came before. The error is reprise.ErrConflict where the command
+// has no terminal.
+func (c *Client) Screen(ctx context.Context, id string) (Screen, error) {
+	op := "draw the screen of execution " + id
+	if err := checkName(op, id); err != nil {
+		return Screen{}, err
+	}
+	return answer[Screen](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "/screen")})
+}
+
 // Cancel ends an execution: TERM, the grace period, then KILL to the whole tree. It
 // does not wait for the end. Cancelling what has ended does nothing.
 func (c *Client) Cancel(ctx context.Context, id string) error {

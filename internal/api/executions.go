@@ -191,6 +191,18 @@ func (s *Server) signalExecution(x *exchange) error {
 	return x.done()
 }
 
+func (s *Server) executionScreen(x *exchange) error {
+	id := x.r.PathValue("id")
+	if err := x.mayRead(executionNamespace + id); err != nil {
+		return err
+	}
+	screen, err := s.host.Screen(x.r.Context(), x.who.Tenant, id)
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, screen)
+}
+
 func (s *Server) resizeExecution(x *exchange) error {
 	var size execution.TTY
 	if err := s.decodeBody(x, &size); err != nil {

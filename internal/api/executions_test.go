@@ -112,6 +112,12 @@ func TestTerminalIsResizedAndFedByTwo(t *testing.T) {
 	if a := w.do("GET", "/v1/executions/t", ""); !strings.Contains(a.body, `"tty":{"cols":90,"rows":30}`) {
 		t.Errorf("shown as %s", a.body)
 	}
+	if a := w.do("GET", "/v1/executions/t/screen", "").is(200); a.text("text") != "one\n25 81" || a.number("cols") != 90 || a.text("cursor") == "" {
+		t.Errorf("the screen: %s", a.body)
+	}
+	w.do("GET", "/v1/executions/none/screen", "").refused(404, "not_found")
+	w.do("POST", "/v1/executions", `{"id":"plain","argv":["true"]}`).is(201)
+	w.do("GET", "/v1/executions/plain/screen", "").refused(409, "conflict")
 	w.do("POST", "/v1/executions/t/stdin?writer=b", "x").refused(422, "invalid")
 	for range 2 {
 		if a := w.do("POST", "/v1/executions/t/stdin?writer=b&offset=0", "two\n").is(200); a.number("offset") != 4 {

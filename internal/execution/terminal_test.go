@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/screen"
 	"reprise/store/memstore"
 )
 
@@ -173,5 +174,61 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 	w := execution.StdinWrite{Writer: "w", Data: bytes.NewReader(bytes.Repeat([]byte("x"), 1<<20))}
 	if state, err := h.WriteStdin(ctx, tenant, x.ID, w); !errors.Is(err, io.ErrNoProgress) || state.Offset == 1<<20 {
 		t.Errorf("%+v, %v", state, err)
+	}
+}
+
+// TestScreenGoesOnAtItsCursor: what is painted, and the events after the cursor, are what somebody sees who has
+// watched from the start; here through another replica, while the command prints.
+func TestScreenGoesOnAtItsCursor(t *testing.T) {
+	list := nodes(t, 2, execution.Options{Dir: t.TempDir()})
+	const command = `i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '\033[%d;%dH\033[3%dm%d' $((i%24+1)) $((i*7%70)) $((i%8)) $i; done; printf '\033[?1049h\033[2;2Hlast'`
+	x := start(t, list[0].Host, execution.Request{Command: command, TTY: &execution.TTY{}})
+	watched, reader := screen.New(80, 24), reader(t, list[0].Host, x.ID)
+	seen := map[string]string{}
+	var ends bool
+	for !ends {
+		run, err := reader.Next(within(t))
+		if ends = errors.Is(err, reprise.ErrEnded); err != nil && !ends {
+			t.Fatal(err)
+		}
+		for e := range run.All() {
+			if e.Type == execution.Stdout {
+				_, _ = watched.Write(e.Data)
+			}
+		}
+		if run.Len() > 0 {
+			seen[reader.Cursor().String()] = string(watched.Paint())
+		}
+		if len(seen)%50 == 1 {
+			compareScreen(t, list[1].Host, x.ID, seen)
+		}
+	}
+	compareScreen(t, list[1].Host, x.ID, seen)
+	if drawn, err := list[1].Screen(within(t), tenant, x.ID); err != nil || drawn.Text != "\n last" || drawn.Cols != 80 || drawn.Rows != 24 {
+		t.Errorf("at the end: %+v, %v", drawn, err)
+	}
+}
+
+// compareScreen asks for a screen, and compares it with what was seen where it ends, if somebody was there.
+func compareScreen(t *testing.T, h *execution.Host, id string, seen map[string]string) {
+	t.Helper()
+	drawn, err := h.Screen(within(t), tenant, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, ok := seen[drawn.Cursor]; ok && drawn.Paint != want {
+		t.Errorf("the screen at %s:\n%q\nwant\n%q", drawn.Cursor, drawn.Paint, want)
+	}
+}
+
+// TestScreenOfWhatIsKept: where the beginning is no longer kept, the screen is drawn from what is.
+func TestScreenOfWhatIsKept(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{
+		Command: "seq 1 2000; sleep 0.1; echo last", TTY: &execution.TTY{Cols: 10, Rows: 4}, Retention: execution.Retention{MaxEvents: 2},
+	})
+	finish(t, h, x.ID)
+	if drawn, err := h.Screen(within(t), tenant, x.ID); err != nil || !strings.HasSuffix(drawn.Text, "last") {
+		t.Errorf("%+v, %v", drawn, err)
 	}
 }
