@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"strings"
 	"time"
@@ -28,11 +29,13 @@ type runCmd struct {
 	Cwd              string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
 	Env              []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, ours. May be repeated."`
 	Stdin            bool              `short:"i" help:"Send our stdin to the command. Without it the command's stdin is empty."`
+	TTY              bool              `short:"t" name:"tty" env:"-" help:"Run the command in a terminal. Where ours is one, they become one: keys, size, Ctrl-C, job control; \"reprise attach ID\" brings it elsewhere."`
 	Isolation        string            `placeholder:"LEVEL" help:"Isolation of the command: none, limits, landlock or bubblewrap. Default: the server's."`
 	Network          string            `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it a loopback of its own. Default: the server's."`
 	Writable         []string          `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, beside its own. May be repeated."`
 	Hide             []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command does not get at. May be repeated."`
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
+	detaching        `embed:""`
 	retain           `embed:""`
 
 	Argv []string `arg:"" passthrough:"" name:"command" help:"The command and its arguments, behind \"--\"."`
@@ -43,6 +46,8 @@ func (*runCmd) Help() string {
 	return `stdout and stderr are the command's, byte for byte, and so is the exit code. A lost connection is bridged in silence, with a line on stderr when that takes longer than 2 seconds.
 
 The first Ctrl-C sends INT to the command, as in a terminal; what it makes of it is its own affair, and so is the exit code. The second one, or TERM, cancels it with all its processes. Without a connection either is tried for a minute. The third one leaves at once, and what was not ended goes on.
+
+With --tty at a terminal all keys go to the command, Ctrl-C too, and the detach keys leave it alone. While the connection is lost a notice says so; what is typed then is sent once when it is back.
 
 Where output is lost that the server no longer keeps, the exit code is 125, whatever the command's is.`
 }
@@ -72,7 +77,44 @@ func (c *runCmd) Run(ctx context.Context, asked *stops) error {
 		defer release()
 		return c.detach(ctx, request)
 	}
+	if c.TTY {
+		if t := openTerminal(); t != nil {
+			return ours(c.atTerminal(ctx, asked, request, t))
+		}
+	}
 	return ours(c.attach(ctx, asked, request))
+}
+
+// atTerminal runs the command in a terminal that is ours too.
+func (c *runCmd) atTerminal(ctx context.Context, asked *stops, request client.StartRequest, t *terminal) error {
+	keys, err := parseDetachKeys(c.DetachKeys)
+	if err != nil {
+		return err
+	}
+	stages, release := asked.stages(ctx, 3)
+	defer release()
+	server, err := c.clientWith(interactive)
+	if err != nil {
+		return err
+	}
+	now := stages[2]
+	s, following := newSession(now, server, request.ID, t, keys, c.bridging)
+	cancel := &canceller{server: server, id: request.ID, bridge: s.bridge, out: notices{t}}
+	defer cancel.attend(stages)()
+	err = s.follow(following, func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
+		return func(yield func(client.Event, error) bool) {
+			for event, err := range server.Run(ctx, request, opts) {
+				cancel.started.Store(cancel.started.Load() || err == nil)
+				if !yield(event, err) {
+					return
+				}
+			}
+		}
+	})
+	if err != nil && !errors.Is(err, errDetached) {
+		err = cancel.left(err)
+	}
+	return s.outcome(ctx, err)
 }
 
 func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error {
@@ -147,13 +189,33 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	if id == "" {
 		id = strings.ToLower(rand.Text())
 	}
-	return client.StartRequest{
+	request := client.StartRequest{
 		ID: id, Session: c.Session, Labels: c.Label,
 		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
 		Retention: c.retention(), Isolation: c.Isolation,
 		Access: client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
-	}, nil
+	}
+	if c.TTY {
+		c.askForTerminal(&request)
+	}
+	return request, nil
+}
+
+// askForTerminal asks for a terminal like ours.
+func (c *runCmd) askForTerminal(request *client.StartRequest) {
+	request.TTY = &client.TTY{}
+	t := openTerminal()
+	if t == nil {
+		return
+	}
+	*request.TTY = t.size()
+	request.StdinOpen = true
+	for _, name := range []string{"TERM", "COLORTERM"} {
+		if value, ours := os.LookupEnv(name); ours && request.Env[name] == "" {
+			request.Env[name] = value
+		}
+	}
 }
 
 // environ is what --env asks for. A name that we do not have ourselves is left out, as

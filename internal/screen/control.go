@@ -89,7 +89,7 @@ func (s *Screen) escape(between, final byte) {
 func (s *Screen) command(text []byte) {
 	number, rest, _ := bytes.Cut(text, []byte(";"))
 	if string(number) == "0" || string(number) == "2" {
-		s.title = string(bytes.ToValidUTF8(rest, nil))
+		s.title = strings.Map(printable, string(bytes.ToValidUTF8(rest, nil)))
 	}
 }
 

@@ -31,7 +31,7 @@ func (s *Screen) Paint() []byte {
 	b = append(b, "\x1b7"...)
 	if s.title != "" {
 		b = append(b, "\x1b]2;"...)
-		b = append(b, strings.Map(printable, s.title)...)
+		b = append(b, s.title...)
 		b = append(b, '\a')
 	}
 	b = s.paintModes(b)

@@ -80,6 +80,14 @@ func (s *Screen) Size() (cols, rows int) { return s.cols, s.rows }
 // Alternate reports whether the program draws on the alternate screen, as editors and pagers do.
 func (s *Screen) Alternate() bool { return s.buffer == s.alt }
 
+// Column returns the column of the cursor on the main screen, from 0 on.
+func (s *Screen) Column() int {
+	if s.Alternate() {
+		return s.saved[0].x
+	}
+	return s.x
+}
+
 // Resize changes the size. Lines above the cursor go where there is no room for all.
 func (s *Screen) Resize(cols, rows int) {
 	cols, rows = within(cols, 1, MaxCols), within(rows, 1, MaxRows)
@@ -152,8 +160,10 @@ func (s *Screen) print(r rune) {
 		s.mark(r)
 		return
 	}
+	if width > s.cols {
+		r, width = utf8.RuneError, 1
+	}
 	s.last = r
-	width = min(width, s.cols)
 	if s.wrapping || s.x+width > s.cols {
 		if s.noWrap {
 			s.x = s.cols - width
