@@ -343,15 +343,21 @@ type Screen struct {
 	Paint string `json:"paint"`
 }
 
-// Screen draws the output of an execution on a terminal of the size that its own has now. Following after its Cursor is the
+// Screen draws the output of an execution on a terminal of a size, 0 for that of its own terminal now. Following after its Cursor is the
 // same as having followed from the start, without all that came before. The error is reprise.ErrConflict where the command
 // has no terminal.
-func (c *Client) Screen(ctx context.Context, id string) (Screen, error) {
+func (c *Client) Screen(ctx context.Context, id string, on TTY) (Screen, error) {
 	op := "draw the screen of execution " + id
 	if err := checkName(op, id); err != nil {
 		return Screen{}, err
 	}
-	return answer[Screen](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "/screen")})
+	query := url.Values{}
+	for name, n := range map[string]int{"cols": on.Cols, "rows": on.Rows} {
+		if n != 0 {
+			query.Set(name, strconv.Itoa(n))
+		}
+	}
+	return answer[Screen](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "/screen"), query: query})
 }
 
 // Cancel ends an execution: TERM, the grace period, then KILL to the whole tree. It

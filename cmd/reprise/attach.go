@@ -61,33 +61,31 @@ func (c *attachCmd) attach(ctx context.Context) error {
 	}
 	s, following := newSession(ctx, server, c.ID, t, keys, c.bridging)
 	s.readOnly = c.ReadOnly
-	err = c.view(following, s, &x)
+	err = s.hold(following, func(ctx context.Context) error { return s.attach(ctx, &x) })
 	return s.outcome(ctx, err)
 }
 
-// view shows the screen, and goes on from there.
-func (c *attachCmd) view(ctx context.Context, s *session, x *client.Execution) error {
-	defer s.terminal.restore()
-	defer s.terminal.guard()
-	if !s.readOnly && x.Status == client.StatusRunning {
-		// What is drawn then is of our size.
-		if err := s.server.Resize(ctx, s.id, s.terminal.size()); err != nil && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrConflict) {
+// attach shows the screen of an execution, and goes on from there.
+func (s *session) attach(ctx context.Context, x *client.Execution) error {
+	switch x.Status {
+	case client.StatusQueued:
+		return s.follow(ctx, s.after("earliest"))
+	case client.StatusRunning:
+		if err := s.begin(ctx); err != nil {
+			return err
+		}
+		if s.readOnly {
+			break
+		}
+		// A program that draws again for the new size may do so before the screen is asked for.
+		err := s.server.Resize(ctx, s.id, s.terminal.size())
+		if err != nil && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrConflict) && !undelivered(err) {
 			return fmt.Errorf("%w; --read-only watches", err)
 		}
 	}
-	if x.Status == client.StatusQueued {
-		return s.follow(ctx, s.after("earliest"))
-	}
-	leaving, leave := context.WithCancelCause(ctx)
-	defer leave(context.Canceled)
-	if x.Status == client.StatusRunning {
-		if err := s.begin(leaving, leave); err != nil {
-			return err
-		}
-	}
-	cursor, err := s.showScreen(leaving)
+	cursor, err := s.showScreen(ctx)
 	if err != nil {
 		return err
 	}
-	return s.follow(leaving, s.after(cursor))
+	return s.follow(ctx, s.after(cursor))
 }

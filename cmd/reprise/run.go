@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -101,15 +102,10 @@ func (c *runCmd) atTerminal(ctx context.Context, asked *stops, request client.St
 	s, following := newSession(now, server, request.ID, t, keys, c.bridging)
 	cancel := &canceller{server: server, id: request.ID, bridge: s.bridge, out: notices{t}}
 	defer cancel.attend(stages)()
-	err = s.follow(following, func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
-		return func(yield func(client.Event, error) bool) {
-			for event, err := range server.Run(ctx, request, opts) {
-				cancel.started.Store(cancel.started.Load() || err == nil)
-				if !yield(event, err) {
-					return
-				}
-			}
-		}
+	err = s.hold(following, func(ctx context.Context) error {
+		return s.follow(ctx, func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
+			return noting(&cancel.started, server.Run(ctx, request, opts))
+		})
 	})
 	if err != nil && !errors.Is(err, errDetached) {
 		err = cancel.left(err)
@@ -170,6 +166,20 @@ func sendStdin(ctx context.Context, server *client.Client, id string) {
 	err = errors.Join(err, w.Close())
 	if err != nil && !errors.Is(err, reprise.ErrEnded) && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, "reprise: stdin:", err)
+	}
+}
+
+// noting sets started at the first event.
+func noting(started *atomic.Bool, events iter.Seq2[client.Event, error]) iter.Seq2[client.Event, error] {
+	return func(yield func(client.Event, error) bool) {
+		for event, err := range events {
+			if err == nil {
+				started.Store(true)
+			}
+			if !yield(event, err) {
+				return
+			}
+		}
 	}
 }
 

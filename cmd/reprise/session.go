@@ -9,10 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/backoff"
+	"reprise/internal/problem"
 )
 
 // session is a person at a terminal of ours, and a command in a terminal of the server.
@@ -24,10 +27,12 @@ type session struct {
 	readOnly bool // what is typed goes nowhere, but for the detach keys
 	bridge   *bridge
 
-	began   bool  // the keyboard is read
-	lost    bool  // a connection was
+	began   bool // the keyboard is read
+	lost    bool // a connection was
+	probing atomic.Bool
 	bytes   int64 // of output that were shown, or are in a screen that was
 	end     *client.End
+	leave   context.CancelCauseFunc // ends the session
 	restart context.CancelCauseFunc // ends the following of now, to go on from a screen
 }
 
@@ -36,6 +41,9 @@ var interactive = client.Options{MinWait: 100 * time.Millisecond, MaxWait: 2 * t
 
 // farBehind is how much output a terminal that was away reads to catch up. Where there is more, it is shown the last screen.
 const farBehind = 1 << 20
+
+// probePause is the time between two looks whether the server answers again.
+const probePause = 500 * time.Millisecond
 
 var (
 	errDetached  = errors.New("detached")
@@ -61,19 +69,27 @@ func newSession(ctx context.Context, server *client.Client, id string, t *termin
 	return s, following
 }
 
-// follow shows what events there are until the end. The terminal is restored when it returns.
-func (s *session) follow(ctx context.Context, events func(context.Context, *client.FollowOptions) iter.Seq2[client.Event, error]) error {
+// hold has the terminal while use runs, and gives it back whatever happens.
+func (s *session) hold(ctx context.Context, use func(ctx context.Context) error) error {
 	defer s.terminal.restore()
 	defer s.terminal.guard()
-	ctx, leave := context.WithCancelCause(ctx)
-	defer leave(context.Canceled)
-	defer s.watchSignals(ctx, leave)()
+	ctx, s.leave = context.WithCancelCause(ctx)
+	defer s.leave(context.Canceled)
+	defer s.watchSignals(ctx)() // before the terminal is anything but what it was
+	return use(ctx)
+}
+
+// events is a way to follow a command.
+type events func(context.Context, *client.FollowOptions) iter.Seq2[client.Event, error]
+
+// follow shows what events there are until the end.
+func (s *session) follow(ctx context.Context, events events) error {
 	for {
-		err := s.followOnce(ctx, leave, events)
+		err := s.followOnce(ctx, events)
 		if !errors.Is(err, errFarBehind) {
 			return err
 		}
-		cursor, err := s.showScreen(ctx)
+		cursor, err := s.showScreenAgain(ctx)
 		if err != nil {
 			return err
 		}
@@ -82,7 +98,7 @@ func (s *session) follow(ctx context.Context, events func(context.Context, *clie
 }
 
 // after follows the events behind a cursor.
-func (s *session) after(cursor string) func(context.Context, *client.FollowOptions) iter.Seq2[client.Event, error] {
+func (s *session) after(cursor string) events {
 	return func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
 		opts.After = cursor
 		return s.server.Follow(ctx, s.id, opts)
@@ -90,9 +106,7 @@ func (s *session) after(cursor string) func(context.Context, *client.FollowOptio
 }
 
 // followOnce follows until the end, or until so much was missed that the screen is to be shown in its place.
-func (s *session) followOnce(ctx context.Context, leave context.CancelCauseFunc,
-	events func(context.Context, *client.FollowOptions) iter.Seq2[client.Event, error],
-) error {
+func (s *session) followOnce(ctx context.Context, events events) error {
 	following, restart := context.WithCancelCause(ctx)
 	defer restart(context.Canceled)
 	s.restart = restart
@@ -100,6 +114,9 @@ func (s *session) followOnce(ctx context.Context, leave context.CancelCauseFunc,
 	opts.OnDrop = func(d client.Drop) {
 		s.lost = true
 		s.bridge.dropped(d)
+		if s.probing.CompareAndSwap(false, true) {
+			go s.probe(ctx)
+		}
 	}
 	opts.OnConnected = func() { s.connected(ctx) }
 	for event, err := range events(following, opts) {
@@ -111,7 +128,7 @@ func (s *session) followOnce(ctx context.Context, leave context.CancelCauseFunc,
 		case event.End != nil:
 			s.end = event.End
 		case event.Started != nil:
-			if err := s.begin(ctx, leave); err != nil {
+			if err := s.begin(ctx); err != nil {
 				return err
 			}
 			go s.resize(ctx) // the size may be another one since the command was asked for
@@ -140,13 +157,30 @@ func (s *session) connected(ctx context.Context) {
 	}
 }
 
+// probe takes the notice of a lost connection away as soon as the server answers. The connection of the events does not show
+// that it works before an event or a heartbeat comes, and in a quiet terminal that takes a while.
+func (s *session) probe(ctx context.Context) {
+	defer s.terminal.guard()
+	defer s.probing.Store(false)
+	for backoff.Sleep(ctx, probePause) == nil && s.bridge.down() {
+		try, cancel := context.WithTimeout(ctx, sendPatience)
+		_, err := s.server.Show(try, s.id)
+		cancel()
+		if err == nil {
+			s.bridge.connected()
+			s.terminal.denotify()
+			return
+		}
+	}
+}
+
 // showScreen shows the last screen, and returns the position to go on from.
 func (s *session) showScreen(ctx context.Context) (cursor string, err error) {
 	x, err := s.server.Show(ctx, s.id)
 	if err != nil {
 		return "", err
 	}
-	screen, err := s.server.Screen(ctx, s.id)
+	screen, err := s.server.Screen(ctx, s.id, s.terminal.size())
 	if err != nil {
 		return "", err
 	}
@@ -154,8 +188,22 @@ func (s *session) showScreen(ctx context.Context) (cursor string, err error) {
 	return screen.Cursor, s.terminal.show(&screen)
 }
 
+// showScreenAgain is showScreen for a session that has begun, and goes on where there is no server for now. Where no screen can
+// be drawn it goes on from now.
+func (s *session) showScreenAgain(ctx context.Context) (cursor string, err error) {
+	for {
+		cursor, err = s.showScreen(ctx)
+		if err == nil || ctx.Err() != nil || !undelivered(err) {
+			return cursor, err
+		}
+		if p, _ := problem.As(err); p.Code != "" {
+			return "tail", nil
+		}
+	}
+}
+
 // begin gives the terminal to the command, and takes to it what is typed.
-func (s *session) begin(ctx context.Context, leave context.CancelCauseFunc) error {
+func (s *session) begin(ctx context.Context) error {
 	if s.began {
 		return nil
 	}
@@ -171,14 +219,14 @@ func (s *session) begin(ctx context.Context, leave context.CancelCauseFunc) erro
 		go func() {
 			defer s.terminal.guard()
 			if err := k.send(ctx); err != nil {
-				leave(err)
+				s.leave(err)
 			}
 		}()
 	}
 	go func() {
 		defer s.terminal.guard()
 		if k.read(os.Stdin, s.keys) {
-			leave(errDetached)
+			s.leave(errDetached)
 		}
 	}()
 	return nil
@@ -209,14 +257,11 @@ func (s *session) resize(ctx context.Context) {
 }
 
 // watchSignals follows the size of our terminal, and goes when it is closed.
-func (s *session) watchSignals(ctx context.Context, leave context.CancelCauseFunc) (stop func()) {
+func (s *session) watchSignals(ctx context.Context) (stop func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, terminalSignals...)
 	sized := make(chan struct{}, 1)
 	over := make(chan struct{})
-	if s.began { // it may have changed since it was asked for
-		sized <- struct{}{}
-	}
 	go func() {
 		defer s.terminal.guard()
 		for {
@@ -224,7 +269,7 @@ func (s *session) watchSignals(ctx context.Context, leave context.CancelCauseFun
 			case got := <-signals:
 				switch got {
 				case hangup:
-					leave(&exit{code: exitSignaled + 1, err: fmt.Errorf("the terminal was closed: %w", errDetached)})
+					s.leave(&exit{code: exitSignaled + 1, err: fmt.Errorf("the terminal was closed: %w", errDetached)})
 				case proceed:
 					s.terminal.again()
 				}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -21,6 +22,8 @@ type terminal struct {
 
 	stateMu sync.Mutex
 	state   *term.State // as it was before; nil while it is ours
+
+	drawn atomic.Bool // something of the command was shown
 
 	// What follows is whose turn it is.
 	screen *screen.Screen
@@ -77,11 +80,13 @@ func (t *terminal) isRaw() bool {
 func (t *terminal) restore() {
 	t.stateMu.Lock()
 	defer t.stateMu.Unlock()
-	if t.state == nil {
+	if t.state != nil {
+		_ = term.Restore(int(t.in.Fd()), t.state)
+		t.state = nil
+	}
+	if !t.drawn.Swap(false) {
 		return
 	}
-	_ = term.Restore(int(t.in.Fd()), t.state)
-	t.state = nil
 	select {
 	case t.turn <- struct{}{}:
 		defer func() { <-t.turn }()
@@ -115,6 +120,7 @@ func (t *terminal) guard() {
 func (t *terminal) Write(p []byte) (int, error) {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()
+	t.drawn.Store(true)
 	n, err := t.out.Write(p)
 	_, _ = t.screen.Write(p)
 	return n, err
@@ -124,6 +130,7 @@ func (t *terminal) Write(p []byte) (int, error) {
 func (t *terminal) show(s *client.Screen) error {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()
+	t.drawn.Store(true)
 	t.screen = screen.New(s.Cols, s.Rows)
 	_, _ = t.screen.Write([]byte(s.Paint))
 	size := t.size()

@@ -191,12 +191,23 @@ func (s *Server) signalExecution(x *exchange) error {
 	return x.done()
 }
 
+// maxScreen is the most columns and rows that can be asked for.
+const maxScreen = 65535
+
 func (s *Server) executionScreen(x *exchange) error {
 	id := x.r.PathValue("id")
 	if err := x.mayRead(executionNamespace + id); err != nil {
 		return err
 	}
-	screen, err := s.host.Screen(x.r.Context(), x.who.Tenant, id)
+	cols, err := x.query.number("cols", 0, 1, maxScreen)
+	if err != nil {
+		return err
+	}
+	rows, err := x.query.number("rows", 0, 1, maxScreen)
+	if err != nil {
+		return err
+	}
+	screen, err := s.host.Screen(x.r.Context(), x.who.Tenant, id, execution.TTY{Cols: int(cols), Rows: int(rows)})
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,10 @@ func TestTerminalIsResizedAndFedByTwo(t *testing.T) {
 	if a := w.do("GET", "/v1/executions/t/screen", "").is(200); a.text("text") != "one\n25 81" || a.number("cols") != 90 || a.text("cursor") == "" {
 		t.Errorf("the screen: %s", a.body)
 	}
+	if a := w.do("GET", "/v1/executions/t/screen?cols=2&rows=3", "").is(200); a.text("text") != " 8\n1" || a.number("rows") != 3 {
+		t.Errorf("the small screen: %s", a.body)
+	}
+	w.do("GET", "/v1/executions/t/screen?cols=0", "").refused(400, "invalid")
 	w.do("GET", "/v1/executions/none/screen", "").refused(404, "not_found")
 	w.do("POST", "/v1/executions", `{"id":"plain","argv":["true"]}`).is(201)
 	w.do("GET", "/v1/executions/plain/screen", "").refused(409, "conflict")

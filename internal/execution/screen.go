@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,9 @@ const (
 	drawBytes = 1 << 10
 )
 
-// Screen draws the output of an execution that is kept on a terminal of the size that its own has now. The error is
-// reprise.ErrConflict if it has no terminal, reprise.ErrUnavailable where drawing takes too long, or as of Show.
-func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string) (Screen, error) {
+// Screen draws the output of an execution that is kept on a terminal of a size; 0 is that of its own terminal now. The
+// error is reprise.ErrConflict if it has no terminal, reprise.ErrUnavailable where drawing takes too long, or as of Show.
+func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on TTY) (Screen, error) {
 	x, err := h.Show(ctx, tenant, id)
 	switch {
 	case err != nil:
@@ -55,13 +56,13 @@ func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string) (Sc
 		return Screen{}, err
 	}
 	size := sizeOf(x.TTY)
-	on := screen.New(size.Cols, size.Rows)
-	seq, err := draw(ctx, s, on)
+	drawn := screen.New(cmp.Or(on.Cols, size.Cols), cmp.Or(on.Rows, size.Rows))
+	seq, err := draw(ctx, s, drawn)
 	if err != nil {
 		return Screen{}, err
 	}
-	cols, rows := on.Size()
-	return Screen{Cursor: s.Cursor(seq).String(), Cols: cols, Rows: rows, Text: on.Text(), Paint: string(on.Paint())}, nil
+	cols, rows := drawn.Size()
+	return Screen{Cursor: s.Cursor(seq).String(), Cols: cols, Rows: rows, Text: drawn.Text(), Paint: string(drawn.Paint())}, nil
 }
 
 // draw draws all output that is there, and returns the seq of the last event.

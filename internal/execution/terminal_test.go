@@ -204,7 +204,7 @@ func TestScreenGoesOnAtItsCursor(t *testing.T) {
 		}
 	}
 	compareScreen(t, list[1].Host, x.ID, seen)
-	if drawn, err := list[1].Screen(within(t), tenant, x.ID); err != nil || drawn.Text != "\n last" || drawn.Cols != 80 || drawn.Rows != 24 {
+	if drawn, err := list[1].Screen(within(t), tenant, x.ID, execution.TTY{}); err != nil || drawn.Text != "\n last" || drawn.Cols != 80 || drawn.Rows != 24 {
 		t.Errorf("at the end: %+v, %v", drawn, err)
 	}
 }
@@ -212,7 +212,7 @@ func TestScreenGoesOnAtItsCursor(t *testing.T) {
 // compareScreen asks for a screen, and compares it with what was seen where it ends, if somebody was there.
 func compareScreen(t *testing.T, h *execution.Host, id string, seen map[string]string) {
 	t.Helper()
-	drawn, err := h.Screen(within(t), tenant, id)
+	drawn, err := h.Screen(within(t), tenant, id, execution.TTY{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestScreenOfWhatIsKept(t *testing.T) {
 		Command: "seq 1 2000; sleep 0.1; echo last", TTY: &execution.TTY{Cols: 10, Rows: 4}, Retention: execution.Retention{MaxEvents: 2},
 	})
 	finish(t, h, x.ID)
-	if drawn, err := h.Screen(within(t), tenant, x.ID); err != nil || !strings.HasSuffix(drawn.Text, "last") {
+	if drawn, err := h.Screen(within(t), tenant, x.ID, execution.TTY{}); err != nil || !strings.HasSuffix(drawn.Text, "last") {
 		t.Errorf("%+v, %v", drawn, err)
 	}
 }
