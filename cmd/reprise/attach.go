@@ -79,7 +79,9 @@ func (s *session) attach(ctx context.Context, x *client.Execution) error {
 		}
 		// A program that draws again for the new size may do so before the screen is asked for.
 		err := s.server.Resize(ctx, s.id, s.terminal.size())
-		if err != nil && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrConflict) && !undelivered(err) {
+		switch {
+		case err == nil, errors.Is(err, reprise.ErrEnded), errors.Is(err, reprise.ErrConflict), undelivered(err):
+		default:
 			return fmt.Errorf("%w; --read-only watches", err)
 		}
 	}

@@ -37,7 +37,8 @@ func parseDetachKeys(text string) (detachKeys, error) {
 		c := char[0]
 		keys = append(keys, [][]byte{
 			{c & 0x1f},
-			// As terminals send it that were asked to tell all keys apart: the protocol of kitty, and modifyOtherKeys of xterm.
+			// As terminals send it that were asked to tell all keys apart: the protocol of kitty, and modifyOtherKeys
+			// of xterm.
 			fmt.Appendf(nil, "\x1b[%d;5u", c), fmt.Appendf(nil, "\x1b[27;5;%d~", c),
 		})
 	}
@@ -79,7 +80,8 @@ type detector struct {
 	held []byte // the keys that may begin them
 }
 
-// take returns what is to be passed on of what was held back and is typed now, and whether that ended with the detach keys.
+// take returns what is to be passed on of what was held back and is typed now, and whether that ended with the detach
+// keys.
 func (d *detector) take(typed []byte) (pass []byte, detach bool) {
 	typed = append(d.held, typed...)
 	d.held = nil

@@ -113,8 +113,8 @@ func (k *keyboard) close() {
 	k.changed.Broadcast()
 }
 
-// send sends what is typed until ctx ends or the command takes nothing more. While the server is away it tries again. The
-// error is that of a server that refuses us.
+// send sends what is typed until ctx ends or the command takes nothing more. While the server is away it tries again.
+// The error is that of a server that refuses us.
 func (k *keyboard) send(ctx context.Context) error {
 	defer k.close()
 	defer context.AfterFunc(ctx, k.close)()

@@ -39,7 +39,8 @@ type session struct {
 // The waits of a client at which somebody sits.
 var interactive = client.Options{MinWait: 100 * time.Millisecond, MaxWait: 2 * time.Second}
 
-// farBehind is how much output a terminal that was away reads to catch up. Where there is more, it is shown the last screen.
+// farBehind is how much output a terminal that was away reads to catch up. Where there is more, it is shown the last
+// screen.
 const farBehind = 1 << 20
 
 // probePause is the time between two looks whether the server answers again.
@@ -51,7 +52,9 @@ var (
 )
 
 // newSession is a session whose following ends with the context that is returned.
-func newSession(ctx context.Context, server *client.Client, id string, t *terminal, keys detachKeys, q bridging) (*session, context.Context) {
+func newSession(ctx context.Context, server *client.Client, id string,
+	t *terminal, keys detachKeys, q bridging,
+) (*session, context.Context) {
 	s := &session{server: server, id: id, terminal: t, keys: keys}
 	var following context.Context
 	s.bridge, following = q.newBridge(ctx, server.URL(), notices{t})
@@ -150,15 +153,15 @@ func (s *session) connected(ctx context.Context) {
 		return
 	}
 	s.lost = false
-	ctx, cancel := context.WithTimeout(ctx, bridgePatience)
+	ctx, cancel := context.WithTimeout(ctx, sendPatience)
 	defer cancel()
 	if x, err := s.server.Show(ctx, s.id); err == nil && x.Bytes.Stdout-s.bytes > farBehind {
 		s.restart(errFarBehind)
 	}
 }
 
-// probe takes the notice of a lost connection away as soon as the server answers. The connection of the events does not show
-// that it works before an event or a heartbeat comes, and in a quiet terminal that takes a while.
+// probe takes the notice of a lost connection away as soon as the server answers. The connection of the events does
+// not show that it works before an event or a heartbeat comes, and in a quiet terminal that takes a while.
 func (s *session) probe(ctx context.Context) {
 	defer s.terminal.guard()
 	defer s.probing.Store(false)
@@ -188,8 +191,8 @@ func (s *session) showScreen(ctx context.Context) (cursor string, err error) {
 	return screen.Cursor, s.terminal.show(&screen)
 }
 
-// showScreenAgain is showScreen for a session that has begun, and goes on where there is no server for now. Where no screen can
-// be drawn it goes on from now.
+// showScreenAgain is showScreen for a session that has begun, and goes on where there is no server for now. Where no
+// screen can be drawn it goes on from now.
 func (s *session) showScreenAgain(ctx context.Context) (cursor string, err error) {
 	for {
 		cursor, err = s.showScreen(ctx)

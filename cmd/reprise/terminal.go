@@ -163,8 +163,8 @@ func (t *terminal) again() {
 // onScreen reports whether we know what is where on the terminal.
 func (t *terminal) onScreen() bool { return t.placed || t.screen.Alternate() }
 
-// notify says something to the person at the terminal: on the first row, where what is there can be drawn again, or else on
-// a line between those of the command.
+// notify says something to the person at the terminal: on the first row, where what is there can be drawn again, or
+// else on a line between those of the command.
 func (t *terminal) notify(text string) {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()

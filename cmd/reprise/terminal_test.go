@@ -49,7 +49,8 @@ func sit(t *testing.T, o *outliving, url string, cols, rows int, args ...string)
 	token, err := os.ReadFile(o.dir + "/data/token")
 	check(t, err)
 	p.cmd = &exec.Cmd{
-		Path: program, Args: append([]string{"reprise"}, args...), Dir: o.dir, Stdin: slave, Stdout: slave, Stderr: slave,
+		Path: program, Args: append([]string{"reprise"}, args...), Dir: o.dir,
+		Stdin: slave, Stdout: slave, Stderr: slave,
 		Env:         append(os.Environ(), "REPRISE_URL="+url, "REPRISE_TOKEN="+strings.TrimSpace(string(token)), "TERM=xterm-256color"),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	}
@@ -292,8 +293,8 @@ func TestTerminalIsAttachedFromElsewhere(t *testing.T) {
 	late.leaves(5)
 }
 
-// TestTerminalOutlivesConnections: connections are cut and the server is killed while somebody types. Each line comes to
-// the command once and in order, and is seen once.
+// TestTerminalOutlivesConnections: connections are cut and the server is killed while somebody types. Each line comes
+// to the command once and in order, and is seen once.
 func TestTerminalOutlivesConnections(t *testing.T) {
 	o := startOutliving(t)
 	proxy, err := cutproxy.Listen(o.daemon.addr, nil)
@@ -340,8 +341,8 @@ func TestTerminalOutlivesConnections(t *testing.T) {
 	}
 }
 
-// TestNoticeLeavesNoTrace: on a full screen the notice of a lost connection covers the first row, which is there again when the
-// connection is.
+// TestNoticeLeavesNoTrace: on a full screen the notice of a lost connection covers the first row, which is there again
+// when the connection is.
 func TestNoticeLeavesNoTrace(t *testing.T) {
 	o := startOutliving(t)
 	p := sit(t, o, "http://"+o.daemon.addr, 80, 24, "run", "-t", "--id", "x", "--",
@@ -367,7 +368,7 @@ func TestTerminalThatWasAway(t *testing.T) {
 	proxy, err := cutproxy.Listen(o.daemon.addr, nil)
 	check(t, err)
 	defer proxy.Close()
-	p := sit(t, o, "http://"+proxy.Addr(), 80, 24, "run", "-t", "--id", "x", "--", "sh", "-c", `echo up; read line; seq 1 500000; echo last; read line`)
+	p := sit(t, o, "http://"+proxy.Addr(), 80, 24, "run", "-t", "--id", "x", "--", "sh", "-c", `echo up; read line; seq 1 200000; echo last; read line`)
 	p.sees("up\r\n", 1)
 	proxy.SetPlan(cutproxy.Every(cutproxy.Fault{Kind: cutproxy.Refuse}))
 	proxy.Cut()
@@ -375,7 +376,7 @@ func TestTerminalThatWasAway(t *testing.T) {
 	check(t, err)
 	o.await("x", "last\r\n")
 	proxy.SetPlan(nil)
-	p.shows("500000\nlast")
+	p.shows("200000\nlast")
 	p.types("\r")
 	p.leaves(0)
 	if n := len(p.all()); n > 100_000 {
@@ -424,8 +425,12 @@ func TestTerminalIsGivenBack(t *testing.T) {
 			if c.away {
 				comesBack(t, o)
 			}
-			if !eventually(func() bool { x, err := o.client.Show(t.Context(), "x"); return err == nil && x.Status == c.status }) {
-				t.Errorf("the command is not %s", c.status)
+			var x client.Execution
+			if !eventually(func() bool {
+				x, _ = o.client.Show(t.Context(), "x")
+				return x.Status == c.status
+			}) {
+				t.Errorf("the command is %s, want %s", x.Status, c.status)
 			}
 			check(t, o.client.Remove(t.Context(), "x"))
 		})
@@ -451,7 +456,8 @@ func TestTerminalIsGivenBackAfterPanic(t *testing.T) {
 		defer our.guard()
 		panic("a bug")
 	}()
-	if after, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS); err != nil || *after != *before || panicked != "a bug" {
+	after, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err != nil || *after != *before || panicked != "a bug" {
 		t.Errorf("after %v the terminal has %+v, %v", panicked, after, err)
 	}
 }
@@ -469,8 +475,10 @@ func TestAttachIsRefused(t *testing.T) {
 	keys.shows("--detach-keys")
 	keys.leaves(exitUsage)
 	var out bytes.Buffer
-	cmd := &exec.Cmd{Path: plain.cmd.Path, Args: []string{"reprise", "attach", "plain"}, Env: plain.cmd.Env, Stderr: &out}
-	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(out.String(), "needs a terminal") {
+	cmd := &exec.Cmd{Path: plain.cmd.Path, Args: []string{"reprise", "attach", "plain"}, Env: plain.cmd.Env}
+	cmd.Stderr = &out
+	err := cmd.Run()
+	if cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(out.String(), "needs a terminal") {
 		t.Errorf("%v: %s", err, &out)
 	}
 	check(t, o.client.Remove(t.Context(), "plain"))

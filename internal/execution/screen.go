@@ -20,7 +20,8 @@ type Screen struct {
 	Rows   int    `json:"rows"`
 	// Text is what can be read on it, a line for each row.
 	Text string `json:"text"`
-	// Paint, written to a terminal of this size, makes it show the same: colours, cursor, alternate screen and modes too.
+	// Paint, written to a terminal of this size, makes it show the same: colours, cursor, alternate screen and modes
+	// too.
 	Paint string `json:"paint"`
 }
 
@@ -34,7 +35,8 @@ const (
 )
 
 // Screen draws the output of an execution that is kept on a terminal of a size; 0 is that of its own terminal now. The
-// error is reprise.ErrConflict if it has no terminal, reprise.ErrUnavailable where drawing takes too long, or as of Show.
+// error is reprise.ErrConflict if it has no terminal, reprise.ErrUnavailable where drawing takes too long, or as of
+// Show.
 func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on TTY) (Screen, error) {
 	x, err := h.Show(ctx, tenant, id)
 	switch {

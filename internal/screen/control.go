@@ -276,8 +276,8 @@ func (s *Screen) eraseLines(what int) {
 	}
 }
 
-// passedModes are the private modes that change what the terminal sends, or how it looks, and not where things are drawn.
-// They are set again on another terminal as they are: cursor keys, reverse video, mouse, focus, paste.
+// passedModes are the private modes that change what the terminal sends, or how it looks, and not where things are
+// drawn. They are set again on another terminal as they are: cursor keys, reverse video, mouse, focus, paste.
 var passedModes = []int{1, 5, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1016, 2004}
 
 // setPrivate is DECSET and DECRST.

@@ -240,8 +240,8 @@ func address(b []byte, x, y int) []byte {
 	return append(b, 'H')
 }
 
-// Leave returns what gives a terminal that shows s back to whoever had it before: the main screen, a cursor that is seen,
-// plain text, and no mouse or key modes.
+// Leave returns what gives a terminal that shows s back to whoever had it before: the main screen, a cursor that is
+// seen, plain text, and no mouse or key modes.
 func (s *Screen) Leave() []byte {
 	b := s.setModes(nil, false)
 	at := s.cursor

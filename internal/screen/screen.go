@@ -1,9 +1,9 @@
 // Package screen keeps what a program has drawn on a terminal, and draws it again on another one.
 //
 // It understands what terminfo's xterm-256color and the programs that do not ask terminfo send: the VT100 and VT220
-// sequences, colours, the alternate screen, scroll regions, character sets, and the modes that change what keys and the
-// mouse send. It answers no questions, shows no images and keeps no scrollback; lines that are too long for a new size are
-// cut, not wrapped again.
+// sequences, colours, the alternate screen, scroll regions, character sets, and the modes that change what keys and
+// the mouse send. It answers no questions, shows no images and keeps no scrollback; lines that are too long for a new
+// size are cut, not wrapped again.
 package screen
 
 import "unicode/utf8"

@@ -98,7 +98,8 @@ func TestPaintIsTheSameScreen(t *testing.T) {
 		for _, other := range others {
 			s, again := draw(text), draw(other)
 			_, _ = again.Write(s.Paint())
-			if s.Text() != again.Text() || s.Alternate() != again.Alternate() || !bytes.Equal(s.Paint(), again.Paint()) {
+			same := s.Text() == again.Text() && s.Alternate() == again.Alternate()
+			if !same || !bytes.Equal(s.Paint(), again.Paint()) {
 				t.Errorf("%q over %q:\n%q\nwant\n%q", text, other, again.Paint(), s.Paint())
 			}
 			// A notice on the first row goes without a trace.
