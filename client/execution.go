@@ -330,6 +330,50 @@ func (c *Client) Signal(ctx context.Context, id, name string) error {
 	return c.call(ctx, r, nil)
 }
 
+// Resize sets the size of the terminal of an execution. Where that changes it, the command gets WINCH. It is tried again after
+// a lost connection. The error is reprise.ErrConflict where the command has no terminal or was not started yet, and
+// reprise.ErrEnded where it has ended.
+func (c *Client) Resize(ctx context.Context, id string, size TTY) error {
+	op := "resize the terminal of execution " + id
+	if err := checkName(op, id); err != nil {
+		return err
+	}
+	r, err := jsonRequest(op, http.MethodPost, executionPath(id, "/resize"), size)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, r, nil)
+}
+
+// Screen is what the terminal of an execution shows.
+type Screen struct {
+	// Cursor is the position just after the last event that was drawn, for FollowOptions.After.
+	Cursor string `json:"cursor"`
+	Cols   int    `json:"cols"`
+	Rows   int    `json:"rows"`
+	// Text is what can be read on it, a line for each row.
+	Text string `json:"text"`
+	// Paint, written to a terminal of this size, makes it show the same: colours, cursor, alternate screen and modes too.
+	Paint string `json:"paint"`
+}
+
+// Screen draws the output of an execution on a terminal of a size, 0 for that of its own terminal now. Following after its Cursor is the
+// same as having followed from the start, without all that came before. The error is reprise.ErrConflict where the command
+// has no terminal.
+func (c *Client) Screen(ctx context.Context, id string, on TTY) (Screen, error) {
+	op := "draw the screen of execution " + id
+	if err := checkName(op, id); err != nil {
+		return Screen{}, err
+	}
+	query := url.Values{}
+	for name, n := range map[string]int{"cols": on.Cols, "rows": on.Rows} {
+		if n != 0 {
+			query.Set(name, strconv.Itoa(n))
+		}
+	}
+	return answer[Screen](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "/screen"), query: query})
+}
+
 // Cancel ends an execution: TERM, the grace period, then KILL to the whole tree. It
 // does not wait for the end. Cancelling what has ended does nothing.
 func (c *Client) Cancel(ctx context.Context, id string) error {

@@ -20,6 +20,19 @@ type Stdin struct {
 	Open   bool  `json:"open"`
 }
 
+// StdinWrite is a part of the stdin of an execution.
+type StdinWrite struct {
+	// Offset is where Data begins: in all that the command is given, the stdin of its request included, or in what Writer
+	// gives it.
+	Offset int64
+	// Writer names one of several writers, so that each counts its own bytes: 1 to 128 bytes of letters, digits, '.', '_' and
+	// '-'. Stdin.Offset counts those of the writer too. The server remembers the newest 256 of an execution.
+	Writer string
+	// Data is at most 16 MiB. EOF closes stdin after it.
+	Data []byte
+	EOF  bool
+}
+
 // WriteStdin gives data to the command, as the bytes from offset on, and with eof then
 // closes its stdin. Bytes before the offset that the server has accepted are passed over,
 // so that a write can be sent again, and is after a lost connection. It blocks
@@ -28,17 +41,24 @@ type Stdin struct {
 // The error is reprise.ErrConflict for an offset beyond the accepted one, and reprise.ErrEnded
 // after the end of stdin or of the execution.
 func (c *Client) WriteStdin(ctx context.Context, id string, offset int64, data []byte, eof bool) (Stdin, error) {
+	return c.WriteStdinAt(ctx, id, StdinWrite{Offset: offset, Data: data, EOF: eof})
+}
+
+// WriteStdinAt is WriteStdin for one of several writers.
+func (c *Client) WriteStdinAt(ctx context.Context, id string, w StdinWrite) (Stdin, error) {
 	op := "write to execution " + id
 	if err := checkName(op, id); err != nil {
 		return Stdin{}, err
 	}
-	if offset < 0 {
-		return Stdin{}, fmt.Errorf("%s: %w: the offset %d", op, reprise.ErrInvalid, offset)
+	if w.Offset < 0 {
+		return Stdin{}, fmt.Errorf("%s: %w: the offset %d", op, reprise.ErrInvalid, w.Offset)
 	}
-	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}}
-	if eof {
+	query := url.Values{"offset": {strconv.FormatInt(w.Offset, 10)}}
+	setText(query, "writer", w.Writer)
+	if w.EOF {
 		query.Set("eof", "true")
 	}
+	data := w.Data
 	if data == nil {
 		data = []byte{}
 	}

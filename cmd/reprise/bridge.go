@@ -25,6 +25,8 @@ type bridge struct {
 	out    io.Writer
 	url    string                  // of the server
 	giveUp context.CancelCauseFunc // ends the following
+	// describe is what is said of a lost connection; next is the time until the next try.
+	describe func(lost *client.Drop, next time.Duration) string
 
 	mu     sync.Mutex
 	lost   *client.Drop // the newest failure, nil while the connection works
@@ -45,7 +47,9 @@ func (q bridging) newBridge(ctx context.Context, url string, out io.Writer) (*br
 		out = io.Discard
 	}
 	ctx, giveUp := context.WithCancelCause(ctx)
-	return &bridge{out: out, url: url, giveUp: giveUp}, ctx
+	b := &bridge{out: out, url: url, giveUp: giveUp}
+	b.describe = func(d *client.Drop, next time.Duration) string { return lostText(url, d, next) }
+	return b, ctx
 }
 
 // options adds the bridge to the options of following.
@@ -76,7 +80,7 @@ func (b *bridge) say() {
 	}
 	b.said = true
 	b.timer = time.AfterFunc(bridgeReminder, b.say)
-	fmt.Fprintln(b.out, "reprise:", lostText(b.url, b.lost, time.Until(b.lostAt.Add(b.lost.Wait))))
+	fmt.Fprintln(b.out, "reprise:", b.describe(b.lost, time.Until(b.lostAt.Add(b.lost.Wait))))
 }
 
 func lostText(url string, d *client.Drop, next time.Duration) string {

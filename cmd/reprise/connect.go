@@ -14,8 +14,12 @@ type connect struct {
 }
 
 // client returns a client of the server.
-func (c *connect) client() (*client.Client, error) {
-	opts := &client.Options{URL: c.URL}
+func (c *connect) client() (*client.Client, error) { return c.clientWith(client.Options{}) }
+
+// clientWith returns a client with options, to which it adds the URL and the token.
+func (c *connect) clientWith(options client.Options) (*client.Client, error) {
+	opts := &options
+	opts.URL = c.URL
 	if c.TokenFile != "" {
 		token, err := os.ReadFile(c.TokenFile)
 		if err != nil {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -29,11 +31,13 @@ type runCmd struct {
 	Cwd              string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
 	Env              []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, ours. May be repeated."`
 	Stdin            bool              `short:"i" help:"Send our stdin to the command. Without it the command's stdin is empty."`
+	TTY              bool              `short:"t" name:"tty" env:"-" help:"Run the command in a terminal. Where ours is one, they become one: keys, size, Ctrl-C, job control; \"reprise attach ID\" brings it elsewhere."`
 	Isolation        string            `placeholder:"LEVEL" help:"Isolation of the command: none, limits, landlock or bubblewrap. Default: the server's."`
 	Network          string            `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it a loopback of its own. Default: the server's."`
 	Writable         []string          `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, beside its own. May be repeated."`
 	Hide             []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command does not get at. May be repeated."`
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
+	detaching        `embed:""`
 	retain           `embed:""`
 	Hold             time.Duration `default:"30s" placeholder:"DURATION" help:"Hold the output back while we have much to read, instead of losing what the server keeps no longer. Whoever takes nothing for this long is waited for no more; 0 for not at all. Default: 30s."`
 
@@ -45,6 +49,8 @@ func (*runCmd) Help() string {
 	return `stdout and stderr are the command's, byte for byte, and so is the exit code. A lost connection is bridged in silence, with a line on stderr when that takes longer than 2 seconds.
 
 The first Ctrl-C sends INT to the command, as in a terminal; what it makes of it is its own affair, and so is the exit code. The second one, or TERM, cancels it with all its processes. Without a connection either is tried for a minute. The third one leaves at once, and what was not ended goes on.
+
+With --tty at a terminal all keys go to the command, Ctrl-C too, and the detach keys leave it alone. While the connection is lost a notice says so; what is typed then is sent once when it is back.
 
 Where output is lost that the server no longer keeps, the exit code is 125, whatever the command's is.`
 }
@@ -74,7 +80,39 @@ func (c *runCmd) Run(ctx context.Context, asked *stops) error {
 		defer release()
 		return c.detach(ctx, request)
 	}
+	if c.TTY {
+		if t := openTerminal(); t != nil {
+			return ours(c.atTerminal(ctx, asked, request, t))
+		}
+	}
 	return ours(c.attach(ctx, asked, request))
+}
+
+// atTerminal runs the command in a terminal that is ours too.
+func (c *runCmd) atTerminal(ctx context.Context, asked *stops, request client.StartRequest, t *terminal) error {
+	keys, err := parseDetachKeys(c.DetachKeys)
+	if err != nil {
+		return err
+	}
+	stages, release := asked.stages(ctx, 3)
+	defer release()
+	server, err := c.clientWith(interactive)
+	if err != nil {
+		return err
+	}
+	now := stages[2]
+	s, following := newSession(now, server, request.ID, t, keys, c.bridging)
+	cancel := &canceller{server: server, id: request.ID, bridge: s.bridge, out: notices{t}}
+	defer cancel.attend(stages)()
+	err = s.hold(following, func(ctx context.Context) error {
+		return s.follow(ctx, func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
+			return noting(&cancel.started, server.Run(ctx, request, opts))
+		})
+	})
+	if err != nil && !errors.Is(err, errDetached) {
+		err = cancel.left(err)
+	}
+	return s.outcome(ctx, err)
 }
 
 func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error {
@@ -159,6 +197,20 @@ func sendStdin(ctx context.Context, server *client.Client, id string) {
 	}
 }
 
+// noting sets started at the first event.
+func noting(started *atomic.Bool, events iter.Seq2[client.Event, error]) iter.Seq2[client.Event, error] {
+	return func(yield func(client.Event, error) bool) {
+		for event, err := range events {
+			if err == nil {
+				started.Store(true)
+			}
+			if !yield(event, err) {
+				return
+			}
+		}
+	}
+}
+
 // request is what is asked of the server.
 func (c *runCmd) request() (client.StartRequest, error) {
 	argv := c.Argv
@@ -175,13 +227,33 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	if id == "" && c.Key == "" {
 		id = strings.ToLower(rand.Text())
 	}
-	return client.StartRequest{
+	request := client.StartRequest{
 		ID: id, Key: c.Key, Session: c.Session, Labels: c.Label,
 		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
 		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation,
 		Access: client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
-	}, nil
+	}
+	if c.TTY {
+		c.askForTerminal(&request)
+	}
+	return request, nil
+}
+
+// askForTerminal asks for a terminal like ours.
+func (c *runCmd) askForTerminal(request *client.StartRequest) {
+	request.TTY = &client.TTY{}
+	t := openTerminal()
+	if t == nil {
+		return
+	}
+	*request.TTY = t.size()
+	request.StdinOpen = true
+	for _, name := range []string{"TERM", "COLORTERM"} {
+		if value, ours := os.LookupEnv(name); ours && request.Env[name] == "" {
+			request.Env[name] = value
+		}
+	}
 }
 
 // environ is what --env asks for. A name that we do not have ourselves is left out, as

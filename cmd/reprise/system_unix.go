@@ -34,3 +34,11 @@ func isTerminalFile(f *os.File) bool {
 
 // signalNumber is the number of a signal by its name without SIG, 0 for one that has none.
 func signalNumber(name string) int { return int(unix.SignalNum("SIG" + name)) }
+
+// What a session at a terminal is told by signals.
+const (
+	hangup  = unix.SIGHUP
+	proceed = unix.SIGCONT
+)
+
+var terminalSignals = []os.Signal{unix.SIGWINCH, hangup, proceed}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"syscall"
 
 	sys "golang.org/x/sys/windows"
 )
@@ -26,3 +27,11 @@ func signalNumber(name string) int {
 		"SEGV": 11, "USR2": 12, "PIPE": 13, "ALRM": 14, "TERM": 15, "XCPU": 24, "XFSZ": 25, "SYS": 31,
 	}[name]
 }
+
+// What a session at a terminal is told by signals. None says that a console has another size.
+const (
+	hangup  = syscall.SIGHUP
+	proceed = syscall.Signal(-1)
+)
+
+var terminalSignals = []os.Signal{hangup}

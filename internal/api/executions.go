@@ -212,6 +212,40 @@ func (s *Server) signalExecution(x *exchange) error {
 	return x.done()
 }
 
+// maxScreen is the most columns and rows that can be asked for.
+const maxScreen = 65535
+
+func (s *Server) executionScreen(x *exchange) error {
+	id := x.r.PathValue("id")
+	if err := x.mayRead(executionNamespace + id); err != nil {
+		return err
+	}
+	cols, err := x.query.number("cols", 0, 1, maxScreen)
+	if err != nil {
+		return err
+	}
+	rows, err := x.query.number("rows", 0, 1, maxScreen)
+	if err != nil {
+		return err
+	}
+	screen, err := s.host.Screen(x.r.Context(), x.who.Tenant, id, execution.TTY{Cols: int(cols), Rows: int(rows)})
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, screen)
+}
+
+func (s *Server) resizeExecution(x *exchange) error {
+	var size execution.TTY
+	if err := s.decodeBody(x, &size); err != nil {
+		return err
+	}
+	if err := s.host.Resize(x.r.Context(), x.who.Tenant, x.r.PathValue("id"), size); err != nil {
+		return err
+	}
+	return x.done()
+}
+
 func (s *Server) cancelExecution(x *exchange) error {
 	if err := s.host.Cancel(x.r.Context(), x.who.Tenant, x.r.PathValue("id")); err != nil {
 		return err
@@ -234,7 +268,7 @@ func (s *Server) writeStdin(x *exchange) error {
 		return err
 	}
 	stdin, err := s.host.WriteStdin(x.r.Context(), x.who.Tenant, x.r.PathValue("id"),
-		execution.StdinWrite{Offset: offset, Data: body, EOF: eof})
+		execution.StdinWrite{Offset: offset, Writer: x.query.text("writer"), Data: body, EOF: eof})
 	if err != nil {
 		return err
 	}

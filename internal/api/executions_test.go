@@ -140,6 +140,43 @@ func TestStdinSignalAndCancel(t *testing.T) {
 	}
 }
 
+func TestTerminalIsResizedAndFedByTwo(t *testing.T) {
+	w := start(t, setup{})
+	w.do("POST", "/v1/executions/none/resize", `{"cols":1,"rows":1}`).refused(404, "not_found")
+	w.do("POST", "/v1/executions", `{"id":"t","command":"read a; stty size; read b; echo \"$a+$b\"","tty":{"cols":81,"rows":25},"stdin_open":true}`).is(201)
+	w.do("POST", "/v1/executions/t/stdin?writer=a&offset=0", "one\n").is(200)
+	follow := w.follow("/v1/executions/t/events", "Accept: application/x-ndjson")
+	for !strings.Contains(follow.line(), "25 81") {
+	}
+	follow.close()
+	w.do("POST", "/v1/executions/t/resize", `{"cols":0,"rows":1}`).refused(422, "invalid")
+	w.do("POST", "/v1/executions/t/resize", `{"cols":90,"rows":30}`).is(204)
+	if a := w.do("GET", "/v1/executions/t", ""); !strings.Contains(a.body, `"tty":{"cols":90,"rows":30}`) {
+		t.Errorf("shown as %s", a.body)
+	}
+	if a := w.do("GET", "/v1/executions/t/screen", "").is(200); a.text("text") != "one\n25 81" || a.number("cols") != 90 || a.text("cursor") == "" {
+		t.Errorf("the screen: %s", a.body)
+	}
+	if a := w.do("GET", "/v1/executions/t/screen?cols=2&rows=3", "").is(200); a.text("text") != " 8\n1" || a.number("rows") != 3 {
+		t.Errorf("the small screen: %s", a.body)
+	}
+	w.do("GET", "/v1/executions/t/screen?cols=0", "").refused(400, "invalid")
+	w.do("GET", "/v1/executions/none/screen", "").refused(404, "not_found")
+	w.do("POST", "/v1/executions", `{"id":"plain","argv":["true"]}`).is(201)
+	w.do("GET", "/v1/executions/plain/screen", "").refused(409, "conflict")
+	w.do("POST", "/v1/executions/t/stdin?writer=b", "x").refused(422, "invalid")
+	for range 2 {
+		if a := w.do("POST", "/v1/executions/t/stdin?writer=b&offset=0", "two\n").is(200); a.number("offset") != 4 {
+			t.Errorf("stdin: %s", a.body)
+		}
+	}
+	w.ended("t")
+	if got := w.do("GET", "/v1/executions/t/stdout", "").body; !strings.Contains(got, "one+two\r\n") {
+		t.Errorf("stdout %q", got)
+	}
+	w.do("POST", "/v1/executions/t/resize", `{"cols":90,"rows":30}`).refused(409, "stream_ended")
+}
+
 func TestListsAndSessions(t *testing.T) {
 	w := start(t, setup{})
 	for _, id := range []string{"a", "b", "c"} {

@@ -19,8 +19,10 @@ var wanted = map[string][]int{
 	"GET /v1/executions/{id}/stdout": {200, 206, 404, 410, 416},
 	"GET /v1/executions/{id}/stderr": {200},
 
+	"GET /v1/executions/{id}/screen":  {200, 400, 404, 409},
 	"POST /v1/executions/{id}/stdin":  {200, 404, 409, 413},
 	"POST /v1/executions/{id}/signal": {204, 404, 409, 422},
+	"POST /v1/executions/{id}/resize": {204, 404, 409, 422},
 	"POST /v1/executions/{id}/cancel": {204, 404},
 
 	"GET /v1/streams":                {200, 500, 503},

@@ -42,7 +42,9 @@ func routes() []route {
 		{"GET", "/v1/executions/{id}/events", oneStream, eventQuery, (*Server).executionEvents},
 		{"GET", "/v1/executions/{id}/stdout", oneStream, output, (*Server).executionOutput},
 		{"GET", "/v1/executions/{id}/stderr", oneStream, output, (*Server).executionOutput},
-		{"POST", "/v1/executions/{id}/stdin", identity.ScopeRun, []string{"offset", "eof"}, (*Server).writeStdin},
+		{"GET", "/v1/executions/{id}/screen", oneStream, []string{"cols", "rows", identity.TicketParam}, (*Server).executionScreen},
+		{"POST", "/v1/executions/{id}/stdin", identity.ScopeRun, []string{"offset", "writer", "eof"}, (*Server).writeStdin},
+		{"POST", "/v1/executions/{id}/resize", identity.ScopeRun, nil, (*Server).resizeExecution},
 		{"POST", "/v1/executions/{id}/signal", identity.ScopeRun, nil, (*Server).signalExecution},
 		{"POST", "/v1/executions/{id}/cancel", identity.ScopeRun, nil, (*Server).cancelExecution},
 

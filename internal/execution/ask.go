@@ -24,7 +24,9 @@ type ask struct {
 	ID     string         `json:"id,omitempty"`
 	// Signal is for opSignal.
 	Signal string `json:"signal,omitempty"`
-	// Stdin is for opStdin.
+	// Size is for opResize.
+	Size *TTY `json:"size,omitempty"`
+	// Stdin is for opStdin and opStdinOf.
 	Stdin *askStdin `json:"stdin,omitempty"`
 	// Keys are for opProgress.
 	Keys []reprise.StreamKey `json:"keys,omitempty"`
@@ -33,9 +35,12 @@ type ask struct {
 type askOp string
 
 const (
-	opCancel   askOp = "cancel"
-	opSignal   askOp = "signal"
-	opStdin    askOp = "stdin"
+	opCancel askOp = "cancel"
+	opSignal askOp = "signal"
+	opResize askOp = "resize"
+	opStdin  askOp = "stdin"
+	// opStdinOf is opStdin by a named writer, which a replica that knows no writers must not take for the former.
+	opStdinOf  askOp = "stdin_of"
 	opFollow   askOp = "follow"
 	opUnfollow askOp = "unfollow"
 	opProgress askOp = "progress"
@@ -45,7 +50,8 @@ const (
 type askStdin struct {
 	Offset int64 `json:"offset"`
 	// Exact refuses the piece if Offset is not the accepted one, which it otherwise may be below.
-	Exact bool `json:"exact,omitempty"`
+	Exact  bool   `json:"exact,omitempty"`
+	Writer string `json:"writer,omitempty"`
 	// Data is nil where there is none to write.
 	Data []byte `json:"data"`
 	EOF  bool   `json:"eof,omitempty"`
@@ -126,7 +132,15 @@ func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, er
 			return nil, errHasEnded
 		}
 		return nil, r.signal(a.Signal)
-	case opStdin:
+	case opResize:
+		if a.Size == nil {
+			break
+		}
+		if r == nil {
+			return nil, errHasEnded
+		}
+		return nil, r.resize(a.Size)
+	case opStdin, opStdinOf:
 		if a.Stdin == nil {
 			break
 		}

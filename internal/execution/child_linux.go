@@ -65,23 +65,50 @@ func openPipes(stdin bool) (e ends, err error) {
 }
 
 func openTerminal(size *TTY) (ends, error) {
-	master, slave, err := pty.Open()
+	opened, slave, err := pty.Open()
 	if err != nil {
 		return ends{}, fmt.Errorf("terminal: %w", err)
 	}
-	cols, rows := size.Cols, size.Rows
-	if cols == 0 {
-		cols = 80
+	master, err := waitable(opened)
+	_ = opened.Close()
+	if err == nil {
+		err = setSize(master, size)
 	}
-	if rows == 0 {
-		rows = 24
-	}
-	if err := pty.Setsize(master, &pty.Winsize{Cols: uint16(cols), Rows: uint16(rows)}); err != nil {
+	if err != nil {
 		closeAll(master, slave)
 		return ends{}, fmt.Errorf("terminal: %w", err)
 	}
 	return ends{near: [3]*os.File{master, master, nil}, far: [3]*os.File{slave, slave, slave}}, nil
 }
+
+// waitable returns f as a file whose reads and writes have deadlines. pty.Open calls Fd, which takes them away.
+func waitable(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}
+
+// setSize sets the size of a terminal. Where that changes it, the kernel sends WINCH to the foreground process group.
+func setSize(master *os.File, size *TTY) error {
+	conn, err := master.SyscallConn()
+	if err != nil {
+		return err
+	}
+	s := sizeOf(size)
+	winsize := &unix.Winsize{Col: uint16(s.Cols), Row: uint16(s.Rows)}
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, winsize) })
+	return errors.Join(err, failed)
+}
+
+// resize sets the size of the terminal of the process.
+func (c *child) resize(size *TTY) error { return setSize(c.stdin, size) }
 
 // startChild starts a process. The error says in plain words why it could not be
 // started; nothing is left of it then but tree, which the caller closes.

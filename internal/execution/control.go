@@ -64,6 +64,29 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 	return err
 }
 
+// Resize sets the size of the terminal of an execution. Where that changes it, the foreground process group of the terminal
+// gets WINCH. The error is a *FieldError for a size that is none, reprise.ErrConflict if the command has no terminal or
+// has not been started, reprise.ErrEnded if it has ended, or as of Cancel.
+func (h *Host) Resize(ctx context.Context, tenant reprise.Tenant, id string, size TTY) error {
+	if size.Cols < 1 || size.Cols > maxSize || size.Rows < 1 || size.Rows > maxSize {
+		return invalid("cols", "cols and rows are 1 to %d", maxSize)
+	}
+	r, owner, err := h.whoRuns(ctx, tenant, id)
+	switch {
+	case err != nil:
+		return err
+	case r != nil:
+		return r.resize(&size)
+	case owner == "":
+		return errHasEnded
+	}
+	_, err = h.ask(ctx, owner, ask{Op: opResize, Tenant: tenant, ID: id, Size: &size})
+	return err
+}
+
+// maxSize is the most columns and rows of a terminal.
+const maxSize = 65535
+
 // WriteStdin gives data to the command of a request with StdinOpen. It blocks until the
 // command has taken all of it (or its pipe has), ctx is done, or the
 // command ends; a command that has not been started yet is waited for. The answer
@@ -75,6 +98,14 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 // in pieces; a write at offset -1 in between whose second piece finds that somebody else has
 // written is reprise.ErrConflict, and after reprise.ErrUnavailable the last piece may have been taken.
 func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string, w StdinWrite) (Stdin, error) {
+	if w.Writer != "" {
+		if w.Offset < 0 {
+			return Stdin{}, invalid("offset", "a writer that is named says where its bytes begin")
+		}
+		if err := checkID("writer", w.Writer); err != nil {
+			return Stdin{}, err
+		}
+	}
 	r, owner, err := h.whoRuns(ctx, tenant, id)
 	switch {
 	case err != nil:

@@ -28,7 +28,11 @@ type farStdin struct {
 // stdinAt asks another replica.
 func (h *Host) stdinAt(owner string, tenant reprise.Tenant, id string) func(context.Context, *askStdin) (*toldStdin, error) {
 	return func(ctx context.Context, a *askStdin) (*toldStdin, error) {
-		t, err := h.ask(ctx, owner, ask{Op: opStdin, Tenant: tenant, ID: id, Stdin: a})
+		op := opStdin
+		if a.Writer != "" {
+			op = opStdinOf
+		}
+		t, err := h.ask(ctx, owner, ask{Op: op, Tenant: tenant, ID: id, Stdin: a})
 		if err == nil && t.Stdin == nil {
 			err = fmt.Errorf("replica %s answers what cannot be", owner)
 		}
@@ -39,10 +43,10 @@ func (h *Host) stdinAt(owner string, tenant reprise.Tenant, id string) func(cont
 // write does one StdinWrite, in pieces.
 func (f *farStdin) write(ctx context.Context, w StdinWrite) (Stdin, error) {
 	if w.Data == nil {
-		_, err := f.send(ctx, &askStdin{Offset: w.Offset, EOF: w.EOF})
+		_, err := f.send(ctx, &askStdin{Offset: w.Offset, Writer: w.Writer, EOF: w.EOF})
 		return f.state, err
 	}
-	at := askStdin{Offset: w.Offset}
+	at := askStdin{Offset: w.Offset, Writer: w.Writer}
 	buf := make([]byte, pieceBytes)
 	sent := false
 	for {

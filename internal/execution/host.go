@@ -155,7 +155,8 @@ type Host struct {
 	closing bool
 	closed  chan struct{} // closed when all is over
 
-	left atomic.Int64 // runs that go on without us
+	left    atomic.Int64  // runs that go on without us
+	drawing chan struct{} // holds a token for each screen that is being drawn
 
 	caretaker sync.WaitGroup
 	gone      chan struct{} // has a token when another replica has gone
@@ -179,7 +180,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	h := &Host{
 		log: log, opts: o, queue: newQueue(&o), spawner: spawn.New(),
 		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{}, far: map[reprise.StreamKey]*farFollow{},
-		closed: make(chan struct{}), gone: make(chan struct{}, 1), unwatch: func() {},
+		closed: make(chan struct{}), gone: make(chan struct{}, 1), unwatch: func() {}, drawing: make(chan struct{}, maxDrawing),
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {

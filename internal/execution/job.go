@@ -31,6 +31,8 @@ type job struct {
 	isolated *Isolation
 	// startedAt is when the process was started, wherever that was.
 	startedAt time.Time
+	// resized is the size that the terminal was given last, nil for that of the request.
+	resized *TTY
 
 	graceEnds time.Time // the watcher's: when its tree is killed; zero before it is to end
 }
@@ -102,25 +104,45 @@ func (j *job) signal(name string) error {
 	return nil
 }
 
+// resize sets the size of the terminal of the command.
+func (j *job) resize(size *TTY) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.exited:
+		return errHasEnded
+	case j.child == nil:
+		return errNotStartedYet
+	case j.plan.TTY == nil:
+		return errNoTerminal
+	}
+	if err := j.child.resize(size); err != nil {
+		return fmt.Errorf("resize the terminal: %w", err)
+	}
+	j.resized = size
+	return nil
+}
+
 // writeStdin is Host.WriteStdin for a command of ours. took is how many bytes of Data were written or passed over.
 func (j *job) writeStdin(ctx context.Context, w StdinWrite) (took int64, state Stdin, err error) {
 	if !j.stdin.wanted {
-		return 0, j.stdin.state(), errStdinNotOpened
+		return 0, j.stdin.state(w.Writer), errStdinNotOpened
 	}
 	select {
 	case j.stdin.turn <- struct{}{}:
 	case <-j.done:
-		return 0, j.stdin.state(), errHasEnded
+		return 0, j.stdin.state(w.Writer), errHasEnded
 	case <-ctx.Done():
-		return 0, j.stdin.state(), context.Cause(ctx)
+		return 0, j.stdin.state(w.Writer), context.Cause(ctx)
 	}
 	defer func() { <-j.stdin.turn }()
 	took, err = j.stdin.write(ctx, w)
-	return took, j.stdin.state(), err
+	return took, j.stdin.state(w.Writer), err
 }
 
 var (
 	errHasEnded       = fmt.Errorf("%w: the command has ended", reprise.ErrEnded)
 	errNotStartedYet  = fmt.Errorf("%w: the command has not been started yet", reprise.ErrConflict)
+	errNoTerminal     = fmt.Errorf("%w: the command has no terminal", reprise.ErrConflict)
 	errStdinNotOpened = fmt.Errorf("%w: stdin was not opened", reprise.ErrEnded)
 )

@@ -35,6 +35,7 @@ type taken struct {
 type call struct {
 	Op      callOp    `json:"op"`
 	Signal  string    `json:"signal,omitempty"`
+	Size    *TTY      `json:"size,omitempty"`
 	Verdict *verdict  `json:"verdict,omitempty"`
 	Stdin   *askStdin `json:"stdin,omitempty"`
 	// Ack is the last frame that is kept elsewhere.
@@ -52,8 +53,11 @@ const (
 	// The others are answered once.
 	callStatus callOp = "status"
 	callSignal callOp = "signal"
+	callResize callOp = "resize"
 	callStdin  callOp = "stdin"
-	callStop   callOp = "stop"
+	// callStdinOf is callStdin by a named writer, which a supervisor that knows no writers must not take for the former.
+	callStdinOf callOp = "stdin_of"
+	callStop    callOp = "stop"
 )
 
 // news is how far a supervisor is.
@@ -62,7 +66,9 @@ type news struct {
 	// StartedAt is zero while there is no process.
 	StartedAt time.Time  `json:"started_at,omitzero"`
 	Isolation *Isolation `json:"isolation,omitempty"`
-	Ended     *ending    `json:"ended,omitempty"`
+	// Resized is the size that the terminal was given last, nil for that of the request.
+	Resized *TTY    `json:"resized,omitempty"`
+	Ended   *ending `json:"ended,omitempty"`
 }
 
 // replied is the answer to a call.
@@ -108,7 +114,11 @@ func (m *remote) call(ctx context.Context, c call) (replied, error) {
 
 // stdinPiece gives a piece to the command of a supervisor.
 func (m *remote) stdinPiece(ctx context.Context, a *askStdin) (*toldStdin, error) {
-	answer, err := m.call(ctx, call{Op: callStdin, Stdin: a})
+	op := callStdin
+	if a.Writer != "" {
+		op = callStdinOf
+	}
+	answer, err := m.call(ctx, call{Op: op, Stdin: a})
 	if err == nil && answer.Stdin == nil {
 		err = errors.New("the supervisor answers what cannot be")
 	}
@@ -171,7 +181,7 @@ func (r *run) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
 
 // stdinPiece gives the command as much of a piece as it takes for now.
 func (j *job) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
-	w := StdinWrite{Offset: a.Offset, EOF: a.EOF, exact: a.Exact}
+	w := StdinWrite{Offset: a.Offset, Writer: a.Writer, EOF: a.EOF, exact: a.Exact}
 	if a.Data != nil {
 		w.Data = bytes.NewReader(a.Data)
 	}
@@ -203,14 +213,42 @@ func (r *run) signal(name string) error {
 	return r.endedMeanwhile(err)
 }
 
-// endedMeanwhile says of a supervisor that is gone what was asked for.
+// resize is Host.Resize for a run of ours.
+func (r *run) resize(size *TTY) error {
+	if r.host.supervisors == nil {
+		return r.job.resize(size)
+	}
+	select {
+	case <-r.ready:
+	default:
+		return errNotStartedYet
+	}
+	if _, err := r.remote.call(r.host.ctx, call{Op: callResize, Size: size}); err != nil {
+		return r.endedMeanwhile(err)
+	}
+	r.mu.Lock()
+	r.resized = size // before the supervisor tells
+	r.mu.Unlock()
+	return nil
+}
+
+// endedMeanwhile says of a supervisor that is gone what was asked for. It goes when the end is in the stream, which is
+// before the run is done.
 func (r *run) endedMeanwhile(err error) error {
-	if errors.Is(err, reprise.ErrUnavailable) {
-		select {
-		case <-r.done:
-			return errHasEnded
-		default:
-		}
+	if !errors.Is(err, reprise.ErrUnavailable) {
+		return err
+	}
+	select {
+	case <-r.done:
+		return errHasEnded
+	default:
+	}
+	s, unknown := r.host.log.Stream(r.host.ctx, r.key)
+	if unknown != nil {
+		return err
+	}
+	if info, unknown := s.Info(r.host.ctx); unknown == nil && info.End != nil {
+		return errHasEnded
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -157,11 +158,14 @@ func (r *Request) checkStdin() error {
 	if r.Stdin != nil && r.StdinBase64 != nil {
 		return invalid("stdin_base64", "stdin is given as well")
 	}
-	if r.TTY != nil && (r.TTY.Cols < 0 || r.TTY.Cols > 65535 || r.TTY.Rows < 0 || r.TTY.Rows > 65535) {
-		return invalid("tty", "cols and rows are 1 to 65535")
+	if r.TTY != nil && (r.TTY.Cols < 0 || r.TTY.Cols > maxSize || r.TTY.Rows < 0 || r.TTY.Rows > maxSize) {
+		return invalid("tty", "cols and rows are 1 to %d", maxSize)
 	}
 	return nil
 }
+
+// sizeOf is a size with the defaults in place of zeros.
+func sizeOf(t *TTY) TTY { return TTY{Cols: cmp.Or(t.Cols, 80), Rows: cmp.Or(t.Rows, 24)} }
 
 func (r *Request) checkTimes() error {
 	for _, d := range []struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,10 @@ type StdinWrite struct {
 	// request included. Bytes before the accepted offset are passed over as duplicates, so
 	// a write can be sent again. -1 is the accepted offset.
 	Offset int64
+	// Writer, where it is not "", names one of several writers: Offset then counts the bytes of this writer alone, so that
+	// each can send its writes again whatever others have written in between. Offset is not negative then. The newest
+	// 256 writers are remembered.
+	Writer string
 	// Data may be nil. It is read to its end, or to an error.
 	Data io.Reader
 	// EOF closes stdin after Data.
@@ -29,7 +34,7 @@ type StdinWrite struct {
 
 // Stdin is how far the stdin of an execution is.
 type Stdin struct {
-	// Offset is the number of bytes that the command has been given.
+	// Offset is the number of bytes that the command has been given, by the writer where the write named one.
 	Offset int64 `json:"offset"`
 	Open   bool  `json:"open"`
 }
@@ -46,7 +51,18 @@ type stdin struct {
 	open   bool
 	line   bool // the last byte ended a line
 	closed bool // for good: the run is over
+	// writers are those that were named, the one that has written last at the end.
+	writers []stdinOf
 }
+
+// stdinOf is how much a writer has given.
+type stdinOf struct {
+	writer string
+	offset int64
+}
+
+// maxWriters is how many named writers are remembered.
+const maxWriters = 256
 
 // newStdin returns a stdin whose turn is taken until start has returned.
 func newStdin(open, tty bool) *stdin {
@@ -86,11 +102,39 @@ func (s *stdin) end() {
 	s.file = nil
 }
 
-// state is how far stdin is.
-func (s *stdin) state() Stdin {
+// state is how far stdin is, or what a writer has given of it.
+func (s *stdin) state(writer string) Stdin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stdin{Offset: s.offset, Open: s.open}
+	if writer == "" {
+		return Stdin{Offset: s.offset, Open: s.open}
+	}
+	for i := range s.writers {
+		if s.writers[i].writer == writer {
+			return Stdin{Offset: s.writers[i].offset, Open: s.open}
+		}
+	}
+	return Stdin{Open: s.open}
+}
+
+// count takes note of n bytes that a named writer has given.
+func (s *stdin) count(writer string, n int) {
+	if writer == "" || n == 0 {
+		return
+	}
+	at := stdinOf{writer: writer, offset: int64(n)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writers = slices.DeleteFunc(s.writers, func(w stdinOf) bool {
+		if w.writer == writer {
+			at.offset += w.offset
+		}
+		return w.writer == writer
+	})
+	if len(s.writers) == maxWriters {
+		s.writers = slices.Delete(s.writers, 0, 1)
+	}
+	s.writers = append(s.writers, at)
 }
 
 // write does one StdinWrite. The caller holds the turn. took is how many bytes of Data
@@ -98,17 +142,17 @@ func (s *stdin) state() Stdin {
 func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error) {
 	skip := int64(0)
 	if w.Offset >= 0 {
-		at := s.state().Offset
+		at := s.state(w.Writer).Offset
 		if w.Offset > at || w.exact && w.Offset != at {
 			return 0, fmt.Errorf("%w: stdin at offset %d, the command has been given %d bytes", reprise.ErrConflict, w.Offset, at)
 		}
 		skip = at - w.Offset
 	}
 	if w.Data != nil {
-		if took, err = s.copyFrom(ctx, w.Data, skip); err != nil {
+		if took, err = s.copyFrom(ctx, &w, skip); err != nil {
 			return took, err
 		}
-	} else if !s.state().Open && !w.EOF {
+	} else if !s.state("").Open && !w.EOF {
 		return 0, fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
 	}
 	if w.EOF {
@@ -117,9 +161,9 @@ func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error)
 	return took, nil
 }
 
-// copyFrom gives the command what comes after the first skip bytes of data. took counts both.
-func (s *stdin) copyFrom(ctx context.Context, data io.Reader, skip int64) (took int64, err error) {
-	if took, err = io.CopyN(io.Discard, data, skip); err != nil {
+// copyFrom gives the command what comes after the first skip bytes of w.Data. took counts both.
+func (s *stdin) copyFrom(ctx context.Context, w *StdinWrite, skip int64) (took int64, err error) {
+	if took, err = io.CopyN(io.Discard, w.Data, skip); err != nil {
 		if errors.Is(err, io.EOF) {
 			return took, nil // all of it was given before
 		}
@@ -127,9 +171,10 @@ func (s *stdin) copyFrom(ctx context.Context, data io.Reader, skip int64) (took 
 	}
 	buf := make([]byte, chunkBytes)
 	for {
-		n, err := data.Read(buf)
+		n, err := w.Data.Read(buf)
 		if n > 0 {
 			written, err := s.copy(ctx, buf[:n])
+			s.count(w.Writer, written)
 			if took += int64(written); err != nil {
 				return took, err
 			}

@@ -89,7 +89,14 @@ func (s *session) answer(c *call) replied {
 		if c.Verdict != nil {
 			s.stop(*c.Verdict)
 		}
-	case callStdin:
+	case callResize:
+		if c.Size != nil {
+			err = s.resize(c.Size)
+			s.mu.Lock()
+			s.changed.Broadcast()
+			s.mu.Unlock()
+		}
+	case callStdin, callStdinOf:
 		if c.Stdin != nil {
 			return replied{Stdin: s.stdinPiece(context.Background(), c.Stdin)}
 		}
@@ -105,7 +112,7 @@ func (s *session) answer(c *call) replied {
 
 // news is how far the command is. The caller holds mu.
 func (s *session) news() *news {
-	return &news{Progress: s.writer.Progress(), StartedAt: s.startedAt, Isolation: s.isolated, Ended: s.ended}
+	return &news{Progress: s.writer.Progress(), StartedAt: s.startedAt, Isolation: s.isolated, Resized: s.resized, Ended: s.ended}
 }
 
 // follow sends news for as long as there is some.
@@ -117,7 +124,7 @@ func (s *session) follow(conn *supervisor.Conn) {
 		for {
 			now = s.news()
 			if s.conns == nil || !s.conns[conn] || last == nil || now.Tail != last.Tail ||
-				!now.StartedAt.Equal(last.StartedAt) || now.Ended != last.Ended {
+				!now.StartedAt.Equal(last.StartedAt) || now.Resized != last.Resized || now.Ended != last.Ended {
 				break
 			}
 			s.changed.Wait()

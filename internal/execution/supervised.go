@@ -281,7 +281,7 @@ func (r *run) followConn(conn *supervisor.Conn, m *remote, t *tracker) (e ending
 // learn takes note of what the supervisor tells of the process.
 func (r *run) learn(n *news, stalled *time.Duration) {
 	r.mu.Lock()
-	r.startedAt, r.isolated = n.StartedAt, n.Isolation
+	r.startedAt, r.isolated, r.resized = n.StartedAt, n.Isolation, n.Resized
 	r.mu.Unlock()
 	if d := n.Stalled - *stalled; d > 0 && r.host.opts.Hooks.Stalled != nil {
 		r.host.opts.Hooks.Stalled(r.key.Tenant, d)

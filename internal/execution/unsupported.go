@@ -45,6 +45,7 @@ func startChild(*spawn.Spawner, *spec, tree) (*child, error) { return nil, errNe
 func (*child) await()                      {}
 func (*child) reap() (exit, error)         { return exit{}, errNeedsLinux }
 func (*child) signal(syscall.Signal) error { return errNeedsLinux }
+func (*child) resize(*TTY) error           { return errNeedsLinux }
 
 func killMarked([]string) {}
 

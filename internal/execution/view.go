@@ -119,6 +119,8 @@ type progress struct {
 	// Started is nil where the process has not been started.
 	Started   *Time      `json:"started,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
+	// Resized is the size that the terminal was given last, nil for that of the request.
+	Resized *TTY `json:"resized,omitempty"`
 	counted
 	// Coming is what is true as soon as the events that are being appended are there: readers may have seen them.
 	Coming *counted `json:"coming,omitempty"`
@@ -141,7 +143,7 @@ func (p *progress) at(tail uint64) counted {
 func (r *run) progress() *progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := &progress{counted: counted{r.bytes, r.tail}, Coming: r.coming}
+	p := &progress{counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized}
 	if !r.startedAt.IsZero() {
 		p.Started, p.Isolation = ms(r.startedAt), r.isolated
 	}
@@ -152,5 +154,8 @@ func (r *run) progress() *progress {
 func (x *Execution) show(p *progress) {
 	if p != nil {
 		x.Bytes, x.Started, x.Isolation = p.at(x.tail).Bytes, p.Started, p.Isolation
+		if p.Resized != nil {
+			x.TTY = p.Resized
+		}
 	}
 }

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"reprise"
+	"reprise/client"
+)
+
+// attachCmd brings the terminal of a command to ours.
+type attachCmd struct {
+	connect   `embed:""`
+	bridging  `embed:""`
+	detaching `embed:""`
+
+	ReadOnly bool `short:"r" env:"-" help:"Watch: what is typed goes nowhere, and the size stays."`
+
+	ID string `arg:"" help:"Id of an execution that was started with run --tty."`
+}
+
+// detaching is how to leave a command alone.
+type detaching struct {
+	DetachKeys string `default:"ctrl-p,ctrl-q" placeholder:"KEYS" help:"Keys that leave the command alone in its terminal, such as ctrl-],d; none for no keys. Default: ${default}."`
+}
+
+// Help is shown below the usage.
+func (*attachCmd) Help() string {
+	return `The last screen of the command is shown, and all keys go to it, Ctrl-C too, until the detach keys come or the command ends; then the exit code is the command's. Any number may be attached, to type or to watch. The terminal has the size of who attached or changed theirs last.
+
+A lost connection comes back by itself. What is typed in the meantime is sent then, once.`
+}
+
+// Run attaches until the end, or until the detach keys.
+func (c *attachCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	return ours(c.attach(ctx))
+}
+
+func (c *attachCmd) attach(ctx context.Context) error {
+	keys, err := parseDetachKeys(c.DetachKeys)
+	if err != nil {
+		return err
+	}
+	t := openTerminal()
+	if t == nil {
+		return usage("attach needs a terminal; \"reprise follow %s\" does not", c.ID)
+	}
+	server, err := c.clientWith(interactive)
+	if err != nil {
+		return err
+	}
+	x, err := server.Show(ctx, c.ID)
+	switch {
+	case err != nil:
+		return err
+	case x.TTY == nil:
+		return usage("%s has no terminal; \"reprise follow %s\" shows its output, \"reprise input %s\" writes to its stdin", c.ID, c.ID, c.ID)
+	}
+	s, following := newSession(ctx, server, c.ID, t, keys, c.bridging)
+	s.readOnly = c.ReadOnly
+	err = s.hold(following, func(ctx context.Context) error { return s.attach(ctx, &x) })
+	return s.outcome(ctx, err)
+}
+
+// attach shows the screen of an execution, and goes on from there.
+func (s *session) attach(ctx context.Context, x *client.Execution) error {
+	switch x.Status {
+	case client.StatusQueued:
+		return s.follow(ctx, s.after("earliest"))
+	case client.StatusRunning:
+		if err := s.begin(ctx); err != nil {
+			return err
+		}
+		if s.readOnly {
+			break
+		}
+		// A program that draws again for the new size may do so before the screen is asked for.
+		err := s.server.Resize(ctx, s.id, s.terminal.size())
+		switch {
+		case err == nil, errors.Is(err, reprise.ErrEnded), errors.Is(err, reprise.ErrConflict), undelivered(err):
+		default:
+			return fmt.Errorf("%w; --read-only watches", err)
+		}
+	}
+	cursor, err := s.showScreen(ctx)
+	if err != nil {
+		return err
+	}
+	return s.follow(ctx, s.after(cursor))
+}

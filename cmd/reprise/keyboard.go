@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/backoff"
+)
+
+const (
+	// maxTyped bounds what is kept of what was typed while the server is away. Then reading stops.
+	maxTyped = 1 << 20
+	// maxSent is how much of it is sent at a time.
+	maxSent = 64 << 10
+	// sendPatience bounds one try: a connection that is silently dead answers nothing.
+	sendPatience = 10 * time.Second
+	// sendPause is the time between two tries that have failed at once.
+	sendPause = 200 * time.Millisecond
+)
+
+// keyboard takes what is typed to the command, each byte once.
+type keyboard struct {
+	server *client.Client
+	id     string
+	// writer names us to the server, which counts our bytes apart from those of others who type.
+	writer string
+	// refused is called for keys that the command does not take.
+	refused func()
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	typed   []byte
+	closed  bool // nothing more is typed, or taken
+}
+
+func newKeyboard(server *client.Client, id, writer string, refused func()) *keyboard {
+	k := &keyboard{server: server, id: id, writer: writer, refused: refused}
+	k.changed = sync.NewCond(&k.mu)
+	return k
+}
+
+// read reads keys until the end of in, or until the detach keys come, which are not passed on.
+func (k *keyboard) read(in io.Reader, keys detachKeys) (detach bool) {
+	find := &detector{keys: keys}
+	var held sync.Mutex // guards find
+	release := time.AfterFunc(detachPatience, func() {
+		held.Lock()
+		defer held.Unlock()
+		k.add(find.release())
+	})
+	defer release.Stop()
+	buf := make([]byte, 4096)
+	for {
+		n, err := in.Read(buf)
+		held.Lock()
+		pass, detach := find.take(buf[:n])
+		if err != nil {
+			pass = append(pass, find.release()...)
+		}
+		k.add(pass)
+		held.Unlock()
+		release.Reset(detachPatience)
+		if detach || err != nil {
+			return detach
+		}
+	}
+}
+
+// add takes keys to be sent. It waits while too many are.
+func (k *keyboard) add(keys []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.typed) > maxTyped && !k.closed {
+		k.changed.Wait()
+	}
+	if k.closed && len(keys) > 0 {
+		k.refused()
+		return
+	}
+	k.typed = append(k.typed, keys...)
+	k.changed.Broadcast()
+}
+
+// next waits for keys.
+func (k *keyboard) next() []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.typed) == 0 && !k.closed {
+		k.changed.Wait()
+	}
+	return k.typed[:min(len(k.typed), maxSent)]
+}
+
+// sent takes n bytes away.
+func (k *keyboard) sent(n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.typed = k.typed[n:]
+	k.changed.Broadcast()
+}
+
+// close ends waiting.
+func (k *keyboard) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	k.changed.Broadcast()
+}
+
+// send sends what is typed until ctx ends or the command takes nothing more. While the server is away it tries again.
+// The error is that of a server that refuses us.
+func (k *keyboard) send(ctx context.Context) error {
+	defer k.close()
+	defer context.AfterFunc(ctx, k.close)()
+	var offset int64
+	for {
+		keys := k.next()
+		if len(keys) == 0 {
+			return nil
+		}
+		state, err := k.try(ctx, client.StdinWrite{Offset: offset, Writer: k.writer, Data: keys})
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && state.Offset == offset+int64(len(keys)):
+			offset = state.Offset
+			k.sent(len(keys))
+		case err == nil:
+			return fmt.Errorf("%w: stdin is at %d after %d bytes at %d", client.ErrProtocol, state.Offset, len(keys), offset)
+		case errors.Is(err, reprise.ErrEnded):
+			k.refused()
+			return nil
+		case !undelivered(err) && !errors.Is(err, errSilent):
+			return err
+		default:
+			_ = backoff.Sleep(ctx, sendPause)
+		}
+	}
+}
+
+// try sends once, or again for as long as sendPatience.
+func (k *keyboard) try(ctx context.Context, w client.StdinWrite) (client.Stdin, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, sendPatience, errSilent)
+	defer cancel()
+	return k.server.WriteStdinAt(ctx, k.id, w)
+}
+
+var errSilent = errors.New("the server has not answered")

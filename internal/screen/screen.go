@@ -1,0 +1,255 @@
+// Package screen keeps what a program has drawn on a terminal, and draws it again on another one.
+//
+// It understands what terminfo's xterm-256color and the programs that do not ask terminfo send: the VT100 and VT220
+// sequences, colours, the alternate screen, scroll regions, character sets, and the modes that change what keys and
+// the mouse send. It answers no questions, shows no images and keeps no scrollback; lines that are too long for a new
+// size are cut, not wrapped again.
+package screen
+
+import "unicode/utf8"
+
+// The bounds of the size of a Screen. A terminal that is larger is kept as far as that.
+const (
+	MaxCols = 1000
+	MaxRows = 500
+)
+
+// Screen is the state of a terminal. It is not safe for concurrent use.
+type Screen struct {
+	cols, rows int
+	main, alt  *buffer
+	buffer     *buffer // one of the two
+	cursor
+	saved [2]cursor // by DECSC, of the main and the alternate screen
+
+	top, bottom int // the scroll region, inclusive
+	tabs        []bool
+	insert      bool // IRM
+	newline     bool // LNM
+	noWrap      bool // DECAWM is off
+	hidden      bool // the cursor
+	keypad      bool // DECKPAM
+	style       int  // of the cursor, DECSCUSR
+	title       string
+	modes       map[int]bool // private modes that are on, of those in passedModes
+	keyFlags    []int        // of the keyboard protocol of kitty, the newest last
+	otherKeys   int          // modifyOtherKeys of xterm
+	last        rune         // for REP
+
+	parser parser
+}
+
+// cursor is what DECSC saves.
+type cursor struct {
+	x, y     int
+	pen      pen
+	wrapping bool // the next character goes to the next line
+	origin   bool // DECOM
+	graphics [4]bool
+	shift    int // which of them is in use
+}
+
+// New returns an empty Screen.
+func New(cols, rows int) *Screen {
+	s := &Screen{cols: within(cols, 1, MaxCols), rows: within(rows, 1, MaxRows)}
+	s.reset()
+	return s
+}
+
+func within(n, least, most int) int { return max(least, min(n, most)) }
+
+// reset is RIS.
+func (s *Screen) reset() {
+	*s = Screen{cols: s.cols, rows: s.rows, bottom: s.rows - 1, parser: s.parser, modes: map[int]bool{}}
+	s.main, s.alt = newBuffer(s.cols, s.rows), newBuffer(s.cols, s.rows)
+	s.buffer = s.main
+	s.resetTabs(0)
+}
+
+// resetTabs sets a tab stop at every eighth column from a column on.
+func (s *Screen) resetTabs(from int) {
+	s.tabs = append(s.tabs[:min(from, len(s.tabs))], make([]bool, max(0, s.cols-from))...)
+	for x := from; x < s.cols; x++ {
+		s.tabs[x] = x%8 == 0 && x > 0
+	}
+}
+
+// Size returns the columns and rows.
+func (s *Screen) Size() (cols, rows int) { return s.cols, s.rows }
+
+// Alternate reports whether the program draws on the alternate screen, as editors and pagers do.
+func (s *Screen) Alternate() bool { return s.buffer == s.alt }
+
+// Column returns the column of the cursor on the main screen, from 0 on.
+func (s *Screen) Column() int {
+	if s.Alternate() {
+		return s.saved[0].x
+	}
+	return s.x
+}
+
+// Resize changes the size. Lines above the cursor go where there is no room for all.
+func (s *Screen) Resize(cols, rows int) {
+	cols, rows = within(cols, 1, MaxCols), within(rows, 1, MaxRows)
+	if cols == s.cols && rows == s.rows {
+		return
+	}
+	for i, b := range []*buffer{s.main, s.alt} {
+		at := &s.saved[i]
+		if b == s.buffer {
+			at = &s.cursor
+		}
+		gone := max(0, min(at.y, s.rows-1)-(rows-1))
+		b.resize(cols, rows, gone)
+		at.y -= gone
+	}
+	before := s.cols
+	s.cols, s.rows, s.top, s.bottom = cols, rows, 0, rows-1
+	s.resetTabs(min(before, cols))
+	for _, c := range []*cursor{&s.cursor, &s.saved[0], &s.saved[1]} {
+		c.x, c.y, c.wrapping = min(c.x, cols-1), within(c.y, 0, rows-1), false
+	}
+}
+
+// Write draws what a program has written. It takes all of p, and never fails.
+func (s *Screen) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if s.parser.state == ground && len(s.parser.partial) == 0 && p[0] >= 0x20 && p[0] < utf8.RuneSelf {
+			p = p[s.printASCII(p):]
+			continue
+		}
+		s.parse(p[0])
+		p = p[1:]
+	}
+	return n, nil
+}
+
+// printASCII prints some of the characters that p begins with, and returns how many.
+func (s *Screen) printASCII(p []byte) int {
+	if p[0] == 0x7f { // DEL is passed over
+		return 1
+	}
+	room := s.cols - 1 - s.x // the last column is for print
+	if s.insert || s.wrapping || s.graphics[s.shift] || room < 2 {
+		s.print(rune(p[0]))
+		return 1
+	}
+	p = p[:min(room, len(p))]
+	line, n := s.buffer.lines[s.y][s.x:], 0
+	for n < len(p) && p[n] >= 0x20 && p[n] < 0x7f {
+		n++
+	}
+	s.buffer.lines[s.y].split(s.x)
+	s.buffer.lines[s.y].split(s.x + n)
+	for i, c := range p[:n] {
+		line[i] = cell{r: rune(c), pen: s.pen}
+	}
+	s.x += n
+	s.last = rune(p[n-1])
+	return n
+}
+
+// print draws a character at the cursor.
+func (s *Screen) print(r rune) {
+	if s.graphics[s.shift] && r >= '`' && r <= '~' {
+		r = lineDrawing[r-'`']
+	}
+	width := runeWidth(r)
+	if width == 0 {
+		s.mark(r)
+		return
+	}
+	if width > s.cols {
+		r, width = utf8.RuneError, 1
+	}
+	s.last = r
+	if s.wrapping || s.x+width > s.cols {
+		if s.noWrap {
+			s.x = s.cols - width
+		} else {
+			s.x = 0
+			s.index()
+		}
+		s.wrapping = false
+	}
+	line := s.buffer.lines[s.y]
+	if s.insert {
+		line.insert(s.x, width, s.pen.blank())
+	}
+	line.set(s.x, r, width, s.pen)
+	if s.x += width; s.x >= s.cols {
+		s.x = s.cols - 1
+		s.wrapping = true
+	}
+}
+
+// maxMarks bounds the combining characters of a cell, in bytes.
+const maxMarks = 32
+
+// mark adds a combining character to the one in front of the cursor.
+func (s *Screen) mark(r rune) {
+	x := s.x
+	if !s.wrapping {
+		x--
+	}
+	line := s.buffer.lines[s.y]
+	if x > 0 && line[x].r == spanned {
+		x--
+	}
+	if x >= 0 && line[x].r != 0 && len(line[x].marks) < maxMarks {
+		line[x].marks += string(r)
+	}
+}
+
+// index moves the cursor down, and scrolls at the bottom of the region.
+func (s *Screen) index() {
+	switch {
+	case s.y == s.bottom:
+		s.scroll(s.top, 1)
+	case s.y < s.rows-1:
+		s.y++
+	}
+}
+
+// reverseIndex moves the cursor up, and scrolls at the top of the region.
+func (s *Screen) reverseIndex() {
+	switch {
+	case s.y == s.top:
+		s.scroll(s.top, -1)
+	case s.y > 0:
+		s.y--
+	}
+}
+
+// scroll moves the lines from one to the bottom of the region up by n, or down.
+func (s *Screen) scroll(from, n int) { s.buffer.scroll(from, s.bottom, n, s.pen.blank()) }
+
+// move puts the cursor somewhere, within the bounds.
+func (s *Screen) move(x, y int) {
+	s.x, s.y, s.wrapping = within(x, 0, s.cols-1), within(y, 0, s.rows-1), false
+}
+
+// moveTo is move to an address of a program, which may be within the region.
+func (s *Screen) moveTo(x, y int) {
+	if s.origin {
+		s.move(x, within(y+s.top, s.top, s.bottom))
+		return
+	}
+	s.move(x, y)
+}
+
+// saveCursor and restoreCursor are DECSC and DECRC.
+func (s *Screen) saveCursor() { s.saved[s.screenIndex()] = s.cursor }
+
+func (s *Screen) restoreCursor() {
+	s.cursor = s.saved[s.screenIndex()]
+	s.x, s.y = within(s.x, 0, s.cols-1), within(s.y, 0, s.rows-1)
+}
+
+func (s *Screen) screenIndex() int {
+	if s.Alternate() {
+		return 1
+	}
+	return 0
+}
