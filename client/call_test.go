@@ -66,6 +66,32 @@ func TestRunStartsOnce(t *testing.T) {
 	})
 }
 
+// A request with a key carries no id of ours, however often it is sent, and is followed under the id of the answer.
+func TestKeyedRunIsFollowedUnderTheServersID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := script([]byte{}, jsonAnswer(200, `{"id":"x","key":"nightly","status":"ended"}`), events(text(1, "stdout", "a"), end(2)))
+		c := w.client(t, client.Options{})
+		request := client.StartRequest{Key: "nightly", Command: "make"}
+		got, err := collect(c.Run(t.Context(), request, &client.FollowOptions{After: "tail"}))
+		if err != nil || seqs(got) != "1 stdout,2 end" {
+			t.Errorf("%s, %v", seqs(got), err)
+		}
+		var asked []string
+		for _, r := range w.requests {
+			asked = append(asked, r.Method+" "+r.URL.RequestURI())
+		}
+		post, get := "POST /base/v1/executions", "GET /base/v1/executions/x/events?gap=event"
+		if diff := cmp.Diff([]string{post, post, get}, asked); diff != "" {
+			t.Error(diff)
+		}
+		for _, body := range w.bodies[:2] {
+			if body != `{"key":"nightly","command":"make"}` {
+				t.Errorf("sent %s", body)
+			}
+		}
+	})
+}
+
 func TestSignalIsNotSentTwice(t *testing.T) {
 	for name, tt := range map[string]struct {
 		responses [][]byte

@@ -20,6 +20,9 @@
 //	stderr   likewise
 //	end      why it ended (Outcome), how (exit code or signal), and what it used
 //
+// A request with a Key in place of an ID finds the execution that stands for the key, or starts another one once
+// that has failed; see docs/operations.md.
+//
 // Every execution gets exactly one end. One that was running when its server died and that nobody can find again gets
 // it, as Lost, when a Host is opened again, or from another replica.
 //

@@ -255,7 +255,7 @@ func TestKeyStartsOnceBehindAnother(t *testing.T) {
 
 // TestKeyAfterReplicaDies: what is lost is started again, once, on another replica.
 func TestKeyAfterReplicaDies(t *testing.T) {
-	list := nodes(t, 3, execution.Options{})
+	list := nodesWithin(t, 3, 3*testTTL, execution.Options{})
 	g := newGated(t)
 	req := g.request("k")
 	x := start(t, list[0].Host, req)
