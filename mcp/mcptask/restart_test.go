@@ -112,7 +112,9 @@ func TestToolKnowsWhatCameOfIt(t *testing.T) {
 // awaitEnds waits until every task of a log has ended.
 func awaitEnds(t *testing.T, log *reprise.Log) {
 	t.Helper()
-	open := func(info reprise.StreamInfo) bool { return strings.HasPrefix(info.Key.Name, "mcp-task:") && info.End == nil }
+	open := func(info reprise.StreamInfo) bool {
+		return strings.HasPrefix(info.Key.Name, "mcp-task:") && info.End == nil
+	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		page, err := log.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 100})
 		if err != nil {
