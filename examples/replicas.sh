@@ -36,7 +36,19 @@ backend replicas
 END
 }
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+# free_port: below those that the system gives to others, who could take it before it is used, or while a replica is away.
+free_port() {
+  python3 -c '
+import random, socket
+while True:
+    try:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", random.randrange(10000, 32768)))
+            print(s.getsockname()[1])
+            break
+    except OSError:
+        pass'
+}
 
 declare -A port pid
 start() { # start REPLICA

@@ -64,6 +64,60 @@ func TestResultIsWholeAfterItsPartsAreLost(t *testing.T) {
 	}
 }
 
+// TestGetWhileEventsAreLost: a promotion takes back what a task is read from while it is read. It is read again, and
+// the client is not told of a store.
+func TestGetWhileEventsAreLost(t *testing.T) {
+	hub := shared.New(memstore.New(nil))
+	store := &losingReads{Store: hub.Store(), hub: hub}
+	defer store.Close()
+	log, err := reprise.Open(t.Context(), store, &reprise.Options{TailBytes: 1, TailTotalBytes: 1, MaxStreams: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	w := newWorldOn(t, log, nil)
+	defer w.close()
+	id := w.task("multi_input", `{}`)
+	w.until(id, mcptask.InputRequired)
+	w.update(id, `{"first":{"action":"decline"},"second":{"action":"decline"}}`)
+	w.until(id, mcptask.Completed)
+	w.tasks.Close()
+	for i := range 4 { // which put the task out of memory
+		key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: fmt.Sprint("other/", i)}
+		if _, _, err := log.Create(t.Context(), key, reprise.StreamConfig{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store.armed.Store(true)
+	if a := w.get(id); a.Error != nil || a.Result.TaskID != id {
+		t.Errorf("the task whose events were lost is %+v", a)
+	}
+	if store.armed.Load() {
+		t.Error("nothing was lost")
+	}
+}
+
+// losingReads is a shared Store that loses what follows a position when it is asked for it, once it is armed.
+type losingReads struct {
+	*shared.Store
+	hub   *shared.Hub
+	armed atomic.Bool
+}
+
+func (s *losingReads) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	if s.armed.Load() {
+		maxBytes = min(maxBytes, 1) // a batch at a time
+	}
+	page, err := s.Store.Read(ctx, key, after, maxBytes)
+	if err == nil && after > 0 && after < page.Info.Tail && s.armed.CompareAndSwap(true, false) {
+		if err := s.hub.Lose(ctx, key, after-1); err != nil {
+			return reprise.Page{}, err
+		}
+		return s.Store.Read(ctx, key, after, maxBytes)
+	}
+	return page, err
+}
+
 // losingStore is a shared Store whose appends go through ending.
 type losingStore struct {
 	*shared.Store

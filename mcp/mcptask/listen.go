@@ -3,7 +3,6 @@ package mcptask
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"sync"
 
@@ -234,7 +233,7 @@ func (l *listening) follow(ctx context.Context, reader *reprise.Reader, id strin
 	for news := true; ; { // how it is now is news
 		changed := reader.Changed()
 		more, err := v.poll(ctx, reader, &news)
-		if window, ok := errors.AsType[*reprise.WindowError](err); ok && window.Reason == reprise.EpochChanged {
+		if isEpochChanged(err) {
 			// The store has lost events that v is made of: what is left of the task is news.
 			if err = reader.Seek(reprise.Earliest()); err == nil {
 				v, err = newView(id, &info)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -87,8 +88,6 @@ func TestToolKnowsWhatCameOfIt(t *testing.T) {
 		}
 		return tasks
 	}
-	w := newWorldOn(t, log, nil)
-	defer w.close()
 	noted := make(chan struct{})
 	server := mcp.NewServer(&mcp.Implementation{Name: "test"}, nil)
 	server.AddTool(&mcp.Tool{Name: "job", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -102,8 +101,31 @@ func TestToolKnowsWhatCameOfIt(t *testing.T) {
 	id := callInMemory(t, server)
 	<-noted
 	defer begin(mcp.NewServer(&mcp.Implementation{Name: "test"}, nil)).Close()
+	awaitEnds(t, log)
+	w := newWorldOn(t, log, nil) // it does not know the tool, and would end the task as lost
+	defer w.close()
 	if a := w.until(id, mcptask.Completed); a.Result.Result.Content[0]["text"] != `default "job 7"` {
 		t.Errorf("what came of it: %+v", a)
+	}
+}
+
+// awaitEnds waits until every task of a log has ended.
+func awaitEnds(t *testing.T, log *reprise.Log) {
+	t.Helper()
+	open := func(info reprise.StreamInfo) bool {
+		return strings.HasPrefix(info.Key.Name, "mcp-task:") && info.End == nil
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		page, err := log.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(page.Streams, open) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a task does not end")
+		}
 	}
 }
 

@@ -180,8 +180,26 @@ func isID(id string) bool {
 	return true
 }
 
+// readTries bounds how often a task is read anew because the store has lost events of it meanwhile.
+const readTries = 5
+
 // read reads all that is there of a task.
-func read(ctx context.Context, stream *reprise.Stream, id string) (*view, error) {
+func read(ctx context.Context, stream *reprise.Stream, id string) (v *view, err error) {
+	for range readTries {
+		if v, err = readOnce(ctx, stream, id); !isEpochChanged(err) {
+			break
+		}
+	}
+	return v, err
+}
+
+// isEpochChanged reports whether the store has lost events that were read.
+func isEpochChanged(err error) bool {
+	window, ok := errors.AsType[*reprise.WindowError](err)
+	return ok && window.Reason == reprise.EpochChanged
+}
+
+func readOnce(ctx context.Context, stream *reprise.Stream, id string) (*view, error) {
 	reader, err := stream.Reader(ctx, reprise.Earliest())
 	if err != nil {
 		return nil, err

@@ -153,7 +153,8 @@ function Publish({ path, again }: { path: string; again: () => void }) {
   const publish = useAction(async () => {
     await call('POST', `${path}/events`, { type: type || 'message', data: valueOf(text) })
     setText((now) => (now === text ? '' : now)) // what was typed meanwhile stays
-    field.current?.focus()
+    // From the button back to the field, but not out of another field that somebody has gone to meanwhile.
+    if (!(document.activeElement instanceof HTMLInputElement)) field.current?.focus()
   })
   const end = useAction(async (outcome: string) => {
     await call('POST', `${path}/end`, { outcome })
