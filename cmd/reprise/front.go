@@ -181,6 +181,10 @@ func (s *server) closeEngine() error {
 		errs = append(errs, err)
 		s.host = nil
 	}
+	if s.keys != nil {
+		s.keys.Close()
+		s.keys = nil
+	}
 	if s.member != nil {
 		if left > 0 {
 			s.member.Vanish() // the others must not take what goes on for lost, if we are soon back

@@ -42,6 +42,7 @@ type cli struct {
 	Gateway     gatewayCmd     `cmd:"" help:"Put resumption, durability and both protocol eras in front of another MCP server."`
 	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
+	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }

@@ -14,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
+	"reprise/internal/apikey"
 	"reprise/internal/console"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
@@ -27,7 +28,8 @@ type server struct {
 	dir    *dataDir
 	store  reprise.Store
 	log    *reprise.Log
-	member *replica.Member // nil where there can be no other replicas
+	member *replica.Member  // nil where there can be no other replicas
+	keys   *apikey.Registry // nil where everybody is let in
 	host   *execution.Host
 	mcp    *mcpEndpoint
 	front  *front // nil for a server without one
@@ -86,13 +88,16 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openHost(ctx, c, keys, metrics); err != nil {
 		return err
 	}
+	if verifier, err = s.openAPIKeys(ctx, verifier); err != nil {
+		return err
+	}
 	gate := identity.NewGate(keys, verifier, nil)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
-		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store,
+		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path,
 	})
 	if err != nil {

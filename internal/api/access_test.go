@@ -81,6 +81,7 @@ func TestLoginByCookie(t *testing.T) {
 	}
 	w.do("POST", "/v1/login", `{"token":"wrong"}`).refused(401, "unauthenticated")
 	w.do("GET", "/v1/executions", "", "Cookie: "+pair+"x").refused(401, "unauthenticated")
+	w.do("GET", "/v1/executions", "").refused(401, "unauthenticated") // which guesses nothing
 	w.do("POST", "/v1/login", `{"token":"wrong"}`).refused(429, "rate_limited")
 	w.do("GET", "/v1/executions", "", "Cookie: "+pair).is(200) // the right ones still come in
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"path"
 	"slices"
@@ -38,33 +37,39 @@ func routes() []route {
 		{"POST", "/v1/executions", identity.ScopeRun, nil, (*Server).startExecution},
 		{"GET", "/v1/executions", identity.ScopeRead, []string{"session", "status", "label", "limit", "cursor"}, (*Server).listExecutions},
 		{"GET", "/v1/executions/{id}", identity.ScopeRead, nil, (*Server).showExecution},
-		{"DELETE", "/v1/executions/{id}", identity.ScopeRun, nil, (*Server).removeExecution},
+		{"DELETE", "/v1/executions/{id}", identity.ScopeControl, nil, (*Server).removeExecution},
 		{"GET", "/v1/executions/{id}/events", oneStream, eventQuery, (*Server).executionEvents},
 		{"GET", "/v1/executions/{id}/stdout", oneStream, output, (*Server).executionOutput},
 		{"GET", "/v1/executions/{id}/stderr", oneStream, output, (*Server).executionOutput},
-		{"POST", "/v1/executions/{id}/stdin", identity.ScopeRun, []string{"offset", "eof"}, (*Server).writeStdin},
-		{"POST", "/v1/executions/{id}/signal", identity.ScopeRun, nil, (*Server).signalExecution},
-		{"POST", "/v1/executions/{id}/cancel", identity.ScopeRun, nil, (*Server).cancelExecution},
+		{"POST", "/v1/executions/{id}/stdin", identity.ScopeControl, []string{"offset", "eof"}, (*Server).writeStdin},
+		{"POST", "/v1/executions/{id}/signal", identity.ScopeControl, nil, (*Server).signalExecution},
+		{"POST", "/v1/executions/{id}/cancel", identity.ScopeControl, nil, (*Server).cancelExecution},
 
 		{"GET", "/v1/streams", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listStreams},
-		{"PUT", "/v1/streams/{name}", identity.ScopeWrite, nil, (*Server).createStream},
+		{"PUT", "/v1/streams/{name}", identity.ScopePublish, nil, (*Server).createStream},
 		{"GET", "/v1/streams/{name}", identity.ScopeRead, nil, (*Server).showStream},
-		{"DELETE", "/v1/streams/{name}", identity.ScopeWrite, nil, (*Server).removeStream},
+		{"DELETE", "/v1/streams/{name}", identity.ScopeControl, nil, (*Server).removeStream},
 		{"GET", "/v1/streams/{name}/events", oneStream, eventQuery, (*Server).streamEvents},
-		{"POST", "/v1/streams/{name}/events", identity.ScopeWrite, []string{"type"}, (*Server).publish},
-		{"POST", "/v1/streams/{name}/end", identity.ScopeWrite, nil, (*Server).endStream},
+		{"POST", "/v1/streams/{name}/events", identity.ScopePublish, []string{"type"}, (*Server).publish},
+		{"POST", "/v1/streams/{name}/end", identity.ScopePublish, nil, (*Server).endStream},
 
 		{"GET", "/v1/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listSessions},
 		{"GET", "/v1/sessions/{id}", identity.ScopeRead, nil, (*Server).showSession},
-		{"DELETE", "/v1/sessions/{id}", identity.ScopeRun, nil, (*Server).removeSession},
+		{"DELETE", "/v1/sessions/{id}", identity.ScopeControl, nil, (*Server).removeSession},
 
 		{"GET", "/v1/mcp/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listMCPSessions},
 		{"GET", "/v1/mcp/sessions/{id}", identity.ScopeRead, nil, (*Server).showMCPSession},
-		{"DELETE", "/v1/mcp/sessions/{id}", identity.ScopeRun, nil, (*Server).endMCPSession},
+		{"DELETE", "/v1/mcp/sessions/{id}", identity.ScopeControl, nil, (*Server).endMCPSession},
 
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},
+
+		{"GET", "/v1/keys", identity.ScopeAdmin, nil, (*Server).listKeys},
+		{"POST", "/v1/keys", identity.ScopeAdmin, nil, (*Server).addKey},
+		{"GET", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).showKey},
+		{"DELETE", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).revokeKey},
+		{"POST", "/v1/keys/{id}/rotate", identity.ScopeAdmin, nil, (*Server).rotateKey},
 
 		{"GET", "/v1/store", identity.ScopeAdmin, nil, (*Server).storeStats},
 		{"POST", "/v1/store/sweep", identity.ScopeAdmin, nil, (*Server).sweepStore},
@@ -104,7 +109,8 @@ func (s *Server) newMux() *http.ServeMux {
 	}
 	mux := http.NewServeMux()
 	for _, ops := range paths {
-		if s.opts.Store == nil && strings.HasPrefix(ops.path, storePath) {
+		if s.opts.Store == nil && strings.HasPrefix(ops.path, storePath) ||
+			s.opts.Keys == nil && strings.HasPrefix(ops.path, keysPath) {
 			continue
 		}
 		slices.Sort(ops.methods)
@@ -122,14 +128,25 @@ func (s *Server) newMux() *http.ServeMux {
 	return mux
 }
 
-// storePath is where the paths begin that need Options.Store.
-const storePath = "/v1/store"
+// storePath and keysPath are where the paths begin that need Options.Store and Options.Keys.
+const (
+	storePath = "/v1/store"
+	keysPath  = "/v1/keys"
+)
 
 // mcpPath is where the Model Context Protocol is spoken, which has rules of its own.
 const mcpPath = "/mcp"
 
+// passToMCP lets the endpoint authenticate, which it does again while a response goes on. What is under way ends at
+// once when the credential is revoked.
 func (s *Server) passToMCP(w http.ResponseWriter, r *http.Request) {
 	recordOf(w).route = mcpPath
+	if who, err := s.gate.Known(r); err == nil {
+		recordOf(w).principal = who.Name
+		ctx, release := untilRevoked(r.Context(), &who)
+		defer release()
+		r = r.WithContext(ctx)
+	}
 	s.opts.MCP.ServeHTTP(w, r)
 }
 
@@ -183,6 +200,11 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	}
 	x := &exchange{w: w, r: r}
 	err := s.admit(x, rt)
+	if err == nil && x.who.Revoked != nil {
+		ctx, release := untilRevoked(r.Context(), &x.who)
+		defer release()
+		x.r = r.WithContext(ctx)
+	}
 	if err == nil {
 		err = rt.serve(s, x)
 	}
@@ -215,8 +237,10 @@ func (s *Server) admit(x *exchange, rt *route) error {
 		x.who = who
 		httpserver.Authenticated(x.r)
 		recordOf(x.w).principal = who.Name
-		if rt.scope != oneStream && !who.May(rt.scope) {
-			return fmt.Errorf("%w: this needs the scope %q", identity.ErrForbidden, rt.scope)
+		if rt.scope != oneStream {
+			if err := x.needs(rt.scope); err != nil {
+				return err
+			}
 		}
 	}
 	var err error
@@ -230,13 +254,4 @@ type exchange struct {
 	r     *http.Request
 	who   identity.Principal
 	query query
-}
-
-// mayRead refuses who may not read a stream. A ticket for another stream is refused
-// whether that stream exists or not.
-func (x *exchange) mayRead(name string) error {
-	if !x.who.MayRead(streamKey(x.who.Tenant, name)) {
-		return fmt.Errorf("%w: this stream is not yours to read", identity.ErrForbidden)
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
+	"reprise/internal/apikey"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/store/memstore"
@@ -51,6 +53,7 @@ type world struct {
 	http   *httptest.Server
 	client *http.Client
 	token  string
+	keys   *apikey.Registry
 	logged *safeBuffer
 }
 
@@ -95,14 +98,17 @@ func start(tb testing.TB, s setup) *world {
 	if !s.open {
 		known, err := identity.NewToken(token)
 		w.ok(err)
-		verifier = known
+		w.keys, err = apikey.Open(context.Background(), apikey.File(filepath.Join(tb.TempDir(), "api-keys")), nil)
+		w.ok(err)
+		tb.Cleanup(w.keys.Close)
+		verifier = identity.Verifiers{known, w.keys}
 	}
 	var err error
 	w.log, err = reprise.Open(context.Background(), s.store, &s.log)
 	w.ok(err)
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
-	s.api.Store = s.store
+	s.api.Store, s.api.Keys = s.store, w.keys
 	if s.mcp != nil {
 		s.api.MCPSessions = s.mcp(w.log)
 	}

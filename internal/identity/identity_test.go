@@ -242,7 +242,7 @@ func TestFailuresOfManyAddresses(t *testing.T) {
 		gate := identity.NewGate(reprise.NewKeys(), verifier(t, secret), &identity.Options{Failures: 1})
 		limited := 0
 		for i := range 10_100 {
-			r := request("/")
+			r := request("/", "Authorization: Bearer wrong")
 			r.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)
 			_, err := gate.Identify(r)
 			if _, ok := errors.AsType[*identity.LimitError](err); ok {
@@ -253,7 +253,7 @@ func TestFailuresOfManyAddresses(t *testing.T) {
 			t.Errorf("%d of the last 100 addresses were limited, want 99", limited)
 		}
 		time.Sleep(time.Second) // of the bubble: all are rested
-		r := request("/")
+		r := request("/", "Authorization: Bearer wrong")
 		r.RemoteAddr = "172.16.0.1:1"
 		if _, err := gate.Identify(r); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("when there is room again: %v", err)
