@@ -16,6 +16,8 @@ import (
 	"reprise/internal/apikey"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/shared"
+	"reprise/store/memstore"
 )
 
 // key makes an API key of a tenant and returns its id and its text.
@@ -357,6 +359,32 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	if err != nil || e.Status == execution.StatusEnded {
 		t.Errorf("the execution has ended with the key: %+v, %v", e.Status, err)
 	}
+}
+
+// TestRevocationReachesReplicas: a key of one replica is good at another, and what is open there ends when the key is
+// revoked at the first.
+func TestRevocationReachesReplicas(t *testing.T) {
+	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeys()
+	one, two := start(t, setup{store: hub.Store(), keys: keys}), start(t, setup{store: hub.Store(), keys: keys})
+	id, key := one.key(reprise.DefaultTenant, "read")
+	one.stream("s", "x")
+	two.token = key
+	two.eventually("the other replica knows the key", func() bool {
+		return two.do("GET", "/v1/streams", "").status == 200
+	})
+	ticket := two.do("POST", "/v1/tickets", `{"stream":"s"}`).is(201).text("events")
+	following := two.follow("/v1/streams/s/events", asLines)
+	defer following.close()
+	if line := following.line(); !strings.Contains(line, `"x"`) {
+		t.Errorf("read %q", line)
+	}
+	one.do("DELETE", "/v1/keys/"+id, "").is(204)
+	if line := following.line(); line != "" { // it ends
+		t.Errorf("read %q after the revocation", line)
+	}
+	two.do("GET", "/v1/streams", "").refused(401, "unauthenticated")
+	two.token = ""
+	two.do("GET", ticket, "").refused(401, "unauthenticated")
 }
 
 func TestKeysOverHTTP(t *testing.T) {

@@ -94,18 +94,13 @@ func start(tb testing.TB, s setup) *world {
 	}
 	s.log.Keys, s.log.Hooks = keys, s.api.Metrics.LogHooks()
 	s.host.Hooks, s.host.Dir, s.host.StateDir = s.api.Metrics.ExecutionHooks(), tb.TempDir(), tb.TempDir()
-	var verifier identity.Verifier
-	if !s.open {
-		known, err := identity.NewToken(token)
-		w.ok(err)
-		w.keys, err = apikey.Open(context.Background(), apikey.File(filepath.Join(tb.TempDir(), "api-keys")), nil)
-		w.ok(err)
-		tb.Cleanup(w.keys.Close)
-		verifier = identity.Verifiers{known, w.keys}
-	}
 	var err error
 	w.log, err = reprise.Open(context.Background(), s.store, &s.log)
 	w.ok(err)
+	var verifier identity.Verifier
+	if !s.open {
+		verifier = w.knowKeys()
+	}
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
 	s.api.Store, s.api.Keys = s.store, w.keys
@@ -127,11 +122,28 @@ func start(tb testing.TB, s setup) *world {
 		w.server.Drain()
 		transport.CloseIdleConnections()
 		w.http.Close()
+		if w.keys != nil {
+			w.keys.Close()
+		}
 		w.ok(w.host.Close())
 		w.ok(w.log.Close())
 		w.ok(s.store.Close())
 	})
 	return w
+}
+
+// knowKeys opens the API keys, in a stream where replicas share the store.
+func (w *world) knowKeys() identity.Verifier {
+	w.Helper()
+	known, err := identity.NewToken(token)
+	w.ok(err)
+	journal := apikey.File(filepath.Join(w.TempDir(), "api-keys"))
+	if w.log.Shared() {
+		journal = apikey.Stream(w.log)
+	}
+	w.keys, err = apikey.Open(context.Background(), journal, nil)
+	w.ok(err)
+	return identity.Verifiers{known, w.keys}
 }
 
 func (w *world) ok(err error) {
