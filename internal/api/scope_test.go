@@ -209,6 +209,7 @@ func (w *world) untouched(tenant reprise.Tenant, h hidden) {
 func TestPrefixesHideTheRest(t *testing.T) {
 	w := start(t, setup{})
 	mine, others := hidden{"mine", "a-mine", "a-mine"}, hidden{"them", "b-them", "b-them"}
+	w.fill(reprise.DefaultTenant, hidden{"first", "b-first", "b-first"}) // lists end with it
 	w.fill(reprise.DefaultTenant, mine)
 	w.fill(reprise.DefaultTenant, others)
 	_, key := w.key(reprise.DefaultTenant, "read:a-", "publish:a-", "run:a-", "control:a-")
