@@ -181,6 +181,8 @@ func (s *server) closeEngine() error {
 		errs = append(errs, err)
 		s.host = nil
 	}
+	s.audit.Close()
+	s.audit = nil
 	if s.keys != nil {
 		s.keys.Close()
 		s.keys = nil

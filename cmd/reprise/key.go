@@ -88,7 +88,7 @@ type keyAddCmd struct {
 
 	Name   string        `arg:"" help:"Name of the agent or person, for lists and logs."`
 	Tenant string        `default:"default" placeholder:"NAME" help:"Tenant whose data it sees. Default: ${default}."`
-	Scope  []string      `required:"" placeholder:"SCOPE" help:"What it may do: read, publish, run, control or admin, each but admin also for what begins with a prefix, as in read:ci-. May be repeated."`
+	Scope  []string      `required:"" placeholder:"SCOPE" help:"What it may do: read, publish, run, control, admin or audit. The first four also for what begins with a prefix, as in read:ci-. May be repeated."`
 	TTL    time.Duration `name:"ttl" placeholder:"DURATION" help:"How long it is good. Default: for ever."`
 }
 

@@ -43,6 +43,7 @@ type cli struct {
 	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
+	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }

@@ -31,7 +31,7 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 	s.mcp = &mcpEndpoint{}
 	s.mcp.tools, err = mcpserver.New(s.log, s.host, &mcpserver.Options{
 		Replica: s.member, Version: buildVersion(), Tasks: &mcptask.Options{Hooks: counted.Tasks()}, Logger: s.logger,
-		Principal: principalBy(gate),
+		Principal: principalBy(gate), Audit: s.recordMCP,
 	})
 	if err != nil {
 		return err

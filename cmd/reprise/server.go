@@ -15,6 +15,7 @@ import (
 	"reprise"
 	"reprise/internal/api"
 	"reprise/internal/apikey"
+	"reprise/internal/audit"
 	"reprise/internal/console"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
@@ -30,6 +31,7 @@ type server struct {
 	log    *reprise.Log
 	member *replica.Member  // nil where there can be no other replicas
 	keys   *apikey.Registry // nil where everybody is let in
+	audit  *audit.Trail     // nil where nothing is recorded
 	host   *execution.Host
 	mcp    *mcpEndpoint
 	front  *front // nil for a server without one
@@ -91,13 +93,16 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if verifier, err = s.openAPIKeys(ctx, verifier); err != nil {
 		return err
 	}
+	if err = s.openAudit(ctx, c, keys); err != nil {
+		return err
+	}
 	gate := identity.NewGate(keys, verifier, nil)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
-		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys,
+		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path,
 	})
 	if err != nil {

@@ -33,7 +33,7 @@ func TestWhoIsTurnedAway(t *testing.T) {
 }
 
 func TestEveryPathButThePublicOnesNeedsAToken(t *testing.T) {
-	w := start(t, setup{gate: identity.Options{Failures: 1000}})
+	w := start(t, setup{gate: identity.Options{Failures: 1000}, audit: true})
 	w.token = ""
 	public := map[string]bool{"/openapi.yaml": true, "/healthz": true, "/readyz": true, "/v1/login": true}
 	for _, op := range api.Operations() {

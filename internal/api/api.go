@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/apikey"
+	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
@@ -47,6 +48,8 @@ type Options struct {
 	Store reprise.Store
 	// Keys are the API keys that /v1/keys shows and changes. Default: none, and these paths do not exist.
 	Keys *apikey.Registry
+	// Audit records who does what, which /v1/audit shows. Default: nobody does, and these paths do not exist.
+	Audit *audit.Trail
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
 	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host

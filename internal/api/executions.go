@@ -82,7 +82,11 @@ func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) 
 	e, created, err = s.host.Start(ctx, x.who.Tenant, req)
 	if err == nil {
 		x.w.Header().Set(executionIDHeader, e.ID)
-		x.w.Header().Set("Location", "/v1/executions/"+url.PathEscape(e.ID))
+		path := "/v1/executions/" + url.PathEscape(e.ID)
+		x.w.Header().Set("Location", path)
+		if created {
+			s.recordMade(x, path)
+		}
 	}
 	return e, created, err
 }

@@ -99,6 +99,7 @@ func (s *Server) addKey(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	s.recordMade(x, keyPath(key.ID))
 	x.w.Header().Set("Location", keyPath(key.ID))
 	return s.answer(x, http.StatusCreated, showAPIKey(&key, text))
 }

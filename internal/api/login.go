@@ -22,7 +22,10 @@ func (s *Server) login(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	cookie, err := s.gate.Login(x.r, token)
+	cookie, who, err := s.gate.Login(x.r, token)
+	if err == nil {
+		err = s.recordLogin(x, &who)
+	}
 	if err != nil {
 		return err
 	}

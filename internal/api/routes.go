@@ -28,7 +28,7 @@ type route struct {
 	serve        func(*Server, *exchange) error
 }
 
-// The parameters of everything that reads events.
+// The parameters of everything that reads events, that for tickets last.
 var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
 func routes() []route {
@@ -71,6 +71,9 @@ func routes() []route {
 		{"DELETE", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).revokeKey},
 		{"POST", "/v1/keys/{id}/rotate", identity.ScopeAdmin, nil, (*Server).rotateKey},
 
+		{"GET", "/v1/audit/events", identity.ScopeAudit, eventQuery[:len(eventQuery)-1], (*Server).auditEvents},
+		{"POST", "/v1/audit/check", identity.ScopeAudit, nil, (*Server).checkAudit},
+
 		{"GET", "/v1/store", identity.ScopeAdmin, nil, (*Server).storeStats},
 		{"POST", "/v1/store/sweep", identity.ScopeAdmin, nil, (*Server).sweepStore},
 		{"POST", "/v1/store/check", identity.ScopeAdmin, []string{"opaque"}, (*Server).checkStore},
@@ -109,8 +112,7 @@ func (s *Server) newMux() *http.ServeMux {
 	}
 	mux := http.NewServeMux()
 	for _, ops := range paths {
-		if s.opts.Store == nil && strings.HasPrefix(ops.path, storePath) ||
-			s.opts.Keys == nil && strings.HasPrefix(ops.path, keysPath) {
+		if s.lacks(ops.path) {
 			continue
 		}
 		slices.Sort(ops.methods)
@@ -128,11 +130,19 @@ func (s *Server) newMux() *http.ServeMux {
 	return mux
 }
 
-// storePath and keysPath are where the paths begin that need Options.Store and Options.Keys.
+// storePath, keysPath and auditPath are where the paths begin that need Options.Store, Options.Keys and Options.Audit.
 const (
 	storePath = "/v1/store"
 	keysPath  = "/v1/keys"
+	auditPath = "/v1/audit"
 )
+
+// lacks reports whether the server was not given what a path is about.
+func (s *Server) lacks(path string) bool {
+	return s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
+		s.opts.Keys == nil && strings.HasPrefix(path, keysPath) ||
+		s.opts.Audit == nil && strings.HasPrefix(path, auditPath)
+}
 
 // mcpPath is where the Model Context Protocol is spoken, which has rules of its own.
 const mcpPath = "/mcp"
@@ -205,11 +215,17 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 		defer release()
 		x.r = r.WithContext(ctx)
 	}
+	if err == nil && s.opts.Audit != nil {
+		err = s.record(x, rt)
+	}
 	if err == nil {
 		err = rt.serve(s, x)
 	}
 	if err != nil {
 		s.refuse(w, r, err)
+	}
+	if s.opts.Audit != nil {
+		s.recordRefusal(x, rt)
 	}
 }
 

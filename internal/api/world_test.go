@@ -21,6 +21,7 @@ import (
 	"reprise"
 	"reprise/internal/api"
 	"reprise/internal/apikey"
+	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/store/memstore"
@@ -37,6 +38,7 @@ type setup struct {
 	gate  identity.Options
 	api   api.Options
 	open  bool // no token is needed
+	audit bool // what is done is recorded
 	// logLog gives the Log the logger of the server.
 	logLog bool
 	keys   *reprise.Keys                        // of a server before
@@ -104,6 +106,11 @@ func start(tb testing.TB, s setup) *world {
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
 	s.api.Store, s.api.Keys = s.store, w.keys
+	if s.audit {
+		s.api.Audit, err = audit.Open(context.Background(), w.log, keys,
+			&audit.Options{NoteEvery: 10 * time.Millisecond, RefusedEvery: 20 * time.Millisecond})
+		w.ok(err)
+	}
 	if s.mcp != nil {
 		s.api.MCPSessions = s.mcp(w.log)
 	}
@@ -122,6 +129,7 @@ func start(tb testing.TB, s setup) *world {
 		w.server.Drain()
 		transport.CloseIdleConnections()
 		w.http.Close()
+		s.api.Audit.Close()
 		if w.keys != nil {
 			w.keys.Close()
 		}

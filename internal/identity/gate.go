@@ -167,24 +167,24 @@ func (g *Gate) issued(r *http.Request, label, text string) (Principal, error) {
 }
 
 // Login verifies a credential and returns the cookie that stands for it from now
-// on; an open Gate takes any credential and gives a cookie that nobody looks at.
+// on, and whose it is; an open Gate takes any credential and gives a cookie that nobody looks at.
 // The errors are those of Identify; r is the request that carried the credential.
-func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, error) {
+func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, Principal, error) {
 	p := anybody()
 	if g.verifier != nil {
 		var err error
 		if p, err = g.verifier.Verify(r.Context(), credential); err != nil {
-			return nil, g.noteGuess(r, err)
+			return nil, p, g.noteGuess(r, err)
 		}
 	}
 	expires := earlier(time.Now().Add(g.opts.CookieTTL), p.Expires)
 	value, err := seal(g.keys, cookieLabel, claims{Credential: p.Credential, Expires: expires.Unix()})
 	if err != nil {
-		return nil, err
+		return nil, p, err
 	}
 	cookie := g.cookie(r, value)
 	cookie.Expires = expires
-	return cookie, nil
+	return cookie, p, nil
 }
 
 // Logout returns the cookie that makes a browser forget the login.

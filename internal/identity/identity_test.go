@@ -113,15 +113,15 @@ func TestCookieStandsForTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := reprise.NewKeys()
 		gate := identity.NewGate(keys, verifier(t, secret), &identity.Options{CookieTTL: time.Hour})
-		if _, err := gate.Login(request("/"), secret+"x"); !errors.Is(err, identity.ErrUnauthenticated) {
+		if _, _, err := gate.Login(request("/"), secret+"x"); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("a wrong token: %v", err)
 		}
-		cookie, err := gate.Login(request("/"), secret)
+		cookie, _, err := gate.Login(request("/"), secret)
 		if err != nil || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure ||
 			strings.Contains(cookie.Value, secret) {
 			t.Fatalf("%+v, %v", cookie, err)
 		}
-		if overTLS, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret); err != nil ||
+		if overTLS, _, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret); err != nil ||
 			!overTLS.Secure {
 			t.Errorf("over TLS: %+v, %v", overTLS, err)
 		}

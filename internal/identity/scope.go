@@ -23,10 +23,14 @@ const (
 	ScopeControl Scope = "control"
 	// ScopeAdmin: look after the server as a whole, with its store, its API keys and all its tenants.
 	ScopeAdmin Scope = "admin"
+	// ScopeAudit: read the audit log of all tenants.
+	ScopeAudit Scope = "audit"
 )
 
 // AllScopes returns every scope there is.
-func AllScopes() []Scope { return []Scope{ScopeRead, ScopePublish, ScopeRun, ScopeControl, ScopeAdmin} }
+func AllScopes() []Scope {
+	return []Scope{ScopeRead, ScopePublish, ScopeRun, ScopeControl, ScopeAdmin, ScopeAudit}
+}
 
 // AllGrants returns every scope for everything.
 func AllGrants() []Grant {
@@ -48,7 +52,8 @@ type Grant struct {
 // maxPrefixBytes is the length of the longest name of a stream.
 const maxPrefixBytes = 255
 
-// ParseGrant is the inverse of Grant.String. The error wraps reprise.ErrInvalid. ScopeAdmin takes no prefix.
+// ParseGrant is the inverse of Grant.String. ScopeAdmin and ScopeAudit take no prefix. The error wraps
+// reprise.ErrInvalid.
 func ParseGrant(text string) (Grant, error) {
 	scope, prefix, bounded := strings.Cut(text, ":")
 	g := Grant{Scope: Scope(scope), Prefix: prefix}
@@ -58,8 +63,8 @@ func ParseGrant(text string) (Grant, error) {
 	if !bounded {
 		return g, nil
 	}
-	if g.Scope == ScopeAdmin {
-		return Grant{}, fmt.Errorf("%w: the scope admin has no prefix", reprise.ErrInvalid)
+	if g.Scope == ScopeAdmin || g.Scope == ScopeAudit {
+		return Grant{}, fmt.Errorf("%w: the scope %s has no prefix", reprise.ErrInvalid, g.Scope)
 	}
 	if prefix == "" || len(prefix) > maxPrefixBytes || strings.ContainsFunc(prefix, notInPrefixes) {
 		return Grant{}, fmt.Errorf("%w: the prefix of a scope is 1 to %d letters, digits, '.', '_', '-' and '/'",

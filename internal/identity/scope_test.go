@@ -14,14 +14,14 @@ import (
 )
 
 func TestGrantTextsAreInverse(t *testing.T) {
-	for _, text := range []string{"read", "run:ci-", "publish:team-a/", "control:A.b_c", "admin"} {
+	for _, text := range []string{"read", "run:ci-", "publish:team-a/", "control:A.b_c", "admin", "audit"} {
 		g, err := identity.ParseGrant(text)
 		if err != nil || g.String() != text {
 			t.Errorf("%s: %v, %v", text, g, err)
 		}
 	}
 	for _, text := range []string{
-		"", "Read", "write", "read:", "admin:x", "read:a b", "read:a:b", "run:é", "read:" + strings.Repeat("x", 256), ":x",
+		"", "Read", "write", "read:", "admin:x", "audit:x", "read:a b", "read:a:b", "run:é", "read:" + strings.Repeat("x", 256), ":x",
 	} {
 		if g, err := identity.ParseGrant(text); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%q: %v, %v", text, g, err)
@@ -91,7 +91,7 @@ func (c *changing) Current(_ context.Context, credential string) (identity.Princ
 func TestCookiesAndTicketsAreLookedUp(t *testing.T) {
 	v := &changing{p: identity.Principal{Name: "n", Tenant: "acme", Credential: "c1", Grants: identity.AllGrants()}}
 	gate := identity.NewGate(reprise.NewKeys(), v, nil)
-	cookie, err := gate.Login(request("/"), secret)
+	cookie, _, err := gate.Login(request("/"), secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestCookiesAndTicketsAreLookedUp(t *testing.T) {
 
 func TestCookieIsOfThisHostOverTLS(t *testing.T) {
 	gate := identity.NewGate(reprise.NewKeys(), verifier(t, secret), nil)
-	cookie, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret)
+	cookie, _, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret)
 	if err != nil || cookie.Name != "__Host-"+identity.CookieName || !cookie.Secure || cookie.Path != "/" ||
 		cookie.Domain != "" {
 		t.Fatalf("%+v, %v", cookie, err)
@@ -135,7 +135,7 @@ func TestCookieIsOfThisHostOverTLS(t *testing.T) {
 	if _, err := gate.Identify(r); err != nil {
 		t.Error(err)
 	}
-	plain, err := gate.Login(request("/"), secret)
+	plain, _, err := gate.Login(request("/"), secret)
 	if err != nil {
 		t.Fatal(err)
 	}

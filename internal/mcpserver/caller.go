@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
+	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/problem"
 )
 
 // caller is who sends a request.
@@ -34,8 +37,16 @@ var scopesOf = map[string][]identity.Scope{
 // readResources is what resources are read by.
 const readResources = "resources/read"
 
-// enter finds out whose request it is, and refuses who has the scopes of the tool for nothing.
+// enter finds out whose request it is, refuses who has the scopes of the tool for nothing, and has the call recorded.
 func (s *Server) enter(ctx context.Context, req mcp.Request, tool string) (caller, error) {
+	c, err := s.identify(ctx, req, tool)
+	if err == nil {
+		err = s.record(ctx, &c, tool, "")
+	}
+	return c, err
+}
+
+func (s *Server) identify(ctx context.Context, req mcp.Request, tool string) (caller, error) {
 	tenant, name, err := s.opts.Identify(ctx, req)
 	if err != nil {
 		return caller{}, err
@@ -46,15 +57,24 @@ func (s *Server) enter(ctx context.Context, req mcp.Request, tool string) (calle
 	}
 	for _, scope := range scopesOf[tool] {
 		if !who.May(scope) {
-			return caller{}, fmt.Errorf("%w: this needs the scope %q", identity.ErrForbidden, scope)
+			e := audit.Entry{Principal: name, Tenant: tenant, Act: "MCP " + tool, Result: string(problem.CodeForbidden)}
+			return caller{}, errors.Join(fmt.Errorf("%w: this needs the scope %q", identity.ErrForbidden, scope),
+				s.opts.Audit(ctx, e, false))
 		}
 	}
 	return caller{tenant, who}, nil
 }
 
+// record has a call recorded, to an execution if id is not "".
+func (s *Server) record(ctx context.Context, c *caller, tool, id string) error {
+	change := !slices.Equal(scopesOf[tool], []identity.Scope{identity.ScopeRead})
+	e := audit.Entry{Principal: c.who.Name, Tenant: c.tenant, Act: "MCP " + tool, Object: id}
+	return s.opts.Audit(ctx, e, change)
+}
+
 // enterFor is enter for what is done to an execution. One that the caller may not know of does not exist for it.
 func (s *Server) enterFor(ctx context.Context, req mcp.Request, tool, id string) (caller, error) {
-	c, err := s.enter(ctx, req, tool)
+	c, err := s.identify(ctx, req, tool)
 	if err != nil {
 		return c, err
 	}
@@ -71,7 +91,7 @@ func (s *Server) enterFor(ctx context.Context, req mcp.Request, tool, id string)
 			return c, s.unknown(ctx, c, id, err)
 		}
 	}
-	return c, nil
+	return c, s.record(ctx, &c, tool, id)
 }
 
 // mayStart refuses to start a run in a session for which the scopes of the tool are not.

@@ -91,7 +91,7 @@ func TestEachToolNeedsItsScopes(t *testing.T) {
 		uri := &mcp.ReadResourceParams{URI: "reprise://executions/none"}
 		_, err := without.session.ReadResource(t.Context(), uri)
 		found, isRPC := errors.AsType[*jsonrpc.Error](err)
-		if !isRPC || (found.Code == mcp.CodeResourceNotFound) == (scope == identity.ScopeRead) {
+		if !isRPC || (found.Code == jsonrpc.CodeInvalidParams) == (scope == identity.ScopeRead) {
 			t.Errorf("a resource without the scope %s: %v", scope, err)
 		}
 	}

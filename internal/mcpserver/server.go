@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
+	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/mcpguard"
@@ -28,6 +29,9 @@ type Options struct {
 	// Principal says what the sender of a request may do now, by what Identify says. An error, such as
 	// identity.ErrUnauthenticated, refuses the request. Default: everything.
 	Principal func(ctx context.Context, tenant reprise.Tenant, principal string) (identity.Principal, error)
+	// Audit records a call of a tool or the reading of a resource before it does something, or that it was refused. An
+	// error refuses it. Default: nobody does.
+	Audit func(ctx context.Context, e audit.Entry, change bool) error
 	// Replica is this process among those that share the Store of the Log. Default: it is alone.
 	Replica *replica.Member
 	// Name and Version are what clients are told. Defaults: "reprise" and "".
@@ -108,6 +112,9 @@ func (o *Options) withDefaults() Options {
 		d.Principal = func(_ context.Context, tenant reprise.Tenant, name string) (identity.Principal, error) {
 			return identity.Principal{Name: name, Tenant: tenant, Grants: identity.AllGrants()}, nil
 		}
+	}
+	if d.Audit == nil {
+		d.Audit = func(context.Context, audit.Entry, bool) error { return nil }
 	}
 	if d.Name == "" {
 		d.Name = "reprise"
