@@ -13,6 +13,7 @@ import (
 type serveCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
+	tlsFlags        `embed:""`
 	isolationFlags  `embed:""`
 
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`

@@ -60,10 +60,14 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 		}
 	}
 	// The address comes before the store, for it is quickly known to be taken.
-	if s.front, err = listenFront(ctx, c.Listen, c.options(logger)); err != nil {
+	encrypt, err := c.tlsConfig(logger)
+	if err != nil {
 		return s, err
 	}
-	if err := s.dir.announce(s.front.listener.Addr()); err != nil {
+	if s.front, err = listenFront(ctx, c.Listen, encrypt, c.options(logger)); err != nil {
+		return s, err
+	}
+	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
 		return s, err
 	}
 	s.front.console = console.New()
@@ -291,9 +295,9 @@ func (s *server) hello(c *serveCmd) {
 		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)
 	}
 	fmt.Fprintf(stdout, "  %s run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'\n", self())
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !net.ParseIP(host).IsLoopback() &&
-		host != "localhost" {
-		s.logger.Warn("the connection is not encrypted: put a proxy with TLS before it where others can listen",
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err == nil && s.front.scheme == "http" && !net.ParseIP(host).IsLoopback() && host != "localhost" {
+		s.logger.Warn("the connection is not encrypted: take --tls-cert and --tls-key, or put a proxy with TLS before it, where others can listen",
 			"listen", c.Listen)
 	}
 }
