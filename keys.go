@@ -3,6 +3,7 @@ package reprise
 import (
 	"bufio"
 	"bytes"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -134,6 +135,20 @@ func (k *Keys) text() []byte {
 		fmt.Fprintf(&b, "%s %s\n", key.id, base64.StdEncoding.EncodeToString(key.secret))
 	}
 	return b.Bytes()
+}
+
+// Derive returns a ring for another purpose, whose secrets are derived from those of k (RFC 5869) and tell nothing
+// about them. What one ring signs the other does not verify.
+func (k *Keys) Derive(purpose string) *Keys {
+	derived := &Keys{ring: make([]key, len(k.ring))}
+	for i, from := range k.ring {
+		secret, err := hkdf.Key(sha256.New, from.secret, nil, purpose, keySecretBytes)
+		if err != nil {
+			panic(err) // of a length that no hash has
+		}
+		derived.ring[i] = key{id: from.id, secret: secret}
+	}
+	return derived
 }
 
 // Sign returns an authentication code over label and parts with the signing key:

@@ -176,3 +176,16 @@ func FuzzParseKeys(f *testing.F) {
 		}
 	})
 }
+
+func TestDerivedKeysAreOthers(t *testing.T) {
+	keys := reprise.NewKeys()
+	one, two := keys.Derive("one"), keys.Derive("two")
+	if !one.Verify(keys.Derive("one").Sign("label"), "label") {
+		t.Error("derived again they are others")
+	}
+	for _, other := range []*reprise.Keys{keys, two, reprise.NewKeys().Derive("one")} {
+		if one.Verify(other.Sign("label"), "label") || other.Verify(one.Sign("label"), "label") {
+			t.Error("keys of another purpose verify")
+		}
+	}
+}

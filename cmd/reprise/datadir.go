@@ -75,7 +75,7 @@ func takeDataDir(path string, wait bool) (*dataDir, error) {
 }
 
 // announce writes where the server of the directory listens into the lock, for the verbs that want to ask it.
-func (d *dataDir) announce(address net.Addr) error {
+func (d *dataDir) announce(scheme string, address net.Addr) error {
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (d *dataDir) announce(address net.Addr) error {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "localhost"
 	}
-	url := "http://" + net.JoinHostPort(host, port)
+	url := scheme + "://" + net.JoinHostPort(host, port)
 	_, err = d.lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"+url+"\n"), 0)
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,19 +40,23 @@ func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {
 type front struct {
 	console  http.Handler // nil for none; set before begin
 	listener net.Listener
+	scheme   string // of the URL
 	http     *http.Server
 	handler  atomic.Pointer[http.Handler]
 	begun    bool
 	failed   chan error // of Serve
 }
 
-// listenFront opens the listener.
-func listenFront(ctx context.Context, address string, opts *httpserver.Options) (*front, error) {
+// listenFront opens the listener, for encrypted connections unless encrypt is nil.
+func listenFront(ctx context.Context, address string, encrypt *tls.Config, opts *httpserver.Options) (*front, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	f := &front{listener: listener, failed: make(chan error, 1)}
+	f := &front{listener: listener, scheme: "http", failed: make(chan error, 1)}
+	if encrypt != nil {
+		f.listener, f.scheme = tls.NewListener(listener, encrypt), "https"
+	}
 	f.http = httpserver.New(f, opts)
 	return f, nil
 }
@@ -70,7 +75,7 @@ func (f *front) begin() {
 func (f *front) serve(h http.Handler) { f.handler.Store(&h) }
 
 // url is where the server listens.
-func (f *front) url() string { return "http://" + f.listener.Addr().String() }
+func (f *front) url() string { return f.scheme + "://" + f.listener.Addr().String() }
 
 // close closes the listener and all connections.
 func (f *front) close() error {
@@ -180,6 +185,12 @@ func (s *server) closeEngine() error {
 		left, err = s.host.Leave()
 		errs = append(errs, err)
 		s.host = nil
+	}
+	s.audit.Close()
+	s.audit = nil
+	if s.keys != nil {
+		s.keys.Close()
+		s.keys = nil
 	}
 	if s.member != nil {
 		if left > 0 {

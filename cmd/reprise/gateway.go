@@ -16,6 +16,7 @@ import (
 type gatewayCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
+	tlsFlags        `embed:""`
 
 	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
 

@@ -65,7 +65,11 @@ func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
 			return s, err
 		}
 	}
-	if s.front, err = listenFront(ctx, c.Listen, c.options(logger)); err != nil {
+	encrypt, err := c.tlsConfig(logger)
+	if err != nil {
+		return s, err
+	}
+	if s.front, err = listenFront(ctx, c.Listen, encrypt, c.options(logger)); err != nil {
 		return s, err
 	}
 	return s, s.awaitStore(ctx, c.Store, func() error { return c.openEngine(ctx, s, routes, keys, verifier, mark) },

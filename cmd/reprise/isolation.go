@@ -118,6 +118,9 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 // secretPaths are the files and directories that hold what no command may read.
 func (s *server) secretPaths(c *serveCmd) []string {
 	paths := []string{s.dir.path, c.secrets(), c.file(c.secrets())}
+	if key, err := filepath.Abs(c.TLSKey); err == nil && c.TLSKey != "" {
+		paths = append(paths, key)
+	}
 	if file, ok := sqliteFile(c.Store, s.dir); ok {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			paths = append(paths, file+suffix)

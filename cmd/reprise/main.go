@@ -46,6 +46,8 @@ type cli struct {
 	CheckMCP    checkMCPCmd    `cmd:"" name:"check-mcp" help:"Hold an MCP server to what its clients rely on when connections break."`
 	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that the replicas of a store share."`
 	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
+	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
+	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -30,6 +31,7 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 	s.mcp = &mcpEndpoint{}
 	s.mcp.tools, err = mcpserver.New(s.log, s.host, &mcpserver.Options{
 		Replica: s.member, Version: buildVersion(), Tasks: &mcptask.Options{Hooks: counted.Tasks()}, Logger: s.logger,
+		Principal: principalBy(gate), Audit: s.recordMCP,
 	})
 	if err != nil {
 		return err
@@ -69,15 +71,25 @@ func (s *server) openWindows(keepAlive time.Duration) {
 	}
 }
 
-// identifyFor lets in who may do all that the tools do.
+// principalBy says what who was identified may do. Who uses the data directory is "", and may do everything.
+func principalBy(gate *identity.Gate) func(context.Context, reprise.Tenant, string) (identity.Principal, error) {
+	return func(ctx context.Context, tenant reprise.Tenant, name string) (identity.Principal, error) {
+		if name == "" {
+			return identity.Principal{Tenant: tenant, Grants: identity.AllGrants()}, nil
+		}
+		return gate.Named(ctx, tenant, name)
+	}
+}
+
+// identifyFor lets in who may use a tool.
 func identifyFor(gate *identity.Gate) func(*http.Request) (reprise.Tenant, string, error) {
 	return func(r *http.Request) (reprise.Tenant, string, error) {
 		p, err := gate.Identify(r)
 		if err != nil {
 			return "", "", api.ProblemOf(err)
 		}
-		if !p.May(identity.ScopeRun) || !p.May(identity.ScopeRead) {
-			return "", "", problem.New(problem.CodeForbidden, "the tools need the scopes run and read")
+		if !p.May(identity.ScopeRun) && !p.May(identity.ScopeRead) && !p.May(identity.ScopeControl) {
+			return "", "", problem.New(problem.CodeForbidden, "each tool needs one of the scopes run, read and control")
 		}
 		httpserver.Authenticated(r)
 		return p.Tenant, p.Name, nil

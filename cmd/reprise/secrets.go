@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"reprise"
+	"reprise/internal/apikey"
 	"reprise/internal/identity"
 )
 
@@ -31,6 +33,35 @@ func (c *serveCmd) keys() (*reprise.Keys, error) {
 		return nil, fmt.Errorf("directory of the secrets: %w", err)
 	}
 	return reprise.LoadKeys(filepath.Join(c.secrets(), keysFile))
+}
+
+// apiKeysFile and revokedFile are in the data directory: the API keys where no replicas share a store, and which
+// credentials were revoked where they do.
+const (
+	apiKeysFile = "api-keys"
+	revokedFile = "revoked"
+)
+
+// apiKeyJournal is where a server with a data directory keeps its API keys.
+func apiKeyJournal(log *reprise.Log, dir string) (apikey.Journal, *apikey.Options) {
+	if log != nil && log.Shared() {
+		return apikey.Stream(log), &apikey.Options{Revoked: filepath.Join(dir, revokedFile)}
+	}
+	return apikey.File(filepath.Join(dir, apiKeysFile)), &apikey.Options{}
+}
+
+// openAPIKeys adds the API keys to what the token is known by. Where everybody is let in there are none.
+func (s *server) openAPIKeys(ctx context.Context, token identity.Verifier) (identity.Verifier, error) {
+	if token == nil {
+		return nil, nil //nolint:nilnil // that lets everybody in
+	}
+	journal, opts := apiKeyJournal(s.log, s.dir.path)
+	opts.Logger = s.logger
+	var err error
+	if s.keys, err = apikey.Open(ctx, journal, opts); err != nil {
+		return nil, err
+	}
+	return identity.Verifiers{token, s.keys}, nil
 }
 
 // verifier knows the token, which is made on the first start.

@@ -13,6 +13,7 @@ import (
 type serveCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
+	tlsFlags        `embed:""`
 	isolationFlags  `embed:""`
 
 	Config string `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment win over it. Default: none."`
@@ -26,6 +27,7 @@ type serveCmd struct {
 	Replica string `placeholder:"NAME" help:"What the name of this server begins with among the replicas of its store. Default: the name of the machine."`
 
 	Auth        string   `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the server: token (who has the token), or none (everybody; only on loopback). Default: ${default}."`
+	Audit       bool     `help:"Record who does what in the stream audit of the tenant reprise.audit; \"reprise audit\" reads it."`
 	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin whose pages may use the server, for example https://example.org. May be repeated."`
 	AllowHost   []string `placeholder:"NAME" help:"Name by which the server may be called, beside loopback and its address. May be repeated."`
 

@@ -14,6 +14,8 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
+	"reprise/internal/apikey"
+	"reprise/internal/audit"
 	"reprise/internal/console"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
@@ -27,7 +29,9 @@ type server struct {
 	dir    *dataDir
 	store  reprise.Store
 	log    *reprise.Log
-	member *replica.Member // nil where there can be no other replicas
+	member *replica.Member  // nil where there can be no other replicas
+	keys   *apikey.Registry // nil where everybody is let in
+	audit  *audit.Trail     // nil where nothing is recorded
 	host   *execution.Host
 	mcp    *mcpEndpoint
 	front  *front // nil for a server without one
@@ -56,10 +60,14 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 		}
 	}
 	// The address comes before the store, for it is quickly known to be taken.
-	if s.front, err = listenFront(ctx, c.Listen, c.options(logger)); err != nil {
+	encrypt, err := c.tlsConfig(logger)
+	if err != nil {
 		return s, err
 	}
-	if err := s.dir.announce(s.front.listener.Addr()); err != nil {
+	if s.front, err = listenFront(ctx, c.Listen, encrypt, c.options(logger)); err != nil {
+		return s, err
+	}
+	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
 		return s, err
 	}
 	s.front.console = console.New()
@@ -86,13 +94,19 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openHost(ctx, c, keys, metrics); err != nil {
 		return err
 	}
+	if verifier, err = s.openAPIKeys(ctx, verifier); err != nil {
+		return err
+	}
+	if err = s.openAudit(ctx, c, keys); err != nil {
+		return err
+	}
 	gate := identity.NewGate(keys, verifier, nil)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err
 	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
-		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store,
+		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path,
 	})
 	if err != nil {
@@ -289,9 +303,9 @@ func (s *server) hello(c *serveCmd) {
 		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)
 	}
 	fmt.Fprintf(stdout, "  %s run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'\n", self())
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && !net.ParseIP(host).IsLoopback() &&
-		host != "localhost" {
-		s.logger.Warn("the connection is not encrypted: put a proxy with TLS before it where others can listen",
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err == nil && s.front.scheme == "http" && !net.ParseIP(host).IsLoopback() && host != "localhost" {
+		s.logger.Warn("the connection is not encrypted: take --tls-cert and --tls-key, or put a proxy with TLS before it, where others can listen",
 			"listen", c.Listen)
 	}
 }

@@ -73,7 +73,8 @@ func startProgram(spec *daemonSpec) (*daemon, error) {
 	go func() {
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			if addr, ok := strings.CutPrefix(lines.Text(), "listening on http://"); ok {
+			if url, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
+				_, addr, _ := strings.Cut(url, "://")
 				ready <- addr
 			}
 		}

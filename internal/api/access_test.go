@@ -34,7 +34,7 @@ func TestWhoIsTurnedAway(t *testing.T) {
 }
 
 func TestEveryPathButThePublicOnesNeedsAToken(t *testing.T) {
-	w := start(t, setup{gate: identity.Options{Failures: 1000}})
+	w := start(t, setup{gate: identity.Options{Failures: 1000}, audit: true})
 	w.token = ""
 	public := map[string]bool{"/openapi.yaml": true, "/healthz": true, "/readyz": true, "/v1/login": true}
 	for _, op := range api.Operations() {
@@ -82,6 +82,7 @@ func TestLoginByCookie(t *testing.T) {
 	}
 	w.do("POST", "/v1/login", `{"token":"wrong"}`).refused(401, "unauthenticated")
 	w.do("GET", "/v1/executions", "", "Cookie: "+pair+"x").refused(401, "unauthenticated")
+	w.do("GET", "/v1/executions", "").refused(401, "unauthenticated") // which guesses nothing
 	w.do("POST", "/v1/login", `{"token":"wrong"}`).refused(429, "rate_limited")
 	w.do("GET", "/v1/executions", "", "Cookie: "+pair).is(200) // the right ones still come in
 }

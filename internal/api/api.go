@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/apikey"
+	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
@@ -43,6 +45,10 @@ type Options struct {
 	// Store is what the Log keeps its streams in, with its wrappers: /v1/store shows, checks and backs it up. Default:
 	// none, and these paths do not exist.
 	Store reprise.Store
+	// Keys are the API keys that /v1/keys shows and changes. Default: none, and these paths do not exist.
+	Keys *apikey.Registry
+	// Audit records who does what, which /v1/audit shows. Default: nobody does, and these paths do not exist.
+	Audit *audit.Trail
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
 	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host

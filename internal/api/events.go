@@ -35,7 +35,7 @@ type reading struct {
 
 func (s *Server) executionEvents(x *exchange) error {
 	id := x.r.PathValue("id")
-	if err := x.mayRead(executionNamespace + id); err != nil {
+	if err := s.mayReadExecution(x, id); err != nil {
 		return err
 	}
 	stream, err := s.host.Stream(x.r.Context(), x.who.Tenant, id)
@@ -54,7 +54,7 @@ func (s *Server) streamEvents(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := x.mayRead(key.Name); err != nil {
+	if err := x.mayReadStream(key); err != nil {
 		return err
 	}
 	stream, err := s.log.Stream(x.r.Context(), key)

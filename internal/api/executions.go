@@ -10,6 +10,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/identity"
 	"reprise/ssehttp"
 )
 
@@ -71,6 +72,9 @@ func (s *Server) startExecution(x *exchange) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
+	if err := x.mayMake(identity.ScopeRun, req.Session, "session"); err != nil {
+		return err
+	}
 	if form == sseType {
 		return s.startAndFollow(x, req)
 	}
@@ -92,7 +96,11 @@ func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) 
 	e, created, err = s.host.Start(ctx, x.who.Tenant, req)
 	if err == nil {
 		x.w.Header().Set(executionIDHeader, e.ID)
-		x.w.Header().Set("Location", "/v1/executions/"+url.PathEscape(e.ID))
+		path := "/v1/executions/" + url.PathEscape(e.ID)
+		x.w.Header().Set("Location", path)
+		if created {
+			s.recordMade(x, path)
+		}
 	}
 	return e, created, err
 }
@@ -101,6 +109,9 @@ func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) 
 // refused is refused before the start: a client that is told to try again must not
 // have started something by then.
 func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
+	if err := x.mayMake(identity.ScopeRead, req.Session, "session"); err != nil {
+		return err
+	}
 	position, err := ssehttp.ParseRequest(x.r)
 	if err == nil {
 		_, err = reprise.ParsePosition(position.After)
@@ -139,7 +150,9 @@ func (s *Server) listExecutions(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	q := execution.ListQuery{Session: x.query.text("session"), Limit: limit, After: cursor}
+	q := execution.ListQuery{
+		Session: x.query.text("session"), Limit: limit, After: cursor, Allowed: x.sessionFilter(),
+	}
 	switch q.Status = execution.Status(x.query.text("status")); q.Status {
 	case "", execution.StatusQueued, execution.StatusRunning, execution.StatusEnded:
 	default:
@@ -169,7 +182,11 @@ func (s *Server) listExecutions(x *exchange) error {
 }
 
 func (s *Server) showExecution(x *exchange) error {
-	e, err := s.host.Show(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
+	id := x.r.PathValue("id")
+	if err := s.mayReadExecution(x, id); err != nil {
+		return err
+	}
+	e, err := s.host.Show(x.r.Context(), x.who.Tenant, id)
 	if err != nil {
 		return err
 	}
@@ -190,13 +207,21 @@ func (s *Server) removeExecution(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := s.host.Remove(x.r.Context(), x.who.Tenant, id); err != nil {
+	err = s.mayUseExecution(x, identity.ScopeControl, id)
+	if err == nil {
+		err = s.host.Remove(x.r.Context(), x.who.Tenant, id)
+	}
+	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
 		return err
 	}
 	return x.done()
 }
 
 func (s *Server) signalExecution(x *exchange) error {
+	id := x.r.PathValue("id")
+	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+		return err
+	}
 	var body struct {
 		Signal string `json:"signal"`
 	}
@@ -206,7 +231,7 @@ func (s *Server) signalExecution(x *exchange) error {
 	if body.Signal == "" {
 		return unprocessable("signal", "the name of a signal is needed, for example INT")
 	}
-	if err := s.host.Signal(x.r.Context(), x.who.Tenant, x.r.PathValue("id"), body.Signal); err != nil {
+	if err := s.host.Signal(x.r.Context(), x.who.Tenant, id, body.Signal); err != nil {
 		return err
 	}
 	return x.done()
@@ -217,7 +242,7 @@ const maxScreen = 65535
 
 func (s *Server) executionScreen(x *exchange) error {
 	id := x.r.PathValue("id")
-	if err := x.mayRead(executionNamespace + id); err != nil {
+	if err := s.mayReadExecution(x, id); err != nil {
 		return err
 	}
 	cols, err := x.query.number("cols", 0, 1, maxScreen)
@@ -240,14 +265,22 @@ func (s *Server) resizeExecution(x *exchange) error {
 	if err := s.decodeBody(x, &size); err != nil {
 		return err
 	}
-	if err := s.host.Resize(x.r.Context(), x.who.Tenant, x.r.PathValue("id"), size); err != nil {
+	id := x.r.PathValue("id")
+	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+		return err
+	}
+	if err := s.host.Resize(x.r.Context(), x.who.Tenant, id, size); err != nil {
 		return err
 	}
 	return x.done()
 }
 
 func (s *Server) cancelExecution(x *exchange) error {
-	if err := s.host.Cancel(x.r.Context(), x.who.Tenant, x.r.PathValue("id")); err != nil {
+	id := x.r.PathValue("id")
+	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+		return err
+	}
+	if err := s.host.Cancel(x.r.Context(), x.who.Tenant, id); err != nil {
 		return err
 	}
 	return x.done()
@@ -263,11 +296,15 @@ func (s *Server) writeStdin(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	id := x.r.PathValue("id")
+	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+		return err
+	}
 	body, err := s.body(x, s.opts.MaxStdin)
 	if err != nil {
 		return err
 	}
-	stdin, err := s.host.WriteStdin(x.r.Context(), x.who.Tenant, x.r.PathValue("id"),
+	stdin, err := s.host.WriteStdin(x.r.Context(), x.who.Tenant, id,
 		execution.StdinWrite{Offset: offset, Writer: x.query.text("writer"), Data: body, EOF: eof})
 	if err != nil {
 		return err

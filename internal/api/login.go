@@ -22,7 +22,10 @@ func (s *Server) login(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	cookie, err := s.gate.Login(x.r, token)
+	cookie, who, err := s.gate.Login(x.r, token)
+	if err == nil {
+		err = s.recordLogin(x, &who)
+	}
 	if err != nil {
 		return err
 	}
@@ -100,12 +103,19 @@ func (s *Server) issueTicket(x *exchange) error {
 // ticketStream finds what a ticket is asked for, and its path.
 func (s *Server) ticketStream(x *exchange, executionID, name string) (*reprise.Stream, string, error) {
 	if executionID != "" {
+		if err := s.mayReadExecution(x, executionID); err != nil {
+			return nil, "", err
+		}
 		stream, err := s.host.Stream(x.r.Context(), x.who.Tenant, executionID)
 		return stream, "/v1/executions/" + url.PathEscape(executionID), err
 	}
 	if strings.Contains(name, ":") {
 		return nil, "", unprocessable("stream", "the name of a stream holds no colon")
 	}
-	stream, err := s.log.Stream(x.r.Context(), streamKey(x.who.Tenant, name))
+	key := streamKey(x.who.Tenant, name)
+	if err := x.mayReadStream(key); err != nil {
+		return nil, "", err
+	}
+	stream, err := s.log.Stream(x.r.Context(), key)
 	return stream, "/v1/streams/" + url.PathEscape(name), err
 }

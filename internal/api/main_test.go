@@ -41,6 +41,15 @@ var wanted = map[string][]int{
 	"GET /v1/mcp/sessions/{id}":    {200, 404},
 	"DELETE /v1/mcp/sessions/{id}": {204},
 
+	"GET /v1/keys":              {200},
+	"POST /v1/keys":             {201, 422},
+	"GET /v1/keys/{id}":         {200, 404},
+	"DELETE /v1/keys/{id}":      {204, 404},
+	"POST /v1/keys/{id}/rotate": {200, 409},
+
+	"GET /v1/audit/events": {200, 401, 403},
+	"POST /v1/audit/check": {200, 403},
+
 	"POST /v1/login":    {204, 401, 429},
 	"DELETE /v1/login":  {204},
 	"POST /v1/tickets":  {201, 403, 404, 422},

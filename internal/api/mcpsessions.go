@@ -10,6 +10,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/identity"
 	"reprise/mcp/mcphttp"
 )
 
@@ -71,6 +72,9 @@ func (s *Server) listMCPSessions(x *exchange) error {
 		after = rest
 	}
 	shown, next := []mcpSessionBody{}, ""
+	if !x.who.MayAll(identity.ScopeRead) {
+		at = len(s.opts.MCPSessions) // they belong to no session of executions
+	}
 	for ; at < len(s.opts.MCPSessions) && len(shown) < limit; at, after = at+1, "" {
 		e := &s.opts.MCPSessions[at]
 		page, err := e.Handler.Sessions(x.r.Context(), x.who.Tenant, limit-len(shown), after)
@@ -95,6 +99,9 @@ func (s *Server) listMCPSessions(x *exchange) error {
 }
 
 func (s *Server) showMCPSession(x *exchange) error {
+	if !x.who.MayAll(identity.ScopeRead) {
+		return reprise.ErrNotFound
+	}
 	for i := range s.opts.MCPSessions {
 		e := &s.opts.MCPSessions[i]
 		info, err := e.Handler.SessionInfo(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
@@ -109,6 +116,9 @@ func (s *Server) showMCPSession(x *exchange) error {
 }
 
 func (s *Server) endMCPSession(x *exchange) error {
+	if !x.who.MayAll(identity.ScopeControl) {
+		return x.done() // as for one that does not exist
+	}
 	for i := range s.opts.MCPSessions {
 		err := s.opts.MCPSessions[i].Handler.EndSession(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
 		if err == nil {

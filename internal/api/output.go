@@ -18,7 +18,7 @@ import (
 // cut off goes on: a Range needs an end that is not known yet.
 func (s *Server) executionOutput(x *exchange) error {
 	id, channel := x.r.PathValue("id"), path.Base(x.r.URL.Path)
-	if err := x.mayRead(executionNamespace + id); err != nil {
+	if err := s.mayReadExecution(x, id); err != nil {
 		return err
 	}
 	offset, err := x.query.number("offset", 0, 0, 1<<63-1)

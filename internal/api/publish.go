@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"reprise"
+	"reprise/internal/identity"
 )
 
 // publishedBody tells which events a publish has become, after the commit.
@@ -27,7 +28,7 @@ type eventBody struct {
 }
 
 func (s *Server) publish(x *exchange) error {
-	stream, err := s.stream(x)
+	stream, err := s.stream(x, identity.ScopePublish)
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ type endData struct {
 }
 
 func (s *Server) endStream(x *exchange) error {
-	stream, err := s.stream(x)
+	stream, err := s.stream(x, identity.ScopePublish)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"path"
 	"slices"
@@ -29,7 +28,7 @@ type route struct {
 	serve        func(*Server, *exchange) error
 }
 
-// The parameters of everything that reads events.
+// The parameters of everything that reads events, that for tickets last.
 var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
 func routes() []route {
@@ -38,35 +37,44 @@ func routes() []route {
 		{"POST", "/v1/executions", identity.ScopeRun, []string{"hold"}, (*Server).startExecution},
 		{"GET", "/v1/executions", identity.ScopeRead, []string{"session", "status", "label", "limit", "cursor"}, (*Server).listExecutions},
 		{"GET", "/v1/executions/{id}", identity.ScopeRead, nil, (*Server).showExecution},
-		{"DELETE", "/v1/executions/{id}", identity.ScopeRun, nil, (*Server).removeExecution},
+		{"DELETE", "/v1/executions/{id}", identity.ScopeControl, nil, (*Server).removeExecution},
 		{"GET", "/v1/executions/{id}/events", oneStream, eventQuery, (*Server).executionEvents},
 		{"GET", "/v1/executions/{id}/stdout", oneStream, output, (*Server).executionOutput},
 		{"GET", "/v1/executions/{id}/stderr", oneStream, output, (*Server).executionOutput},
 		{"GET", "/v1/executions/{id}/screen", oneStream, []string{"cols", "rows", identity.TicketParam}, (*Server).executionScreen},
-		{"POST", "/v1/executions/{id}/stdin", identity.ScopeRun, []string{"offset", "writer", "eof"}, (*Server).writeStdin},
-		{"POST", "/v1/executions/{id}/resize", identity.ScopeRun, nil, (*Server).resizeExecution},
-		{"POST", "/v1/executions/{id}/signal", identity.ScopeRun, nil, (*Server).signalExecution},
-		{"POST", "/v1/executions/{id}/cancel", identity.ScopeRun, nil, (*Server).cancelExecution},
+		{"POST", "/v1/executions/{id}/stdin", identity.ScopeControl, []string{"offset", "writer", "eof"}, (*Server).writeStdin},
+		{"POST", "/v1/executions/{id}/resize", identity.ScopeControl, nil, (*Server).resizeExecution},
+		{"POST", "/v1/executions/{id}/signal", identity.ScopeControl, nil, (*Server).signalExecution},
+		{"POST", "/v1/executions/{id}/cancel", identity.ScopeControl, nil, (*Server).cancelExecution},
 
 		{"GET", "/v1/streams", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listStreams},
-		{"PUT", "/v1/streams/{name}", identity.ScopeWrite, nil, (*Server).createStream},
+		{"PUT", "/v1/streams/{name}", identity.ScopePublish, nil, (*Server).createStream},
 		{"GET", "/v1/streams/{name}", identity.ScopeRead, nil, (*Server).showStream},
-		{"DELETE", "/v1/streams/{name}", identity.ScopeWrite, nil, (*Server).removeStream},
+		{"DELETE", "/v1/streams/{name}", identity.ScopeControl, nil, (*Server).removeStream},
 		{"GET", "/v1/streams/{name}/events", oneStream, eventQuery, (*Server).streamEvents},
-		{"POST", "/v1/streams/{name}/events", identity.ScopeWrite, []string{"type"}, (*Server).publish},
-		{"POST", "/v1/streams/{name}/end", identity.ScopeWrite, nil, (*Server).endStream},
+		{"POST", "/v1/streams/{name}/events", identity.ScopePublish, []string{"type"}, (*Server).publish},
+		{"POST", "/v1/streams/{name}/end", identity.ScopePublish, nil, (*Server).endStream},
 
 		{"GET", "/v1/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listSessions},
 		{"GET", "/v1/sessions/{id}", identity.ScopeRead, nil, (*Server).showSession},
-		{"DELETE", "/v1/sessions/{id}", identity.ScopeRun, nil, (*Server).removeSession},
+		{"DELETE", "/v1/sessions/{id}", identity.ScopeControl, nil, (*Server).removeSession},
 
 		{"GET", "/v1/mcp/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listMCPSessions},
 		{"GET", "/v1/mcp/sessions/{id}", identity.ScopeRead, nil, (*Server).showMCPSession},
-		{"DELETE", "/v1/mcp/sessions/{id}", identity.ScopeRun, nil, (*Server).endMCPSession},
+		{"DELETE", "/v1/mcp/sessions/{id}", identity.ScopeControl, nil, (*Server).endMCPSession},
 
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},
+
+		{"GET", "/v1/keys", identity.ScopeAdmin, nil, (*Server).listKeys},
+		{"POST", "/v1/keys", identity.ScopeAdmin, nil, (*Server).addKey},
+		{"GET", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).showKey},
+		{"DELETE", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).revokeKey},
+		{"POST", "/v1/keys/{id}/rotate", identity.ScopeAdmin, nil, (*Server).rotateKey},
+
+		{"GET", "/v1/audit/events", identity.ScopeAudit, eventQuery[:len(eventQuery)-1], (*Server).auditEvents},
+		{"POST", "/v1/audit/check", identity.ScopeAudit, nil, (*Server).checkAudit},
 
 		{"GET", "/v1/store", identity.ScopeAdmin, nil, (*Server).storeStats},
 		{"POST", "/v1/store/sweep", identity.ScopeAdmin, nil, (*Server).sweepStore},
@@ -106,7 +114,7 @@ func (s *Server) newMux() *http.ServeMux {
 	}
 	mux := http.NewServeMux()
 	for _, ops := range paths {
-		if s.opts.Store == nil && strings.HasPrefix(ops.path, storePath) {
+		if s.lacks(ops.path) {
 			continue
 		}
 		slices.Sort(ops.methods)
@@ -124,14 +132,33 @@ func (s *Server) newMux() *http.ServeMux {
 	return mux
 }
 
-// storePath is where the paths begin that need Options.Store.
-const storePath = "/v1/store"
+// storePath, keysPath and auditPath are where the paths begin that need Options.Store, Options.Keys and Options.Audit.
+const (
+	storePath = "/v1/store"
+	keysPath  = "/v1/keys"
+	auditPath = "/v1/audit"
+)
+
+// lacks reports whether the server was not given what a path is about.
+func (s *Server) lacks(path string) bool {
+	return s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
+		s.opts.Keys == nil && strings.HasPrefix(path, keysPath) ||
+		s.opts.Audit == nil && strings.HasPrefix(path, auditPath)
+}
 
 // mcpPath is where the Model Context Protocol is spoken, which has rules of its own.
 const mcpPath = "/mcp"
 
+// passToMCP lets the endpoint authenticate, which it does again while a response goes on. What is under way ends at
+// once when the credential is revoked.
 func (s *Server) passToMCP(w http.ResponseWriter, r *http.Request) {
 	recordOf(w).route = mcpPath
+	if who, err := s.gate.Known(r); err == nil {
+		recordOf(w).Principal, recordOf(w).Tenant = who.Name, string(who.Tenant)
+		ctx, release := untilRevoked(r.Context(), &who)
+		defer release()
+		r = r.WithContext(ctx)
+	}
 	s.opts.MCP.ServeHTTP(w, r)
 }
 
@@ -185,11 +212,22 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	}
 	x := &exchange{w: w, r: r}
 	err := s.admit(x, rt)
+	if err == nil && x.who.Revoked != nil {
+		ctx, release := untilRevoked(r.Context(), &x.who)
+		defer release()
+		x.r = r.WithContext(ctx)
+	}
+	if err == nil && s.opts.Audit != nil {
+		err = s.record(x, rt)
+	}
 	if err == nil {
 		err = rt.serve(s, x)
 	}
 	if err != nil {
 		s.refuse(w, r, err)
+	}
+	if s.opts.Audit != nil {
+		s.recordRefusal(x, rt)
 	}
 }
 
@@ -217,8 +255,10 @@ func (s *Server) admit(x *exchange, rt *route) error {
 		x.who = who
 		httpserver.Authenticated(x.r)
 		recordOf(x.w).Principal, recordOf(x.w).Tenant = who.Name, string(who.Tenant)
-		if rt.scope != oneStream && !who.May(rt.scope) {
-			return fmt.Errorf("%w: this needs the scope %q", identity.ErrForbidden, rt.scope)
+		if rt.scope != oneStream {
+			if err := x.needs(rt.scope); err != nil {
+				return err
+			}
 		}
 	}
 	var err error
@@ -232,13 +272,4 @@ type exchange struct {
 	r     *http.Request
 	who   identity.Principal
 	query query
-}
-
-// mayRead refuses who may not read a stream. A ticket for another stream is refused
-// whether that stream exists or not.
-func (x *exchange) mayRead(name string) error {
-	if !x.who.MayRead(streamKey(x.who.Tenant, name)) {
-		return fmt.Errorf("%w: this stream is not yours to read", identity.ErrForbidden)
-	}
-	return nil
 }

@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/url"
 
+	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/identity"
 )
 
 // sessionBody is how a session is shown.
@@ -32,7 +34,8 @@ func (s *Server) listSessions(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	page, err := s.host.Sessions(x.r.Context(), x.who.Tenant, limit, cursor)
+	page, err := s.host.Sessions(x.r.Context(), x.who.Tenant,
+		execution.SessionQuery{Limit: limit, After: cursor, Allowed: x.sessionFilter()})
 	if err != nil {
 		return err
 	}
@@ -47,7 +50,11 @@ func (s *Server) listSessions(x *exchange) error {
 }
 
 func (s *Server) showSession(x *exchange) error {
-	session, err := s.host.Session(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
+	id := x.r.PathValue("id")
+	if !x.who.MayOn(identity.ScopeRead, id) {
+		return reprise.ErrNotFound
+	}
+	session, err := s.host.Session(x.r.Context(), x.who.Tenant, id)
 	if err != nil {
 		return err
 	}
@@ -58,6 +65,9 @@ func (s *Server) removeSession(x *exchange) error {
 	id, err := x.id()
 	if err != nil {
 		return err
+	}
+	if !x.who.MayOn(identity.ScopeControl, id) {
+		return x.done() // as for one that does not exist
 	}
 	if err := s.host.RemoveSession(x.r.Context(), x.who.Tenant, id); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/identity"
 )
 
 // streamBody is how a stream is shown.
@@ -69,6 +70,9 @@ func (s *Server) createStream(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if err := x.mayMake(identity.ScopePublish, key.Name, "stream"); err != nil {
+		return err
+	}
 	var body struct {
 		Retention execution.Retention `json:"retention"`
 		Labels    map[string]string   `json:"labels"`
@@ -110,17 +114,20 @@ func (s *Server) answerStream(x *exchange, status int, stream *reprise.Stream) e
 	return s.answer(x, status, s.streamBody(&info))
 }
 
-// stream finds the stream that the path names.
-func (s *Server) stream(x *exchange) (*reprise.Stream, error) {
+// stream finds the stream that the path names, for one who may do to it what a scope says.
+func (s *Server) stream(x *exchange, scope identity.Scope) (*reprise.Stream, error) {
 	key, err := userStream(x)
 	if err != nil {
 		return nil, err
+	}
+	if !x.who.MayOn(scope, key.Name) {
+		return nil, notYours(key)
 	}
 	return s.log.Stream(x.r.Context(), key)
 }
 
 func (s *Server) showStream(x *exchange) error {
-	stream, err := s.stream(x)
+	stream, err := s.stream(x, identity.ScopeRead)
 	if err != nil {
 		return err
 	}
@@ -131,6 +138,9 @@ func (s *Server) removeStream(x *exchange) error {
 	key, err := userStream(x)
 	if err != nil {
 		return err
+	}
+	if !x.who.MayOn(identity.ScopeControl, key.Name) {
+		return x.done() // as for one that does not exist
 	}
 	if err := s.log.Remove(x.r.Context(), key); err != nil {
 		return err
@@ -143,7 +153,7 @@ func (s *Server) listStreams(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	page, err := s.log.List(x.r.Context(), reprise.ListQuery{Tenant: x.who.Tenant, Limit: limit, After: cursor})
+	page, err := s.readableStreams(x, limit, cursor)
 	if err != nil {
 		return err
 	}
@@ -155,4 +165,59 @@ func (s *Server) listStreams(x *exchange) error {
 		Streams    []streamBody `json:"streams"`
 		NextCursor string       `json:"next_cursor"`
 	}{shown, page.Next})
+}
+
+// readableStreams is a page of the streams that the principal may read. That there are others shows in no cursor and in
+// no number. Looking for few among many reads the whole list.
+func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise.ListPage, error) {
+	q := reprise.ListQuery{Tenant: x.who.Tenant, Limit: limit, After: cursor}
+	if x.who.MayAll(identity.ScopeRead) {
+		return s.log.List(x.r.Context(), q)
+	}
+	var found reprise.ListPage
+	for q.Limit = maxLimit; ; {
+		page, err := s.log.List(x.r.Context(), q)
+		if err != nil {
+			return reprise.ListPage{}, err
+		}
+		before := len(found.Streams)
+		whole := true
+		for i := range page.Streams {
+			if !x.who.MayRead(page.Streams[i].Key) {
+				continue
+			}
+			if len(found.Streams) == limit { // read again up to here, for the cursor before it
+				q.Limit, whole = i, false
+				found.Streams = found.Streams[:before]
+				break
+			}
+			found.Streams = append(found.Streams, page.Streams[i])
+		}
+		if !whole {
+			continue
+		}
+		if q.After, found.Next = page.Next, page.Next; found.Next == "" || len(found.Streams) == limit {
+			return s.withoutEmptyPage(x, found)
+		}
+		q.Limit = maxLimit
+	}
+}
+
+// withoutEmptyPage takes back the cursor of a page after which there is nothing for the principal.
+func (s *Server) withoutEmptyPage(x *exchange, found reprise.ListPage) (reprise.ListPage, error) {
+	q := reprise.ListQuery{Tenant: x.who.Tenant, Limit: maxLimit, After: found.Next}
+	for q.After != "" {
+		page, err := s.log.List(x.r.Context(), q)
+		if err != nil {
+			return reprise.ListPage{}, err
+		}
+		for i := range page.Streams {
+			if x.who.MayRead(page.Streams[i].Key) {
+				return found, nil
+			}
+		}
+		q.After = page.Next
+	}
+	found.Next = ""
+	return found, nil
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,8 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
+	"reprise/internal/apikey"
+	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/store/memstore"
@@ -35,6 +38,7 @@ type setup struct {
 	gate  identity.Options
 	api   api.Options
 	open  bool // no token is needed
+	audit bool // what is done is recorded
 	// logLog gives the Log the logger of the server.
 	logLog bool
 	keys   *reprise.Keys                        // of a server before
@@ -51,6 +55,7 @@ type world struct {
 	http   *httptest.Server
 	client *http.Client
 	token  string
+	keys   *apikey.Registry
 	logged *safeBuffer
 }
 
@@ -91,18 +96,21 @@ func start(tb testing.TB, s setup) *world {
 	}
 	s.log.Keys, s.log.Hooks = keys, s.api.Metrics.LogHooks()
 	s.host.Hooks, s.host.Dir, s.host.StateDir = s.api.Metrics.ExecutionHooks(), tb.TempDir(), tb.TempDir()
-	var verifier identity.Verifier
-	if !s.open {
-		known, err := identity.NewToken(token)
-		w.ok(err)
-		verifier = known
-	}
 	var err error
 	w.log, err = reprise.Open(context.Background(), s.store, &s.log)
 	w.ok(err)
+	var verifier identity.Verifier
+	if !s.open {
+		verifier = w.knowKeys()
+	}
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
-	s.api.Store = s.store
+	s.api.Store, s.api.Keys = s.store, w.keys
+	if s.audit {
+		s.api.Audit, err = audit.Open(context.Background(), w.log, keys,
+			&audit.Options{NoteEvery: 10 * time.Millisecond, RefusedEvery: 20 * time.Millisecond})
+		w.ok(err)
+	}
 	if s.mcp != nil {
 		s.api.MCPSessions = s.mcp(w.log)
 	}
@@ -121,11 +129,29 @@ func start(tb testing.TB, s setup) *world {
 		w.server.Drain()
 		transport.CloseIdleConnections()
 		w.http.Close()
+		s.api.Audit.Close()
+		if w.keys != nil {
+			w.keys.Close()
+		}
 		w.ok(w.host.Close())
 		w.ok(w.log.Close())
 		w.ok(s.store.Close())
 	})
 	return w
+}
+
+// knowKeys opens the API keys, in a stream where replicas share the store.
+func (w *world) knowKeys() identity.Verifier {
+	w.Helper()
+	known, err := identity.NewToken(token)
+	w.ok(err)
+	journal := apikey.File(filepath.Join(w.TempDir(), "api-keys"))
+	if w.log.Shared() {
+		journal = apikey.Stream(w.log)
+	}
+	w.keys, err = apikey.Open(context.Background(), journal, nil)
+	w.ok(err)
+	return identity.Verifiers{known, w.keys}
 }
 
 func (w *world) ok(err error) {

@@ -14,6 +14,8 @@ type ListQuery struct {
 	Session string
 	Status  Status
 	Labels  map[string]string
+	// Allowed says of which sessions executions may be listed; "" is asked for those without one. Default: of all.
+	Allowed func(session string) bool
 	// Limit is the most executions to return, 1 to 1,000; 0 is 100.
 	Limit int
 	// After is ListPage.Next of the page before.
@@ -57,9 +59,26 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 		page.Executions = append(page.Executions, part...)
 		page.Next = next
 		if next == "" || len(page.Executions) >= q.Limit {
-			return page, nil
+			return page, h.endList(ctx, tenant, &q, &page)
 		}
 	}
+}
+
+// endList takes back the cursor of a page after which nothing is allowed to be listed: that there is more would tell of
+// what is not.
+func (h *Host) endList(ctx context.Context, tenant reprise.Tenant, q *ListQuery, page *ListPage) error {
+	if q.Allowed == nil {
+		return nil
+	}
+	for next := page.Next; next != ""; {
+		part, after, err := h.listPart(ctx, tenant, q, next, 1)
+		if err != nil || len(part) > 0 {
+			return err
+		}
+		next = after
+	}
+	page.Next = ""
+	return nil
 }
 
 // listPart returns matches out of one page of the log, at most room of them. Where
@@ -92,6 +111,9 @@ func (h *Host) listPart(ctx context.Context, tenant reprise.Tenant, q *ListQuery
 }
 
 func (q *ListQuery) matches(x *Execution) bool {
+	if q.Allowed != nil && !q.Allowed(x.Session) {
+		return false
+	}
 	if q.Session != "" && x.Session != q.Session || q.Status != "" && x.Status != q.Status {
 		return false
 	}

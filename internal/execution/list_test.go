@@ -78,7 +78,7 @@ func checkSessions(t *testing.T, h *execution.Host, holding string) {
 	t.Helper()
 	var got []string
 	for after := ""; ; {
-		page, err := h.Sessions(within(t), tenant, 1, after)
+		page, err := h.Sessions(within(t), tenant, execution.SessionQuery{Limit: 1, After: after})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func checkSessions(t *testing.T, h *execution.Host, holding string) {
 	if len(s.Executions) != 2 || s.Executions[0].ID != holding || s.LastSeq != 2 || s.Created.After(s.Updated.Time) {
 		t.Errorf("session %+v", s)
 	}
-	if _, err := h.Sessions(within(t), tenant, 1, "x"); !errors.Is(err, reprise.ErrInvalid) {
+	if _, err := h.Sessions(within(t), tenant, execution.SessionQuery{Limit: 1, After: "x"}); !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("a cursor that is none: %v", err)
 	}
 	if err := h.RemoveSession(within(t), tenant, "s1"); err != nil {

@@ -39,10 +39,20 @@ type SessionPage struct {
 	Next string
 }
 
-// Sessions returns the sessions of a tenant, the one with the newest execution first.
-// limit is 1 to 1,000, or 0 for 100; after is SessionPage.Next or "". The
-// error is reprise.ErrInvalid for others.
-func (h *Host) Sessions(ctx context.Context, tenant reprise.Tenant, limit int, after string) (SessionPage, error) {
+// SessionQuery selects sessions of a tenant.
+type SessionQuery struct {
+	// Limit is the most sessions to return, 1 to 1,000; 0 is 100.
+	Limit int
+	// After is SessionPage.Next of the page before.
+	After string
+	// Allowed says which sessions may be listed. Default: all.
+	Allowed func(session string) bool
+}
+
+// Sessions returns the sessions of a tenant, the one with the newest execution first. The
+// error is reprise.ErrInvalid for a limit or an After that is none.
+func (h *Host) Sessions(ctx context.Context, tenant reprise.Tenant, q SessionQuery) (SessionPage, error) {
+	limit, after := q.Limit, q.After
 	if limit == 0 {
 		limit = defaultLimit
 	}
@@ -55,7 +65,7 @@ func (h *Host) Sessions(ctx context.Context, tenant reprise.Tenant, limit int, a
 	}
 	byID := map[string]*Session{}
 	err = h.each(ctx, tenant, func(info *reprise.StreamInfo, x *Execution) {
-		if x.Session != "" {
+		if x.Session != "" && (q.Allowed == nil || q.Allowed(x.Session)) {
 			s := byID[x.Session]
 			if s == nil {
 				s = &Session{ID: x.Session}

@@ -29,6 +29,16 @@ func (h *Host) Stream(ctx context.Context, tenant reprise.Tenant, id string) (*r
 	return h.log.Stream(ctx, keyOf(tenant, id))
 }
 
+// SessionOf returns the session of an execution, "" if it has none. The errors are those of Show.
+func (h *Host) SessionOf(ctx context.Context, tenant reprise.Tenant, id string) (string, error) {
+	s, err := h.Stream(ctx, tenant, id)
+	if err != nil {
+		return "", err
+	}
+	info, err := s.Info(ctx)
+	return info.Config.Labels[labelSession], err
+}
+
 // show is Show for a stream.
 func (h *Host) show(ctx context.Context, s *reprise.Stream) (Execution, error) {
 	x, owner, err := h.lookAt(ctx, s)

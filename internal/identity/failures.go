@@ -8,31 +8,38 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxAddresses bounds how many addresses are kept apart. Those that come when
+// maxSources bounds how many sources are kept apart. Those that come when
 // as many have failed lately share one limit.
-const maxAddresses = 10_000
+const maxSources = 10_000
 
-// failures counts failed attempts to authenticate by where they come from.
+// source is where a wrong credential comes from, and which credential it was a guess at, "" for none that exists: who
+// has one key wrong does not use up the attempts of others behind the same address.
+type source struct {
+	from       netip.Prefix
+	credential string
+}
+
+// failures counts wrong credentials by their source.
 type failures struct {
 	burst int
 	every rate.Limit
 
 	mu       sync.Mutex
-	limiters map[netip.Prefix]*rate.Limiter
-	crowd    *rate.Limiter // of the addresses for which there was no room
+	limiters map[source]*rate.Limiter
+	crowd    *rate.Limiter // of the sources for which there was no room
 }
 
 func newFailures(burst int, every time.Duration) *failures {
 	limit := rate.Every(every)
 	return &failures{
 		burst: burst, every: limit,
-		limiters: map[netip.Prefix]*rate.Limiter{}, crowd: rate.NewLimiter(limit, burst),
+		limiters: map[source]*rate.Limiter{}, crowd: rate.NewLimiter(limit, burst),
 	}
 }
 
 // note counts a failure and returns what to answer: err, or a *LimitError.
-func (f *failures) note(remoteAddr string, err error) error {
-	limiter := f.limiter(origin(remoteAddr))
+func (f *failures) note(remoteAddr, credential string, err error) error {
+	limiter := f.limiter(source{origin(remoteAddr), credential})
 	if limiter.Allow() {
 		return err
 	}
@@ -40,16 +47,16 @@ func (f *failures) note(remoteAddr string, err error) error {
 	return &LimitError{RetryAfter: max(wait, time.Second)}
 }
 
-func (f *failures) limiter(from netip.Prefix) *rate.Limiter {
+func (f *failures) limiter(from source) *rate.Limiter {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.limiters[from]; l != nil {
 		return l
 	}
-	if len(f.limiters) >= maxAddresses {
+	if len(f.limiters) >= maxSources {
 		f.forgetRested()
 	}
-	if len(f.limiters) >= maxAddresses {
+	if len(f.limiters) >= maxSources {
 		return f.crowd
 	}
 	l := rate.NewLimiter(f.every, f.burst)
@@ -57,7 +64,7 @@ func (f *failures) limiter(from netip.Prefix) *rate.Limiter {
 	return l
 }
 
-// forgetRested drops the addresses whose failures are all paid off: a new limiter
+// forgetRested drops the sources whose failures are all paid off: a new limiter
 // would be no different. The caller holds mu.
 func (f *failures) forgetRested() {
 	for from, l := range f.limiters {

@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,8 +11,16 @@ import (
 	"reprise"
 )
 
-// CookieName is the name of the login cookie.
+// CookieName is the name of the login cookie. Over TLS "__Host-" stands before it: browsers then take it from nobody
+// but this host (RFC 6265bis, section 4.1.3.2).
 const CookieName = "reprise_login"
+
+func cookieName(r *http.Request) string {
+	if r.TLS != nil {
+		return "__Host-" + CookieName
+	}
+	return CookieName
+}
 
 // TicketParam is the query parameter that carries a ticket.
 const TicketParam = "ticket"
@@ -25,23 +35,23 @@ const (
 type Options struct {
 	// CookieTTL is how long a login lasts. Default: 12 hours.
 	CookieTTL time.Duration
-	// Failures is how many failed attempts to authenticate one address has
-	// at once, and FailureEvery how long one of them takes to come back.
-	// Beyond that failures are answered with a *LimitError. Defaults: 20, 1 second.
+	// Failures is how many wrong credentials one address may show
+	// at once, for each credential that they name, and FailureEvery how long one of them takes to come back.
+	// Beyond that wrong ones are answered with a *LimitError. Defaults: 20, 1 second.
 	Failures     int
 	FailureEvery time.Duration
 }
 
 // Gate turns requests into principals. It is safe for concurrent use.
 type Gate struct {
-	keys     *reprise.Keys
+	keys     *reprise.Keys // derived, for cookies and tickets alone
 	verifier Verifier
 	opts     Options
 	failures *failures
 }
 
-// NewGate returns a Gate. A nil verifier lets everybody in as the default
-// tenant, who may do everything: that is for loopback alone. Tickets are checked all
+// NewGate returns a Gate. What signs cookies and tickets is derived from keys. A nil verifier lets everybody in as
+// the default tenant, who may do everything: that is for loopback alone. Tickets are checked all
 // the same. opts may be nil.
 func NewGate(keys *reprise.Keys, verifier Verifier, opts *Options) *Gate {
 	var o Options
@@ -57,7 +67,10 @@ func NewGate(keys *reprise.Keys, verifier Verifier, opts *Options) *Gate {
 	if o.FailureEvery == 0 {
 		o.FailureEvery = time.Second
 	}
-	return &Gate{keys: keys, verifier: verifier, opts: o, failures: newFailures(o.Failures, o.FailureEvery)}
+	return &Gate{
+		keys: keys.Derive("reprise access 1"), verifier: verifier, opts: o,
+		failures: newFailures(o.Failures, o.FailureEvery),
+	}
 }
 
 // Open reports whether the Gate lets everybody in.
@@ -69,13 +82,39 @@ func (g *Gate) Open() bool { return g.verifier == nil }
 //
 // A right credential is let in however many wrong ones came from the same address,
 // for many users may share one behind a proxy. Guessing is not made easier by
-// that: tokens and codes have far too many bits.
+// that: tokens and codes have far too many bits. A request without a credential is no guess, and is never limited as
+// one.
 func (g *Gate) Identify(r *http.Request) (Principal, error) {
 	p, err := g.identify(r)
 	if err != nil {
-		return Principal{}, g.failures.note(r.RemoteAddr, err)
+		return Principal{}, g.noteGuess(r, err)
 	}
 	return p, nil
+}
+
+// Known is Identify for a request that is identified again by somebody else, who counts the guesses.
+func (g *Gate) Known(r *http.Request) (Principal, error) { return g.identify(r) }
+
+// noteGuess counts a guess and returns what to answer; other errors are returned as they are.
+func (g *Gate) noteGuess(r *http.Request, err error) error {
+	guess, ok := errors.AsType[*GuessError](err)
+	if !ok {
+		return err
+	}
+	return g.failures.note(r.RemoteAddr, guess.ID, err)
+}
+
+// Named says what a principal may do now that Identify has named before. The error wraps ErrUnauthenticated.
+func (g *Gate) Named(ctx context.Context, tenant reprise.Tenant, name string) (Principal, error) {
+	if g.verifier == nil {
+		return anybody(), nil
+	}
+	return g.verifier.Named(ctx, tenant, name)
+}
+
+// anybody is whom an open Gate lets in.
+func anybody() Principal {
+	return Principal{Name: "anybody", Tenant: reprise.DefaultTenant, Grants: AllGrants()}
 }
 
 func (g *Gate) identify(r *http.Request) (Principal, error) {
@@ -83,7 +122,7 @@ func (g *Gate) identify(r *http.Request) (Principal, error) {
 		return g.issued(r, ticketLabel, ticket)
 	}
 	if g.verifier == nil {
-		return Principal{Name: "anybody", Tenant: reprise.DefaultTenant, Scopes: AllScopes()}, nil
+		return anybody(), nil
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
 		credential, err := bearer(header)
@@ -92,7 +131,7 @@ func (g *Gate) identify(r *http.Request) (Principal, error) {
 		}
 		return g.verifier.Verify(r.Context(), credential)
 	}
-	if cookie, err := r.Cookie(CookieName); err == nil {
+	if cookie, err := r.Cookie(cookieName(r)); err == nil {
 		return g.issued(r, cookieLabel, cookie.Value)
 	}
 	return Principal{}, fmt.Errorf("%w: no token, cookie or ticket was sent", ErrUnauthenticated)
@@ -108,40 +147,44 @@ func bearer(header string) (string, error) {
 	return strings.TrimSpace(credential), nil
 }
 
-// issued checks a cookie or ticket that the Gate has given out.
+// issued checks a cookie or ticket that the Gate has given out, and looks up the credential that it names.
 func (g *Gate) issued(r *http.Request, label, text string) (Principal, error) {
 	c, err := unseal(g.keys, label, text, time.Now())
 	if err != nil {
 		return Principal{}, err
 	}
-	p := c.principal()
-	if g.verifier != nil && !g.verifier.Current(r.Context(), p) {
-		return Principal{}, fmt.Errorf("%w: the token that it was given for is no longer in use", ErrUnauthenticated)
+	p := anybody()
+	if g.verifier != nil {
+		if p, err = g.verifier.Current(r.Context(), c.Credential); err != nil {
+			return Principal{}, err
+		}
+	}
+	p.Expires = earlier(time.Unix(c.Expires, 0), p.Expires)
+	if c.Stream != "" {
+		p.Only = reprise.StreamKey{Tenant: p.Tenant, Name: c.Stream}
 	}
 	return p, nil
 }
 
 // Login verifies a credential and returns the cookie that stands for it from now
-// on; an open Gate takes any credential and gives a cookie that nobody looks at.
+// on, and whose it is; an open Gate takes any credential and gives a cookie that nobody looks at.
 // The errors are those of Identify; r is the request that carried the credential.
-func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, error) {
-	p := Principal{Name: "anybody", Tenant: reprise.DefaultTenant}
+func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, Principal, error) {
+	p := anybody()
 	if g.verifier != nil {
 		var err error
 		if p, err = g.verifier.Verify(r.Context(), credential); err != nil {
-			return nil, g.failures.note(r.RemoteAddr, err)
+			return nil, p, g.noteGuess(r, err)
 		}
 	}
 	expires := earlier(time.Now().Add(g.opts.CookieTTL), p.Expires)
-	value, err := seal(g.keys, cookieLabel, claims{
-		Name: p.Name, Tenant: p.Tenant, Scopes: p.Scopes, Credential: p.Credential, Expires: expires.Unix(),
-	})
+	value, err := seal(g.keys, cookieLabel, claims{Credential: p.Credential, Expires: expires.Unix()})
 	if err != nil {
-		return nil, err
+		return nil, p, err
 	}
 	cookie := g.cookie(r, value)
 	cookie.Expires = expires
-	return cookie, nil
+	return cookie, p, nil
 }
 
 // Logout returns the cookie that makes a browser forget the login.
@@ -153,19 +196,19 @@ func (g *Gate) Logout(r *http.Request) *http.Cookie {
 
 func (g *Gate) cookie(r *http.Request, value string) *http.Cookie {
 	return &http.Cookie{
-		Name: CookieName, Value: value, Path: "/",
+		Name: cookieName(r), Value: value, Path: "/",
 		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 	}
 }
 
 // Ticket returns the text of a ticket that reads one stream for ttl from now on,
-// or for as long as the proof of p itself is good. ttl is whole seconds, from one
-// to MaxTicketTTL; 0 means DefaultTicketTTL. The error wraps ErrForbidden if p may not
-// read the stream and reprise.ErrInvalid if ttl is out of bounds.
+// or for as long as the proof of p itself is good. The caller has checked that p may read that stream. ttl is whole
+// seconds, from one to MaxTicketTTL; 0 means DefaultTicketTTL. The error wraps ErrForbidden if p may not
+// read streams of its tenant and reprise.ErrInvalid if ttl is out of bounds.
 func (g *Gate) Ticket(p Principal, stream reprise.StreamKey,
 	ttl time.Duration,
 ) (text string, expires time.Time, err error) {
-	if !p.MayRead(stream) || p.Only != (reprise.StreamKey{}) {
+	if !p.May(ScopeRead) || stream.Tenant != p.Tenant {
 		return "", time.Time{}, fmt.Errorf("%w: a ticket for what you may not read", ErrForbidden)
 	}
 	if ttl == 0 {
@@ -176,7 +219,7 @@ func (g *Gate) Ticket(p Principal, stream reprise.StreamKey,
 	}
 	expires = earlier(time.Now().Add(ttl), p.Expires).Truncate(time.Second)
 	text, err = seal(g.keys, ticketLabel, claims{
-		Name: p.Name, Tenant: stream.Tenant, Stream: stream.Name, Credential: p.Credential, Expires: expires.Unix(),
+		Credential: p.Credential, Stream: stream.Name, Expires: expires.Unix(),
 	})
 	return text, expires, err
 }

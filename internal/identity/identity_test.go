@@ -113,15 +113,15 @@ func TestCookieStandsForTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := reprise.NewKeys()
 		gate := identity.NewGate(keys, verifier(t, secret), &identity.Options{CookieTTL: time.Hour})
-		if _, err := gate.Login(request("/"), secret+"x"); !errors.Is(err, identity.ErrUnauthenticated) {
+		if _, _, err := gate.Login(request("/"), secret+"x"); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("a wrong token: %v", err)
 		}
-		cookie, err := gate.Login(request("/"), secret)
+		cookie, _, err := gate.Login(request("/"), secret)
 		if err != nil || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure ||
 			strings.Contains(cookie.Value, secret) {
 			t.Fatalf("%+v, %v", cookie, err)
 		}
-		if overTLS, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret); err != nil ||
+		if overTLS, _, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret); err != nil ||
 			!overTLS.Secure {
 			t.Errorf("over TLS: %+v, %v", overTLS, err)
 		}
@@ -242,7 +242,7 @@ func TestFailuresOfManyAddresses(t *testing.T) {
 		gate := identity.NewGate(reprise.NewKeys(), verifier(t, secret), &identity.Options{Failures: 1})
 		limited := 0
 		for i := range 10_100 {
-			r := request("/")
+			r := request("/", "Authorization: Bearer wrong")
 			r.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", i>>16, i>>8&255, i&255)
 			_, err := gate.Identify(r)
 			if _, ok := errors.AsType[*identity.LimitError](err); ok {
@@ -253,7 +253,7 @@ func TestFailuresOfManyAddresses(t *testing.T) {
 			t.Errorf("%d of the last 100 addresses were limited, want 99", limited)
 		}
 		time.Sleep(time.Second) // of the bubble: all are rested
-		r := request("/")
+		r := request("/", "Authorization: Bearer wrong")
 		r.RemoteAddr = "172.16.0.1:1"
 		if _, err := gate.Identify(r); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("when there is room again: %v", err)

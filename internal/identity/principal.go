@@ -1,9 +1,10 @@
 package identity
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"reprise"
@@ -16,9 +17,11 @@ var (
 	ErrUnauthenticated = errors.New("unauthenticated")
 	// ErrForbidden: the sender is known and may not do that.
 	ErrForbidden = errors.New("forbidden")
+	// ErrRevoked ends what a credential has opened that was revoked or replaced since. It wraps ErrUnauthenticated.
+	ErrRevoked = fmt.Errorf("%w: the credential was revoked", ErrUnauthenticated)
 )
 
-// LimitError turns away a sender who failed to authenticate too often.
+// LimitError turns away a sender who showed wrong credentials too often.
 type LimitError struct {
 	// RetryAfter is how long to wait before trying again, at least a second.
 	RetryAfter time.Duration
@@ -28,51 +31,80 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("too many failed attempts to authenticate: try again after %v", e.RetryAfter)
 }
 
-// Scope is a kind of thing that a principal may do.
-type Scope string
+// GuessError is the error for a credential that is wrong, and may be a guess: it is counted, unlike a right one that
+// has expired or was revoked. It wraps ErrUnauthenticated.
+type GuessError struct {
+	// ID names the credential that exists and that was guessed at, "" for none.
+	ID string
+	// Reason is for the sender. It does not show what was sent.
+	Reason string
+}
 
-// The scopes.
-const (
-	// ScopeRead: list, show and follow executions, streams and sessions.
-	ScopeRead Scope = "read"
-	// ScopeRun: start executions, and write to, signal, cancel and remove them.
-	ScopeRun Scope = "run"
-	// ScopeWrite: create, publish to, end and remove streams.
-	ScopeWrite Scope = "write"
-	// ScopeAdmin: see how the server as a whole is doing.
-	ScopeAdmin Scope = "admin"
-)
+func (e *GuessError) Error() string { return ErrUnauthenticated.Error() + ": " + e.Reason }
 
-// AllScopes returns every scope there is.
-func AllScopes() []Scope { return []Scope{ScopeRead, ScopeRun, ScopeWrite, ScopeAdmin} }
+// Unwrap returns ErrUnauthenticated.
+func (e *GuessError) Unwrap() error { return ErrUnauthenticated }
 
 // Principal is who sent a request.
 type Principal struct {
-	// Name is for logs and for limits, for example "token". It is no secret.
+	// Name tells principals apart, for example "token". It is no secret, and the same after a rotation.
 	Name string
 	// Tenant is whose data the principal sees.
 	Tenant reprise.Tenant
-	// Scopes are what the principal may do. They are shared: nobody changes them.
-	Scopes []Scope
-	// Only, if not zero, is the one stream that may be read, whatever Scopes say.
+	// Grants are what the principal may do. They are shared: nobody changes them.
+	Grants []Grant
+	// Only, if not zero, is the one stream that may be read: the proof is a ticket.
 	Only reprise.StreamKey
 	// Expires is the moment from which on the proof is good no more, zero if there
 	// is none. A response that is under way then has to end.
 	Expires time.Time
-	// Credential names the credential behind the proof without giving it away.
+	// Credential names the credential behind the proof without giving it away. Another secret has another name.
 	Credential string
+	// Revoked is done, with ErrRevoked as its cause, once the credential is good no more: what the principal has under
+	// way then has to end. It is nil for one that is good as long as the process lives.
+	Revoked context.Context //nolint:containedctx // the life of the credential
 }
 
-// May reports whether p has a scope. The holder of a ticket has none.
-func (p *Principal) May(s Scope) bool {
-	return p.Only == (reprise.StreamKey{}) && slices.Contains(p.Scopes, s)
+// May reports whether p has a scope, for everything or below a prefix. The holder of a ticket has none.
+func (p *Principal) May(s Scope) bool { return !p.holdsTicket() && p.granted(s, nil) }
+
+// MayAll reports whether p has a scope for everything. The holder of a ticket has none.
+func (p *Principal) MayAll(s Scope) bool {
+	all := ""
+	return !p.holdsTicket() && p.granted(s, &all)
 }
 
-// MayRead reports whether p may follow one stream: by its scope, or because p holds a
-// ticket for it.
-func (p *Principal) MayRead(key reprise.StreamKey) bool {
-	if p.Only != (reprise.StreamKey{}) {
-		return p.Only == key
+// MayOn reports whether p has a scope for what has a name: a stream, or the session of an execution, "" for an
+// execution without one.
+func (p *Principal) MayOn(s Scope, name string) bool { return !p.holdsTicket() && p.granted(s, &name) }
+
+// MayRead reports whether p may follow one stream: by a grant for its name, or because p holds a ticket for it.
+func (p *Principal) MayRead(key reprise.StreamKey) bool { return p.MayReadAs(key, key.Name) }
+
+// MayReadAs is MayRead for a stream to which grants apply under another name, such as the session of an execution. What
+// a ticket may be read by has to be granted to its credential too.
+func (p *Principal) MayReadAs(key reprise.StreamKey, name string) bool {
+	if p.holdsTicket() && p.Only != key {
+		return false
 	}
-	return key.Tenant == p.Tenant && p.May(ScopeRead)
+	return key.Tenant == p.Tenant && p.granted(ScopeRead, &name)
+}
+
+// Bounded reports whether the grants of a scope, or of the credential behind a ticket, depend on names.
+func (p *Principal) Bounded(s Scope) bool {
+	all := ""
+	return !p.granted(s, &all)
+}
+
+func (p *Principal) holdsTicket() bool { return p.Only != (reprise.StreamKey{}) }
+
+// granted looks for a grant of a scope; with a name, for one that covers it.
+func (p *Principal) granted(s Scope, name *string) bool {
+	for i := range p.Grants {
+		g := &p.Grants[i]
+		if g.Scope == s && (name == nil || strings.HasPrefix(*name, g.Prefix)) {
+			return true
+		}
+	}
+	return false
 }

@@ -12,35 +12,21 @@ import (
 
 // The labels keep what was signed for one purpose from being good for another.
 const (
-	cookieLabel = "reprise login 1"
-	ticketLabel = "reprise ticket 1"
+	cookieLabel = "reprise login 2"
+	ticketLabel = "reprise ticket 2"
 )
 
 // maxSignedBytes bounds the text of a cookie or ticket before anything is done with it.
 const maxSignedBytes = 4096
 
-// claims are what a cookie or a ticket says. The text is "<base64url of the
+// claims are what a cookie or a ticket says: the credential that it was given for, and for a ticket the one stream that
+// it reads, of the tenant of the credential. The text is "<base64url of the
 // JSON>.<code>", with the code of reprise.Keys.Sign; the JSON has no dot, so
 // the first dot is where the code begins.
 type claims struct {
-	Name       string         `json:"name"`
-	Tenant     reprise.Tenant `json:"tenant"`
-	Scopes     []Scope        `json:"scopes,omitempty"`
-	Stream     string         `json:"stream,omitempty"`
-	Credential string         `json:"credential,omitempty"`
-	Expires    int64          `json:"expires"` // Unix seconds
-}
-
-// principal is what the claims make of their bearer.
-func (c *claims) principal() Principal {
-	p := Principal{
-		Name: c.Name, Tenant: c.Tenant, Scopes: c.Scopes,
-		Credential: c.Credential, Expires: time.Unix(c.Expires, 0),
-	}
-	if c.Stream != "" {
-		p.Only = reprise.StreamKey{Tenant: c.Tenant, Name: c.Stream}
-	}
-	return p
+	Credential string `json:"credential,omitempty"`
+	Stream     string `json:"stream,omitempty"`
+	Expires    int64  `json:"expires"` // Unix seconds
 }
 
 // seal signs claims for a purpose.
@@ -58,7 +44,7 @@ func unseal(keys *reprise.Keys, label, text string, now time.Time) (claims, erro
 	var c claims
 	payload, code, _ := strings.Cut(text, ".")
 	if len(text) > maxSignedBytes || !keys.Verify(code, label, payload) {
-		return c, fmt.Errorf("%w: not signed by this server", ErrUnauthenticated)
+		return c, &GuessError{Reason: "not signed by this server"}
 	}
 	decoded, err := base64.RawURLEncoding.DecodeString(payload)
 	if err == nil {

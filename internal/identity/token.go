@@ -16,16 +16,19 @@ import (
 	"reprise"
 )
 
-// Verifier judges credentials. Implementations are safe for concurrent use.
+// Verifier judges credentials. Implementations are safe for concurrent use. All errors wrap ErrUnauthenticated.
 type Verifier interface {
 	// Verify says whose credential it is: what follows "Bearer " in the
-	// header Authorization. The Principal names the credential in its field
-	// Credential. The error wraps ErrUnauthenticated if the credential is not good.
+	// header Authorization. The error is a *GuessError if the credential is wrong.
 	Verify(ctx context.Context, credential string) (Principal, error)
-	// Current reports whether the credential that a Principal was verified by,
-	// an hour or a restart ago, is still good.
-	Current(ctx context.Context, p Principal) bool
+	// Current says whose credential it is that was verified an hour or a restart ago, by Principal.Credential.
+	Current(ctx context.Context, credential string) (Principal, error)
+	// Named says what a principal that was verified before may do now, by its tenant and Principal.Name.
+	Named(ctx context.Context, tenant reprise.Tenant, name string) (Principal, error)
 }
+
+// errNoCredential is the error for a credential, or a principal, that is no more.
+var errNoCredential = fmt.Errorf("%w: the credential that it was given for is no longer in use", ErrUnauthenticated)
 
 // Bounds of a token's length, inclusive.
 const (
@@ -35,7 +38,9 @@ const (
 
 // Token is a Verifier that knows one token, whose bearer is the default tenant and may do everything.
 type Token struct {
-	digest [sha256.Size]byte
+	digest     [sha256.Size]byte
+	credential string
+	grants     []Grant
 }
 
 // NewToken returns the Verifier of one token: 16 to 4,096 printable ASCII
@@ -51,7 +56,8 @@ func NewToken(token string) (*Token, error) {
 				reprise.ErrInvalid)
 		}
 	}
-	return &Token{digest: sha256.Sum256([]byte(token))}, nil
+	digest := sha256.Sum256([]byte(token))
+	return &Token{digest: digest, credential: CredentialName(digest), grants: AllGrants()}, nil
 }
 
 // Verify implements Verifier. Its time does not depend on how much of the
@@ -59,21 +65,70 @@ func NewToken(token string) (*Token, error) {
 func (t *Token) Verify(_ context.Context, credential string) (Principal, error) {
 	digest := sha256.Sum256([]byte(credential))
 	if subtle.ConstantTimeCompare(digest[:], t.digest[:]) != 1 {
-		return Principal{}, fmt.Errorf("%w: the token is not the one of this server", ErrUnauthenticated)
+		return Principal{}, &GuessError{Reason: "the token is not the one of this server"}
 	}
-	return Principal{
-		Name: "token", Tenant: reprise.DefaultTenant, Scopes: AllScopes(), Credential: t.name(),
-	}, nil
+	return t.principal(), nil
 }
 
 // Current implements Verifier: what was issued for another token is void.
-func (t *Token) Current(_ context.Context, p Principal) bool { return p.Credential == t.name() }
+func (t *Token) Current(_ context.Context, credential string) (Principal, error) {
+	if credential != t.credential {
+		return Principal{}, errNoCredential
+	}
+	return t.principal(), nil
+}
 
-// name identifies the token among all tokens and says nothing about it: the
-// digest of a digest, cut short.
-func (t *Token) name() string {
-	again := sha256.Sum256(t.digest[:])
+// Named implements Verifier.
+func (t *Token) Named(_ context.Context, tenant reprise.Tenant, name string) (Principal, error) {
+	if tenant != reprise.DefaultTenant || name != tokenName {
+		return Principal{}, errNoCredential
+	}
+	return t.principal(), nil
+}
+
+// tokenName is the name of the principal that the token stands for.
+const tokenName = "token"
+
+func (t *Token) principal() Principal {
+	return Principal{
+		Name: tokenName, Tenant: reprise.DefaultTenant, Grants: t.grants, Credential: t.credential,
+	}
+}
+
+// CredentialName tells a credential among all others and says nothing about it: the
+// digest of its digest, cut short.
+func CredentialName(digest [sha256.Size]byte) string {
+	again := sha256.Sum256(digest[:])
 	return hex.EncodeToString(again[:8])
+}
+
+// Verifiers asks one Verifier after the other.
+type Verifiers []Verifier
+
+// Verify implements Verifier.
+func (v Verifiers) Verify(ctx context.Context, credential string) (Principal, error) {
+	return v.first(func(one Verifier) (Principal, error) { return one.Verify(ctx, credential) })
+}
+
+// Current implements Verifier.
+func (v Verifiers) Current(ctx context.Context, credential string) (Principal, error) {
+	return v.first(func(one Verifier) (Principal, error) { return one.Current(ctx, credential) })
+}
+
+// Named implements Verifier.
+func (v Verifiers) Named(ctx context.Context, tenant reprise.Tenant, name string) (Principal, error) {
+	return v.first(func(one Verifier) (Principal, error) { return one.Named(ctx, tenant, name) })
+}
+
+// first is the first answer that is no error, else the last error.
+func (v Verifiers) first(ask func(Verifier) (Principal, error)) (p Principal, err error) {
+	err = errNoCredential
+	for _, one := range v {
+		if p, err = ask(one); err == nil {
+			return p, nil
+		}
+	}
+	return Principal{}, err
 }
 
 // LoadToken reads the token in the file at path. If there is no such file, it

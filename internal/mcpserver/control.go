@@ -13,7 +13,6 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
-	"reprise/internal/identity"
 )
 
 type idInput struct {
@@ -23,17 +22,17 @@ type idInput struct {
 func (s *Server) status(ctx context.Context, req *mcp.CallToolRequest,
 	in idInput,
 ) (*mcp.CallToolResult, any, error) {
-	tenant, err := s.enter(ctx, req, identity.ScopeRead)
+	c, err := s.enterFor(ctx, req, toolStatus, in.ID)
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.show(ctx, tenant, in.ID)
+	return s.show(ctx, c, in.ID)
 }
 
-func (s *Server) show(ctx context.Context, tenant reprise.Tenant, id string) (*mcp.CallToolResult, any, error) {
-	x, err := s.host.Show(ctx, tenant, id)
+func (s *Server) show(ctx context.Context, c caller, id string) (*mcp.CallToolResult, any, error) {
+	x, err := s.host.Show(ctx, c.tenant, id)
 	if err != nil {
-		return nil, nil, s.unknown(ctx, tenant, id, err)
+		return nil, nil, s.unknown(ctx, c, id, err)
 	}
 	st := statusOf(&x)
 	said := fmt.Sprintf("%s; %d bytes on stdout, %d on stderr", st.sentence(), st.StdoutBytes, st.StderrBytes)
@@ -49,7 +48,7 @@ type cancelInput struct {
 func (s *Server) cancel(ctx context.Context, req *mcp.CallToolRequest,
 	in cancelInput,
 ) (*mcp.CallToolResult, any, error) {
-	tenant, err := s.enter(ctx, req, identity.ScopeRun)
+	c, err := s.enterFor(ctx, req, toolCancel, in.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,13 +59,13 @@ func (s *Server) cancel(ctx context.Context, req *mcp.CallToolRequest,
 	if !given(req, "wait") {
 		wait = 10 * time.Second
 	}
-	if err := s.host.Cancel(ctx, tenant, in.ID); err != nil {
-		return nil, nil, s.unknown(ctx, tenant, in.ID, err)
+	if err := s.host.Cancel(ctx, c.tenant, in.ID); err != nil {
+		return nil, nil, s.unknown(ctx, c, in.ID, err)
 	}
-	if err := s.await(ctx, tenant, in.ID, wait); err != nil {
+	if err := s.await(ctx, c.tenant, in.ID, wait); err != nil {
 		return nil, nil, err
 	}
-	return s.show(ctx, tenant, in.ID)
+	return s.show(ctx, c, in.ID)
 }
 
 // await waits for the end of a run, or until the time is over.
@@ -116,7 +115,7 @@ const stdinWait = 10 * time.Second
 func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest,
 	in stdinInput,
 ) (*mcp.CallToolResult, any, error) {
-	tenant, err := s.enter(ctx, req, identity.ScopeRun)
+	c, err := s.enterFor(ctx, req, toolStdin, in.ID)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -138,10 +137,10 @@ func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest,
 	}
 	writing, stop := context.WithTimeout(ctx, stdinWait)
 	defer stop()
-	state, err := s.host.WriteStdin(writing, tenant, in.ID, w)
+	state, err := s.host.WriteStdin(writing, c.tenant, in.ID, w)
 	late := err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 	if err != nil && !late {
-		return nil, nil, s.unknown(ctx, tenant, in.ID, err)
+		return nil, nil, s.unknown(ctx, c, in.ID, err)
 	}
 	out := &stdinOutput{ID: in.ID, Offset: state.Offset, Open: state.Open, Whole: !late}
 	said := fmt.Sprintf("execution %s has been given %d bytes in all", in.ID, out.Offset)
@@ -173,7 +172,7 @@ const (
 func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
 	in listInput,
 ) (*mcp.CallToolResult, any, error) {
-	tenant, err := s.enter(ctx, req, identity.ScopeRead)
+	c, err := s.enter(ctx, req, toolList)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,7 +182,7 @@ func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
 	case in.Limit < 0 || in.Limit > listMax:
 		return nil, nil, &execution.FieldError{Field: "limit", Reason: fmt.Sprintf("1 to %d are taken", listMax)}
 	}
-	page, err := s.host.List(ctx, tenant, execution.ListQuery{
+	page, err := s.listFor(ctx, &c, execution.ListQuery{
 		Session: in.Session, Status: execution.Status(in.Status), Labels: in.Labels, Limit: in.Limit, After: in.Cursor,
 	})
 	if err != nil {

@@ -38,7 +38,7 @@ const named = 5
 
 // unknown explains an error that says that there is no execution with an id: it names those that there are. Other
 // errors are returned as they are.
-func (s *Server) unknown(ctx context.Context, tenant reprise.Tenant, id string, err error) error {
+func (s *Server) unknown(ctx context.Context, c caller, id string, err error) error {
 	expired := errors.Is(err, reprise.ErrExpired)
 	if !expired && !errors.Is(err, reprise.ErrNotFound) {
 		return err
@@ -48,7 +48,7 @@ func (s *Server) unknown(ctx context.Context, tenant reprise.Tenant, id string, 
 		what = "the execution %q is no longer kept"
 	}
 	e := &explained{error: err, detail: fmt.Sprintf(what, shorten(id)), field: "execution_id"}
-	page, listErr := s.host.List(ctx, tenant, execution.ListQuery{Limit: named})
+	page, listErr := s.listFor(ctx, &c, execution.ListQuery{Limit: named})
 	switch {
 	case listErr != nil:
 		return e

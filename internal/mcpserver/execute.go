@@ -12,7 +12,6 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
-	"reprise/internal/identity"
 )
 
 // channel is what a program reads of stdout or stderr. What a model reads of it is text.
@@ -56,7 +55,7 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 			return nil, nil, err
 		}
 	}
-	tenant, x, created, err := s.start(ctx, req, &in.runInput, func(*execution.Request) {})
+	tenant, x, created, err := s.start(ctx, req, toolExecute, &in.runInput, func(*execution.Request) {})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,10 +72,13 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 }
 
 // start starts what in asks for.
-func (s *Server) start(ctx context.Context, req mcp.Request, in *runInput,
+func (s *Server) start(ctx context.Context, req mcp.Request, tool string, in *runInput,
 	edit func(*execution.Request),
 ) (reprise.Tenant, execution.Execution, bool, error) {
-	tenant, err := s.enter(ctx, req, identity.ScopeRun)
+	c, err := s.enter(ctx, req, tool)
+	if err == nil {
+		err = c.mayStart(tool, in.Session)
+	}
 	if err != nil {
 		return "", execution.Execution{}, false, err
 	}
@@ -85,8 +87,8 @@ func (s *Server) start(ctx context.Context, req mcp.Request, in *runInput,
 		return "", execution.Execution{}, false, err
 	}
 	edit(&r)
-	x, created, err := s.host.Start(ctx, tenant, r)
-	return tenant, x, created, inOurWords(err, in)
+	x, created, err := s.host.Start(ctx, c.tenant, r)
+	return c.tenant, x, created, inOurWords(err, in)
 }
 
 // inOurWords is an error of execution.Host.Start that names the parameters of the tools.
@@ -169,7 +171,7 @@ type startOutput struct {
 func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 	in startInput,
 ) (*mcp.CallToolResult, any, error) {
-	_, x, created, err := s.start(ctx, req, &in.runInput, func(r *execution.Request) {
+	_, x, created, err := s.start(ctx, req, toolStart, &in.runInput, func(r *execution.Request) {
 		r.StdinOpen = in.StdinOpen
 		if in.TTY {
 			r.TTY = &execution.TTY{}

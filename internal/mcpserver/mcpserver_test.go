@@ -11,7 +11,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"reprise/internal/identity"
 	"reprise/internal/mcpserver"
 )
 
@@ -268,13 +267,8 @@ func TestTenants(t *testing.T) {
 	bob.refuse("get_execution_output", args{"execution_id": own.ID, "cursor": cursor}, "cursor_foreign")
 }
 
-func TestAllow(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{Allow: func(_ context.Context, _ mcp.Request, scope identity.Scope) error {
-		if scope == identity.ScopeRun {
-			return identity.ErrForbidden
-		}
-		return nil
-	}})
+func TestReaderStartsNothing(t *testing.T) {
+	w := newWorld(t, granted("read"))
 	c := w.caller("2025-11-25", "")
 	c.call("list_executions", nil, nil)
 	for _, tool := range []string{"execute_code", "execute_code_async"} {

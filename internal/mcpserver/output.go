@@ -12,7 +12,6 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
-	"reprise/internal/identity"
 )
 
 const (
@@ -164,13 +163,14 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
 		return nil, nil, err
 	}
 	malformed := err
-	tenant, err := s.enter(ctx, req, identity.ScopeRead)
+	c, err := s.enterFor(ctx, req, toolOutput, in.ID)
 	if err != nil {
 		return nil, nil, err
 	}
+	tenant := c.tenant
 	stream, err := s.host.Stream(ctx, tenant, in.ID)
 	if err != nil {
-		return nil, nil, s.unknown(ctx, tenant, in.ID, err)
+		return nil, nil, s.unknown(ctx, c, in.ID, err)
 	}
 	if malformed != nil {
 		return nil, nil, askable(ctx, stream, malformed)

@@ -15,7 +15,6 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
-	"reprise/internal/identity"
 )
 
 // resourceRoot begins the URIs of executions.
@@ -88,20 +87,25 @@ func parseRange(text string) (r byteRange, ok bool) {
 // found.
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
-	tenant, err := s.enter(ctx, req, identity.ScopeRead)
+	escaped, name, isChannel := strings.Cut(strings.TrimPrefix(uri, resourceRoot), "/")
+	id, err := url.PathUnescape(escaped)
 	if err != nil {
-		return nil, s.failed("resources/read", err)
-	}
-	id, name, isChannel := strings.Cut(strings.TrimPrefix(uri, resourceRoot), "/")
-	if id, err = url.PathUnescape(id); err != nil {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
+	c, err := s.enterFor(ctx, req, readResources, id)
+	if errors.Is(err, reprise.ErrNotFound) {
+		return nil, mcp.ResourceNotFoundError(uri)
+	}
+	if err != nil {
+		return nil, s.failed(readResources, err)
+	}
+	tenant := c.tenant
 	x, err := s.host.Show(ctx, tenant, id)
 	switch {
 	case errors.Is(err, reprise.ErrNotFound), errors.Is(err, reprise.ErrExpired), errors.Is(err, reprise.ErrInvalid):
 		return nil, mcp.ResourceNotFoundError(uri)
 	case err != nil:
-		return nil, s.failed("resources/read", err)
+		return nil, s.failed(readResources, err)
 	case x.Status != execution.StatusEnded:
 		return nil, invalidParams("execution %s has not ended; get_execution_output reads what there is", id)
 	}
@@ -133,7 +137,7 @@ func (s *Server) readChannel(ctx context.Context, tenant reprise.Tenant, x *exec
 	name, part, inPart := strings.Cut(path, "/")
 	output, err := s.host.Output(ctx, tenant, x.ID, name)
 	if err != nil {
-		return nil, s.failed("resources/read", err)
+		return nil, s.failed(readResources, err)
 	}
 	kept := byteRange{output.First(), output.Size() - 1}
 	asked := kept
@@ -151,7 +155,7 @@ func (s *Server) readChannel(ctx context.Context, tenant reprise.Tenant, x *exec
 	}
 	var buf bytes.Buffer
 	if _, err := output.Copy(ctx, &buf, asked.first, asked.last-asked.first+1, false); err != nil {
-		return nil, s.failed("resources/read", err)
+		return nil, s.failed(readResources, err)
 	}
 	return buf.Bytes(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
+	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/mcpguard"
@@ -25,9 +26,12 @@ type Options struct {
 	// ctx is that of the handler. Default: what Options.Identify of mcphttp says, where the server is behind
 	// Server.Backend; else reprise.DefaultTenant and the user of the token of the request, or "".
 	Identify func(ctx context.Context, req mcp.Request) (tenant reprise.Tenant, principal string, err error)
-	// Allow refuses, with an error such as identity.ErrForbidden, what the sender of a request may not do:
-	// identity.ScopeRun or identity.ScopeRead. Default: everything is allowed.
-	Allow func(ctx context.Context, req mcp.Request, scope identity.Scope) error
+	// Principal says what the sender of a request may do now, by what Identify says. An error, such as
+	// identity.ErrUnauthenticated, refuses the request. Default: everything.
+	Principal func(ctx context.Context, tenant reprise.Tenant, principal string) (identity.Principal, error)
+	// Audit records a call of a tool or the reading of a resource before it does something, or that it was refused. An
+	// error refuses it. Default: nobody does.
+	Audit func(ctx context.Context, e audit.Entry, change bool) error
 	// Replica is this process among those that share the Store of the Log. Default: it is alone.
 	Replica *replica.Member
 	// Name and Version are what clients are told. Defaults: "reprise" and "".
@@ -104,8 +108,13 @@ func (o *Options) withDefaults() Options {
 	if d.Identify == nil {
 		d.Identify = mcptask.Identify
 	}
-	if d.Allow == nil {
-		d.Allow = func(context.Context, mcp.Request, identity.Scope) error { return nil }
+	if d.Principal == nil {
+		d.Principal = func(_ context.Context, tenant reprise.Tenant, name string) (identity.Principal, error) {
+			return identity.Principal{Name: name, Tenant: tenant, Grants: identity.AllGrants()}, nil
+		}
+	}
+	if d.Audit == nil {
+		d.Audit = func(context.Context, audit.Entry, bool) error { return nil }
 	}
 	if d.Name == "" {
 		d.Name = "reprise"
@@ -150,12 +159,3 @@ func (s *Server) Run(ctx context.Context, transport mcp.Transport) error {
 
 // Close ends what calls wait for, and lets executions go on. Closing again does nothing.
 func (s *Server) Close() error { return s.tasks.Close() }
-
-// enter finds out whose request it is, and whether it is allowed.
-func (s *Server) enter(ctx context.Context, req mcp.Request, scope identity.Scope) (reprise.Tenant, error) {
-	tenant, _, err := s.opts.Identify(ctx, req)
-	if err != nil {
-		return "", err
-	}
-	return tenant, s.opts.Allow(ctx, req, scope)
-}

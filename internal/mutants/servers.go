@@ -29,6 +29,22 @@ var serverMutants = []mutant{
 		file: "internal/execution/start.go", old: "	if created {\n", new: "	if true {\n",
 		pkg: "./internal/execution", run: "TestStartIsOnce",
 	},
+	{
+		name: "a prefix does not bound the sessions that are read", rule: "G8",
+		file: "internal/api/grants.go", old: "err == nil && !x.who.MayReadAs(key, session)", new: "false && session == id",
+		pkg: "./internal/api", run: "TestPrefixesHideTheRest",
+	},
+	{
+		name: "a store that has lost a revocation is not told again", rule: "G8, R10.1",
+		file: "internal/apikey/registry.go", old: "		r.revokeAgain(e)\n	}\n}\n", new: "	}\n}\n",
+		pkg: "./internal/apikey", run: "TestLostRevocationIsRepeated",
+	},
+	{
+		name: "a change is made before its record", rule: "R10.6",
+		file: "internal/api/audit.go", old: "	return s.opts.Audit.Record(x.r.Context(), s.entry(x, rt))\n",
+		new: "	s.opts.Audit.Note(s.entry(x, rt))\n	return nil\n",
+		pkg: "./internal/api", run: "TestChangesFailWithTheirRecord",
+	},
 }
 
 // outsideMutants are found by the checker that speaks HTTP alone.

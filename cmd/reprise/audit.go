@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/audit"
+)
+
+// openAudit begins to record who does what, if that is asked for.
+func (s *server) openAudit(ctx context.Context, c *serveCmd, keys *reprise.Keys) (err error) {
+	if c.Audit {
+		s.audit, err = audit.Open(ctx, s.log, keys.Derive("reprise audit 1"), &audit.Options{Logger: s.logger})
+	}
+	return err
+}
+
+// recordMCP records a call of a tool.
+func (s *server) recordMCP(ctx context.Context, e audit.Entry, change bool) error {
+	switch {
+	case s.audit == nil:
+		return nil
+	case e.Result != "":
+		s.audit.Refuse(e)
+		return nil
+	case change:
+		return s.audit.Record(ctx, e)
+	}
+	s.audit.Note(e)
+	return nil
+}
+
+// auditCmd reads the audit log of a server.
+type auditCmd struct {
+	Server connect `embed:""`
+
+	Follow bool   `help:"Go on as there are more records."`
+	After  string `placeholder:"CURSOR" help:"Go on after this position: a cursor as --json prints it, earliest or tail. Default: earliest."`
+	JSON   bool   `name:"json" help:"Print lines of JSON."`
+	Check  bool   `help:"Look for records that were changed or removed, and exit 1 if there are any."`
+}
+
+// Help is shown below the usage.
+func (*auditCmd) Help() string {
+	return `The server must have been started with --audit. The token of the server may read the audit log, and so may a key with the scope audit.`
+}
+
+// Run reads it.
+func (c *auditCmd) Run(ctx context.Context, asked *stops) error {
+	server, err := c.Server.client()
+	if err != nil {
+		return err
+	}
+	ctx, release := asked.context(ctx)
+	defer release()
+	if c.Check {
+		return c.check(ctx, server)
+	}
+	query := url.Values{"limit": {"1000"}, "gap": {"event"}}
+	if c.Follow {
+		query.Set("wait", "30s")
+	}
+	for after := c.After; ; {
+		if after != "" {
+			query.Set("after", after)
+		}
+		page, err := readAudit(ctx, server, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Events {
+			if err := c.print(&page.Events[i]); err != nil {
+				return err
+			}
+		}
+		after = page.Next
+		if !page.HasMore && !c.Follow {
+			return nil
+		}
+	}
+}
+
+// auditPage is a page of records.
+type auditPage struct {
+	Events  []auditEvent `json:"events"`
+	Next    string       `json:"next_cursor"`
+	HasMore bool         `json:"has_more"`
+}
+
+// auditEvent is a record, with its place in the log.
+type auditEvent struct {
+	Cursor string          `json:"cursor"`
+	Type   string          `json:"type"`
+	Data   json.RawMessage `json:"data"`
+	Missed uint64          `json:"missed,omitempty"` // of a gap
+}
+
+func readAudit(ctx context.Context, server *client.Client, query url.Values) (*auditPage, error) {
+	res, err := server.Do(ctx, http.MethodGet, "/v1/audit/events", query)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var page auditPage
+	if err := json.NewDecoder(res.Body).Decode(&page); err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
+	return &page, nil
+}
+
+func (c *auditCmd) print(e *auditEvent) error {
+	if c.JSON {
+		return printObject(e)
+	}
+	if e.Type != audit.EventType {
+		_, err := fmt.Fprintf(stdout, "%s: %d records are no longer kept\n", e.Type, e.Missed)
+		return err
+	}
+	var entry audit.Entry
+	if err := json.Unmarshal(e.Data, &entry); err != nil {
+		return fmt.Errorf("read the audit log: %w", err)
+	}
+	words := []string{
+		entry.Time.Local().Format(time.DateTime), orNone(entry.Principal), orNone(string(entry.Tenant)), entry.Act,
+	}
+	if entry.Object != "" {
+		words = append(words, entry.Object)
+	}
+	if entry.Result != "" {
+		words = append(words, fmt.Sprintf("refused: %s, %d times", entry.Result, entry.Count))
+	}
+	if entry.Remote != "" {
+		words = append(words, "from "+entry.Remote)
+	}
+	_, err := fmt.Fprintln(stdout, printable(strings.Join(words, "  ")))
+	return err
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// errAuditChanged is why a check of the audit log fails.
+var errAuditChanged = errors.New("the audit log was changed")
+
+func (c *auditCmd) check(ctx context.Context, server *client.Client) error {
+	var found audit.Found
+	if err := askJSON(ctx, server, http.MethodPost, "/v1/audit/check", &found); err != nil {
+		return err
+	}
+	if c.JSON {
+		if err := printObject(&found); err != nil {
+			return err
+		}
+	} else {
+		for _, wrong := range found.Wrong {
+			fmt.Fprintln(stdout, printable(wrong))
+		}
+		fmt.Fprintf(stdout, "%d records of %d writers, from number %d on, %d things wrong\n",
+			found.Records, found.Writers, found.First, len(found.Wrong))
+	}
+	if len(found.Wrong) > 0 {
+		return errAuditChanged
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/apikey"
+	"reprise/internal/identity"
+)
+
+// keyCmd makes, shows and revokes API keys.
+type keyCmd struct {
+	Add    keyAddCmd    `cmd:"" help:"Make an API key and print its text, which nobody can find out again."`
+	List   keyListCmd   `cmd:"" help:"List the API keys of all tenants."`
+	Show   keyShowCmd   `cmd:"" help:"Show an API key."`
+	Rotate keyRotateCmd `cmd:"" help:"Give an API key another text, and print that."`
+	Revoke keyRevokeCmd `cmd:"" help:"Revoke API keys for good; what was opened with them ends."`
+}
+
+// Help is shown below the usage.
+func (*keyCmd) Help() string {
+	return `The server is asked that the other verbs talk to, with its token or a key that has the scope admin. Where none runs, the keys are changed in its place: in the data directory, or in the store where replicas share one.`
+}
+
+// keyPlace says whose keys.
+type keyPlace struct {
+	storeKeys `embed:""`
+	Server    connect `embed:""`
+
+	Data  string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store string `placeholder:"URL" help:"Store of the server. Default: sqlite:"`
+	JSON  bool   `name:"json" help:"Print lines of JSON."`
+}
+
+// use calls do with the keys of the server that uses the place, or with those that lie there if none does.
+func (p *keyPlace) use(ctx context.Context, asked *stops, do func(context.Context, apiKeys) error) error {
+	place := &storePlace{storeKeys: p.storeKeys, Server: p.Server, Data: p.Data, Store: p.Store}
+	ask := func(ctx context.Context, server *client.Client) error { return do(ctx, remoteKeys{server}) }
+	return place.askOr(ctx, asked, ask, func() error {
+		if isRemote(p.Store) {
+			return place.useLog(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
+				return useAPIKeys(ctx, log, place.dataDir(), do)
+			})
+		}
+		dir, err := lockDataDir(place.dataDir())
+		if err != nil {
+			return err
+		}
+		ctx, release := asked.context(ctx)
+		defer release()
+		return errors.Join(useAPIKeys(ctx, nil, dir.path, do), dir.close())
+	})
+}
+
+// useAPIKeys opens the keys in the place of a server.
+func useAPIKeys(ctx context.Context, log *reprise.Log, dir string, do func(context.Context, apiKeys) error) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	journal, opts := apiKeyJournal(log, dir)
+	keys, err := apikey.Open(ctx, journal, opts)
+	if err != nil {
+		return err
+	}
+	defer keys.Close()
+	return do(ctx, localKeys{keys})
+}
+
+// showText prints the text of a key that was made: alone on stdout, for programs.
+func (p *keyPlace) showText(key *apiKey) error {
+	if p.JSON {
+		return printObject(key)
+	}
+	fmt.Fprintf(os.Stderr, "API key %s, which is not shown again:\n", key.ID)
+	_, err := fmt.Fprintln(stdout, key.Text)
+	return err
+}
+
+// keyAddCmd makes a key.
+type keyAddCmd struct {
+	keyPlace `embed:""`
+
+	Name   string        `arg:"" help:"Name of the agent or person, for lists and logs."`
+	Tenant string        `default:"default" placeholder:"NAME" help:"Tenant whose data it sees. Default: ${default}."`
+	Scope  []string      `required:"" placeholder:"SCOPE" help:"What it may do: read, publish, run, control, admin or audit. The first four also for what begins with a prefix, as in read:ci-. May be repeated."`
+	TTL    time.Duration `name:"ttl" placeholder:"DURATION" help:"How long it is good. Default: for ever."`
+}
+
+// Run makes it.
+func (c *keyAddCmd) Run(ctx context.Context, asked *stops) error {
+	q := keyRequest{Name: c.Name, Tenant: c.Tenant, TTL: c.TTL}
+	for _, text := range c.Scope {
+		grant, err := identity.ParseGrant(text)
+		if err != nil {
+			return usage("--scope: %w", err)
+		}
+		q.Scopes = append(q.Scopes, grant)
+	}
+	if c.TTL != 0 && c.TTL < time.Second {
+		return usage("--ttl %v: a key is good for at least 1s", c.TTL)
+	}
+	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
+		key, err := keys.add(ctx, q)
+		if err != nil {
+			return err
+		}
+		return c.showText(key)
+	})
+}
+
+// keyListCmd lists the keys.
+type keyListCmd struct {
+	keyPlace `embed:""`
+}
+
+// Run lists them.
+func (c *keyListCmd) Run(ctx context.Context, asked *stops) error {
+	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
+		list, err := keys.list(ctx)
+		if err != nil {
+			return err
+		}
+		t := newTable(stdout, "ID", "NAME", "TENANT", "STATE", "CREATED", "SCOPES")
+		for i := range list {
+			key := &list[i]
+			if c.JSON {
+				if err := printObject(key); err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(key.ID, key.Name, string(key.Tenant), key.state(), moment(key.Created), key.scopes())
+		}
+		return t.flush()
+	})
+}
+
+// state says whether a key is good.
+func (k *apiKey) state() string {
+	switch {
+	case k.Revoked != nil:
+		return "revoked"
+	case k.Expires != nil && !time.Now().Before(*k.Expires):
+		return "expired"
+	}
+	return "good"
+}
+
+func (k *apiKey) scopes() string {
+	var texts []string
+	for _, grant := range k.Scopes {
+		texts = append(texts, grant.String())
+	}
+	return strings.Join(texts, " ")
+}
+
+// keyShowCmd shows a key.
+type keyShowCmd struct {
+	keyPlace `embed:""`
+
+	ID string `arg:"" help:"Id of the key."`
+}
+
+// Run shows it.
+func (c *keyShowCmd) Run(ctx context.Context, asked *stops) error {
+	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
+		key, err := keys.show(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printObject(key)
+		}
+		t := newTable(stdout)
+		t.row("key", key.ID)
+		t.row("name", key.Name)
+		t.row("tenant", string(key.Tenant))
+		t.row("state", key.state())
+		t.row("scopes", key.scopes())
+		t.row("created", moment(key.Created))
+		for _, at := range []struct {
+			what string
+			when *time.Time
+		}{{"rotated", key.Rotated}, {"expires", key.Expires}, {"revoked", key.Revoked}} {
+			if at.when != nil {
+				t.row(at.what, moment(*at.when))
+			}
+		}
+		return t.flush()
+	})
+}
+
+// keyRotateCmd gives a key another text.
+type keyRotateCmd struct {
+	keyPlace `embed:""`
+
+	ID string `arg:"" help:"Id of the key."`
+}
+
+// Run does that.
+func (c *keyRotateCmd) Run(ctx context.Context, asked *stops) error {
+	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
+		key, err := keys.rotate(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		return c.showText(key)
+	})
+}
+
+// keyRevokeCmd revokes keys.
+type keyRevokeCmd struct {
+	keyPlace `embed:""`
+
+	IDs []string `arg:"" name:"id" help:"Ids of the keys."`
+}
+
+// Run revokes them, as many as it can.
+func (c *keyRevokeCmd) Run(ctx context.Context, asked *stops) error {
+	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
+		var errs []error
+		for _, id := range c.IDs {
+			if err := keys.revoke(ctx, id); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", id, err))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}

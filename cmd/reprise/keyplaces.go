@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/apikey"
+	"reprise/internal/identity"
+)
+
+// apiKey is an API key, with its text where it was just made.
+type apiKey struct {
+	apikey.Key
+	Text string `json:"key,omitempty"`
+}
+
+// keyRequest says what key to make.
+type keyRequest struct {
+	Name   string           `json:"name"`
+	Tenant string           `json:"tenant"`
+	Scopes []identity.Grant `json:"scopes"`
+	TTL    time.Duration    `json:"-"`
+}
+
+// apiKeys are the keys of a server, or those that lie where one would keep them.
+type apiKeys interface {
+	add(ctx context.Context, q keyRequest) (*apiKey, error)
+	list(ctx context.Context) ([]apiKey, error)
+	show(ctx context.Context, id string) (*apiKey, error)
+	rotate(ctx context.Context, id string) (*apiKey, error)
+	revoke(ctx context.Context, id string) error
+}
+
+// localKeys are those of no server.
+type localKeys struct{ registry *apikey.Registry }
+
+func (l localKeys) add(ctx context.Context, q keyRequest) (*apiKey, error) {
+	request := apikey.Request{Name: q.Name, Tenant: reprise.Tenant(q.Tenant), Scopes: q.Scopes}
+	if q.TTL > 0 {
+		request.Expires = time.Now().Add(q.TTL)
+	}
+	key, text, err := l.registry.Add(ctx, request)
+	return &apiKey{key, text}, err
+}
+
+func (l localKeys) list(context.Context) ([]apiKey, error) {
+	var list []apiKey
+	for _, key := range l.registry.List() {
+		list = append(list, apiKey{Key: key})
+	}
+	return list, nil
+}
+
+func (l localKeys) show(_ context.Context, id string) (*apiKey, error) {
+	key, err := l.registry.Key(id)
+	return &apiKey{Key: key}, err
+}
+
+func (l localKeys) rotate(ctx context.Context, id string) (*apiKey, error) {
+	key, text, err := l.registry.Rotate(ctx, id)
+	return &apiKey{key, text}, err
+}
+
+func (l localKeys) revoke(ctx context.Context, id string) error {
+	_, err := l.registry.Revoke(ctx, id)
+	return err
+}
+
+// remoteKeys are those of a server that runs.
+type remoteKeys struct{ server *client.Client }
+
+func (r remoteKeys) add(ctx context.Context, q keyRequest) (*apiKey, error) {
+	body := struct {
+		keyRequest
+		TTL string `json:"ttl,omitempty"`
+	}{keyRequest: q}
+	if q.TTL > 0 {
+		body.TTL = q.TTL.String()
+	}
+	var key apiKey
+	return &key, r.ask(ctx, http.MethodPost, "", body, &key)
+}
+
+func (r remoteKeys) list(ctx context.Context) ([]apiKey, error) {
+	var answer struct {
+		Keys []apiKey `json:"keys"`
+	}
+	err := r.ask(ctx, http.MethodGet, "", nil, &answer)
+	return answer.Keys, err
+}
+
+func (r remoteKeys) show(ctx context.Context, id string) (*apiKey, error) {
+	var key apiKey
+	return &key, r.ask(ctx, http.MethodGet, "/"+url.PathEscape(id), nil, &key)
+}
+
+func (r remoteKeys) rotate(ctx context.Context, id string) (*apiKey, error) {
+	var key apiKey
+	return &key, r.ask(ctx, http.MethodPost, "/"+url.PathEscape(id)+"/rotate", nil, &key)
+}
+
+func (r remoteKeys) revoke(ctx context.Context, id string) error {
+	return r.ask(ctx, http.MethodDelete, "/"+url.PathEscape(id), nil, nil)
+}
+
+// ask sends a request below /v1/keys and reads the JSON of the answer into out, if that is not nil.
+func (r remoteKeys) ask(ctx context.Context, method, path string, body, out any) error {
+	res, err := r.server.DoJSON(ctx, method, "/v1/keys"+path, body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+		return fmt.Errorf("%s /v1/keys: %w", method, err)
+	}
+	return nil
+}

@@ -1,0 +1,4 @@
+package apikey
+
+// JournalKey is the stream that replicas share.
+var JournalKey = journalKey

@@ -1,0 +1,89 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"reprise"
+)
+
+// Found is what Check has found.
+type Found struct {
+	// Records and Writers are how many there are.
+	Records int `json:"records"`
+	Writers int `json:"writers"`
+	// First is the seq of the first record that is kept.
+	First uint64 `json:"first"`
+	// Wrong says what is wrong, at most 100 things. It is empty for a trail of which nothing was changed.
+	Wrong []string `json:"wrong"`
+}
+
+const maxWrong = 100
+
+// Check reads all records that are kept, and reports those that were changed and where some are missing. Chains whose
+// first records are no longer kept begin with the oldest one of theirs that is, unless that should be there: then
+// something was removed. The error is that of the store; it is none that there are no records.
+func Check(ctx context.Context, log *reprise.Log, keys *reprise.Keys) (Found, error) {
+	c := &checker{keys: keys, ends: map[string]link{}, codes: map[string]bool{}, found: Found{Wrong: []string{}}}
+	stream, err := log.Stream(ctx, StreamKey)
+	if err != nil {
+		return c.found, err
+	}
+	reader, err := stream.Reader(ctx, reprise.Earliest())
+	if err != nil {
+		return c.found, err
+	}
+	defer reader.Close()
+	c.found.First = reader.Cursor().Seq + 1
+	for {
+		run, err := reader.Poll(ctx)
+		if err != nil || run.Len() == 0 {
+			c.found.Writers = len(c.ends)
+			return c.found, err
+		}
+		for e := range run.All() {
+			c.take(&e)
+		}
+	}
+}
+
+// link is the end of a chain.
+type link struct {
+	n    uint64
+	code string
+}
+
+type checker struct {
+	keys  *reprise.Keys
+	ends  map[string]link
+	codes map[string]bool
+	found Found
+}
+
+func (c *checker) wrong(seq uint64, format string, args ...any) {
+	if len(c.found.Wrong) < maxWrong {
+		c.found.Wrong = append(c.found.Wrong, fmt.Sprintf("record %d: ", seq)+fmt.Sprintf(format, args...))
+	}
+}
+
+func (c *checker) take(e *reprise.Event) {
+	c.found.Records++
+	var rec record
+	if err := json.Unmarshal(e.Data, &rec); err != nil || !rec.holds(c.keys) {
+		c.wrong(e.Seq, "it was changed, or made without the key")
+		return
+	}
+	end, known := c.ends[rec.Writer]
+	whole := c.found.First == 1 // nothing was left behind by retention
+	switch {
+	case known && (rec.N != end.n+1 || rec.Prev != end.code):
+		c.wrong(e.Seq, "%s goes on with number %d after %d: records are missing, moved or repeated", rec.Writer, rec.N, end.n)
+	case !known && rec.N != 1 && whole:
+		c.wrong(e.Seq, "%s begins with number %d: the records before it are missing", rec.Writer, rec.N)
+	case !known && rec.N == 1 && rec.Prev != "" && whole && !c.codes[rec.Prev]:
+		c.wrong(e.Seq, "%s begins after a record that is missing", rec.Writer)
+	}
+	c.ends[rec.Writer] = link{rec.N, rec.Code}
+	c.codes[rec.Code] = true
+}

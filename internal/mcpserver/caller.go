@@ -1,0 +1,116 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise"
+	"reprise/internal/audit"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+	"reprise/internal/problem"
+)
+
+// caller is who sends a request.
+type caller struct {
+	tenant reprise.Tenant
+	who    identity.Principal
+}
+
+// scopesOf are the scopes that each tool needs, all of them. The same table is in docs/security.md.
+var scopesOf = map[string][]identity.Scope{
+	toolExecute: {identity.ScopeRun, identity.ScopeRead}, // its answer shows output
+	toolStart:   {identity.ScopeRun},
+	toolOutput:  {identity.ScopeRead},
+	toolStatus:  {identity.ScopeRead},
+	toolList:    {identity.ScopeRead},
+	toolStdin:   {identity.ScopeControl},
+	toolCancel:  {identity.ScopeControl},
+
+	readResources: {identity.ScopeRead},
+}
+
+// readResources is what resources are read by.
+const readResources = "resources/read"
+
+// enter finds out whose request it is, refuses who has the scopes of the tool for nothing, and has the call recorded.
+func (s *Server) enter(ctx context.Context, req mcp.Request, tool string) (caller, error) {
+	c, err := s.identify(ctx, req, tool)
+	if err == nil {
+		err = s.record(ctx, &c, tool, "")
+	}
+	return c, err
+}
+
+func (s *Server) identify(ctx context.Context, req mcp.Request, tool string) (caller, error) {
+	tenant, name, err := s.opts.Identify(ctx, req)
+	if err != nil {
+		return caller{}, err
+	}
+	who, err := s.opts.Principal(ctx, tenant, name)
+	if err != nil {
+		return caller{}, err
+	}
+	for _, scope := range scopesOf[tool] {
+		if !who.May(scope) {
+			e := audit.Entry{Principal: name, Tenant: tenant, Act: "MCP " + tool, Result: string(problem.CodeForbidden)}
+			return caller{}, errors.Join(fmt.Errorf("%w: this needs the scope %q", identity.ErrForbidden, scope),
+				s.opts.Audit(ctx, e, false))
+		}
+	}
+	return caller{tenant, who}, nil
+}
+
+// record has a call recorded, to an execution if id is not "".
+func (s *Server) record(ctx context.Context, c *caller, tool, id string) error {
+	change := !slices.Equal(scopesOf[tool], []identity.Scope{identity.ScopeRead})
+	e := audit.Entry{Principal: c.who.Name, Tenant: c.tenant, Act: "MCP " + tool, Object: id}
+	return s.opts.Audit(ctx, e, change)
+}
+
+// enterFor is enter for what is done to an execution. One that the caller may not know of does not exist for it.
+func (s *Server) enterFor(ctx context.Context, req mcp.Request, tool, id string) (caller, error) {
+	c, err := s.identify(ctx, req, tool)
+	if err != nil {
+		return c, err
+	}
+	for _, scope := range scopesOf[tool] {
+		if c.who.MayAll(scope) {
+			continue
+		}
+		session, err := s.host.SessionOf(ctx, c.tenant, id)
+		switch {
+		case errors.Is(err, reprise.ErrExpired), err == nil && !c.who.MayOn(scope, session):
+			err = reprise.ErrNotFound
+		}
+		if err != nil {
+			return c, s.unknown(ctx, c, id, err)
+		}
+	}
+	return c, s.record(ctx, &c, tool, id)
+}
+
+// mayStart refuses to start a run in a session for which the scopes of the tool are not.
+func (c *caller) mayStart(tool, session string) error {
+	for _, scope := range scopesOf[tool] {
+		if !c.who.MayOn(scope, session) {
+			return &explained{
+				error: identity.ErrForbidden, field: "session",
+				detail: fmt.Sprintf("session: the scope %q is for sessions whose name begins otherwise", scope),
+			}
+		}
+	}
+	return nil
+}
+
+// listFor returns executions that the caller may read.
+func (s *Server) listFor(ctx context.Context, c *caller, q execution.ListQuery) (execution.ListPage, error) {
+	if !c.who.MayAll(identity.ScopeRead) {
+		q.Allowed = func(session string) bool { return c.who.MayOn(identity.ScopeRead, session) }
+	}
+	return s.host.List(ctx, c.tenant, q)
+}
