@@ -35,6 +35,8 @@ type cli struct {
 	Remove      removeCmd      `cmd:"" aliases:"rm" help:"Forget executions, streams or sessions; what runs is cancelled."`
 	Publish     publishCmd     `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
 	End         endCmd         `cmd:"" help:"End a stream."`
+	Cp          cpCmd          `cmd:"" help:"Copy a file to the server or from it, through lost connections."`
+	Files       filesCmd       `cmd:"" help:"Work on files of the server."`
 	Store       storeCmd       `cmd:"" help:"Look at or tidy a store, in the place of a server or while one uses it."`
 	Backup      backupCmd      `cmd:"" help:"Back up a store into a file, also while a server uses it."`
 	Restore     restoreCmd     `cmd:"" help:"Make a store of a backup."`

@@ -14,6 +14,7 @@ type serveCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
 	isolationFlags  `embed:""`
+	filesFlags      `embed:""`
 
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`

@@ -62,6 +62,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Code == problem.CodeInternal {
 		s.opts.Logger.ErrorContext(r.Context(), "a request failed", "err", err, "path", clip(r.URL.Path, 256))
 	}
+	setUploadOffset(w.Header(), &p)
 	s.allowWrite(w)
 	_ = problem.Write(w, p)
 }
@@ -76,6 +77,9 @@ func ProblemOf(err error) problem.Problem {
 	}
 	if lost, ok := errors.AsType[*execution.LostError](err); ok {
 		return problem.New(problem.CodeCursorExpired, lost.Error()) // the stream is there, the position is not
+	}
+	if p, ok := fileProblem(err); ok {
+		return p
 	}
 	switch {
 	case errors.Is(err, identity.ErrUnauthenticated):

@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/files"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/ssehttp"
@@ -44,6 +45,10 @@ type Options struct {
 	// Store is what the Log keeps its streams in, with its wrappers: /v1/store shows, checks and backs it up. Default:
 	// none, and these paths do not exist.
 	Store reprise.Store
+	// Files are the directories that /v1/files gives access to, and Watches what watches them. Default: none, and these
+	// paths do not exist.
+	Files   *files.Roots
+	Watches *files.Watches
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
 	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host

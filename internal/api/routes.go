@@ -32,7 +32,10 @@ type route struct {
 // The parameters of everything that reads events.
 var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
-func routes() []route {
+func routes() []route { return append(coreRoutes(), fileRoutes()...) }
+
+// coreRoutes are the routes that every server has, but for those of the store.
+func coreRoutes() []route {
 	output := []string{"offset", "follow", identity.TicketParam}
 	return []route{
 		{"POST", "/v1/executions", identity.ScopeRun, nil, (*Server).startExecution},
@@ -104,7 +107,8 @@ func (s *Server) newMux() *http.ServeMux {
 	}
 	mux := http.NewServeMux()
 	for _, ops := range paths {
-		if s.opts.Store == nil && strings.HasPrefix(ops.path, storePath) {
+		if s.opts.Store == nil && strings.HasPrefix(ops.path, storePath) ||
+			s.opts.Files == nil && strings.HasPrefix(ops.path, filesPath) {
 			continue
 		}
 		slices.Sort(ops.methods)

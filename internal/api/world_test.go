@@ -35,6 +35,8 @@ type setup struct {
 	gate  identity.Options
 	api   api.Options
 	open  bool // no token is needed
+	// verifier, if not nil, takes the place of the token.
+	verifier identity.Verifier
 	// logLog gives the Log the logger of the server.
 	logLog bool
 	keys   *reprise.Keys                        // of a server before
@@ -48,6 +50,7 @@ type world struct {
 	log    *reprise.Log
 	host   *execution.Host
 	server *api.Server
+	files  string // the directory of the root "work"
 	http   *httptest.Server
 	client *http.Client
 	token  string
@@ -97,12 +100,16 @@ func start(tb testing.TB, s setup) *world {
 		w.ok(err)
 		verifier = known
 	}
+	if s.verifier != nil {
+		verifier = s.verifier
+	}
 	var err error
 	w.log, err = reprise.Open(context.Background(), s.store, &s.log)
 	w.ok(err)
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
 	s.api.Store = s.store
+	closeFiles := w.openFiles(&s.api)
 	if s.mcp != nil {
 		s.api.MCPSessions = s.mcp(w.log)
 	}
@@ -121,6 +128,7 @@ func start(tb testing.TB, s setup) *world {
 		w.server.Drain()
 		transport.CloseIdleConnections()
 		w.http.Close()
+		closeFiles()
 		w.ok(w.host.Close())
 		w.ok(w.log.Close())
 		w.ok(s.store.Close())
