@@ -22,6 +22,8 @@ import (
 
 // cli is the grammar: what can be typed, in the order in which it is listed.
 type cli struct {
+	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version."`
+
 	Serve       serveCmd       `cmd:"" help:"Run the server."`
 	Run         runCmd         `cmd:"" help:"Run a command on the server as if it ran here."`
 	Follow      followCmd      `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from where you were."`
@@ -45,7 +47,11 @@ type cli struct {
 	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
+	Completion  completionCmd  `cmd:"" help:"Print what makes bash, zsh or fish complete command lines."`
+	Man         manCmd         `cmd:"" help:"Print or write manual pages."`
+	Help        helpCmd        `cmd:"" help:"Show how a verb is used."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
+	Complete    completeCmd    `cmd:"" name:"__complete" hidden:"" help:"List what can stand at the cursor."`
 }
 
 const description = `Run commands and publish events over connections that break: miss nothing, see nothing twice, run nothing again.
@@ -63,14 +69,7 @@ func main() {
 
 // Main runs the command line args and returns the exit code.
 func Main(args []string) int {
-	asked := asks()
-	parser := kong.Must(grammar(args),
-		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
-		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"state": defaultDataDir()},
-	)
-	command, err := parser.Parse(args)
+	command, err := parser(grammar(args), asks()).Parse(args)
 	if err != nil {
 		return report(os.Stderr, &exit{code: exitUsage, err: err})
 	}
@@ -81,13 +80,26 @@ func Main(args []string) int {
 	return report(os.Stderr, command.Run())
 }
 
+// parser reads command lines of a grammar.
+func parser(grammar any, asked *stops) *kong.Kong {
+	return kong.Must(grammar,
+		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
+		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"state": defaultDataDir()},
+	)
+}
+
+// model describes all that can be typed.
+func model() *kong.Application { return parser(new(cli), nil).Model }
+
 // grammar returns a pointer to the part of cli that args can match: the verb that args begins with, or all
 // verbs. Describing all of them takes half of the time of a short command.
 func grammar(args []string) any {
 	if len(args) > 0 {
 		for field := range reflect.TypeFor[cli]().Fields() {
 			name := cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
-			if name == args[0] {
+			if _, verb := field.Tag.Lookup("cmd"); verb && name == args[0] {
 				return reflect.New(reflect.StructOf([]reflect.StructField{field})).Interface()
 			}
 		}

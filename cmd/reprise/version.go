@@ -11,6 +11,12 @@ type versionCmd struct{}
 
 // Run prints it.
 func (*versionCmd) Run() error {
+	_, err := fmt.Fprintln(stdout, versionText())
+	return err
+}
+
+// versionText says which build this is.
+func versionText() string {
 	version, commit := "unknown", " of an unknown commit"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
@@ -23,6 +29,5 @@ func (*versionCmd) Run() error {
 			}
 		}
 	}
-	fmt.Fprintf(stdout, "reprise %s%s %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return nil
+	return fmt.Sprintf("reprise %s%s %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
