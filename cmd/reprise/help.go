@@ -24,7 +24,7 @@ type versionFlag bool
 
 // BeforeReset is called by the parser when the flag is there.
 func (versionFlag) BeforeReset(app *kong.Kong) error {
-	fmt.Fprintln(app.Stdout, versionText())
+	fmt.Fprintln(app.Stdout, thisBuild().text())
 	app.Exit(0)
 	return nil
 }

@@ -9,6 +9,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"reflect"
@@ -18,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"reprise/internal/execution"
+	"reprise/internal/problem"
 )
 
 // cli is the grammar: what can be typed, in the order in which it is listed.
@@ -77,7 +79,7 @@ func Main(args []string) int {
 	if err := unavailable(runtime.GOOS, verb, flagText(command, "url")); err != nil {
 		return report(os.Stderr, err)
 	}
-	return report(os.Stderr, command.Run())
+	return report(os.Stderr, nameFlag(command, command.Run()))
 }
 
 // parser reads command lines of a grammar.
@@ -105,6 +107,21 @@ func grammar(args []string) any {
 		}
 	}
 	return new(cli)
+}
+
+// nameFlag adds to err, a refusal of the server, the flag that gave the member of the request that it is about.
+func nameFlag(command *kong.Context, err error) error {
+	refused, ok := problem.As(err)
+	if !ok || refused.Field == "" {
+		return err
+	}
+	member, _, _ := strings.Cut(refused.Field, ".")
+	for _, flag := range command.Flags() {
+		if given := strings.ReplaceAll(flag.Name, "-", "_"); given == member || given+"s" == member {
+			return fmt.Errorf("--%s: %w", flag.Name, err)
+		}
+	}
+	return err
 }
 
 // flagText is the value of a flag that holds a string, "" if the verb has no such flag.
