@@ -49,6 +49,7 @@ type cli struct {
 	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
+	Demo        demoCmd        `cmd:"" help:"Show a job being followed through a connection that is cut every second."`
 	Completion  completionCmd  `cmd:"" help:"Print what makes bash, zsh or fish complete command lines."`
 	Man         manCmd         `cmd:"" help:"Print or write manual pages."`
 	Help        helpCmd        `cmd:"" help:"Show how a verb is used."`
@@ -141,7 +142,7 @@ func unavailable(goos, verb, mcpURL string) error {
 		return nil
 	}
 	switch verb {
-	case "serve", "gateway", "store", "backup", "restore", "doctor":
+	case "serve", "gateway", "store", "backup", "restore", "doctor", "demo":
 	case "mcp":
 		if mcpURL != "" {
 			return nil
