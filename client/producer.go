@@ -26,7 +26,7 @@ type Published struct {
 	// Cursor is just after Last.
 	Cursor string `json:"cursor"`
 	// Duplicate: a try before, whose answer was lost, had published them.
-	Duplicate bool `json:"duplicate"`
+	Duplicate bool `json:"duplicate,omitempty"`
 }
 
 // Producer publishes to one stream, in order, and each event once however often a

@@ -24,7 +24,7 @@ type checkMCPCmd struct {
 	Tool      string        `env:"-" default:"count" placeholder:"NAME" help:"Tool that counts. Default: ${default}."`
 	Arguments string        `env:"-" default:"{\"steps\":STEPS,\"delay_ms\":MS}" placeholder:"JSON" help:"Its arguments, in which STEPS, MS and SECONDS stand for the number of steps, the pause after each in milliseconds, and all pauses together in seconds. Default: ${default}"`
 	Only      string        `env:"-" placeholder:"REGEXP" help:"Only the cases whose names match."`
-	Versions  []string      `env:"-" name:"version" placeholder:"VERSION" help:"Protocol version to check. May be repeated. Default: 2025-03-26, 2025-06-18 and 2025-11-25."`
+	Versions  []string      `env:"-" name:"protocol" placeholder:"VERSION" help:"Protocol version to check. May be repeated. Default: 2025-03-26, 2025-06-18 and 2025-11-25."`
 	Patience  time.Duration `env:"-" default:"10s" help:"How long something may take that must come. Default: ${default}."`
 	JSON      bool          `env:"-" name:"json" help:"Print the results as JSON."`
 
@@ -121,7 +121,7 @@ func (c *checkMCPCmd) target() (t resumetest.Target, err error) {
 	}
 	for _, v := range c.Versions {
 		if !slices.Contains(resumetest.Versions, v) {
-			return t, usage("--version %s: not one of %s", v, strings.Join(resumetest.Versions, ", "))
+			return t, usage("--protocol %s: not one of %s", v, strings.Join(resumetest.Versions, ", "))
 		}
 	}
 	if t.Header, err = headers("--header", c.Header); err != nil {

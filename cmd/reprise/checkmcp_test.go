@@ -102,7 +102,7 @@ func TestCheckMCPReportsEachCase(t *testing.T) {
 	t.Parallel()
 	url := countingServer(t, guarded)
 	only := append(rightToken, "--only", "^(uncut|resume from each id|priming event|restart, session)$", "--json")
-	out, errs, code := checkMCP(t, append(only, "--version", "2025-06-18", url)...)
+	out, errs, code := checkMCP(t, append(only, "--protocol", "2025-06-18", url)...)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s%s", code, out, errs)
 	}
@@ -134,7 +134,7 @@ func TestCheckMCPReportsEachCase(t *testing.T) {
 func TestCheckMCPExitsOneWhenACaseFails(t *testing.T) {
 	t.Parallel()
 	url := countingServer(t, guarded)
-	only := append(rightToken, "--only", "^resume from each id$", "--version", "2025-11-25")
+	only := append(rightToken, "--only", "^resume from each id$", "--protocol", "2025-11-25")
 	out, errs, code := checkMCP(t, append(only, url+"/lost")...)
 	if code != 1 || errs != "" {
 		t.Errorf("exit code %d, stderr %q", code, errs)
@@ -164,7 +164,7 @@ func TestCheckMCPSaysWhyItCannotBegin(t *testing.T) {
 		{append(rightToken, "--only", "nonsense", url), 2, "no case has such a name"},
 		{[]string{"--arguments", "{", url}, 2, "--arguments {"},
 		{[]string{"--header", "secret", url}, 2, "--header: the line has no colon"},
-		{[]string{"--version", "2026-07-28", url}, 2, "not one of 2025-03-26"},
+		{[]string{"--protocol", "2026-07-28", url}, 2, "not one of 2025-03-26"},
 		{[]string{"--fault-on", "true", url}, 2, "go together"},
 		{[]string{"ftp://example.org"}, 2, "is not the URL of an MCP endpoint"},
 	} {

@@ -13,6 +13,8 @@ type endCmd struct {
 	Outcome string `enum:"completed,failed,cancelled" default:"completed" placeholder:"OUTCOME" help:"How it has ended: completed, failed or cancelled. Default: ${default}."`
 	Result  string `placeholder:"JSON" help:"JSON value that the end event carries."`
 
+	JSON bool `name:"json" help:"Print which event the end has become: {\"first\":3,\"last\":3,...}."`
+
 	Stream string `arg:"" help:"Name of the stream."`
 }
 
@@ -27,6 +29,9 @@ func (c *endCmd) Run(ctx context.Context, asked *stops) error {
 	if c.Result != "" && !json.Valid([]byte(c.Result)) {
 		return usage("--result %q is no JSON value", c.Result)
 	}
-	_, err = server.Producer(c.Stream).End(ctx, c.Outcome, json.RawMessage(c.Result))
+	published, err := server.Producer(c.Stream).End(ctx, c.Outcome, json.RawMessage(c.Result))
+	if err == nil && c.JSON {
+		return printObject(published)
+	}
 	return err
 }

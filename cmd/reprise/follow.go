@@ -13,7 +13,7 @@ type followCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
-	Stream     bool     `short:"s" env:"-" help:"NAME is that of a stream, not the id of an execution. One with a slash is anyway."`
+	Stream     bool     `short:"s" env:"-" help:"NAME is that of a stream, not the id of an execution. One of which there is no execution is anyway."`
 	After      string   `placeholder:"CURSOR" help:"Go on after this position: a cursor as --json shows it, earliest, or tail (from now on). Default: the start."`
 	Types      []string `placeholder:"TYPE,..." help:"Only events of these types, and the end."`
 	JSON       bool     `name:"json" help:"Print each event as a line of JSON, with its cursor."`
@@ -42,6 +42,7 @@ func (c *followCmd) follow(ctx context.Context) error {
 		return err
 	}
 	c.Stream = c.Stream || isStreamName(c.Name)
+	whole := ctx
 	bridge, ctx := c.newBridge(ctx, server.URL(), os.Stderr)
 	opts := bridge.options(client.FollowOptions{After: c.After, Types: c.Types})
 	if c.CursorFile != "" {
@@ -51,8 +52,9 @@ func (c *followCmd) follow(ctx context.Context) error {
 	var end *client.End
 	var lost loss
 	for event, err := range c.events(ctx, server, opts) {
-		if err != nil && !c.Stream {
-			err = hintStream(ctx, server, c.Name, err)
+		if !c.Stream && isStreamAlone(ctx, server, c.Name, err) {
+			c.Stream = true
+			return c.follow(whole)
 		}
 		if err != nil {
 			return err

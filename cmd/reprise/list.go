@@ -23,6 +23,7 @@ type listCmd struct {
 	Status   string            `enum:",queued,running,ended" default:"" placeholder:"STATUS" help:"Only executions that are queued, running or ended."`
 	Label    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Only executions with this label. May be repeated."`
 	Limit    int               `default:"100" placeholder:"N" help:"At most so many; 0 is all. Default: ${default}."`
+	Quiet    bool              `short:"q" help:"Do not say that there is more."`
 	JSON     bool              `name:"json" help:"Print each as a line of JSON."`
 }
 
@@ -74,7 +75,7 @@ func show[T any](c *listCmd, all iter.Seq2[T, error],
 	if !c.JSON {
 		err = t.flush()
 	}
-	if more {
+	if more && !c.Quiet {
 		fmt.Fprintf(os.Stderr, "reprise: there are more than these %d; --limit 0 lists all\n", n)
 	}
 	return err

@@ -9,6 +9,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"reflect"
@@ -18,10 +19,13 @@ import (
 	"github.com/alecthomas/kong"
 
 	"reprise/internal/execution"
+	"reprise/internal/problem"
 )
 
 // cli is the grammar: what can be typed, in the order in which it is listed.
 type cli struct {
+	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version."`
+
 	Serve       serveCmd       `cmd:"" help:"Run the server."`
 	Run         runCmd         `cmd:"" help:"Run a command on the server as if it ran here."`
 	Follow      followCmd      `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from where you were."`
@@ -36,6 +40,8 @@ type cli struct {
 	Remove      removeCmd      `cmd:"" aliases:"rm" help:"Forget executions, streams or sessions; what runs is cancelled."`
 	Publish     publishCmd     `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
 	End         endCmd         `cmd:"" help:"End a stream."`
+	Cp          cpCmd          `cmd:"" help:"Copy a file to the server or from it, through lost connections."`
+	Files       filesCmd       `cmd:"" help:"Work on files of the server."`
 	Store       storeCmd       `cmd:"" help:"Look at or tidy a store, in the place of a server or while one uses it."`
 	Backup      backupCmd      `cmd:"" help:"Back up a store into a file, also while a server uses it."`
 	Restore     restoreCmd     `cmd:"" help:"Make a store of a backup."`
@@ -49,7 +55,12 @@ type cli struct {
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
 	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
+	Demo        demoCmd        `cmd:"" help:"Show a job being followed through a connection that is cut every second."`
+	Completion  completionCmd  `cmd:"" help:"Print what makes bash, zsh or fish complete command lines."`
+	Man         manCmd         `cmd:"" help:"Print or write manual pages."`
+	Help        helpCmd        `cmd:"" help:"Show how a verb is used."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
+	Complete    completeCmd    `cmd:"" name:"__complete" hidden:"" help:"List what can stand at the cursor."`
 }
 
 const description = `Run commands and publish events over connections that break: miss nothing, see nothing twice, run nothing again.
@@ -67,14 +78,8 @@ func main() {
 
 // Main runs the command line args and returns the exit code.
 func Main(args []string) int {
-	asked, file := asks(), &configFile{}
-	parser := kong.Must(grammar(args),
-		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
-		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"state": defaultDataDir(), "gatewayState": defaultGatewayDir()}, kong.Resolvers(file),
-	)
-	command, err := parser.Parse(args)
+	file := &configFile{}
+	command, err := parser(grammar(args), asks(), file).Parse(args)
 	if err = cmp.Or(file.err, err); err != nil {
 		return report(os.Stderr, &exit{code: exitUsage, err: err})
 	}
@@ -82,8 +87,21 @@ func Main(args []string) int {
 	if err := unavailable(runtime.GOOS, verb, flagText(command, "url")); err != nil {
 		return report(os.Stderr, err)
 	}
-	return report(os.Stderr, command.Run())
+	return report(os.Stderr, nameFlag(command, command.Run()))
 }
+
+// parser reads command lines of a grammar.
+func parser(grammar any, asked *stops, file *configFile) *kong.Kong {
+	return kong.Must(grammar,
+		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
+		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{"state": defaultDataDir(), "gatewayState": defaultGatewayDir()}, kong.Resolvers(file),
+	)
+}
+
+// model describes all that can be typed.
+func model() *kong.Application { return parser(new(cli), nil, &configFile{}).Model }
 
 // grammar returns a pointer to the part of cli that args can match: the verb that args begins with, or all
 // verbs. Describing all of them takes half of the time of a short command.
@@ -91,12 +109,27 @@ func grammar(args []string) any {
 	if len(args) > 0 {
 		for field := range reflect.TypeFor[cli]().Fields() {
 			name := cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
-			if name == args[0] {
+			if _, verb := field.Tag.Lookup("cmd"); verb && name == args[0] {
 				return reflect.New(reflect.StructOf([]reflect.StructField{field})).Interface()
 			}
 		}
 	}
 	return new(cli)
+}
+
+// nameFlag adds to err, a refusal of the server, the flag that gave the member of the request that it is about.
+func nameFlag(command *kong.Context, err error) error {
+	refused, ok := problem.As(err)
+	if !ok || refused.Field == "" {
+		return err
+	}
+	member, _, _ := strings.Cut(refused.Field, ".")
+	for _, flag := range command.Flags() {
+		if given := strings.ReplaceAll(flag.Name, "-", "_"); given == member || given+"s" == member {
+			return fmt.Errorf("--%s: %w", flag.Name, err)
+		}
+	}
+	return err
 }
 
 // flagText is the value of a flag that holds a string, "" if the verb has no such flag.
@@ -116,7 +149,7 @@ func unavailable(goos, verb, mcpURL string) error {
 		return nil
 	}
 	switch verb {
-	case "serve", "gateway", "store", "backup", "restore", "doctor":
+	case "serve", "gateway", "store", "backup", "restore", "doctor", "demo":
 	case "mcp":
 		if mcpURL != "" {
 			return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"reprise"
@@ -18,13 +17,12 @@ type named struct {
 // isStreamName reports whether a name can be that of a stream alone: the id of an execution has no slash.
 func isStreamName(name string) bool { return strings.Contains(name, "/") }
 
-// hintStream adds to err, the refusal of an execution called name, that there is a stream of that name.
-func hintStream(ctx context.Context, server *client.Client, name string, err error) error {
+// isStreamAlone reports whether err, the refusal of an execution called name, is one because the name is that of a
+// stream and of no execution.
+func isStreamAlone(ctx context.Context, server *client.Client, name string, err error) bool {
 	if !errors.Is(err, reprise.ErrNotFound) {
-		return err
+		return false
 	}
-	if _, serr := server.ShowStream(ctx, name); serr != nil {
-		return err
-	}
-	return fmt.Errorf("%w: there is a stream of that name, which takes -s", err)
+	_, err = server.ShowStream(ctx, name)
+	return err == nil
 }

@@ -18,6 +18,7 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/console"
 	"reprise/internal/execution"
+	"reprise/internal/files"
 	"reprise/internal/identity"
 	"reprise/internal/storeurl"
 	"reprise/replica"
@@ -34,8 +35,11 @@ type server struct {
 	audit  *audit.Trail     // nil where nothing is recorded
 	host   *execution.Host
 	mcp    *mcpEndpoint
-	front  *front // nil for a server without one
-	logger *slog.Logger
+	// files are the roots of --files, and watches what watches them; nil where there are none.
+	files   *files.Roots
+	watches *files.Watches
+	front   *front // nil for a server without one
+	logger  *slog.Logger
 }
 
 // open opens all of it, or nothing.
@@ -100,6 +104,9 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openAudit(ctx, c, keys); err != nil {
 		return err
 	}
+	if err = s.openFiles(c); err != nil {
+		return err
+	}
 	gate := identity.NewGate(keys, verifier, nil)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err
@@ -107,7 +114,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
-		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path,
+		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
 	})
 	if err != nil {
 		return err

@@ -32,6 +32,11 @@ func (c *showCmd) Run(ctx context.Context, asked *stops) error {
 		return err
 	}
 	c.Stream = c.Stream || !c.Session && isStreamName(c.Name)
+	return c.show(ctx, server)
+}
+
+// show shows what the name is that of.
+func (c *showCmd) show(ctx context.Context, server *client.Client) (err error) {
 	var shown json.RawMessage
 	var rows [][2]string
 	switch {
@@ -50,7 +55,10 @@ func (c *showCmd) Run(ctx context.Context, asked *stops) error {
 	default:
 		var x client.Execution
 		x, err = server.Show(ctx, c.Name)
-		err = hintStream(ctx, server, c.Name, err)
+		if isStreamAlone(ctx, server, c.Name, err) {
+			c.Stream = true
+			return c.show(ctx, server)
+		}
 		shown, rows = x.Raw, executionRows(&x)
 	}
 	switch {

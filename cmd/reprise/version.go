@@ -7,22 +7,55 @@ import (
 )
 
 // versionCmd prints the version.
-type versionCmd struct{}
+type versionCmd struct {
+	JSON bool `name:"json" help:"Print it as JSON."`
+}
 
 // Run prints it.
-func (*versionCmd) Run() error {
-	version, commit := "unknown", " of an unknown commit"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, setting := range info.Settings {
-			switch {
-			case setting.Key == "vcs.revision":
-				commit = " " + setting.Value
-			case setting.Key == "vcs.modified" && setting.Value == "true":
-				commit += " modified"
-			}
+func (c *versionCmd) Run() error {
+	if c.JSON {
+		return printObject(thisBuild())
+	}
+	_, err := fmt.Fprintln(stdout, thisBuild().text())
+	return err
+}
+
+// build says which build a program is.
+type build struct {
+	Version string `json:"version"`
+	// Commit is "" where it is not known. Modified: there were changes beside it.
+	Commit   string `json:"commit"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// thisBuild says which build this is.
+func thisBuild() build {
+	b := build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Version = info.Main.Version
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			b.Commit = setting.Value
+		case "vcs.modified":
+			b.Modified = setting.Value == "true"
 		}
 	}
-	fmt.Fprintf(stdout, "reprise %s%s %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return nil
+	return b
+}
+
+func (b build) text() string {
+	commit := " of an unknown commit"
+	if b.Commit != "" {
+		commit = " " + b.Commit
+	}
+	if b.Modified {
+		commit += " modified"
+	}
+	return fmt.Sprintf("reprise %s%s %s %s", b.Version, commit, b.Go, b.Platform)
 }

@@ -13,6 +13,8 @@ type waitCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
+	JSON bool `name:"json" help:"Print each execution as a line of JSON, as it was at its end."`
+
 	IDs []string `arg:"" name:"id" help:"Ids of executions."`
 }
 
@@ -35,7 +37,7 @@ func (c *waitCmd) Run(ctx context.Context, asked *stops) error {
 		if err != nil {
 			return ours(fmt.Errorf("%s: %w", id, err))
 		}
-		if _, err := fmt.Fprintf(stdout, "%s %s\n", id, statusText(&x)); err != nil {
+		if err := c.print(&x); err != nil {
 			return err
 		}
 		if err := outcome(endOf(&x)); err != nil && first == nil {
@@ -43,6 +45,15 @@ func (c *waitCmd) Run(ctx context.Context, asked *stops) error {
 		}
 	}
 	return ours(first)
+}
+
+// print says how an execution has ended.
+func (c *waitCmd) print(x *client.Execution) error {
+	if c.JSON {
+		return printObject(x.Raw)
+	}
+	_, err := fmt.Fprintf(stdout, "%s %s\n", x.ID, statusText(x))
+	return err
 }
 
 // wait returns an execution that has ended.

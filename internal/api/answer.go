@@ -64,6 +64,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		s.opts.Logger.ErrorContext(r.Context(), "a request failed",
 			"id", recordOf(w).ID, "error", err, "path", httpserver.Clip(r.URL.Path, 256))
 	}
+	setUploadOffset(w.Header(), &p)
 	s.allowWrite(w)
 	_ = problem.Write(w, p)
 }
@@ -78,6 +79,9 @@ func ProblemOf(err error) problem.Problem {
 	}
 	if lost, ok := errors.AsType[*execution.LostError](err); ok {
 		return problem.New(problem.CodeCursorExpired, lost.Error()) // the stream is there, the position is not
+	}
+	if p, ok := fileProblem(err); ok {
+		return p
 	}
 	switch {
 	case errors.Is(err, identity.ErrUnauthenticated):

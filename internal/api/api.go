@@ -11,6 +11,7 @@ import (
 	"reprise/internal/apikey"
 	"reprise/internal/audit"
 	"reprise/internal/execution"
+	"reprise/internal/files"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 )
@@ -49,6 +50,10 @@ type Options struct {
 	Keys *apikey.Registry
 	// Audit records who does what, which /v1/audit shows. Default: nobody does, and these paths do not exist.
 	Audit *audit.Trail
+	// Files are the directories that /v1/files gives access to, and Watches what watches them. Default: none, and these
+	// paths do not exist.
+	Files   *files.Roots
+	Watches *files.Watches
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
 	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host

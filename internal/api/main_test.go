@@ -50,6 +50,21 @@ var wanted = map[string][]int{
 	"GET /v1/audit/events": {200, 401, 403},
 	"POST /v1/audit/check": {200, 403},
 
+	"GET /v1/files":              {200, 400, 404, 422},
+	"DELETE /v1/files":           {204, 409, 422},
+	"GET /v1/files/stat":         {200, 403, 404, 422},
+	"GET /v1/files/search":       {200, 422},
+	"GET /v1/files/content":      {200, 206, 304, 404, 416, 422},
+	"PUT /v1/files/content":      {200, 403, 404, 409, 422},
+	"GET /v1/files/upload":       {200, 422},
+	"POST /v1/files/move":        {200, 404, 409, 422},
+	"POST /v1/files/directory":   {200, 409},
+	"POST /v1/files/permissions": {200, 422},
+	"POST /v1/files/watches":     {200, 404, 422},
+
+	"GET /v1/files/watches/{id}/events": {200, 404},
+	"DELETE /v1/files/watches/{id}":     {204},
+
 	"POST /v1/login":    {204, 401, 429},
 	"DELETE /v1/login":  {204},
 	"POST /v1/tickets":  {201, 403, 404, 422},

@@ -31,7 +31,10 @@ type route struct {
 // The parameters of everything that reads events, that for tickets last.
 var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
-func routes() []route {
+func routes() []route { return append(coreRoutes(), fileRoutes()...) }
+
+// coreRoutes are the routes that every server has, but for those of the store.
+func coreRoutes() []route {
 	output := []string{"offset", "follow", identity.TicketParam}
 	return []route{
 		{"POST", "/v1/executions", identity.ScopeRun, []string{"hold"}, (*Server).startExecution},
@@ -142,6 +145,7 @@ const (
 // lacks reports whether the server was not given what a path is about.
 func (s *Server) lacks(path string) bool {
 	return s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
+		s.opts.Files == nil && strings.HasPrefix(path, filesPath) ||
 		s.opts.Keys == nil && strings.HasPrefix(path, keysPath) ||
 		s.opts.Audit == nil && strings.HasPrefix(path, auditPath)
 }
@@ -252,7 +256,7 @@ func (s *Server) admit(x *exchange, rt *route) error {
 		if err != nil {
 			return err
 		}
-		x.who = who
+		x.who, x.scope = who, rt.scope
 		httpserver.Authenticated(x.r)
 		recordOf(x.w).Principal, recordOf(x.w).Tenant = who.Name, string(who.Tenant)
 		if rt.scope != oneStream {
@@ -271,5 +275,6 @@ type exchange struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	who   identity.Principal
+	scope identity.Scope // that the route needs
 	query query
 }

@@ -52,6 +52,7 @@ type world struct {
 	log    *reprise.Log
 	host   *execution.Host
 	server *api.Server
+	files  string // the directory of the root "work"
 	http   *httptest.Server
 	client *http.Client
 	token  string
@@ -111,6 +112,7 @@ func start(tb testing.TB, s setup) *world {
 			&audit.Options{NoteEvery: 10 * time.Millisecond, RefusedEvery: 20 * time.Millisecond})
 		w.ok(err)
 	}
+	closeFiles := w.openFiles(&s.api)
 	if s.mcp != nil {
 		s.api.MCPSessions = s.mcp(w.log)
 	}
@@ -129,6 +131,7 @@ func start(tb testing.TB, s setup) *world {
 		w.server.Drain()
 		transport.CloseIdleConnections()
 		w.http.Close()
+		closeFiles()
 		s.api.Audit.Close()
 		if w.keys != nil {
 			w.keys.Close()

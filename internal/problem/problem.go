@@ -53,6 +53,8 @@ type Problem struct {
 	// Fork is the text of the cursor up to which the stream shares the history of the refused one. It is set with
 	// CodeEpochChanged.
 	Fork string
+	// Offset, if not nil, is the number of bytes that an upload has, where a request began elsewhere.
+	Offset *int64
 	// RetryAfter is how long to wait before the next try. Zero says nothing.
 	// It is sent in whole seconds, rounded up.
 	RetryAfter time.Duration

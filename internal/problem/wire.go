@@ -30,12 +30,15 @@ type wire struct {
 	Earliest   string `json:"earliest,omitempty"`
 	Tail       string `json:"tail,omitempty"`
 	Fork       string `json:"fork,omitempty"`
+	Offset     *int64 `json:"offset,omitempty"`
 	RetryAfter string `json:"retry_after,omitempty"`
 }
 
 // MarshalJSON writes the members of the HTTP contract; retry_after is a duration such as "5s".
 func (p Problem) MarshalJSON() ([]byte, error) {
-	w := wire{p.Type, p.Title, p.Status, p.Detail, p.Code, p.Retryable, p.Field, p.Earliest, p.Tail, p.Fork, ""}
+	w := wire{
+		p.Type, p.Title, p.Status, p.Detail, p.Code, p.Retryable, p.Field, p.Earliest, p.Tail, p.Fork, p.Offset, "",
+	}
 	if p.RetryAfter > 0 {
 		w.RetryAfter = p.RetryAfter.String()
 	}
@@ -50,7 +53,7 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	}
 	*p = Problem{
 		Type: w.Type, Title: w.Title, Status: w.Status, Detail: w.Detail, Code: w.Code, Retryable: w.Retryable,
-		Field: w.Field, Earliest: w.Earliest, Tail: w.Tail, Fork: w.Fork,
+		Field: w.Field, Earliest: w.Earliest, Tail: w.Tail, Fork: w.Fork, Offset: w.Offset,
 	}
 	if w.RetryAfter == "" {
 		return nil

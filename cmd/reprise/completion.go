@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"reprise/client"
+)
+
+// completionCmd prints what makes a shell complete command lines of ours.
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
+}
+
+// Help is shown below the usage.
+func (*completionCmd) Help() string {
+	return `Verbs, flags, their values and the names of executions and streams are completed; the names are asked of the server.
+
+  bash: source <(reprise completion bash), in ~/.bashrc
+  zsh:  source <(reprise completion zsh), in ~/.zshrc after compinit
+  fish: reprise completion fish | source, in ~/.config/fish/config.fish`
+}
+
+// The scripts call us back with the words up to the cursor.
+var (
+	//go:embed completion/reprise.bash
+	bashCompletion string
+	//go:embed completion/reprise.zsh
+	zshCompletion string
+	//go:embed completion/reprise.fish
+	fishCompletion string
+)
+
+// Run prints the script.
+func (c *completionCmd) Run() error {
+	_, err := fmt.Fprint(stdout, map[string]string{
+		"bash": bashCompletion, "zsh": zshCompletion, "fish": fishCompletion,
+	}[c.Shell])
+	return err
+}
+
+// completeCmd is what the scripts call.
+type completeCmd struct {
+	Words []string `arg:"" optional:"" help:"The words behind the name of the program, the last of which is not finished."`
+}
+
+// Run prints a line for each word that can stand there: the word, a tab, and what it is. No line means a file, or
+// something that nobody knows.
+func (c *completeCmd) Run(ctx context.Context) error {
+	words := c.Words
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	for _, w := range complete(ctx, model(), words) {
+		fmt.Fprintf(stdout, "%s\t%s\n", w.word, w.help)
+	}
+	return nil
+}
+
+// candidate is a word that can stand at the cursor.
+type candidate struct{ word, help string }
+
+// line is a command line up to the cursor.
+type line struct {
+	node       *kong.Node // the verb
+	flag       *kong.Flag // whose value is being typed, nil for none
+	positional int        // how many arguments of the verb are there
+	streams    bool       // names are those of streams
+	over       bool       // behind "--", or behind the command of "run"
+}
+
+// complete returns the words that can stand in place of the last of words.
+func complete(ctx context.Context, app *kong.Application, words []string) []candidate {
+	current := words[len(words)-1]
+	at := readLine(app, words[:len(words)-1])
+	if current == "=" { // bash makes a word of it
+		current = ""
+	}
+	switch name, value, hasValue := strings.Cut(current, "="); {
+	case at.over:
+		return nil
+	case at.flag != nil:
+		return matching(values(at.flag), current, "")
+	case strings.HasPrefix(current, "-") && hasValue:
+		if flag := at.find(name); flag != nil {
+			return matching(values(flag), value, name+"=")
+		}
+		return nil
+	case strings.HasPrefix(current, "-"):
+		return matching(at.flags(), current, "")
+	case len(at.node.Children) > 0:
+		return matching(verbs(at.node), current, "")
+	}
+	return matching(at.names(ctx), current, "")
+}
+
+// readLine finds out what the words before the cursor mean.
+func readLine(app *kong.Application, words []string) line {
+	at := line{node: app.Node}
+	for _, word := range words {
+		switch name, _, hasValue := strings.Cut(word, "="); {
+		case at.over:
+		case word == "=" && at.flag != nil: // bash makes a word of it
+		case at.flag != nil:
+			at.flag = nil
+		case word == "--":
+			at.over = true
+		case strings.HasPrefix(word, "-"):
+			flag := at.find(name)
+			if flag != nil && !flag.IsBool() && !hasValue {
+				at.flag = flag
+			}
+			at.streams = at.streams || flag != nil && strings.HasPrefix(flag.Name, "stream")
+		default:
+			at.step(word)
+		}
+	}
+	return at
+}
+
+// step takes a word that is no flag.
+func (l *line) step(word string) {
+	for _, child := range l.node.Children {
+		if word == child.Name || slices.Contains(child.Aliases, word) {
+			l.node = child
+			return
+		}
+	}
+	l.positional++
+	l.over = l.node.Passthrough || l.node.Name == "run"
+}
+
+// find is the flag that is called "--name" or "-n" here.
+func (l *line) find(text string) *kong.Flag {
+	for _, group := range l.node.AllFlags(true) {
+		for _, flag := range group {
+			if text == "--"+flag.Name || flag.Short != 0 && text == "-"+string(flag.Short) {
+				return flag
+			}
+		}
+	}
+	return nil
+}
+
+func (l *line) flags() (list []candidate) {
+	for _, group := range l.node.AllFlags(true) {
+		for _, flag := range group {
+			list = append(list, candidate{"--" + flag.Name, firstSentence(flag.Help)})
+		}
+	}
+	return list
+}
+
+func verbs(node *kong.Node) (list []candidate) {
+	for _, child := range node.Children {
+		if !child.Hidden {
+			list = append(list, candidate{child.Name, child.Help})
+		}
+	}
+	return list
+}
+
+// values are what a flag or an argument can be, if that is known.
+func values(flag *kong.Flag) []candidate { return enumOf(flag.Value) }
+
+func enumOf(v *kong.Value) (list []candidate) {
+	if v.Enum == "" {
+		return nil
+	}
+	for _, text := range v.EnumSlice() {
+		if text != "" {
+			list = append(list, candidate{word: text})
+		}
+	}
+	return list
+}
+
+func firstSentence(text string) string {
+	sentence, _, _ := strings.Cut(text, ". ")
+	return strings.TrimSuffix(sentence, ".")
+}
+
+// completionTime is how long the server may take to name what it has.
+const completionTime = 2 * time.Second
+
+// names are what the argument at the cursor can be.
+func (l *line) names(ctx context.Context) []candidate {
+	args := l.node.Positional
+	if len(args) == 0 {
+		return nil
+	}
+	arg := args[min(l.positional, len(args)-1)]
+	if l.positional >= len(args) && !arg.IsSlice() {
+		return nil
+	}
+	if arg.Enum != "" {
+		return enumOf(arg)
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	server, err := client.New(&client.Options{GiveUp: -1})
+	if err != nil {
+		return nil
+	}
+	switch {
+	case arg.Name == "stream", arg.Name == "name" && l.streams:
+		return streamNames(ctx, server)
+	case arg.Name == "id", arg.Name == "name":
+		return executionNames(ctx, server)
+	}
+	return nil
+}
+
+// completionLimit is how many names are completed.
+const completionLimit = 100
+
+func executionNames(ctx context.Context, server *client.Client) (list []candidate) {
+	page, _ := server.List(ctx, client.ExecutionQuery{Limit: completionLimit})
+	for i := range page.Executions {
+		x := &page.Executions[i]
+		list = append(list, candidate{x.ID, printable(statusText(x) + "  " + clip(commandText(x), 40))})
+	}
+	return list
+}
+
+func streamNames(ctx context.Context, server *client.Client) (list []candidate) {
+	page, _ := server.ListStreams(ctx, completionLimit, "")
+	for i := range page.Streams {
+		list = append(list, candidate{page.Streams[i].Name, page.Streams[i].Status})
+	}
+	return list
+}
+
+// matching are those that begin with what was typed, behind what stays as it is.
+func matching(list []candidate, typed, before string) (found []candidate) {
+	for _, c := range list {
+		if strings.HasPrefix(c.word, typed) {
+			found = append(found, candidate{before + c.word, c.help})
+		}
+	}
+	return found
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"reprise"
+	"reprise/client"
+)
+
+// cpCmd copies a file to the server or from it.
+type cpCmd struct {
+	connect  `embed:""`
+	bridging `embed:""`
+
+	NoClobber bool   `short:"n" help:"Do not replace a file that is there."`
+	Mode      string `placeholder:"MODE" help:"Permissions of an uploaded file, for example 0755. Default: those of the local one."`
+	JSON      bool   `name:"json" help:"Print the file of the server as JSON."`
+
+	Source string `arg:"" help:"File to copy. One of the server begins with a colon: :ROOT/PATH."`
+	Target string `arg:"" help:"Where to. A directory, or what ends with a slash, gets the name of the source."`
+}
+
+// Help is shown below the usage.
+func (*cpCmd) Help() string {
+	return `One of the two is a file of the server below a directory that "serve --files" names; "reprise files list" shows those directories.
+
+A lost connection and a restart of the server are bridged. After a failure, or when this program was killed, the same command goes on with what has arrived. The file appears under its name when all of it is there and its checksum is right. A file that is changed meanwhile is an error, never a mixture.
+
+  reprise cp model.bin :work/models/
+  reprise cp :work/out/report.pdf .`
+}
+
+// isRemote reports whether a name is that of a file of the server, and returns its path.
+func remotePath(name string) (string, bool) { return strings.CutPrefix(name, ":") }
+
+// Run copies.
+func (c *cpCmd) Run(ctx context.Context, asked *stops) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	source, fromServer := remotePath(c.Source)
+	target, toServer := remotePath(c.Target)
+	if fromServer == toServer {
+		return usage("cp: one of SOURCE and TARGET is a file of the server and begins with a colon, for example :work/%s",
+			path.Base(filepath.ToSlash(source)))
+	}
+	server, err := c.client()
+	if err != nil {
+		return err
+	}
+	bridge, ctx := c.newBridge(ctx, server.URL(), os.Stderr)
+	bar := newProgress(os.Stderr, c.Quiet)
+	defer bar.end()
+	opts := &client.TransferOptions{
+		Keep: c.NoClobber, Mode: c.Mode, OnProgress: bar.show, OnDrop: bridge.dropped, OnConnected: bridge.connected,
+	}
+	var file client.File
+	if toServer {
+		if target, err = remoteTarget(ctx, server, target, filepath.Base(source)); err == nil {
+			file, err = server.Upload(ctx, source, target, opts)
+		}
+	} else {
+		file, err = server.Download(ctx, source, localTarget(target, path.Base(source)), opts)
+	}
+	bar.end()
+	if err == nil && c.JSON {
+		return printObject(file.Raw)
+	}
+	return err
+}
+
+// remoteTarget is where to upload a file called name: into target, if that is a directory.
+func remoteTarget(ctx context.Context, server *client.Client, target, name string) (string, error) {
+	if dir, ok := strings.CutSuffix(target, "/"); ok {
+		return dir + "/" + name, nil
+	}
+	there, err := server.ShowFile(ctx, target)
+	switch {
+	case err == nil && there.Type == "directory":
+		return target + "/" + name, nil
+	case err != nil && !errors.Is(err, reprise.ErrNotFound):
+		return "", err
+	}
+	return target, nil
+}
+
+// localTarget is where to put a file called name: into target, if that is a directory.
+func localTarget(target, name string) string {
+	info, err := os.Stat(target)
+	if err == nil && info.IsDir() || strings.HasSuffix(target, "/") {
+		return filepath.Join(target, name)
+	}
+	return target
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"reprise/client"
+	"reprise/internal/cutproxy"
+)
+
+// demoCmd shows what this is all about.
+type demoCmd struct {
+	Lines int           `default:"50" env:"-" placeholder:"N" help:"Lines that the job prints. Default: ${default}."`
+	Pace  time.Duration `default:"100ms" env:"-" placeholder:"DURATION" help:"Time between two lines. Default: ${default}."`
+	Every time.Duration `default:"1s" env:"-" placeholder:"DURATION" help:"Time between two cuts of the connection. Default: ${default}."`
+}
+
+// Help is shown below the usage.
+func (*demoCmd) Help() string {
+	return `It starts a server on a free port with nothing on the disk but a temporary directory, a job that prints lines, a network that cuts every connection again and again, and a client that follows the job through it. Each event is shown as it comes, and each cut and resume between them. At the end the lines are counted: the exit code is 0 if each came once and in order. Nothing is left behind.`
+}
+
+// demo is one showing.
+type demo struct {
+	demoCmd
+	begun time.Time
+
+	drops, resumes int
+	seq            uint64 // of the last event
+	output         bytes.Buffer
+}
+
+// Run shows it.
+func (c *demoCmd) Run(ctx context.Context, asked *stops) (err error) {
+	if c.Lines < 1 || c.Pace < 0 || c.Every <= 0 {
+		return usage("demo: --lines and --every are more than nothing, and --pace is not negative")
+	}
+	ctx, release := asked.context(ctx)
+	defer release()
+	dir, err := os.MkdirTemp("", "reprise-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	address, stop, err := serveForDemo(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	network, err := cutproxy.Listen(address, nil)
+	if err != nil {
+		return err
+	}
+	defer network.Close()
+	d := &demo{demoCmd: *c, begun: time.Now()}
+	d.say("network", "http://%s cuts every connection each %v", network.Addr(), c.Every)
+	return d.follow(ctx, network)
+}
+
+// serveForDemo starts a server and returns its address. stop ends it with all that it runs.
+func serveForDemo(ctx context.Context, dir string) (address string, stop func() error, err error) {
+	args := []string{
+		"serve", "--listen", "127.0.0.1:0", "--data", dir, "--secrets", dir, "--store", "memory:", "--auth", "none",
+		"--log-level", "error",
+	}
+	command, err := parser(grammar(args), nil, &configFile{}).Parse(args)
+	if err != nil {
+		return "", nil, err
+	}
+	c := command.Selected().Target.Addr().Interface().(*serveCmd)
+	s, err := c.open(ctx, newLogger(c.LogFormat, c.LogLevel))
+	if err != nil {
+		return "", nil, err
+	}
+	s.front.begin()
+	please, end := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- s.serve(please, context.Background(), true) }()
+	return s.front.listener.Addr().String(), func() error {
+		end()
+		return errors.Join(<-served, s.close())
+	}, nil
+}
+
+// say prints what happens, and when.
+func (d *demo) say(who, format string, args ...any) {
+	fmt.Fprintf(stdout, "%5.1fs  %-8s %s\n", time.Since(d.begun).Seconds(), who, fmt.Sprintf(format, args...))
+}
+
+// follow runs the job and follows it through the network, which is cut all the while.
+func (d *demo) follow(ctx context.Context, network *cutproxy.Proxy) error {
+	opts := &client.Options{URL: "http://" + network.Addr(), Token: "-", MinWait: 20 * time.Millisecond}
+	server, err := client.New(opts)
+	if err != nil {
+		return err
+	}
+	job := fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep %.3f; done", d.Lines, d.Pace.Seconds())
+	d.say("job", "%s", job)
+	defer d.cut(network)()
+	follow := &client.FollowOptions{OnDrop: d.dropped, OnConnected: d.connected, OnGap: client.GapFail}
+	for event, err := range server.Run(ctx, client.StartRequest{Command: job}, follow) {
+		if err != nil {
+			return err
+		}
+		d.event(event)
+	}
+	return d.count()
+}
+
+// cut cuts all connections again and again until stop is called.
+func (d *demo) cut(network *cutproxy.Proxy) (stop func()) {
+	done := make(chan struct{})
+	var cutting sync.WaitGroup
+	cutting.Go(func() {
+		tick := time.NewTicker(d.Every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				network.Cut()
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		cutting.Wait()
+	}
+}
+
+// dropped is told of a cut, connected of a connection that brings something.
+func (d *demo) dropped(drop client.Drop) {
+	d.drops++
+	d.say("CUT", "after event %d", drop.Seq)
+}
+
+func (d *demo) connected() {
+	if d.drops > 0 {
+		d.resumes++
+		d.say("resumed", "after event %d, where it was cut", d.seq)
+	}
+}
+
+// event shows an event.
+func (d *demo) event(e client.Event) {
+	d.seq = e.Seq
+	switch {
+	case e.Started != nil:
+		d.say("event", "%3d  the job has started", e.Seq)
+	case e.End != nil:
+		d.say("event", "%3d  the job has ended: %s", e.Seq, e.End.Outcome)
+	default:
+		d.output.Write(e.Data)
+		lines := strings.Split(strings.TrimSuffix(string(e.Data), "\n"), "\n")
+		d.say("event", "%3d  %s", e.Seq, printable(strings.Join(lines, ", ")))
+	}
+}
+
+// count compares what has come with what the job has printed.
+func (d *demo) count() error {
+	var want strings.Builder
+	for i := range d.Lines {
+		fmt.Fprintf(&want, "line %d\n", i+1)
+	}
+	if d.output.String() != want.String() {
+		return &exit{code: exitFailed, err: errors.New("demo: what came is not what the job has printed")}
+	}
+	d.say("counted", "%d lines in %d events, each once and in order, over %d cuts and %d resumes",
+		d.Lines, d.seq, d.drops, d.resumes)
+	return nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"reprise/internal/files"
+)
+
+// filesFlags name the directories that clients get at.
+type filesFlags struct {
+	Files []string `sep:"none" placeholder:"[NAME=]DIR" help:"Directory whose files clients may read and write, as NAME/...; NAME is what DIR is called where it is left out. May be repeated. Default: none."`
+}
+
+// directories are the roots by name. None may hold what is a secret of the server, or lie in it.
+func (f *filesFlags) directories(secrets ...string) (map[string]string, error) {
+	roots := map[string]string{}
+	for _, text := range f.Files {
+		name, dir, named := strings.Cut(text, "=")
+		if !named {
+			name, dir = "", text
+		}
+		dir, err := realPath(dir)
+		if err != nil {
+			return nil, usage("--files %s: %w", text, err)
+		}
+		if name == "" {
+			name = filepath.Base(dir)
+		}
+		if roots[name] != "" {
+			return nil, usage("--files %s: there is another root called %s; name it with NAME=DIR", text, name)
+		}
+		for _, secret := range secrets {
+			if secret, err = realPath(secret); err == nil && (isBelow(secret, dir) || isBelow(dir, secret)) {
+				return nil, usage("--files %s: clients would get at %s, which is kept from them", text, secret)
+			}
+		}
+		roots[name] = dir
+	}
+	return roots, nil
+}
+
+// realPath is an absolute path without links, of what may not exist yet.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	resolved, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return path, nil
+	}
+	return resolved, err
+}
+
+// isBelow reports whether path is dir or lies in it.
+func isBelow(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// watchesDir is where in the data directory the states of watches lie.
+const watchesDir = "watches"
+
+// openFiles opens the roots and what watches them, if there are any.
+func (s *server) openFiles(c *serveCmd) error {
+	roots, err := c.directories(append(s.secretPaths(c), c.Hide...)...)
+	if err != nil || len(roots) == 0 {
+		return err
+	}
+	if s.files, err = files.Open(roots, nil); err != nil {
+		return usage("--files: %w", err)
+	}
+	s.watches, err = files.OpenWatches(s.log, s.files, filepath.Join(s.dir.path, watchesDir),
+		&files.WatchOptions{Logger: s.logger})
+	return err
+}
+
+// closeFiles closes what openFiles has opened.
+func (s *server) closeFiles() error {
+	var errs []error
+	if s.watches != nil {
+		errs = append(errs, s.watches.Close())
+		s.watches = nil
+	}
+	if s.files != nil {
+		errs = append(errs, s.files.Close())
+		s.files = nil
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,132 @@
+package files
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Type is what kind of thing an entry of a directory is.
+type Type string
+
+// The types.
+const (
+	TypeFile      Type = "file"
+	TypeDirectory Type = "directory"
+	TypeSymlink   Type = "symlink"
+	TypeFIFO      Type = "fifo"
+	TypeSocket    Type = "socket"
+	TypeDevice    Type = "device"
+)
+
+// File is an entry of a directory.
+type File struct {
+	// Path begins with the name of the root. Bytes that are not UTF-8 are replaced in it; PathBase64 then has all.
+	Path       string `json:"path"`
+	PathBase64 string `json:"path_base64,omitempty"`
+	Type       Type   `json:"type"`
+	// Size is the number of bytes of a file, and 0 for everything else.
+	Size int64 `json:"size"`
+	// Mode are the permissions, for example "0644".
+	Mode     string `json:"mode"`
+	Modified Time   `json:"modified"`
+	// ETag is another one whenever the file is another one or was changed. It is "" for what is no file.
+	ETag string `json:"etag,omitempty"`
+	// Target is what a symbolic link says.
+	Target string `json:"target,omitempty"`
+	// SHA256 is the checksum of a file in hexadecimal, where it was asked for.
+	SHA256 string `json:"sha256,omitempty"`
+	// Line and Text are the first line of a file that matches a search for text, and its number from 1 on.
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text,omitempty"`
+
+	raw   string // the path with all its bytes
+	inode [2]uint64
+	// changed is when anything about it was changed last. unsettled: so shortly before it was looked at that a
+	// later change would not show in its times.
+	changed   time.Time
+	unsettled bool
+}
+
+// Time is a time as the API writes it: RFC 3339, UTC, milliseconds.
+type Time struct{ time.Time }
+
+// MarshalText implements encoding.TextMarshaler.
+func (t Time) MarshalText() ([]byte, error) {
+	return t.UTC().AppendFormat(nil, "2006-01-02T15:04:05.000Z07:00"), nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t Time) MarshalJSON() ([]byte, error) {
+	text, err := t.MarshalText()
+	return strconv.AppendQuote(nil, string(text)), err
+}
+
+// newFile describes what info is about.
+func newFile(in *root, rel string, info fs.FileInfo) File {
+	return newFileAt(in, in.join(rel), rel, info)
+}
+
+// newFileAt describes what info is about, which lies at rel in dir and has the path raw outside.
+func newFileAt(dir *root, raw, rel string, info fs.FileInfo) File {
+	device, inode, changed := identityOf(info)
+	f := File{
+		Path: raw, Type: typeOf(info.Mode()), Mode: fmt.Sprintf("%04o", info.Mode().Perm()),
+		Modified: Time{info.ModTime()}, raw: raw, inode: [2]uint64{device, inode}, changed: changed,
+	}
+	if !utf8.ValidString(raw) {
+		f.Path = strings.ToValidUTF8(raw, "\uFFFD")
+		f.PathBase64 = base64.StdEncoding.EncodeToString([]byte(raw))
+	}
+	switch f.Type {
+	case TypeFile:
+		f.Size, f.ETag = info.Size(), etag(info)
+	case TypeSymlink:
+		target, _ := dir.Readlink(rel) // it may be gone by now
+		f.Target = strings.ToValidUTF8(target, "\uFFFD")
+	}
+	return f
+}
+
+// Name is the last segment of the path.
+func (f *File) Name() string { return path.Base(f.raw) }
+
+func typeOf(mode fs.FileMode) Type {
+	switch {
+	case mode.IsRegular():
+		return TypeFile
+	case mode.IsDir():
+		return TypeDirectory
+	case mode&fs.ModeSymlink != 0:
+		return TypeSymlink
+	case mode&fs.ModeNamedPipe != 0:
+		return TypeFIFO
+	case mode&fs.ModeSocket != 0:
+		return TypeSocket
+	}
+	return TypeDevice
+}
+
+// etag is a strong validator (RFC 9110, section 8.8.3): which file it is, its size, and when it was changed last.
+func etag(info fs.FileInfo) string {
+	device, inode, changed := identityOf(info)
+	text := fmt.Sprintf("%d %d %d %d %d", device, inode, info.Size(), info.ModTime().UnixNano(), changed.UnixNano())
+	sum := sha256.Sum256([]byte(text))
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+// parseMode reads permissions such as "0644".
+func parseMode(text string) (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, &FieldError{"mode", "octal permissions from 0000 to 0777 are taken"}
+	}
+	return fs.FileMode(mode), nil
+}

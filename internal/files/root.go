@@ -1,0 +1,81 @@
+package files
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// linkError is what os.Root returns where two paths are concerned.
+type linkError = os.LinkError
+
+// Options are the settings of Roots. The zero value of each field means its default.
+type Options struct {
+	// KeepUploads is how long an upload that is not whole is kept after its last byte. Default: 24 hours.
+	KeepUploads time.Duration
+}
+
+// Roots are the directories that can be used. It is safe for concurrent use.
+type Roots struct {
+	byName map[string]*root
+	keep   time.Duration
+
+	mu    sync.Mutex
+	parts map[partKey]*part // uploads under way
+	swept time.Time
+}
+
+// root is one of them.
+type root struct {
+	name string
+	*os.Root
+}
+
+// Open opens directories under the names by which paths begin: letters, digits, '.', '_' and '-'. opts may be nil. The
+// error wraps reprise.ErrInvalid for a name that cannot be used.
+func Open(directories map[string]string, opts *Options) (*Roots, error) {
+	r := &Roots{byName: map[string]*root{}, parts: map[partKey]*part{}, keep: 24 * time.Hour}
+	if opts != nil {
+		r.keep = cmp.Or(opts.KeepUploads, r.keep)
+	}
+	for name, directory := range directories {
+		if err := checkRootName(name); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		opened, err := os.OpenRoot(directory)
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		r.byName[name] = &root{name, opened}
+	}
+	r.sweepUploads(time.Now())
+	return r, nil
+}
+
+func checkRootName(name string) error {
+	// A root's name is a tenant's in form: one segment that needs no escaping anywhere.
+	key := reprise.StreamKey{Tenant: reprise.Tenant(name), Name: name}
+	if err := key.Validate(); err != nil || len(name) > maxSegment {
+		return fmt.Errorf("%w: %q is no name for a root: letters, digits, '.', '_' and '-'", reprise.ErrInvalid, name)
+	}
+	return nil
+}
+
+// Close closes the directories. Files that are open stay open.
+func (r *Roots) Close() error {
+	var errs []error
+	for _, in := range r.byName {
+		errs = append(errs, in.Root.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Names returns the names of the roots in order.
+func (r *Roots) Names() []string { return slices.Sorted(maps.Keys(r.byName)) }

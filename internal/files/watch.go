@@ -1,0 +1,309 @@
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"reprise"
+)
+
+// WatchNamespace is the namespace of the streams of watches.
+const WatchNamespace = "watch:"
+
+// WatchOptions are the settings of Watches. The zero value of each field means its default.
+type WatchOptions struct {
+	// Interval is the least time between two looks at a directory; a look that takes long makes it longer.
+	// Default: 500 ms.
+	Interval time.Duration
+	// Linger is how long a directory is looked at after its last reader has gone. Default: 1 minute.
+	Linger time.Duration
+	// Forget is how long a watch is kept that nobody reads. Default: 24 hours.
+	Forget time.Duration
+	// MaxWatches bounds the directories that are looked at, MaxEntries what lies below one. Defaults: 64, 50,000.
+	MaxWatches, MaxEntries int
+	// Logger is told of what fails. Default: silent.
+	Logger *slog.Logger
+}
+
+func (o *WatchOptions) withDefaults() WatchOptions {
+	var d WatchOptions
+	if o != nil {
+		d = *o
+	}
+	orDefault(&d.Interval, 500*time.Millisecond)
+	orDefault(&d.Linger, time.Minute)
+	orDefault(&d.Forget, 24*time.Hour)
+	orDefault(&d.MaxWatches, 64)
+	orDefault(&d.MaxEntries, 50_000)
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Watches turn what happens below directories into streams of events. A watch has a name that follows from its
+// directory, so that all who watch the same directory read the same stream.
+//
+// What was last seen of a directory is kept in a file. So a watch goes on after a restart, and after a time without
+// readers, with the difference. A server that is killed may tell the changes of its last seconds again.
+type Watches struct {
+	roots *Roots
+	log   *reprise.Log
+	dir   string
+	opts  WatchOptions
+
+	done context.Context
+	end  context.CancelFunc
+	work sync.WaitGroup
+
+	mu     sync.Mutex
+	active map[string]*watch
+}
+
+// Watch is the watch of a directory.
+type Watch struct {
+	// ID names it.
+	ID string
+	// Path is the directory, Recursive whether the directories in it are watched too.
+	Path      string
+	Recursive bool
+	// Cursor is the position after which everything comes that happens from now on.
+	Cursor reprise.Cursor
+}
+
+// OpenWatches returns the watches of roots, whose streams are in log and whose states are files in dir, which is made
+// where it is missing. What log and roots are stays the caller's, who closes them after the Watches. opts may be nil.
+func OpenWatches(log *reprise.Log, roots *Roots, dir string, opts *WatchOptions) (*Watches, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	w := &Watches{roots: roots, log: log, dir: dir, opts: opts.withDefaults(), active: map[string]*watch{}}
+	w.done, w.end = context.WithCancel(context.Background())
+	w.work.Go(w.forgetAll)
+	return w, nil
+}
+
+// Close stops looking. The streams stay.
+func (w *Watches) Close() error {
+	w.end()
+	w.work.Wait()
+	return nil
+}
+
+// watchID names the watch of a directory.
+func watchID(p string, recursive bool) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%t %s", recursive, p))
+	return hex.EncodeToString(sum[:16])
+}
+
+func watchKey(id string) reprise.StreamKey {
+	return reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: WatchNamespace + id}
+}
+
+// Start begins to watch a directory, or finds the watch that there is. The error is a *FieldError for what is no
+// directory or has too much in it, and wraps reprise.ErrQuota if too many are watched.
+func (w *Watches) Start(ctx context.Context, p string, recursive bool) (Watch, error) {
+	in, rel, err := w.roots.resolve("path", p)
+	if err != nil {
+		return Watch{}, err
+	}
+	dir, _, err := in.names(rel)
+	if err != nil {
+		return Watch{}, mapped(p, err)
+	}
+	dir.Close()
+	id := watchID(p, recursive)
+	stream, release, err := w.follow(ctx, id, &saved{Path: []byte(p), Recursive: recursive})
+	if err != nil {
+		return Watch{}, err
+	}
+	defer release()
+	info, err := stream.Info(ctx)
+	if err != nil {
+		return Watch{}, err
+	}
+	_, tail := w.log.Window(&info)
+	return Watch{ID: id, Path: p, Recursive: recursive, Cursor: tail}, nil
+}
+
+// Follow finds the stream of a watch. The directory is looked at until release is called, and for a while longer. The
+// error wraps reprise.ErrNotFound for a watch that does not exist.
+func (w *Watches) Follow(ctx context.Context, id string) (stream *reprise.Stream, release func(), err error) {
+	return w.follow(ctx, id, nil)
+}
+
+// follow is Follow, with what to make a watch of that does not exist.
+func (w *Watches) follow(ctx context.Context, id string, fresh *saved) (
+	_ *reprise.Stream, release func(), err error,
+) {
+	if len(id) != 32 || filepath.Base(id) != id {
+		return nil, nil, noWatch(id)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done.Err() != nil {
+		return nil, nil, reprise.ErrClosed
+	}
+	one := w.active[id]
+	if one == nil {
+		one, err = w.wake(ctx, id, fresh)
+	}
+	if errors.Is(err, reprise.ErrNotFound) && fresh == nil {
+		return w.ended(ctx, id)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	one.readers++
+	one.busy = time.Now()
+	return one.stream, sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		one.readers--
+		one.busy = time.Now()
+	}), nil
+}
+
+// ended finds the stream of a watch that could not go on, so that its end can be read.
+func (w *Watches) ended(ctx context.Context, id string) (*reprise.Stream, func(), error) {
+	stream, err := w.log.Stream(ctx, watchKey(id))
+	if err != nil {
+		return nil, nil, noWatch(id)
+	}
+	info, err := stream.Info(ctx)
+	if err != nil || info.End == nil {
+		return nil, nil, noWatch(id)
+	}
+	return stream, func() {}, nil
+}
+
+func noWatch(id string) error { return fmt.Errorf("%w: there is no watch %q", reprise.ErrNotFound, id) }
+
+// wake begins to look at a directory. w.mu is held.
+func (w *Watches) wake(ctx context.Context, id string, fresh *saved) (*watch, error) {
+	if len(w.active) >= w.opts.MaxWatches {
+		return nil, fmt.Errorf("%w: %d directories are watched", reprise.ErrQuota, len(w.active))
+	}
+	last, err := w.load(id)
+	stream, serr := w.log.Stream(ctx, watchKey(id))
+	var seen state
+	switch {
+	case err == nil && serr == nil:
+		seen = last.state()
+	case serr != nil && !isAbsent(serr):
+		return nil, serr
+	case fresh == nil:
+		return nil, noWatch(id)
+	default: // what is known of it is not whole, so that nobody may read on in it
+		last = fresh
+		if stream, seen, err = w.create(ctx, id, fresh); err != nil {
+			return nil, err
+		}
+	}
+	in, rel, err := w.roots.resolve("path", string(last.Path))
+	if err != nil {
+		return nil, err
+	}
+	one := &watch{of: w, id: id, in: in, rel: rel, stream: stream, last: last, seen: seen, busy: time.Now()}
+	w.active[id] = one
+	w.work.Go(one.run)
+	return one, nil
+}
+
+// create makes the stream of a watch and remembers what the directory holds now.
+func (w *Watches) create(ctx context.Context, id string, of *saved) (*reprise.Stream, state, error) {
+	in, rel, err := w.roots.resolve("path", string(of.Path))
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := in.look(ctx, rel, of.Recursive, w.opts.MaxEntries)
+	if errors.Is(err, errTooMany) {
+		return nil, nil, &FieldError{"path", fmt.Sprintf("there are more than %d entries below it", w.opts.MaxEntries)}
+	}
+	if err != nil {
+		return nil, nil, mapped(string(of.Path), err)
+	}
+	if err := w.log.Remove(ctx, watchKey(id)); err != nil && !isAbsent(err) {
+		return nil, nil, err
+	}
+	if err := w.save(id, of, found); err != nil {
+		return nil, nil, err
+	}
+	stream, _, err := w.log.Create(ctx, watchKey(id), reprise.StreamConfig{})
+	return stream, found, err
+}
+
+func isAbsent(err error) bool {
+	return errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
+}
+
+// Remove forgets a watch. Its readers are told that it is not there. One that does not exist is no error.
+func (w *Watches) Remove(ctx context.Context, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if one := w.active[id]; one != nil {
+		one.removed = true
+		delete(w.active, id)
+	}
+	return w.remove(ctx, id)
+}
+
+// remove removes what there is of a watch that is not active.
+func (w *Watches) remove(ctx context.Context, id string) error {
+	if len(id) != 32 || filepath.Base(id) != id {
+		return nil
+	}
+	err := w.log.Remove(ctx, watchKey(id))
+	if isAbsent(err) {
+		err = nil
+	}
+	if ferr := os.Remove(w.file(id)); !errors.Is(ferr, os.ErrNotExist) {
+		err = errors.Join(err, ferr)
+	}
+	return err
+}
+
+// forgetAll removes watches that nobody reads, now and every hour.
+func (w *Watches) forgetAll() {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		names, _ := filepath.Glob(filepath.Join(w.dir, "*"+savedSuffix))
+		for _, name := range names {
+			w.forget(name)
+		}
+		select {
+		case <-tick.C:
+		case <-w.done.Done():
+			return
+		}
+	}
+}
+
+func (w *Watches) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id := filepath.Base(name[:len(name)-len(savedSuffix)])
+	info, err := os.Stat(name)
+	if err != nil || w.active[id] != nil || time.Since(info.ModTime()) < w.opts.Forget {
+		return
+	}
+	if err := w.remove(w.done, id); err != nil && w.done.Err() == nil {
+		w.opts.Logger.Warn("a watch that nobody reads was not removed", "watch", id, "error", err)
+	}
+}
