@@ -26,6 +26,11 @@ type StartRequest struct {
 	// IdempotencyKey is sent as the header of that name, and beside an ID is part of
 	// the request. With a key and without an ID the server makes the id of the key.
 	IdempotencyKey string `json:"-"`
+	// TraceParent and TraceState are sent as the headers traceparent and tracestate of the W3C Trace Context. The command
+	// finds them as TRACEPARENT and TRACESTATE, unless Env has those. They are no part of the request: it may be repeated
+	// with others.
+	TraceParent string `json:"-"`
+	TraceState  string `json:"-"`
 	// Session groups executions.
 	Session string `json:"session,omitempty"`
 
@@ -234,8 +239,15 @@ func startRequest(run StartRequest) (*request, string, error) {
 		run.ID = rand.Text()
 	}
 	r, err := jsonRequest("start execution "+run.ID, http.MethodPost, "/v1/executions", run)
-	if err == nil && run.IdempotencyKey != "" {
-		r.header.Set("Idempotency-Key", run.IdempotencyKey)
+	if err != nil {
+		return nil, "", err
+	}
+	for name, value := range map[string]string{
+		"Idempotency-Key": run.IdempotencyKey, "Traceparent": run.TraceParent, "Tracestate": run.TraceState,
+	} {
+		if value != "" {
+			r.header.Set(name, value)
+		}
 	}
 	return r, run.ID, err
 }

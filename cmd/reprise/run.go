@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/tracecontext"
 )
 
 // runCmd runs a command on the server.
@@ -147,12 +148,14 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	if id == "" {
 		id = strings.ToLower(rand.Text())
 	}
+	trace := tracecontext.New(os.Getenv(tracecontext.ParentVariable), os.Getenv(tracecontext.StateVariable))
 	return client.StartRequest{
 		ID: id, Session: c.Session, Labels: c.Label,
 		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
 		Retention: c.retention(), Isolation: c.Isolation,
-		Access: client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
+		Access:      client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
+		TraceParent: trace.Parent, TraceState: trace.State,
 	}, nil
 }
 

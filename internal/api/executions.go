@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/tracecontext"
 	"reprise/ssehttp"
 )
 
@@ -54,6 +55,8 @@ func (s *Server) startExecution(x *exchange) error {
 		return err
 	}
 	req.IdempotencyKey = x.r.Header.Get(idempotencyKeyHeader)
+	trace := tracecontext.Of(x.r.Header)
+	req.TraceParent, req.TraceState = trace.Parent, trace.State
 	if err := req.Validate(); err != nil {
 		return err
 	}
