@@ -159,7 +159,10 @@ func TestTraceReachesTheCommand(t *testing.T) {
 		"parent":  {headers: []string{"Traceparent: " + parent}, want: parent},
 		"state":   {headers: []string{"Traceparent: " + parent, "Tracestate: a=1"}, want: parent + " a=1"},
 		"invalid": {headers: []string{"Traceparent: 00-x", "Tracestate: a=1"}},
-		"own":     {env: `,"env":{"TRACEPARENT":"mine"}`, headers: []string{"Traceparent: " + parent, "Tracestate: a=1"}, want: "mine"},
+		"own": {
+			env:     `,"env":{"TRACEPARENT":"mine"}`,
+			headers: []string{"Traceparent: " + parent, "Tracestate: a=1"}, want: "mine",
+		},
 	} {
 		body := `{"id":"` + name + `",` + show + tt.env + `}`
 		w.do("POST", "/v1/executions", body, tt.headers...).is(201)
