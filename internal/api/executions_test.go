@@ -144,8 +144,8 @@ func names(a *answer, list, member string) string {
 	return strings.Join(all, " ")
 }
 
-// TestTraceReachesTheCommand: a valid traceparent is in the environment of the command and in the log, and is no part of
-// the request.
+// TestTraceReachesTheCommand: a valid traceparent is in the environment of the command and in the log, and is no part
+// of the request.
 func TestTraceReachesTheCommand(t *testing.T) {
 	const id, parent = "0af7651916cd43dd8448eb211c80319c", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	w := start(t, setup{})
