@@ -31,6 +31,11 @@ type StartRequest struct {
 	// has exited with code 0 for as long as it is kept, the same request attaches to it. After any other end it is started
 	// again, as another execution. Another request under the key is refused as reprise.ErrConflict. 1 to 255 bytes.
 	Key string `json:"key,omitempty"`
+	// TraceParent and TraceState are sent as the headers traceparent and tracestate of the W3C Trace Context. The command
+	// finds them as TRACEPARENT and TRACESTATE, unless Env has those. They are no part of the request: it may be repeated
+	// with others.
+	TraceParent string `json:"-"`
+	TraceState  string `json:"-"`
 	// Session groups executions.
 	Session string `json:"session,omitempty"`
 
@@ -248,8 +253,15 @@ func startRequest(run StartRequest) (*request, string, error) {
 		run.ID = rand.Text()
 	}
 	r, err := jsonRequest("start execution "+cmp.Or(run.ID, run.Key), http.MethodPost, "/v1/executions", run)
-	if err == nil && run.IdempotencyKey != "" {
-		r.header.Set("Idempotency-Key", run.IdempotencyKey)
+	if err != nil {
+		return nil, "", err
+	}
+	for name, value := range map[string]string{
+		"Idempotency-Key": run.IdempotencyKey, "Traceparent": run.TraceParent, "Tracestate": run.TraceState,
+	} {
+		if value != "" {
+			r.header.Set(name, value)
+		}
 	}
 	return r, run.ID, err
 }

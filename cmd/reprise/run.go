@@ -14,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/tracecontext"
 )
 
 // runCmd runs a command on the server.
@@ -227,12 +228,14 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	if id == "" && c.Key == "" {
 		id = strings.ToLower(rand.Text())
 	}
+	trace := tracecontext.New(os.Getenv(tracecontext.ParentVariable), os.Getenv(tracecontext.StateVariable))
 	request := client.StartRequest{
 		ID: id, Key: c.Key, Session: c.Session, Labels: c.Label,
 		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
 		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation,
-		Access: client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
+		Access:      client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
+		TraceParent: trace.Parent, TraceState: trace.State,
 	}
 	if c.TTY {
 		c.askForTerminal(&request)

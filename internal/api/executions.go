@@ -11,6 +11,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/tracecontext"
 	"reprise/ssehttp"
 )
 
@@ -69,6 +70,8 @@ func (s *Server) startExecution(x *exchange) error {
 		return err
 	}
 	req.Hold = execution.Duration(hold)
+	trace := tracecontext.Of(x.r.Header)
+	req.TraceParent, req.TraceState = trace.Parent, trace.State
 	if err := req.Validate(); err != nil {
 		return err
 	}

@@ -222,3 +222,37 @@ func names(a *answer, list, member string) string {
 	}
 	return strings.Join(all, " ")
 }
+
+// TestTraceReachesTheCommand: a valid traceparent is in the environment of the command and in the log, and is no part
+// of the request.
+func TestTraceReachesTheCommand(t *testing.T) {
+	const id, parent = "0af7651916cd43dd8448eb211c80319c", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	w := start(t, setup{})
+	show := `"command":"echo $TRACEPARENT $TRACESTATE"`
+	for name, tt := range map[string]struct {
+		env     string
+		headers []string
+		want    string
+	}{
+		"none":    {},
+		"parent":  {headers: []string{"Traceparent: " + parent}, want: parent},
+		"state":   {headers: []string{"Traceparent: " + parent, "Tracestate: a=1"}, want: parent + " a=1"},
+		"invalid": {headers: []string{"Traceparent: 00-x", "Tracestate: a=1"}},
+		"own": {
+			env:     `,"env":{"TRACEPARENT":"mine"}`,
+			headers: []string{"Traceparent: " + parent, "Tracestate: a=1"}, want: "mine",
+		},
+	} {
+		body := `{"id":"` + name + `",` + show + tt.env + `}`
+		w.do("POST", "/v1/executions", body, tt.headers...).is(201)
+		w.do("POST", "/v1/executions", body).is(200) // the same request
+		w.ended(name)
+		got := strings.TrimSpace(w.do("GET", "/v1/executions/"+name+"/stdout", "").is(200).body)
+		if got != tt.want {
+			t.Errorf("%s: the command has %q, want %q", name, got, tt.want)
+		}
+	}
+	w.eventually("the line of a start has its trace", func() bool {
+		return strings.Contains(w.logged.String(), "execution=parent trace="+id+" ")
+	})
+}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"reprise/internal/tracecontext"
 )
 
 // passed are the variables of our own environment that every command gets,
@@ -46,6 +48,21 @@ func environ(ours []string, pass []string, request map[string]string, tty bool, 
 		}
 	}
 	return append(list, marks...)
+}
+
+// withTrace is the environment of a request with the trace that it belongs to, unless the request has variables of its
+// own for that.
+func withTrace(req *Request) map[string]string {
+	trace := tracecontext.New(req.TraceParent, req.TraceState)
+	if _, own := req.Env[tracecontext.ParentVariable]; own || trace.Parent == "" {
+		return req.Env
+	}
+	env := map[string]string{tracecontext.ParentVariable: trace.Parent}
+	if trace.State != "" {
+		env[tracecontext.StateVariable] = trace.State
+	}
+	maps.Copy(env, req.Env)
+	return env
 }
 
 // variable is the value of a variable in an environment, "" where it is not there.

@@ -136,7 +136,8 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
 		Limits: req.Limits, Isolation: r.isolation,
 	}
-	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, req.Env, req.TTY != nil, envID+"="+r.id, p.Mark)
+	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, withTrace(req), req.TTY != nil,
+		envID+"="+r.id, p.Mark)
 	switch {
 	case req.Command != "":
 		p.Argv = []string{"sh", "-c", req.Command}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise/internal/problem"
+	"reprise/internal/tracecontext"
 )
 
 // RequestIDHeader carries the name of a request, the client's or ours.
@@ -106,6 +107,7 @@ func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
 		{"principal", rec.Principal},
 		{"tenant", rec.Tenant},
 		{"execution", rec.Header().Get("Execution-Id")},
+		{"trace", tracecontext.Of(r.Header).TraceID()},
 	} {
 		if optional.value != "" {
 			attrs = append(attrs, slog.String(optional.name, optional.value))
