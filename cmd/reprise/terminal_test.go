@@ -96,7 +96,7 @@ func (p *person) read() {
 
 func (p *person) termios() unix.Termios {
 	p.t.Helper()
-	state, err := unix.IoctlGetTermios(int(p.slave.Fd()), unix.TCGETS)
+	state, err := unix.IoctlGetTermios(int(p.slave.Fd()), getTermios)
 	check(p.t, err)
 	return *state
 }
@@ -443,11 +443,11 @@ func TestTerminalIsGivenBackAfterPanic(t *testing.T) {
 	check(t, err)
 	defer master.Close()
 	defer slave.Close()
-	before, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	before, err := unix.IoctlGetTermios(int(slave.Fd()), getTermios)
 	check(t, err)
 	our := &terminal{in: slave, out: slave, turn: make(chan struct{}, 1), screen: screen.New(80, 24)}
 	check(t, our.raw())
-	if now, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS); err != nil || *now == *before {
+	if now, err := unix.IoctlGetTermios(int(slave.Fd()), getTermios); err != nil || *now == *before {
 		t.Fatalf("raw changes nothing, %v", err)
 	}
 	var panicked any
@@ -456,7 +456,7 @@ func TestTerminalIsGivenBackAfterPanic(t *testing.T) {
 		defer our.guard()
 		panic("a bug")
 	}()
-	after, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	after, err := unix.IoctlGetTermios(int(slave.Fd()), getTermios)
 	if err != nil || *after != *before || panicked != "a bug" {
 		t.Errorf("after %v the terminal has %+v, %v", panicked, after, err)
 	}
