@@ -17,7 +17,8 @@ const (
 	maxPages = 100
 )
 
-// toolSchemas are the input schemas of an upstream's tools, and whether they may be called again. Its methods are safe for concurrent use.
+// toolSchemas are the input schemas of an upstream's tools, and whether they may be called again. Its methods are safe
+// for concurrent use.
 type toolSchemas struct {
 	mu     sync.Mutex
 	read   time.Time
