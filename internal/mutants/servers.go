@@ -25,6 +25,16 @@ var serverMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestPrincipalsDoNotShareAConnection",
 	},
 	{
+		name: "merged upstream that is away is not listed", rule: "docs/gateway.md",
+		file: "internal/gateway/merge/list.go", old: "	m.remember(method, items)\n", new: "",
+		pkg: "./internal/gateway", run: "TestMergedUpstreamEndsAlone",
+	},
+	{
+		name: "parked call is made again whatever its tool says", rule: "G9",
+		file: "internal/gateway/schemas.go", old: "repeats: repeats}", new: "repeats: repeats || true}",
+		pkg: "./internal/gateway", run: "TestParkedCallThatMayDoHarmIsNotRepeated",
+	},
+	{
 		name: "start with the same id runs again", rule: "G9",
 		file: "internal/execution/start.go", old: "	if created {\n", new: "	if true {\n",
 		pkg: "./internal/execution", run: "TestStartIsOnce",

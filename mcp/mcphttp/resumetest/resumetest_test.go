@@ -3,6 +3,7 @@ package resumetest_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -45,8 +46,20 @@ type child struct {
 // startPeer starts a peer over a file, or over a memory that two replicas share, and makes it a Target.
 func startPeer(tb testing.TB, p peer, file bool) resumetest.Target {
 	tb.Helper()
-	c := &child{TB: tb, addr: freeAddr(tb)}
-	replica := freeAddr(tb)
+	c := &child{TB: tb}
+	var replica string
+	err := errors.New("not started yet")
+	for tries := 0; err != nil; tries++ { // somebody else may take an address before the child does
+		c.addr, replica = freeAddr(tb), freeAddr(tb)
+		c.env = append(os.Environ(), envPeer+"="+p.name, envAddr+"="+c.addr, envReplica+"="+replica)
+		if file {
+			c.env = append(c.env, envFile+"="+filepath.Join(tb.TempDir(), "events.db"))
+		}
+		if err = c.start(); err != nil && tries == 4 {
+			tb.Fatal(err)
+		}
+	}
+	tb.Cleanup(c.kill)
 	target := resumetest.Target{
 		URL: "http://" + c.addr + "/mcp", Kept: p.kept,
 		Header: http.Header{"Authorization": {"me"}}, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
@@ -54,9 +67,7 @@ func startPeer(tb testing.TB, p peer, file bool) resumetest.Target {
 	if p.name == "mcphttp" {
 		target.Other = http.Header{"Authorization": {"somebody else"}}
 	}
-	c.env = append(os.Environ(), envPeer+"="+p.name, envAddr+"="+c.addr, envReplica+"="+replica)
 	if file {
-		c.env = append(c.env, envFile+"="+filepath.Join(tb.TempDir(), "events.db"))
 		target.Restart = c.restart
 	} else {
 		target.Replica = "http://" + replica + "/mcp"
@@ -64,8 +75,6 @@ func startPeer(tb testing.TB, p peer, file bool) resumetest.Target {
 	if !p.ownStore {
 		target.Fault = c.fault
 	}
-	check(tb, c.start())
-	tb.Cleanup(c.kill)
 	return target
 }
 
