@@ -1,6 +1,6 @@
 # What is done often, and how. `make check` is what CI runs first.
 
-TOOL := go tool -modfile=tools/go.mod
+TOOL := go tool -modfile=scripts/tools/go.mod
 GO_FILES = $(shell git ls-files '*.go')
 
 .PHONY: help

@@ -18,8 +18,8 @@ const filesPath = "/v1/files"
 // uploadOffsetHeader is, in a refusal, the number of bytes that an upload has.
 const uploadOffsetHeader = "Upload-Offset"
 
-// filesOf returns the roots for whom they are there: those of the operator are no other tenant's, and nobody's whose scope
-// is for some names alone, since files have no session.
+// filesOf returns the roots for whom they are there: those of the operator are no other tenant's, and nobody's whose
+// scope is for some names alone, since files have no session.
 func (s *Server) filesOf(x *exchange) (*files.Roots, error) {
 	if x.who.Tenant != reprise.DefaultTenant || !x.who.MayAll(x.scope) {
 		return nil, fmt.Errorf("%w: there are no files", reprise.ErrNotFound)
