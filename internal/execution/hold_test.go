@@ -73,7 +73,10 @@ func TestHoldEndsWithTheRun(t *testing.T) {
 	x := start(t, h, execution.Request{
 		Command: "while :; do " + printMuch + "; done", Retention: smallWindow, Hold: execution.Duration(time.Hour),
 	})
-	await(t, h, x.ID, "x")
+	until(t, "it is started", func() bool {
+		shown, err := h.Show(within(t), tenant, x.ID)
+		return err == nil && shown.Started != nil
+	})
 	if err := h.Cancel(within(t), tenant, x.ID); err != nil {
 		t.Fatal(err)
 	}
