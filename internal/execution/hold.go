@@ -19,6 +19,7 @@ type Hold struct {
 	bytes  int64
 
 	mu      sync.Mutex
+	sent    uint64     // the last event that the follower was sent
 	unread  []appended // the oldest first
 	total   appended   // of unread
 	moved   chan struct{}
@@ -72,7 +73,7 @@ func (hd *Hold) Token() string { return hd.token }
 func (hd *Hold) Sent(seq uint64) {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
-	hd.last = time.Now()
+	hd.last, hd.sent = time.Now(), max(hd.sent, seq)
 	n := 0
 	for n < len(hd.unread) && hd.unread[n].last <= seq {
 		hd.total.events -= hd.unread[n].events
@@ -87,11 +88,11 @@ func (hd *Hold) Sent(seq uint64) {
 	}
 }
 
-// add counts what was appended.
+// add counts what was appended, unless the follower was faster.
 func (hd *Hold) add(a appended) {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
-	if !hd.lapsed {
+	if !hd.lapsed && a.last > hd.sent {
 		hd.unread = append(hd.unread, a)
 		hd.total.events += a.events
 		hd.total.bytes += a.bytes

@@ -140,7 +140,8 @@ def test_a_run_that_is_abandoned_is_cancelled_unless_it_was_named(server: Server
 
 def test_ctrl_c_cancels_a_run_of_a_script(server: Server, tmp_path: pathlib.Path) -> None:
     code = (
-        "import sys, reprise\n"
+        "import signal, sys, reprise\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # whoever runs the tests may ignore it
         "with reprise.Reprise(*sys.argv[1:]) as client:\n"
         "    client.run(['sleep', '30'], labels={'by': 'script'}, on_event=lambda e: print(e.object['id'], flush=True))\n"
     )
