@@ -97,6 +97,7 @@ type TTY struct {
 }
 
 // Limits bound what a run may use; 0 is no bound. A run that goes over one is killed and ends as LimitExceeded.
+// A server that is not on Linux refuses all but OutputBytes.
 type Limits struct {
 	// OutputBytes is for both channels together. What goes beyond it is not kept.
 	OutputBytes int64 `json:"output_bytes,omitempty"`
@@ -209,7 +210,7 @@ type Bytes struct {
 }
 
 // Isolation is what is really in force: the level, how the tree of processes is killed, and
-// how each limit is held.
+// how each limit is held. Kill is "cgroup", "subreaper", "scan", or "group" on servers that are not on Linux.
 type Isolation struct {
 	Level     string `json:"level"`
 	Kill      string `json:"kill"`

@@ -2,17 +2,20 @@ package execution
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"syscall"
-	"time"
 
-	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
-
-	"reprise/internal/spawn"
 )
+
+// limitsHeld: memory, processes and CPU time of a tree can be bounded.
+const limitsHeld = true
+
+// pollsTerminals: a read from a terminal can have a deadline.
+const pollsTerminals = true
+
+// maxRSSUnit is the unit of ru_maxrss in bytes.
+const maxRSSUnit = 1 << 10
 
 // pipeBytes is the size that output pipes are set to, so that a command can go on
 // writing while we are appending. An unprivileged user may have a lower limit.
@@ -38,175 +41,6 @@ func pipe(nearReads bool) (near, far *os.File, err error) {
 		return nil, nil, os.NewSyscallError("fcntl", err)
 	}
 	return os.NewFile(uintptr(n), "pipe"), os.NewFile(uintptr(f), "pipe"), nil
-}
-
-// ends are the files of a process that is being started.
-type ends struct {
-	near [3]*os.File // stdin, stdout, stderr
-	far  [3]*os.File
-}
-
-func openPipes(stdin bool) (e ends, err error) {
-	defer func() {
-		if err != nil {
-			closeAll(e.near[:]...)
-			closeAll(e.far[:]...)
-		}
-	}()
-	if stdin {
-		e.near[0], e.far[0], err = pipe(false)
-	} else {
-		e.far[0], err = os.Open(os.DevNull)
-	}
-	for i := 1; i < 3 && err == nil; i++ {
-		e.near[i], e.far[i], err = pipe(true)
-	}
-	return e, err
-}
-
-func openTerminal(size *TTY) (ends, error) {
-	opened, slave, err := pty.Open()
-	if err != nil {
-		return ends{}, fmt.Errorf("terminal: %w", err)
-	}
-	master, err := waitable(opened)
-	_ = opened.Close()
-	if err == nil {
-		err = setSize(master, size)
-	}
-	if err != nil {
-		closeAll(master, slave)
-		return ends{}, fmt.Errorf("terminal: %w", err)
-	}
-	return ends{near: [3]*os.File{master, master, nil}, far: [3]*os.File{slave, slave, slave}}, nil
-}
-
-// waitable returns f as a file whose reads and writes have deadlines. pty.Open calls Fd, which takes them away.
-func waitable(f *os.File) (*os.File, error) {
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	if err := unix.SetNonblock(fd, true); err != nil {
-		_ = unix.Close(fd)
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
-}
-
-// setSize sets the size of a terminal. Where that changes it, the kernel sends WINCH to the foreground process group.
-func setSize(master *os.File, size *TTY) error {
-	conn, err := master.SyscallConn()
-	if err != nil {
-		return err
-	}
-	s := sizeOf(size)
-	winsize := &unix.Winsize{Col: uint16(s.Cols), Row: uint16(s.Rows)}
-	var failed error
-	err = conn.Control(func(fd uintptr) { failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, winsize) })
-	return errors.Join(err, failed)
-}
-
-// resize sets the size of the terminal of the process.
-func (c *child) resize(size *TTY) error { return setSize(c.stdin, size) }
-
-// startChild starts a process. The error says in plain words why it could not be
-// started; nothing is left of it then but tree, which the caller closes.
-func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
-	if err := checkDir(sp.cwd); err != nil {
-		return nil, err
-	}
-	path, err := lookPath(sp.argv[0], variable(sp.environ, "PATH"))
-	if err != nil {
-		return nil, err
-	}
-	var e ends
-	if sp.tty != nil {
-		e, err = openTerminal(sp.tty)
-	} else {
-		e, err = openPipes(sp.stdin)
-	}
-	if err != nil {
-		return nil, err
-	}
-	attr := &os.ProcAttr{
-		Dir: sp.cwd, Env: sp.environ, Files: e.far[:],
-		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: sp.tty != nil, Pdeathsig: syscall.SIGKILL},
-	}
-	t.prepare(attr.Sys)
-	started := time.Now()
-	process, err := s.StartBy(sp.isolation.Start, path, sp.argv, attr)
-	closeAll(e.far[:]...)
-	if err != nil {
-		closeAll(e.near[:]...)
-		return nil, startError(sp.argv[0], err)
-	}
-	t.started(process.Pid)
-	return &child{
-		process: process, started: started, tree: t,
-		stdin: e.near[0], stdout: e.near[1], stderr: e.near[2],
-	}, nil
-}
-
-func startError(program string, err error) error {
-	if where, ok := errors.AsType[*fs.PathError](err); ok && where.Op == "chdir" {
-		return fmt.Errorf("cwd cannot be entered, or is hidden from commands: %w", where.Err)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s: no such program, or its interpreter does not exist", program)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: no permission to execute it, or to enter its working directory", program)
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s: not a program for this machine", program)
-	case errors.Is(err, syscall.E2BIG):
-		return fmt.Errorf("%s: the arguments and variables are too long", program)
-	}
-	return fmt.Errorf("%s: %w", program, err)
-}
-
-// await blocks until the process has ended. It stays a zombie, so that its number
-// still means it and no other, until reap.
-func (c *child) await() {
-	for {
-		err := unix.Waitid(unix.P_PID, c.process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR { //nolint:errorlint // an errno
-			return
-		}
-	}
-}
-
-// reap lets the ended process go and says how it ended.
-func (c *child) reap() (exit, error) {
-	state, err := c.process.Wait()
-	if err != nil {
-		return exit{}, fmt.Errorf("wait for the process: %w", err)
-	}
-	var x exit
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		name := signalName(status.Signal())
-		x.signal = &name
-	} else {
-		code := state.ExitCode()
-		x.code = &code
-	}
-	x.usage.UserMS = state.UserTime().Milliseconds()
-	x.usage.SystemMS = state.SystemTime().Milliseconds()
-	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
-		x.usage.MaxRSSBytes = peakOf(usage)
-	}
-	return x, nil
-}
-
-// peakOf is the peak of the process in bytes, or 0 where it is not known. Between
-// fork and exec a process shares our memory and its peak then counts ours, so that a figure
-// which is not above our own peak says nothing about the process.
-func peakOf(usage *syscall.Rusage) int64 {
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil || usage.Maxrss <= own.Maxrss {
-		return 0
-	}
-	return usage.Maxrss << 10 // KiB on Linux
 }
 
 // signal sends s to the process group that the process leads. It has not been reaped.

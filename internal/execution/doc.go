@@ -66,6 +66,10 @@
 // another one runs, by asking it. When a replica dies, the others end its executions as Lost; when it was only
 // slow, the store refuses what it appends and it kills what it runs. See docs/replicas.md.
 //
-// Commands are run on Linux alone. Elsewhere the package builds, for programs that are
-// clients too, and every run ends as failed_to_start.
+// # Other systems
+//
+// On macOS and the BSDs a command is a child of this process, in a process group of its own, by which it is
+// ended. Requests with limits on memory, processes or CPU time are refused, and a command goes on when this process is
+// killed. On Windows the package builds, for programs that are clients too, and every run ends as
+// failed_to_start.
 package execution

@@ -111,7 +111,8 @@ type Isolation struct {
 	Level isolation.Level `json:"level"`
 	// Kill is how the whole tree is found when it is killed: by its "cgroup", as descendants of a supervisor that
 	// adopts every orphan ("subreaper"), or by a "scan" of /proc, which a process escapes that leaves its session and
-	// its parent and clears its environment.
+	// its parent and clears its environment. Elsewhere than on Linux it is the process "group" of the command, which
+	// a process escapes that leaves it.
 	Kill string `json:"kill"`
 	// Memory, Processes and CPU say how a limit is held: "kernel", "sampled"
 	// (every 100 ms), or "" where none was asked for.

@@ -191,7 +191,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		}
 	case !o.DisableCgroups:
 		if h.cgroups, err = openCgroups(h.spawner); err != nil {
-			o.Logger.Info("no cgroups: processes are found in /proc", "reason", err)
+			o.Logger.Info(withoutCgroups, "reason", err)
 		}
 	}
 	if err := h.adoptAll(ctx); err != nil {
@@ -223,7 +223,7 @@ func (h *Host) newTree(r *run) tree {
 		}
 		h.opts.Logger.Warn("no cgroup for an execution", "execution", r.id, "error", err)
 	}
-	return newScanTree(markOf(r.epoch()))
+	return newPlainTree(markOf(r.epoch()))
 }
 
 // Counts returns how many executions run and wait.

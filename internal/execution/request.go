@@ -199,6 +199,9 @@ func (r *Request) checkLimits() error {
 			return invalid(n.field, "is negative")
 		}
 	}
+	if !limitsHeld && onProcesses(&r.Limits) {
+		return invalid("limits", "only servers on Linux bound memory, processes and CPU time")
+	}
 	return nil
 }
 

@@ -15,6 +15,11 @@ type scanTree struct {
 	first process
 }
 
+// withoutCgroups is what a Host says of itself.
+const withoutCgroups = "no cgroups: processes are found in /proc"
+
+func newPlainTree(mark string) tree { return newScanTree(mark) }
+
 func newScanTree(mark string) *scanTree { return &scanTree{mark: mark} }
 
 func (t *scanTree) prepare(*syscall.SysProcAttr) {}

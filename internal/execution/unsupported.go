@@ -6,16 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 
 	"reprise"
 	"reprise/internal/spawn"
 )
 
-// Elsewhere than on Linux nothing can be run: Host.Start takes requests, and their runs
-// end as failed_to_start. It lets programs be built there that are clients too.
+// Elsewhere than on Linux there are no supervisors, no cgroups, and no environment of other processes to find what a
+// dead server has left.
 
-var errNeedsLinux = fmt.Errorf("commands are run on Linux alone: %w", errors.ErrUnsupported)
+var errNeedsLinux = fmt.Errorf("only Linux has it: %w", errors.ErrUnsupported)
+
+// limitsHeld: memory, processes and CPU time of a tree can be bounded.
+const limitsHeld = false
 
 type cgroups struct{}
 
@@ -24,28 +26,6 @@ func openCgroups(*spawn.Spawner) (*cgroups, error) { return nil, errNeedsLinux }
 func (*cgroups) newTree(string) (tree, error) { return nil, errNeedsLinux }
 
 func (*cgroups) close() {}
-
-// noTree is the tree of a run that cannot be started.
-type noTree struct{}
-
-func newScanTree(string) tree { return noTree{} }
-
-func (noTree) prepare(*syscall.SysProcAttr) {}
-func (noTree) started(int)                  {}
-func (noTree) terminate()                   {}
-func (noTree) kill() int                    { return 0 }
-func (noTree) usage() treeUsage             { return treeUsage{} }
-func (noTree) enforce(Limits, *Isolation)   {}
-func (noTree) kind() string                 { return "" }
-func (noTree) exceeded() string             { return "" }
-func (noTree) close()                       {}
-
-func startChild(*spawn.Spawner, *spec, tree) (*child, error) { return nil, errNeedsLinux }
-
-func (*child) await()                      {}
-func (*child) reap() (exit, error)         { return exit{}, errNeedsLinux }
-func (*child) signal(syscall.Signal) error { return errNeedsLinux }
-func (*child) resize(*TTY) error           { return errNeedsLinux }
 
 func killMarked([]string) {}
 
@@ -66,7 +46,3 @@ func (*supervisors) dirOf(reprise.Epoch) string   { return "" }
 func (*supervisors) give(*order) (*worker, error) { return nil, errNeedsLinux }
 func (*supervisors) warm()                        {}
 func (*supervisors) close()                       {}
-
-func parseSignal(name string) (syscall.Signal, error) {
-	return 0, invalid("signal", "%q: %v", name, errNeedsLinux)
-}

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin && !freebsd && !netbsd && !openbsd
 
 package link
 
@@ -10,9 +10,9 @@ import (
 	"reprise/internal/spawn"
 )
 
-// StartProcess returns errors.ErrUnsupported: commands are run on Linux alone.
+// StartProcess returns errors.ErrUnsupported: commands are run on Linux, macOS and the BSDs alone.
 func StartProcess(*spawn.Spawner, *Command, *slog.Logger) (Link, error) {
-	return nil, fmt.Errorf("commands are run on Linux alone: %w", errors.ErrUnsupported)
+	return nil, fmt.Errorf("commands are run on Linux, macOS and the BSDs alone: %w", errors.ErrUnsupported)
 }
 
 // KillMarked reports true: there are no processes to kill.

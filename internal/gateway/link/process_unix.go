@@ -1,3 +1,5 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd
+
 package link
 
 import (
@@ -7,10 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"reprise/internal/spawn"
 	"reprise/mcp/mcphttp"
@@ -57,8 +56,7 @@ func StartProcess(s *spawn.Spawner, c *Command, logger *slog.Logger) (Link, erro
 		return nil, err
 	}
 	p.os, err = s.Start(path, c.Args, &os.ProcAttr{
-		Dir: c.Dir, Env: env, Files: far[:],
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+		Dir: c.Dir, Env: env, Files: far[:], Sys: spawn.Session(),
 	})
 	closeAll(far[:]...)
 	if err != nil {
@@ -196,7 +194,7 @@ func (p *Process) attend(r Receiver) {
 	reading.Go(func() { p.readMessages(r) })
 	reading.Go(func() { logStderr(p.stderr, p.logger) })
 	first := p.os.Pid
-	p.awaitZombie()
+	spawn.AwaitExit(first)
 	// As long as it is a zombie no other process can get its number.
 	if !killTree(first, p.mark) {
 		p.logger.Error("processes of an upstream cannot be killed")
@@ -220,16 +218,6 @@ func (p *Process) attend(r Receiver) {
 	closeAll(p.stdin, p.stdout, p.stderr)
 	p.err = err
 	close(p.ended)
-}
-
-// awaitZombie blocks until the process has ended, and does not reap it.
-func (p *Process) awaitZombie() {
-	for {
-		err := unix.Waitid(unix.P_PID, p.os.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if err != unix.EINTR { //nolint:errorlint // an errno
-			return
-		}
-	}
 }
 
 func (p *Process) readMessages(r Receiver) {

@@ -1,0 +1,45 @@
+//go:build !linux && !darwin && !freebsd && !netbsd && !openbsd
+
+package execution
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"reprise/internal/spawn"
+)
+
+// On Windows and the like nothing can be run: Host.Start takes requests, and their runs
+// end as failed_to_start. It lets programs be built there that are clients too.
+
+var errNeedsUnix = fmt.Errorf("commands are run on Linux, macOS and the BSDs alone: %w", errors.ErrUnsupported)
+
+// withoutCgroups is what a Host says of itself.
+const withoutCgroups = "no commands are run here"
+
+// noTree is the tree of a run that cannot be started.
+type noTree struct{}
+
+func newPlainTree(string) tree { return noTree{} }
+
+func (noTree) prepare(*syscall.SysProcAttr) {}
+func (noTree) started(int)                  {}
+func (noTree) terminate()                   {}
+func (noTree) kill() int                    { return 0 }
+func (noTree) usage() treeUsage             { return treeUsage{} }
+func (noTree) enforce(Limits, *Isolation)   {}
+func (noTree) kind() string                 { return "" }
+func (noTree) exceeded() string             { return "" }
+func (noTree) close()                       {}
+
+func startChild(*spawn.Spawner, *spec, tree) (*child, error) { return nil, errNeedsUnix }
+
+func (*child) await()                      {}
+func (*child) reap() (exit, error)         { return exit{}, errNeedsUnix }
+func (*child) signal(syscall.Signal) error { return errNeedsUnix }
+func (*child) resize(*TTY) error           { return errNeedsUnix }
+
+func parseSignal(name string) (syscall.Signal, error) {
+	return 0, invalid("signal", "%q: %v", name, errNeedsUnix)
+}

@@ -1,0 +1,45 @@
+//go:build darwin || freebsd || netbsd || openbsd
+
+package execution
+
+import (
+	"syscall"
+
+	"reprise/internal/spawn"
+)
+
+// withoutCgroups is what a Host says of itself.
+const withoutCgroups = "no cgroups: commands are killed by their process group"
+
+// groupTree is the process group of the first process. What leaves the group escapes: a daemon, or
+// the background job of an interactive shell.
+type groupTree struct{ first int }
+
+func newPlainTree(string) tree { return &groupTree{} }
+
+func (*groupTree) prepare(*syscall.SysProcAttr) {}
+func (t *groupTree) started(pid int)            { t.first = pid }
+
+func (t *groupTree) terminate() {
+	if t.first > 0 {
+		_ = spawn.SignalGroup(t.first, syscall.SIGTERM)
+		_ = spawn.SignalGroup(t.first, syscall.SIGCONT)
+	}
+}
+
+// kill counts nothing: where the first process has ended, 1 says that others were there.
+func (t *groupTree) kill() (others int) {
+	if t.first == 0 {
+		return 0
+	}
+	if found, _ := spawn.KillGroup(t.first, killPatience); found {
+		return 1
+	}
+	return 0
+}
+
+func (*groupTree) usage() treeUsage           { return treeUsage{} }
+func (*groupTree) enforce(Limits, *Isolation) {}
+func (*groupTree) kind() string               { return "group" }
+func (*groupTree) exceeded() string           { return "" }
+func (*groupTree) close()                     {}
