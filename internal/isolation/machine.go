@@ -50,7 +50,7 @@ func Probe() *Machine { return probed() }
 var probed = sync.OnceValue(probe)
 
 // errNotLinux is why nothing is isolated elsewhere.
-var errNotLinux = errors.New("commands are isolated on Linux for amd64 and arm64 alone")
+var errNotLinux = errors.New("needs Linux on amd64 or arm64")
 
 // FindBubblewrap returns the path of a bwrap that works, or why there is none.
 func (m *Machine) FindBubblewrap() (path string, err error) {
