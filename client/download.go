@@ -85,18 +85,8 @@ func (t *transfer) sum(ctx context.Context, p string) (File, error) {
 
 // stat asks until it is answered.
 func (t *transfer) stat(ctx context.Context, query url.Values) (file File, err error) {
-	for {
-		err := t.c.try(ctx, &request{
-			op: t.op, method: http.MethodGet, path: filesPath + "/stat", query: query, patient: true,
-		}, &file)
-		if err == nil {
-			t.succeeded()
-			return file, nil
-		}
-		if err := t.failed(ctx, err); err != nil {
-			return file, err
-		}
-	}
+	err = t.ask(ctx, "/stat", query, &file)
+	return file, err
 }
 
 // partName is the file that collects a download: another version is collected elsewhere.

@@ -180,16 +180,22 @@ func sumLocal(ctx context.Context, f io.ReaderAt, size int64) (string, error) {
 
 // offset asks how far the upload is.
 func (t *transfer) offset(ctx context.Context, name url.Values) (at uploaded, err error) {
+	err = t.ask(ctx, "/upload", name, &at)
+	return at, err
+}
+
+// ask asks what is at a path below filesPath until it is answered.
+func (t *transfer) ask(ctx context.Context, path string, query url.Values, answer any) error {
 	for {
 		err := t.c.try(ctx, &request{
-			op: t.op, method: http.MethodGet, path: filesPath + "/upload", query: name, patient: true,
-		}, &at)
+			op: t.op, method: http.MethodGet, path: filesPath + path, query: query, patient: true,
+		}, answer)
 		if err == nil {
 			t.succeeded()
-			return at, nil
+			return nil
 		}
 		if err := t.failed(ctx, err); err != nil {
-			return at, err
+			return err
 		}
 	}
 }

@@ -45,7 +45,7 @@ func newHold(patience time.Duration, keeps reprise.Retention) *Hold {
 		return nil
 	}
 	hd := &Hold{token: rand.Text(), patience: patience, moved: make(chan struct{}, 1)}
-	hd.events, hd.bytes = int(keeps.MaxEvents/2), keeps.MaxBytes/byteShare
+	hd.events, hd.bytes = max(1, int(keeps.MaxEvents/2)), max(1, keeps.MaxBytes/byteShare)
 	return hd
 }
 
@@ -104,7 +104,7 @@ func (hd *Hold) allows(a appended) bool {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
 	hd.waiting = !hd.lapsed && len(hd.unread) > 0 &&
-		(hd.events > 0 && hd.total.events+a.events > hd.events || hd.bytes > 0 && hd.total.bytes+a.bytes > hd.bytes)
+		(hd.total.events+a.events > hd.events || hd.total.bytes+a.bytes > hd.bytes)
 	return !hd.waiting
 }
 
