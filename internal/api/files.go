@@ -146,63 +146,53 @@ func (s *Server) removeFile(x *exchange) error {
 	return x.done()
 }
 
-func (s *Server) moveFile(x *exchange) error {
+// changeFile answers with the file that change has made of what the body B asks for.
+func changeFile[B any](s *Server, x *exchange, change func(*files.Roots, *B) (files.File, error)) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
-	var body struct {
+	var body B
+	if err := s.decodeBody(x, &body); err != nil {
+		return err
+	}
+	file, err := change(roots, &body)
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, file)
+}
+
+func (s *Server) moveFile(x *exchange) error {
+	type move struct {
 		From      string `json:"from"`
 		To        string `json:"to"`
 		Overwrite bool   `json:"overwrite"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
-		return err
-	}
-	file, err := roots.Move(body.From, body.To, body.Overwrite)
-	if err != nil {
-		return err
-	}
-	return s.answer(x, http.StatusOK, file)
+	return changeFile(s, x, func(roots *files.Roots, m *move) (files.File, error) {
+		return roots.Move(m.From, m.To, m.Overwrite)
+	})
 }
 
 func (s *Server) makeDirectory(x *exchange) error {
-	roots, err := s.filesOf(x)
-	if err != nil {
-		return err
-	}
-	var body struct {
+	type directory struct {
 		Path    string `json:"path"`
 		Mode    string `json:"mode"`
 		Parents bool   `json:"parents"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
-		return err
-	}
-	file, err := roots.MakeDirectory(body.Path, body.Mode, body.Parents)
-	if err != nil {
-		return err
-	}
-	return s.answer(x, http.StatusOK, file)
+	return changeFile(s, x, func(roots *files.Roots, d *directory) (files.File, error) {
+		return roots.MakeDirectory(d.Path, d.Mode, d.Parents)
+	})
 }
 
 func (s *Server) setFileMode(x *exchange) error {
-	roots, err := s.filesOf(x)
-	if err != nil {
-		return err
-	}
-	var body struct {
+	type permissions struct {
 		Path string `json:"path"`
 		Mode string `json:"mode"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
-		return err
-	}
-	file, err := roots.SetMode(body.Path, body.Mode)
-	if err != nil {
-		return err
-	}
-	return s.answer(x, http.StatusOK, file)
+	return changeFile(s, x, func(roots *files.Roots, p *permissions) (files.File, error) {
+		return roots.SetMode(p.Path, p.Mode)
+	})
 }
 
 // setUploadOffset repeats in a header what a refusal says, for clients that read no JSON.

@@ -3,7 +3,7 @@
 //	roots, err := files.Open(map[string]string{"work": "/srv/work"}, nil)
 //	page, err := roots.List("work/src", 100, "")
 //
-// A path begins with the name of a root: "work/src/main.go" is /srv/work/src/main.go. Everything goes through os.Root,
+// A path begins with the name of a root: "site/src/main.go" is /srv/site/src/main.go. Everything goes through os.Root,
 // so that neither ".." nor a symbolic link leads out of a root, whoever changes the directory meanwhile. Paths are
 // bytes; a segment has at most 255 of them.
 //
