@@ -1,7 +1,7 @@
 // Package files gives access to directories of the server that its operator has named: the roots.
 //
-//	roots, err := files.Open(map[string]string{"work": "/srv/work"}, nil)
-//	page, err := roots.List("work/src", 100, "")
+//	roots, err := files.Open(map[string]string{"site": "/srv/site"}, nil)
+//	page, err := roots.List("site/src", 100, "")
 //
 // A path begins with the name of a root: "site/src/main.go" is /srv/site/src/main.go. Everything goes through os.Root,
 // so that neither ".." nor a symbolic link leads out of a root, whoever changes the directory meanwhile. Paths are
