@@ -80,7 +80,14 @@ func TestHoldEndsWithTheRun(t *testing.T) {
 	if err := h.Cancel(within(t), tenant, x.ID); err != nil {
 		t.Fatal(err)
 	}
-	wantOutcome(t, finish(t, h, x.ID), execution.Cancelled, 0, "TERM")
+	// Nothing is held back from here on, so that a reader from the start might be told that it was too slow.
+	var shown execution.Execution
+	until(t, "it has ended", func() bool {
+		var err error
+		shown, err = h.Show(within(t), tenant, x.ID)
+		return err == nil && shown.Status == execution.StatusEnded
+	})
+	wantOutcome(t, shown, execution.Cancelled, 0, "TERM")
 }
 
 // TestHoldIsTheStarters: who does not know the token is nobody for whom output is held back.
