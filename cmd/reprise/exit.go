@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 
 	"reprise"
@@ -98,6 +99,8 @@ func hint(err error) string {
 		return "That is no answer of Reprise: does REPRISE_URL lead to its server, or does a proxy answer?"
 	case errors.Is(err, client.ErrProtocol):
 		return "Does REPRISE_URL lead to a Reprise server?"
+	case strings.Contains(p.Detail, "; serve --"): // that is one
+		return ""
 	case errors.Is(err, reprise.ErrNotFound):
 		return `"reprise list" shows what there is.`
 	case p.Code == problem.CodeCursorExpired, p.Code == problem.CodeEpochChanged:

@@ -38,7 +38,8 @@ func (x *exchange) mayMake(scope identity.Scope, name, what string) error {
 	if x.who.MayOn(scope, name) {
 		return nil
 	}
-	return fmt.Errorf("%w: your scope %q is for %ss whose name begins otherwise", identity.ErrForbidden, scope, what)
+	return fmt.Errorf("%w: the scope %q of these credentials is for %ss that begin with %s", identity.ErrForbidden,
+		scope, what, x.who.Prefixes(scope))
 }
 
 // notYours is what is answered for what does not exist.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"path"
 	"slices"
@@ -150,6 +151,17 @@ func (s *Server) lacks(path string) bool {
 		s.opts.Audit == nil && strings.HasPrefix(path, auditPath)
 }
 
+// offDetail tells what a server has to be started with for a path to exist, "" if nothing would help.
+func offDetail(path string) string {
+	switch {
+	case path == filesPath || strings.HasPrefix(path, filesPath+"/"):
+		return "this server gives no access to files; serve --files NAME=DIR does"
+	case strings.HasPrefix(path, auditPath+"/"):
+		return "this server keeps no audit log; serve --audit does"
+	}
+	return ""
+}
+
 // mcpPath is where the Model Context Protocol is spoken, which has rules of its own.
 const mcpPath = "/mcp"
 
@@ -198,7 +210,11 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request) {
-	s.refuse(w, r, problem.New(problem.CodeNotFound, "there is no such path; /openapi.yaml lists those there are"))
+	detail := "there is no such path; /openapi.yaml lists those there are"
+	if s.lacks(r.URL.Path) {
+		detail = cmp.Or(offDetail(r.URL.Path), detail)
+	}
+	s.refuse(w, r, problem.New(problem.CodeNotFound, detail))
 }
 
 // dispatch picks the route by the method and lets in who may use it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,6 +95,17 @@ func (p *Principal) MayReadAs(key reprise.StreamKey, name string) bool {
 func (p *Principal) Bounded(s Scope) bool {
 	all := ""
 	return !p.granted(s, &all)
+}
+
+// Prefixes are what the names begin with that p has a scope for, quoted, as a part of a sentence.
+func (p *Principal) Prefixes(s Scope) string {
+	var prefixes []string
+	for _, g := range p.Grants {
+		if g.Scope == s {
+			prefixes = append(prefixes, strconv.Quote(g.Prefix))
+		}
+	}
+	return strings.Join(prefixes, " or ")
 }
 
 func (p *Principal) holdsTicket() bool { return p.Only != (reprise.StreamKey{}) }

@@ -107,12 +107,16 @@ func (w *world) untilEnded(id string) task {
 	}
 }
 
-func TestLongRunsBecomeTasks(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{TaskAfter: 100 * time.Millisecond})
+func TestShortRunsAreNoTasks(t *testing.T) {
+	w := newWorld(t, &mcpserver.Options{TaskAfter: time.Minute})
 	if got := w.raw("tools/call",
 		`"name":"execute_code","arguments":{"command":"true"}`); got.ResultType != "complete" {
 		t.Errorf("a short one: %+v", got)
 	}
+}
+
+func TestLongRunsBecomeTasks(t *testing.T) {
+	w := newWorld(t, &mcpserver.Options{TaskAfter: 100 * time.Millisecond})
 	created := w.raw("tools/call", `"name":"execute_code","arguments":{"command":"echo begun; sleep 2; echo done"}`)
 	if created.ResultType != "task" {
 		t.Fatalf("a long one: %+v", created)

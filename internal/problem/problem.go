@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"reprise"
@@ -61,14 +62,15 @@ type Problem struct {
 }
 
 // New returns the problem of a code with its title, status and whether it is
-// retryable from the table. An unknown code becomes Internal.
+// retryable from the table. An unknown code becomes Internal. The code itself is left out where detail begins with it,
+// as the text of an error does that is named as its code.
 func New(code Code, detail string) Problem {
 	row := rowOf(code)
 	return Problem{
 		Type:       typePrefix + string(row.code),
 		Title:      row.title,
 		Status:     row.status,
-		Detail:     detail,
+		Detail:     strings.TrimPrefix(detail, string(row.code)+": "),
 		Code:       row.code,
 		Retryable:  row.retryable,
 		RetryAfter: row.retryAfter,
