@@ -103,6 +103,8 @@ func hint(err error) string {
 		return ""
 	case errors.Is(err, reprise.ErrNotFound):
 		return `"reprise list" shows what there is.`
+	case p.Code == problem.CodeCursorMalformed:
+		return `A cursor is what "follow --json" shows beside an event; earliest and tail can be named too.`
 	case p.Code == problem.CodeCursorExpired, p.Code == problem.CodeEpochChanged:
 		return "What was there is no longer kept. --after earliest begins with what is."
 	case errors.Is(err, os.ErrPermission):

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -74,8 +75,14 @@ func (f *front) begin() {
 // serve hands requests to h from now on.
 func (f *front) serve(h http.Handler) { f.handler.Store(&h) }
 
-// url is where the server listens.
-func (f *front) url() string { return f.scheme + "://" + f.listener.Addr().String() }
+// url is where the server listens. Where that is all addresses, it is the one that is good on this machine.
+func (f *front) url() string {
+	address := f.listener.Addr().String()
+	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
+		address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
+	}
+	return f.scheme + "://" + address
+}
 
 // close closes the listener and all connections.
 func (f *front) close() error {
