@@ -40,7 +40,7 @@ func startFan(name string, readers int, scale Scale, lap func(*process, *swarm, 
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSwarm(p.addr, readers)
+	s, err := newSwarm(p.addr, request(""), readers)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func idleLap(name string, n int) (Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSwarm(p.addr, n)
+	s, err := newSwarm(p.addr, request(""), n)
 	if err != nil {
 		return nil, err
 	}

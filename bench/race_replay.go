@@ -74,7 +74,7 @@ func replay(name string, args ...string) func(context.Context, Scale) (Runner, e
 		if err != nil {
 			return nil, err
 		}
-		after := ""
+		after := "earliest"
 		if name == "gosse" { // which replays nothing where no id is shown
 			if after, err = p.ask("cursor 1"); err != nil {
 				return nil, err
@@ -84,26 +84,23 @@ func replay(name string, args ...string) func(context.Context, Scale) (Runner, e
 		buf := make([]byte, 256<<10)
 		return closing{func(context.Context) (Sample, error) {
 			start := time.Now()
-			first, err := readEvents(p.addr, after, n, buf)
+			first, err := readEvents(p.addr, request(after), n, buf)
 			took := time.Since(start)
 			return Sample{"events/s": float64(n) / took.Seconds(), "first-ms": first.Seconds() * 1000}, err
 		}, stop}, nil
 	}
 }
 
-// readEvents opens a connection, reads n events after a position and closes
+// readEvents opens a connection, sends a request, reads n events and closes
 // it. It returns how long the first event took.
-func readEvents(addr, after string, n int, buf []byte) (first time.Duration, err error) {
+func readEvents(addr string, request []byte, n int, buf []byte) (first time.Duration, err error) {
 	start := time.Now()
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	if after == "" {
-		after = "earliest"
-	}
-	if _, err := conn.Write(request(after)); err != nil {
+	if _, err := conn.Write(request); err != nil {
 		return 0, err
 	}
 	for n > 0 {
@@ -184,7 +181,7 @@ func resumeLap(p *process, after string, n int) (Sample, error) {
 		readers.Go(func() {
 			buf := make([]byte, 16<<10)
 			for left.Add(-1) >= 0 {
-				if _, err := readEvents(p.addr, after, resumeEvents, buf); err != nil {
+				if _, err := readEvents(p.addr, request(after), resumeEvents, buf); err != nil {
 					failed.Store(&err)
 					return
 				}

@@ -39,6 +39,7 @@ var servers = map[string]func(ctx context.Context, args []string) (*server, erro
 	"history":      historyReprise,
 	"gosse":        historyGoSSE,
 	"flush":        historyFlush,
+	"count":        countLines,
 }
 
 // serveHTTP listens on loopback and serves h for as long as the process lives.

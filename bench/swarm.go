@@ -21,22 +21,22 @@ type swarm struct {
 	timing bool
 }
 
-// newSwarm connects n readers to addr and sends their requests.
-func newSwarm(addr string, n int) (*swarm, error) {
+// newSwarm connects n readers to addr, each of which sends a request.
+func newSwarm(addr string, request []byte, n int) (*swarm, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
 	s := &swarm{epoll: epoll, buf: make([]byte, 256<<10)}
 	for range n {
-		if err := s.connect(addr); err != nil {
+		if err := s.connect(addr, request); err != nil {
 			return nil, fmt.Errorf("reader %d: %w", len(s.fds), err)
 		}
 	}
 	return s, nil
 }
 
-func (s *swarm) connect(addr string) error {
+func (s *swarm) connect(addr string, request []byte) error {
 	tcp, err := net.ResolveTCPAddr("tcp", addr)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (s *swarm) connect(addr string) error {
 	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: tcp.Port, Addr: [4]byte(tcp.IP.To4())}); err != nil {
 		return err
 	}
-	if _, err := unix.Write(fd, request("")); err != nil {
+	if _, err := unix.Write(fd, request); err != nil {
 		return err
 	}
 	// The head of the response shows that the reader follows.

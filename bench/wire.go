@@ -1,0 +1,75 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+)
+
+// wire is one connection to an HTTP server that is kept, with the least work for this side: requests are bytes that
+// are made once, and of responses the status and the length are read.
+type wire struct {
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func dialWire(addr string) (*wire, error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+// newRequest makes a request with a body.
+func newRequest(method, path, token, contentType string, body []byte) []byte {
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: %s\r\nContent-Length: %d\r\n\r\n", method, path, token, contentType, len(body))
+	return append([]byte(head), body...)
+}
+
+// do sends a request and reads the response, whose body must have a Content-Length. It fails unless the status is 2xx.
+func (w *wire) do(request []byte) error {
+	if _, err := w.conn.Write(request); err != nil {
+		return err
+	}
+	status, err := w.line()
+	if err != nil {
+		return err
+	}
+	ok := len(status) > 9 && status[9] == '2'
+	status = bytes.Clone(status)
+	length := 0
+	for {
+		line, err := w.line()
+		if err != nil {
+			return err
+		}
+		if len(line) == 0 {
+			break
+		}
+		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return err
+			}
+		}
+	}
+	if ok {
+		_, err := w.in.Discard(length)
+		return err
+	}
+	body, _ := io.ReadAll(io.LimitReader(w.in, int64(length)))
+	return fmt.Errorf("%s: %s", status, body)
+}
+
+// line returns a line without its end, good until the next read.
+func (w *wire) line() ([]byte, error) {
+	line, err := w.in.ReadSlice('\n')
+	return bytes.TrimRight(line, "\r\n"), err
+}
+
+// Close closes the connection.
+func (w *wire) Close() error { return w.conn.Close() }
