@@ -41,6 +41,7 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 				{"#/executions", "running"},
 				{"#/executions/build", "exited 2"},
 				{"#/executions/tests", "Cut the connection"},
+				{"#/executions/shell", "Click to type into it."},
 				{"#/executions/none", "not_found"},
 				{"#/start", "New run"},
 				{"#/streams", "deploys"},
@@ -93,6 +94,9 @@ func fill(s *server) {
 	s.run("lint", "test -d /nowhere", map[string]any{"session": "nightly"})
 	s.run("tests", "sh tests.sh -race ./...", map[string]any{"cwd": dir, "labels": map[string]string{"branch": "main", "team": "core"}})
 	s.run("chat", `while read -r line; do echo "you said $line"; done`, map[string]any{"stdin_open": true})
+	s.run("shell", "exec sh", map[string]any{
+		"stdin_open": true, "tty": map[string]int{"cols": 100, "rows": 24}, "cwd": dir, "env": map[string]string{"PS1": "$ "},
+	})
 	s.call("PUT", "/v1/streams/deploys", map[string]any{"labels": map[string]string{"env": "staging"}})
 	s.call("POST", "/v1/streams/deploys/events", map[string]any{"events": []map[string]any{
 		{"type": "progress", "data": map[string]any{"step": "upload", "percent": 40}},

@@ -21,7 +21,7 @@ func TestScreenshots(t *testing.T) {
 	s := startServer(t)
 	fill(s)
 	p := s.login(startBrowser(t), 1180, 700, "#/executions")
-	p.until(`document.querySelectorAll(".rows .row").length === 6`)
+	p.until(`document.querySelectorAll(".rows .row").length === 7`)
 	p.save("console-list.png")
 
 	p.eval(`location.hash = "#/executions/tests"`)
@@ -37,6 +37,18 @@ func TestScreenshots(t *testing.T) {
 	p.click("button", "Cut the connection")
 	p.until(counted("missed while away") + " > 60")
 	p.save("console-phone.png")
+
+	p.scheme("light")
+	p.size(1180, 500, false)
+	p.eval(`location.hash = "#/executions/shell"`)
+	p.text("Click to type into it.")
+	p.until(`(document.querySelector(".board-keys").focus(), true)`)
+	p.text("All keys go to the program")
+	p.until(`!document.body.innerText.includes("100×24")`)
+	p.call("Input.insertText", map[string]any{"text": "ls -l --color=always /usr/bin | head -3; wc build.sh tests.sh"})
+	p.press("Enter")
+	p.onBoard("total")
+	p.save("console-terminal.png")
 }
 
 // save writes what the page shows, in few colours, which makes a page a quarter of the size.

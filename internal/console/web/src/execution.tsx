@@ -9,10 +9,11 @@ import { Output } from './output'
 import { Labels, ProblemBox, State, When } from './parts'
 import { hrefs } from './route'
 import { Strip } from './strip'
+import { TerminalPanel } from './terminal'
 import { Watch } from './watch'
 import type { Execution } from './wire'
 
-type Tab = 'output' | 'events' | 'details'
+type Tab = 'terminal' | 'output' | 'events' | 'details'
 
 /** One execution. */
 export function ExecutionPage({ id, query }: { id: string; query: URLSearchParams }) {
@@ -37,8 +38,8 @@ function Missing({ id, problem }: { id: string; problem: Parameters<typeof Probl
 
 function Shown({ execution, query, again }: { execution: Execution; query: URLSearchParams; again: () => void }) {
   const { id } = execution
-  const [tab, setTab] = useState<Tab>('output')
-  const watch = useMemo(() => new Watch(pathOf('executions', id), execution.tty?.rows), [id])
+  const [tab, setTab] = useState<Tab>(execution.tty && !query.has('line') ? 'terminal' : 'output')
+  const watch = useMemo(() => new Watch(pathOf('executions', id), execution.tty), [id])
   useEffect(() => {
     watch.start()
     return () => watch.stop()
@@ -49,13 +50,14 @@ function Shown({ execution, query, again }: { execution: Execution; query: URLSe
       <Head execution={shown} again={again} />
       <ProblemBox problem={watch.follower.phase === 'failed' ? watch.follower.problem : undefined} />
       <Strip watch={watch} />
-      <Tabs tab={tab} onTab={setTab} />
+      <Tabs tabs={execution.tty ? [['terminal', 'Terminal'], ...tabs] : tabs} tab={tab} onTab={setTab} />
       <div class="panel" role="tabpanel" aria-label={tab}>
+        {tab === 'terminal' && <TerminalPanel watch={watch} execution={shown} />}
         {tab === 'output' && <Output watch={watch} id={id} query={query} />}
         {tab === 'events' && <EventTable watch={watch} />}
         {tab === 'details' && <Details execution={shown} />}
       </div>
-      {shown.status === 'running' && <Input id={id} />}
+      {shown.status === 'running' && tab !== 'terminal' && <Input id={id} />}
     </section>
   )
 }
@@ -76,7 +78,7 @@ const tabs: [Tab, string][] = [
   ['details', 'Details'],
 ]
 
-function Tabs({ tab, onTab }: { tab: Tab; onTab: (tab: Tab) => void }) {
+function Tabs({ tabs, tab, onTab }: { tabs: [Tab, string][]; tab: Tab; onTab: (tab: Tab) => void }) {
   const list = useRef<HTMLDivElement>(null)
   const move = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key]

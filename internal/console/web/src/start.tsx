@@ -16,6 +16,7 @@ for i in $(seq 1 50); do printf '\\r\\033[32m%3d%%\\033[0m ' $((i * 2)); printf 
 echo 'this goes to stderr' >&2; exit 3`,
   ],
   ['5,000 lines a second', 'i=0; while [ $i -lt 60 ]; do seq -f "line %.0f of much output" $((i * 1000)) $((i * 1000 + 999)); i=$((i + 1)); sleep 0.2; done'],
+  ['A shell', 'exec "${SHELL:-sh}"'],
   ['Ask for input', 'while printf "name? " && read -r name; do echo "hello $name"; done'],
 ]
 
@@ -24,8 +25,9 @@ export function StartPage() {
   const [command, setCommand] = useState('')
   const [id] = useState(randomID) // sent again with each try: a run whose answer was lost is not started twice
   const [open, setOpen] = useState(false)
+  const [tty, setTTY] = useState(false)
   const start = useAction(async (form: HTMLFormElement) => {
-    const request = requestOf(new FormData(form), id, open)
+    const request = requestOf(new FormData(form), id, open, tty)
     const { id: started } = await call<Execution>('POST', '/v1/executions', request)
     location.hash = hrefs.execution(started)
   })
@@ -65,6 +67,7 @@ export function StartPage() {
               onClick={() => {
                 setCommand(text)
                 setOpen(text.includes('read'))
+                setTTY(name === 'A shell')
               }}
             >
               {name}
@@ -82,7 +85,11 @@ export function StartPage() {
           <textarea name="env" class="mono" rows={2} spellcheck={false} />
         </label>
         <label class="check">
-          <input type="checkbox" checked={open} onChange={(event) => setOpen(event.currentTarget.checked)} />
+          <input type="checkbox" checked={tty} onChange={(event) => setTTY(event.currentTarget.checked)} />
+          <span>In a terminal, for programs that draw on it or ask</span>
+        </label>
+        <label class="check">
+          <input type="checkbox" checked={open || tty} disabled={tty} onChange={(event) => setOpen(event.currentTarget.checked)} />
           <span>Keep stdin open, to type into it</span>
         </label>
         <ProblemBox problem={start.problem} onClose={start.clear} />
@@ -109,7 +116,7 @@ function Field(props: { name: string; label: string; placeholder: string; mono?:
   )
 }
 
-function requestOf(form: FormData, id: string, open: boolean): StartRequest {
+function requestOf(form: FormData, id: string, open: boolean, tty: boolean): StartRequest {
   const text = (name: string) => String(form.get(name) ?? '').trim()
   const request: StartRequest = { id, command: text('command') }
   const env = pairs(text('env').split('\n'))
@@ -119,7 +126,8 @@ function requestOf(form: FormData, id: string, open: boolean): StartRequest {
   if (text('session')) request.session = text('session')
   if (Object.keys(env).length > 0) request.env = env
   if (Object.keys(labels).length > 0) request.labels = labels
-  if (open) request.stdin_open = true
+  if (open || tty) request.stdin_open = true
+  if (tty) request.tty = { cols: 100, rows: 30 }
   return request
 }
 

@@ -1,6 +1,7 @@
 import { Follower, type Listener } from './follow'
 import { Ledger } from './ledger'
 import { Screen } from './term/screen'
+import { Terminal } from './term/terminal'
 import type { EventData, Gap, StreamEvent } from './wire'
 import { get } from './api'
 import { type Window, seqOf } from './wire'
@@ -25,6 +26,8 @@ export class Watch implements Listener {
   readonly ledger = new Ledger()
   readonly screen: Screen
   readonly follower: Follower
+  /** What the program draws, where it runs in a terminal. */
+  readonly terminal: Terminal | undefined
   rows: EventRow[] = []
   droppedRows = 0
   end: EventData | undefined
@@ -34,12 +37,13 @@ export class Watch implements Listener {
   private readonly decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() }
   private looking: ReturnType<typeof setInterval> | undefined
 
-  /** @param self the path of the execution or stream */
+  /** @param self the path of the execution or stream; @param tty the size of its terminal */
   constructor(
     private readonly self: string,
-    height?: number,
+    tty?: { cols?: number; rows?: number },
   ) {
-    this.screen = new Screen(height)
+    this.screen = new Screen(tty?.rows)
+    if (tty) this.terminal = new Terminal(tty.cols ?? 80, tty.rows ?? 24)
     this.follower = new Follower(`${self}/events`, this.ledger, this)
   }
 
@@ -71,7 +75,11 @@ export class Watch implements Listener {
       const { data, seq, type } = event
       if (this.rows.length === 0 && seq > 1) this.gap({ code: 'cursor_expired', missed: seq - 1 }) // not told to whoever asks for all
       this.rows.push({ seq, type, time: data.time, suffix: this.suffix, data })
-      if (type === 'stdout' || type === 'stderr') this.screen.write(this.text(data, type), type, seq)
+      if (type === 'stdout' || type === 'stderr') {
+        const text = this.text(data, type)
+        this.screen.write(text, type, seq)
+        this.terminal?.write(text)
+      }
       if (type === 'end') this.end = data
     }
     this.trim()

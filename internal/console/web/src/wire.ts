@@ -48,6 +48,7 @@ export interface StartRequest {
   env?: Record<string, string>
   timeout?: string
   stdin_open?: boolean
+  tty?: { cols: number; rows: number }
   session?: string
   labels?: Record<string, string>
 }

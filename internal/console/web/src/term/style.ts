@@ -42,19 +42,20 @@ export const stderrStyle = numberOf(-1, -1, stderr)
 /** True colours beyond that many styles are left out, for a hostile command could fill the memory. */
 const maxStyles = 4096
 
-const on: Record<number, number> = { 1: bold, 2: faint, 3: italic, 4: underline, 7: inverse, 9: struck }
-const off: Record<number, number> = { 21: bold, 22: bold | faint, 23: italic, 24: underline, 27: inverse, 29: struck }
+const on: Record<number, number> = { 1: bold, 2: faint, 3: italic, 4: underline, 7: inverse, 9: struck, 21: underline }
+const off: Record<number, number> = { 22: bold | faint, 23: italic, 24: underline, 27: inverse, 29: struck }
 
 /** The style that a sequence with these parameters makes of another one. */
 export function select(style: number, parameters: string): number {
   let { fg, bg, flags } = styleOf(style)
-  const values = parameters === '' ? [0] : parameters.split(/[;:]/).map((text) => Number(text) || 0)
+  const values = parameters.split(';').map((text) => text.split(':').map((number) => Number(number) || 0))
   for (let i = 0; i < values.length; i++) {
-    const value = values[i]!
+    const [value = 0, ...parts] = values[i]!
     if (value === 0) {
       fg = bg = -1
       flags &= stderr
-    } else if (on[value]) flags |= on[value]
+    } else if (value === 4 && parts[0] === 0) flags &= ~underline // 4:3 and its like are shapes of it
+    else if (on[value]) flags |= on[value]
     else if (off[value]) flags &= ~off[value]
     else if (value >= 30 && value <= 37) fg = value - 30
     else if (value >= 90 && value <= 97) fg = value - 82
@@ -62,23 +63,28 @@ export function select(style: number, parameters: string): number {
     else if (value >= 100 && value <= 107) bg = value - 92
     else if (value === 39) fg = -1
     else if (value === 49) bg = -1
-    else if (value === 38 || value === 48) {
-      const [colour, used] = extended(values, i + 1)
+    else if (value === 38 || value === 48 || value === 58) {
+      const [colour, used] = parts.length > 0 ? [withSpace(parts), 0] : extended(values.slice(i + 1, i + 5).map(([first = 0]) => first))
       i += used
       if (value === 38) fg = colour
-      else bg = colour
+      if (value === 48) bg = colour
     }
   }
   if (styles.length >= maxStyles && !numbers.has(`${fg}/${bg}/${flags}`)) return numberOf(-1, -1, flags)
   return numberOf(fg, bg, flags)
 }
 
-/** Reads 5;N or 2;R;G;B and says how many values that were. */
-function extended(values: number[], at: number): [colour: number, used: number] {
-  if (values[at] === 5) return [Math.min(values[at + 1] ?? 0, 255), 2]
-  if (values[at] !== 2) return [-1, 1]
-  const [red, green, blue] = [1, 2, 3].map((n) => Math.min(values[at + n] ?? 0, 255)) as [number, number, number]
+/** Reads 5, N or 2, R, G, B and says how many values that were. */
+function extended([kind, ...values]: number[]): [colour: number, used: number] {
+  if (kind === 5) return [Math.min(values[0] ?? 0, 255), 2]
+  if (kind !== 2) return [-1, 1]
+  const [red, green, blue] = [0, 1, 2].map((n) => Math.min(values[n] ?? 0, 255)) as [number, number, number]
   return [0x1000000 + (red << 16) + (green << 8) + blue, 4]
+}
+
+/** Reads what colons part, where a colour space may stand in front of the colours. */
+function withSpace(parts: number[]): number {
+  return extended(parts[0] === 2 && parts.length > 4 ? [2, ...parts.slice(2)] : parts)[0]
 }
 
 const steps = [0, 95, 135, 175, 215, 255]
