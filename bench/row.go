@@ -9,7 +9,8 @@ import (
 
 // Row is a line of the table: one target of PERFORMANCE, for one contender of a race.
 type Row struct {
-	// Target is "P1" to "P13", "Q1" to "Q12" for what users of the built binary get, or "C" for what is asked for elsewhere.
+	// Target is "P1" to "P13", "Q1" to "Q12" for what users of the built binary get, or "C" for what is asked for
+	// elsewhere.
 	Target string
 	What   string
 	// Unit is what is compared, a key of the samples.
