@@ -92,7 +92,7 @@ func TestKillOnDisconnect(t *testing.T) {
 	two()
 	three()
 	four := h.Follow(tenant, x.ID) // back in time
-	<-time.After(grace + grace/4) // real processes, real time
+	<-time.After(grace + grace/4)  // real processes, real time
 	if got := status(t, h, x.ID); got != execution.StatusRunning {
 		t.Errorf("%s while it was followed", got)
 	}

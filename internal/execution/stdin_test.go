@@ -163,3 +163,44 @@ func TestStdinOfABrokenBody(t *testing.T) {
 		t.Errorf("the command read %q", got)
 	}
 }
+
+// lastWords gives text, and the end of it only when an execution has ended.
+type lastWords struct {
+	text  string
+	ended func()
+}
+
+func (l *lastWords) Read(p []byte) (int, error) {
+	if l.text == "" {
+		l.ended()
+		return 0, io.EOF
+	}
+	n := copy(p, l.text)
+	l.text = l.text[n:]
+	return n, nil
+}
+
+// TestStdinOfCommandThatEndsBeforeTheEnd: a command that has read all that it was given may end before its stdin is
+// closed. The write has succeeded all the same.
+func TestStdinOfCommandThatEndsBeforeTheEnd(t *testing.T) {
+	check := func(t *testing.T, owner, at *execution.Host) {
+		x := start(t, owner, execution.Request{Command: "read line; echo got $line", StdinOpen: true})
+		state, err := at.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{
+			Offset: -1, EOF: true, Data: &lastWords{"hello\n", func() { finish(t, owner, x.ID) }},
+		})
+		if err != nil || state != (execution.Stdin{Offset: 6}) {
+			t.Errorf("%+v, %v", state, err)
+		}
+		if got := output(t, owner, x.ID, execution.Stdout); string(got) != "got hello\n" {
+			t.Errorf("output %q", got)
+		}
+	}
+	trees(t, func(t *testing.T, opts execution.Options) {
+		h := newHost(t, opts)
+		check(t, h, h)
+	})
+	t.Run("another replica", func(t *testing.T) {
+		list := nodes(t, 2, execution.Options{})
+		check(t, list[0].Host, list[1].Host)
+	})
+}

@@ -449,7 +449,7 @@ func TestRemovedWhileAway(t *testing.T) {
 // TestReplicaComesBack: one that leaves its commands running and comes back under another name before it is taken for dead goes
 // on with them, also with one that says nothing for longer than that. One that comes too late ends them.
 func TestReplicaComesBack(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel()                // it waits most of the time
 	const ttl = 5 * time.Second // within which it is back
 	hub := shared.New(memstore.New(nil))
 	other := &node{store: newCuttable(hub.Store())}
