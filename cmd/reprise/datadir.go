@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The files of a data directory.
@@ -58,7 +59,15 @@ func takeDataDir(path string, wait bool) (*dataDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	if err := flock(lock, wait); err != nil {
+	err = flock(lock, wait)
+	for deadline := time.Now().Add(forkPatience); errors.Is(err, errLocked) && time.Now().Before(deadline); {
+		if exists(lockHolder(lock)) {
+			break
+		}
+		time.Sleep(forkPatience / 500)
+		err = flock(lock, wait)
+	}
+	if err != nil {
 		holder := lockHolder(lock)
 		lock.Close()
 		if errors.Is(err, errLocked) {
@@ -92,6 +101,10 @@ func writePID(f *os.File) error {
 	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	return err
 }
+
+// forkPatience is how long the lock of a process that has ended is waited for. One that it was about to start has all
+// its descriptors until that executes its program.
+const forkPatience = 5 * time.Second
 
 // lockHolder is the id of the process that holds a lock, as far as it has said so.
 func lockHolder(f *os.File) string {

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,12 @@ func flock(f *os.File, wait bool) error {
 			return err
 		}
 	}
+}
+
+// exists reports whether there is a process with an id, or may be one where the id is none.
+func exists(pid string) bool {
+	n, err := strconv.Atoi(pid)
+	return err != nil || n <= 0 || !errors.Is(unix.Kill(n, 0), unix.ESRCH)
 }
 
 // isTerminalFile reports whether f is a terminal.

@@ -14,6 +14,8 @@ const errLocked = sys.ERROR_LOCK_VIOLATION
 // flock is for the verbs that are refused on Windows; see unavailable.
 func flock(*os.File, bool) error { return errors.ErrUnsupported }
 
+func exists(string) bool { return true }
+
 // isTerminalFile reports whether f is a console.
 func isTerminalFile(f *os.File) bool {
 	var mode uint32

@@ -143,7 +143,7 @@ func TestStdinSignalAndCancel(t *testing.T) {
 func TestTerminalIsResizedAndFedByTwo(t *testing.T) {
 	w := start(t, setup{})
 	w.do("POST", "/v1/executions/none/resize", `{"cols":1,"rows":1}`).refused(404, "not_found")
-	w.do("POST", "/v1/executions", `{"id":"t","command":"read a; stty size; read b; echo \"$a+$b\"","tty":{"cols":81,"rows":25},"stdin_open":true}`).is(201)
+	w.do("POST", "/v1/executions", `{"id":"t","command":"read a; stty size; read b; echo \"$a+$b\"; read c","tty":{"cols":81,"rows":25},"stdin_open":true}`).is(201)
 	w.do("POST", "/v1/executions/t/stdin?writer=a&offset=0", "one\n").is(200)
 	follow := w.follow("/v1/executions/t/events", "Accept: application/x-ndjson")
 	for !strings.Contains(follow.line(), "25 81") {
@@ -170,6 +170,7 @@ func TestTerminalIsResizedAndFedByTwo(t *testing.T) {
 			t.Errorf("stdin: %s", a.body)
 		}
 	}
+	w.do("POST", "/v1/executions/t/stdin?writer=b&offset=4", "end\n").is(200)
 	w.ended("t")
 	if got := w.do("GET", "/v1/executions/t/stdout", "").body; !strings.Contains(got, "one+two\r\n") {
 		t.Errorf("stdout %q", got)

@@ -86,7 +86,13 @@ func (l *link) interleave() {
 	}
 	defer transport.CloseIdleConnections()
 	one := &oneConn{conn: l.client, closed: make(chan struct{})}
-	server := &http.Server{Handler: reverse, ConnState: func(_ net.Conn, state http.ConnState) {
+	// Without it the server closes the body of a request when its answer begins, which may be before the transport
+	// has found the end of the body, and fails the answer.
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		reverse.ServeHTTP(w, r)
+	})
+	server := &http.Server{Handler: handler, ConnState: func(_ net.Conn, state http.ConnState) {
 		if state == http.StateClosed || state == http.StateHijacked {
 			one.Close()
 		}

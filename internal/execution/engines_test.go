@@ -25,7 +25,7 @@ import (
 const envReplica = "REPRISE_TEST_REPLICA"
 
 // farTTL is that of replicas on real servers, which share a busy machine.
-var farTTL = replica.Options{Beat: 500 * time.Millisecond, TTL: 3 * time.Second}
+var farTTL = replica.Options{Beat: 500 * time.Millisecond, TTL: 5 * time.Second}
 
 func replicaUntilKilled(url string) {
 	ctx := context.Background()
@@ -199,6 +199,7 @@ func TestStoreIsRestarted(t *testing.T) {
 // storeIsRestarted restarts a server under two replicas; loses, if not nil, is the same one and goes back to an older
 // state.
 func storeIsRestarted(t *testing.T, server server, loses *testserver.RedisServer) {
+	work := t.TempDir()
 	var list []*node
 	for range 2 {
 		store, err := storeurl.Open(t.Context(), server.URL(), nil)
@@ -206,14 +207,15 @@ func storeIsRestarted(t *testing.T, server server, loses *testserver.RedisServer
 			t.Fatal(err)
 		}
 		nd := &node{store: newCuttable(store.(sharable))}
-		nd.open(t, &farTTL, execution.Options{})
+		nd.open(t, &farTTL, execution.Options{Dir: work})
 		list = append(list, nd)
 	}
-	const lines = 300
+	const lines = 300 // of which the first 50 are in the older state
 	for i, nd := range list {
 		start(t, nd.Host, execution.Request{
 			ID: strconv.Itoa(i), StdinOpen: true,
-			Command: fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; sleep 0.01; done; read x; echo "$x"`, lines),
+			Command: fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; sleep 0.01
+				[ $i != 50 ] || until [ -e go ]; do sleep 0.01; done; done; read x; echo "$x"`, lines),
 		})
 		await(t, nd.Host, strconv.Itoa(i), "50\n")
 	}
@@ -222,9 +224,12 @@ func storeIsRestarted(t *testing.T, server server, loses *testserver.RedisServer
 		if err := os.CopyFS(backup, os.DirFS(loses.Dir())); err != nil {
 			t.Fatal(err)
 		}
-		for i, nd := range list {
-			await(t, nd.Host, strconv.Itoa(i), "100\n")
-		}
+	}
+	if err := os.WriteFile(filepath.Join(work, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, nd := range list {
+		await(t, nd.Host, strconv.Itoa(i), "100\n")
 	}
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,10 @@ import (
 func TestFollowersOnOtherReplicas(t *testing.T) {
 	t.Parallel()
 	request := execution.Request{Command: "echo up; exec sleep 100", KillOnDisconnect: true}
-	const grace = 300 * time.Millisecond
+	const (
+		grace  = 1200 * time.Millisecond // much longer than it takes that the owner is told
+		longer = grace + grace/4
+	)
 	for _, tt := range []struct {
 		name string
 		// test lets followers come and go, and returns when nobody follows any more.
@@ -39,7 +42,7 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 			second := list[2].Follow(tenant, id)
 			<-time.After(grace / 3)
 			first()
-			stays(t, list[0].Host, id, 2*grace)
+			stays(t, list[0].Host, id, longer)
 			second()
 		}},
 		{"here and there", func(t *testing.T, id string, list []*node) {
@@ -47,18 +50,18 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 			<-time.After(grace / 3)
 			here()
 			again()
-			stays(t, list[0].Host, id, 2*grace)
+			stays(t, list[0].Host, id, longer)
 			there()
 		}},
 		{"and their replica dies", func(t *testing.T, id string, list []*node) {
 			list[1].Follow(tenant, id)
-			stays(t, list[0].Host, id, 2*grace)
+			stays(t, list[0].Host, id, longer)
 			list[1].store.cut.Store(true)
 			t.Cleanup(func() { list[1].store.cut.Store(false) })
 		}},
 		{"and their replica leaves", func(t *testing.T, id string, list []*node) {
 			list[1].Follow(tenant, id)
-			stays(t, list[0].Host, id, 2*grace)
+			stays(t, list[0].Host, id, longer)
 			if err := list[1].member.Leave(within(t)); err != nil {
 				t.Fatal(err)
 			}
@@ -75,10 +78,10 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
-			list := nodes(t, 3, execution.Options{DisconnectGrace: grace})
+			list := nodesWithin(t, 3, testTTL, execution.Options{DisconnectGrace: grace})
 			x := start(t, list[0].Host, request)
 			await(t, list[1].Host, x.ID, "up")
-			stays(t, list[0].Host, x.ID, 2*grace) // nobody has followed it yet
+			stays(t, list[0].Host, x.ID, longer) // nobody has followed it yet
 			tt.test(t, x.ID, list)
 			wantOutcome(t, finish(t, list[2].Host, x.ID), execution.Cancelled, 0, "TERM")
 		})
@@ -138,17 +141,22 @@ func TestStdinFromAnotherReplica(t *testing.T) {
 // much was taken, and goes on from there.
 func TestStdinThatIsNotRead(t *testing.T) {
 	list := nodes(t, 2, execution.Options{})
-	x := start(t, list[0].Host, execution.Request{Command: "exec sleep 100", StdinOpen: true})
+	x := start(t, list[0].Host, execution.Request{Command: readsOneByte + "exec sleep 1000", StdinOpen: true})
 	data := bytes.Repeat([]byte("x"), 300<<10)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := list[1].WriteStdin(ctx, tenant, x.ID, execution.StdinWrite{Data: bytes.NewReader(data)}); !errors.Is(err, context.DeadlineExceeded) {
+	written := make(chan error, 1)
+	go func() {
+		_, err := list[1].WriteStdin(ctx, tenant, x.ID, execution.StdinWrite{Data: bytes.NewReader(data)})
+		written <- err
+	}()
+	await(t, list[1].Host, x.ID, "got one")
+	cancel()
+	if err := <-written; !errors.Is(err, context.Canceled) {
 		t.Errorf("a command that does not read: %v", err)
 	}
-	// The turn is free again, at once: the owner was told that nobody waits any more.
-	ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	state, err := list[0].WriteStdin(ctx, tenant, x.ID, execution.StdinWrite{Offset: 0})
+	// The turn is free again: the owner was told that nobody waits any more.
+	state, err := list[0].WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: 0})
 	if err != nil || state.Offset == 0 || state.Offset >= int64(len(data)) {
 		t.Errorf("afterwards: %+v, %v", state, err)
 	}

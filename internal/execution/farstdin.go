@@ -69,7 +69,11 @@ func (f *farStdin) write(ctx context.Context, w StdinWrite) (Stdin, error) {
 		return f.state, nil
 	}
 	at.Data, at.EOF = nil, true
+	given := f.state.Offset
 	_, err := f.send(ctx, &at)
+	if errors.Is(err, reprise.ErrEnded) { // the command has taken everything and has ended: its stdin is closed
+		return Stdin{Offset: given}, nil
+	}
 	return f.state, err
 }
 

@@ -170,8 +170,7 @@ func TestKeyStartsAgain(t *testing.T) {
 
 // TestKeyStartsOnce: of 50 callers on two replicas one starts the command, and so after it has failed. The others find it.
 func TestKeyStartsOnce(t *testing.T) {
-	// None is taken for dead because the machine is busy.
-	startsOnce(t, nodesWithin(t, 2, time.Minute, execution.Options{}), 50)
+	startsOnce(t, nodes(t, 2, execution.Options{}), 50)
 }
 
 // TestKeyStartsOnceOnServers is that, with fewer callers, on each store that can be shared.
@@ -238,7 +237,7 @@ func startsOnce(t *testing.T, list []*node, callers int) {
 // TestKeyStartsOnceBehindAnother: one that finds a failure, and is overtaken by another one that has started again
 // meanwhile, attaches to that.
 func TestKeyStartsOnceBehindAnother(t *testing.T) {
-	list := nodesWithin(t, 2, time.Minute, execution.Options{})
+	list := nodes(t, 2, execution.Options{})
 	g := newGated(t)
 	req := g.request("k")
 	first := start(t, list[0].Host, req)
@@ -255,7 +254,8 @@ func TestKeyStartsOnceBehindAnother(t *testing.T) {
 
 // TestKeyAfterReplicaDies: what is lost is started again, once, on another replica.
 func TestKeyAfterReplicaDies(t *testing.T) {
-	list := nodesWithin(t, 3, 3*testTTL, execution.Options{})
+	t.Parallel() // it waits most of the time
+	list := nodesWithin(t, 3, testTTL, execution.Options{})
 	g := newGated(t)
 	req := g.request("k")
 	x := start(t, list[0].Host, req)

@@ -84,7 +84,7 @@ func TestNoRuneIsSplit(t *testing.T) {
 		for (1..8) { for (split //, "\360\237\230\200\342\202\254x") {
 			syswrite STDOUT, $_; select undef, undef, undef, 0.003;
 		} }
-		syswrite STDOUT, "\342\202"; select undef, undef, undef, 0.2; syswrite STDOUT, "\254";`}})
+		syswrite STDOUT, "\342\202"; select undef, undef, undef, 0.05; syswrite STDOUT, "\254";`}})
 	var all []byte
 	for _, e := range follow(t, h, x.ID) {
 		if e.Type != execution.Stdout {
@@ -224,13 +224,13 @@ func finishCut(t *testing.T, h *execution.Host, id string) {
 	})
 }
 
-// TestChattyLinesBecomeFewEvents: 10,000 events are kept by default. 30,000 lines that are written
+// TestChattyLinesBecomeFewEvents: 10,000 events are kept by default. 12,000 lines that are written
 // one by one must not go out of the window for being short.
 func TestChattyLinesBecomeFewEvents(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	x := start(t, h, execution.Request{Command: `i=0; while [ $i -lt 30000 ]; do echo $i; i=$((i+1)); done`})
+	x := start(t, h, execution.Request{Command: `i=0; while [ $i -lt 12000 ]; do echo $i; i=$((i+1)); done`})
 	x = finish(t, h, x.ID)
-	if got := output(t, h, x.ID, execution.Stdout); bytes.Count(got, []byte("\n")) != 30_000 {
+	if got := output(t, h, x.ID, execution.Stdout); bytes.Count(got, []byte("\n")) != 12_000 {
 		t.Errorf("%d lines are kept", bytes.Count(got, []byte("\n")))
 	}
 }

@@ -28,36 +28,43 @@ func TestExitCodesAndSignals(t *testing.T) {
 // the reason is told even where the command takes it well or badly.
 func TestOutcomesAreDistinct(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
-		opts.Grace = 200 * time.Millisecond
+		t.Parallel() // it waits most of the time
 		h := newHost(t, opts)
 		const polite = `trap 'echo bye; exit 7' TERM INT; echo up; while :; do sleep 0.01; done`
 		const stubborn = `trap '' TERM INT; echo up; while :; do sleep 0.01; done`
 		const plain = `echo up; exec sleep 100`
-		end := func(req execution.Request, how func(id string) error) execution.Execution {
+		const short = execution.Duration(100 * time.Millisecond) // for who does not take it well
+		up := func(req execution.Request) string {
 			t.Helper()
 			x := start(t, h, req)
 			await(t, h, x.ID, "up")
-			if how != nil {
-				if err := how(x.ID); err != nil {
-					t.Fatal(err)
-				}
+			return x.ID
+		}
+		end := func(req execution.Request, how func(id string) error) execution.Execution {
+			t.Helper()
+			id := up(req)
+			if err := how(id); err != nil {
+				t.Fatal(err)
 			}
-			return finish(t, h, x.ID)
+			return finish(t, h, id)
 		}
 		cancel := func(id string) error { return h.Cancel(within(t), tenant, id) }
 		signal := func(name string) func(string) error {
 			return func(id string) error { return h.Signal(within(t), tenant, id, name) }
 		}
-		timeout := execution.Duration(400 * time.Millisecond)
-		wantOutcome(t, end(execution.Request{Command: plain, Timeout: timeout}, nil), execution.TimedOut, 0, "TERM")
-		wantOutcome(t, end(execution.Request{Command: polite, Timeout: timeout}, nil), execution.TimedOut, 7, "")
-		wantOutcome(t, end(execution.Request{Command: stubborn, Timeout: timeout}, nil), execution.TimedOut, 0, "KILL")
+		timeout := execution.Duration(4 * time.Second) // within which each is up
+		first := up(execution.Request{Command: plain, Timeout: timeout})
+		second := up(execution.Request{Command: polite, Timeout: timeout})
+		third := up(execution.Request{Command: stubborn, Timeout: timeout, Grace: short})
 		wantOutcome(t, end(execution.Request{Command: plain}, cancel), execution.Cancelled, 0, "TERM")
 		wantOutcome(t, end(execution.Request{Command: polite}, cancel), execution.Cancelled, 7, "")
-		wantOutcome(t, end(execution.Request{Command: stubborn}, cancel), execution.Cancelled, 0, "KILL")
+		wantOutcome(t, end(execution.Request{Command: stubborn, Grace: short}, cancel), execution.Cancelled, 0, "KILL")
 		wantOutcome(t, end(execution.Request{Command: plain}, signal("SIGTERM")), execution.Signaled, 0, "TERM")
 		wantOutcome(t, end(execution.Request{Command: polite}, signal("int")), execution.Exited, 7, "")
 		wantOutcome(t, end(execution.Request{Command: plain}, signal("KILL")), execution.Signaled, 0, "KILL")
+		wantOutcome(t, finish(t, h, first), execution.TimedOut, 0, "TERM")
+		wantOutcome(t, finish(t, h, second), execution.TimedOut, 7, "")
+		wantOutcome(t, finish(t, h, third), execution.TimedOut, 0, "KILL")
 	})
 }
 
@@ -156,9 +163,12 @@ func alive(pid int) bool {
 // TestOpenPipeDoesNotHoldTheEnd: a grandchild in a session of its own keeps stdout open.
 func TestOpenPipeDoesNotHoldTheEnd(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
-		opts.DrainTimeout = 700 * time.Millisecond
+		const drain = 700 * time.Millisecond
+		opts.DrainTimeout, opts.Dir = drain, t.TempDir()
 		h := newHost(t, opts)
-		x := start(t, h, execution.Request{Command: `setsid sh -c 'echo "child $$"; exec sleep 1000' & sleep 0.1; exit 5`})
+		began := time.Now()
+		x := start(t, h, execution.Request{Command: `setsid sh -c 'echo "child $$"; >up; exec sleep 1000' &
+			while [ ! -e up ]; do sleep 0.01; done; exit 5`})
 		pids := children(await(t, h, x.ID, "child"))
 		x = finish(t, h, x.ID)
 		wantOutcome(t, x, execution.Exited, 5, "")
@@ -168,8 +178,8 @@ func TestOpenPipeDoesNotHoldTheEnd(t *testing.T) {
 		if len(pids) != 1 || alive(pids[0]) {
 			t.Errorf("left behind: %v", pids)
 		}
-		if d := *x.DurationMS; d > 650 {
-			t.Errorf("the command is said to have run for %d ms", d)
+		if d := time.Duration(*x.DurationMS) * time.Millisecond; d > time.Since(began)-drain {
+			t.Errorf("the command is said to have run for %s, with the wait for its output", d)
 		}
 	})
 }

@@ -49,8 +49,10 @@ func readProcess(pid int) (p process, ok bool) {
 		n, _ := strconv.ParseInt(fields[i-3], 10, 64)
 		return n
 	}
+	// While execve(2) lays out the new image, the environment is empty before it is whole. The address of the
+	// code is set after that.
 	environ := int64(unknownEnviron)
-	if len(fields) > 48 && number(51) != 0 {
+	if len(fields) > 48 && number(51) != 0 && number(26) != 0 {
 		environ = number(51) - number(50)
 	}
 	return process{

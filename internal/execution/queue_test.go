@@ -79,7 +79,9 @@ func TestQueueOfASession(t *testing.T) {
 }
 
 func TestKillOnDisconnect(t *testing.T) {
-	h := newHost(t, execution.Options{DisconnectGrace: 100 * time.Millisecond})
+	t.Parallel() // it waits most of the time
+	const grace = 1500 * time.Millisecond
+	h := newHost(t, execution.Options{DisconnectGrace: grace})
 	x := start(t, h, execution.Request{Command: "exec sleep 100", KillOnDisconnect: true})
 	kept := start(t, h, execution.Request{Command: "exec sleep 100"})
 	h.Follow(tenant, kept.ID)()
@@ -90,8 +92,7 @@ func TestKillOnDisconnect(t *testing.T) {
 	two()
 	three()
 	four := h.Follow(tenant, x.ID) // back in time
-	timer := time.NewTimer(300 * time.Millisecond)
-	<-timer.C
+	<-time.After(grace + grace/4)  // real processes, real time
 	if got := status(t, h, x.ID); got != execution.StatusRunning {
 		t.Errorf("%s while it was followed", got)
 	}

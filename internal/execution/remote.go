@@ -147,9 +147,11 @@ func (r *run) writeStdin(ctx context.Context, w StdinWrite) (Stdin, error) {
 	if err != nil {
 		return Stdin{}, err
 	}
-	far := farStdin{ask: m.stdinPiece}
-	state, err := far.write(ctx, w)
-	return state, r.endedMeanwhile(err)
+	far := farStdin{ask: func(ctx context.Context, a *askStdin) (*toldStdin, error) {
+		t, err := m.stdinPiece(ctx, a)
+		return t, r.endedMeanwhile(err)
+	}}
+	return far.write(ctx, w)
 }
 
 // stdinPiece gives a piece from another replica to a command of ours, or as much of it as the

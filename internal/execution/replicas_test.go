@@ -21,7 +21,7 @@ import (
 // The times of the replicas in tests, which must not be late on a busy machine.
 const (
 	testBeat = 100 * time.Millisecond
-	testTTL  = time.Second
+	testTTL  = 3 * time.Second // of those that are to be taken for dead
 )
 
 // node is one replica in a test.
@@ -92,10 +92,10 @@ func (c *cuttable) Remove(ctx context.Context, key reprise.StreamKey, spec repri
 	return c.Store.Remove(ctx, key, spec)
 }
 
-// nodes opens replicas that share a store in memory.
+// nodes opens replicas that share a store in memory. None is taken for dead because the machine is busy.
 func nodes(t *testing.T, n int, opts execution.Options) []*node {
 	t.Helper()
-	return nodesWithin(t, n, testTTL, opts)
+	return nodesWithin(t, n, 5*time.Minute, opts)
 }
 
 // nodesWithin is nodes that are taken for dead after ttl.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"reprise"
 	"reprise/internal/execution"
@@ -92,25 +91,35 @@ func TestStdinAfterItsEnd(t *testing.T) {
 	}
 }
 
+// readsOneByte is the beginning of a command: it says when the first byte of its stdin is there, and takes no more.
+const readsOneByte = "dd bs=1 count=1 of=/dev/null 2>/dev/null; echo got one; "
+
 // TestStdinWaitsForTheReader fills the pipe of a command that does not read: the write
 // waits, says how far it came when it is called off, and goes on from there.
 func TestStdinWaitsForTheReader(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	x := start(t, h, execution.Request{Command: "echo up; read go </dev/null; while ! test -e go; do sleep 0.01; done; wc -c", StdinOpen: true})
-	await(t, h, x.ID, "up")
+	x := start(t, h, execution.Request{Command: readsOneByte + "while ! test -e go; do sleep 0.01; done; wc -c", StdinOpen: true})
 	data := bytes.Repeat([]byte("0123456789"), 400_000)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, io.ErrNoProgress)
-	defer cancel()
-	at, err := h.WriteStdin(ctx, tenant, x.ID, execution.StdinWrite{Data: bytes.NewReader(data)})
-	if !errors.Is(err, io.ErrNoProgress) || at.Offset == 0 || at.Offset == int64(len(data)) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var at execution.Stdin
+	written := make(chan error, 1)
+	go func() {
+		var err error
+		at, err = h.WriteStdin(ctx, tenant, x.ID, execution.StdinWrite{Data: bytes.NewReader(data)})
+		written <- err
+	}()
+	await(t, h, x.ID, "got one")
+	cancel(io.ErrNoProgress)
+	if err := <-written; !errors.Is(err, io.ErrNoProgress) || at.Offset == 0 || at.Offset == int64(len(data)) {
 		t.Fatalf("%+v, %v", at, err)
 	}
 	sh(t, h, "touch go")
-	at, err = h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: at.Offset, Data: bytes.NewReader(data[at.Offset:]), EOF: true})
+	at, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: at.Offset, Data: bytes.NewReader(data[at.Offset:]), EOF: true})
 	if err != nil || at.Offset != int64(len(data)) {
 		t.Fatalf("%+v, %v", at, err)
 	}
-	if got := await(t, h, x.ID, "4000000"); got == "" {
+	if got := await(t, h, x.ID, "3999999"); got == "" {
 		t.Error("nothing was read")
 	}
 }
@@ -153,4 +162,45 @@ func TestStdinOfABrokenBody(t *testing.T) {
 	if got := output(t, h, x.ID, execution.Stdout); string(got) != "half and half" {
 		t.Errorf("the command read %q", got)
 	}
+}
+
+// lastWords gives text, and the end of it only when an execution has ended.
+type lastWords struct {
+	text  string
+	ended func()
+}
+
+func (l *lastWords) Read(p []byte) (int, error) {
+	if l.text == "" {
+		l.ended()
+		return 0, io.EOF
+	}
+	n := copy(p, l.text)
+	l.text = l.text[n:]
+	return n, nil
+}
+
+// TestStdinOfCommandThatEndsBeforeTheEnd: a command that has read all that it was given may end before its stdin is
+// closed. The write has succeeded all the same.
+func TestStdinOfCommandThatEndsBeforeTheEnd(t *testing.T) {
+	check := func(t *testing.T, owner, at *execution.Host) {
+		x := start(t, owner, execution.Request{Command: "read line; echo got $line", StdinOpen: true})
+		state, err := at.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{
+			Offset: -1, EOF: true, Data: &lastWords{"hello\n", func() { finish(t, owner, x.ID) }},
+		})
+		if err != nil || state != (execution.Stdin{Offset: 6}) {
+			t.Errorf("%+v, %v", state, err)
+		}
+		if got := output(t, owner, x.ID, execution.Stdout); string(got) != "got hello\n" {
+			t.Errorf("output %q", got)
+		}
+	}
+	trees(t, func(t *testing.T, opts execution.Options) {
+		h := newHost(t, opts)
+		check(t, h, h)
+	})
+	t.Run("another replica", func(t *testing.T) {
+		list := nodes(t, 2, execution.Options{})
+		check(t, list[0].Host, list[1].Host)
+	})
 }

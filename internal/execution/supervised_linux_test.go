@@ -449,13 +449,15 @@ func TestRemovedWhileAway(t *testing.T) {
 // TestReplicaComesBack: one that leaves its commands running and comes back under another name before it is taken for dead goes
 // on with them, also with one that says nothing for longer than that. One that comes too late ends them.
 func TestReplicaComesBack(t *testing.T) {
+	t.Parallel()                // it waits most of the time
+	const ttl = 5 * time.Second // within which it is back
 	hub := shared.New(memstore.New(nil))
 	other := &node{store: newCuttable(hub.Store())}
-	other.open(t, &replica.Options{Name: "other", Beat: testBeat, TTL: testTTL}, execution.Options{})
+	other.open(t, &replica.Options{Name: "other", Beat: testBeat, TTL: ttl}, execution.Options{})
 	opts := execution.Options{RunsDir: t.TempDir()}
 	incarnation := func() *node {
 		nd := &node{store: newCuttable(hub.Store())}
-		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: testTTL}, opts)
+		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: ttl}, opts)
 		return nd
 	}
 	gone := func(nd *node) {
@@ -468,9 +470,10 @@ func TestReplicaComesBack(t *testing.T) {
 	start(t, nd.Host, execution.Request{ID: "x", StdinOpen: true, Command: `echo up; while read line; do echo "$line"; done; exit 4`})
 	await(t, other.Host, "x", "up")
 	for i := range 2 {
+		name := nd.member.Name()
 		gone(nd)
 		nd = incarnation()
-		<-time.After(2 * testTTL) // the name that it had is dead by now
+		until(t, "the name that it had is dead", func() bool { return !other.member.Alive(name) })
 		line := fmt.Sprintln("line", i)
 		if _, err := other.WriteStdin(within(t), tenant, "x", execution.StdinWrite{Offset: -1, Data: strings.NewReader(line)}); err != nil {
 			t.Fatal(err)

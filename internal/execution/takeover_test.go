@@ -17,12 +17,13 @@ import (
 
 // noticed is how long it may take until the end of a replica's runs, as docs/replicas.md
 // states it, and what a busy machine takes besides.
-const noticed = testTTL + 2*testBeat + 5*time.Second
+const noticed = testTTL + 2*testBeat + 30*time.Second
 
 // TestReplicaDies: two others end each of its executions as lost, once, with the output that was
 // acknowledged, and nothing of other replicas.
 func TestReplicaDies(t *testing.T) {
-	list := nodes(t, 3, execution.Options{})
+	t.Parallel() // it waits most of the time
+	list := nodesWithin(t, 3, testTTL, execution.Options{})
 	a, b, c := list[0], list[1], list[2]
 	const runs = 8
 	for i := range runs {
@@ -42,7 +43,7 @@ func TestReplicaDies(t *testing.T) {
 		}
 	}
 	took := time.Since(died)
-	if took > noticed || took < testTTL-2*testBeat {
+	if took > noticed || took < testTTL/2 { // the last beat may have been a late one
 		t.Errorf("it took %s", took)
 	}
 	t.Logf("lost %s after the last beat, at a TTL of %s", took.Round(time.Millisecond), testTTL)
@@ -60,7 +61,8 @@ func TestReplicaDies(t *testing.T) {
 // processes, adds nothing to their streams, and takes part again under another name.
 func TestReplicaWasOnlySlow(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
-		list := nodes(t, 2, opts)
+		t.Parallel() // it waits most of the time
+		list := nodesWithin(t, 2, testTTL, opts)
 		a, b := list[0], list[1]
 		name := a.member.Name()
 		quiet := start(t, a.Host, execution.Request{ID: "quiet", Command: treeCommand})
@@ -84,9 +86,7 @@ func TestReplicaWasOnlySlow(t *testing.T) {
 			until(t, "its processes are killed", func() bool { return !alive(pid) })
 		}
 		until(t, "its runs are over", func() bool { return a.Counts() == execution.Counts{} })
-		if a.fenced.Load() != 2 || b.takenOver.Load() != 2 {
-			t.Errorf("%d were fenced, %d taken over", a.fenced.Load(), b.takenOver.Load())
-		}
+		until(t, "both are counted", func() bool { return a.fenced.Load() == 2 && b.takenOver.Load() == 2 })
 		for _, id := range []string{quiet.ID, chatty.ID} {
 			follow(t, a.Host, id) // one end, and nothing behind it
 		}
@@ -99,7 +99,8 @@ func TestReplicaWasOnlySlow(t *testing.T) {
 // TestOutageOfAll: while no replica reaches the store nothing is lost and nothing is said to be; when it is
 // back everything goes on.
 func TestOutageOfAll(t *testing.T) {
-	list := nodes(t, 3, execution.Options{})
+	t.Parallel() // it waits most of the time
+	list := nodesWithin(t, 3, testTTL, execution.Options{})
 	for i, nd := range list {
 		start(t, nd.Host, execution.Request{
 			ID: strconv.Itoa(i), StdinOpen: true,
@@ -109,7 +110,7 @@ func TestOutageOfAll(t *testing.T) {
 	for _, nd := range list {
 		nd.store.cut.Store(true)
 	}
-	<-time.After(3 * testTTL) // real processes, real time
+	<-time.After(2 * testTTL) // real processes, real time
 	for _, nd := range list {
 		nd.store.cut.Store(false)
 	}
@@ -163,7 +164,7 @@ func TestWhatIsLeftOfOthers(t *testing.T) {
 			wantOutcome(t, finish(t, h, id), execution.Lost, -1, "")
 		}
 	}
-	list := nodes(t, 1, execution.Options{})
+	list := nodesWithin(t, 1, testTTL, execution.Options{})
 	for id, owner := range owners {
 		leave(list[0].log, id, owner)
 	}
@@ -181,7 +182,8 @@ func TestWhatIsLeftOfOthers(t *testing.T) {
 
 // TestRemoveOfWhatADeadReplicaRan waits until it was taken over.
 func TestRemoveOfWhatADeadReplicaRan(t *testing.T) {
-	list := nodes(t, 2, execution.Options{})
+	t.Parallel() // it waits most of the time
+	list := nodesWithin(t, 2, testTTL, execution.Options{})
 	a, b := list[0], list[1]
 	for _, id := range []string{"x", "y"} {
 		start(t, a.Host, execution.Request{ID: id, Session: "s", Command: "echo up; exec sleep 100"})

@@ -235,7 +235,7 @@ func TestScreenOfWhatIsKept(t *testing.T) {
 	x := start(t, h, execution.Request{
 		Command: "seq 1 2000; sleep 0.1; echo last", TTY: &execution.TTY{Cols: 10, Rows: 4}, Retention: execution.Retention{MaxEvents: 2},
 	})
-	finish(t, h, x.ID)
+	finishCut(t, h, x.ID)
 	if drawn, err := h.Screen(within(t), tenant, x.ID, execution.TTY{}); err != nil || !strings.HasSuffix(drawn.Text, "last") {
 		t.Errorf("%+v, %v", drawn, err)
 	}

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"crypto/rand"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,9 +96,13 @@ func TestScanFindsWhatExecutes(t *testing.T) {
 	tree.started(first.Process.Pid)
 	_ = first.Wait()
 	for range 8 {
-		// Enough variables that they do not come with one small read.
+		// Enough variables that they do not come with one small read, and so many that the kernel takes a while
+		// to lay them out: meanwhile it shows an environment that is empty.
 		loop := exec.Command("sh", "-c", `eval "$LOOP"`)
 		loop.Env = []string{"LOOP=" + `exec sh -c 'eval "$LOOP"'`, "PADDING=" + strings.Repeat("x", 1000), mark}
+		for i := range 500 {
+			loop.Env = append(loop.Env, fmt.Sprintf("V%d=%d", i, i))
+		}
 		loop.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := loop.Start(); err != nil {
 			t.Fatal(err)

@@ -113,10 +113,16 @@ func TestAnswerIsResumedAfterConnectionBreaks(t *testing.T) {
 	check(t, err)
 	var conns sync.Map
 	var cuts atomic.Int32
-	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+	reverse := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) }, FlushInterval: -1,
 		Transport: &http.Transport{DisableKeepAlives: true},
-	})
+	}
+	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The body is not to be closed when the answer begins: the transport may look for its end, and would fail
+		// the answer.
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		reverse.ServeHTTP(w, r)
+	}))
 	proxy.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		if conns.Store(c, true); state == http.StateClosed {
 			conns.Delete(c)

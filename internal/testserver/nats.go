@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"reprise/internal/freeport"
 )
 
 // NATSOptions are the settings of a NATS server. The zero value of each field means its default.
@@ -60,7 +62,7 @@ func StartNATS(opts *NATSOptions) (*NATSServer, error) {
 	}
 	// Somebody else may take the port between now and the start: then another one is tried.
 	for range 5 {
-		if s.port, err = freePort(); err != nil {
+		if s.port, err = freeport.Find(0); err != nil {
 			break
 		}
 		if err = s.Start(); err == nil {
@@ -110,15 +112,6 @@ var natsBinary = sync.OnceValues(func() (*os.File, error) {
 	}
 	return os.Open(path)
 })
-
-// freePort finds a port that nobody listens at now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
-}
 
 // Addr is the address of the server, such as "127.0.0.1:4222".
 func (s *NATSServer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
@@ -300,8 +293,8 @@ func NATSCluster(tb testing.TB, n int, opts *NATSOptions) []*NATSServer {
 			}
 		})
 		var route int
-		if s.port, err = freePort(); err == nil {
-			route, err = freePort()
+		if s.port, err = freeport.Find(0); err == nil {
+			route, err = freeport.Find(0)
 		}
 		failOrSkip(tb, err)
 		servers[i], routes[i] = s, fmt.Sprintf("nats://127.0.0.1:%d", route)

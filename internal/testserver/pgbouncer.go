@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"reprise/internal/freeport"
 )
 
 // BouncerServer is a PgBouncer in front of a PostgreSQL server, which gives each transaction whatever
@@ -38,12 +40,8 @@ func Bouncer(to *PostgresServer) (*BouncerServer, error) {
 }
 
 func (b *BouncerServer) start(path string, to *PostgresServer) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	b.port = l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
+	var err error
+	if b.port, err = freeport.Find(0); err != nil {
 		return err
 	}
 	config := filepath.Join(b.dir, "pgbouncer.ini")

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
@@ -12,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"reprise/internal/freeport"
 )
 
 // PostgresOptions are the settings of a PostgreSQL server. The zero value of each field means its default.
@@ -112,12 +113,8 @@ func (s *PostgresServer) command(name string, args ...string) (*exec.Cmd, error)
 
 // prepare makes the folder of the server.
 func (s *PostgresServer) prepare() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	s.port = l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
+	var err error
+	if s.port, err = freeport.Find(0); err != nil {
 		return err
 	}
 	if s.dir, err = os.MkdirTemp("", "reprise-postgres-"); err != nil {

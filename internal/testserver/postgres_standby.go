@@ -3,11 +3,12 @@ package testserver
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"reprise/internal/freeport"
 )
 
 // Standby starts a server that follows s by streaming replication, asynchronously, and answers who reads. It is
@@ -20,12 +21,8 @@ func (s *PostgresServer) Standby(tb testing.TB) *PostgresServer {
 }
 
 func (s *PostgresServer) startStandby() (*PostgresServer, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find(0)
 	if err != nil {
-		return nil, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "reprise-postgres-")

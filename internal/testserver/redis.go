@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"reprise/internal/freeport"
 )
 
 // RedisOptions are the settings of a Redis server. The zero value of each field means its default.
@@ -89,27 +91,10 @@ const clusterBusOffset = 10_000
 
 // freePort finds a port that nobody listens at now, and for a node of a cluster one whose bus is free too.
 func (s *RedisServer) freePort() (int, error) {
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return 0, err
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
-			return 0, err
-		}
-		if !s.opts.Cluster {
-			return port, nil
-		}
-		if port+clusterBusOffset > 65535 {
-			continue
-		}
-		bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+clusterBusOffset)))
-		if err == nil {
-			return port, bus.Close()
-		}
+	if s.opts.Cluster {
+		return freeport.Find(clusterBusOffset)
 	}
-	return 0, errors.New("no free port for a node of a cluster")
+	return freeport.Find(0)
 }
 
 // Addr is the address of the server, such as "127.0.0.1:7000".

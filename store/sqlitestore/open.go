@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -43,6 +44,10 @@ const (
 	SyncNormal
 )
 
+// lockPatience is how long a lock is waited for that may have no owner any more. A process that is about to be started
+// has all descriptors of the one that starts it, until it executes its program, also if that one has ended meanwhile.
+const lockPatience = time.Second
+
 // lockFile takes the lock that keeps others out of the file at path. It is a file of its
 // own, since SQLite's locks let go when any descriptor of the database is closed.
 func lockFile(path string) (*os.File, error) {
@@ -50,11 +55,15 @@ func lockFile(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lock(f); err != nil {
-		_ = f.Close()
-		return nil, ErrInUse
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPatience / 100) {
+		if lock(f) == nil {
+			return f, nil
+		}
+		if time.Now().After(deadline) {
+			_ = f.Close()
+			return nil, ErrInUse
+		}
 	}
-	return f, nil
 }
 
 // probe refuses a file that is not ours before anything is changed in it.

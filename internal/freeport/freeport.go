@@ -1,0 +1,50 @@
+// Package freeport finds ports of the loopback interface for servers that are started by number, or stopped and started
+// again at the same address.
+//
+// A port that the system gives for ":0" is one that it gives to outgoing connections too. While its server is not there
+// somebody else may get it. The ports here are below those on Linux, macOS and Windows.
+package freeport
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Ports are from first to last-1.
+const (
+	first = 10_000
+	last  = 32_000
+)
+
+// Find returns a port at which nobody listens now. If offset is not 0, nobody listens at the port that is higher by that
+// much either, and it is below last too.
+func Find(offset int) (int, error) {
+	for range 100 {
+		port := first + rand.IntN(last-first-offset)
+		if free(port) && (offset == 0 || free(port+offset)) {
+			return port, nil
+		}
+	}
+	return 0, errors.New("no free port")
+}
+
+func free(port int) bool {
+	listener, err := net.Listen("tcp", address(port))
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// Address returns 127.0.0.1 with a port at which nobody listens now.
+func Address() (string, error) {
+	port, err := Find(0)
+	if err != nil {
+		return "", err
+	}
+	return address(port), nil
+}
