@@ -47,6 +47,7 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 				{"#/streams", "deploys"},
 				{"#/streams/deploys", "each event once"},
 				{"#/sessions", "nightly"},
+				{"#/mcp", "desktop"},
 				{"#/server", "events committed"},
 			} {
 				p.eval(fmt.Sprintf("location.hash = %q", view.hash))
@@ -97,6 +98,7 @@ func fill(s *server) {
 	s.run("shell", "exec sh", map[string]any{
 		"stdin_open": true, "tty": map[string]int{"cols": 100, "rows": 24}, "cwd": dir, "env": map[string]string{"PS1": "$ "},
 	})
+	s.initialize("desktop")
 	s.call("PUT", "/v1/streams/deploys", map[string]any{"labels": map[string]string{"env": "staging"}})
 	s.call("POST", "/v1/streams/deploys/events", map[string]any{"events": []map[string]any{
 		{"type": "progress", "data": map[string]any{"step": "upload", "percent": 40}},

@@ -334,6 +334,23 @@ func TestStreams(t *testing.T) {
 	p.eval(`location.hash = "#/server"`)
 	p.text("ready: the store can be read and written")
 	p.text("events committed")
+	p.text("tenant default")
+	p.clean(s.url)
+}
+
+// TestMCPSessions: sessions of MCP clients are listed, and ended.
+func TestMCPSessions(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "#/mcp")
+	p.text("No client has a session")
+	s.initialize("an agent")
+	p.text("an agent")
+	p.text("2025-11-25")
+	p.click(".mcp button", "End")
+	p.text("No client has a session")
+	if sessions := s.call("GET", "/v1/mcp/sessions", nil)["sessions"].([]any); len(sessions) > 0 {
+		t.Errorf("there are still %v", sessions)
+	}
 	p.clean(s.url)
 }
 

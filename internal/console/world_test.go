@@ -150,6 +150,24 @@ func (s *server) call(method, path string, body any) map[string]any {
 	return result
 }
 
+// initialize begins a session of an MCP client.
+func (s *server) initialize(client string) {
+	s.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
+		"capabilities":{},"clientInfo":{"name":%q,"version":"1.0"}}}`, client)
+	r, err := http.NewRequestWithContext(s.Context(), "POST", s.url+"/mcp", strings.NewReader(body))
+	check(s, err)
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	answer, err := http.DefaultClient.Do(r)
+	check(s, err)
+	defer answer.Body.Close()
+	if _, err := io.ReadAll(answer.Body); err != nil || answer.Header.Get("Mcp-Session-Id") == "" {
+		s.Fatalf("initialize: %s, %v", answer.Status, err)
+	}
+}
+
 // run starts a shell command under an id.
 func (s *server) run(id, command string, members map[string]any) {
 	s.Helper()

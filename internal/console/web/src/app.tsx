@@ -4,6 +4,7 @@ import { type Problem, call, get, problemOf, watchLogin } from './api'
 import { ExecutionPage } from './execution'
 import { ExecutionsPage } from './executions'
 import { useAction, useTitle } from './hooks'
+import { MCPPage } from './mcp'
 import { Empty, ProblemBox, caret } from './parts'
 import { type Route, hrefs, useRoute } from './route'
 import { ServerPage } from './server'
@@ -109,6 +110,7 @@ const links: [string, string, Route['page'][]][] = [
   ['Executions', hrefs.executions(), ['executions', 'execution', 'start']],
   ['Streams', hrefs.streams, ['streams', 'stream']],
   ['Sessions', hrefs.sessions, ['sessions']],
+  ['MCP', hrefs.mcp, ['mcp']],
   ['Server', hrefs.server, ['server']],
 ]
 
@@ -169,6 +171,8 @@ function Page({ route }: { route: Route }): ComponentChildren {
       return <StreamPage key={route.name} name={route.name} />
     case 'sessions':
       return <SessionsPage />
+    case 'mcp':
+      return <MCPPage />
     case 'server':
       return <ServerPage />
     case 'none':

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 
 /** A page and the names in its address, all of it behind the "#". */
 export interface Route {
-  page: 'executions' | 'execution' | 'start' | 'streams' | 'stream' | 'sessions' | 'server' | 'none'
+  page: 'executions' | 'execution' | 'start' | 'streams' | 'stream' | 'sessions' | 'mcp' | 'server' | 'none'
   name: string
   query: URLSearchParams
 }
@@ -15,6 +15,7 @@ export const hrefs = {
   streams: '#/streams',
   stream: (name: string) => `#/streams/${encodeURIComponent(name)}`,
   sessions: '#/sessions',
+  mcp: '#/mcp',
   server: '#/server',
 }
 
@@ -31,7 +32,7 @@ export function parseRoute(hash: string): Route {
   if (kind === '' || (kind === 'executions' && name === '')) return { page: 'executions', name, query }
   if (kind === 'executions') return { page: 'execution', name, query }
   if (kind === 'streams') return { page: name === '' ? 'streams' : 'stream', name, query }
-  if (kind === 'start' || kind === 'sessions' || kind === 'server') return { page: kind, name, query }
+  if (kind === 'start' || kind === 'sessions' || kind === 'mcp' || kind === 'server') return { page: kind, name, query }
   return { page: 'none', name: path, query }
 }
 

@@ -4,6 +4,7 @@ import { bytes, count, duration, plural } from './format'
 import { usePolled, useTitle } from './hooks'
 import { type Sample, parseMetrics, quantile, sum } from './metrics'
 import { ProblemBox } from './parts'
+import type { StoreStats } from './wire'
 
 interface Health {
   ready: boolean
@@ -17,6 +18,7 @@ export function ServerPage() {
     return { ready: true, samples: parseMetrics(text) }
   }, 2000, [])
   const ready = usePolled((signal) => get<{ status: string }>('/readyz', signal), 2000, [])
+  const kept = usePolled((signal) => get<StoreStats>('/v1/store', signal), 10_000, [])
   useTitle('Server')
   const samples = health.value?.samples ?? []
   const isReady = ready.value !== undefined && !ready.problem
@@ -31,8 +33,9 @@ export function ServerPage() {
       </div>
       <ProblemBox problem={ready.problem ?? health.problem} />
       {samples.length > 0 && <Figures samples={samples} />}
+      {kept.value && <Kept stats={kept.value} />}
       <p class="soft">
-        From <a href="/metrics">/metrics</a>, of this replica, since it was started. <code>reprise store stats</code> says what the store keeps.
+        From <a href="/metrics">/metrics</a>, of this replica, since it was started. Who may administer sees what the store keeps, too.
       </p>
     </section>
   )
@@ -75,6 +78,27 @@ function Figures({ samples }: { samples: Sample[] }) {
         <Figure name="goroutines" value={count(value('go_goroutines'))} />
         <Figure name="open files" value={`${count(value('process_open_fds'))} of ${count(value('process_max_fds'))}`} />
         <Figure name="requests" value={count(value('reprise_http_requests_total'))} />
+      </Group>
+    </div>
+  )
+}
+
+/** Tenants that are named; the others are added up. */
+const shownTenants = 12
+
+/** What the store keeps, for those who may administer. */
+function Kept({ stats }: { stats: StoreStats }) {
+  const tenants = Object.entries(stats.tenants).sort(([, a], [, b]) => b.bytes - a.bytes)
+  const others = tenants.slice(shownTenants).reduce((sum, [, { bytes: n }]) => sum + n, 0)
+  return (
+    <div class="figures">
+      <Group title="Kept">
+        {tenants.slice(0, shownTenants).map(([name, t]) => (
+          <Figure key={name} name={`tenant ${name}`} value={`${bytes(t.bytes + t.overhead)}, ${plural(t.streams, 'stream')}, ${plural(t.events, 'event')}`} />
+        ))}
+        {others > 0 && <Figure name={`${count(tenants.length - shownTenants)} others`} value={bytes(others)} />}
+        {stats.sqlite && <Figure name="file" value={`${bytes(stats.sqlite.file_bytes)}, of which ${bytes(stats.sqlite.free_bytes)} are free`} />}
+        {stats.sqlite && <Figure name="write-ahead log" value={bytes(stats.sqlite.wal_bytes)} />}
       </Group>
     </div>
   )

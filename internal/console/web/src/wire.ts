@@ -76,6 +76,25 @@ export interface Session {
   queued: number
 }
 
+export interface MCPSession {
+  id: string
+  endpoint: string
+  client: { name: string; version: string }
+  version: string
+  principal: string
+  created: string
+  last_activity: string
+  streams: number
+  running: number
+  bytes: number
+}
+
+/** What the store keeps, as far as the page shows it. */
+export interface StoreStats {
+  tenants: Record<string, { streams: number; events: number; bytes: number; overhead: number }>
+  sqlite?: { file_bytes: number; wal_bytes: number; free_bytes: number }
+}
+
 /** An event as its data says. Output and what was published has text, base64 or data. */
 export interface EventData {
   seq: number
