@@ -59,7 +59,7 @@ func check(tb testing.TB, err error) {
 }
 
 // patience bounds everything that a test waits for.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // versions are those that a client may begin with: one of each era.
 var versions = []string{"2025-11-25", "2026-07-28"}
@@ -220,6 +220,9 @@ func (f *fixture) eventually(what string, ok func() bool) {
 	}
 	f.Fatalf("it did not come to that: %s", what)
 }
+
+// slept is how many calls of the tool sleep have begun.
+func (f *fixture) slept() int { return strings.Count(f.logged.String(), "text=sleeping") }
 
 // safeBuffer is what was logged.
 type safeBuffer struct {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -93,10 +92,16 @@ func TestCancelledCallIsCancelledUpstream(t *testing.T) {
 		f := newFixture(t, gateway.Upstream{}).start()
 		s := f.connect(version, nil)
 		f.want(s, "echo", args{"text": "up"}, "up")
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "sleep", Arguments: args{"ms": 60_000}})
-		if err == nil {
+		answered := make(chan error, 1)
+		go func() {
+			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "sleep", Arguments: args{"ms": 600_000}})
+			answered <- err
+		}()
+		f.eventually("the tool runs", func() bool { return f.slept() > 0 })
+		cancel()
+		if err := <-answered; err == nil {
 			t.Fatal("the call was answered")
 		}
 		f.eventually("the tool is cancelled", func() bool { return strings.Contains(f.logged.String(), "text=cancelled") })

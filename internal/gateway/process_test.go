@@ -29,10 +29,10 @@ func TestSessionGoesOnAfterUpstreamCrashes(t *testing.T) {
 		check(t, err)
 		waiting := make(chan error, 1)
 		go func() {
-			_, err := call(s, "sleep", args{"ms": 60_000})
+			_, err := call(s, "sleep", args{"ms": 600_000})
 			waiting <- err
 		}()
-		time.Sleep(50 * time.Millisecond)
+		f.eventually("the other call is under way", func() bool { return f.slept() > 0 })
 		f.wantError(s, "crash", nil, "the upstream ended before it had answered")
 		if err := <-waiting; codeOf(err) != "upstream_lost" {
 			t.Errorf("the other call ends with %v", err)
@@ -197,7 +197,7 @@ func TestClientThatDoesNotReadDelaysNobody(t *testing.T) {
 	for range 20 {
 		f.want(s, "echo", args{"text": "x"}, "x")
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("20 small calls took %v", took)
 	}
 }

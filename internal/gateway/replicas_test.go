@@ -23,7 +23,7 @@ func join(t *testing.T, hub *shared.Hub) *fixture {
 	log, err := reprise.Open(context.Background(), hub.Store(), &reprise.Options{Keys: keys, SweepEvery: -1})
 	check(t, err)
 	member, err := replica.Join(context.Background(), log,
-		&replica.Options{Beat: 100 * time.Millisecond, TTL: time.Second})
+		&replica.Options{Beat: 100 * time.Millisecond, TTL: time.Minute})
 	check(t, err)
 	f.opts.Replica = member
 	t.Cleanup(func() {

@@ -85,7 +85,9 @@ func TestLongCallBecomesTask(t *testing.T) {
 			if a := f.modern("server/discover", "", ""); a.Result.Capabilities.Extensions["io.modelcontextprotocol/tasks"] == nil {
 				t.Errorf("the extension is not declared: %+v", a)
 			}
-			if a := f.tool("echo", `{"text":"x"}`); a.Result.ResultType != "complete" {
+			patient := newFixture(t, gateway.Upstream{Command: []string{program, "-lacks", lacks}})
+			patient.taskAfter = time.Hour
+			if a := patient.start().tool("echo", `{"text":"x"}`); a.Result.ResultType != "complete" {
 				t.Errorf("a short call is answered with %+v", a)
 			}
 			a := f.tool("sleep", `{"ms":1000}`)
@@ -100,7 +102,9 @@ func TestLongCallBecomesTask(t *testing.T) {
 			f.eventually("the task has failed", func() bool {
 				return f.task(crashed.Result.TaskID).Result.Status == "failed"
 			})
-			cancelled := f.tool("sleep", `{"ms":60000}`)
+			before := f.slept()
+			cancelled := f.tool("sleep", `{"ms":600000}`)
+			f.eventually("the tool runs", func() bool { return f.slept() > before })
 			f.modern("tasks/cancel", cancelled.Result.TaskID, fmt.Sprintf(`"taskId":%q`, cancelled.Result.TaskID))
 			f.eventually("the tool is cancelled", func() bool { return strings.Contains(f.logged.String(), "text=cancelled") })
 		})

@@ -69,7 +69,7 @@ func TestOutputAfterFork(t *testing.T) {
 // TestExecuteShowsNoOutputThatWasTakenBack: output that a promotion lost in mid-run is not in the result.
 func TestExecuteShowsNoOutputThatWasTakenBack(t *testing.T) {
 	f := newFailover(t)
-	c := f.caller("2025-11-25", "")
+	c, g := f.caller("2025-11-25", ""), newGate(t)
 	lost := make(chan error, 1)
 	go func() {
 		for {
@@ -84,12 +84,13 @@ func TestExecuteShowsNoOutputThatWasTakenBack(t *testing.T) {
 			if err == nil {
 				err = f.loseAfter(t.Context(), strings.TrimPrefix(page.Streams[0].Key.Name, "execution:"), 1)
 			}
+			g.open(t)
 			lost <- err
 			return
 		}
 	}()
 	var run executed
-	c.call("execute_code", args{"command": "printf old; sleep 2; printf new"}, &run)
+	c.call("execute_code", args{"command": "printf old; " + g.wait() + "; printf new"}, &run)
 	if err := <-lost; err != nil {
 		t.Fatal(err)
 	}

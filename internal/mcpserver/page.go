@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// quiet is the pause in the output that ends a wait for output, and collectAtMost bounds that wait once there is
+	// defaultQuiet is the pause in the output that ends a wait for output, and collectAtMost bounds that wait once there is
 	// some: an answer has what belongs together, and a prompt is not waited for long.
-	quiet         = 300 * time.Millisecond
+	defaultQuiet  = 300 * time.Millisecond
 	collectAtMost = 5 * time.Second
 	// windowBytes is how much of the output before a piece is looked at for a match.
 	windowBytes = 4 << 10
@@ -210,7 +210,7 @@ func (p *page) left(now time.Time) time.Duration {
 	case p.q.until == "":
 		return 0
 	case p.q.until == untilOutput && !p.first.IsZero():
-		deadline = earlier(deadline, earlier(p.last.Add(quiet), p.first.Add(collectAtMost)))
+		deadline = earlier(deadline, earlier(p.last.Add(p.watcher.quiet), p.first.Add(collectAtMost)))
 	}
 	return deadline.Sub(now)
 }

@@ -25,12 +25,12 @@ func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keys) (*world, *rep
 		t.Fatal(err)
 	}
 	member, err := replica.Join(t.Context(), log,
-		&replica.Options{Beat: 50 * time.Millisecond, TTL: 400 * time.Millisecond})
+		&replica.Options{Beat: 50 * time.Millisecond, TTL: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	host, err := execution.Open(t.Context(), log,
-		&execution.Options{StateDir: t.TempDir(), Grace: time.Second, Secret: []byte("secret"), Replica: member})
+		&execution.Options{StateDir: t.TempDir(), Grace: patience, Secret: []byte("secret"), Replica: member})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("cancelled from the other one: %+v", got)
 	}
 	orphan := a.raw("tools/call", `"name":"execute_code","arguments":{"command":"echo begun; sleep 60"}`)
-	for deadline := time.Now().Add(5 * time.Second); b.raw("tasks/get",
+	for deadline := time.Now().Add(patience); b.raw("tasks/get",
 		fmt.Sprintf(`"taskId":%q`, orphan.TaskID)).StatusMessage == ""; {
 		if time.Now().After(deadline) {
 			t.Fatal("the task does not know its run")

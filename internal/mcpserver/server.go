@@ -49,6 +49,8 @@ type Options struct {
 	Tasks *mcptask.Options
 	// Logger is told of what goes wrong. Default: silent.
 	Logger *slog.Logger
+
+	quiet time.Duration // see defaultQuiet
 }
 
 // Server is an MCP server for an execution.Host. It is safe for concurrent use.
@@ -127,6 +129,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.ProgressEvery == 0 {
 		d.ProgressEvery = time.Second
+	}
+	if d.quiet == 0 {
+		d.quiet = defaultQuiet
 	}
 	if d.MaxResource == 0 {
 		d.MaxResource = 4 << 20

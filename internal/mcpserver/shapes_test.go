@@ -2,6 +2,7 @@ package mcpserver_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -54,8 +55,13 @@ func TestSandboxShapes(t *testing.T) {
 	c := w.caller("2025-11-25", "")
 	var run executed
 	c.call("execute_code_async",
-		args{"command": "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.1; done; read x; exit 3", "stdin_open": true}, &run)
-	c.call("get_execution_output", args{"execution_id": run.ID, "match": "line 6"}, nil)
+		args{"command": "for i in 1 2 3 4 5 6; do echo line $i; read x; done; exit 3", "stdin_open": true}, &run)
+	for i := range 6 { // each is an event of its own
+		c.call("get_execution_output", args{"execution_id": run.ID, "match": fmt.Sprintf("line %d\n", i+1), "wait": 50}, nil)
+		if i < 5 {
+			c.call("send_stdin", args{"execution_id": run.ID, "text": "\n"}, nil)
+		}
+	}
 	if got := c.sandbox(args{"execution_id": run.ID, "wait": false}); got.Status != "running" || got.ExitCode != nil ||
 		got.data() != "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\n" {
 		t.Errorf("without waiting: %+v", got)
@@ -173,7 +179,7 @@ func TestEscapeSequences(t *testing.T) {
 	c := w.caller("2025-11-25", "")
 	var run executed
 	text := c.call("execute_code", args{
-		"command": `printf '\033[1;3'; sleep 0.3; printf '1mred\033[0m\033]0;title\007 plain\n'; sleep 0.2; printf '\033[2Kerr\033(B\n' >&2`,
+		"command": `printf '\033[1;3'; sleep 2; printf '1mred\033[0m\033]0;title\007 plain\n'; sleep 1; printf '\033[2Kerr\033(B\n' >&2`,
 	}, &run)
 	if bodyOf(text) != "red plain\n[stderr]\nerr\n" {
 		t.Errorf("a model reads %q", text)
@@ -233,7 +239,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	_, result := c.try(t.Context(), "execute_code",
-		args{"command": "seq 1 1000; sleep 5", "max_bytes": 500, "wait_seconds": 0.5}, nil)
+		args{"command": "seq 1 1000; sleep 600", "max_bytes": 500, "wait_seconds": 2}, nil)
 	if len(result.Content) != 1 {
 		t.Errorf("a run that goes on has links: %+v", result.Content)
 	}

@@ -96,7 +96,7 @@ func (w *world) raw(method, params string) task {
 
 func (w *world) untilEnded(id string) task {
 	w.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		got := w.raw("tasks/get", fmt.Sprintf(`"taskId":%q`, id))
 		if got.Status.Ended() {
 			return got
@@ -123,7 +123,7 @@ func TestLongRunsBecomeTasks(t *testing.T) {
 	}
 	// Its output can be read while it runs.
 	id := ""
-	for deadline := time.Now().Add(10 * time.Second); id == ""; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); id == ""; time.Sleep(10 * time.Millisecond) {
 		said := w.raw("tasks/get", fmt.Sprintf(`"taskId":%q`, created.TaskID)).StatusMessage
 		if _, rest, ok := strings.Cut(said, "Execution "); ok {
 			id, _, _ = strings.Cut(rest, " ")
@@ -150,10 +150,10 @@ func TestCancelledTask(t *testing.T) {
 		t.Errorf("the task: %+v", got)
 	}
 	c := w.caller("2025-11-25", "")
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		var list struct{ Executions []executed }
 		c.call("list_executions", nil, &list)
-		if list.Executions[0].Outcome == "cancelled" {
+		if len(list.Executions) == 1 && list.Executions[0].Outcome == "cancelled" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -184,13 +184,16 @@ func TestRestart(t *testing.T) {
 	created := w.raw("tools/call", `"name":"execute_code","arguments":{"command":"echo begun; sleep 60"}`)
 	var list struct{ Executions []executed }
 	c := w.caller("2025-11-25", "")
-	c.call("list_executions", nil, &list)
+	until(t, "it is started", func() bool {
+		c.call("list_executions", nil, &list)
+		return len(list.Executions) == 1
+	})
 	var page read
 	c.call("get_execution_output", args{"execution_id": list.Executions[0].ID, "wait": 5}, &page)
 	for len(page.Events) < 2 {
 		c.call("get_execution_output", args{"execution_id": list.Executions[0].ID, "wait": 5}, &page)
 	}
-	for deadline := time.Now().Add(10 * time.Second); w.raw("tasks/get",
+	for deadline := time.Now().Add(patience); w.raw("tasks/get",
 		fmt.Sprintf(`"taskId":%q`, created.TaskID)).StatusMessage == ""; {
 		if time.Now().After(deadline) {
 			t.Fatal("the task does not know its run")

@@ -30,18 +30,20 @@ func bodyOf(text string) string { return text[:strings.LastIndex(text, "[")] }
 // TestBoundedWait: execute_code answers before the end of what takes long, and says how to read on; nothing is missing
 // and nothing comes twice.
 func TestBoundedWait(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{TaskAfter: time.Minute})
+	w := newWorld(t, &mcpserver.Options{TaskAfter: time.Hour})
 	for _, era := range eras {
-		c := w.caller(era, "")
+		c, g := w.caller(era, ""), newGate(t)
 		var run executed
 		begun := time.Now()
-		text := c.call("execute_code", args{"command": "echo one; sleep 3; echo two", "wait_seconds": 0.5}, &run)
-		if took := time.Since(begun); took < 500*time.Millisecond {
+		text := c.call("execute_code",
+			args{"command": "echo one; " + g.wait() + "; echo two", "wait_seconds": 3}, &run) // for the first line
+		if took := time.Since(begun); took < 3*time.Second {
 			t.Errorf("%s: it took %v", era, took)
 		}
 		if bodyOf(text) != "one\n" || run.Status != "running" || !strings.Contains(text, run.ID) {
 			t.Errorf("%s: a model reads %q, %+v", era, text, run)
 		}
+		g.open(t)
 		text = c.call("get_execution_output",
 			args{"execution_id": run.ID, "cursor": cursorIn(t, text), "until": "end"}, nil)
 		if text != "two\n[ended: exited, exit code 0]" {
@@ -52,7 +54,7 @@ func TestBoundedWait(t *testing.T) {
 	c.refuse("execute_code", args{"command": "true", "wait_seconds": 51}, "invalid")
 	c.refuse("execute_code", args{"command": "true", "wait_seconds": -1}, "invalid")
 	var run executed
-	if text := c.call("execute_code", args{"command": "sleep 1", "wait_seconds": 0}, &run); run.Status == "ended" {
+	if text := c.call("execute_code", args{"command": "sleep 600", "wait_seconds": 0}, &run); run.Status == "ended" {
 		t.Errorf("without a wait: %q", text)
 	}
 }
@@ -68,12 +70,15 @@ func TestBoundedWaitOfATask(t *testing.T) {
 	}
 }
 
-// chatty writes 100 lines in five seconds: 292 bytes.
-const chatty = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo $i; sleep 0.05; done"
+// chatty writes 100 lines in three seconds, or somewhat more: 292 bytes.
+const chatty = "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo $i; sleep 0.03; done"
 
-// TestManyLinesInFewCalls: 100 lines in five seconds cost at most 3 calls, and 1.5 times the bytes of the output.
+// longQuiet is no pause in the output of a command that goes on, even on a busy machine.
+const longQuiet = 2 * time.Second
+
+// TestManyLinesInFewCalls: 100 lines in three seconds cost at most 3 calls, and 1.5 times the bytes of the output.
 func TestManyLinesInFewCalls(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, mcpserver.Options{}.WithQuiet(longQuiet))
 	var want strings.Builder
 	for i := range 100 {
 		fmt.Fprintln(&want, i+1)
@@ -135,20 +140,20 @@ func (c *caller) followChatty(want string, more args) (calls, shown int) {
 
 // TestUntilOutput: an answer is there soon after a prompt, and not at the first byte.
 func TestUntilOutput(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newWorld(t, mcpserver.Options{}.WithQuiet(longQuiet))
 	c := w.caller("2025-11-25", "")
 	var run executed
 	c.call("execute_code_async",
 		args{"command": `for i in 1 2 3 4 5; do printf "$i "; sleep 0.05; done; printf '> '; read x; sleep 60`, "stdin_open": true}, &run)
 	begun := time.Now()
 	text := c.call("get_execution_output", args{"execution_id": run.ID, "wait": 20}, nil)
-	if took := time.Since(begun); took > 5*time.Second || bodyOf(text) != "1 2 3 4 5 > \n" {
+	if took := time.Since(begun); took > 15*time.Second || bodyOf(text) != "1 2 3 4 5 > \n" {
 		t.Errorf("%q after %v", text, took)
 	}
 	begun = time.Now()
 	text = c.call("get_execution_output",
 		args{"execution_id": run.ID, "cursor": cursorIn(t, text), "wait": 0.4, "until": "output"}, nil)
-	if took := time.Since(begun); took < 400*time.Millisecond || took > 5*time.Second || bodyOf(text) != "" {
+	if took := time.Since(begun); took < 400*time.Millisecond || took > time.Minute || bodyOf(text) != "" {
 		t.Errorf("where there is none: %q after %v", text, took)
 	}
 	c.call("cancel_execution", args{"execution_id": run.ID}, nil)
@@ -212,7 +217,7 @@ func TestUntilEndIsCut(t *testing.T) {
 // TestProgressOfOutput: get_execution_output tells the last line while it waits.
 func TestProgressOfOutput(t *testing.T) {
 	w := newWorld(t, &mcpserver.Options{ProgressEvery: 50 * time.Millisecond})
-	last := make(chan string, 100)
+	last := make(chan string, 10_000)
 	session := w.session("2025-11-25", "",
 		&mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context,
 			r *mcp.ProgressNotificationClientRequest,
@@ -221,23 +226,28 @@ func TestProgressOfOutput(t *testing.T) {
 		}})
 	c := &caller{t, session}
 	var run executed
+	g := newGate(t)
 	c.call("execute_code_async",
-		args{"command": `printf 'first\n10%%\r20%%\r\033[31m3'; sleep 0.2; printf '0%%\033[0m\r\n'; sleep 0.5`}, &run)
+		args{"command": `printf 'first\n10%%\r20%%\r\033[31m3'; sleep 0.2; printf '0%%\033[0m\r\n'; ` + g.wait()}, &run)
 	params := &mcp.CallToolParams{
-		Name: "get_execution_output", Arguments: args{"execution_id": run.ID, "until": "end"},
+		Name: "get_execution_output", Arguments: args{"execution_id": run.ID, "until": "end", "wait": 50},
 	}
 	params.SetProgressToken("p")
-	if _, err := session.CallTool(t.Context(), params); err != nil {
-		t.Fatal(err)
-	}
-	for {
+	called := make(chan error, 1)
+	go func() {
+		_, err := session.CallTool(t.Context(), params)
+		called <- err
+	}()
+	for told := false; !told; {
 		select {
 		case message := <-last:
-			if strings.HasSuffix(message, ": 30%") {
-				return
-			}
-		case <-time.After(5 * time.Second):
+			told = strings.HasSuffix(message, ": 30%")
+		case <-time.After(patience):
 			t.Fatal("no progress has the last line")
 		}
+	}
+	g.open(t)
+	if err := <-called; err != nil {
+		t.Fatal(err)
 	}
 }

@@ -26,6 +26,7 @@ type watcher struct {
 	session *mcp.ServerSession
 	token   any // nil if the client has not asked
 	every   time.Duration
+	quiet   time.Duration // see defaultQuiet
 	id      string
 	max     int
 
@@ -48,7 +49,7 @@ const lineBytes = 200
 func (s *Server) watch(req *mcp.CallToolRequest, id string) *watcher {
 	now := time.Now()
 	return &watcher{
-		session: req.Session, token: req.Params.GetProgressToken(), every: s.opts.ProgressEvery, id: id,
+		session: req.Session, token: req.Params.GetProgressToken(), every: s.opts.ProgressEvery, quiet: s.opts.quiet, id: id,
 		max:   s.opts.MaxBytes,
 		begun: now, tellAt: now.Add(s.opts.ProgressEvery),
 	}

@@ -3,9 +3,12 @@ package mcpserver_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,7 +50,7 @@ func newWorld(t *testing.T, opts *mcpserver.Options) *world {
 func newWorldOn(t *testing.T, log *reprise.Log, opts *mcpserver.Options) *world {
 	t.Helper()
 	host, err := execution.Open(t.Context(), log,
-		&execution.Options{StateDir: t.TempDir(), Grace: time.Second, Secret: []byte("secret")})
+		&execution.Options{StateDir: t.TempDir(), Grace: patience, Secret: []byte("secret")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +87,36 @@ func (u as) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("X-User", string(u))
 	return http.DefaultTransport.RoundTrip(r)
+}
+
+// patience bounds everything that a test waits for.
+const patience = 2 * time.Minute
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("it did not happen that %s", what)
+		}
+	}
+}
+
+// gate is a file that commands wait for.
+type gate string
+
+func newGate(t *testing.T) gate { return gate(filepath.Join(t.TempDir(), "open")) }
+
+// wait is a command that ends when the gate is open.
+func (g gate) wait() string { return fmt.Sprintf("until [ -e %s ]; do sleep 0.02; done", g) }
+
+func (g gate) open(t *testing.T) {
+	t.Helper()
+	if err := os.WriteFile(string(g), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // eras are a version of each.

@@ -84,6 +84,10 @@ type callConn struct {
 	x  *Exchange
 	id string
 
+	// connected is closed when the SDK has connected. What is read before may be handled with a session that is not
+	// complete: server/discover then names versions that we do not serve.
+	connected chan struct{}
+
 	answered chan struct{} // closed when each request has its answer, or, where there are none, when all was read
 	waiting  atomic.Int64  // requests without an answer
 	ids      map[jsonrpc.ID]ID
@@ -91,7 +95,9 @@ type callConn struct {
 
 // newCallConn makes a connection that reads the messages.
 func newCallConn(x *Exchange, messages []Message) *callConn {
-	c := &callConn{inbox: newInbox(), x: x, answered: make(chan struct{}), ids: map[jsonrpc.ID]ID{}}
+	c := &callConn{
+		inbox: newInbox(), x: x, connected: make(chan struct{}), answered: make(chan struct{}), ids: map[jsonrpc.ID]ID{},
+	}
 	if x.Session != nil {
 		c.id = x.Session.ID
 	}
@@ -123,6 +129,18 @@ func newCallConn(x *Exchange, messages []Message) *callConn {
 
 // Connect implements mcp.Transport.
 func (c *callConn) Connect(context.Context) (mcp.Connection, error) { return c, nil }
+
+// Read implements mcp.Connection.
+func (c *callConn) Read(ctx context.Context) (jsonrpc.Message, error) {
+	select {
+	case <-c.connected:
+	case <-c.closed:
+		return nil, io.EOF
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return c.inbox.Read(ctx)
+}
 
 // SessionID implements mcp.Connection.
 func (c *callConn) SessionID() string { return c.id }

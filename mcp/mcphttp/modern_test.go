@@ -58,9 +58,11 @@ func TestModernCall(t *testing.T) {
 	if strings.Contains(text, "id: ") || strings.Contains(text, "retry:") || strings.Count(text, "notifications/progress") != 4 {
 		t.Errorf("%s", text)
 	}
-	res = c.do(c.modern("server/discover", "", ""))
-	if text := c.text(res); !strings.Contains(text, `"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"]`) {
-		t.Errorf("%s", text)
+	for range 100 { // whoever is scheduled first
+		res = c.do(c.modern("server/discover", "", ""))
+		if text := c.text(res); !strings.Contains(text, `"supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"]`) {
+			t.Fatalf("%s", text)
+		}
 	}
 	w.begin("2025-06-18").tool("echo", toolInput{}).want(`"result"`)
 }

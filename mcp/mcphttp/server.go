@@ -73,6 +73,7 @@ func (b *sdkBackend) Serve(ctx context.Context, x *Exchange) error {
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
+	close(c.connected)
 	select {
 	case <-c.answered:
 	case <-ctx.Done():

@@ -143,6 +143,7 @@ func steps(ctx context.Context, r *mcp.CallToolRequest, in input) (string, error
 }
 
 func sleep(ctx context.Context, _ *mcp.CallToolRequest, in input) (string, error) {
+	fmt.Fprintln(os.Stderr, "sleeping")
 	select {
 	case <-time.After(time.Duration(in.MS) * time.Millisecond):
 		return "slept", nil
