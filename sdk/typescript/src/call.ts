@@ -27,6 +27,8 @@ export interface Request {
   once?: boolean
   /** For what waits by its nature: no try of it takes too long. */
   patient?: boolean
+  /** Bounds one try, in place of the client's setting. */
+  timeout?: number
   /** Carries a ticket in place of the token. */
   anonymous?: boolean
 }
@@ -85,7 +87,7 @@ export class Caller {
         this.met = true
         return value
       }
-      return request.patient ? attempt(signal) : within(this.settings.timeout, tooLate, signal, attempt)
+      return request.patient ? attempt(signal) : within(request.timeout ?? this.settings.timeout, tooLate, signal, attempt)
     })
   }
 
@@ -256,8 +258,8 @@ export function checkName(op: string, name: string): void {
   if (name === '' || name === '.' || name === '..') throw givenUp(new InvalidError(`${JSON.stringify(name)} names nothing`), op, 0)
 }
 
-/** The path of an execution, stream or session, with what comes behind it. */
-export function pathOf(kind: 'executions' | 'streams' | 'sessions', name: string, rest = ''): string {
+/** The path of an execution, stream, session, watch or key, with what comes behind it. */
+export function pathOf(kind: 'executions' | 'streams' | 'sessions' | 'files/watches' | 'keys', name: string, rest = ''): string {
   return `/v1/${kind}/${encodeURIComponent(name)}${rest}`
 }
 

@@ -3,13 +3,15 @@ import { InvalidError } from './errors.js'
 import type { ExecutionEvent } from './event.js'
 import { Follow, Run } from './loop.js'
 import type { FollowOptions } from './follow.js'
+import { Files } from './files.js'
 import { randomID } from './id.js'
+import { Keys } from './keys.js'
 import { type OutputOptions, OutputReader } from './output.js'
 import { type Page, type PageOptions, readPage } from './page.js'
 import { Producer, type ProducerOptions } from './producer.js'
 import { Sessions, Streams, Tickets } from './resources.js'
 import { Stdin, writeStdin } from './stdin.js'
-import type { Execution, ExecutionList, ExecutionQuery, StartRequest, StdinState } from './wire.js'
+import type { Execution, ExecutionList, ExecutionQuery, Screen, StartRequest, StdinState } from './wire.js'
 
 /** Settings of a client. Times are in milliseconds. */
 export interface Options {
@@ -59,6 +61,10 @@ export class Reprise {
   readonly sessions: Sessions
   /** Tickets for pages that must not have a token. */
   readonly tickets: Tickets
+  /** The files of a server with `--files`. */
+  readonly files: Files
+  /** API keys. */
+  readonly keys: Keys
   private readonly caller: Caller
 
   constructor(options: Options = {}) {
@@ -68,6 +74,8 @@ export class Reprise {
     this.streams = new Streams(this.caller)
     this.sessions = new Sessions(this.caller)
     this.tickets = new Tickets(this.caller)
+    this.files = new Files(this.caller)
+    this.keys = new Keys(this.caller)
   }
 
   /**
@@ -86,7 +94,9 @@ export class Reprise {
    */
   run(request: StartRequest, options: FollowOptions = {}): Run {
     if (request.key) throw new InvalidError('what has a key is started with start(), and followed by the id of the answer')
-    const { id, start } = startRequest(request)
+    const { hold, ...members } = request
+    const { id, start } = startRequest(members)
+    start.query = parameters({ hold })
     const target = { caller: this.caller, op: `run execution ${id}`, name: id, path: pathOf('executions', id) }
     start.headers = { ...start.headers, Accept: 'text/event-stream' }
     return new Run(id, { ...target, start }, options)
@@ -97,6 +107,7 @@ export class Reprise {
    * `key`, with which it attaches to what it has started; should that have failed by then, it is started again.
    */
   start(request: StartRequest, options?: CallOptions): Promise<Execution> {
+    if (request.hold) throw new InvalidError('output is held back for a loop over run() alone')
     return this.caller.json(startRequest(request).start, options?.signal)
   }
 
@@ -154,11 +165,13 @@ export class Reprise {
   }
 
   /**
-   * Returns a writer to the stdin of an execution that was started with `stdin_open`. It begins at offset: 0, or the length of
-   * the stdin in the request.
+   * Returns a writer to the stdin of an execution that was started with `stdin_open` or `tty`. It begins at offset: 0, or the
+   * length of the stdin in the request. Several may write to one terminal: each under a name of its own, `writer`, whose bytes
+   * are counted by themselves.
    */
-  stdin(id: string, options: { offset?: number; signal?: AbortSignal } = {}): Stdin {
-    return new Stdin(this.caller, id, options.offset ?? 0, options.signal)
+  stdin(id: string, options: { offset?: number; writer?: string; signal?: AbortSignal } = {}): Stdin {
+    const { offset = 0, ...rest } = options
+    return new Stdin(this.caller, id, offset, rest)
   }
 
   /**
@@ -169,10 +182,10 @@ export class Reprise {
     id: string,
     offset: number,
     data: string | Uint8Array,
-    options: { eof?: boolean; signal?: AbortSignal } = {},
+    options: { eof?: boolean; writer?: string; signal?: AbortSignal } = {},
   ): Promise<StdinState> {
     const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data
-    return writeStdin(this.caller, id, offset, bytes, options.eof ?? false, options.signal)
+    return writeStdin(this.caller, id, offset, bytes, options)
   }
 
   /** Sends a signal, for example `INT`. It is not sent again once it may have arrived: a second INT is not the same as one. */
@@ -181,6 +194,23 @@ export class Reprise {
     checkName(op, id)
     const request = jsonRequest(op, 'POST', pathOf('executions', id, '/signal'), { signal: name })
     return this.caller.empty({ ...request, once: true }, options?.signal)
+  }
+
+  /** Sets the size of the terminal of an execution that was started with `tty`. */
+  async resize(id: string, cols: number, rows: number, options?: CallOptions): Promise<void> {
+    const op = `resize execution ${id}`
+    checkName(op, id)
+    return this.caller.empty(jsonRequest(op, 'POST', pathOf('executions', id, '/resize'), { cols, rows }), options?.signal)
+  }
+
+  /**
+   * Returns what the terminal of an execution shows, at its own size or another one. Who shows `paint` and follows after
+   * `cursor` sees what somebody sees who has watched from the start.
+   */
+  async screen(id: string, options: { cols?: number; rows?: number; signal?: AbortSignal } = {}): Promise<Screen> {
+    const { cols, rows, signal } = options
+    const request = this.plain(`show the screen of execution ${id}`, 'GET', id, '/screen')
+    return this.caller.json({ ...request, query: parameters({ cols, rows }) }, signal)
   }
 
   /** Ends an execution: TERM, the grace period, then KILL to the whole tree. It does not wait for the end. */

@@ -4,7 +4,8 @@ import type { Gap } from './wire.js'
  * Every error of this client, but for the reason of an AbortSignal, which is thrown as it is.
  *
  * `code` is stable. It is a code of the server, such as `not_found`, or one of the client's own: `invalid` (a request that
- * was not sent because it cannot be right), `connection`, `timeout`, `protocol` and `foreign` (something else answered).
+ * was not sent because it cannot be right), `connection`, `timeout`, `protocol`, `foreign` (something else answered) and `file_changed` (in
+ * the middle of an upload or a download).
  */
 export class RepriseError extends Error {
   readonly code: string
@@ -34,6 +35,8 @@ export interface Problem {
   earliest?: string
   tail?: string
   fork?: string
+  /** How many bytes an upload has. */
+  offset?: number
   /** Milliseconds. */
   retryAfter?: number
 }

@@ -81,6 +81,8 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
   private fromFirst = false // the reader has asked for all events there ever were
   private ticket: string | undefined
   private ticketRefused = false
+  /** Names this loop to a server that holds output back for it. */
+  private hold: string | undefined
 
   constructor(
     private readonly target: Target,
@@ -227,6 +229,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
       }
       if (response.status !== 200 || !hasType(response, 'text/event-stream') || !response.body) throw notOurs(response)
       caller.met = true
+      this.hold = response.headers.get('Execution-Hold') ?? this.hold
       this.live = this.ticketRefused = false
       this.opened = performance.now()
       this.firstGap = this.filteredStart(response.headers)
@@ -422,6 +425,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     const headers: Record<string, string> = { Accept: 'text/event-stream' }
     // With a ticket it is a simple request, for which no browser asks beforehand.
     if (cursor !== '' && ticket === undefined) headers['Last-Event-ID'] = cursor
+    if (this.hold) headers['Execution-Hold'] = this.hold
     const query = parameters({
       gap: this.options.onGap === 'raise' ? undefined : 'event',
       types: this.types && [...this.types].join(','),

@@ -21,7 +21,10 @@ export type {
   StartedEvent,
   StreamEvent,
 } from './event.js'
+export type { DownloadOptions } from './download.js'
+export type { ChangeEvent, Files } from './files.js'
 export type { Drop, FollowOptions } from './follow.js'
+export type { Keys } from './keys.js'
 export type { Follow, Run, RunResult } from './loop.js'
 export type { OutputOptions } from './output.js'
 export type { Page, PageOptions } from './page.js'
@@ -30,4 +33,5 @@ export type { ListOptions, Sessions, Streams, Tickets } from './resources.js'
 export type { CursorStore } from './saver.js'
 export { Decoder, type DecoderOptions, type Frame } from './sse.js'
 export type { Stdin } from './stdin.js'
+export type { Readable, UploadOptions, UploadSource } from './upload.js'
 export type * from './wire.js'

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { checked } from './cursors.js'
 import type { CursorStore } from './saver.js'
 
+export { type DownloadFileOptions, downloadFile, uploadFile } from './node-files.js'
 export { type ChildServer, type ServerOptions, startServer } from './local.js'
 
 /**

@@ -19,7 +19,7 @@ export class Stdin {
     private readonly id: string,
     /** The number of bytes that the server has taken. */
     public offset: number,
-    private readonly signal: AbortSignal | undefined,
+    private readonly options: { writer?: string; signal?: AbortSignal },
   ) {}
 
   /** Gives text or bytes to the command. It waits while the command does not read. */
@@ -40,7 +40,7 @@ export class Stdin {
       if (this.closed) return
       this.closed = true
       try {
-        await writeStdin(this.caller, this.id, this.offset, new Uint8Array(), true, this.signal)
+        await writeStdin(this.caller, this.id, this.offset, new Uint8Array(), { ...this.options, eof: true })
       } catch (error) {
         if (!(error instanceof ProblemError && error.code === 'stream_ended')) throw error
       }
@@ -48,7 +48,7 @@ export class Stdin {
   }
 
   private async send(chunk: Uint8Array): Promise<number> {
-    const state = await writeStdin(this.caller, this.id, this.offset, chunk, false, this.signal)
+    const state = await writeStdin(this.caller, this.id, this.offset, chunk, this.options)
     const given = state.offset - this.offset
     if (given <= 0 || given > chunk.length) {
       throw new ProtocolError(`stdin is at ${state.offset} after ${chunk.length} bytes at ${this.offset}`)
@@ -70,8 +70,7 @@ export function writeStdin(
   id: string,
   offset: number,
   data: Uint8Array,
-  eof: boolean,
-  signal: AbortSignal | undefined,
+  options: { eof?: boolean; writer?: string; signal?: AbortSignal },
 ): Promise<StdinState> {
   const op = `write to execution ${id}`
   checkName(op, id)
@@ -79,10 +78,10 @@ export function writeStdin(
     op,
     method: 'POST',
     path: pathOf('executions', id, '/stdin'),
-    query: parameters({ offset, eof: eof ? 'true' : undefined }),
+    query: parameters({ offset, writer: options.writer, eof: options.eof ? 'true' : undefined }),
     headers: { 'Content-Type': 'application/octet-stream' },
     body: data,
     patient: true,
   }
-  return caller.json<StdinState>(request, signal)
+  return caller.json<StdinState>(request, options.signal)
 }

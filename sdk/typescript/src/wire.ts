@@ -48,6 +48,30 @@ export interface Isolation {
   memory_bytes?: string
   processes?: string
   cpu_time?: string
+  layers?: Layers
+}
+
+/** What the process of a run was started with. A layer that is not in force has no member. */
+export interface Layers {
+  no_new_privileges?: boolean
+  capabilities?: string
+  hidden?: string
+  writable?: string
+  signals?: string
+  cgroups?: string
+  system_calls?: string
+  network?: string
+  /** The user that the command runs as, if not the server's. */
+  user?: string
+}
+
+/** What a command may beside its level of isolation, which is not `none`. */
+export interface Access {
+  network?: '' | 'on' | 'off'
+  /** Directories below which it may write. */
+  writable?: string[]
+  /** Absolute paths that it does not get at. */
+  hidden?: string[]
 }
 
 interface StartMembers {
@@ -77,6 +101,12 @@ interface StartMembers {
   limits?: Limits
   retention?: Retention
   isolation?: string
+  access?: Access
+  /**
+   * For {@link Reprise.run}: holds the output of the command back while the loop has much to read, so that nothing that it has
+   * not read is trimmed. A loop that takes nothing for this long is waited for no more. At most `5m`.
+   */
+  hold?: Duration
 }
 
 /** Asks for one run of a command: a program and its arguments, a shell command, or code in a language. */
@@ -111,6 +141,8 @@ export interface Execution {
   error?: string
   limit?: string
   output_truncated?: boolean
+  /** What owned the processes of the run was killed, and some of them may still run. */
+  processes_left?: boolean
   argv?: string[]
   command?: string
   language?: string
@@ -201,6 +233,18 @@ export interface StdinState {
   open: boolean
 }
 
+/** What a terminal shows. */
+export interface Screen {
+  /** The position just after the last event that was drawn. */
+  cursor: string
+  cols: number
+  rows: number
+  /** What can be read on it, a line for each row. */
+  text: string
+  /** What makes a terminal of this size show the same, with colours, cursor and modes. */
+  paint: string
+}
+
 export interface TicketRequest {
   execution?: string
   stream?: string
@@ -252,6 +296,7 @@ export interface End {
   error?: string
   limit?: string
   output_truncated?: boolean
+  processes_left?: boolean
   started?: string
   duration_ms?: number | null
   usage?: Usage | null
@@ -273,4 +318,83 @@ export interface Gap {
   missed: number
   /** Events up to the cursor that the server has had and no longer has. */
   taken_back?: number
+}
+
+/** What is at a path of the server. */
+export interface FileInfo {
+  /** Bytes that are not UTF-8 are replaced; `path_base64` has them all then. */
+  path: string
+  path_base64?: string
+  type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device'
+  /** 0 for what is no file. */
+  size: number
+  /** Octal permissions. */
+  mode: string
+  modified: string
+  /** Another one whenever the file is another one, or was changed. */
+  etag?: string
+  /** What a link says. */
+  target?: string
+  sha256?: string
+  /** The first line that has the text that was searched for. */
+  line?: number
+  text?: string
+}
+
+/** One page of files, in the order of their names. `next_cursor` is empty on the last page. */
+export interface FilePage {
+  files: FileInfo[]
+  next_cursor: string
+}
+
+/** What has happened to a file. */
+export interface FileChange extends FileInfo {
+  /** The path that it had before it was moved. */
+  from?: string
+}
+
+/** How far an upload is. */
+export interface UploadProgress {
+  offset: number
+  complete: boolean
+  file?: FileInfo
+}
+
+/** A directory that is watched. */
+export interface Watch {
+  id: string
+  path: string
+  recursive: boolean
+  /** After it comes what happens from now on. */
+  cursor: string
+  links: { self: string; events: string }
+}
+
+/** An API key. */
+export interface Key {
+  id: string
+  name: string
+  tenant: string
+  scopes: string[]
+  created: string
+  rotated: string | null
+  expires: string | null
+  revoked: string | null
+  /** Its text, where it was just made. It is a secret. */
+  key?: string
+  links: { self: string }
+}
+
+export interface KeyList {
+  keys: Key[]
+}
+
+export interface KeyRequest {
+  name: string
+  /** Default: `default`. */
+  tenant?: string
+  /** `read`, `publish`, `run`, `control`, `admin` or `audit`; the first four with a prefix where there is one: `run:ci-`. */
+  scopes: string[]
+  /** How long it is good. Default: for ever. */
+  ttl?: Duration
 }

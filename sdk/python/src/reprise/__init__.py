@@ -13,28 +13,50 @@ gives each event once.
 """
 
 from ._async.client import AsyncReprise
+from ._async.files import AsyncFiles
 from ._async.follow import AsyncFollow
+from ._async.keys import AsyncKeys
 from ._async.producer import AsyncProducer
 from ._async.stdin import AsyncStdin
 from ._async.streams import AsyncSessions, AsyncStreams, AsyncTickets
 from ._flow import Drop
 from ._sync.client import Reprise
+from ._sync.files import Files
 from ._sync.follow import Follow
+from ._sync.keys import Keys
 from ._sync.producer import Producer
 from ._sync.stdin import Stdin
 from ._sync.streams import Sessions, Streams, Tickets
 from ._wire import Duration
 from .cursors import AsyncCursorStore, CursorStore, FileCursor, MemoryCursor, SQLiteCursor
-from .errors import CommandError, GapError, NetworkError, ProblemError, ProtocolError, RepriseError
+from .errors import CommandError, FileChangedError, GapError, NetworkError, ProblemError, ProtocolError, RepriseError
 from .events import End, Event, Gap, Started
-from .models import Execution, Listing, Page, Published, Result, Session, Stream, Ticket, Window
-from .options import Limits, Retention, StartOptions, Terminal
+from .models import (
+    Execution,
+    FileChange,
+    FileInfo,
+    Key,
+    Listing,
+    Page,
+    Published,
+    Result,
+    Screen,
+    Session,
+    Stream,
+    Ticket,
+    Watch,
+    Window,
+)
+from .options import Access, Limits, Retention, StartOptions, Terminal
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Access",
     "AsyncCursorStore",
+    "AsyncFiles",
     "AsyncFollow",
+    "AsyncKeys",
     "AsyncProducer",
     "AsyncReprise",
     "AsyncSessions",
@@ -48,10 +70,16 @@ __all__ = [
     "End",
     "Event",
     "Execution",
+    "FileChange",
+    "FileChangedError",
     "FileCursor",
+    "FileInfo",
+    "Files",
     "Follow",
     "Gap",
     "GapError",
+    "Key",
+    "Keys",
     "Limits",
     "Listing",
     "MemoryCursor",
@@ -66,6 +94,7 @@ __all__ = [
     "Result",
     "Retention",
     "SQLiteCursor",
+    "Screen",
     "Session",
     "Sessions",
     "StartOptions",
@@ -76,6 +105,7 @@ __all__ = [
     "Terminal",
     "Ticket",
     "Tickets",
+    "Watch",
     "Window",
     "__version__",
 ]

@@ -98,6 +98,7 @@ class Flow:
     _useful: bool = False  # it has brought something new
     from_first: bool = False  # the reader has asked for all events there ever were
     _retry: float = 0.0  # what the server has asked for between connections
+    _hold: str = ""  # names this loop to a server that holds output back for it
     _faults: int = 0  # in a row against the protocol
     _begun: float = 0.0  # when the present answer began
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
@@ -127,6 +128,8 @@ class Flow:
         headers = {"Accept": EVENT_STREAM, "Cache-Control": "no-cache"}
         if self.track.cursor:
             headers["Last-Event-ID"] = self.track.cursor
+        if self._hold:
+            headers["Execution-Hold"] = self._hold
         query: list[tuple[str, str]] = []
         if self.options.on_gap == "event":
             query.append(("gap", "event"))
@@ -139,6 +142,7 @@ class Flow:
     def answered(self, headers: Mapping[str, str]) -> Iterator[Event]:
         """Takes the head of an answer with events, and yields a gap that it shows."""
         self.met.yes = True
+        self._hold = headers.get("execution-hold") or self._hold
         self.live, self._useful, self._begun = False, False, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
         earliest = headers.get("stream-earliest", "")

@@ -200,5 +200,15 @@ async def async_finish(work: Awaitable[T]) -> T:
         raise
 
 
+def off_loop(function: Callable[..., T], *args: Any) -> T:
+    """Calls function, which waits for a disk."""
+    return function(*args)
+
+
+async def async_off_loop(function: Callable[..., T], *args: Any) -> T:
+    """Calls function, which waits for a disk, in a thread."""
+    return await _in_thread(function, *args)
+
+
 async def _in_thread(function: Callable[..., T], *args: Any) -> T:
     return await async_finish(asyncio.to_thread(function, *args))

@@ -53,6 +53,7 @@ def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tu
     elif command is not None:
         body["argv"] = list(command)
     headers = {"Content-Type": _wire.JSON}
+    hold = body.pop("hold", None)
     if (key := body.pop("idempotency_key", None)) is not None:
         headers["Idempotency-Key"] = key
     if isinstance(given := body.get("stdin"), (bytes, bytearray, memoryview)):
@@ -69,7 +70,8 @@ def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tu
     if not id and not body.get("key"):
         id = body["id"] = secrets.token_hex(16)
     text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
-    return Request(f"start execution {id or body['key']}", "POST", "/v1/executions", headers=headers, body=text), id
+    query = [("hold", duration_text(hold))] if hold else []
+    return Request(f"start execution {id or body['key']}", "POST", "/v1/executions", query, headers, text), id
 
 
 def _retention(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+from typing import TYPE_CHECKING
 
-from .errors import ProblemError, ProtocolError, RepriseError
+from .errors import NetworkError, ProblemError, ProtocolError, RepriseError
+
+if TYPE_CHECKING:
+    from ._config import Config
+    from ._flow import Met
+    from ._wire import Request
 
 #: For how long an answer that is not the server's is tried again, in seconds, once the server was met.
 FOREIGN_PATIENCE = 60.0
@@ -75,3 +81,35 @@ def is_foreign(error: RepriseError) -> bool:
 def asked_wait(error: RepriseError) -> float:
     """How many seconds the server has asked to be left alone."""
     return error.retry_after if isinstance(error, ProblemError) else 0.0
+
+
+class Patience:
+    """Decides about the failures of a call, or of a transfer that goes on where it was."""
+
+    def __init__(self, config: Config, met: Met) -> None:
+        self._give_up, self._met = config.give_up, met
+        self._failures = Failures(config.min_wait, config.max_wait)
+        self._spell = ForeignSpell()
+
+    def succeeded(self) -> None:
+        """Notes progress: the next failure is the first one."""
+        self._failures.succeeded()
+
+    def next(self, request: Request, error: RepriseError) -> float:
+        """Returns the seconds to wait before a request is sent again, or raises error."""
+        pause = self._failures.next(asked_wait(error))
+        bound = 30.0 if self._give_up is None else self._give_up
+        again = self._spell.allows(error, self._met.yes, self._give_up, pause) or (
+            error.retryable and not self._failures.outlasts(bound, pause)
+        )
+        if not again or (request.once and not unsent(error)):
+            error.op, error.tries = request.op, self._failures.tries
+            raise error
+        return pause
+
+
+def unsent(error: RepriseError) -> bool:
+    """Whether a request has changed nothing: the server has refused it for now, or was not reached."""
+    if isinstance(error, ProblemError):
+        return bool(error.code) and error.retryable
+    return isinstance(error, NetworkError) and error.unsent

@@ -43,6 +43,8 @@ class Request:
     once: bool = False
     #: It waits by its nature: no try of it takes too long.
     patient: bool = False
+    #: Bounds one try, in seconds, in place of the client's setting.
+    timeout: float | None = None
     #: The answer is 204 and not JSON.
     empty: bool = False
 
@@ -63,7 +65,7 @@ def to_json(value: object) -> bytes:
 
 
 def named_path(kind: str, name: str, rest: str = "") -> str:
-    """The path of an execution, stream or session. Raises ValueError for a name that is no segment of a path."""
+    """The path of an execution, stream, session, watch or key. Raises ValueError for a name that is no segment of a path."""
     if name in ("", ".", ".."):
         raise ValueError(f"{name!r} names nothing")
     return f"/v1/{kind}/{quote(name, safe='')}{rest}"

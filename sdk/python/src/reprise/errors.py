@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .events import Gap
 
-__all__ = ["CommandError", "GapError", "NetworkError", "ProblemError", "ProtocolError", "RepriseError"]
+__all__ = ["CommandError", "FileChangedError", "GapError", "NetworkError", "ProblemError", "ProtocolError", "RepriseError"]
 
 
 class RepriseError(Exception):
@@ -77,6 +77,9 @@ class ProblemError(RepriseError):
         self.earliest = text("earliest")
         self.tail = text("tail")
         self.fork = text("fork")
+        offset = members.get("offset")
+        #: How many bytes an upload has, None where the refusal is of something else.
+        self.offset: int | None = offset if isinstance(offset, int) else None
         self.retryable = retryable
         self.retry_after = retry_after
         name = self.code or f"status {status}"
@@ -98,6 +101,12 @@ class GapError(RepriseError):
         else:
             text = "the history after the cursor is no longer kept"
         super().__init__(f"{gap.code}: {text}")
+
+
+class FileChangedError(RepriseError):
+    """A file was changed while it was uploaded or downloaded. What has come was thrown away."""
+
+    code = "file_changed"
 
 
 class CommandError(RepriseError, subprocess.CalledProcessError):

@@ -108,6 +108,21 @@ class Started(Event):
         return str(self.object.get("id", ""))
 
     @property
+    def argv(self) -> list[str]:
+        """The program and its arguments, [] where that was not the form of the request."""
+        return list(self.object.get("argv") or [])
+
+    @property
+    def command(self) -> str:
+        """The text for `sh -c`, "" where that was not the form of the request."""
+        return str(self.object.get("command") or "")
+
+    @property
+    def language(self) -> str:
+        """The language of the code, "" where that was not the form of the request."""
+        return str(self.object.get("language") or "")
+
+    @property
     def pid(self) -> int | None:
         """The process id of the command on its machine."""
         return self.object.get("pid")
@@ -152,6 +167,31 @@ class End(Event):
     def output_truncated(self) -> bool:
         """Whether output was left out because something kept the pipe open."""
         return bool(self.object.get("output_truncated"))
+
+    @property
+    def processes_left(self) -> bool:
+        """Whether what owned the processes of the run was killed, so that some of them may still run."""
+        return bool(self.object.get("processes_left"))
+
+    @property
+    def started(self) -> datetime | None:
+        """When the process began, None where it never did."""
+        return parse_time(text) if (text := self.object.get("started")) else None
+
+    @property
+    def bytes_written(self) -> dict[str, int] | None:
+        """What the command wrote to each channel, kept or not."""
+        return self.object.get("bytes")
+
+    @property
+    def bytes_from(self) -> int:
+        """For a lost run whose window had lost its beginning: `bytes_written` counts from the event with this seq; else 0."""
+        return int(self.object.get("bytes_from") or 0)
+
+    @property
+    def isolation(self) -> dict[str, Any] | None:
+        """What was really in force."""
+        return self.object.get("isolation")
 
     @property
     def duration_ms(self) -> int | None:

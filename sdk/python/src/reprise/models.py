@@ -1,4 +1,4 @@
-"""What the server says of executions, streams and sessions.
+"""What the server says of executions, streams, sessions, files and keys.
 
 Members that this version does not know are in `raw`, the JSON object as it was sent.
 """
@@ -15,7 +15,7 @@ T = TypeVar("T")
 AnyStr = TypeVar("AnyStr", str, bytes)
 
 Object = dict[str, Any]
-_TIMES = frozenset(("created", "started", "ended", "expires", "updated"))
+_TIMES = frozenset(("created", "started", "ended", "expires", "updated", "modified", "rotated", "revoked"))
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,17 @@ class Execution(Model):
     error: str = ""
     limit: str = ""
     output_truncated: bool = False
+    #: What owned the processes of the run was killed, and some of them may still run.
+    processes_left: bool = False
     argv: list[str] = field(default_factory=list)
     command: str = ""
     language: str = ""
     cwd: str = ""
+    #: The names of the variables of the request.
+    env_names: list[str] = field(default_factory=list)
+    #: The size of its terminal.
+    tty: dict[str, int] | None = None
+    timeout: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     created: datetime | None = None
     started: datetime | None = None
@@ -73,6 +80,7 @@ class Execution(Model):
     #: The output of each channel, kept or not.
     bytes: dict[str, int] = field(default_factory=dict)
     isolation: dict[str, Any] | None = None
+    links: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,7 @@ class Stream(Model):
     #: How many events are kept, and what they take.
     events: int = 0
     bytes: int = 0
+    links: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,7 @@ class Session(Model):
     last_seq: int = 0
     #: Newest first; there where one session was asked for.
     executions: list[Execution] = field(default_factory=list)
+    links: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def _read(cls, object: Object) -> Session:
@@ -116,8 +126,88 @@ class Session(Model):
 
 
 @dataclass(frozen=True)
+class Screen(Model):
+    """What a terminal shows."""
+
+    #: The position just after the last event that was drawn.
+    cursor: str = ""
+    cols: int = 0
+    rows: int = 0
+    #: What can be read on it, a line for each row.
+    text: str = ""
+    #: What makes a terminal of this size show the same, with colours, cursor and modes.
+    paint: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class FileInfo(Model):
+    """What is at a path of the server."""
+
+    #: Bytes that are not UTF-8 are replaced; `path_base64` has them all then.
+    path: str = ""
+    path_base64: str = ""
+    #: "file", "directory", "symlink", "fifo", "socket" or "device".
+    type: str = ""
+    #: 0 for what is no file.
+    size: int = 0
+    #: Octal permissions.
+    mode: str = ""
+    modified: datetime | None = None
+    #: Another one whenever the file is another one, or was changed.
+    etag: str = ""
+    #: What a link says.
+    target: str = ""
+    sha256: str = ""
+    #: The first line that has the text that was searched for.
+    line: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class FileChange(FileInfo):
+    """What has happened to a file; `FileChange.of(event)` reads the event of a watch. What was removed is shown as it was."""
+
+    #: The path that it had before it was moved.
+    source: str = ""
+
+    @classmethod
+    def of(cls, event: Event) -> FileChange:
+        """Reads an event of the type "created", "modified", "removed" or "moved"."""
+        return cls._read({**event.data, "source": event.data.get("from")})
+
+
+@dataclass(frozen=True)
+class Watch(Model):
+    """A directory that is watched."""
+
+    id: str = ""
+    path: str = ""
+    recursive: bool = False
+    #: After it comes what happens from now on.
+    cursor: str = ""
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Key(Model):
+    """An API key."""
+
+    id: str = ""
+    name: str = ""
+    tenant: str = ""
+    scopes: list[str] = field(default_factory=list)
+    created: datetime | None = None
+    rotated: datetime | None = None
+    expires: datetime | None = None
+    revoked: datetime | None = None
+    #: Its text, where it was just made. It is a secret.
+    key: str = field(default="", repr=False)
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Listing(Generic[T]):
-    """One page of a list, newest first. `next_cursor` is "" on the last page."""
+    """One page of a list, newest first; of files, in the order of their names. `next_cursor` is "" on the last page."""
 
     items: list[T]
     next_cursor: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypedDict
 
 from ._wire import Duration
@@ -30,6 +30,17 @@ class Retention(TypedDict, total=False):
     max_events: int
     max_bytes: int
     max_age: Duration
+
+
+class Access(TypedDict, total=False):
+    """What a command may beside its level of isolation, which is not "none"."""
+
+    #: "on" or "off".
+    network: str
+    #: Directories below which it may write.
+    writable: Sequence[str]
+    #: Absolute paths that it does not get at.
+    hidden: Sequence[str]
 
 
 class StartOptions(TypedDict, total=False):
@@ -62,3 +73,7 @@ class StartOptions(TypedDict, total=False):
     limits: Limits
     retention: Retention
     isolation: str
+    access: Access
+    #: For Reprise.run: holds the output of the command back while there is much to read, so that nothing that was not read is
+    #: trimmed. A program that takes nothing for this long is waited for no more. At most 5 minutes.
+    hold: Duration

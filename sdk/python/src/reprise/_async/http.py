@@ -15,7 +15,7 @@ from .. import _retry, _wire
 from .._config import Config
 from .._flow import Met
 from .._io import LAST_WORD, async_sleep
-from ..errors import NetworkError, ProblemError, ProtocolError, RepriseError
+from ..errors import NetworkError, ProtocolError, RepriseError
 
 
 class AsyncTransport:
@@ -67,28 +67,24 @@ class AsyncTransport:
 
     async def call(self, request: _wire.Request) -> dict[str, Any]:
         """Sends a request until it is answered, and returns the JSON object of the answer, empty for 204."""
-        failures = _retry.Failures(self.config.min_wait, self.config.max_wait)
-        spell = _retry.ForeignSpell()
+        patience = self.patience()
         while True:
             try:
                 return await self._try(request)
             except RepriseError as error:
-                give_up = self.config.give_up
-                pause = failures.next(_retry.asked_wait(error))
-                again = spell.allows(error, self.met.yes, give_up, pause) or (
-                    error.retryable and not failures.outlasts(30.0 if give_up is None else give_up, pause)
-                )
-                if not again or (request.once and not unsent(error)):
-                    error.op, error.tries = request.op, failures.tries
-                    raise
+                pause = patience.next(request, error)
             await async_sleep(pause)
+
+    def patience(self) -> _retry.Patience:
+        """How long something is tried again."""
+        return _retry.Patience(self.config, self.met)
 
     async def call_once(self, request: _wire.Request) -> dict[str, Any]:
         """Sends a request once, with little patience, for a program that is about to stop."""
         return await self._try(request, LAST_WORD)
 
     async def _try(self, request: _wire.Request, patience: float | None = None) -> dict[str, Any]:
-        timeout = None if request.patient else patience or self.config.timeout
+        timeout = None if request.patient else patience or request.timeout or self.config.timeout
         deadline = None if timeout is None else time.monotonic() + timeout
         async with self.open(request, timeout or 24 * 3600.0) as response:
             await self.refuse(response)
@@ -143,10 +139,3 @@ def network_error(error: Exception) -> NetworkError:
     retryable = cause is None and not isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError))
     text = "the connection was silent for too long" if isinstance(error, httpx.ReadTimeout) else str(error)
     return NetworkError(text or type(error).__name__, retryable=retryable, unsent=unsent)
-
-
-def unsent(error: RepriseError) -> bool:
-    """Whether a request has changed nothing: the server has refused it for now, or was not reached."""
-    if isinstance(error, ProblemError):
-        return bool(error.code) and error.retryable
-    return isinstance(error, NetworkError) and error.unsent

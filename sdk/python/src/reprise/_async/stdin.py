@@ -13,16 +13,16 @@ CHUNK = 1 << 20
 
 
 class AsyncStdin:
-    """Writes to the stdin of an execution that was started with `stdin_open`.
+    """Writes to the stdin of an execution that was started with `stdin_open` or `tty`.
 
     `offset` is the number of bytes that the command has been given. Each write states it, so that a write can be sent again,
     and is after a lost connection: the command reads each byte once. Writes of several tasks come one after the other.
     """
 
-    def __init__(self, transport: AsyncTransport, id: str, offset: int) -> None:
+    def __init__(self, transport: AsyncTransport, id: str, offset: int, writer: str = "") -> None:
         if offset < 0:
             raise ValueError("the offset is negative")
-        self._transport, self._id, self.offset = transport, id, offset
+        self._transport, self._id, self.offset, self._writer = transport, id, offset, writer
         self._path = _wire.named_path("executions", id, "/stdin")
         self._turn = asyncio.Lock()
         self.closed = False
@@ -50,7 +50,8 @@ class AsyncStdin:
         return taken
 
     def _request(self, chunk: bytes, eof: bool = False) -> _wire.Request:
-        query = [("offset", str(self.offset)), *([("eof", "true")] if eof else [])]
+        query = [("offset", str(self.offset)), ("writer", self._writer), ("eof", "true" if eof else "")]
+        query = [(name, value) for name, value in query if value]
         headers = {"Content-Type": _wire.BYTES}
         op = f"write to execution {self._id}"
         return _wire.Request(op, "POST", self._path, query, headers, chunk, patient=True)

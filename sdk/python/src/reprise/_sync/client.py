@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -17,9 +17,12 @@ from .._output import Output
 from ..cursors import CursorStore
 from ..errors import ProblemError, RepriseError
 from ..events import Event
-from ..models import Execution, Listing, Page, Result
+from ..models import Execution, Listing, Page, Result, Screen
+from .channel import channel as _channel
+from .files import Files
 from .follow import Follow
 from .http import Transport
+from .keys import Keys
 from .producer import Producer
 from .stdin import Stdin
 from .streams import Sessions, Streams, Tickets, flow_of
@@ -65,6 +68,8 @@ class Reprise:
         self.streams = Streams(self._transport)
         self.sessions = Sessions(self._transport)
         self.tickets = Tickets(self._transport)
+        self.files = Files(self._transport)
+        self.keys = Keys(self._transport)
 
     @property
     def url(self) -> str:
@@ -121,6 +126,8 @@ class Reprise:
         same again under the same id finds the first; another request under it is refused with the code "conflict". With a
         key it finds what stands for the key, or starts it again if that has failed, also before a start that is sent again.
         """
+        if options.get("hold"):
+            raise ValueError("output is held back for run() alone")
         request, _ = _requests.start(command, options)
         return Execution._read(self._transport.call(request))
 
@@ -188,10 +195,38 @@ class Reprise:
         with suppress(RepriseError):
             finish(self._transport.call_once(_cancellation(id)))
 
-    def stdin(self, id: str, offset: int = 0) -> Stdin:
+    def output(
+        self, id: str, channel: Literal["stdout", "stderr"] = "stdout", *, offset: int = 0, follow: bool = False
+    ) -> Generator[bytes, None, None]:
+        """Yields the bytes of a channel exactly as the command wrote them, through connections that break.
+
+        offset: the first byte.
+        follow: whether to go on until the execution has ended. Otherwise the bytes are those that there are when the server
+            is asked.
+        """
+        return _channel(self._transport, id, channel, offset, follow)
+
+    def stdin(self, id: str, offset: int = 0, *, writer: str = "") -> Stdin:
         """Returns a writer to the stdin of an execution that begins at an offset: 0, or the number of bytes that the
-        command was given before. Leaving its `with` block ends the command's stdin."""
-        return Stdin(self._transport, id, offset)
+        command was given before. Leaving its `with` block ends the command's stdin.
+
+        writer: a name for who writes, whose bytes are counted by themselves, so that several can type into one terminal.
+        """
+        return Stdin(self._transport, id, offset, writer)
+
+    def resize(self, id: str, cols: int, rows: int) -> None:
+        """Sets the size of the terminal of an execution that was started with `tty`."""
+        path = _path("executions", id, "/resize")
+        request = _wire.json_request(f"resize execution {id}", "POST", path, {"cols": cols, "rows": rows})
+        request.empty = True
+        self._transport.call(request)
+
+    def screen(self, id: str, *, cols: int | None = None, rows: int | None = None) -> Screen:
+        """Returns what the terminal of an execution shows, at its own size or another one. Who shows `paint` and follows
+        after `cursor` sees what somebody sees who has watched from the start."""
+        query = [(name, str(size)) for name, size in (("cols", cols), ("rows", rows)) if size is not None]
+        request = _wire.Request(f"show the screen of execution {id}", "GET", _path("executions", id, "/screen"), query)
+        return Screen._read(self._transport.call(request))
 
     def signal(self, id: str, name: str) -> None:
         """Sends a signal, for example "INT", to the command. It is not sent again once it may have arrived."""

@@ -1,0 +1,151 @@
+package clienttest_test
+
+// What the clients for TypeScript and Python call the schemas and operations of openapi.yaml. What is added there
+// belongs here, and then into both clients; or below, with the reason why no client has it.
+
+// unknownSchemas are in no client.
+var unknownSchemas = map[string]string{
+	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators, "Health": operators,
+	"MCPSession": operators, "MCPSessionPage": operators, "StoreStats": operators, "Swept": operators, "TenantSize": operators,
+	"LoginRequest": "clients send the token",
+	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding, "EventStream": encoding,
+	"Payload": encoding, "Numbered": encoding, "PublishRequest": "one of two that are known",
+	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text, "Grant": text,
+	"ID": text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
+	"Flag": text, "Seq": "a number", "Labels": "an object of texts",
+	"ExecutionOutcome": inMembers, "ExecutionStatus": inMembers, "FileType": inMembers, "StreamOutcome": inMembers,
+}
+
+const (
+	operators = "for those who operate a server, by reprise or the console"
+	encoding  = "how an event is written, which the tests of events cover"
+	text      = "a text"
+	inMembers = "compared where a member has it"
+)
+
+// unknownOperations are in no client.
+var unknownOperations = map[string]string{
+	"backupStore": operators, "checkAudit": operators, "checkStore": operators, "endMCPSession": operators,
+	"healthz": operators, "listMCPSessions": operators, "metrics": operators, "openAPI": operators, "readAudit": operators,
+	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
+	"login": "clients send the token", "logout": "clients send the token",
+}
+
+// unknownParameters are sent by no client.
+var unknownParameters = map[string]bool{
+	"cursors": true, // a block of its own moves the cursor
+	"ticket":  true, // the client for Python sends the token
+}
+
+// operations has the methods of both clients, TypeScript's first.
+var operations = map[string][2]string{
+	"addKey":              {"Keys.create", "AsyncKeys.create"},
+	"cancelExecution":     {"Reprise.cancel", "AsyncReprise.cancel"},
+	"createStream":        {"Streams.create", "AsyncStreams.create"},
+	"endStream":           {"Producer.end", "AsyncProducer.end"},
+	"issueTicket":         {"Tickets.create", "AsyncTickets.create"},
+	"listExecutions":      {"Reprise.list", "AsyncReprise.list"},
+	"listFiles":           {"Files.list", "AsyncFiles.list"},
+	"listKeys":            {"Keys.list", "AsyncKeys.list"},
+	"listSessions":        {"Sessions.list", "AsyncSessions.list"},
+	"listStreams":         {"Streams.list", "AsyncStreams.list"},
+	"makeDirectory":       {"Files.makeDirectory", "AsyncFiles.make_directory"},
+	"moveFile":            {"Files.move", "AsyncFiles.move"},
+	"publish":             {"Producer.publish", "AsyncProducer.publish"},
+	"readExecutionEvents": {"Reprise.follow", "AsyncReprise.follow"},
+	"readFile":            {"Files.download", "AsyncFiles.download"},
+	"readScreen":          {"Reprise.screen", "AsyncReprise.screen"},
+	"readStderr":          {"Reprise.output", "AsyncReprise.output"},
+	"readStdout":          {"Reprise.output", "AsyncReprise.output"},
+	"readStreamEvents":    {"Streams.follow", "AsyncStreams.follow"},
+	"removeExecution":     {"Reprise.remove", "AsyncReprise.remove"},
+	"removeFile":          {"Files.remove", "AsyncFiles.remove"},
+	"removeSession":       {"Sessions.remove", "AsyncSessions.remove"},
+	"removeStream":        {"Streams.remove", "AsyncStreams.remove"},
+	"removeWatch":         {"Files.unwatch", "AsyncFiles.unwatch"},
+	"resizeExecution":     {"Reprise.resize", "AsyncReprise.resize"},
+	"revokeKey":           {"Keys.revoke", "AsyncKeys.revoke"},
+	"rotateKey":           {"Keys.rotate", "AsyncKeys.rotate"},
+	"searchFiles":         {"Files.search", "AsyncFiles.search"},
+	"setFileMode":         {"Files.setMode", "AsyncFiles.set_mode"},
+	"showExecution":       {"Reprise.show", "AsyncReprise.show"},
+	"showFile":            {"Files.show", "AsyncFiles.show"},
+	"showKey":             {"Keys.show", "AsyncKeys.show"},
+	"showSession":         {"Sessions.show", "AsyncSessions.show"},
+	"showStream":          {"Streams.show", "AsyncStreams.show"},
+	"showUpload":          {"Files.upload", "AsyncFiles.upload"},
+	"signalExecution":     {"Reprise.signal", "AsyncReprise.signal"},
+	"startExecution":      {"Reprise.start", "AsyncReprise.start"},
+	"startWatch":          {"Files.watch", "AsyncFiles.watch"},
+	"watchEvents":         {"Files.changes", "AsyncFiles.changes"},
+	"writeFile":           {"Files.upload", "AsyncFiles.upload"},
+	"writeStdin":          {"Reprise.stdin", "AsyncReprise.stdin"},
+}
+
+// ofFile has what a change may say of a file.
+var ofFile = []string{"path_base64", "etag", "target", "sha256", "line", "text"}
+
+var typescriptSDK = &sdk{
+	language: "TypeScript", folder: "../../sdk/typescript/src", files: "*.ts", parse: parseTypeScript,
+	types: map[string]string{
+		"Access": "Access", "Bytes": "ByteCounts", "DirectoryRequest": "Files.makeDirectory()", "End": "End",
+		"EndRequest": "Producer.end()", "EventPage": "Page", "EventToPublish": "NewEvent", "EventsToPublish": "",
+		"Execution": "Execution", "ExecutionPage": "ExecutionList", "ExecutionRequest": "StartRequest", "File": "FileInfo",
+		"FileChange": "FileChange", "FileModeRequest": "Files.setMode()", "FileMove": "Files.move()", "FilePage": "FilePage",
+		"Gap": "Gap", "InputTaken": "StdinState", "Isolation": "Isolation", "Key": "Key", "KeyList": "KeyList",
+		"KeyRequest": "KeyRequest", "Layers": "Layers", "Limits": "Limits", "Problem": "Problem",
+		"PublishedEvents": "Published", "Retention": "Retention", "Screen": "Screen", "Session": "Session",
+		"SessionPage": "SessionList", "SignalRequest": "Reprise.signal()", "Started": "Started", "Stream": "Stream",
+		"StreamPage": "StreamList", "StreamRequest": "StreamConfig", "TTY": "TTY", "TerminalSize": "Reprise.resize()",
+		"Ticket": "Ticket", "TicketRequest": "TicketRequest", "UploadProgress": "UploadProgress", "Usage": "Usage",
+		"Watch": "Watch", "WatchRequest": "Files.watch()", "Window": "Window",
+	},
+	renamed: map[string]string{
+		"EventPage.next_cursor": "nextCursor", "EventPage.has_more": "hasMore", "SignalRequest.signal": "name",
+		"Started.seq": "", "Started.time": "", "End.seq": "", "End.time": "", // of EventBase
+		"Problem.type": "", "Problem.retry_after": "retryAfter",
+	},
+	extra: map[string][]string{"StartRequest": {"idempotencyKey", "hold"}, "FileChange": ofFile},
+	loose: map[string]bool{
+		"Problem.retryAfter": true, // milliseconds
+		"Page.nextCursor":    true, // the client does not count from the start
+		"Started.id":         true, // an execution has one
+		"FileChange.type":    true, // openapi.yaml names it alone
+	},
+}
+
+var pythonSDK = &sdk{
+	language: "Python", folder: "../../sdk/python/src/reprise", files: "*.py", parse: parsePython, lenient: true,
+	types: map[string]string{
+		"Access": "Access", "Bytes": "", "DirectoryRequest": "AsyncFiles.make_directory()", "End": "End",
+		"EndRequest": "AsyncProducer.end()", "EventPage": "Page", "EventToPublish": "AsyncProducer.publish()",
+		"EventsToPublish": "AsyncProducer.publish_many()", "Execution": "Execution", "ExecutionPage": "Listing",
+		"ExecutionRequest": "StartOptions", "File": "FileInfo", "FileChange": "FileChange",
+		"FileModeRequest": "AsyncFiles.set_mode()", "FileMove": "AsyncFiles.move()", "FilePage": "Listing", "Gap": "Gap",
+		"InputTaken": "", "Isolation": "", "Key": "Key", "KeyList": "", "KeyRequest": "AsyncKeys.create()", "Layers": "",
+		"Limits": "Limits", "Problem": "ProblemError", "PublishedEvents": "Published", "Retention": "Retention",
+		"Screen": "Screen", "Session": "Session", "SessionPage": "Listing", "SignalRequest": "AsyncReprise.signal()",
+		"Started": "Started", "Stream": "Stream", "StreamPage": "Listing", "StreamRequest": "AsyncStreams.create()",
+		"TTY": "Terminal", "TerminalSize": "AsyncReprise.resize()", "Ticket": "Ticket",
+		"TicketRequest": "AsyncTickets.create()", "UploadProgress": "", "Usage": "", "Watch": "Watch",
+		"WatchRequest": "AsyncFiles.watch()", "Window": "Window",
+	},
+	renamed: map[string]string{
+		"ExecutionPage.executions": "items", "FilePage.files": "items", "SessionPage.sessions": "items",
+		"StreamPage.streams":   "items",
+		"FileMove.from":        "source",
+		"FileMove.to":          "target",
+		"FileChange.from":      "source",
+		"SignalRequest.signal": "name",
+		"Started.seq":          "", "Started.time": "", "End.seq": "", "End.time": "", "End.data": "", // of Event
+		"End.bytes":             "bytes_written",
+		"ExecutionRequest.argv": "", "ExecutionRequest.command": "", // a parameter of its own
+		"ExecutionRequest.stdin_base64": "", // stdin as bytes
+		"Problem.type":                  "",
+	},
+	extra: map[string][]string{"StartOptions": {"idempotency_key", "hold"}, "FileChange": ofFile, "ProblemError": {"op", "tries"}},
+	loose: map[string]bool{
+		"Problem.retry_after": true, // seconds
+		"Page.next_cursor":    true, // the client does not count from the start
+	},
+}

@@ -1,0 +1,56 @@
+"""API keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import _wire
+from ..models import Key
+from .http import AsyncTransport
+
+
+class AsyncKeys:
+    """`client.keys`: the API keys of all tenants, for principals with the scope "admin"."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def list(self) -> list[Key]:
+        """Returns all keys, newest first, those that were revoked or have expired too."""
+        answer = await self._transport.call(_wire.Request("list keys", "GET", "/v1/keys"))
+        return [Key._read(key) for key in answer["keys"]]
+
+    async def create(self, name: str, scopes: Sequence[str], *, tenant: str = "", ttl: _wire.Duration = "") -> Key:
+        """Makes a key. `key` of the answer is its text, which nobody can find out again.
+
+        It is not sent again once it may have arrived: a second one would be another key.
+
+        scopes: "read", "publish", "run", "control", "admin" or "audit"; the first four with a prefix where there is one:
+            "run:ci-".
+        ttl: how long it is good. Default: for ever.
+        """
+        members = {"name": name, "scopes": [*scopes], "tenant": tenant, "ttl": _wire.duration_text(ttl) if ttl else ""}
+        body = {member: value for member, value in members.items() if value or member == "scopes"}
+        request = _wire.json_request("make a key", "POST", "/v1/keys", body)
+        request.once = True
+        return Key._read(await self._transport.call(request))
+
+    async def show(self, id: str) -> Key:
+        """Returns a key without its text."""
+        return Key._read(await self._transport.call(_request("show", "GET", id)))
+
+    async def rotate(self, id: str) -> Key:
+        """Gives a key another text. What was opened with the one before ends. It is not sent again once it may have arrived."""
+        request = _request("rotate", "POST", id, "/rotate")
+        request.once = True
+        return Key._read(await self._transport.call(request))
+
+    async def revoke(self, id: str) -> None:
+        """Revokes a key for good. What was opened with it ends; what runs goes on."""
+        request = _request("revoke", "DELETE", id)
+        request.empty = True
+        await self._transport.call(request)
+
+
+def _request(verb: str, method: str, id: str, rest: str = "") -> _wire.Request:
+    return _wire.Request(f"{verb} key {id}", method, _wire.named_path("keys", id, rest))

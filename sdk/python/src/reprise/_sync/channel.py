@@ -1,0 +1,46 @@
+# Made by tools/unasync.py of ../_async/channel.py: change that file.
+"""The bytes of a channel of an execution."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from .. import _wire
+from .._io import sleep
+from ..errors import NetworkError, RepriseError
+from .http import Transport, next_chunk
+
+
+def channel(transport: Transport, id: str, name: str, offset: int, follow: bool) -> Generator[bytes, None, None]:
+    """Yields the bytes from an offset on, through as many connections as that takes."""
+    op, path = f"read {name} of execution {id}", _wire.named_path("executions", id)
+    patience, end = transport.patience(), -1
+    while end < 0 or offset < end:
+        query = [("offset", str(offset)), *([("follow", "true")] if follow else [])]
+        request = _wire.Request(op, "GET", f"{path}/{name}", query, {"Accept": _wire.BYTES})
+        try:
+            with transport.open(request, 24 * 3600.0 if follow else transport.config.timeout) as response:
+                transport.refuse(response)
+                if response.status_code != 200 or _wire.media_type(response.headers) != _wire.BYTES:
+                    raise _wire.not_ours(response.status_code, response.headers)
+                transport.met.yes = True
+                if not follow and end < 0 and (length := response.headers.get("content-length")) is not None:
+                    end = offset + int(length)
+                chunks = response.iter_raw()
+                while chunk := next_chunk(chunks):
+                    if end >= 0:  # there may be more by now
+                        chunk = chunk[: end - offset]
+                    offset += len(chunk)
+                    patience.succeeded()
+                    if chunk:
+                        yield chunk
+            if follow:  # what lies between may have ended the answer
+                execution = transport.call(_wire.Request(op, "GET", path))
+                if execution["status"] == "ended" and offset >= execution["bytes"][name]:
+                    return
+            if offset < end or follow:
+                raise NetworkError("the connection ended before the output")
+            return
+        except RepriseError as error:
+            pause = patience.next(request, error)
+        sleep(pause)
