@@ -36,8 +36,8 @@ type limit struct {
 type conn struct {
 	limit *limit
 	net   net.Conn
-	// address is the one that the connection counts for. A connection of a trusted proxy counts for none while it waits,
-	// and for the client of the request that it carries: see enter.
+	// address is the one that the connection counts for. A connection of a trusted proxy counts for none while it
+	// waits, and for the client of the request that it carries: see enter.
 	address netip.Prefix
 	proxy   bool
 	expires time.Time
