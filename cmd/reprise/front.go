@@ -25,7 +25,7 @@ import (
 // connectionFlags are those that bound the connections of clients.
 type connectionFlags struct {
 	MaxClientConnections     int           `placeholder:"N" help:"Connections of clients at a time. At the bound the oldest one that has not authenticated is closed. Default: what the limit on open files leaves."`
-	MaxConnectionsPerAddress int           `placeholder:"N" help:"Connections of one remote address that have not authenticated; the oldest is closed. Behind a proxy all clients have its address. Default: half of all."`
+	MaxConnectionsPerAddress int           `placeholder:"N" help:"Connections of one remote address that have not authenticated; the oldest is closed. Behind a proxy all clients have its address, unless --trusted-proxies names it. Default: half of all."`
 	MaxConnectionAge         time.Duration `placeholder:"DURATION" help:"How long a connection is used, for proxies that cut long ones: readers are told to come back, and resume. Default: no bound."`
 }
 

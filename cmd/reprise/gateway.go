@@ -17,6 +17,7 @@ type gatewayCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
 	tlsFlags        `embed:""`
+	proxyFlags      `embed:""`
 
 	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
 
@@ -68,6 +69,9 @@ func (c *gatewayCmd) Run(ctx context.Context, asked *stops) error {
 		if err := checkOpenAddress(c.Listen); err != nil {
 			return err
 		}
+	}
+	if err := c.proxyFlags.check(c.Listen, &c.tlsFlags); err != nil {
+		return err
 	}
 	routes, err := c.routes()
 	if err != nil {

@@ -69,7 +69,11 @@ func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
 	if err != nil {
 		return s, err
 	}
-	if s.front, err = listenFront(ctx, c.Listen, encrypt, c.options(logger)); err != nil {
+	listening, err := c.apply(c.options(logger))
+	if err != nil {
+		return s, err
+	}
+	if s.front, err = listenFront(ctx, c.Listen, encrypt, listening); err != nil {
 		return s, err
 	}
 	return s, s.awaitStore(ctx, c.Store, func() error { return c.openEngine(ctx, s, routes, keys, verifier, mark) },

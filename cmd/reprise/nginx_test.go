@@ -99,7 +99,7 @@ func TestEventsThroughNginx(t *testing.T) {
 	}
 	dir := t.TempDir()
 	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data",
-		filepath.Join(dir, "data"), "--allow-host", "reprise.example.org")
+		filepath.Join(dir, "data"), "--allow-host", "reprise.example.org", "--trusted-proxies", "127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +124,7 @@ func TestEventsThroughNginx(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("Accept", "text/event-stream, application/json")
+		req.Header.Set("Forwarded", "for=198.51.100.1;proto=http") // which nginx takes away
 		res, err := pair.Client().Do(req)
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +136,7 @@ func TestEventsThroughNginx(t *testing.T) {
 		return res
 	}
 	events := bufio.NewScanner(ask(http.MethodPost, "/v1/executions", "application/json",
-		`{"id":"x","command":"echo ready; read line; echo got $line","stdin_open":true}`).Body)
+		`{"id":"x","command":"echo ready; read line; echo got $line; cat","stdin_open":true}`).Body)
 	until := func(text string) {
 		t.Helper()
 		for events.Scan() {
@@ -149,4 +150,8 @@ func TestEventsThroughNginx(t *testing.T) {
 	ask(http.MethodPost, "/v1/executions/x/stdin?eof=true", "application/octet-stream", "hello\n")
 	until(`"text":"got hello\n"`)
 	until(`"outcome":"exited","exit_code":0`)
+	login := ask(http.MethodPost, "/v1/login", "application/json", "")
+	if cookie := login.Header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-") || !strings.Contains(cookie, "; Secure") {
+		t.Errorf("behind TLS the cookie is %q", cookie)
+	}
 }

@@ -14,6 +14,7 @@ type serveCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
 	tlsFlags        `embed:""`
+	proxyFlags      `embed:""`
 	isolationFlags  `embed:""`
 	filesFlags      `embed:""`
 
@@ -72,6 +73,9 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 		if err := checkOpenAddress(c.Listen); err != nil {
 			return err
 		}
+	}
+	if err := c.proxyFlags.check(c.Listen, &c.tlsFlags); err != nil {
+		return err
 	}
 	if c.Heartbeat <= 0 {
 		return usage("--heartbeat %v: it must be longer than nothing", c.Heartbeat)

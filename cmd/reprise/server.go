@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -68,7 +67,11 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	if s.front, err = listenFront(ctx, c.Listen, encrypt, c.options(logger)); err != nil {
+	opts, err := c.apply(c.options(logger))
+	if err != nil {
+		return s, err
+	}
+	if s.front, err = listenFront(ctx, c.Listen, encrypt, opts); err != nil {
 		return s, err
 	}
 	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
@@ -230,11 +233,11 @@ func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metri
 
 // checkOpenAddress refuses to let everybody in from elsewhere.
 func checkOpenAddress(address string) error {
-	host, _, err := net.SplitHostPort(address)
+	loopback, err := isLoopback(address)
 	if err != nil {
-		return usage("--listen %q: %w", address, err)
+		return err
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !loopback {
 		return usage("--auth none lets everybody run commands, and --listen %s is not loopback: "+
 			"take --auth token, or listen on 127.0.0.1", address)
 	}
@@ -310,9 +313,4 @@ func (s *server) hello(c *serveCmd) {
 		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)
 	}
 	fmt.Fprintf(stdout, "  %s run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'\n", self())
-	host, _, err := net.SplitHostPort(c.Listen)
-	if err == nil && s.front.scheme == "http" && !net.ParseIP(host).IsLoopback() && host != "localhost" {
-		s.logger.Warn("the connection is not encrypted: take --tls-cert and --tls-key, or put a proxy with TLS before it, where others can listen",
-			"listen", c.Listen)
-	}
 }

@@ -19,6 +19,7 @@ import (
 type limit struct {
 	max, maxKnown, maxPerAddress int
 	maxAge                       time.Duration
+	proxies                      proxies
 	logger                       *slog.Logger
 
 	mu        sync.Mutex
@@ -33,13 +34,17 @@ type limit struct {
 
 // conn is one connection.
 type conn struct {
-	limit   *limit
-	net     net.Conn
+	limit *limit
+	net   net.Conn
+	// address is the one that the connection counts for. A connection of a trusted proxy counts for none while it
+	// waits, and for the client of the request that it carries: see enter.
 	address netip.Prefix
+	proxy   bool
 	expires time.Time
 	// authenticated is set once by Authenticated.
 	authenticated atomic.Bool
-	// inAll and inAddress are the places in the lists of strangers, nil for a known connection. limit.mu guards them.
+	// inAll and inAddress are the places in the lists of strangers, nil for a known connection. inAddress is nil as
+	// well for one of a proxy that carries no request. limit.mu guards them.
 	inAll, inAddress *list.Element
 }
 
@@ -48,7 +53,7 @@ type connKey struct{}
 func newLimit(o *Options) *limit {
 	return &limit{
 		max: o.MaxConnections, maxKnown: o.MaxConnections - max(1, o.MaxConnections/16), maxPerAddress: o.MaxPerAddress,
-		maxAge: o.MaxAge, logger: o.Logger,
+		maxAge: o.MaxAge, proxies: o.TrustedProxies, logger: o.Logger,
 		conns: map[net.Conn]*conn{}, addresses: map[netip.Prefix]*list.List{},
 	}
 }
@@ -69,25 +74,44 @@ func Authenticated(r *http.Request) {
 
 // accept counts a new connection. It is http.Server.ConnContext.
 func (l *limit) accept(ctx context.Context, nc net.Conn) context.Context {
-	c := &conn{limit: l, net: nc, address: networkOf(nc.RemoteAddr())}
+	c := &conn{limit: l, net: nc}
+	if remote := nc.RemoteAddr(); remote != nil {
+		c.address, c.proxy = networkOf(remote.String()), l.proxies.trustsPeer(remote.String())
+	}
 	if l.maxAge > 0 {
 		c.expires = time.Now().Add(l.maxAge - rand.N(l.maxAge/10+1))
 	}
 	l.mu.Lock()
 	l.conns[nc] = c
+	c.inAll = l.strangers.PushBack(c)
+	var old *conn
+	if !c.proxy {
+		old = l.joinAddress(c)
+	}
+	if old == nil && len(l.conns) > l.max {
+		old = l.strangers.Front().Value.(*conn) // c at least is one
+	}
+	l.closeUnlock(old)
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+// joinAddress counts c for its address, and returns the connection that has to give way for it, if any. The caller
+// holds mu.
+func (l *limit) joinAddress(c *conn) (old *conn) {
 	of := l.addresses[c.address]
 	if of == nil {
 		of = list.New()
 		l.addresses[c.address] = of
 	}
-	c.inAll, c.inAddress = l.strangers.PushBack(c), of.PushBack(c)
-	var old *conn
-	switch {
-	case of.Len() > l.maxPerAddress:
+	c.inAddress = of.PushBack(c)
+	if of.Len() > l.maxPerAddress {
 		old = of.Front().Value.(*conn)
-	case len(l.conns) > l.max:
-		old = l.strangers.Front().Value.(*conn) // c at least is one
 	}
+	return old
+}
+
+// closeUnlock drops and closes a connection that gives way, nil for none. The caller holds mu, which it unlocks.
+func (l *limit) closeUnlock(old *conn) {
 	var told int
 	if old != nil {
 		told = l.giveWay(old)
@@ -100,7 +124,36 @@ func (l *limit) accept(ctx context.Context, nc net.Conn) context.Context {
 		l.logger.Warn("too many connections that have not authenticated: the oldest were closed",
 			"closed", told, "max", l.max, "max_per_address", l.maxPerAddress)
 	}
-	return context.WithValue(ctx, connKey{}, c)
+}
+
+// enter counts the connection of a proxy for the client of the request that it carries from now on.
+func (c *conn) enter(client netip.Prefix) {
+	l := c.limit
+	l.mu.Lock()
+	if !c.proxy || l.conns[c.net] != c || c.inAddress != nil {
+		l.mu.Unlock()
+		return
+	}
+	c.address = client
+	l.closeUnlock(l.joinAddress(c))
+}
+
+// leave is the end of the request: the next one may be of somebody else, so the connection is a stranger's again, and
+// the youngest of them.
+func (c *conn) leave() {
+	l := c.limit
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !c.proxy || l.conns[c.net] != c {
+		return
+	}
+	if c.inAll == nil {
+		l.known--
+		c.authenticated.Store(false)
+	} else {
+		l.leaveStrangers(c)
+	}
+	c.inAll = l.strangers.PushBack(c)
 }
 
 // giveWay drops c and returns how many connections the log is to be told of: once a minute, all since the last time.
@@ -137,11 +190,12 @@ func (l *limit) drop(c *conn) {
 
 // leaveStrangers takes c out of the lists. The caller holds mu.
 func (l *limit) leaveStrangers(c *conn) {
-	of := l.addresses[c.address]
 	l.strangers.Remove(c.inAll)
-	of.Remove(c.inAddress)
-	if of.Len() == 0 {
-		delete(l.addresses, c.address)
+	if of := l.addresses[c.address]; c.inAddress != nil {
+		of.Remove(c.inAddress)
+		if of.Len() == 0 {
+			delete(l.addresses, c.address)
+		}
 	}
 	c.inAll, c.inAddress = nil, nil
 }
@@ -161,11 +215,8 @@ func (c *conn) authenticate() {
 
 // networkOf is the address that connections are counted by: an IPv4 address, or the 64 bits of an IPv6 network. The
 // zero Prefix stands for all that have neither.
-func networkOf(remote net.Addr) netip.Prefix {
-	if remote == nil {
-		return netip.Prefix{}
-	}
-	at, err := netip.ParseAddrPort(remote.String())
+func networkOf(remote string) netip.Prefix {
+	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
 		return netip.Prefix{}
 	}

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"time"
 )
 
@@ -12,9 +13,13 @@ type Options struct {
 	// open files leaves, see MaxConnections.
 	MaxConnections int
 	// MaxPerAddress bounds the strangers of one remote address, or of one IPv6 network of 64 bits. At the bound the
-	// oldest one is closed in favour of a new one. Behind a proxy all clients have its address.
+	// oldest one is closed in favour of a new one. Behind a proxy all clients have its address, unless it is trusted.
 	// Default: half of MaxConnections.
 	MaxPerAddress int
+	// TrustedProxies are the peers that tell by Forwarded, or X-Forwarded-For and X-Forwarded-Proto, who their clients
+	// are: Request.RemoteAddr is then that of the client, see ParseProxies. From others these headers are
+	// nothing. Default: none.
+	TrustedProxies []netip.Prefix
 	// MaxAge is how long a connection is used. Responses that follow a stream learn by Remaining when to end.
 	// The time is shortened by up to a tenth at random, so that clients do not return together. Default: no bound.
 	MaxAge time.Duration
@@ -52,7 +57,7 @@ func New(handler http.Handler, opts *Options) *http.Server {
 	}
 	l := newLimit(&o)
 	return &http.Server{
-		Handler:           closeAged(handler, o.MaxAge),
+		Handler:           proxies(o.TrustedProxies).forwarded(closeAged(handler, o.MaxAge)),
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/httpserver"
 )
 
-// CookieName is the name of the login cookie. Over TLS "__Host-" stands before it: browsers then take it from nobody
-// but this host (RFC 6265bis, section 4.1.3.2).
+// CookieName is the name of the login cookie. Over TLS, to a trusted proxy too, "__Host-" stands before it: browsers
+// then take it from nobody but this host (RFC 6265bis, section 4.1.3.2).
 const CookieName = "reprise_login"
 
 func cookieName(r *http.Request) string {
-	if r.TLS != nil {
+	if httpserver.IsSecure(r) {
 		return "__Host-" + CookieName
 	}
 	return CookieName
@@ -197,7 +198,7 @@ func (g *Gate) Logout(r *http.Request) *http.Cookie {
 func (g *Gate) cookie(r *http.Request, value string) *http.Cookie {
 	return &http.Cookie{
 		Name: cookieName(r), Value: value, Path: "/",
-		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		HttpOnly: true, Secure: httpserver.IsSecure(r), SameSite: http.SameSiteStrictMode,
 	}
 }
 

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"net"
+
+	"reprise/internal/httpserver"
+)
+
+// proxyFlags say what lies between the server and its clients.
+type proxyFlags struct {
+	TrustedProxies []string `placeholder:"ADDRESS" help:"Proxy, or network of proxies such as 10.0.0.0/8, that tells who its clients are by Forwarded, or X-Forwarded-For and X-Forwarded-Proto. May be repeated. Default: none; these headers are nothing then."`
+	Insecure       bool     `help:"Speak plain HTTP where others can listen. Without it, and without --trusted-proxies, an address that is not loopback takes --tls-cert and --tls-key."`
+}
+
+// apply hands the proxies to the server's options.
+func (f *proxyFlags) apply(opts *httpserver.Options) (*httpserver.Options, error) {
+	proxies, err := httpserver.ParseProxies(f.TrustedProxies)
+	if err != nil {
+		return nil, usage("--trusted-proxies: %w", err)
+	}
+	opts.TrustedProxies = proxies
+	return opts, nil
+}
+
+// check refuses plain HTTP where others can listen, unless that was asked for.
+func (f *proxyFlags) check(address string, encrypted *tlsFlags) error {
+	if f.Insecure || len(f.TrustedProxies) > 0 || encrypted.TLSCert != "" || encrypted.TLSKey != "" {
+		return nil
+	}
+	loopback, err := isLoopback(address)
+	if err != nil || loopback {
+		return err
+	}
+	return usage("--listen %s is not loopback, and tokens and output would cross the network as plain HTTP: "+
+		"take --tls-cert and --tls-key; or --trusted-proxies ADDRESS behind a proxy with TLS; "+
+		"or --insecure where nobody else can listen", address)
+}
+
+// isLoopback reports whether nobody but this machine can reach an address to listen on.
+func isLoopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, usage("--listen %q: %w", address, err)
+	}
+	return host == "localhost" || net.ParseIP(host).IsLoopback(), nil
+}
