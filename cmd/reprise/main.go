@@ -29,6 +29,7 @@ type cli struct {
 	Serve       serveCmd       `cmd:"" help:"Run the server."`
 	Run         runCmd         `cmd:"" help:"Run a command on the server as if it ran here."`
 	Follow      followCmd      `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from where you were."`
+	Watch       watchCmd       `cmd:"" help:"Run a command of this machine for each event of a stream."`
 	Attach      attachCmd      `cmd:"" help:"Bring the terminal of a command that runs on the server to this one."`
 	Logs        logsCmd        `cmd:"" help:"Print the output of an execution so far."`
 	Wait        waitCmd        `cmd:"" help:"Wait until executions have ended, and exit as they did."`

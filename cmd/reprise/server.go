@@ -43,7 +43,7 @@ type server struct {
 	webhooks *webhook.Hooks
 	duties   *duties
 	front    *front // nil for a server without one
-	logger  *slog.Logger
+	logger   *slog.Logger
 }
 
 // open opens all of it, or nothing.

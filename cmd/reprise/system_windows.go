@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"syscall"
 
 	sys "golang.org/x/sys/windows"
@@ -13,6 +14,11 @@ const errLocked = sys.ERROR_LOCK_VIOLATION
 
 // flock is for the verbs that are refused on Windows; see unavailable.
 func flock(*os.File, bool) error { return errors.ErrUnsupported }
+
+// leadGroup keeps Ctrl-C in a console from a command that is to be started.
+func leadGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
 
 // isTerminalFile reports whether f is a console.
 func isTerminalFile(f *os.File) bool {
