@@ -64,6 +64,10 @@ test: ## tests with the race detector, in random order
 clients: ## every client through the suite of reprise check-client: cut at every byte, 300 times in 20,000 events, servers killed
 	scripts/check-clients
 
+.PHONY: webhooks
+webhooks: ## webhooks of a real server to receivers that use the official libraries for JavaScript, Python and Go
+	scripts/check-webhooks
+
 .PHONY: sse-contract
 sse-contract: ## sseclient through the service contract of the public suite sse-contract-tests
 	scripts/sse-contract

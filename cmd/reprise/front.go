@@ -184,7 +184,7 @@ func isRemote(url string) bool {
 
 // closeEngine closes what lies behind the front, from the outside in.
 func (s *server) closeEngine() error {
-	errs := []error{s.mcp.close(), s.closeFiles()}
+	errs := []error{s.mcp.close(), s.closeDuties(), s.closeFiles()}
 	s.mcp = nil
 	left := 0
 	if s.host != nil {

@@ -29,6 +29,7 @@ type cli struct {
 	Serve       serveCmd       `cmd:"" help:"Run the server."`
 	Run         runCmd         `cmd:"" help:"Run a command on the server as if it ran here."`
 	Follow      followCmd      `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from where you were."`
+	Watch       watchCmd       `cmd:"" help:"Run a command of this machine for each event of a stream."`
 	Attach      attachCmd      `cmd:"" help:"Bring the terminal of a command that runs on the server to this one."`
 	Logs        logsCmd        `cmd:"" help:"Print the output of an execution so far."`
 	Wait        waitCmd        `cmd:"" help:"Wait until executions have ended, and exit as they did."`
@@ -53,6 +54,7 @@ type cli struct {
 	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that the replicas of a store share."`
 	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
+	Webhook     webhookCmd     `cmd:"" help:"Make, list, rotate, test and remove webhooks."`
 	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Demo        demoCmd        `cmd:"" help:"Show a job being followed through a connection that is cut every second."`

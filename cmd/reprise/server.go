@@ -20,6 +20,7 @@ import (
 	"reprise/internal/files"
 	"reprise/internal/identity"
 	"reprise/internal/storeurl"
+	"reprise/internal/webhook"
 	"reprise/replica"
 	"reprise/store/storewrap"
 )
@@ -37,8 +38,11 @@ type server struct {
 	// files are the roots of --files, and watches what watches them; nil where there are none.
 	files   *files.Roots
 	watches *files.Watches
-	front   *front // nil for a server without one
-	logger  *slog.Logger
+	// webhooks are sent by one replica, as one of its duties.
+	webhooks *webhook.Hooks
+	duties   *duties
+	front    *front // nil for a server without one
+	logger   *slog.Logger
 }
 
 // open opens all of it, or nothing.
@@ -114,12 +118,19 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err
 	}
+	if err = s.openWebhooks(ctx, c, gate, metrics); err != nil {
+		return err
+	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
+		Webhooks: s.webhooks,
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.openDuties(); err != nil {
 		return err
 	}
 	s.front.http.RegisterOnShutdown(handler.Drain)

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,12 @@ func flock(f *os.File, wait bool) error {
 func exists(pid string) bool {
 	n, err := strconv.Atoi(pid)
 	return err != nil || n <= 0 || !errors.Is(unix.Kill(n, 0), unix.ESRCH)
+}
+
+// leadGroup makes a command that is to be started the leader of a process group, all of which is killed with it.
+func leadGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 }
 
 // isTerminalFile reports whether f is a terminal.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"syscall"
 
 	sys "golang.org/x/sys/windows"
@@ -15,6 +16,11 @@ const errLocked = sys.ERROR_LOCK_VIOLATION
 func flock(*os.File, bool) error { return errors.ErrUnsupported }
 
 func exists(string) bool { return true }
+
+// leadGroup keeps Ctrl-C in a console from a command that is to be started.
+func leadGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
 
 // isTerminalFile reports whether f is a console.
 func isTerminalFile(f *os.File) bool {

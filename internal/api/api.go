@@ -14,6 +14,7 @@ import (
 	"reprise/internal/files"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/webhook"
 )
 
 // Options are the settings of a Server. The zero value of each field means its default.
@@ -54,6 +55,8 @@ type Options struct {
 	// paths do not exist.
 	Files   *files.Roots
 	Watches *files.Watches
+	// Webhooks are what /v1/webhooks shows and changes. Default: none, and these paths do not exist.
+	Webhooks *webhook.Hooks
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
 	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host

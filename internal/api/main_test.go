@@ -47,6 +47,14 @@ var wanted = map[string][]int{
 	"DELETE /v1/keys/{id}":      {204, 404},
 	"POST /v1/keys/{id}/rotate": {200, 409},
 
+	"GET /v1/webhooks":              {200},
+	"POST /v1/webhooks":             {201, 403, 422},
+	"GET /v1/webhooks/{id}":         {200, 404},
+	"DELETE /v1/webhooks/{id}":      {204, 404},
+	"POST /v1/webhooks/{id}/rotate": {200, 404},
+	"POST /v1/webhooks/{id}/enable": {200, 404},
+	"POST /v1/webhooks/{id}/test":   {200, 404},
+
 	"GET /v1/audit/events": {200, 401, 403},
 	"POST /v1/audit/check": {200, 403},
 

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/webhook"
 	"reprise/store/memstore"
 )
 
@@ -57,6 +59,7 @@ type world struct {
 	client *http.Client
 	token  string
 	keys   *apikey.Registry
+	hooks  *webhook.Hooks
 	logged *safeBuffer
 }
 
@@ -116,7 +119,13 @@ func start(tb testing.TB, s setup) *world {
 	if s.mcp != nil {
 		s.api.MCPSessions = s.mcp(w.log)
 	}
-	w.server, err = api.New(w.log, w.host, identity.NewGate(keys, verifier, &s.gate), &s.api)
+	gate := identity.NewGate(keys, verifier, &s.gate)
+	w.hooks, err = webhook.Open(context.Background(), w.log, &webhook.Options{
+		Principal: gate.Named, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, LookEvery: 10 * time.Millisecond,
+	})
+	w.ok(err)
+	s.api.Webhooks = w.hooks
+	w.server, err = api.New(w.log, w.host, gate, &s.api)
 	w.ok(err)
 	w.http = httptest.NewUnstartedServer(nil)
 	w.http.Config = api.NewHTTPServer(w.server)
@@ -132,6 +141,7 @@ func start(tb testing.TB, s setup) *world {
 		transport.CloseIdleConnections()
 		w.http.Close()
 		closeFiles()
+		w.hooks.Close()
 		s.api.Audit.Close()
 		if w.keys != nil {
 			w.keys.Close()

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/backoff"
+)
+
+// watchCmd runs a command for each event.
+type watchCmd struct {
+	connect  `embed:""`
+	bridging `embed:""`
+
+	Exec       string   `required:"" placeholder:"COMMAND" help:"What to run for each event, by sh -c."`
+	Prefix     string   `placeholder:"TEXT" help:"Watch all streams whose name begins so, and those that come, in place of NAME."`
+	Stream     bool     `short:"s" env:"-" help:"NAME is that of a stream, not the id of an execution. One of which there is no execution is anyway."`
+	After      string   `placeholder:"CURSOR" help:"Begin after this position: a cursor, earliest, or tail (from now on). Default: the start."`
+	Types      []string `placeholder:"TYPE,..." help:"Only events of these types, and the end."`
+	CursorFile string   `placeholder:"FILE" help:"Keep the position in this file, and begin with the one that is there. Without it each start begins anew."`
+	Tries      int      `default:"3" placeholder:"N" help:"How often the command is run for an event until it succeeds. Default: ${default}."`
+	SkipFailed bool     `help:"Go on after an event for which every try has failed. Default: stop there."`
+	Data       bool     `help:"Give the command the data of the event alone on stdin, as a line, as follow shows it. Default: the event as a line of JSON."`
+
+	Name string `arg:"" optional:"" help:"Name of the stream or id of the execution."`
+}
+
+// Help is shown below the usage.
+func (*watchCmd) Help() string {
+	return `The command runs once at a time, in the order of the events of a stream. The position is kept when it has exited with 0, so an event is handled at least once: after a kill it may come again, under the same EVENT_ID. It gets EVENT_ID, EVENT_STREAM, EVENT_SEQ, EVENT_TYPE, EVENT_TIME and EVENT_CURSOR in its environment. Events that are no longer kept are one event of the type gap.
+
+At INT or TERM the command that runs is waited for and its event is done; a second signal kills it, and the event comes again. The exit code is 0 at the end of the stream, that of the command where it has failed for the last time, and 125 for a failure of ours.`
+}
+
+// Run watches.
+func (c *watchCmd) Run(ctx context.Context, asked *stops) error {
+	please, now, release := asked.watch(ctx)
+	defer release()
+	switch {
+	case (c.Name == "") == (c.Prefix == ""):
+		return usage("watch: either NAME or --prefix is needed")
+	case c.Tries < 1:
+		return usage("--tries %d: at least 1", c.Tries)
+	}
+	server, err := c.client()
+	if err != nil {
+		return err
+	}
+	bridge, please := c.newBridge(please, server.URL(), os.Stderr)
+	w := &watching{watchCmd: c, server: server, bridge: bridge, please: please, now: now}
+	if c.Prefix != "" {
+		err = w.prefix()
+	} else {
+		err = w.one()
+	}
+	if err == nil && please.Err() != nil {
+		err = context.Cause(please)
+	}
+	return ours(err)
+}
+
+// watching is a watch that is under way.
+type watching struct {
+	*watchCmd
+	server      *client.Client
+	bridge      *bridge
+	please, now context.Context // done when we are to stop, and to kill what runs
+}
+
+// one watches one stream or execution.
+func (w *watching) one() error {
+	file := client.FileCursor(w.CursorFile)
+	opts := w.bridge.options(client.FollowOptions{After: w.After, Types: w.Types})
+	if w.CursorFile != "" {
+		cursor, err := file.Load(w.please)
+		if err != nil {
+			return err
+		}
+		if cursor != "" {
+			opts.After = cursor
+		}
+	}
+	w.Stream = w.Stream || isStreamName(w.Name)
+	follow := w.server.Follow
+	if w.Stream {
+		follow = w.server.FollowStream
+	}
+	for event, err := range follow(w.please, w.Name, opts) {
+		if !w.Stream && isStreamAlone(w.please, w.server, w.Name, err) {
+			w.Stream = true
+			return w.one()
+		}
+		if err == nil {
+			err = w.handle(w.Name, &event)
+		}
+		if err == nil && w.CursorFile != "" {
+			err = file.Save(context.WithoutCancel(w.please), event.Cursor)
+		}
+		if err == nil {
+			err = context.Cause(w.please)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// handle runs the command for an event until it succeeds.
+func (w *watching) handle(name string, event *client.Event) error {
+	wait := backoff.Backoff{First: time.Second, Most: 30 * time.Second}
+	for try := 1; ; try++ {
+		err := w.exec(name, event)
+		switch failed, exited := errors.AsType[*exec.ExitError](err); {
+		case err == nil:
+			return nil
+		case w.now.Err() != nil:
+			return context.Cause(w.now)
+		case !exited:
+			return fmt.Errorf("--exec: %w", err)
+		case try < w.Tries:
+			fmt.Fprintf(os.Stderr, "reprise: event %d of %s: %v, try %d of %d\n", event.Seq, name, failed, try, w.Tries)
+		case w.SkipFailed:
+			fmt.Fprintf(os.Stderr, "reprise: event %d of %s is skipped: %v\n", event.Seq, name, failed)
+			return nil
+		default:
+			return &exit{code: max(failed.ExitCode(), exitFailed), err: fmt.Errorf("event %d of %s: %w", event.Seq, name, failed)}
+		}
+		if err := wait.Wait(w.please); err != nil {
+			return err
+		}
+	}
+}
+
+// exec runs the command once.
+func (w *watching) exec(name string, event *client.Event) error {
+	var input bytes.Buffer
+	out := printer(&objects{stdout: &input})
+	if w.Data {
+		out = &lines{stdout: &input, stderr: io.Discard}
+	}
+	if err := out.print(*event); err != nil {
+		return err
+	}
+	shell, flag := "sh", "-c"
+	if runtime.GOOS == "windows" {
+		shell, flag = "cmd", "/C"
+	}
+	command := exec.CommandContext(w.now, shell, flag, w.Exec)
+	command.Stdin, command.Stdout, command.Stderr = &input, os.Stdout, os.Stderr
+	command.Env = append(os.Environ(),
+		"EVENT_ID="+eventID(name, event), "EVENT_STREAM="+name, "EVENT_SEQ="+strconv.FormatUint(event.Seq, 10),
+		"EVENT_TYPE="+event.Type, "EVENT_CURSOR="+event.Cursor, "EVENT_TIME="+event.Time.UTC().Format(time.RFC3339Nano))
+	leadGroup(command) // so that Ctrl-C at the terminal is for us alone
+	command.WaitDelay = time.Second
+	return command.Run()
+}
+
+// eventID is the same for an event whenever it comes: its stream, epoch and seq, without the tag of the cursor, which changes with the
+// keys of the server.
+func eventID(name string, event *client.Event) string {
+	cursor, err := reprise.ParseCursor(event.Cursor)
+	if err != nil {
+		return name + "/" + event.Cursor
+	}
+	return strings.Join([]string{name, string(cursor.Epoch), strconv.FormatUint(cursor.Seq, 10)}, "/")
+}

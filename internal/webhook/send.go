@@ -1,0 +1,197 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"reprise"
+	"reprise/internal/backoff"
+)
+
+const (
+	// maxAnswer is how much of an answer is read, so that its connection can be used again.
+	maxAnswer = 4 << 10
+	// maxRetryAfter bounds what a receiver can ask for.
+	maxRetryAfter = time.Hour
+	userAgent     = "Reprise-Webhook/1"
+)
+
+// sender sends what is in the queue of a hook, in order.
+type sender struct {
+	hooks *Hooks
+	hook  *Hook
+	queue *queue
+}
+
+// run sends until ctx is done or something fails.
+func (s *sender) run(ctx context.Context) error {
+	reader, err := s.queue.stream.Reader(ctx, reprise.Earliest())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for {
+		changed := reader.Changed()
+		run, err := reader.Poll(ctx)
+		if window, ok := errors.AsType[*reprise.WindowError](err); ok { // the next message says what is missing
+			if err = reader.Seek(reprise.After(window.Resume())); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		for e := range run.All() {
+			if err := s.event(ctx, &e); err != nil {
+				return err
+			}
+		}
+		if run.Len() > 0 {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// event sends the message in an event of the queue, if there is one that was not sent.
+func (s *sender) event(ctx context.Context, e *reprise.Event) error {
+	if e.Type != typeMessage {
+		return nil
+	}
+	var r record
+	if err := json.Unmarshal(e.Data, &r); err != nil || r.Message == nil {
+		return fmt.Errorf("event %d of the queue is no message: %w", e.Seq, err)
+	}
+	m, sent := r.Message, s.queue.sent()
+	if m.N <= sent {
+		return nil
+	}
+	if dropped := m.N - sent - 1; dropped > 0 {
+		gap := &message{ID: messageID(s.hook.ID, "dropped", itoa(sent), itoa(m.N)), Body: gapBody("", dropped, "")}
+		s.hooks.opts.Events.dropped(s.hook, dropped)
+		if err := s.deliver(ctx, gap); err != nil {
+			return err
+		}
+		if err := s.queue.noteDropped(ctx, m.N, dropped); err != nil {
+			return err
+		}
+	}
+	if err := s.deliver(ctx, m); err != nil {
+		return err
+	}
+	return s.queue.noteSent(ctx, m.N, e.Seq, time.Now())
+}
+
+// deliver sends a message until the receiver has taken it.
+func (s *sender) deliver(ctx context.Context, m *message) error {
+	wait := backoff.Backoff{First: s.hooks.opts.FirstPause, Most: s.hooks.opts.MostPause}
+	for {
+		if err := s.hooks.check(ctx, s.hook); err != nil {
+			return err
+		}
+		answer := s.hooks.post(ctx, s.hook, m)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if answer.ok() {
+			return nil
+		}
+		if answer.Status == http.StatusGone {
+			return &disableError{"the receiver answered with 410 Gone"}
+		}
+		since, err := s.queue.noteFailure(ctx, time.Now(), answer.Status, answer.Error)
+		if err != nil {
+			return err
+		}
+		if time.Since(since) >= s.hooks.opts.GiveUp {
+			return &disableError{fmt.Sprintf("every try since %s has failed", since.UTC().Format(time.RFC3339))}
+		}
+		if err := backoff.Sleep(ctx, answer.retryAfter+wait.Next()); err != nil {
+			return err
+		}
+	}
+}
+
+// Answer is what came of a try.
+type Answer struct {
+	// Status is that of the answer, 0 if there was none.
+	Status int `json:"status"`
+	// Error is why it is no success, "" for one.
+	Error string `json:"error,omitempty"`
+
+	retryAfter time.Duration
+}
+
+func (a *Answer) ok() bool { return a.Error == "" }
+
+// post sends a message once.
+func (h *Hooks) post(ctx context.Context, hook *Hook, m *message) Answer {
+	began := time.Now()
+	answer := h.try(ctx, hook, m)
+	if ctx.Err() == nil {
+		h.opts.Events.tried(hook, &answer, time.Since(began))
+	}
+	return answer
+}
+
+func (h *Hooks) try(ctx context.Context, hook *Hook, m *message) Answer {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(m.Body))
+	if err != nil {
+		return Answer{Error: "the URL cannot be used"}
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", userAgent)
+	sign(request.Header, hook.Secrets, m.ID, time.Now(), m.Body)
+	res, err := h.client.Do(request)
+	if err != nil {
+		return Answer{Error: reasonOf(err)}
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer)
+	answer := Answer{Status: res.StatusCode}
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		answer.Error = "the receiver answered with " + strconv.Itoa(res.StatusCode)
+		answer.retryAfter = retryAfter(res.Header.Get("Retry-After"))
+	}
+	return answer
+}
+
+// reasonOf says why there was no answer, without the URL.
+func reasonOf(err error) string {
+	for _, ours := range []error{ErrAddress, errPlain} {
+		if errors.Is(err, ours) {
+			return ours.Error()
+		}
+	}
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		if outer.Timeout() {
+			return "the receiver did not answer in time"
+		}
+		err = outer.Err
+	}
+	text := err.Error()
+	return text[:min(len(text), 256)]
+}
+
+// retryAfter is how long a receiver asks to be left alone.
+func retryAfter(header string) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil && seconds > 0 {
+		return min(time.Duration(min(seconds, 1<<20))*time.Second, maxRetryAfter)
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(time.Until(at), 0), maxRetryAfter)
+	}
+	return 0
+}

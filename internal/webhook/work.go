@@ -1,0 +1,109 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/internal/backoff"
+	"reprise/internal/registry"
+)
+
+// ownerName is the name of who sends, with the fence of Send.
+const ownerName = "webhooks"
+
+// worker works for one hook in one version.
+type worker struct {
+	version uint64
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+// Send works for all webhooks until ctx is done, whose cause it returns. fence is higher than those of all earlier
+// calls, on any replica: where another call has a higher one the error is reprise.ErrFenced.
+func (h *Hooks) Send(ctx context.Context, fence uint64) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	workers := map[string]*worker{}
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel(nil)
+	owner := reprise.Owner{Name: ownerName, Fence: fence}
+	for {
+		all, changed := h.known.All()
+		for id, w := range workers {
+			if e, ok := all[id]; !ok || e.Version != w.version {
+				w.stop()
+				<-w.done
+				delete(workers, id)
+			}
+		}
+		for id, e := range all {
+			if workers[id] != nil || e.Value.Disabled != nil {
+				continue
+			}
+			life, stop := context.WithCancel(ctx)
+			w := &worker{version: e.Version, stop: stop, done: make(chan struct{})}
+			workers[id] = w
+			tasks.Go(func() {
+				defer close(w.done)
+				if err := h.work(life, e, owner); errors.Is(err, reprise.ErrFenced) {
+					cancel(err)
+				}
+			})
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// The spans of the pauses after a failure of ours.
+const (
+	firstRepair = 100 * time.Millisecond
+	mostRepair  = 10 * time.Second
+	lastedLong  = time.Minute
+)
+
+// work works for a hook until ctx is done, the hook is disabled, or another has taken over.
+func (h *Hooks) work(ctx context.Context, e registry.Entry[Hook], owner reprise.Owner) error {
+	wait := backoff.Backoff{First: firstRepair, Most: mostRepair}
+	for {
+		began := time.Now()
+		err := h.workOnce(ctx, &e.Value, owner)
+		if ctx.Err() != nil || errors.Is(err, reprise.ErrFenced) {
+			return err
+		}
+		if off, ok := errors.AsType[*disableError](err); ok {
+			if err = h.disable(ctx, &e.Value, e.Version, off.reason); err == nil {
+				return nil
+			}
+		}
+		h.opts.Logger.Info("a webhook has to wait", "webhook", e.Value.ID, "tenant", e.Value.Tenant, "error", err)
+		if time.Since(began) > lastedLong {
+			wait.Reset()
+		}
+		if err := wait.Wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// workOnce collects and sends until one of them fails.
+func (h *Hooks) workOnce(ctx context.Context, hook *Hook, owner reprise.Owner) error {
+	q, err := openQueue(ctx, h.log, hook, owner)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var tasks sync.WaitGroup
+	collect := &collector{hooks: h, hook: hook, queue: q}
+	send := &sender{hooks: h, hook: hook, queue: q}
+	tasks.Go(func() { cancel(collect.run(ctx)) })
+	tasks.Go(func() { cancel(send.run(ctx)) })
+	tasks.Wait()
+	return context.Cause(ctx)
+}
