@@ -17,6 +17,7 @@ type gatewayCmd struct {
 	storeKeys       `embed:""`
 	connectionFlags `embed:""`
 	tlsFlags        `embed:""`
+	issuerFlags     `embed:""`
 
 	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
 
