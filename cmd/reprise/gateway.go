@@ -18,6 +18,7 @@ type gatewayCmd struct {
 	connectionFlags `embed:""`
 	tlsFlags        `embed:""`
 	proxyFlags      `embed:""`
+	issuerFlags     `embed:""`
 
 	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
 

@@ -16,6 +16,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/mcpmetrics"
 	"reprise/internal/metrics"
+	"reprise/internal/oidc"
 	"reprise/internal/problem"
 	"reprise/internal/storeurl"
 	"reprise/mcp/mcphttp"
@@ -76,6 +77,13 @@ func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
 	if s.front, err = listenFront(ctx, c.Listen, encrypt, listening); err != nil {
 		return s, err
 	}
+	paths := map[string]oidc.PathScopes{}
+	for _, route := range routes {
+		paths[route.Path] = passScopes
+	}
+	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, paths, logger); err != nil {
+		return s, err
+	}
 	return s, s.awaitStore(ctx, c.Store, func() error { return c.openEngine(ctx, s, routes, keys, verifier, mark) },
 		s.closeEngine)
 }
@@ -98,7 +106,7 @@ func (c *gatewayCmd) openEngine(
 	if err = s.join(ctx, base, keys); err != nil {
 		return err
 	}
-	gate := identity.NewGate(keys, verifier, nil)
+	gate := identity.NewGate(keys, s.knowIssuers(verifier), nil)
 	if err = c.openEndpoints(s, routes, gate, apiMetrics.Registry(), mark); err != nil {
 		return err
 	}
@@ -136,7 +144,7 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 			return usage("%w", err)
 		}
 		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
-			Identify: identifyFor(gate), Name: route.Name, Replica: s.member, SessionIdle: c.SessionIdle,
+			Identify: identifyFor(gate, s.issuers), Name: route.Name, Replica: s.member, SessionIdle: c.SessionIdle,
 			Quick:        c.Quick,
 			MaxBody:      int64(c.MaxBody),
 			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
@@ -152,7 +160,18 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Registry) http.Handler {
 	mux := http.NewServeMux()
 	for _, e := range s.endpoints {
-		mux.Handle(e.route.Path, e.handler)
+		mux.HandleFunc(e.route.Path, func(w http.ResponseWriter, r *http.Request) {
+			if who, err := gate.Known(r); err == nil { // whom the endpoint identifies by itself
+				ctx, release := identity.WhileGood(r.Context(), &who)
+				defer release()
+				r = r.WithContext(ctx)
+			}
+			e.handler.ServeHTTP(w, r)
+		})
+	}
+	if s.issuers != nil {
+		mux.HandleFunc("GET "+oidc.MetadataPath, serveMetadata(s.issuers))
+		mux.HandleFunc("GET "+oidc.MetadataPath+"/", serveMetadata(s.issuers))
 	}
 	fine := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 	mux.HandleFunc("GET /healthz", fine)

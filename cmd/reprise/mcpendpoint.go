@@ -13,6 +13,7 @@ import (
 	"reprise/internal/mcpmetrics"
 	"reprise/internal/mcpserver"
 	"reprise/internal/metrics"
+	"reprise/internal/oidc"
 	"reprise/internal/problem"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
@@ -38,7 +39,7 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 	}
 	s.mcp.handler, err = mcphttp.New(s.log, s.mcp.tools.Backend(), &mcphttp.Options{
 		KeepAlive: c.Heartbeat,
-		Identify:  identifyFor(gate), Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
+		Identify:  identifyFor(gate, s.issuers), Allow: s.allowTools(gate), Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
 		AllowedHosts: []string{"*"}, AllowedOrigins: c.AllowOrigin, // the API has checked the host
 	})
 	if err != nil {
@@ -71,25 +72,35 @@ func (s *server) openWindows(keepAlive time.Duration) {
 	}
 }
 
-// principalBy says what who was identified may do. Who uses the data directory is "", and may do everything.
+// principalBy says what who was identified may do. Who uses the data directory is "", and may do everything. What else a
+// request shows is looked up again: what the bearer of a token may do is in that token alone.
 func principalBy(gate *identity.Gate) func(context.Context, reprise.Tenant, string) (identity.Principal, error) {
 	return func(ctx context.Context, tenant reprise.Tenant, name string) (identity.Principal, error) {
 		if name == "" {
 			return identity.Principal{Tenant: tenant, Grants: identity.AllGrants()}, nil
+		}
+		if x := mcptask.Exchange(ctx); x != nil {
+			if who, err := gate.Known(x.Request); err == nil && who.Tenant == tenant && who.Name == name {
+				return who, nil
+			}
 		}
 		return gate.Named(ctx, tenant, name)
 	}
 }
 
 // identifyFor lets in who may use a tool.
-func identifyFor(gate *identity.Gate) func(*http.Request) (reprise.Tenant, string, error) {
+func identifyFor(gate *identity.Gate, issuers *oidc.Verifier) func(*http.Request) (reprise.Tenant, string, error) {
 	return func(r *http.Request) (reprise.Tenant, string, error) {
 		p, err := gate.Identify(r)
 		if err != nil {
-			return "", "", api.ProblemOf(err)
+			return "", "", challenged(issuers, r, &p, err)
 		}
 		if !p.May(identity.ScopeRun) && !p.May(identity.ScopeRead) && !p.May(identity.ScopeControl) {
-			return "", "", problem.New(problem.CodeForbidden, "each tool needs one of the scopes run, read and control")
+			refusal := problem.New(problem.CodeForbidden, "each tool needs one of the scopes run, read and control")
+			if issuers != nil {
+				refusal.Challenge = issuers.StepUp(r.URL.Path, &p, identity.ScopeRun)
+			}
+			return "", "", refusal
 		}
 		httpserver.Authenticated(r)
 		return p.Tenant, p.Name, nil

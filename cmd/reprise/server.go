@@ -19,6 +19,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/files"
 	"reprise/internal/identity"
+	"reprise/internal/oidc"
 	"reprise/internal/storeurl"
 	"reprise/internal/webhook"
 	"reprise/replica"
@@ -33,8 +34,10 @@ type server struct {
 	member *replica.Member  // nil where there can be no other replicas
 	keys   *apikey.Registry // nil where everybody is let in
 	audit  *audit.Trail     // nil where nothing is recorded
-	host   *execution.Host
-	mcp    *mcpEndpoint
+	// issuers are the identity providers whose tokens are taken, nil where there are none.
+	issuers *oidc.Verifier
+	host    *execution.Host
+	mcp     *mcpEndpoint
 	// files are the roots of --files, and watches what watches them; nil where there are none.
 	files   *files.Roots
 	watches *files.Watches
@@ -81,6 +84,10 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
 		return s, err
 	}
+	paths := map[string]oidc.PathScopes{"/mcp": toolScopes}
+	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, paths, logger); err != nil {
+		return s, err
+	}
 	s.front.console = console.New()
 	return s, s.awaitStore(ctx, c.Store, func() error { return s.openEngine(ctx, c, keys, verifier) }, s.closeEngine)
 }
@@ -114,7 +121,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openFiles(c); err != nil {
 		return err
 	}
-	gate := identity.NewGate(keys, verifier, nil)
+	gate := identity.NewGate(keys, s.knowIssuers(verifier), nil)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err
 	}
@@ -126,6 +133,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
 		Webhooks: s.webhooks,
+		Issuers:  s.issuers,
 	})
 	if err != nil {
 		return err
@@ -202,6 +210,7 @@ func (s *server) close() error {
 		errs = append(errs, s.front.close())
 	}
 	errs = append(errs, s.closeEngine())
+	s.issuers.Close()
 	if s.dir != nil {
 		errs = append(errs, s.dir.close())
 	}

@@ -14,6 +14,7 @@ import (
 	"reprise/internal/files"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/oidc"
 	"reprise/internal/webhook"
 )
 
@@ -49,6 +50,9 @@ type Options struct {
 	Store reprise.Store
 	// Keys are the API keys that /v1/keys shows and changes. Default: none, and these paths do not exist.
 	Keys *apikey.Registry
+	// Issuers, if not nil, are the identity providers whose tokens the gate takes: what OAuth clients have to know of
+	// the server is answered then.
+	Issuers *oidc.Verifier
 	// Audit records who does what, which /v1/audit shows. Default: nobody does, and these paths do not exist.
 	Audit *audit.Trail
 	// Files are the directories that /v1/files gives access to, and Watches what watches them. Default: none, and these

@@ -153,8 +153,7 @@ func (s *Server) send(x *exchange, rd *reading) error {
 	return nil
 }
 
-// enter counts x as a reader. From now on the context of the request ends when the
-// proof of its sender does, or when the server drains.
+// enter counts x as a reader. From now on the context of the request ends when the server drains.
 func (s *Server) enter(x *exchange) (leave func(), err error) {
 	uncount, err := s.readers.enter(x.who)
 	if err != nil {
@@ -162,14 +161,8 @@ func (s *Server) enter(x *exchange) (leave func(), err error) {
 	}
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	stopDrain := context.AfterFunc(s.draining, func() { cancel(errDraining) })
-	stopTimer := func() bool { return true }
-	if !x.who.Expires.IsZero() {
-		expired := fmt.Errorf("%w: expired", identity.ErrUnauthenticated)
-		stopTimer = time.AfterFunc(time.Until(x.who.Expires), func() { cancel(expired) }).Stop
-	}
 	x.r = x.r.WithContext(ctx)
 	return func() {
-		stopTimer()
 		stopDrain()
 		cancel(nil)
 		uncount()

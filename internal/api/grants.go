@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -12,23 +11,10 @@ import (
 // What a principal may not do to something that it may not know of is answered as if that did not exist. What it may do
 // to nothing at all is forbidden, and so is to make what it could not see afterwards: neither tells what there is.
 
-// untilRevoked returns a context that ends with the credential of a principal. release must be called.
-func untilRevoked(ctx context.Context, who *identity.Principal) (_ context.Context, release func()) {
-	if who.Revoked == nil {
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(who.Revoked, func() { cancel(identity.ErrRevoked) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 // needs refuses who has a scope for nothing.
 func (x *exchange) needs(scope identity.Scope) error {
 	if !x.who.May(scope) {
-		return fmt.Errorf("%w: this needs the scope %q", identity.ErrForbidden, scope)
+		return &identity.ScopeError{Scope: scope}
 	}
 	return nil
 }

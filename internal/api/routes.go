@@ -9,6 +9,7 @@ import (
 
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/oidc"
 	"reprise/internal/problem"
 )
 
@@ -127,6 +128,10 @@ func (s *Server) newMux() *http.ServeMux {
 	if s.opts.MCP != nil {
 		mux.HandleFunc(mcpPath, s.passToMCP)
 	}
+	if s.opts.Issuers != nil {
+		mux.HandleFunc(oidc.MetadataPath, s.resourceMetadata)
+		mux.HandleFunc(oidc.MetadataPath+"/", s.resourceMetadata)
+	}
 	if s.opts.Console != nil {
 		mux.HandleFunc("/{$}", s.passPageToConsole)
 		mux.HandleFunc(consolePath, s.passToConsole)
@@ -167,12 +172,12 @@ func offDetail(path string) string {
 const mcpPath = "/mcp"
 
 // passToMCP lets the endpoint authenticate, which it does again while a response goes on. What is under way ends at
-// once when the credential is revoked.
+// once when the credential expires or is revoked.
 func (s *Server) passToMCP(w http.ResponseWriter, r *http.Request) {
 	recordOf(w).route = mcpPath
 	if who, err := s.gate.Known(r); err == nil {
 		recordOf(w).Principal, recordOf(w).Tenant = who.Name, string(who.Tenant)
-		ctx, release := untilRevoked(r.Context(), &who)
+		ctx, release := identity.WhileGood(r.Context(), &who)
 		defer release()
 		r = r.WithContext(ctx)
 	}
@@ -233,8 +238,8 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	}
 	x := &exchange{w: w, r: r}
 	err := s.admit(x, rt)
-	if err == nil && x.who.Revoked != nil {
-		ctx, release := untilRevoked(r.Context(), &x.who)
+	if err == nil && (x.who.Revoked != nil || !x.who.Expires.IsZero()) {
+		ctx, release := identity.WhileGood(r.Context(), &x.who)
 		defer release()
 		x.r = r.WithContext(ctx)
 	}
@@ -245,7 +250,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 		err = rt.serve(s, x)
 	}
 	if err != nil {
-		s.refuse(w, r, err)
+		s.refuse(w, r, s.challenged(x, err))
 	}
 	if s.opts.Audit != nil {
 		s.recordRefusal(x, rt)

@@ -107,6 +107,9 @@ func start(tb testing.TB, s setup) *world {
 	if !s.open {
 		verifier = w.knowKeys()
 	}
+	if s.api.Issuers != nil {
+		verifier = s.api.Issuers.Before(verifier)
+	}
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
 	s.api.Store, s.api.Keys = s.store, w.keys

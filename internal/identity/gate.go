@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,12 +131,21 @@ func (g *Gate) identify(r *http.Request) (Principal, error) {
 		if err != nil {
 			return Principal{}, err
 		}
-		return g.verifier.Verify(r.Context(), credential)
+		return g.verify(r, credential)
 	}
 	if cookie, err := r.Cookie(cookieName(r)); err == nil {
 		return g.issued(r, cookieLabel, cookie.Value)
 	}
 	return Principal{}, fmt.Errorf("%w: no token, cookie or ticket was sent", ErrUnauthenticated)
+}
+
+// verify verifies a credential that came with r, and refuses one that was made for other paths.
+func (g *Gate) verify(r *http.Request, credential string) (Principal, error) {
+	p, err := g.verifier.Verify(r.Context(), credential)
+	if err == nil && p.Paths != nil && !slices.Contains(p.Paths, r.URL.Path) {
+		return Principal{}, fmt.Errorf("%w: the token was issued for another resource", ErrUnauthenticated)
+	}
+	return p, err
 }
 
 // bearer takes the credential out of the header (RFC 6750, section 2.1; the
@@ -174,7 +184,7 @@ func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, Principa
 	p := anybody()
 	if g.verifier != nil {
 		var err error
-		if p, err = g.verifier.Verify(r.Context(), credential); err != nil {
+		if p, err = g.verify(r, credential); err != nil {
 			return nil, p, g.noteGuess(r, err)
 		}
 	}

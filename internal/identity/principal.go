@@ -22,6 +22,16 @@ var (
 	ErrRevoked = fmt.Errorf("%w: the credential was revoked", ErrUnauthenticated)
 )
 
+// ScopeError turns away a principal that has a scope for nothing. It wraps ErrForbidden.
+type ScopeError struct{ Scope Scope }
+
+func (e *ScopeError) Error() string {
+	return fmt.Sprintf("%v: this needs the scope %q", ErrForbidden, e.Scope)
+}
+
+// Unwrap returns ErrForbidden.
+func (e *ScopeError) Unwrap() error { return ErrForbidden }
+
 // LimitError turns away a sender who showed wrong credentials too often.
 type LimitError struct {
 	// RetryAfter is how long to wait before trying again, at least a second.
@@ -56,6 +66,11 @@ type Principal struct {
 	Grants []Grant
 	// Only, if not zero, is the one stream that may be read: the proof is a ticket.
 	Only reprise.StreamKey
+	// Issuer is the identity provider that has vouched for the principal, "" for none: by it the principal may get a proof
+	// with other scopes.
+	Issuer string
+	// Paths, if not nil, are the paths of the requests for which the proof is good: it was made for a part of the server.
+	Paths []string
 	// Expires is the moment from which on the proof is good no more, zero if there
 	// is none. A response that is under way then has to end.
 	Expires time.Time

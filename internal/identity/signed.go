@@ -29,14 +29,18 @@ type claims struct {
 	Expires    int64  `json:"expires"` // Unix seconds
 }
 
-// seal signs claims for a purpose.
+// seal signs claims for a purpose. The error wraps reprise.ErrInvalid for more claims than unseal reads.
 func seal(keys *reprise.Keys, label string, c claims) (string, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return "", err
 	}
 	payload := base64.RawURLEncoding.EncodeToString(text)
-	return payload + "." + keys.Sign(label, payload), nil
+	sealed := payload + "." + keys.Sign(label, payload)
+	if len(sealed) > maxSignedBytes {
+		return "", fmt.Errorf("%w: what the credential says of its bearer is too long for a cookie or ticket", reprise.ErrInvalid)
+	}
+	return sealed, nil
 }
 
 // unseal is the inverse of seal. The error wraps ErrUnauthenticated.

@@ -16,7 +16,8 @@ import (
 	"reprise"
 )
 
-// Verifier judges credentials. Implementations are safe for concurrent use. All errors wrap ErrUnauthenticated.
+// Verifier judges credentials. Implementations are safe for concurrent use. All errors wrap ErrUnauthenticated, or
+// reprise.ErrUnavailable where it cannot be known now whether a credential is good.
 type Verifier interface {
 	// Verify says whose credential it is: what follows "Bearer " in the
 	// header Authorization. The error is a *GuessError if the credential is wrong.

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/problem"
+	"reprise/mcp/mcphttp"
 )
 
 // caller is who sends a request.
@@ -33,6 +35,26 @@ var scopesOf = map[string][]identity.Scope{
 
 	readResources: {identity.ScopeRead},
 }
+
+// Needs are the scopes that a message of a client needs, all of them; none for a message that calls no tool of ours.
+func Needs(m *mcphttp.Message) []identity.Scope {
+	if m.Method == readResources {
+		return scopesOf[readResources]
+	}
+	if m.Method != callTool {
+		return nil
+	}
+	// Names are told apart by case, as what runs the tool does.
+	var params map[string]json.RawMessage
+	var tool string
+	if json.Unmarshal(m.Params, &params) != nil || json.Unmarshal(params["name"], &tool) != nil || tool == readResources {
+		return nil
+	}
+	return scopesOf[tool]
+}
+
+// callTool is the method that calls a tool.
+const callTool = "tools/call"
 
 // readResources is what resources are read by.
 const readResources = "resources/read"
@@ -58,8 +80,7 @@ func (s *Server) identify(ctx context.Context, req mcp.Request, tool string) (ca
 	for _, scope := range scopesOf[tool] {
 		if !who.May(scope) {
 			e := audit.Entry{Principal: name, Tenant: tenant, Act: "MCP " + tool, Result: string(problem.CodeForbidden)}
-			return caller{}, errors.Join(fmt.Errorf("%w: this needs the scope %q", identity.ErrForbidden, scope),
-				s.opts.Audit(ctx, e, false))
+			return caller{}, errors.Join(&identity.ScopeError{Scope: scope}, s.opts.Audit(ctx, e, false))
 		}
 	}
 	return caller{tenant, who}, nil

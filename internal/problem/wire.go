@@ -86,8 +86,8 @@ func Write(w http.ResponseWriter, p Problem) error {
 		seconds := (p.RetryAfter + time.Second - 1) / time.Second
 		header.Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 	}
-	if p.Status == http.StatusUnauthorized {
-		header.Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2, wants a challenge
+	if challenge := p.challenge(); challenge != "" {
+		header.Set("WWW-Authenticate", challenge)
 	}
 	if noter, ok := w.(Noter); ok {
 		noter.NoteProblem(p.Code)
@@ -95,6 +95,14 @@ func Write(w http.ResponseWriter, p Problem) error {
 	w.WriteHeader(p.Status)
 	_, err = w.Write(append(body, '\n'))
 	return err
+}
+
+// challenge is the header WWW-Authenticate. RFC 9110, section 15.5.2, wants one with a status of 401.
+func (p *Problem) challenge() string {
+	if p.Challenge == "" && p.Status == http.StatusUnauthorized {
+		return "Bearer"
+	}
+	return p.Challenge
 }
 
 // Parse makes a Problem of a response that is no success, and reads at most

@@ -313,7 +313,7 @@ func TestPagesOfAllowedOrigins(t *testing.T) {
 	req.Header.Set("Origin", "https://good.example")
 	res = c.do(req)
 	c.text(res)
-	if res.Header.Get("Access-Control-Expose-Headers") != "Mcp-Session-Id" {
+	if res.Header.Get("Access-Control-Expose-Headers") != "Mcp-Session-Id, WWW-Authenticate" {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
 }

@@ -80,7 +80,7 @@ func (h *Handler) allowPage(w http.ResponseWriter, r *http.Request) (preflight b
 	head := w.Header()
 	head.Set("Access-Control-Allow-Origin", origin)
 	head.Add("Vary", "Origin")
-	head.Set("Access-Control-Expose-Headers", headerSession)
+	head.Set("Access-Control-Expose-Headers", headerSession+", WWW-Authenticate")
 	if r.Method != http.MethodOptions {
 		return false
 	}

@@ -19,6 +19,9 @@ type Options struct {
 	// or names who may use the sessions that it has opened; to others they do not exist. Default:
 	// reprise.DefaultTenant and "".
 	Identify func(*http.Request) (tenant reprise.Tenant, principal string, err error)
+	// Allow is asked about the messages of a POST before any of them has an effect. An error refuses the request as that
+	// of Identify does: with its status, and not as the answer to a call. Default: all are allowed.
+	Allow func(r *http.Request, messages []Message) error
 	// Name sets apart the endpoints that share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'. Default: "".
 	Name string
 	// Replica is this process among those that share the Store of the Log. Default: it is alone.

@@ -33,6 +33,9 @@ func (h *Handler) servePost(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
+	if refused := h.allow(r, messages, batch); refused != nil {
+		return refused
+	}
 	if isModern(r, messages) {
 		return h.serveModern(w, r, c, messages, batch)
 	}
@@ -48,6 +51,22 @@ func (h *Handler) servePost(w http.ResponseWriter, r *http.Request) *refusal {
 		refused = s.take(w, r, messages, batch)
 	}
 	if refused != nil && !batch {
+		refused.id = messages[0].ID
+	}
+	return refused
+}
+
+// allow asks Options.Allow.
+func (h *Handler) allow(r *http.Request, messages []Message, batch bool) *refusal {
+	if h.opts.Allow == nil {
+		return nil
+	}
+	err := h.opts.Allow(r, messages)
+	if err == nil {
+		return nil
+	}
+	refused := refusalOf(err)
+	if !batch {
 		refused.id = messages[0].ID
 	}
 	return refused

@@ -16,6 +16,7 @@ type refusal struct {
 	id         ID
 	rpc        rpcError
 	retryAfter time.Duration
+	challenge  string // the header WWW-Authenticate, "" for none or the shortest
 }
 
 // refusalData is the data of the error of a refusal.
@@ -47,7 +48,7 @@ func refusalOf(err error) *refusal {
 	if p.Status < 500 {
 		rpc.Code = codeInvalidRequest
 	}
-	return &refusal{status: p.Status, rpc: rpc, retryAfter: p.RetryAfter}
+	return &refusal{status: p.Status, rpc: rpc, retryAfter: p.RetryAfter, challenge: p.Challenge}
 }
 
 // refusalOfID is how an event id is answered that cannot be resumed from.
@@ -78,8 +79,11 @@ func (r *refusal) write(w http.ResponseWriter) {
 	head.Set("Content-Type", "application/json")
 	head.Set("Cache-Control", "no-store")
 	head.Set("X-Content-Type-Options", "nosniff")
-	if r.status == http.StatusUnauthorized {
-		head.Set("WWW-Authenticate", "Bearer") // RFC 9110, section 15.5.2, wants a challenge
+	if r.challenge == "" && r.status == http.StatusUnauthorized {
+		r.challenge = "Bearer" // RFC 9110, section 15.5.2, wants one
+	}
+	if r.challenge != "" {
+		head.Set("WWW-Authenticate", r.challenge)
 	}
 	if r.retryAfter > 0 {
 		head.Set("Retry-After", strconv.Itoa(int((r.retryAfter+time.Second-1)/time.Second)))

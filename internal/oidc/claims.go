@@ -1,0 +1,165 @@
+package oidc
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/internal/identity"
+)
+
+// claims are the members of the payload of a token. Their names are told apart by case, as JSON does and a struct of
+// encoding/json does not: a claim "Sub", which users may have been let to choose, is not "sub".
+type claims map[string]json.RawMessage
+
+// refused is the error for a token that its issuer has signed and that is not good here, or is not any more.
+func refused(format string, args ...any) error {
+	return fmt.Errorf("%w: the token %s", identity.ErrUnauthenticated, fmt.Sprintf(format, args...))
+}
+
+// text is a claim that is a string, "" for others.
+func (c claims) text(name string) string {
+	var s string
+	if json.Unmarshal(c[name], &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// list is a claim that is an array of strings, or one string. With spaced, the words of a string are its elements.
+func (c claims) list(name string, spaced bool) []string {
+	var list []string
+	if json.Unmarshal(c[name], &list) == nil {
+		return list
+	}
+	switch s := c.text(name); {
+	case s == "":
+		return nil
+	case spaced:
+		return strings.Fields(s)
+	default:
+		return []string{s}
+	}
+}
+
+// time is a NumericDate, the zero Time where there is none.
+func (c claims) time(name string) (time.Time, error) {
+	raw, ok := c[name]
+	if !ok {
+		return time.Time{}, nil
+	}
+	var seconds float64
+	if err := json.Unmarshal(raw, &seconds); err != nil || seconds < 0 || seconds > 1<<40 || string(raw) == "null" {
+		return time.Time{}, refused("has a claim %s that is no time", name)
+	}
+	whole, part := math.Modf(seconds)
+	return time.Unix(int64(whole), int64(part*1e9)), nil
+}
+
+// during checks the times of a token, and returns when it is good no more.
+func (c claims) during(now time.Time, leeway time.Duration) (expires time.Time, err error) {
+	expires, err = c.time("exp")
+	if err != nil {
+		return expires, err
+	}
+	if expires.IsZero() {
+		return expires, refused("has no claim exp: it would never expire")
+	}
+	expires = expires.Add(leeway)
+	if !now.Before(expires) {
+		return expires, refused("has expired")
+	}
+	for _, name := range []string{"nbf", "iat"} {
+		from, err := c.time(name)
+		if err != nil {
+			return expires, err
+		}
+		if now.Add(leeway).Before(from) {
+			return expires, refused("is not yet good, by its claim %s", name)
+		}
+	}
+	return expires, nil
+}
+
+// principal is whom the claims name by the rule of the issuer. It is neither bound to a key nor to an audience.
+func (i *Issuer) principal(c claims) (identity.Principal, error) {
+	name := c.text(i.NameClaim)
+	if len(name) > maxNamePart || !isPrintable(name) {
+		return identity.Principal{}, refused("has no claim %s of 1 to %d printable characters without spaces", i.NameClaim,
+			maxNamePart)
+	}
+	tenant := i.Tenant
+	if i.TenantClaim != "" {
+		tenant = reprise.Tenant(c.text(i.TenantClaim))
+		allowed := tenant != reprise.DefaultTenant
+		if i.Tenants != nil {
+			allowed = slices.Contains(i.Tenants, tenant)
+		}
+		if !allowed || !isTenant(tenant) {
+			return identity.Principal{}, refused("names no tenant that its issuer may name, in the claim %s", i.TenantClaim)
+		}
+	}
+	return identity.Principal{
+		Name: name + "@" + i.Name, Tenant: tenant, Grants: i.grants(c), Issuer: i.URL,
+	}, nil
+}
+
+// maxGrants bounds what one token is granted.
+const maxGrants = 64
+
+// grants are what the scopes and groups of a token give. What is no scope of ours is ignored: providers put those of
+// other services, such as "openid", beside it.
+func (i *Issuer) grants(c claims) []identity.Grant {
+	grants := slices.Clone(i.Scopes)
+	for _, text := range i.scopeTexts(c) {
+		if name, ok := strings.CutPrefix(text, i.ScopePrefix); ok {
+			if g, err := identity.ParseGrant(name); err == nil {
+				grants = append(grants, g)
+			}
+		}
+	}
+	for _, group := range c.list(i.GroupsClaim, false) {
+		grants = append(grants, i.Groups[group]...)
+	}
+	var kept []identity.Grant
+	for _, g := range grants {
+		if len(kept) < maxGrants && slices.Contains(i.Allow, g.Scope) && !slices.Contains(kept, g) {
+			kept = append(kept, g)
+		}
+	}
+	return kept
+}
+
+func (i *Issuer) scopeTexts(c claims) []string {
+	if i.ScopeClaim != "" {
+		return c.list(i.ScopeClaim, true)
+	}
+	if _, ok := c["scope"]; ok {
+		return c.list("scope", true)
+	}
+	return c.list("scp", true)
+}
+
+// ruled are those of the claims that the rule of the issuer looks at, with the groups that grant something.
+func (i *Issuer) ruled(c claims) claims {
+	kept := claims{}
+	for _, name := range []string{"exp", i.NameClaim, i.TenantClaim, i.ScopeClaim, "scope", "scp"} {
+		if raw, ok := c[name]; ok {
+			kept[name] = raw
+		}
+	}
+	var groups []string
+	for _, group := range c.list(i.GroupsClaim, false) {
+		if i.Groups[group] != nil {
+			groups = append(groups, group)
+		}
+	}
+	if groups != nil {
+		kept[i.GroupsClaim], _ = json.Marshal(groups) // of strings, which never fails
+	}
+	return kept
+}

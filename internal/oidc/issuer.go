@@ -1,0 +1,183 @@
+package oidc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"reprise"
+	"reprise/internal/identity"
+)
+
+// Issuer is an identity provider, and the rule by which the claims of its tokens become a principal.
+type Issuer struct {
+	// URL is the issuer identifier, as the claim iss has it: https, or http on loopback. Keys are found by it.
+	URL string `yaml:"issuer"`
+	// Name ends the names of the principals of the issuer: "alice@corp". Default: the URL without its scheme.
+	Name string `yaml:"name"`
+	// JWKS is the URL of the keys of an issuer without discovery. Default: what discovery says.
+	JWKS string `yaml:"jwks"`
+	// Audiences are those of tokens that are for this server as a whole, beside Resource.URL.
+	Audiences []string `yaml:"audiences"`
+	// Tenant is that of all principals of the issuer. Default: the default tenant, unless TenantClaim is set.
+	Tenant reprise.Tenant `yaml:"tenant"`
+	// TenantClaim is the claim that names the tenant. A token without it is refused. Default: Tenant is for all.
+	TenantClaim string `yaml:"tenant_claim"`
+	// Tenants are those that TenantClaim may name. Default: all but the default tenant.
+	Tenants []reprise.Tenant `yaml:"tenants"`
+	// NameClaim is the claim that tells the principals of the issuer apart. Default: "sub".
+	NameClaim string `yaml:"name_claim"`
+	// ScopeClaim is the claim that lists scopes, as an array or with spaces between. Default: "scope", or "scp" in a
+	// token without it.
+	ScopeClaim string `yaml:"scope_claim"`
+	// ScopePrefix begins those that are for this server; others are ignored. Default: "".
+	ScopePrefix string `yaml:"scope_prefix"`
+	// Scopes are granted to every token.
+	Scopes []identity.Grant `yaml:"scopes"`
+	// GroupsClaim is the claim that lists groups, and Groups is what each grants. Default: "groups".
+	GroupsClaim string                      `yaml:"groups_claim"`
+	Groups      map[string][]identity.Grant `yaml:"groups"`
+	// Allow are the scopes that may be granted at all. Default: read, publish, run and control.
+	Allow []identity.Scope `yaml:"allow"`
+}
+
+// maxConfig bounds a file of issuers, in bytes.
+const maxConfig = 1 << 20
+
+// ReadConfig reads a YAML file: an object with the member issuers, whose members are the fields of Issuer. Members that
+// it does not know are an error. The error wraps reprise.ErrInvalid.
+func ReadConfig(r io.Reader) ([]Issuer, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxConfig {
+		return nil, fmt.Errorf("%w: more than %d bytes", reprise.ErrInvalid, maxConfig)
+	}
+	var config struct {
+		Issuers []Issuer `yaml:"issuers"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&config); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
+	}
+	if len(config.Issuers) == 0 {
+		return nil, fmt.Errorf("%w: there are no issuers in it", reprise.ErrInvalid)
+	}
+	return config.Issuers, nil
+}
+
+// withDefaults returns i with its defaults filled in. The error wraps reprise.ErrInvalid.
+func (i Issuer) withDefaults() (Issuer, error) {
+	refuse := func(format string, args ...any) (Issuer, error) {
+		return i, fmt.Errorf("%w: issuer %q: %s", reprise.ErrInvalid, i.URL, fmt.Sprintf(format, args...))
+	}
+	if err := checkURL(i.URL); err != nil {
+		return refuse("%v", err)
+	}
+	if i.JWKS != "" {
+		if err := checkURL(i.JWKS); err != nil {
+			return refuse("jwks: %v", err)
+		}
+	}
+	orDefault(&i.Name, strings.TrimSuffix(i.URL[strings.Index(i.URL, "://")+3:], "/"))
+	orDefault(&i.NameClaim, "sub")
+	orDefault(&i.GroupsClaim, "groups")
+	if i.TenantClaim == "" {
+		orDefault(&i.Tenant, reprise.DefaultTenant)
+	}
+	if i.Allow == nil {
+		i.Allow = []identity.Scope{identity.ScopeRead, identity.ScopePublish, identity.ScopeRun, identity.ScopeControl}
+	}
+	switch {
+	case len(i.Name) > maxNamePart || !isPrintable(i.Name):
+		return refuse("the name %q is not 1 to %d printable characters without spaces", i.Name, maxNamePart)
+	case i.Tenant != "" && i.TenantClaim != "":
+		return refuse("tenant and tenant_claim exclude each other")
+	case i.Tenant != "" && !isTenant(i.Tenant):
+		return refuse("the tenant %q", i.Tenant)
+	case i.TenantClaim == "" && i.Tenants != nil:
+		return refuse("tenants are those that tenant_claim may name, and there is none")
+	}
+	for _, tenant := range i.Tenants {
+		if !isTenant(tenant) {
+			return refuse("the tenant %q", tenant)
+		}
+	}
+	for _, scope := range i.Allow {
+		if !slices.Contains(identity.AllScopes(), scope) {
+			return refuse("allow: the scope %q is not one of %v", scope, identity.AllScopes())
+		}
+	}
+	return i, i.checkGrants()
+}
+
+// checkGrants refuses what is granted and not allowed: it would never have an effect.
+func (i *Issuer) checkGrants() error {
+	grants := slices.Clone(i.Scopes)
+	for _, more := range i.Groups {
+		grants = append(grants, more...)
+	}
+	for _, g := range grants {
+		if !slices.Contains(i.Allow, g.Scope) {
+			return fmt.Errorf("%w: issuer %q: the scope %s is granted and not among those that allow lists",
+				reprise.ErrInvalid, i.URL, g.Scope)
+		}
+	}
+	return nil
+}
+
+// checkURL refuses where keys could be changed on their way.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Fragment != "" || u.User != nil:
+		return fmt.Errorf("%.200q is no URL of a provider", text)
+	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Host):
+		return nil
+	}
+	return fmt.Errorf("%.200q has to be https, or http on loopback", text)
+}
+
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+// reservedTenants begin the names of tenants that are the server's own.
+const reservedTenants = "reprise."
+
+func isTenant(tenant reprise.Tenant) bool {
+	key := reprise.StreamKey{Tenant: tenant, Name: "x"}
+	return key.Validate() == nil && !strings.HasPrefix(string(tenant), reservedTenants)
+}
+
+// maxNamePart bounds each of the two parts of the name of a principal, in bytes.
+const maxNamePart = 120
+
+// isPrintable reports whether text is ASCII that can be shown, without spaces, quotes and backslashes.
+func isPrintable(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == '"' || r == '\\'
+	})
+}
+
+func orDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

@@ -1,0 +1,186 @@
+package oidc
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// The bounds of what a provider sends.
+const (
+	maxDocument = 512 << 10 // bytes of a document
+	maxKeys     = 100       // of a set
+)
+
+// newHTTPClient returns a client that follows no redirection: keys come from where the operator, or the document of
+// the issuer, has said.
+func newHTTPClient() *http.Client {
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+		MaxIdleConns: 2, IdleConnTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+	}
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// discoveryPath follows the URL of an issuer (OpenID Connect Discovery 1.0, section 4).
+const discoveryPath = "/.well-known/openid-configuration"
+
+// fetchKeys fetches the keys of an issuer, from where it says that they are.
+func (i *Issuer) fetchKeys(ctx context.Context, client *http.Client) ([]*key, error) {
+	from := i.JWKS
+	if from == "" {
+		var err error
+		if from, err = i.discover(ctx, client); err != nil {
+			return nil, err
+		}
+	}
+	text, err := get(ctx, client, from)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := parseKeys(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	return keys, nil
+}
+
+// discover finds out where the keys of the issuer are.
+func (i *Issuer) discover(ctx context.Context, client *http.Client) (string, error) {
+	from := strings.TrimSuffix(i.URL, "/") + discoveryPath
+	text, err := get(ctx, client, from)
+	if err != nil {
+		return "", err
+	}
+	var document struct {
+		Issuer string `json:"issuer"`
+		JWKS   string `json:"jwks_uri"`
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		return "", fmt.Errorf("%s: %w", from, err)
+	}
+	if document.Issuer != i.URL {
+		return "", fmt.Errorf("%s is the document of the issuer %.200q", from, document.Issuer)
+	}
+	if err := checkURL(document.JWKS); err != nil {
+		return "", fmt.Errorf("%s: jwks_uri: %w", from, err)
+	}
+	return document.JWKS, nil
+}
+
+// get fetches a document.
+func get(ctx context.Context, client *http.Client, from string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json, application/jwk-set+json")
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, fetchError(ctx, from, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answers with the status %d", from, res.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxDocument+1))
+	if err != nil {
+		return nil, fetchError(ctx, from, err)
+	}
+	if len(text) > maxDocument {
+		return nil, fmt.Errorf("%s sends more than %d bytes", from, maxDocument)
+	}
+	return text, nil
+}
+
+func fetchError(ctx context.Context, from string, err error) error {
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return fmt.Errorf("%s: %w", from, err)
+}
+
+// parseKeys reads a JWK set. Keys that are for something else, or that cannot be read, are left out (RFC 7517,
+// section 5).
+func parseKeys(text []byte) ([]*key, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, err
+	}
+	if len(set.Keys) > maxKeys {
+		return nil, fmt.Errorf("a set of %d keys, at most %d are taken", len(set.Keys), maxKeys)
+	}
+	var keys []*key
+	for _, raw := range set.Keys {
+		var jwk jose.JSONWebKey
+		if jwk.UnmarshalJSON(raw) != nil {
+			continue
+		}
+		k, ok := newKey(&jwk)
+		if ok && !slices.ContainsFunc(keys, func(other *key) bool { return other.thumbprint == k.thumbprint }) {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("the set holds no key that signs tokens")
+	}
+	return keys, nil
+}
+
+// algorithms are those of the tokens that are taken (RFC 7518, section 3.1, and RFC 8037). All are asymmetric: with one
+// that is not, whoever knows a public key could sign.
+var algorithms = []jose.SignatureAlgorithm{
+	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+}
+
+// The sizes of RSA keys that are taken, in bits. A longer one takes long to verify with.
+const (
+	minRSABits = 2048
+	maxRSABits = 8192
+)
+
+// isAccepted reports whether a key is a public one of a kind that signs tokens.
+func isAccepted(public any) bool {
+	switch k := public.(type) {
+	case *rsa.PublicKey:
+		return k.N.BitLen() >= minRSABits && k.N.BitLen() <= maxRSABits
+	case *ecdsa.PublicKey:
+		return curveOf[k.Curve.Params().BitSize] != ""
+	case ed25519.PublicKey:
+		return true
+	}
+	return false
+}
+
+// curveOf is the algorithm of each curve, by its size (RFC 7518, section 3.4).
+var curveOf = map[int]jose.SignatureAlgorithm{256: jose.ES256, 384: jose.ES384, 521: jose.ES512}
+
+// suits reports whether a key is of the kind that an algorithm needs.
+func suits(public any, algorithm string) bool {
+	switch k := public.(type) {
+	case *rsa.PublicKey:
+		return strings.HasPrefix(algorithm, "RS") || strings.HasPrefix(algorithm, "PS")
+	case *ecdsa.PublicKey:
+		return string(curveOf[k.Curve.Params().BitSize]) == algorithm
+	case ed25519.PublicKey:
+		return algorithm == string(jose.EdDSA)
+	}
+	return false
+}

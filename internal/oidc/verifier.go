@@ -1,0 +1,312 @@
+package oidc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"reprise"
+	"reprise/internal/identity"
+)
+
+// Options are the settings of a Verifier. The zero value of each field means its default.
+type Options struct {
+	// Resource is what the tokens are for. Default: what the audiences of an Issuer say.
+	Resource *Resource
+	// Leeway is by how much the clocks of an issuer and of this server may differ. Default: 30 s.
+	Leeway time.Duration
+	// RefetchEvery is the least time between two attempts to fetch the keys of an issuer, and RefreshEvery the time
+	// after which they are fetched again although all keys are known. Defaults: 5 s, 15 min.
+	RefetchEvery, RefreshEvery time.Duration
+	// FetchTimeout bounds one attempt. Default: 5 s.
+	FetchTimeout time.Duration
+	// MaxCached is how many verified tokens are known again at once. Default: 10,000.
+	MaxCached int
+	// Logger is told of what goes wrong. Default: silent.
+	Logger *slog.Logger
+
+	life context.Context //nolint:containedctx // until Close
+	work *work
+}
+
+// work is what goes on in the background until Close.
+type work struct {
+	mu     sync.Mutex
+	closed bool
+	tasks  sync.WaitGroup
+}
+
+// begin runs f in a goroutine that Close waits for. It reports false after Close.
+func (w *work) begin(f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.tasks.Go(f)
+	}
+	return !w.closed
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	orDefault(&d.Leeway, 30*time.Second)
+	orDefault(&d.RefetchEvery, 5*time.Second)
+	orDefault(&d.RefreshEvery, 15*time.Minute)
+	orDefault(&d.FetchTimeout, 5*time.Second)
+	orDefault(&d.MaxCached, 10_000)
+	if d.Resource == nil {
+		d.Resource = &Resource{}
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	return d
+}
+
+// Verifier verifies the tokens of one or several issuers. It is safe for concurrent use.
+type Verifier struct {
+	issuers map[string]*issuer // by Issuer.URL
+	opts    Options
+	next    identity.Verifier // for what is no token of an issuer
+
+	stop  context.CancelFunc
+	cache *cache
+}
+
+// issuer is an Issuer and its keys.
+type issuer struct {
+	Issuer
+	keys *keySet
+}
+
+var _ identity.Verifier = (*Verifier)(nil)
+
+// New returns a Verifier, which begins to fetch the keys of the issuers. It must be closed. The error wraps
+// reprise.ErrInvalid for issuers that make no sense. opts may be nil.
+func New(issuers []Issuer, opts *Options) (*Verifier, error) {
+	v := &Verifier{issuers: map[string]*issuer{}, opts: opts.withDefaults(), next: nobody{}}
+	v.cache = &cache{most: v.opts.MaxCached, tokens: map[digest]identity.Principal{}}
+	v.opts.life, v.stop = context.WithCancel(context.Background())
+	v.opts.work = &work{}
+	client := newHTTPClient()
+	names := map[string]bool{}
+	for _, one := range issuers {
+		one, err := one.withDefaults()
+		if err != nil {
+			return nil, err
+		}
+		if v.issuers[one.URL] != nil || names[one.Name] {
+			return nil, fmt.Errorf("%w: there are two issuers %q, or two of its name", reprise.ErrInvalid, one.URL)
+		}
+		names[one.Name] = true
+		i := &issuer{Issuer: one}
+		i.keys = &keySet{opts: &v.opts, fetch: func(ctx context.Context) ([]*key, error) { return i.fetchKeys(ctx, client) }}
+		v.issuers[one.URL] = i
+	}
+	for _, i := range v.issuers {
+		v.opts.work.begin(i.keys.refresh)
+	}
+	v.opts.work.begin(func() {
+		<-v.opts.life.Done()
+		client.CloseIdleConnections()
+	})
+	return v, nil
+}
+
+// Close ends the fetching of keys. Tokens whose keys are known are still verified. Closing again, or a nil Verifier, does
+// nothing.
+func (v *Verifier) Close() {
+	if v == nil {
+		return
+	}
+	v.stop()
+	v.opts.work.mu.Lock()
+	v.opts.work.closed = true
+	v.opts.work.mu.Unlock()
+	v.opts.work.tasks.Wait()
+}
+
+// Before returns a Verifier that asks next for what is no token of an issuer of v. It lives as long as v.
+func (v *Verifier) Before(next identity.Verifier) identity.Verifier {
+	both := *v
+	both.next = next
+	return &both
+}
+
+// nobody knows no credential.
+type nobody struct{}
+
+func (nobody) Verify(context.Context, string) (identity.Principal, error) {
+	return identity.Principal{}, &identity.GuessError{Reason: "the credential is no token of an issuer"}
+}
+
+func (nobody) Current(context.Context, string) (identity.Principal, error) {
+	return identity.Principal{}, identity.ErrRevoked
+}
+
+func (nobody) Named(context.Context, reprise.Tenant, string) (identity.Principal, error) {
+	return identity.Principal{}, identity.ErrRevoked
+}
+
+// maxToken bounds the text of a token, in bytes.
+const maxToken = 16 << 10
+
+// isToken reports whether a credential has the form of a signed token: three parts, of which the first is an object.
+func isToken(credential string) bool {
+	return strings.HasPrefix(credential, "eyJ") && strings.Count(credential, ".") == 2
+}
+
+// Verify implements identity.Verifier. A token that was verified before is known by its digest until it expires, or its
+// key is withdrawn.
+func (v *Verifier) Verify(ctx context.Context, credential string) (identity.Principal, error) {
+	if !isToken(credential) {
+		return v.next.Verify(ctx, credential)
+	}
+	sum := sha256.Sum256([]byte(credential))
+	if p, ok := v.cache.known(sum, time.Now()); ok {
+		return p, nil
+	}
+	p, err := v.verify(ctx, credential)
+	if err != nil {
+		if other, otherErr := v.next.Verify(ctx, credential); otherErr == nil {
+			return other, nil // a token of another kind that looks the same
+		}
+		return identity.Principal{}, err
+	}
+	v.cache.add(sum, p, time.Now())
+	return p, nil
+}
+
+// wrong is the error for a token that anybody could have made.
+func wrong(reason string) error { return &identity.GuessError{Reason: reason} }
+
+// types are the values of the header typ that access tokens have (RFC 9068, section 2.1), and "" for none. Others, such
+// as "logout+jwt", are the types of what is no access token.
+var types = []string{"", "jwt", "at+jwt", "application/at+jwt", "application/jwt"}
+
+// verify verifies the signature of a token, and then what it says.
+func (v *Verifier) verify(ctx context.Context, token string) (identity.Principal, error) {
+	if len(token) > maxToken {
+		return identity.Principal{}, wrong("the token is too long")
+	}
+	jws, err := jose.ParseSignedCompact(token, algorithms)
+	if err != nil || len(jws.Signatures) != 1 {
+		return identity.Principal{}, wrong("the token cannot be read, or is signed by an algorithm that is not taken")
+	}
+	header := jws.Signatures[0].Protected
+	typ, _ := header.ExtraHeaders[jose.HeaderType].(string)
+	if !slices.Contains(types, strings.ToLower(typ)) {
+		return identity.Principal{}, wrong("the token is no access token, by its header typ")
+	}
+	var c claims
+	if err := json.Unmarshal(jws.UnsafePayloadWithoutVerification(), &c); err != nil {
+		return identity.Principal{}, wrong("the claims of the token cannot be read")
+	}
+	i := v.issuers[c.text("iss")]
+	if i == nil {
+		return identity.Principal{}, wrong("the issuer of the token is not known here")
+	}
+	keys, err := i.keys.find(ctx, header.KeyID, header.Algorithm)
+	if err != nil {
+		return identity.Principal{}, err
+	}
+	for _, k := range keys {
+		if _, err := jws.Verify(k.public); err == nil {
+			return v.admit(i, k, c)
+		}
+	}
+	return identity.Principal{}, wrong("the signature of the token is wrong")
+}
+
+// admit checks the claims of a token that its issuer has signed.
+func (v *Verifier) admit(i *issuer, k *key, c claims) (identity.Principal, error) {
+	if _, bound := c["cnf"]; bound {
+		return identity.Principal{}, refused("is bound to a key of its sender, which is not checked here: it is no bearer token")
+	}
+	paths, ok := v.opts.Resource.paths(c.list("aud", false), i.Audiences)
+	if !ok {
+		return identity.Principal{}, refused("is for another audience")
+	}
+	p, err := v.describe(i, k, c)
+	p.Paths = paths
+	return p, err
+}
+
+// describe is whom claims stand for at the moment.
+func (v *Verifier) describe(i *issuer, k *key, c claims) (identity.Principal, error) {
+	if k.good.Err() != nil {
+		return identity.Principal{}, identity.ErrRevoked
+	}
+	expires, err := c.during(time.Now(), v.opts.Leeway)
+	if err != nil {
+		return identity.Principal{}, err
+	}
+	p, err := i.principal(c)
+	if err != nil {
+		return identity.Principal{}, err
+	}
+	text, err := json.Marshal(credential{Issuer: i.URL, Key: k.thumbprint, Claims: i.ruled(c)})
+	if err != nil {
+		return identity.Principal{}, err
+	}
+	p.Expires, p.Revoked, p.Credential = expires, k.good, credentialPrefix+string(text)
+	return p, nil
+}
+
+// credential names a token for cookies and tickets: by the claims that matter, so that every replica knows it, and none
+// keeps it. Whoever signs the cookie vouches for them. It can be used for nothing else.
+type credential struct {
+	Issuer string `json:"iss"`
+	Key    string `json:"key"`
+	Claims claims `json:"claims"`
+}
+
+// credentialPrefix begins the names of tokens, which tells them from those of other credentials.
+const credentialPrefix = "jwt "
+
+// Current implements identity.Verifier: the rule of the issuer, its keys and the time are those of now.
+func (v *Verifier) Current(ctx context.Context, name string) (identity.Principal, error) {
+	text, ok := strings.CutPrefix(name, credentialPrefix)
+	if !ok {
+		return v.next.Current(ctx, name)
+	}
+	var named credential
+	if json.Unmarshal([]byte(text), &named) != nil {
+		return identity.Principal{}, identity.ErrRevoked
+	}
+	i := v.issuers[named.Issuer]
+	if i == nil {
+		return identity.Principal{}, identity.ErrRevoked
+	}
+	k := i.keys.named(named.Key)
+	if k == nil {
+		return identity.Principal{}, i.unknown()
+	}
+	return v.describe(i, k, named.Claims)
+}
+
+// unknown is the error for a key that is in no set: withdrawn, or not yet fetched after a start.
+func (i *issuer) unknown() error {
+	i.keys.mu.Lock()
+	defer i.keys.mu.Unlock()
+	if i.keys.fetched {
+		return identity.ErrRevoked
+	}
+	return fmt.Errorf("%w: the keys of an issuer are not fetched yet", reprise.ErrUnavailable)
+}
+
+// Named implements identity.Verifier. What a principal of an issuer may do is in its token alone: two tokens of one
+// principal may differ.
+func (v *Verifier) Named(ctx context.Context, tenant reprise.Tenant, name string) (identity.Principal, error) {
+	return v.next.Named(ctx, tenant, name)
+}
