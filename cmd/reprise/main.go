@@ -53,6 +53,7 @@ type cli struct {
 	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that the replicas of a store share."`
 	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
+	Quota       quotaCmd       `cmd:"" help:"Show what is in use of each quota, and the bounds."`
 	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Demo        demoCmd        `cmd:"" help:"Show a job being followed through a connection that is cut every second."`

@@ -12,6 +12,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 	"reprise/ssehttp"
 )
 
@@ -160,6 +161,11 @@ func (s *Server) enter(x *exchange) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	release, err := s.opts.Quotas.Take(x.who.Holder(), quota.Readers)
+	if err != nil {
+		uncount()
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	stopDrain := context.AfterFunc(s.draining, func() { cancel(errDraining) })
 	stopTimer := func() bool { return true }
@@ -172,6 +178,7 @@ func (s *Server) enter(x *exchange) (leave func(), err error) {
 		stopTimer()
 		stopDrain()
 		cancel(nil)
+		release()
 		uncount()
 	}, nil
 }

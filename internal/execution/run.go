@@ -8,6 +8,7 @@ import (
 
 	"reprise"
 	"reprise/internal/isolation"
+	"reprise/internal/quota"
 	"reprise/internal/spawn"
 )
 
@@ -26,10 +27,12 @@ type run struct {
 	config    reprise.StreamConfig
 	stream    *reprise.Stream
 	owner     reprise.Owner // who we are to the store; zero where we are alone
+	holder    quota.Holder  // for whom it is counted
 	created   time.Time
 	hold      *Hold // nil where no output is held back
 
-	turn chan struct{} // closed when it may begin
+	turn    chan struct{} // closed when it may begin
+	arrived uint64        // the queue's: the number of those that came to wait
 
 	remote *remote       // the supervisor; nil where there is none, or none yet
 	ready  chan struct{} // closed when remote is set
@@ -58,7 +61,7 @@ type run struct {
 
 func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
 	return &run{
-		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, id: id, session: req.Session, request: req, isolation: plan,
+		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, holder: quota.Holder{Account: quota.Account{Tenant: key.Tenant}}, id: id, session: req.Session, request: req, isolation: plan,
 		created: time.Now(), turn: make(chan struct{}), ready: make(chan struct{}),
 	}
 }

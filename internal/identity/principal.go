@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/quota"
 )
 
 // The reasons for which a Gate turns a request away. A *LimitError is the third.
@@ -53,6 +54,8 @@ type Principal struct {
 	Tenant reprise.Tenant
 	// Grants are what the principal may do. They are shared: nobody changes them.
 	Grants []Grant
+	// Limits are the principal's own quotas. They are shared: nobody changes them.
+	Limits quota.Limits
 	// Only, if not zero, is the one stream that may be read: the proof is a ticket.
 	Only reprise.StreamKey
 	// Expires is the moment from which on the proof is good no more, zero if there
@@ -63,6 +66,14 @@ type Principal struct {
 	// Revoked is done, with ErrRevoked as its cause, once the credential is good no more: what the principal has under
 	// way then has to end. It is nil for one that is good as long as the process lives.
 	Revoked context.Context //nolint:containedctx // the life of the credential
+}
+
+// Holder is for whom things are counted that p uses.
+func (p *Principal) Holder() *quota.Holder {
+	return &quota.Holder{
+		Account: quota.Account{Tenant: p.Tenant, Principal: p.Name}, Limits: p.Limits,
+		Operator: p.granted(ScopeAdmin, nil),
+	}
 }
 
 // May reports whether p has a scope, for everything or below a prefix. The holder of a ticket has none.

@@ -55,6 +55,8 @@ type Problem struct {
 	Fork string
 	// Offset, if not nil, is the number of bytes that an upload has, where a request began elsewhere.
 	Offset *int64
+	// Quota names the quota that is used up, and QuotaOf whose it is: "principal", "tenant" or "server".
+	Quota, QuotaOf string
 	// RetryAfter is how long to wait before the next try. Zero says nothing.
 	// It is sent in whole seconds, rounded up.
 	RetryAfter time.Duration

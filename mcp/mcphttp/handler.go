@@ -19,6 +19,10 @@ type Options struct {
 	// or names who may use the sessions that it has opened; to others they do not exist. Default:
 	// reprise.DefaultTenant and "".
 	Identify func(*http.Request) (tenant reprise.Tenant, principal string, err error)
+	// Admit is asked before a session is opened, and refuses it with an error, which is answered by its code. It is also
+	// told, with opening false, of each session that was opened before and is used in this process again, which it cannot
+	// refuse. release is called once when the session is no longer in use in this process. Default: all are admitted.
+	Admit func(tenant reprise.Tenant, principal string, opening bool) (release func(), err error)
 	// Name sets apart the endpoints that share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'. Default: "".
 	Name string
 	// Replica is this process among those that share the Store of the Log. Default: it is alone.
@@ -108,6 +112,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.Identify == nil {
 		d.Identify = func(*http.Request) (reprise.Tenant, string, error) { return reprise.DefaultTenant, "", nil }
+	}
+	if d.Admit == nil {
+		d.Admit = func(reprise.Tenant, string, bool) (func(), error) { return func() {}, nil }
 	}
 	if d.Versions == nil {
 		d.Versions = Versions
