@@ -50,7 +50,7 @@ type cli struct {
 	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
 	CheckMCP    checkMCPCmd    `cmd:"" name:"check-mcp" help:"Hold an MCP server to what its clients rely on when connections break."`
-	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that the replicas of a store share."`
+	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that replicas share, and keep the secrets that commands get."`
 	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
 	Quota       quotaCmd       `cmd:"" help:"Show what is in use of each quota, and the bounds."`

@@ -227,6 +227,7 @@ func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metri
 		runs = "" // nobody could read the output of a command that outlives this server
 	}
 	return &execution.Options{
+		Secrets: filepath.Join(c.secrets(), namedDir),
 		RunsDir: runs, SpoolBytes: int64(c.SpoolBytes),
 		MaxRunning: c.MaxRunning, MaxRunningPerSession: c.MaxRunningPerSession, MaxQueued: c.MaxQueued,
 		MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,

@@ -56,6 +56,9 @@ type Options struct {
 	MaxIdle int
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
+	// Secrets is the directory of the named secrets, with a folder for each tenant and a file for each secret, which its
+	// owner alone may use. It belongs into Isolation.Access.Hidden. Default: there are none.
+	Secrets string
 	// Secret authenticates ids that are made from idempotency keys and digests of
 	// requests. It must stay the same for starts to be idempotent over a
 	// restart. Default: a random one.

@@ -74,6 +74,9 @@ func (h *Host) startKeyed(ctx context.Context, who *quota.Holder, req Request) (
 	if _, err := h.isolate(&req); err != nil { // before the key belongs to the request
 		return Execution{}, false, err
 	}
+	if _, err := h.secrets(who.Tenant, &req); err != nil {
+		return Execution{}, false, err
+	}
 	for range maxKeyTries {
 		s, _, err := h.log.Create(ctx, key, config)
 		if err != nil {

@@ -162,6 +162,7 @@ func (q *queue) begin(l *line, r *run) {
 	l.running++
 	l.tenant.running++
 	q.running[r] = true
+	r.begun = true
 	q.sessions[r.sessionKey()]++
 	close(r.turn)
 }
@@ -172,10 +173,15 @@ func (q *queue) withdraw(r *run) {
 	q.book.Refund(&r.holder, quota.Starts, 1)
 }
 
-// leave makes room, whether r ran or waited.
+// leave makes room, whether r ran or waited. It is called before the end of r is kept: who has seen that starts the next
+// one, for which there has to be room. To leave again does nothing.
 func (q *queue) leave(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if r.left {
+		return
+	}
+	r.left = true
 	l := q.lines[r.holder.Account]
 	if !q.running[r] {
 		q.unwait(l, r)
@@ -242,11 +248,11 @@ func isEarlier(l *line, r *run, of *line, other *run) bool {
 		cmp.Compare(r.arrived, other.arrived)) < 0
 }
 
-// status is queued or running.
+// status is queued or, until the end is kept, running.
 func (q *queue) status(r *run) Status {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.running[r] {
+	if r.begun {
 		return StatusRunning
 	}
 	return StatusQueued

@@ -31,8 +31,10 @@ type run struct {
 	created   time.Time
 	hold      *Hold // nil where no output is held back
 
-	turn    chan struct{} // closed when it may begin
-	arrived uint64        // the queue's: the number of those that came to wait
+	turn chan struct{} // closed when it may begin
+	// The queue's: the number among those that came to wait, whether it had its turn, and whether it has left.
+	arrived     uint64
+	begun, left bool
 
 	remote *remote       // the supervisor; nil where there is none, or none yet
 	ready  chan struct{} // closed when remote is set
@@ -139,7 +141,12 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
 		Limits: req.Limits, Isolation: r.isolation,
 	}
-	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, withTrace(req), req.TTY != nil,
+	variables, masked, err := r.withSecrets(withTrace(req))
+	if err != nil {
+		return remove, err
+	}
+	p.Masked = masked
+	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, variables, req.TTY != nil,
 		envID+"="+r.id, p.Mark)
 	switch {
 	case req.Command != "":

@@ -14,7 +14,7 @@ import (
 // execution is kept, which may be before its process runs: it may have to wait for
 // a turn. What req refers to must not be changed afterwards.
 //
-// The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for), reprise.ErrConflict if the id was used for another
+// The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for, "secrets" where there is no such secret), reprise.ErrConflict if the id was used for another
 // request, reprise.ErrQuota if too many executions wait, or too many of one principal, reprise.ErrClosed after
 // Stop, or that of the Log. That a program cannot be started is no error but an outcome.
 //
@@ -46,6 +46,9 @@ func (h *Host) start(ctx context.Context, who *quota.Holder, req Request) (x Exe
 		config.Labels[reprise.AccountLabel] = who.Principal
 	}
 	plan, err := h.isolate(&req)
+	if err == nil {
+		_, err = h.secrets(who.Tenant, &req)
+	}
 	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
 			return x, false, nil
