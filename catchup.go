@@ -209,7 +209,7 @@ func (lv *live) adopt(known, doubts uint64, page *Page) (overtaken bool, err err
 func (lv *live) extend(page *Page) {
 	log, info := lv.lane.log, &page.Info
 	fresh := lv.freshBlocks(page)
-	log.usage.add(lv.tenant, grown(&lv.info, info))
+	log.usage.add(lv.charged, grown(&lv.info, info))
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	before := lv.hotBytes
@@ -232,7 +232,7 @@ func (lv *live) settle(doubts uint64, info *StreamInfo) {
 	defer lv.mu.Unlock()
 	lv.settled = max(lv.settled, doubts)
 	if !lv.isStale() {
-		lv.lane.log.usage.add(lv.tenant, amount{bytes: info.Bytes - lv.info.Bytes})
+		lv.lane.log.usage.add(lv.charged, amount{bytes: info.Bytes - lv.info.Bytes})
 		lv.info.Bytes = info.Bytes
 		lv.sizes.reset(info)
 	}
@@ -241,7 +241,7 @@ func (lv *live) settle(doubts uint64, info *StreamInfo) {
 // renew goes on in the epoch that the store has put the stream into. Readers that are beyond the fork are told.
 func (lv *live) renew(info *StreamInfo) {
 	log := lv.lane.log
-	log.usage.add(lv.tenant, grown(&lv.info, info))
+	log.usage.add(lv.charged, grown(&lv.info, info))
 	lv.sizes.reset(info)
 	lv.mu.Lock()
 	defer lv.mu.Unlock()

@@ -362,7 +362,7 @@ func (m *lane) info(errs []error, took time.Duration) CommitInfo {
 func (m *lane) publish(lv *live) {
 	st := &lv.staged
 	more := int64(st.count) - int64(st.earliest-lv.info.Earliest)
-	m.log.usage.add(lv.tenant, amount{events: more, bytes: st.kept - lv.info.Bytes})
+	m.log.usage.add(lv.charged, amount{events: more, bytes: st.kept - lv.info.Bytes})
 	lv.sizes.add(st.first+uint64(st.count)-1, int64(len(st.buf)-st.from))
 	lv.mu.Lock()
 	defer lv.mu.Unlock()

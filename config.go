@@ -127,6 +127,30 @@ func (c StreamConfig) Equal(o StreamConfig) bool {
 	return c.Retention == o.Retention && maps.Equal(c.Labels, o.Labels) && bytes.Equal(c.Meta, o.Meta)
 }
 
+// AccountLabel is the label of a stream that names who in its tenant it is charged to; see Options.Quota. Creating a
+// stream again under another account finds the stream, which stays charged to the first.
+const AccountLabel = "reprise.account"
+
+// Account is the value of AccountLabel, "" for a stream that is charged to its tenant alone.
+func (c StreamConfig) Account() string { return c.Labels[AccountLabel] }
+
+// EqualButAccount is Equal for configurations that may differ in their AccountLabel.
+func (c StreamConfig) EqualButAccount(o StreamConfig) bool {
+	return c.Retention == o.Retention && bytes.Equal(c.Meta, o.Meta) &&
+		maps.Equal(withoutAccount(c.Labels), withoutAccount(o.Labels))
+}
+
+func withoutAccount(labels map[string]string) map[string]string {
+	if _, ok := labels[AccountLabel]; ok {
+		labels = maps.Clone(labels)
+		delete(labels, AccountLabel)
+	}
+	return labels
+}
+
+// Quota bounds what a tenant keeps, or an account within it. 0 is no bound, and less is no room at all.
+type Quota struct{ Streams, Bytes int64 }
+
 const (
 	maxLabels     = 64
 	maxLabelKey   = 64
@@ -280,6 +304,10 @@ type Options struct {
 	// events, and where that is not enough the append fails with ErrQuota: no
 	// stream costs another its events. Defaults: no bound, 16 GiB.
 	MaxTenantBytes, MaxTotalBytes int64
+	// Quota bounds what a tenant keeps and, where account is not "", what is charged to one of its accounts: see
+	// AccountLabel. It is asked at each append, so it must be quick, and must not call the Log. In place of a tenant's
+	// bound on bytes, MaxTenantBytes holds where it says 0. Default: no bounds.
+	Quota func(tenant Tenant, account string) Quota
 	// MaxEventBytes bounds the data of an event, inclusive. Default: 1 MiB.
 	MaxEventBytes int
 	// TailBytes is how many bytes of the newest events of a stream are kept

@@ -198,3 +198,23 @@ func unavailableCause(err error) string {
 	}
 	return "unknown"
 }
+
+// QuotaError says which bound is reached. It wraps ErrQuota.
+type QuotaError struct {
+	// Quota is "streams" or "bytes".
+	Quota string
+	// Of is whose bound it is: "principal" for an account, "tenant", or "server" for that of the process.
+	Of string
+	// Limit is the bound.
+	Limit int64
+}
+
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("%v: the quota %q of the %s is used up: %d", ErrQuota, e.Quota, e.Of, e.Limit)
+}
+
+// Unwrap returns ErrQuota.
+func (e *QuotaError) Unwrap() error { return ErrQuota }
+
+// refusal is a copy of e. An append that is not refused must cost no memory.
+func (e QuotaError) refusal() error { return &e }

@@ -13,7 +13,7 @@ type live struct {
 	key       StreamKey
 	created   StreamConfig // as it was given to Create
 	retention Retention    // with the defaults filled in
-	tenant    *tally       // what the tenant keeps
+	charged   *tally       // what the account or tenant keeps that is charged for it
 
 	lane *lane
 
@@ -53,8 +53,8 @@ var closedChan = func() chan struct{} {
 	return c
 }()
 
-func newLive(info StreamInfo, defaults Retention, tenant *tally, lane *lane) *live {
-	lv := &live{key: info.Key, created: info.Config, info: info, tenant: tenant, lane: lane, used: true}
+func newLive(info StreamInfo, defaults Retention, charged *tally, lane *lane) *live {
+	lv := &live{key: info.Key, created: info.Config, info: info, charged: charged, lane: lane, used: true}
 	lv.retention = info.Config.Retention.or(defaults)
 	lv.sizes.reset(&info)
 	return lv

@@ -188,7 +188,7 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 	}
 	// one that has ended may be read from an archive, and its name be free
 	if lv != nil && !l.Shared() && !lv.hasEnded() {
-		if !lv.created.Equal(config) {
+		if !lv.created.EqualButAccount(config) {
 			return nil, nil, false, errOtherConfig
 		}
 		return lv, nil, false, nil
@@ -198,7 +198,7 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 	if err := l.checkRoom(ctx, &want); err != nil {
 		return nil, nil, false, err
 	}
-	info, err := l.store.Create(ctx, want)
+	info, err := l.createAsKept(ctx, want)
 	l.noteFailure(err)
 	if errors.Is(err, ErrConflict) {
 		err = errOtherConfig
@@ -207,7 +207,7 @@ func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKe
 		return nil, nil, false, err
 	}
 	if created = info.Epoch == want.Epoch; created {
-		l.usage.add(l.usage.of(key.Tenant), amount{streams: 1, bytes: info.Overhead()})
+		l.usage.add(l.usage.of(&info), amount{streams: 1, bytes: info.Overhead()})
 	}
 	switch {
 	case lv == nil:
@@ -348,7 +348,7 @@ func (l *Log) load(ctx context.Context, key StreamKey) (*live, error) {
 
 // admit puts a stream into memory. The caller holds the lock of its key.
 func (l *Log) admit(info StreamInfo) (*live, error) {
-	lv := newLive(info, l.opts.Retention, l.usage.of(info.Key.Tenant), l.laneOf(info.Key))
+	lv := newLive(info, l.opts.Retention, l.usage.of(&info), l.laneOf(info.Key))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

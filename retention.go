@@ -1,7 +1,6 @@
 package reprise
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -125,12 +124,12 @@ func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
 // stream gives up its oldest events, and if those are not enough, c is refused.
 func (m *lane) makeRoom(lv *live, c *call) error {
 	st := &lv.staged
-	own, others := m.over(lv, c)
+	own, others, by := m.over(lv, c)
 	if own <= 0 && others <= 0 {
 		return nil
 	}
 	if others > st.kept && c.end == nil { // a stream can always end: that is what lets it be swept
-		return fmt.Errorf("%w: tenant %s", ErrQuota, lv.key.Tenant)
+		return by.refusal()
 	}
 	last, ok := lv.sizes.oldest(max(own, others))
 	if !ok {
@@ -141,13 +140,14 @@ func (m *lane) makeRoom(lv *live, c *call) error {
 	return nil
 }
 
-// over is by how much c would exceed the bound of the stream, and those of tenant and process.
-func (m *lane) over(lv *live, c *call) (own, others int64) {
+// over is by how much c would exceed the bound of the stream, and those of account, tenant and process: by is the one
+// that would be exceeded the most.
+func (m *lane) over(lv *live, c *call) (own, others int64, by QuotaError) {
 	kept := lv.staged.kept + int64(c.size)
 	if lv.key.Tenant != SystemTenant {
-		others = m.log.usage.over(lv.tenant, kept-lv.info.Bytes)
+		others, by = m.log.usage.over(lv.charged, kept-lv.info.Bytes)
 	}
-	return kept - lv.retention.MaxBytes, others
+	return kept - lv.retention.MaxBytes, others, by
 }
 
 // trim moves the start of the window to earliest, if that is later.

@@ -86,7 +86,7 @@ func (lv *live) measured(first uint64, page *Page) (moved bool, err error) {
 		return false, fmt.Errorf("%w: no events after %d", ErrUnavailable, first-1)
 	}
 	correction := lv.sizes.measured(first, page.Batches)
-	lv.lane.log.usage.add(lv.tenant, amount{bytes: correction})
+	lv.lane.log.usage.add(lv.charged, amount{bytes: correction})
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	lv.info.Bytes += correction
@@ -217,7 +217,7 @@ func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, erro
 func (lv *live) trimmed(earliest uint64) {
 	bytes := lv.sizes.before(earliest)
 	gone := max(earliest, lv.info.Earliest) - lv.info.Earliest // which only the lane writes
-	lv.lane.log.usage.add(lv.tenant, amount{events: -int64(gone), bytes: -bytes})
+	lv.lane.log.usage.add(lv.charged, amount{events: -int64(gone), bytes: -bytes})
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	if earliest > lv.info.Earliest {
@@ -307,11 +307,11 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *li
 	if now, err := l.lookup(key); now != lv || err != nil {
 		return false, err
 	}
-	kept := l.keptBy(ctx, key, epoch)
+	kept, whose := l.keptBy(ctx, key, epoch)
 	if err := l.store.Remove(ctx, key, RemoveSpec{Epoch: epoch}); err != nil {
 		return true, err
 	}
-	l.usage.add(l.usage.of(key.Tenant), amount{}.minus(kept))
+	l.usage.add(whose, amount{}.minus(kept))
 	if lv == nil || epoch != "" && lv.currentEpoch() != epoch {
 		return true, nil
 	}
@@ -321,11 +321,11 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *li
 	}})
 }
 
-// keptBy is what the stream counts for, zero if there is no such stream, or not in that epoch.
-func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) amount {
+// keptBy is what the stream counts for, zero if there is no such stream, or not in that epoch, and who is charged.
+func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) (amount, *tally) {
 	page, err := l.store.Read(ctx, key, 1<<63, 0)
 	if err != nil || epoch != "" && page.Info.Epoch != epoch {
-		return amount{}
+		return amount{}, l.usage.ofTenant(key.Tenant)
 	}
-	return charge(&page.Info)
+	return charge(&page.Info), l.usage.of(&page.Info)
 }

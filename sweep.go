@@ -43,7 +43,7 @@ func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
 			result.Streams++
 			result.Events += int64(swept[i].Kept())
 			result.Bytes += swept[i].Bytes
-			l.usage.add(l.usage.of(swept[i].Key.Tenant), amount{}.minus(charge(&swept[i])))
+			l.usage.add(l.usage.of(&swept[i]), amount{}.minus(charge(&swept[i])))
 			err = errors.Join(err, l.forgetEpoch(ctx, swept[i].Key, swept[i].Epoch, ErrExpired))
 		}
 		if err != nil || len(swept) < sweepChunk {

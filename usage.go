@@ -3,23 +3,34 @@ package reprise
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
 )
 
-// usage counts what is kept, in all and by tenant: the bytes of events, and the overhead of each stream.
+// usage counts what is kept, in all, by tenant and by account: the bytes of events, and the overhead of each stream.
 type usage struct {
 	maxTenant, maxTotal int64
+	quota               func(tenant Tenant, account string) Quota // nil for none
 
-	total   atomic.Int64
-	mu      sync.Mutex
-	tenants map[Tenant]*tally
+	total    atomic.Int64
+	mu       sync.Mutex
+	tenants  map[Tenant]*tally
+	accounts map[accountKey]*tally
 }
 
-// tally is what one tenant keeps.
-type tally struct{ streams, events, bytes atomic.Int64 }
+type accountKey struct {
+	tenant Tenant
+	name   string
+}
+
+// tally is what one tenant keeps, or one account within a tenant.
+type tally struct {
+	streams, events, bytes atomic.Int64
+
+	key    accountKey
+	tenant *tally // of an account; nil for that of a tenant itself
+}
 
 // amount is what is added to a tally, or a tally at one time. Its bytes are those of events and the overhead of
 // streams.
@@ -31,41 +42,123 @@ func (t *tally) add(a amount) {
 	t.bytes.Add(a.bytes)
 }
 
+// all is t and, for that of an account, that of its tenant.
+func (t *tally) all(yield func(*tally) bool) {
+	if yield(t) && t.tenant != nil {
+		yield(t.tenant)
+	}
+}
+
 func (t *tally) amount() amount { return amount{t.streams.Load(), t.events.Load(), t.bytes.Load()} }
 
 func (a amount) minus(b amount) amount {
 	return amount{a.streams - b.streams, a.events - b.events, a.bytes - b.bytes}
 }
 
-func (u *usage) init(opts *Options) {
-	u.maxTenant, u.maxTotal = opts.MaxTenantBytes, opts.MaxTotalBytes
-	u.tenants = map[Tenant]*tally{}
+func (a amount) plus(b amount) amount {
+	return amount{a.streams + b.streams, a.events + b.events, a.bytes + b.bytes}
 }
 
-// of is the tally of a tenant.
-func (u *usage) of(t Tenant) *tally {
+func (u *usage) init(opts *Options) {
+	u.maxTenant, u.maxTotal, u.quota = opts.MaxTenantBytes, opts.MaxTotalBytes, opts.Quota
+	u.tenants, u.accounts = map[Tenant]*tally{}, map[accountKey]*tally{}
+}
+
+// of is the tally of whom a stream is charged to.
+func (u *usage) of(info *StreamInfo) *tally {
+	if name := info.Config.Account(); name != "" && u.quota != nil {
+		return u.account(accountKey{info.Key.Tenant, name})
+	}
+	return u.ofTenant(info.Key.Tenant)
+}
+
+// ofTenant is the tally of a tenant.
+func (u *usage) ofTenant(t Tenant) *tally {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	n := u.tenants[t]
 	if n == nil {
-		n = new(tally)
+		n = &tally{key: accountKey{tenant: t}}
 		u.tenants[t] = n
 	}
 	return n
 }
 
-func (u *usage) add(tenant *tally, a amount) {
-	tenant.add(a)
+// account is the tally of an account.
+func (u *usage) account(key accountKey) *tally {
+	tenant := u.ofTenant(key.tenant)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n := u.accounts[key]
+	if n == nil {
+		n = &tally{key: key, tenant: tenant}
+		u.accounts[key] = n
+	}
+	return n
+}
+
+// find is the tally of an account, or with account "" of a tenant; nil if there is none.
+func (u *usage) find(t Tenant, account string) *tally {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if account != "" {
+		return u.accounts[accountKey{t, account}]
+	}
+	return u.tenants[t]
+}
+
+func (u *usage) add(whose *tally, a amount) {
+	for t := range whose.all {
+		t.add(a)
+	}
 	u.total.Add(a.bytes)
 }
 
-// over is by how much the bounds would be exceeded with more bytes.
-func (u *usage) over(tenant *tally, more int64) int64 {
-	over := u.total.Load() + more - u.maxTotal
-	if u.maxTenant > 0 {
-		over = max(over, tenant.bytes.Load()+more-u.maxTenant)
+// over is by how much the bounds would be exceeded with more bytes, and by which of them the most.
+func (u *usage) over(whose *tally, more int64) (over int64, by QuotaError) {
+	over = u.total.Load() + more - u.maxTotal
+	by = QuotaError{Quota: quotaBytes, Of: ofServer, Limit: u.maxTotal}
+	for t := range whose.all {
+		bound := u.bound(t).Bytes
+		if bound == 0 {
+			continue
+		}
+		if bound = max(0, bound); t.bytes.Load()+more-bound > over {
+			over, by = t.bytes.Load()+more-bound, QuotaError{Quota: quotaBytes, Of: t.of(), Limit: bound}
+		}
 	}
-	return over
+	return over, by
+}
+
+// The names in a QuotaError.
+const (
+	quotaStreams = "streams"
+	quotaBytes   = "bytes"
+	ofPrincipal  = "principal"
+	ofTenant     = "tenant"
+	ofServer     = "server"
+)
+
+// of says whose t is.
+func (t *tally) of() string {
+	if t.tenant != nil {
+		return ofPrincipal
+	}
+	return ofTenant
+}
+
+// bound is what a tenant or an account may keep.
+func (u *usage) bound(t *tally) (q Quota) {
+	if t.key.tenant == SystemTenant {
+		return Quota{}
+	}
+	if u.quota != nil {
+		q = u.quota(t.key.tenant, t.key.name)
+	}
+	if t.tenant == nil && q.Bytes == 0 {
+		q.Bytes = u.maxTenant
+	}
+	return q
 }
 
 // charge is what a stream counts for.
@@ -81,13 +174,31 @@ func grown(before, after *StreamInfo) amount {
 // checkRoom refuses to make a stream for which its tenant or the process has no room. One that exists is found whatever
 // is kept. What is made at the same time may exceed a bound together.
 func (l *Log) checkRoom(ctx context.Context, info *StreamInfo) error {
-	if info.Key.Tenant == SystemTenant || l.usage.over(l.usage.of(info.Key.Tenant), info.Overhead()) <= 0 {
+	refused := l.usage.refuses(info)
+	if refused == nil {
 		return nil
 	}
 	if _, err := l.store.Read(ctx, info.Key, 1<<63, 0); !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExpired) {
 		return nil // Create says what is wrong
 	}
-	return fmt.Errorf("%w: tenant %s has no room for another stream", ErrQuota, info.Key.Tenant)
+	return refused
+}
+
+// refuses is a *QuotaError if there is no room for another stream.
+func (u *usage) refuses(info *StreamInfo) error {
+	if info.Key.Tenant == SystemTenant {
+		return nil
+	}
+	whose := u.of(info)
+	for t := range whose.all {
+		if bound := u.bound(t).Streams; bound != 0 && t.streams.Load() >= bound {
+			return &QuotaError{Quota: quotaStreams, Of: t.of(), Limit: max(0, bound)}
+		}
+	}
+	if over, by := u.over(whose, info.Overhead()); over > 0 {
+		return by.refusal()
+	}
+	return nil
 }
 
 // Memory is what a Log holds in memory; see Options.TailBytes, TailTotalBytes and MaxStreams.
@@ -137,6 +248,17 @@ type counts struct {
 	tenants map[Tenant]amount
 }
 
+// accountCounts is what each account keeps at some time.
+func (u *usage) accountCounts() map[accountKey]amount {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	c := make(map[accountKey]amount, len(u.accounts))
+	for key, n := range u.accounts {
+		c[key] = n.amount()
+	}
+	return c
+}
+
 func (u *usage) counts() counts {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -152,12 +274,12 @@ func (u *usage) correct(before counts, sizes map[Tenant]Size) {
 	var total int64
 	for t, size := range sizes {
 		kept := amount{size.Streams, size.Events, size.Bytes + size.Overhead}
-		u.of(t).add(kept.minus(before.tenants[t]))
+		u.ofTenant(t).add(kept.minus(before.tenants[t]))
 		total += kept.bytes
 	}
 	for t, n := range before.tenants {
 		if _, ok := sizes[t]; !ok {
-			u.of(t).add(amount{}.minus(n))
+			u.ofTenant(t).add(amount{}.minus(n))
 		}
 	}
 	u.total.Add(total - before.total)
@@ -170,6 +292,9 @@ func (l *Log) measure(ctx context.Context) error {
 	sizes, err := l.Sizes(ctx)
 	if err == nil {
 		l.usage.correct(before, sizes)
+	}
+	if err == nil && l.opts.Quota != nil {
+		err = l.measureAccounts(ctx)
 	}
 	return err
 }
@@ -253,4 +378,54 @@ func (l *Log) listBounded(ctx context.Context, q ListQuery) (page ListPage, err 
 		likely := (listBytes - size) / max(1, size/int64(max(1, len(page.Streams))))
 		q.After, q.Limit = part.Next, max(1, min(left, int(likely)))
 	}
+}
+
+// createAsKept is Store.Create, which finds a stream that is charged to another account than want is.
+func (l *Log) createAsKept(ctx context.Context, want StreamInfo) (StreamInfo, error) {
+	info, err := l.store.Create(ctx, want)
+	if !errors.Is(err, ErrConflict) {
+		return info, err
+	}
+	page, readErr := l.store.Read(ctx, want.Key, 1<<63, 0)
+	kept := page.Info.Config
+	if readErr != nil || kept.Account() == want.Config.Account() || !kept.EqualButAccount(want.Config) {
+		return info, err
+	}
+	want.Config = kept
+	return l.store.Create(ctx, want)
+}
+
+// measureAccounts counts anew what each account keeps, which no store adds up.
+func (l *Log) measureAccounts(ctx context.Context) error {
+	before := l.usage.accountCounts()
+	sizes := map[accountKey]amount{}
+	err := l.each(ctx, func(info *StreamInfo) {
+		if name := info.Config.Account(); name != "" {
+			key := accountKey{info.Key.Tenant, name}
+			sizes[key] = sizes[key].plus(charge(info))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for key, size := range sizes {
+		l.usage.account(key).add(size.minus(before[key]))
+	}
+	for key, n := range before {
+		if _, ok := sizes[key]; !ok {
+			l.usage.account(key).add(amount{}.minus(n))
+		}
+	}
+	return nil
+}
+
+// UsageOf returns what an account keeps, or with account "" its tenant, as Usage counts it. What accounts keep is
+// counted with Options.Quota alone.
+func (l *Log) UsageOf(tenant Tenant, account string) Size {
+	t := l.usage.find(tenant, account)
+	if t == nil {
+		return Size{}
+	}
+	n := t.amount()
+	return Size{Streams: n.streams, Events: n.events, Bytes: n.bytes}
 }

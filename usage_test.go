@@ -1,6 +1,9 @@
 package reprise_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,4 +67,117 @@ func testUsage(t *testing.T) {
 	}
 	check(t, log.Remove(t.Context(), other.Key()))
 	same("a removal")
+}
+
+// createFor makes a stream that is charged to an account of the default tenant.
+func createFor(
+	ctx context.Context, log *reprise.Log, name, account string,
+) (*reprise.Stream, error) {
+	config := reprise.StreamConfig{Labels: map[string]string{"k": "v"}}
+	if account != "" {
+		config.Labels[reprise.AccountLabel] = account
+	}
+	s, _, err := log.Create(ctx, reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, config)
+	return s, err
+}
+
+// TestAccountsAreCountedAsTheStoreKeeps: what accounts keep is what their streams take, through appends, retention,
+// removal and a restart.
+func TestAccountsAreCountedAsTheStoreKeeps(t *testing.T) {
+	store := memory(t)
+	opts := &reprise.Options{
+		SweepEvery: -1, Quota: func(reprise.Tenant, string) reprise.Quota { return reprise.Quota{} },
+	}
+	log := openLog(t, store, opts)
+	same := func(when string, log *reprise.Log) {
+		t.Helper()
+		page, err := log.List(t.Context(), reprise.ListQuery{Tenant: reprise.DefaultTenant, Limit: 100})
+		check(t, err)
+		want := map[string]reprise.Size{}
+		for _, info := range page.Streams {
+			for _, account := range []string{"", info.Config.Account()} {
+				size := want[account]
+				size.Streams++
+				size.Events += int64(info.Kept())
+				size.Bytes += info.Bytes + info.Overhead()
+				want[account] = size
+			}
+		}
+		for _, account := range []string{"", "a", "b", "c"} {
+			if got := log.UsageOf(reprise.DefaultTenant, account); got != want[account] {
+				t.Errorf("%s, account %q: %+v, want %+v", when, account, got, want[account])
+			}
+		}
+	}
+	for i, account := range []string{"a", "a", "b"} {
+		s, err := createFor(t.Context(), log, fmt.Sprint("s", i), account)
+		check(t, err)
+		add(t, s, numbered(1, 3)...)
+	}
+	same("three streams", log)
+	check(t, log.Remove(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s0"}))
+	same("a removal", log)
+	again, err := createFor(t.Context(), log, "s1", "b")
+	check(t, err)
+	if info, err := again.Info(t.Context()); err != nil || info.Config.Account() != "a" || info.Tail != 3 {
+		t.Errorf("the stream of another account was found as %+v, %v", info.Config, err)
+	}
+	check(t, log.Close())
+	log = openLog(t, store, opts)
+	same("a restart", log)
+	if _, err := createFor(t.Context(), log, "s1", "c"); err != nil { // it is not in memory now
+		t.Errorf("the stream of another account: %v", err)
+	}
+}
+
+// TestQuotasOfStreamsAndBytes: the bounds of an account and of a tenant refuse, name themselves, and free again.
+func TestQuotasOfStreamsAndBytes(t *testing.T) {
+	for _, of := range []string{"principal", "tenant"} {
+		t.Run(of, func(t *testing.T) {
+			log := openLog(t, memory(t), &reprise.Options{
+				Quota: func(tenant reprise.Tenant, account string) reprise.Quota {
+					if tenant == reprise.DefaultTenant && (account == "") == (of == "tenant") {
+						return reprise.Quota{Streams: 2, Bytes: 8000}
+					}
+					return reprise.Quota{}
+				},
+			})
+			refused := func(quota string, err error) {
+				t.Helper()
+				e, ok := errors.AsType[*reprise.QuotaError](err)
+				if !ok || !errors.Is(err, reprise.ErrQuota) || e.Quota != quota || e.Of != of {
+					t.Errorf("%v, want %s of the %s", err, quota, of)
+				}
+			}
+			one, err := createFor(t.Context(), log, "one", "a")
+			check(t, err)
+			two, err := createFor(t.Context(), log, "two", "a")
+			check(t, err)
+			for range 3 {
+				_, err = createFor(t.Context(), log, "three", "a")
+				refused("streams", err)
+			}
+			if _, err = createFor(t.Context(), log, "two", "a"); err != nil {
+				t.Errorf("one that is there: %v", err)
+			}
+			_, err = createFor(t.Context(), log, "other", "b")
+			if of == "tenant" {
+				refused("streams", err)
+			} else {
+				check(t, err)
+			}
+			large := reprise.Event{Type: "note", Data: make([]byte, 5000)}
+			add(t, one, large)
+			for range 3 {
+				_, err = two.Append(t.Context(), large)
+				refused("bytes", err)
+			}
+			add(t, one, large) // it gives up its own oldest events
+			check(t, one.Remove(t.Context()))
+			add(t, two, large)
+			three, err := createFor(t.Context(), log, "three", "a")
+			check(t, err)
+			check(t, three.Remove(t.Context()))
+		})
+	}
 }

@@ -51,6 +51,11 @@ type StartRequest struct {
 	Cwd string `json:"cwd,omitempty"`
 	// Env is added to the few variables that every command gets.
 	Env map[string]string `json:"env,omitempty"`
+	// Secrets are further variables, with the names of secrets that the server has for the tenant: the command gets the
+	// values, and nobody else. A name that the server does not have is refused as reprise.ErrInvalid. MaskSecrets has the
+	// server replace the values in the output by "***".
+	Secrets     map[string]string `json:"secrets,omitempty"`
+	MaskSecrets bool              `json:"mask_secrets,omitempty"`
 
 	// Stdin is what the command reads, StdinBase64 the same for any bytes; at most
 	// one of them. StdinOpen keeps stdin open for Client.WriteStdin.

@@ -16,6 +16,7 @@ import (
 const (
 	tokenFile = "token"
 	keysFile  = "keys"
+	namedDir  = "named" // has a folder for each tenant, and in it a file for each secret
 	lockFile  = "lock"
 	storeFile = "reprise.db"
 	runsDir   = "runs" // of supervisors

@@ -90,6 +90,7 @@ type keyAddCmd struct {
 	Tenant string        `default:"default" placeholder:"NAME" help:"Tenant whose data it sees. Default: ${default}."`
 	Scope  []string      `required:"" placeholder:"SCOPE" help:"What it may do: read, publish, run, control, admin or audit. The first four also for what begins with a prefix, as in read:ci-. May be repeated."`
 	TTL    time.Duration `name:"ttl" placeholder:"DURATION" help:"How long it is good. Default: for ever."`
+	Limit  []string      `placeholder:"QUOTA=N" help:"Quota of its own, in place of that of --limit-principal of serve: running, queued, starts, streams, bytes, readers, sessions or upload, as in running=5,bytes=1GiB. May be repeated."`
 }
 
 // Run makes it.
@@ -101,6 +102,10 @@ func (c *keyAddCmd) Run(ctx context.Context, asked *stops) error {
 			return usage("--scope: %w", err)
 		}
 		q.Scopes = append(q.Scopes, grant)
+	}
+	var err error
+	if q.Limits, err = parseLimits("limit", c.Limit); err != nil {
+		return err
 	}
 	if c.TTL != 0 && c.TTL < time.Second {
 		return usage("--ttl %v: a key is good for at least 1s", c.TTL)
@@ -183,6 +188,9 @@ func (c *keyShowCmd) Run(ctx context.Context, asked *stops) error {
 		t.row("tenant", string(key.Tenant))
 		t.row("state", key.state())
 		t.row("scopes", key.scopes())
+		if len(key.Limits) > 0 {
+			t.row("limits", key.Limits.String())
+		}
 		t.row("created", moment(key.Created))
 		for _, at := range []struct {
 			what string

@@ -12,6 +12,7 @@ import (
 	"reprise/client"
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 )
 
 // apiKey is an API key, with its text where it was just made.
@@ -25,6 +26,7 @@ type keyRequest struct {
 	Name   string           `json:"name"`
 	Tenant string           `json:"tenant"`
 	Scopes []identity.Grant `json:"scopes"`
+	Limits quota.Limits     `json:"limits,omitempty"`
 	TTL    time.Duration    `json:"-"`
 }
 
@@ -41,7 +43,7 @@ type apiKeys interface {
 type localKeys struct{ registry *apikey.Registry }
 
 func (l localKeys) add(ctx context.Context, q keyRequest) (*apiKey, error) {
-	request := apikey.Request{Name: q.Name, Tenant: reprise.Tenant(q.Tenant), Scopes: q.Scopes}
+	request := apikey.Request{Name: q.Name, Tenant: reprise.Tenant(q.Tenant), Scopes: q.Scopes, Limits: q.Limits}
 	if q.TTL > 0 {
 		request.Expires = time.Now().Add(q.TTL)
 	}

@@ -51,10 +51,11 @@ type cli struct {
 	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
 	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
 	CheckMCP    checkMCPCmd    `cmd:"" name:"check-mcp" help:"Hold an MCP server to what its clients rely on when connections break."`
-	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that the replicas of a store share."`
+	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that replicas share, and keep the secrets that commands get."`
 	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
 	Webhook     webhookCmd     `cmd:"" help:"Make, list, rotate, test and remove webhooks."`
+	Quota       quotaCmd       `cmd:"" help:"Show what is in use of each quota, and the bounds."`
 	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Demo        demoCmd        `cmd:"" help:"Show a job being followed through a connection that is cut every second."`

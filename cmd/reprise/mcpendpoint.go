@@ -39,7 +39,8 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 	}
 	s.mcp.handler, err = mcphttp.New(s.log, s.mcp.tools.Backend(), &mcphttp.Options{
 		KeepAlive: c.Heartbeat,
-		Identify:  identifyFor(gate, s.issuers), Allow: s.allowTools(gate), Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
+		Identify:  identifyFor(gate, s.issuers), Allow: s.allowTools(gate), Admit: s.quotas.admitMCP,
+		Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
 		AllowedHosts: []string{"*"}, AllowedOrigins: c.AllowOrigin, // the API has checked the host
 	})
 	if err != nil {

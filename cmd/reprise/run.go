@@ -31,6 +31,8 @@ type runCmd struct {
 	Grace            time.Duration     `placeholder:"DURATION" help:"Time between TERM and KILL. Default: 5s."`
 	Cwd              string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
 	Env              []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, ours. May be repeated."`
+	Secret           []string          `sep:"none" placeholder:"NAME[=SECRET]" help:"Variable for the command with the value of a secret that the server has, by default of the same name; see \"reprise secrets\". May be repeated."`
+	MaskSecrets      bool              `help:"Have the values of --secret replaced by *** in the output."`
 	Stdin            bool              `short:"i" help:"Send our stdin to the command. Without it the command's stdin is empty."`
 	TTY              bool              `short:"t" name:"tty" env:"-" help:"Run the command in a terminal. Where ours is one, they become one: keys, size, Ctrl-C, job control; \"reprise attach ID\" brings it elsewhere."`
 	Isolation        string            `placeholder:"LEVEL" help:"Isolation of the command: none, limits, landlock or bubblewrap. Default: the server's."`
@@ -232,6 +234,7 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	request := client.StartRequest{
 		ID: id, Key: c.Key, Session: c.Session, Labels: c.Label,
 		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
+		Secrets: c.secretNames(), MaskSecrets: c.MaskSecrets,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
 		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation,
 		Access:      client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
@@ -257,6 +260,19 @@ func (c *runCmd) askForTerminal(request *client.StartRequest) {
 			request.Env[name] = value
 		}
 	}
+}
+
+// secretNames is what --secret asks for: the names of secrets by variable.
+func (c *runCmd) secretNames() map[string]string {
+	names := map[string]string{}
+	for _, text := range c.Secret {
+		variable, name, given := strings.Cut(text, "=")
+		if !given {
+			name = variable
+		}
+		names[variable] = name
+	}
+	return names
 }
 
 // environ is what --env asks for. A name that we do not have ourselves is left out, as

@@ -61,6 +61,7 @@ func (s *server) openAPIKeys(ctx context.Context, token identity.Verifier) (iden
 	if s.keys, err = apikey.Open(ctx, journal, opts); err != nil {
 		return nil, err
 	}
+	s.quotas.keys.Store(s.keys)
 	return identity.Verifiers{token, s.keys}, nil
 }
 

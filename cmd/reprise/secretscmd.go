@@ -1,26 +1,44 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"reprise"
+	"reprise/internal/execution"
 	"reprise/internal/identity"
 )
 
-// secretsCmd makes what all replicas of a store share.
+// secretsCmd makes what all replicas of a store share, and keeps the secrets that commands get.
 type secretsCmd struct {
-	Dir string `arg:"" placeholder:"DIR" help:"Directory to make them in."`
+	Make secretsMakeCmd `cmd:"" default:"withargs" help:"Make the token and the keys that the replicas of a store share. This is what \"reprise secrets DIR\" does."`
+	List secretsListCmd `cmd:"" help:"List the names of the secrets that commands may get."`
+	Set  secretsSetCmd  `cmd:"" help:"Keep a secret, whose value is our stdin."`
+	Rm   secretsRmCmd   `cmd:"" help:"Remove secrets."`
 }
 
 // Help is shown below the usage.
 func (*secretsCmd) Help() string {
+	return `"reprise secrets DIR" makes a token and the keys that sign cursors. The other verbs work on secrets with a name, which commands get as variables: reprise run --secret TOKEN=NAME. They are files of their owner alone in named/TENANT/ of the directory that --secrets of serve names, on each machine that runs commands, and a change holds for the next command.`
+}
+
+// secretsMakeCmd makes the token and the keys.
+type secretsMakeCmd struct {
+	Dir string `arg:"" placeholder:"DIR" help:"Directory to make them in."`
+}
+
+// Help is shown below the usage.
+func (*secretsMakeCmd) Help() string {
 	return `Makes a token and the keys that sign cursors, for their owner alone, and prints their files. What is there already stays. Copy the directory to each machine that serves the same store, and name it there with --secrets.`
 }
 
 // Run makes what is missing.
-func (c *secretsCmd) Run() error {
+func (c *secretsMakeCmd) Run() error {
 	if err := makeSecrets(c.Dir); err != nil {
 		return err
 	}
@@ -28,6 +46,117 @@ func (c *secretsCmd) Run() error {
 		fmt.Fprintln(stdout, filepath.Join(c.Dir, name))
 	}
 	return nil
+}
+
+// namedPlace says where named secrets are.
+type namedPlace struct {
+	Tenant  string `default:"default" placeholder:"NAME" help:"Tenant whose commands may get them. Default: ${default}."`
+	Secrets string `placeholder:"DIR" help:"The directory that --secrets of serve names. Default: its data directory."`
+	Data    string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+}
+
+// dir is the folder of the secrets of the tenant.
+func (p *namedPlace) dir() (string, error) {
+	if err := (reprise.StreamKey{Tenant: reprise.Tenant(p.Tenant), Name: "x"}).Validate(); err != nil {
+		return "", usage("--tenant: %w", err)
+	}
+	return filepath.Join(cmp.Or(p.Secrets, p.Data, defaultDataDir()), namedDir, p.Tenant), nil
+}
+
+// file is that of a secret.
+func (p *namedPlace) file(name string) (string, error) {
+	if err := execution.CheckSecretName(name); err != nil {
+		return "", usage("%q: %w", name, err)
+	}
+	dir, err := p.dir()
+	return filepath.Join(dir, name), err
+}
+
+// secretsListCmd lists the names.
+type secretsListCmd struct {
+	namedPlace `embed:""`
+}
+
+// Run lists them.
+func (c *secretsListCmd) Run() error {
+	dir, err := c.dir()
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if execution.CheckSecretName(e.Name()) == nil {
+			fmt.Fprintln(stdout, e.Name())
+		}
+	}
+	return nil
+}
+
+// secretsSetCmd keeps a secret.
+type secretsSetCmd struct {
+	namedPlace `embed:""`
+
+	Name string `arg:"" help:"Name of the secret: letters, digits, '.', '_' and '-'."`
+}
+
+// maxSecretInput is more than any secret may have.
+const maxSecretInput = 1 << 20
+
+// Run writes its file, which appears whole or not at all.
+func (c *secretsSetCmd) Run() error {
+	path, err := c.file(c.Name)
+	if err != nil {
+		return err
+	}
+	value, err := io.ReadAll(io.LimitReader(os.Stdin, maxSecretInput))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".set-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(value)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	// As a server would read it: what it could not use is refused now.
+	tenant := filepath.Dir(dir)
+	if _, err := execution.ReadSecret(tenant, reprise.Tenant(c.Tenant), filepath.Base(f.Name())); err != nil {
+		return fmt.Errorf("the value cannot be used: %w", err)
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// secretsRmCmd removes secrets.
+type secretsRmCmd struct {
+	namedPlace `embed:""`
+
+	Names []string `arg:"" name:"name" help:"Names of the secrets."`
+}
+
+// Run removes them, as many as it can.
+func (c *secretsRmCmd) Run() error {
+	var errs []error
+	for _, name := range c.Names {
+		path, err := c.file(name)
+		if err == nil {
+			err = os.Remove(path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("the tenant %s has no secret %q", c.Tenant, name)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // makeSecrets makes the token and the keys in a directory, unless they are there.

@@ -36,6 +36,7 @@ type server struct {
 	audit  *audit.Trail     // nil where nothing is recorded
 	// issuers are the identity providers whose tokens are taken, nil where there are none.
 	issuers *oidc.Verifier
+	quotas  *quotas
 	host    *execution.Host
 	mcp     *mcpEndpoint
 	// files are the roots of --files, and watches what watches them; nil where there are none.
@@ -102,8 +103,13 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	metrics := api.NewMetrics()
+	if err = s.openQuotas(c, metrics); err != nil {
+		return err
+	}
 	s.store = storewrap.Observe(s.store, metrics.StoreCalled)
-	if s.log, err = reprise.Open(ctx, s.store, c.logOptions(keys, metrics, s.logger)); err != nil {
+	logOptions := c.logOptions(keys, metrics, s.logger)
+	logOptions.Quota = s.quotas.kept
+	if s.log, err = reprise.Open(ctx, s.store, logOptions); err != nil {
 		return err
 	}
 	if err = s.join(ctx, c, keys); err != nil {
@@ -122,6 +128,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	gate := identity.NewGate(keys, s.knowIssuers(verifier), nil)
+	s.quotas.gate.Store(gate)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err
 	}
@@ -132,8 +139,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
-		Webhooks: s.webhooks,
-		Issuers:  s.issuers,
+		Webhooks: s.webhooks, Issuers: s.issuers, Quotas: s.quotas.Book,
 	})
 	if err != nil {
 		return err
@@ -243,11 +249,12 @@ func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metri
 		runs = "" // nobody could read the output of a command that outlives this server
 	}
 	return &execution.Options{
+		Secrets: filepath.Join(c.secrets(), namedDir),
 		RunsDir: runs, SpoolBytes: int64(c.SpoolBytes),
 		MaxRunning: c.MaxRunning, MaxRunningPerSession: c.MaxRunningPerSession, MaxQueued: c.MaxQueued,
 		MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,
 		StateDir: s.dir.path, Secret: []byte(keys.Sign("reprise executions 1")),
-		Replica: s.member, Logger: s.logger, Hooks: metrics.ExecutionHooks(),
+		Replica: s.member, Quotas: s.quotas.Book, Logger: s.logger, Hooks: metrics.ExecutionHooks(),
 	}
 }
 

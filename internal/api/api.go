@@ -15,6 +15,7 @@ import (
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
+	"reprise/internal/quota"
 	"reprise/internal/webhook"
 )
 
@@ -28,6 +29,8 @@ type Options struct {
 	// Origins are the origins beside our own whose pages may use the API, for example
 	// "https://console.example.org", exactly as browsers send them.
 	Origins []string
+	// Quotas are those of principals and tenants. The Host is given the same. Default: nobody is bounded.
+	Quotas *quota.Book
 	// MaxReadersPerPrincipal bounds the responses that one principal follows at
 	// a time, over all streams. Default: 20,000.
 	MaxReadersPerPrincipal int
@@ -86,6 +89,9 @@ func (o *Options) withDefaults() Options {
 	orDefault(&d.BodyTimeout, 30*time.Second)
 	orDefault(&d.WriteTimeout, 30*time.Second)
 	orDefault(&d.Heartbeat, 15*time.Second)
+	if d.Quotas == nil {
+		d.Quotas = quota.New(nil)
+	}
 	if d.Metrics == nil {
 		d.Metrics = NewMetrics()
 	}
@@ -128,6 +134,7 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 	s.readers.max = s.opts.MaxReadersPerPrincipal
 	s.opts.Metrics.WatchLog(log)
 	s.opts.Metrics.watchExecutions(host)
+	s.opts.Metrics.watchQuotas(s.opts.Quotas, host, log)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.mux = s.newMux()
 	return s, nil

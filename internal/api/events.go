@@ -12,6 +12,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 	"reprise/ssehttp"
 )
 
@@ -159,12 +160,18 @@ func (s *Server) enter(x *exchange) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	release, err := s.opts.Quotas.Take(x.who.Holder(), quota.Readers)
+	if err != nil {
+		uncount()
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	stopDrain := context.AfterFunc(s.draining, func() { cancel(errDraining) })
 	x.r = x.r.WithContext(ctx)
 	return func() {
 		stopDrain()
 		cancel(nil)
+		release()
 		uncount()
 	}, nil
 }

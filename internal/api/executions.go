@@ -96,7 +96,7 @@ func (s *Server) startExecution(x *exchange) error {
 func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) (
 	e execution.Execution, created bool, err error,
 ) {
-	e, created, err = s.host.Start(ctx, x.who.Tenant, req)
+	e, created, err = s.host.StartFor(ctx, x.who.Holder(), req)
 	if err == nil {
 		x.w.Header().Set(executionIDHeader, e.ID)
 		path := "/v1/executions/" + url.PathEscape(e.ID)

@@ -9,6 +9,7 @@ import (
 
 	"reprise/internal/files"
 	"reprise/internal/problem"
+	"reprise/internal/quota"
 )
 
 // readFile answers with a file, or a range of it. Every byte of the answer is of the version that ETag names: where
@@ -109,7 +110,7 @@ func (s *Server) writeFile(x *exchange) error {
 	if u.Size < 0 && x.r.ContentLength >= 0 {
 		u.Size = x.r.ContentLength
 	}
-	progress, err := roots.Write(x.r.Context(), u, x.r.Body)
+	progress, err := roots.Write(x.r.Context(), u, s.opts.Quotas.Upload(x.who.Holder(), x.r.Body))
 	if err != nil {
 		return uploadError(err)
 	}
@@ -119,6 +120,9 @@ func (s *Server) writeFile(x *exchange) error {
 // uploadError sorts what can go wrong while an upload is read.
 func uploadError(err error) error {
 	if cut, ok := errors.AsType[*files.BodyError](err); ok {
+		if refused, ok := errors.AsType[*quota.Error](cut.Err); ok {
+			return refused
+		}
 		return bodyError(cut.Err)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"reprise/internal/apikey"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 )
 
 // keyBody is how an API key is shown.
@@ -17,6 +18,7 @@ type keyBody struct {
 	Name    string           `json:"name"`
 	Tenant  reprise.Tenant   `json:"tenant"`
 	Scopes  []identity.Grant `json:"scopes"`
+	Limits  quota.Limits     `json:"limits,omitempty"`
 	Created execution.Time   `json:"created"`
 	Rotated *execution.Time  `json:"rotated"`
 	Expires *execution.Time  `json:"expires"`
@@ -32,7 +34,7 @@ type keyLinks struct {
 
 func showAPIKey(k *apikey.Key, text string) keyBody {
 	return keyBody{
-		ID: k.ID, Name: k.Name, Tenant: k.Tenant, Scopes: k.Scopes,
+		ID: k.ID, Name: k.Name, Tenant: k.Tenant, Scopes: k.Scopes, Limits: k.Limits,
 		Created: timeOf(k.Created), Rotated: timeIf(k.Rotated), Expires: timeIf(k.Expires), Revoked: timeIf(k.Revoked),
 		Key: text, Links: keyLinks{keyPath(k.ID)},
 	}
@@ -70,12 +72,13 @@ func (s *Server) addKey(x *exchange) error {
 		Name   string             `json:"name"`
 		Tenant reprise.Tenant     `json:"tenant"`
 		Scopes []string           `json:"scopes"`
+		Limits quota.Limits       `json:"limits"`
 		TTL    execution.Duration `json:"ttl"`
 	}
 	if err := s.decodeBody(x, &body); err != nil {
 		return err
 	}
-	q := apikey.Request{Name: body.Name, Tenant: body.Tenant}
+	q := apikey.Request{Name: body.Name, Tenant: body.Tenant, Limits: body.Limits}
 	if q.Tenant == "" {
 		q.Tenant = reprise.DefaultTenant
 	}

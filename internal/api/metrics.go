@@ -22,6 +22,7 @@ type Metrics struct {
 	requests       *metrics.Vec[metrics.Counter]
 	requestSeconds *metrics.Vec[metrics.Histogram]
 	problems       *metrics.Vec[metrics.Counter]
+	quotaRefused   *metrics.Vec[metrics.Counter]
 	resumes        *metrics.Vec[metrics.Counter]
 	replayEvents   *metrics.Histogram
 
@@ -80,6 +81,8 @@ func (m *Metrics) registerHTTP(r *metrics.Registry) {
 		"How long requests took, with the time that their readers followed.", slowSeconds, "path")
 	m.problems = r.Counters("reprise_http_problems_total",
 		"Requests that were refused or failed, by path and code.", "code", "path")
+	m.quotaRefused = r.Counters("reprise_quota_refused_total",
+		"What was refused because a quota was used up, by quota and by whose it is; not what is kept.", "of", "quota")
 	m.resumes = r.Counters("reprise_resumes_total",
 		"Requests that presented a cursor, by how, by what came of it and why. Clients reconnect with last_event_id.",
 		"reason", "result", "via")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"reprise"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
@@ -20,6 +21,8 @@ const (
 	// oneStream: whoever may read the stream in question, with a ticket too. The
 	// handler checks it, for it alone knows the stream.
 	oneStream identity.Scope = "?"
+	// anybody: every principal, whatever its scopes are, but no ticket.
+	anybody identity.Scope = "any"
 )
 
 // route is one operation of the API. The same list is in openapi.yaml.
@@ -71,6 +74,8 @@ func coreRoutes() []route {
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},
+
+		{"GET", "/v1/quota", anybody, []string{"tenant", "principal"}, (*Server).showQuota},
 
 		{"GET", "/v1/keys", identity.ScopeAdmin, nil, (*Server).listKeys},
 		{"POST", "/v1/keys", identity.ScopeAdmin, nil, (*Server).addKey},
@@ -281,7 +286,10 @@ func (s *Server) admit(x *exchange, rt *route) error {
 		x.who, x.scope = who, rt.scope
 		httpserver.Authenticated(x.r)
 		recordOf(x.w).Principal, recordOf(x.w).Tenant = who.Name, string(who.Tenant)
-		if rt.scope != oneStream {
+		if rt.scope == anybody && who.Only != (reprise.StreamKey{}) {
+			return errTicketReads
+		}
+		if rt.scope != oneStream && rt.scope != anybody {
 			if err := x.needs(rt.scope); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -38,7 +39,7 @@ type streamLinks struct {
 func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 	self := "/v1/streams/" + url.PathEscape(info.Key.Name)
 	body := streamBody{
-		Name: info.Key.Name, Status: "open", Labels: info.Config.Labels,
+		Name: info.Key.Name, Status: "open", Labels: maps.Clone(info.Config.Labels),
 		Retention: execution.Retention{
 			MaxEvents: info.Config.Retention.MaxEvents,
 			MaxBytes:  info.Config.Retention.MaxBytes,
@@ -49,6 +50,7 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 		Events:  info.Kept(), Bytes: info.Bytes,
 		Links: streamLinks{self, self + "/events"},
 	}
+	delete(body.Labels, reprise.AccountLabel)
 	if body.Labels == nil {
 		body.Labels = map[string]string{}
 	}
@@ -58,6 +60,16 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 		body.Expires = &execution.Time{Time: end.Expires}
 	}
 	return body
+}
+
+// charged are the labels of a stream that is charged to a principal.
+func charged(labels map[string]string, principal string) map[string]string {
+	all := maps.Clone(labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	all[reprise.AccountLabel] = principal
+	return all
 }
 
 func (s *Server) window(info *reprise.StreamInfo) execution.Window {
@@ -84,6 +96,9 @@ func (s *Server) createStream(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if _, given := body.Labels[reprise.AccountLabel]; given {
+		return unprocessable("labels", "the label "+reprise.AccountLabel+" is the server's own")
+	}
 	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 {
 		return unprocessable("retention", "a bound is negative")
 	}
@@ -93,7 +108,7 @@ func (s *Server) createStream(x *exchange) error {
 			MaxBytes:  body.Retention.MaxBytes,
 			MaxAge:    time.Duration(body.Retention.MaxAge),
 		},
-		Labels: body.Labels,
+		Labels: charged(body.Labels, x.who.Name),
 	})
 	if err != nil {
 		return err

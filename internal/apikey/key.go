@@ -13,6 +13,7 @@ import (
 
 	"reprise"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 )
 
 // Key is what is known of an API key but its secret.
@@ -23,6 +24,8 @@ type Key struct {
 	Name   string           `json:"name"`
 	Tenant reprise.Tenant   `json:"tenant"`
 	Scopes []identity.Grant `json:"scopes"`
+	// Limits are quotas of its own; for the others those of the server hold.
+	Limits quota.Limits `json:"limits,omitempty"`
 	// Created is when the key was made, Rotated when it was last given another secret.
 	Created time.Time  `json:"created"`
 	Rotated *time.Time `json:"rotated"`
@@ -38,6 +41,8 @@ type Request struct {
 	Tenant reprise.Tenant
 	// Scopes are 1 to 64 grants.
 	Scopes []identity.Grant
+	// Limits are quotas of its own, none for those of the server.
+	Limits quota.Limits
 	// Expires is in the future, or zero for a key that does not end by itself.
 	Expires time.Time
 }
@@ -73,6 +78,9 @@ func (q *Request) validate(now time.Time) error {
 		return &errField{"scopes", fmt.Sprintf("1 to %d are needed", maxScopes)}
 	case !q.Expires.IsZero() && !q.Expires.After(now):
 		return &errField{"expires", "it is in the past"}
+	}
+	if err := q.Limits.Validate(); err != nil {
+		return &errField{"limits", err.Error()}
 	}
 	if err := (reprise.StreamKey{Tenant: q.Tenant, Name: "x"}).Validate(); err != nil {
 		return &errField{"tenant", "it is 1 to 64 letters, digits, '.', '_' and '-'"}

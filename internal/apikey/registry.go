@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -52,7 +53,7 @@ type entry struct {
 func newEntry(rec *record) *entry {
 	e := &entry{record: *rec}
 	e.principal = identity.Principal{
-		Name: principalName(&rec.Key), Tenant: rec.Tenant, Grants: rec.Scopes,
+		Name: principalName(&rec.Key), Tenant: rec.Tenant, Grants: rec.Scopes, Limits: rec.Limits,
 		Credential: rec.ID + "." + identity.CredentialName(rec.Digest),
 	}
 	if rec.Expires != nil {
@@ -232,6 +233,7 @@ func (r *Registry) Add(ctx context.Context, q Request) (k Key, text string, err 
 	}
 	rec := record{Key: Key{
 		ID: newID(), Name: q.Name, Tenant: q.Tenant, Scopes: slices.Clone(q.Scopes), Created: now,
+		Limits: maps.Clone(q.Limits),
 	}}
 	if !q.Expires.IsZero() {
 		rec.Expires = new(q.Expires.UTC().Truncate(time.Second))
@@ -326,6 +328,18 @@ func (r *Registry) List() []Key {
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
 	})
 	return list
+}
+
+// Any reports whether there is a key that is good.
+func (r *Registry) Any() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, e := range r.keys {
+		if _, err := e.current(); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // errClosed is why a change is refused after Close.

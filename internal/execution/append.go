@@ -137,6 +137,7 @@ func (r *run) tryRecount() error {
 
 // end appends the end event. kept is false where nobody has, and somebody may later.
 func (r *run) end(e ending) (kept bool) {
+	r.host.queue.leave(r)
 	_, err := r.persist(func() (reprise.Appended, error) {
 		if !e.judged {
 			e = r.judge(e)

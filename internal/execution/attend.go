@@ -71,9 +71,11 @@ func (j *job) announce(c *child, s *spool) {
 const eventStarted = "started"
 
 func (j *job) pumps(c *child, s *spool) []*pump {
-	pumps := []*pump{{channel: Stdout, file: c.stdout, spool: s, admit: j.admit}}
+	pumps := []*pump{{channel: Stdout, file: c.stdout, spool: s, admit: j.admit, masker: newMasker(j.plan.Masked)}}
 	if c.stderr != nil {
-		pumps = append(pumps, &pump{channel: Stderr, file: c.stderr, spool: s, admit: j.admit})
+		pumps = append(pumps, &pump{
+			channel: Stderr, file: c.stderr, spool: s, admit: j.admit, masker: newMasker(j.plan.Masked),
+		})
 	}
 	return pumps
 }

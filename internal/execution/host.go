@@ -13,6 +13,7 @@ import (
 
 	"reprise"
 	"reprise/internal/isolation"
+	"reprise/internal/quota"
 	"reprise/internal/spawn"
 	"reprise/replica"
 )
@@ -55,10 +56,15 @@ type Options struct {
 	MaxIdle int
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
+	// Secrets is the directory of the named secrets, with a folder for each tenant and a file for each secret, which its
+	// owner alone may use. It belongs into Isolation.Access.Hidden. Default: there are none.
+	Secrets string
 	// Secret authenticates ids that are made from idempotency keys and digests of
 	// requests. It must stay the same for starts to be idempotent over a
 	// restart. Default: a random one.
 	Secret []byte
+	// Quotas bound what principals and tenants run, and are told who does. Default: nobody is bounded.
+	Quotas *quota.Book
 	// DisableCgroups makes the Host find the processes of a run in /proc even where
 	// it could use cgroups.
 	DisableCgroups bool
@@ -108,6 +114,9 @@ func (o *Options) withDefaults() (Options, error) {
 	orDefault(&d.MaxIdle, 8)
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())
+	}
+	if d.Quotas == nil {
+		d.Quotas = quota.New(nil)
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -231,6 +240,9 @@ func (h *Host) Counts() Counts { return h.queue.counts() }
 
 // CountsByTenant returns how many executions of each tenant run and wait, without tenants that have none.
 func (h *Host) CountsByTenant() map[reprise.Tenant]Counts { return h.queue.byTenant() }
+
+// CountsOf returns how many executions of an account run and wait.
+func (h *Host) CountsOf(a quota.Account) Counts { return h.queue.countsOf(a) }
 
 // Supervisors returns how many of the supervisor processes that this Host has started have a command, and how many wait
 // for one. Both are 0 without Options.RunsDir.

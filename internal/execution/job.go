@@ -55,6 +55,8 @@ type plan struct {
 	// Mark is the entry of Environ that all processes of the run have.
 	Mark string `json:"mark"`
 	TTY  *TTY   `json:"tty,omitempty"`
+	// Masked is what stands as "***" in the output.
+	Masked []string `json:"masked,omitempty"`
 
 	// Input is what the command reads first; StdinOpen says that more may come.
 	Input     []byte `json:"input,omitempty"`

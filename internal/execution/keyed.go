@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/quota"
 )
 
 // A key is the stream "key:<digest of the key>" without events, whose configuration is a digest of the request. The id of
@@ -61,16 +62,19 @@ func inName(sum []byte) string {
 }
 
 // startKeyed is Start for a request with a key.
-func (h *Host) startKeyed(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
+func (h *Host) startKeyed(ctx context.Context, who *quota.Holder, req Request) (x Execution, created bool, err error) {
 	if req.Retention.MaxAge == 0 {
 		req.Retention.MaxAge = Duration(keyedAge)
 	}
-	key, config := h.streamOfKey(tenant, req.Key), h.keyConfig(&req)
+	key, config := h.streamOfKey(who.Tenant, req.Key), h.keyConfig(&req)
 	x, found, err := h.standing(ctx, key, req.Key, config)
 	if found || err != nil {
 		return x, false, err
 	}
 	if _, err := h.isolate(&req); err != nil { // before the key belongs to the request
+		return Execution{}, false, err
+	}
+	if _, err := h.secrets(who.Tenant, &req); err != nil {
 		return Execution{}, false, err
 	}
 	for range maxKeyTries {
@@ -87,7 +91,7 @@ func (h *Host) startKeyed(ctx context.Context, tenant reprise.Tenant, req Reques
 		}
 		// Whatever has become of it: it was started after we were called.
 		req.ID = h.keyedID(req.Key, &info)
-		return h.start(ctx, tenant, req)
+		return h.start(ctx, who, req)
 	}
 	return Execution{}, false, fmt.Errorf("%w: the key was removed %d times", reprise.ErrUnavailable, maxKeyTries)
 }

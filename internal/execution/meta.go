@@ -72,7 +72,9 @@ func describe(req *Request) meta {
 		m.Argv = append(m.Argv, arg)
 		room -= len(arg) + 4
 	}
-	for _, name := range slices.Sorted(maps.Keys(req.Env)) {
+	named := slices.AppendSeq(slices.Collect(maps.Keys(req.Env)), maps.Keys(req.Secrets))
+	slices.Sort(named)
+	for _, name := range named {
 		if len(m.EnvNames) == shownNames {
 			break
 		}

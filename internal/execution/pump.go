@@ -18,6 +18,8 @@ type pump struct {
 	spool   *spool
 	// admit says how many of n more bytes of output are kept; see Limits.OutputBytes.
 	admit func(n int) int
+	// masker hides secrets; nil where there are none to hide.
+	masker *masker
 	// last is set when the pump is to stop at the first pause.
 	last atomic.Bool
 	// cut is set if the pump stopped before the end of the channel.
@@ -41,6 +43,7 @@ var pumpBuffers = sync.Pool{New: func() any {
 
 // run reads until the end of the channel.
 func (p *pump) run() {
+	defer p.end()
 	kept := pumpBuffers.Get().(*[]byte)
 	defer pumpBuffers.Put(kept)
 	buf := *kept
@@ -90,8 +93,23 @@ func (p *pump) finish() {
 	_ = p.file.SetReadDeadline(time.Now().Add(lastWait))
 }
 
-// give puts data into the spool in chunks that split no rune.
+// give puts data into the spool, without secrets.
 func (p *pump) give(data []byte) {
+	if p.masker != nil {
+		data = p.masker.feed(data)
+	}
+	p.put(data)
+}
+
+// end puts into the spool what was held back.
+func (p *pump) end() {
+	if p.masker != nil {
+		p.put(p.masker.rest())
+	}
+}
+
+// put puts data into the spool in chunks that split no rune.
+func (p *pump) put(data []byte) {
 	data = data[:p.admit(len(data))]
 	for len(data) > 0 {
 		n := min(len(data), chunkBytes)

@@ -1,22 +1,45 @@
 package execution
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"sync"
 
 	"reprise"
+	"reprise/internal/quota"
 )
 
-// queue lets runs begin, in the order in which they came, as far as there is room
-// for them in all and in their session.
+// queue lets runs begin as far as there is room for them: in all, in their session, and by the quotas of their
+// principal and tenant. Of those that wait and fit, the turn is of the tenant that had it least recently, in that of the
+// principal that had it least recently, and of its runs of the one that came first.
+//
+// Where there are several principals, none of them takes all of the places: see hasShare.
 type queue struct {
 	maxRunning, maxPerSession, maxQueued int
+	book                                 *quota.Book
 
 	mu       sync.Mutex
 	running  map[*run]bool
 	sessions map[sessionKey]int // running, of each session
-	waiting  []*run
+	waiting  int
+	lines    map[quota.Account]*line // of those who have anything that runs or waits
+	tenants  map[reprise.Tenant]*tenantLine
+	arrived  uint64 // how many have come to wait
+	turns    uint64 // how many turns were given
+}
+
+// line is what one principal has.
+type line struct {
+	tenant  *tenantLine
+	running int
+	waiting []*run // in the order in which they came
+	last    uint64 // the number of its last turn
+}
+
+// tenantLine is what one tenant has.
+type tenantLine struct {
+	running, waiting int
+	last             uint64 // the number of its last turn
 }
 
 type sessionKey struct {
@@ -28,23 +51,49 @@ func (r *run) sessionKey() sessionKey { return sessionKey{r.key.Tenant, r.sessio
 
 func newQueue(opts *Options) *queue {
 	return &queue{
-		maxRunning: opts.MaxRunning, maxPerSession: opts.MaxRunningPerSession, maxQueued: opts.MaxQueued,
+		maxRunning: opts.MaxRunning, maxPerSession: opts.MaxRunningPerSession, maxQueued: opts.MaxQueued, book: opts.Quotas,
 		running: map[*run]bool{}, sessions: map[sessionKey]int{},
+		lines: map[quota.Account]*line{}, tenants: map[reprise.Tenant]*tenantLine{},
 	}
 }
 
-// enter gives r a turn or lets it wait. The error is reprise.ErrQuota if too many wait.
+// enter gives r a turn or lets it wait. The error is a *quota.Error if too many wait, or were started in a minute; then
+// nothing is counted.
 func (q *queue) enter(r *run) error {
+	if err := q.book.Spend(&r.holder, quota.Starts, 1); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.fits(r) {
-		q.begin(r)
+	l := q.line(r)
+	if q.fits(l, r) {
+		q.begin(l, r)
 		return nil
 	}
-	if len(q.waiting) >= q.maxQueued {
-		return fmt.Errorf("%w: %d executions wait to be run", reprise.ErrQuota, len(q.waiting))
+	if err := q.mayWait(l, r); err != nil {
+		q.forget(r)
+		q.book.Refund(&r.holder, quota.Starts, 1)
+		return err
 	}
-	q.waiting = append(q.waiting, r)
+	q.arrived++
+	r.arrived = q.arrived
+	l.waiting = append(l.waiting, r)
+	l.tenant.waiting++
+	q.waiting++
+	return nil
+}
+
+// mayWait refuses a run for which there is no place to wait.
+func (q *queue) mayWait(l *line, r *run) error {
+	if err := q.book.Check(&r.holder, quota.OfPrincipal, quota.Queued, int64(len(l.waiting))); err != nil {
+		return err
+	}
+	if err := q.book.Check(&r.holder, quota.OfTenant, quota.Queued, int64(l.tenant.waiting)); err != nil {
+		return err
+	}
+	if q.waiting >= q.maxQueued || !q.hasShare(len(l.waiting), q.maxQueued-q.waiting) {
+		return q.book.Refuse(&quota.Error{Quota: quota.Queued, Of: quota.OfServer, Limit: int64(max(0, q.maxQueued))})
+	}
 	return nil
 }
 
@@ -52,48 +101,158 @@ func (q *queue) enter(r *run) error {
 func (q *queue) adopt(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.begin(r)
+	q.book.Meet(&r.holder)
+	q.begin(q.line(r), r)
 }
 
-func (q *queue) fits(r *run) bool {
-	return len(q.running) < q.maxRunning &&
-		(q.maxPerSession == 0 || r.session == "" || q.sessions[r.sessionKey()] < q.maxPerSession)
+// line is that of the principal of r.
+func (q *queue) line(r *run) *line {
+	l := q.lines[r.holder.Account]
+	if l == nil {
+		t := q.tenants[r.holder.Tenant]
+		if t == nil {
+			t = &tenantLine{}
+			q.tenants[r.holder.Tenant] = t
+		}
+		l = &line{tenant: t}
+		q.lines[r.holder.Account] = l
+	}
+	return l
 }
 
-func (q *queue) begin(r *run) {
+// forget forgets the line of r if there is nothing in it any more.
+func (q *queue) forget(r *run) {
+	l := q.lines[r.holder.Account]
+	if l.running > 0 || len(l.waiting) > 0 {
+		return
+	}
+	delete(q.lines, r.holder.Account)
+	if l.tenant.running == 0 && l.tenant.waiting == 0 {
+		delete(q.tenants, r.holder.Tenant)
+	}
+}
+
+// shareOfFree is how many times the places that are free a principal may have. So one that asks for all of them gets
+// three quarters, of two each gets three sevenths, and there is always a place left for another, as long as there
+// are more places than principals.
+const shareOfFree = 3
+
+// hasShare reports whether who has some places of a kind may have another one: fewer than shareOfFree times those that
+// are free. Where there is one principal alone, it may have all.
+func (q *queue) hasShare(has, free int) bool {
+	return !q.book.Several() || has < shareOfFree*free
+}
+
+func (q *queue) fits(l *line, r *run) bool {
+	if free := q.maxRunning - len(q.running); free <= 0 || !q.hasShare(l.running, free) {
+		return false
+	}
+	if bound, ok := q.book.Limit(&r.holder, quota.OfPrincipal, quota.Running); ok && int64(l.running) >= bound {
+		return false
+	}
+	if bound, ok := q.book.Limit(&r.holder, quota.OfTenant, quota.Running); ok && int64(l.tenant.running) >= bound {
+		return false
+	}
+	return q.maxPerSession == 0 || r.session == "" || q.sessions[r.sessionKey()] < q.maxPerSession
+}
+
+func (q *queue) begin(l *line, r *run) {
+	q.turns++
+	l.last, l.tenant.last = q.turns, q.turns
+	l.running++
+	l.tenant.running++
 	q.running[r] = true
+	r.begun = true
 	q.sessions[r.sessionKey()]++
 	close(r.turn)
 }
 
-// leave makes room, whether r ran or waited.
+// withdraw is leave for a run that did not come about: it does not count as a start.
+func (q *queue) withdraw(r *run) {
+	q.leave(r)
+	q.book.Refund(&r.holder, quota.Starts, 1)
+}
+
+// leave makes room, whether r ran or waited. It is called before the end of r is kept: who has seen that starts the next
+// one, for which there has to be room. To leave again does nothing.
 func (q *queue) leave(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting = slices.DeleteFunc(q.waiting, func(w *run) bool { return w == r })
+	if r.left {
+		return
+	}
+	r.left = true
+	l := q.lines[r.holder.Account]
 	if !q.running[r] {
+		q.unwait(l, r)
+		q.forget(r)
 		return
 	}
 	delete(q.running, r)
+	l.running--
+	l.tenant.running--
 	if key := r.sessionKey(); q.sessions[key] > 1 {
 		q.sessions[key]--
 	} else {
 		delete(q.sessions, key)
 	}
-	q.waiting = slices.DeleteFunc(q.waiting, func(w *run) bool {
-		fits := q.fits(w)
-		if fits {
-			q.begin(w)
+	q.forget(r)
+	for len(q.running) < q.maxRunning {
+		l, next := q.next()
+		if next == nil {
+			return
 		}
-		return fits
-	})
+		q.unwait(l, next)
+		q.begin(l, next)
+	}
 }
 
-// status is queued or running.
+// unwait takes r out of its line.
+func (q *queue) unwait(l *line, r *run) {
+	if i := slices.Index(l.waiting, r); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
+		l.tenant.waiting--
+		q.waiting--
+	}
+}
+
+// next is the run whose turn it is, nil if none fits.
+func (q *queue) next() (of *line, next *run) {
+	if q.waiting == 0 {
+		return nil, nil
+	}
+	for _, l := range q.lines {
+		if r := q.first(l); r != nil && (next == nil || isEarlier(l, r, of, next)) {
+			of, next = l, r
+		}
+	}
+	return of, next
+}
+
+// first is the first run in a line that fits, nil if none does.
+func (q *queue) first(l *line) *run {
+	for _, r := range l.waiting {
+		if q.fits(l, r) {
+			return r
+		}
+		if q.maxPerSession == 0 { // then none of them fits
+			return nil
+		}
+	}
+	return nil
+}
+
+// isEarlier reports whether the turn is of r and not of other.
+func isEarlier(l *line, r *run, of *line, other *run) bool {
+	return cmp.Or(cmp.Compare(l.tenant.last, of.tenant.last), cmp.Compare(l.last, of.last),
+		cmp.Compare(r.arrived, other.arrived)) < 0
+}
+
+// status is queued or, until the end is kept, running.
 func (q *queue) status(r *run) Status {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.running[r] {
+	if r.begun {
 		return StatusRunning
 	}
 	return StatusQueued
@@ -104,21 +263,27 @@ func (q *queue) byTenant() map[reprise.Tenant]Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	tenants := map[reprise.Tenant]Counts{}
-	for r := range q.running {
-		c := tenants[r.key.Tenant]
-		c.Running++
-		tenants[r.key.Tenant] = c
-	}
-	for _, r := range q.waiting {
-		c := tenants[r.key.Tenant]
-		c.Queued++
-		tenants[r.key.Tenant] = c
+	for name, t := range q.tenants {
+		tenants[name] = Counts{Running: t.running, Queued: t.waiting}
 	}
 	return tenants
+}
+
+// countsOf counts what runs and waits of a principal, or of a tenant as a whole.
+func (q *queue) countsOf(a quota.Account) Counts {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if t := q.tenants[a.Tenant]; a.Principal == "" && t != nil {
+		return Counts{Running: t.running, Queued: t.waiting}
+	}
+	if l := q.lines[a]; l != nil {
+		return Counts{Running: l.running, Queued: len(l.waiting)}
+	}
+	return Counts{}
 }
 
 func (q *queue) counts() Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return Counts{Running: len(q.running), Queued: len(q.waiting)}
+	return Counts{Running: len(q.running), Queued: q.waiting}
 }

@@ -8,6 +8,7 @@ import (
 
 	"reprise"
 	"reprise/internal/isolation"
+	"reprise/internal/quota"
 	"reprise/internal/spawn"
 )
 
@@ -26,10 +27,14 @@ type run struct {
 	config    reprise.StreamConfig
 	stream    *reprise.Stream
 	owner     reprise.Owner // who we are to the store; zero where we are alone
+	holder    quota.Holder  // for whom it is counted
 	created   time.Time
 	hold      *Hold // nil where no output is held back
 
 	turn chan struct{} // closed when it may begin
+	// The queue's: the number among those that came to wait, whether it had its turn, and whether it has left.
+	arrived     uint64
+	begun, left bool
 
 	remote *remote       // the supervisor; nil where there is none, or none yet
 	ready  chan struct{} // closed when remote is set
@@ -58,7 +63,7 @@ type run struct {
 
 func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
 	return &run{
-		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, id: id, session: req.Session, request: req, isolation: plan,
+		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, holder: quota.Holder{Account: quota.Account{Tenant: key.Tenant}}, id: id, session: req.Session, request: req, isolation: plan,
 		created: time.Now(), turn: make(chan struct{}), ready: make(chan struct{}),
 	}
 }
@@ -136,7 +141,12 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
 		Limits: req.Limits, Isolation: r.isolation,
 	}
-	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, withTrace(req), req.TTY != nil,
+	variables, masked, err := r.withSecrets(withTrace(req))
+	if err != nil {
+		return remove, err
+	}
+	p.Masked = masked
+	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, variables, req.TTY != nil,
 		envID+"="+r.id, p.Mark)
 	switch {
 	case req.Command != "":

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/quota"
 )
 
 // Start starts an execution, or finds the one that the same request has started
@@ -13,29 +14,41 @@ import (
 // execution is kept, which may be before its process runs: it may have to wait for
 // a turn. What req refers to must not be changed afterwards.
 //
-// The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for), reprise.ErrConflict if the id was used for another
-// request, reprise.ErrQuota if too many executions wait, reprise.ErrClosed after
+// The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for, "secrets" where there is no such secret), reprise.ErrConflict if the id was used for another
+// request, reprise.ErrQuota if too many executions wait, or too many of one principal, reprise.ErrClosed after
 // Stop, or that of the Log. That a program cannot be started is no error but an outcome.
 //
 // A request with a Key finds the execution that stands for the key while that has not ended and after it has exited with
 // code 0. Otherwise another one is started. Of any number of calls, on any replicas, that come after an end and before the
 // next start one starts it, and the others find it, however it ends.
 func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
+	return h.StartFor(ctx, &quota.Holder{Account: quota.Account{Tenant: tenant}}, req)
+}
+
+// StartFor is Start for a principal, from whose account and that of its tenant the execution is taken. The error is a
+// *quota.Error where one of them has no room; one that has room and no turn waits.
+func (h *Host) StartFor(ctx context.Context, who *quota.Holder, req Request) (x Execution, created bool, err error) {
 	if err := req.Validate(); err != nil {
 		return Execution{}, false, err
 	}
 	if req.Key != "" {
-		return h.startKeyed(ctx, tenant, req)
+		return h.startKeyed(ctx, who, req)
 	}
-	return h.start(ctx, tenant, req)
+	return h.start(ctx, who, req)
 }
 
 // start is Start for a request that is valid, and whose key, if it has one, has become an ID.
-func (h *Host) start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
-	id := h.id(tenant, &req)
-	key := keyOf(tenant, id)
+func (h *Host) start(ctx context.Context, who *quota.Holder, req Request) (x Execution, created bool, err error) {
+	id := h.id(who.Tenant, &req)
+	key := keyOf(who.Tenant, id)
 	config := h.config(&req)
+	if who.Principal != "" {
+		config.Labels[reprise.AccountLabel] = who.Principal
+	}
 	plan, err := h.isolate(&req)
+	if err == nil {
+		_, err = h.secrets(who.Tenant, &req)
+	}
 	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
 			return x, false, nil
@@ -48,6 +61,7 @@ func (h *Host) start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 	}
 	defer unlock()
 	r := newRun(h, key, id, req, plan)
+	r.holder = *who
 	if r.owner, err = h.owner(); err != nil {
 		return Execution{}, false, err
 	}
@@ -60,7 +74,7 @@ func (h *Host) start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 	r.config, r.hold = config, newHold(time.Duration(req.Hold), h.log.Retention(config))
 	stream, created, err := h.create(ctx, r)
 	if err != nil || !created {
-		h.queue.leave(r)
+		h.queue.withdraw(r)
 		h.active.Done()
 	}
 	if err != nil {
@@ -91,7 +105,7 @@ func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise
 		return Execution{}, false
 	}
 	info, err := s.Info(ctx)
-	if err != nil || !info.Config.Equal(config) {
+	if err != nil || !info.Config.EqualButAccount(config) {
 		return Execution{}, false
 	}
 	x, err := h.show(ctx, s)

@@ -31,6 +31,9 @@ type brief struct {
 	Grace            time.Duration `json:"grace"`
 	// Machine is where and when it was started; see thisMachine.
 	Machine string `json:"machine"`
+	// Principal is for whom it is counted, and Operator whether that is the operator.
+	Principal string `json:"principal,omitempty"`
+	Operator  bool   `json:"operator,omitempty"`
 }
 
 const (
@@ -75,6 +78,7 @@ func (r *run) handOver(m *remote) error {
 		return err
 	}
 	b := brief{StdinOpen: r.request.StdinOpen, KillOnDisconnect: r.request.KillOnDisconnect, Grace: r.grace(), Machine: thisMachine()}
+	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
 	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/quota"
 )
 
 // The reasons for which a Gate turns a request away. A *LimitError is the third.
@@ -64,6 +65,8 @@ type Principal struct {
 	Tenant reprise.Tenant
 	// Grants are what the principal may do. They are shared: nobody changes them.
 	Grants []Grant
+	// Limits are the principal's own quotas. They are shared: nobody changes them.
+	Limits quota.Limits
 	// Only, if not zero, is the one stream that may be read: the proof is a ticket.
 	Only reprise.StreamKey
 	// Issuer is the identity provider that has vouched for the principal, "" for none: by it the principal may get a proof
@@ -79,6 +82,14 @@ type Principal struct {
 	// Revoked is done, with ErrRevoked as its cause, once the credential is good no more: what the principal has under
 	// way then has to end. It is nil for one that is good as long as the process lives.
 	Revoked context.Context //nolint:containedctx // the life of the credential
+}
+
+// Holder is for whom things are counted that p uses.
+func (p *Principal) Holder() *quota.Holder {
+	return &quota.Holder{
+		Account: quota.Account{Tenant: p.Tenant, Principal: p.Name}, Limits: p.Limits,
+		Operator: p.granted(ScopeAdmin, nil),
+	}
 }
 
 // May reports whether p has a scope, for everything or below a prefix. The holder of a ticket has none.

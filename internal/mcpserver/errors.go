@@ -161,10 +161,14 @@ func codes(next mcp.MethodHandler) mcp.MethodHandler {
 		if r.Meta == nil {
 			r.Meta = mcp.Meta{}
 		}
-		r.Meta[metaError] = errorMeta{
+		meta := errorMeta{
 			Code: p.Code, Field: p.Field, Retryable: p.Retryable, Earliest: p.Earliest,
-			Tail: p.Tail,
+			Tail: p.Tail, Quota: p.Quota, QuotaOf: p.QuotaOf,
 		}
+		if p.RetryAfter > 0 {
+			meta.RetryAfter = p.RetryAfter.String()
+		}
+		r.Meta[metaError] = meta
 		return result, err
 	}
 }
@@ -176,4 +180,8 @@ type errorMeta struct {
 	Retryable bool         `json:"retryable"`
 	Earliest  string       `json:"earliest,omitempty"`
 	Tail      string       `json:"tail,omitempty"`
+	// Quota names the quota that is used up, and QuotaOf whose it is.
+	Quota      string `json:"quota,omitempty"`
+	QuotaOf    string `json:"quota_of,omitempty"`
+	RetryAfter string `json:"retry_after,omitempty"`
 }

@@ -87,7 +87,7 @@ func (s *Server) start(ctx context.Context, req mcp.Request, tool string, in *ru
 		return "", execution.Execution{}, false, err
 	}
 	edit(&r)
-	x, created, err := s.host.Start(ctx, c.tenant, r)
+	x, created, err := s.host.StartFor(ctx, c.who.Holder(), r)
 	return c.tenant, x, created, inOurWords(err, in)
 }
 

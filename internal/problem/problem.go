@@ -59,6 +59,8 @@ type Problem struct {
 	// Challenge is the header WWW-Authenticate of the answer. It is for Write alone, which sends "Bearer" with a status of
 	// 401 where it is "".
 	Challenge string
+	// Quota names the quota that is used up, and QuotaOf whose it is: "principal", "tenant" or "server".
+	Quota, QuotaOf string
 	// RetryAfter is how long to wait before the next try. Zero says nothing.
 	// It is sent in whole seconds, rounded up.
 	RetryAfter time.Duration

@@ -84,8 +84,14 @@ func rowOf(code Code) *row {
 	return &table[len(table)-1]
 }
 
+// Teller is an error that says itself how it is told, such as that of a quota.
+type Teller interface {
+	error
+	Problem() Problem
+}
+
 // From is the problem of an error, which must not be nil. A Problem in its tree is returned as
-// it is. An error that is in no row becomes CodeInternal, and what it says is not
+// it is, and a Teller says itself what it is. An error that is in no row becomes CodeInternal, and what it says is not
 // shown: it may hold what is none of the client's business. The detail of any
 // status from 500 on is empty, or one of a few fixed texts.
 //
@@ -96,12 +102,20 @@ func From(err error) Problem {
 	if p, ok := As(err); ok {
 		return p
 	}
+	if teller, ok := errors.AsType[Teller](err); ok {
+		return teller.Problem()
+	}
 	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
 		p := New(Code(window.Reason.String()), window.Error())
 		p.Earliest, p.Tail = window.Earliest.String(), window.Tail.String()
 		if window.Reason == reprise.EpochChanged {
 			p.Fork = window.Fork.String()
 		}
+		return p
+	}
+	if full, ok := errors.AsType[*reprise.QuotaError](err); ok {
+		p := New(CodeQuotaExceeded, full.Error())
+		p.Quota, p.QuotaOf = full.Quota, full.Of
 		return p
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {

@@ -31,13 +31,16 @@ type wire struct {
 	Tail       string `json:"tail,omitempty"`
 	Fork       string `json:"fork,omitempty"`
 	Offset     *int64 `json:"offset,omitempty"`
+	Quota      string `json:"quota,omitempty"`
+	QuotaOf    string `json:"quota_of,omitempty"`
 	RetryAfter string `json:"retry_after,omitempty"`
 }
 
 // MarshalJSON writes the members of the HTTP contract; retry_after is a duration such as "5s".
 func (p Problem) MarshalJSON() ([]byte, error) {
 	w := wire{
-		p.Type, p.Title, p.Status, p.Detail, p.Code, p.Retryable, p.Field, p.Earliest, p.Tail, p.Fork, p.Offset, "",
+		p.Type, p.Title, p.Status, p.Detail, p.Code, p.Retryable, p.Field, p.Earliest, p.Tail, p.Fork, p.Offset,
+		p.Quota, p.QuotaOf, "",
 	}
 	if p.RetryAfter > 0 {
 		w.RetryAfter = p.RetryAfter.String()
@@ -54,6 +57,7 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	*p = Problem{
 		Type: w.Type, Title: w.Title, Status: w.Status, Detail: w.Detail, Code: w.Code, Retryable: w.Retryable,
 		Field: w.Field, Earliest: w.Earliest, Tail: w.Tail, Fork: w.Fork, Offset: w.Offset,
+		Quota: w.Quota, QuotaOf: w.QuotaOf,
 	}
 	if w.RetryAfter == "" {
 		return nil

@@ -67,8 +67,13 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 	case len(m.Params) > maxInitialize:
 		return invalidRequest(http.StatusRequestEntityTooLarge, "the params of initialize are too long")
 	}
+	release, err := h.opts.Admit(c.tenant, c.principal, true)
+	if err != nil {
+		return refusalOf(err)
+	}
 	h.offer(m)
 	s := h.newSession(c.tenant, c.principal, randomText(sessionName))
+	s.release = release
 	s.state.Initialize = m.Params
 	x := s.exchange(r, messages)
 	x.aside = true
@@ -76,7 +81,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 	x.sink = answer
 	x.waiting[m.ID] = m.Method
 	if !h.run(s.life, x) {
-		s.end(reprise.ErrClosed)
+		h.drop(s)
 		return refusalOf(reprise.ErrClosed)
 	}
 	select {

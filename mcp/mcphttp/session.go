@@ -26,6 +26,8 @@ type Session struct {
 	end    context.CancelCauseFunc
 	// serving counts the calls of Backend.Serve and Attach.
 	serving sync.WaitGroup
+	// release gives back what Options.Admit has given.
+	release func()
 
 	changing sync.Mutex // held while the state is changed or read anew
 

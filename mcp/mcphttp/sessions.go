@@ -44,7 +44,7 @@ func (h *Handler) stateKey(tenant reprise.Tenant, session string) reprise.Stream
 func (h *Handler) newSession(tenant reprise.Tenant, principal, id string) *Session {
 	s := &Session{
 		ID: id, Tenant: tenant, Principal: principal, Created: time.Now().UTC(),
-		h: h, used: time.Now(),
+		h: h, used: time.Now(), release: func() {},
 		calls: map[ID]*Exchange{}, asks: map[ID]*ask{}, conns: map[string]*response{},
 	}
 	s.life, s.end = context.WithCancelCause(h.answering)
@@ -122,6 +122,9 @@ func (h *Handler) load(ctx context.Context, key sessionKey) (*Session, error) {
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, reprise.ErrClosed
+	}
+	if release, err := h.opts.Admit(key.tenant, s.Principal, false); err == nil {
+		s.release = release
 	}
 	h.sessions[key] = s
 	return s, nil
@@ -259,6 +262,7 @@ func (h *Handler) drop(s *Session) {
 		delete(h.sessions, key)
 	}
 	h.mu.Unlock()
+	s.release()
 	s.end(errSessionEnded)
 	if !h.begin(func() { s.detach() }) {
 		s.detach()

@@ -32,6 +32,9 @@ export interface Problem {
   title: string
   detail?: string
   field?: string
+  /** The quota that is used up, and whose it is: `principal`, `tenant` or `server`. */
+  quota?: string
+  quota_of?: string
   earliest?: string
   tail?: string
   fork?: string

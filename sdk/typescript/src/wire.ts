@@ -87,6 +87,10 @@ interface StartMembers {
   session?: string
   cwd?: string
   env?: Record<string, string>
+  /** Further variables, with the names of secrets that the server has: the command gets the values, and nobody else. */
+  secrets?: Record<string, string>
+  /** Has the server replace the values of `secrets` in the output by `***`. */
+  mask_secrets?: boolean
   /** What the command reads; `stdin_base64` is the same for any bytes. */
   stdin?: string
   stdin_base64?: string

@@ -61,7 +61,8 @@ class ProtocolError(RepriseError):
 class ProblemError(RepriseError):
     """A refusal: problem details (RFC 9457), or the error page of something in front of the server, whose `code` is "".
 
-    `earliest`, `tail` and `fork` are cursors, "" where they do not apply. `retry_after` is in seconds.
+    `earliest`, `tail` and `fork` are cursors, "" where they do not apply. `quota` names the quota that is used up, and
+    `quota_of` says whose it is. `retry_after` is in seconds.
     """
 
     def __init__(self, status: int, members: dict[str, Any], *, retryable: bool, retry_after: float = 0.0) -> None:
@@ -80,6 +81,8 @@ class ProblemError(RepriseError):
         offset = members.get("offset")
         #: How many bytes an upload has, None where the refusal is of something else.
         self.offset: int | None = offset if isinstance(offset, int) else None
+        self.quota = text("quota")
+        self.quota_of = text("quota_of")
         self.retryable = retryable
         self.retry_after = retry_after
         name = self.code or f"status {status}"

@@ -59,6 +59,10 @@ class StartOptions(TypedDict, total=False):
     code: str
     cwd: str
     env: Mapping[str, str]
+    #: Further variables, with the names of secrets that the server has: the command gets the values, and nobody else.
+    secrets: Mapping[str, str]
+    #: Has the server replace the values of `secrets` in the output by "***".
+    mask_secrets: bool
     #: What the command reads; `stdin_open` keeps it open for Reprise.stdin.
     stdin: str | bytes
     stdin_open: bool

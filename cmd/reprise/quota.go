@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"reprise"
+	"reprise/internal/api"
+	"reprise/internal/apikey"
+	"reprise/internal/identity"
+	"reprise/internal/quota"
+)
+
+// quotaFlags bound what principals and tenants use.
+type quotaFlags struct {
+	LimitPrincipal []string `placeholder:"QUOTA=N" help:"Quota of each principal, where its API key states none: running, queued, starts (a minute), streams, bytes, readers, sessions (of MCP), upload (bytes a minute). May be repeated. Default: none."`
+	LimitTenant    []string `placeholder:"[TENANT:]QUOTA=N" help:"Quota of each tenant, or of the one that is named. May be repeated. Default: none."`
+}
+
+// parseLimit reads a quota and its bound, such as "running=5" or "bytes=1GiB", into limits.
+func parseLimit(limits quota.Limits, text string) error {
+	name, bound, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%q is no quota and bound such as running=5", text)
+	}
+	q := quota.Name(strings.TrimSpace(name))
+	if _, twice := limits[q]; twice {
+		return fmt.Errorf("the quota %s is given twice", q)
+	}
+	var size byteCount
+	n, err := strconv.ParseInt(bound, 10, 64)
+	if err != nil && q.IsSize() {
+		err = size.UnmarshalText([]byte(bound))
+		n = int64(size)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is no bound of the quota %s", bound, q)
+	}
+	limits[q] = n
+	return limits.Validate()
+}
+
+// parseLimits reads the flags of one principal.
+func parseLimits(flag string, texts []string) (quota.Limits, error) {
+	limits := quota.Limits{}
+	for _, text := range texts {
+		if err := parseLimit(limits, text); err != nil {
+			return nil, usage("--%s: %w", flag, err)
+		}
+	}
+	return limits, nil
+}
+
+// quotaOptions reads the flags.
+func (f *quotaFlags) quotaOptions() (*quota.Options, error) {
+	principal, err := parseLimits("limit-principal", f.LimitPrincipal)
+	if err != nil {
+		return nil, err
+	}
+	opts := &quota.Options{Principal: principal, Tenant: quota.Limits{}, Tenants: map[reprise.Tenant]quota.Limits{}}
+	for _, text := range f.LimitTenant {
+		limits := opts.Tenant
+		if tenant, rest, named := strings.Cut(text, ":"); named {
+			t := reprise.Tenant(tenant)
+			if err := (reprise.StreamKey{Tenant: t, Name: "x"}).Validate(); err != nil {
+				return nil, usage("--limit-tenant: %w", err)
+			}
+			if opts.Tenants[t] == nil {
+				opts.Tenants[t] = quota.Limits{}
+			}
+			limits, text = opts.Tenants[t], rest
+		}
+		if err := parseLimit(limits, text); err != nil {
+			return nil, usage("--limit-tenant: %w", err)
+		}
+	}
+	return opts, nil
+}
+
+// quotas is the Book of a server, and what it needs to know of principals.
+type quotas struct {
+	*quota.Book
+	gate atomic.Pointer[identity.Gate]   // nil before there is one
+	keys atomic.Pointer[apikey.Registry] // nil before they are read, and where there are none
+}
+
+// several reports whether there are principals beside the operator.
+func (q *quotas) several() bool {
+	keys := q.keys.Load()
+	return keys != nil && keys.Any()
+}
+
+// openQuotas makes the Book of what the flags say.
+func (s *server) openQuotas(c *serveCmd, metrics *api.Metrics) error {
+	opts, err := c.quotaOptions()
+	if err != nil {
+		return err
+	}
+	opts.Refused = metrics.QuotaRefused
+	s.quotas = &quotas{}
+	opts.Several = s.quotas.several
+	s.quotas.Book = quota.New(opts)
+	return nil
+}
+
+// holder is a principal by its name, with its own bounds as long as its credential is good. It is made at each append.
+func (q *quotas) holder(tenant reprise.Tenant, name string) quota.Holder {
+	h := quota.Holder{Account: quota.Account{Tenant: tenant, Principal: name}}
+	if gate := q.gate.Load(); gate != nil && name != "" {
+		if p, err := gate.Named(context.Background(), tenant, name); err == nil {
+			h.Limits, h.Operator = p.Limits, p.May(identity.ScopeAdmin)
+		}
+	}
+	return h
+}
+
+// kept are the bounds of what a tenant or a principal keeps.
+func (q *quotas) kept(tenant reprise.Tenant, account string) reprise.Quota {
+	of := quota.OfPrincipal
+	if account == "" {
+		of = quota.OfTenant
+	}
+	h := q.holder(tenant, account)
+	return q.Kept(&h, of)
+}
+
+// admitMCP counts the MCP sessions of a principal. One that was opened before is counted whatever the bounds are.
+func (q *quotas) admitMCP(tenant reprise.Tenant, principal string, opening bool) (release func(), err error) {
+	who := q.holder(tenant, principal)
+	if !opening {
+		return q.Hold(&who, quota.Sessions), nil
+	}
+	return q.Take(&who, quota.Sessions)
+}
+
+// quotaCmd shows quotas.
+type quotaCmd struct {
+	Server connect `embed:""`
+
+	Tenant    string `placeholder:"NAME" help:"Those of a tenant; for the admin. Default: one's own, and those of one's principal."`
+	Principal string `placeholder:"NAME" help:"Those of a principal of the tenant too, such as ci.k7x2m9q4wd; for the admin."`
+	JSON      bool   `name:"json" help:"Print lines of JSON."`
+}
+
+// Help is shown below the usage.
+func (*quotaCmd) Help() string {
+	return `Shows what is in use of each quota of the principal and of its tenant, and the bound where there is one. Where replicas share a store, streams and bytes are those of all of them, and the rest is that of the replica that is asked. Quotas are set by --limit of "reprise key add", and by --limit-principal and --limit-tenant of "reprise serve".`
+}
+
+// quotaShown is one quota as the server shows it.
+type quotaShown struct {
+	Quota quota.Name `json:"quota"`
+	Of    quota.Of   `json:"of"`
+	Used  int64      `json:"used"`
+	Limit *int64     `json:"limit"`
+}
+
+// Run shows them.
+func (c *quotaCmd) Run(ctx context.Context, asked *stops) error {
+	server, err := c.Server.client()
+	if err != nil {
+		return err
+	}
+	ctx, release := asked.context(ctx)
+	defer release()
+	query := url.Values{}
+	if c.Tenant != "" {
+		query.Set("tenant", c.Tenant)
+	}
+	if c.Principal != "" {
+		query.Set("principal", c.Principal)
+	}
+	res, err := server.DoJSON(ctx, http.MethodGet, "/v1/quota?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	var shown struct {
+		Quotas []quotaShown `json:"quotas"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil {
+		return fmt.Errorf("GET /v1/quota: %w", err)
+	}
+	t := newTable(stdout, "QUOTA", "OF", "USED", "LIMIT")
+	for i := range shown.Quotas {
+		q := &shown.Quotas[i]
+		if c.JSON {
+			if err := printObject(q); err != nil {
+				return err
+			}
+			continue
+		}
+		limit := "none"
+		if q.Limit != nil {
+			limit = q.text(*q.Limit)
+		}
+		t.row(string(q.Quota), string(q.Of), q.text(q.Used), limit)
+	}
+	return t.flush()
+}
+
+// text is an amount for people.
+func (q *quotaShown) text(n int64) string {
+	if q.Quota.IsSize() {
+		return byteCount(n).String()
+	}
+	return strconv.FormatInt(n, 10)
+}

@@ -1,0 +1,148 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+	"reprise/internal/metrics"
+	"reprise/internal/quota"
+)
+
+// quotaBody is what a principal and its tenant use, and their bounds.
+type quotaBody struct {
+	Tenant reprise.Tenant `json:"tenant"`
+	// Principal is null where the tenant alone was asked for.
+	Principal *string     `json:"principal"`
+	Quotas    []quotaLine `json:"quotas"`
+}
+
+// quotaLine is one quota of the principal or of its tenant.
+type quotaLine struct {
+	Quota quota.Name `json:"quota"`
+	Of    quota.Of   `json:"of"`
+	Used  int64      `json:"used"`
+	// Limit is null where there is no bound.
+	Limit *int64 `json:"limit"`
+}
+
+// errTicketReads refuses the holder of a ticket.
+var errTicketReads = fmt.Errorf("%w: a ticket reads one stream and nothing else", identity.ErrForbidden)
+
+// showQuota answers with what the sender uses; with that of another tenant, or of another principal, for the admin.
+func (s *Server) showQuota(x *exchange) error {
+	who := x.who.Holder()
+	tenant, principal := x.query.text("tenant"), x.query.text("principal")
+	if tenant != "" || principal != "" {
+		if err := x.needs(identity.ScopeAdmin); err != nil {
+			return err
+		}
+		if tenant != "" {
+			who = &quota.Holder{Account: quota.Account{Tenant: reprise.Tenant(tenant), Principal: principal}}
+		} else {
+			who = &quota.Holder{Account: quota.Account{Tenant: who.Tenant, Principal: principal}}
+		}
+		if err := (reprise.StreamKey{Tenant: who.Tenant, Name: "x"}).Validate(); err != nil {
+			return badRequest("tenant", "it is 1 to 64 letters, digits, '.', '_' and '-'")
+		}
+		if principal != "" {
+			named, err := s.gate.Named(x.r.Context(), who.Tenant, principal)
+			if err != nil {
+				return fmt.Errorf("%w: the tenant has no such principal", reprise.ErrNotFound)
+			}
+			who = named.Holder()
+		}
+	}
+	body := quotaBody{Tenant: who.Tenant, Quotas: []quotaLine{}}
+	if who.Principal != "" {
+		body.Principal = &who.Principal
+		body.Quotas = s.quotaLines(who, quota.OfPrincipal)
+	}
+	body.Quotas = append(body.Quotas, s.quotaLines(who, quota.OfTenant)...)
+	return s.answer(x, http.StatusOK, body)
+}
+
+// quotaLines are the quotas of a principal, or of its tenant.
+func (s *Server) quotaLines(who *quota.Holder, of quota.Of) []quotaLine {
+	a := who.Account
+	if of == quota.OfTenant {
+		a.Principal = ""
+	}
+	var lines []quotaLine
+	for _, name := range quota.Names() {
+		line := quotaLine{Quota: name, Of: of, Used: s.used(a, name)}
+		bound, ok := s.opts.Quotas.Limit(who, of, name)
+		if name == quota.Bytes && of == quota.OfTenant && !ok {
+			bound = s.log.Usage().MaxTenantBytes
+			ok = bound > 0
+		}
+		if ok {
+			line.Limit = &bound
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// used is how much of a quota an account uses now.
+func (s *Server) used(a quota.Account, name quota.Name) int64 {
+	switch name {
+	case quota.Running:
+		return int64(s.host.CountsOf(a).Running)
+	case quota.Queued:
+		return int64(s.host.CountsOf(a).Queued)
+	case quota.Streams:
+		return s.log.UsageOf(a.Tenant, a.Principal).Streams
+	case quota.Bytes:
+		return s.log.UsageOf(a.Tenant, a.Principal).Bytes
+	}
+	return s.opts.Quotas.Used(a, name)
+}
+
+// QuotaRefused counts what was refused because a quota was used up, for quota.Options.Refused.
+func (m *Metrics) QuotaRefused(e *quota.Error) {
+	m.quotaRefused.With(string(e.Of), string(e.Quota)).Inc()
+}
+
+// watchQuotas shows what tenants use beside what is kept and what runs, and the bounds.
+func (m *Metrics) watchQuotas(book *quota.Book, host *execution.Host, log *reprise.Log) {
+	m.registry.Func(metrics.KindGauge, "reprise_tenant_quota_used",
+		"What tenants use of quotas that are not about executions or what is kept.", []string{"quota", "tenant"},
+		func(emit func(float64, ...string)) {
+			for _, name := range []quota.Name{quota.Starts, quota.Readers, quota.Sessions, quota.Upload} {
+				used := map[reprise.Tenant]int64{}
+				for _, t := range book.Tenants() {
+					if n := book.Used(quota.Account{Tenant: t}, name); n > 0 {
+						used[t] = n
+					}
+				}
+				largest(used, func(n int64) int64 { return n }, func(sum, n int64) int64 { return sum + n },
+					func(tenant string, n int64) { emit(float64(n), string(name), tenant) })
+			}
+		})
+	m.registry.Func(metrics.KindGauge, "reprise_tenant_quota_limit",
+		"Bounds of tenants that use something, where they have one.", []string{"quota", "tenant"},
+		func(emit func(float64, ...string)) {
+			active := map[reprise.Tenant]int64{}
+			for _, t := range book.Tenants() {
+				active[t] = 1
+			}
+			for t := range host.CountsByTenant() {
+				active[t] = 1
+			}
+			for t := range log.Usage().Tenants {
+				active[t] = 1
+			}
+			largest(active, func(n int64) int64 { return n }, func(sum, _ int64) int64 { return sum },
+				func(tenant string, _ int64) {
+					who := &quota.Holder{Account: quota.Account{Tenant: reprise.Tenant(tenant)}}
+					for _, name := range quota.Names() {
+						if bound, ok := book.Limit(who, quota.OfTenant, name); ok && tenant != otherTenants {
+							emit(float64(bound), string(name), tenant)
+						}
+					}
+				})
+		})
+}
