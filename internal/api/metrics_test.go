@@ -114,3 +114,20 @@ func TestExecutionsAreCountedByTenant(t *testing.T) {
 	w.eventually("nothing runs", func() bool { return w.metric(`reprise_executions{status="running"}`) == "0" })
 	w.wantMetrics(map[string]string{`reprise_tenant_executions{tenant="default",status="running"}`: ""})
 }
+
+// BenchmarkMetrics asks for /metrics while 1,000 tenants keep ten streams each.
+func BenchmarkMetrics(b *testing.B) {
+	w := start(b, setup{})
+	for tenant := range 1000 {
+		for name := range 10 {
+			key := reprise.StreamKey{Tenant: reprise.Tenant(fmt.Sprintf("t%d", tenant)), Name: strconv.Itoa(name)}
+			s, _, err := w.log.Create(b.Context(), key, reprise.StreamConfig{})
+			w.ok(err)
+			_, err = s.Append(b.Context(), reprise.Event{Type: "note", Data: []byte("x")})
+			w.ok(err)
+		}
+	}
+	for b.Loop() {
+		w.do("GET", "/metrics", "").is(200)
+	}
+}
