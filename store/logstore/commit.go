@@ -136,11 +136,8 @@ func (s *Store) commitQueued() {
 func (s *Store) newGroup() *group {
 	s.groups++
 	frame := s.frame
-	if cap(frame) > 2*maxGroupBytes {
-		frame = nil
-	}
-	if frame == nil {
-		frame = make([]byte, 0, 64<<10)
+	if frame == nil || cap(frame) > 2*maxGroupBytes {
+		frame = make([]byte, 0, 4<<10)
 	}
 	clear(s.records)
 	return &group{s: s, number: s.groups, frame: frame[:frameBytes], records: s.records[:0]}

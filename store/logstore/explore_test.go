@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +46,7 @@ func TestCrashStates(t *testing.T) {
 		want, seed = n, rand.Uint64()>>16
 		t.Logf("the first seed is %d", seed)
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // garbage is most of what it makes
 	var states atomic.Int64
 	var next atomic.Uint64
 	next.Store(seed)
@@ -76,6 +78,7 @@ type explorer struct {
 	doing    string
 
 	failing int  // the change from now on that fails, if not 0
+	faulty  bool // the newest step has failed
 	nested  bool // a step is made while a snapshot is written
 	steps   int
 }
@@ -99,7 +102,7 @@ func explore(t *testing.T, seed uint64, states *atomic.Int64) {
 				e.errorf("close: %v", err)
 			}
 			e.reopen()
-		case n == 1: // killed, with the power on
+		case n == 1 || e.faulty && n < 14: // killed, with the power on
 			e.reopen()
 		case n < 8:
 			e.doing = "tidy"
@@ -112,7 +115,9 @@ func explore(t *testing.T, seed uint64, states *atomic.Int64) {
 			e.step()
 		}
 		e.failing = 0
-		e.compare()
+		if !t.Failed() {
+			e.compare()
+		}
 	}
 }
 
@@ -144,7 +149,9 @@ func (e *explorer) step() {
 	e.doing = next.name
 	before := e.accepted
 	e.accept(append(append([]*model{}, before...), next.after)...)
-	switch err := next.call(e.store); {
+	err := next.call(e.store)
+	e.faulty = err != nil
+	switch {
 	case err == nil:
 		e.accept(next.after)
 	case !errors.Is(err, reprise.ErrUnavailable):
@@ -156,6 +163,7 @@ func (e *explorer) step() {
 func (e *explorer) reopen() {
 	e.doing += ", open"
 	e.maybeFail()
+	e.faulty = false
 	var err error
 	for range 2 {
 		if e.store, err = open(e.disk, exploreOptions()); err == nil || !errors.Is(err, errFault) {
@@ -188,10 +196,12 @@ func (e *explorer) compare() {
 // change is called before each change of the disk.
 func (e *explorer) change(call, name string) error {
 	e.crash()
-	if name == tmpName && call == "write" && !e.nested && e.rnd.IntN(2) == 0 {
+	if name == tmpName && call == "write" && !e.nested {
 		e.nested = true
 		doing := e.doing
-		e.step()
+		for range e.rnd.IntN(4) {
+			e.step()
+		}
 		e.doing, e.nested = doing, false
 	}
 	if e.failing > 0 && call != "remove" {

@@ -1,11 +1,12 @@
 package logstore
 
 import (
-	"crypto/sha256"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,18 +53,33 @@ func (m *model) print() string {
 }
 
 func printStream(text *strings.Builder, info *reprise.StreamInfo, until time.Time, batches []reprise.Batch) {
+	var room [512]byte
+	line := append(room[:0], info.Key.Name...)
 	if !until.IsZero() {
-		fmt.Fprintf(text, "mark %s until %d\n", info.Key.Name, until.Unix())
+		line = strconv.AppendInt(append(line, " is a mark until "...), until.Unix(), 10)
+		text.Write(append(line, '\n'))
 		return
 	}
-	var room [512]byte
-	fmt.Fprintf(text, "stream %s %d-%d %x\n", info.Key.Name, info.Earliest, info.Tail, sha256.Sum256(appendInfo(room[:0], info)))
+	var state [512]byte
+	line = appendWords(append(line, " from and to"...), info.Earliest, info.Tail, hash(appendInfo(state[:0], info)))
 	for _, b := range batches {
 		if b.Last() >= info.Earliest {
-			fmt.Fprintf(text, "  %d %d %x\n", b.First, b.Count, sha256.Sum256(b.Bytes))
+			line = appendWords(append(line, "\n  batch"...), b.First, uint64(b.Count), hash(b.Bytes))
 		}
 	}
+	text.Write(append(line, '\n'))
 }
+
+func appendWords(line []byte, words ...uint64) []byte {
+	for _, w := range words {
+		line = strconv.AppendUint(append(line, ' '), w, 36)
+	}
+	return line
+}
+
+func hash(b []byte) uint64 { return maphash.Bytes(hashSeed, b) }
+
+var hashSeed = maphash.MakeSeed()
 
 // printStore is model.print of what a store holds. All batches are read from the disk.
 func printStore(s *Store) (string, error) {
