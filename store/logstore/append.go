@@ -14,8 +14,9 @@ import (
 
 // Append stores all batches in one commit, which other calls may share.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
+	defer func() { storeErrors(ctx, errs) }()
 	if err := s.enter(ctx); err != nil {
-		return slices.Repeat([]error{storeError(ctx, err)}, len(reqs))
+		return slices.Repeat([]error{err}, len(reqs))
 	}
 	defer s.use.RUnlock()
 	err := s.commit(ctx, &change{stage: func(g *group) error {
@@ -30,7 +31,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 				if errs == nil {
 					errs = make([]error, len(reqs))
 				}
-				errs[i] = storeError(context.Background(), err)
+				errs[i] = err
 			}
 		}
 		return nil
@@ -38,7 +39,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	if err == nil {
 		return errs
 	}
-	if err = storeError(ctx, err); errs == nil {
+	if errs == nil {
 		return slices.Repeat([]error{err}, len(reqs))
 	}
 	for i := range errs {

@@ -213,6 +213,43 @@ func TestNothingIsWrittenAfterAFailedSync(t *testing.T) {
 	}
 }
 
+// TestHeaderIsWrittenAgain: a header whose sync has failed and that a program finds all the same, since its system
+// still shows it, is durable before anything relies on it.
+func TestHeaderIsWrittenAgain(t *testing.T) {
+	for seed := range uint64(20) {
+		d := newSimDisk()
+		d.lost = rand.New(rand.NewPCG(seed, 1))
+		s, err := open(d, exploreOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := segmentName(2)
+		d.before = func(call, name string) error {
+			if name == second && (call == "sync" || call == "remove") {
+				return errFault
+			}
+			return nil
+		}
+		if err := s.saveSnapshot(); !errors.Is(err, errFault) {
+			t.Fatalf("a snapshot on a disk that fails: %v", err)
+		}
+		d.before = nil
+		for _, killed := range []bool{true, false} { // and then a loss of power
+			disk := d
+			if !killed {
+				disk = d.settled()
+			}
+			if s, err = open(disk, exploreOptions()); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			key := testKey("a")
+			if _, err := s.Create(t.Context(), reprise.StreamInfo{Key: key, Epoch: "e"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestDiskFull fills a disk, which refuses appends and serves what it has; removals go on, and make room for appends.
 func TestDiskFull(t *testing.T) {
 	d := newSimDisk()
@@ -225,7 +262,8 @@ func TestDiskFull(t *testing.T) {
 	defer s.Close()
 	req := func(name string, seq uint64) reprise.AppendRequest {
 		return reprise.AppendRequest{
-			Key: testKey(name), Epoch: "e", First: seq, Count: 1, Bytes: make([]byte, 300), Earliest: 1, Kept: int64(seq) * 300,
+			Key: testKey(name), Epoch: "e", First: seq, Count: 1, Bytes: make([]byte, 300), Earliest: 1,
+			Kept: int64(seq) * 300,
 		}
 	}
 	for _, name := range names {
@@ -264,7 +302,8 @@ func TestDiskFull(t *testing.T) {
 			if err != nil || page.Info.Tail != seqs[name] {
 				t.Fatalf("on a full disk %s has the tail %d, %v, want %d", name, page.Info.Tail, err, seqs[name])
 			}
-			if err := s.Remove(t.Context(), testKey(name), reprise.RemoveSpec{Trim: seqs[name], Kept: 300}); err != nil {
+			trim := reprise.RemoveSpec{Trim: seqs[name], Kept: 300}
+			if err := s.Remove(t.Context(), testKey(name), trim); err != nil {
 				t.Fatalf("trim on a full disk: %v", err)
 			}
 		}

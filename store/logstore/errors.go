@@ -62,3 +62,10 @@ func storeError(ctx context.Context, err error) error {
 	return border.Error(ctx, err, ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly, ErrDamaged, reprise.DiskFull,
 		reprise.ReadOnly)
 }
+
+// storeErrors is storeError for each of errs, in their places.
+func storeErrors(ctx context.Context, errs []error) {
+	for i := range errs {
+		errs[i] = storeError(ctx, errs[i])
+	}
+}

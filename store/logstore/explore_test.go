@@ -274,7 +274,9 @@ func (e *explorer) verify(d *simDisk) {
 		if _, err := s.Create(bg, reprise.StreamInfo{Key: key, Epoch: "e"}); err != nil {
 			e.errorf("create after a crash: %v", err)
 		}
-		req := reprise.AppendRequest{Key: key, Epoch: "e", First: 1, Count: 1, Bytes: make([]byte, 100), Earliest: 1, Kept: 9}
+		req := reprise.AppendRequest{
+			Key: key, Epoch: "e", First: 1, Count: 1, Bytes: make([]byte, 100), Earliest: 1, Kept: 9,
+		}
 		if errs := s.Append(bg, []reprise.AppendRequest{req}); errs != nil {
 			e.errorf("append after a crash: %v", errs[0])
 		}

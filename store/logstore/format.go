@@ -79,7 +79,9 @@ func sealFrame(b []byte, commit, salt uint64) {
 
 // readFrame reads the frame at an offset of a file, which ends at limit. ok is false if there is none that is whole.
 // The frame is read into buf if that is large enough.
-func readFrame(f io.ReaderAt, at, limit int64, salt uint64, buf []byte) (frame []byte, commit uint64, ok bool, err error) {
+func readFrame(f io.ReaderAt, at, limit int64, salt uint64, buf []byte) (
+	frame []byte, commit uint64, ok bool, err error,
+) {
 	var head [frameBytes]byte
 	if at+frameBytes > limit {
 		return buf, 0, false, nil

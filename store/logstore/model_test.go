@@ -174,7 +174,8 @@ func (m *model) append(rnd *rand.Rand) step {
 		case 1:
 			req.Owner = reprise.Owner{Name: "next", Fence: s.info.Owner.Fence + 1}
 		case 2, 3:
-			req.Producers = []reprise.Producer{{ID: fmt.Sprint("p", rnd.IntN(3)), Seq: req.First, First: req.First, Last: req.First}}
+			id := fmt.Sprint("p", rnd.IntN(3))
+			req.Producers = []reprise.Producer{{ID: id, Seq: req.First, First: req.First, Last: req.First}}
 		case 4:
 			req.Earliest = req.First - rnd.Uint64N(req.First-s.info.Earliest+1)
 		}
@@ -213,7 +214,8 @@ func (s *modelStream) append(req *reprise.AppendRequest) {
 }
 
 func (m *model) trim(s *modelStream, rnd *rand.Rand) step {
-	spec := reprise.RemoveSpec{Trim: s.info.Earliest + rnd.Uint64N(s.info.Tail+2-s.info.Earliest), Kept: s.info.Bytes / 2}
+	before := s.info.Earliest + rnd.Uint64N(s.info.Tail+2-s.info.Earliest)
+	spec := reprise.RemoveSpec{Trim: before, Kept: s.info.Bytes / 2}
 	if spec.Trim > s.info.Earliest {
 		s.info.Earliest, s.info.Bytes = spec.Trim, spec.Kept
 	}

@@ -119,8 +119,8 @@ func segmentsBefore(numbers []uint64, base uint64) []uint64 {
 	return numbers[:i]
 }
 
-// openSegment opens a segment and reads its header. begun is false for a file to which no commit was ever written, since
-// making it was cut short.
+// openSegment opens a segment and reads its header. begun is false for a file to which no commit was ever written,
+// since making it was cut short.
 func (s *Store) openSegment(number uint64) (seg *segment, begun bool, err error) {
 	f, err := s.disk.open(segmentName(number))
 	if err != nil {

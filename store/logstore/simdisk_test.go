@@ -204,7 +204,8 @@ func (f *simFile) sync() error {
 		}
 		return err
 	}
-	f.durable, f.changed = f.data, nil
+	// Not f.data: a sync does not know of what an earlier one has lost.
+	f.durable, f.changed = applied(f.durable, f.changed, func(int) tear { return whole }), nil
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 // A snapshot is the state just before a segment begins, its base. It is a file of frames, which have the number of the
 // frame in the place of the commit and the base in that of the salt:
 //
-//	frame 0       magic, first commit of the base, lastID, segments before the base: number of them, (number, end), ...
+//	frame 0       magic, first commit of the base, lastID, number of segments before the base, (number, end), ...
 //	frame 1, ...  streams:  id, 0, stream, number of batches, first, (count, segment, at, size), ...
 //	              marks:    id, 1, until, tenant, name
 //	last frame    0, number of streams and marks
@@ -76,7 +76,8 @@ func (c *cutter) stream(id uint64) *stream {
 	}
 	st.batches = make([]batch, 0, n)
 	for first := c.uint(); n > 0; n-- {
-		b := batch{first: first, count: uint32(c.uint()), segment: uint32(c.uint()), at: uint32(c.uint()), size: uint32(c.uint())}
+		b := batch{first: first, count: uint32(c.uint()), segment: uint32(c.uint())}
+		b.at, b.size = uint32(c.uint()), uint32(c.uint())
 		st.batches = append(st.batches, b)
 		first += uint64(b.count)
 	}

@@ -164,8 +164,7 @@ func open(d disk, o Options) (*Store, error) {
 	s := &Store{opts: o, disk: d, turn: make(chan struct{}, 1), state: newState()}
 	s.keeper.init()
 	if err := s.recover(); err != nil {
-		s.closeFiles()
-		return nil, err
+		return nil, errors.Join(err, s.closeFiles())
 	}
 	if !o.idle {
 		s.keeper.work.Go(s.keep)
@@ -174,7 +173,8 @@ func open(d disk, o Options) (*Store, error) {
 }
 
 // Close writes that the store was closed, and closes the files. It waits for calls under way.
-func (s *Store) Close() error {
+func (s *Store) Close() (err error) {
+	defer func() { err = storeError(context.Background(), err) }()
 	s.use.Lock()
 	if s.closed {
 		s.use.Unlock()
@@ -193,17 +193,18 @@ func (s *Store) Close() error {
 			_ = s.active.file.truncate(s.active.end)
 		}
 	}
-	s.closeFiles()
+	err = s.closeFiles()
 	if s.lock != nil {
-		_ = s.lock.Close()
+		err = errors.Join(err, s.lock.Close())
 	}
-	return nil
+	return err
 }
 
-func (s *Store) closeFiles() {
+func (s *Store) closeFiles() (err error) {
 	for _, seg := range s.segments {
-		_ = seg.file.Close()
+		err = errors.Join(err, seg.file.Close())
 	}
+	return err
 }
 
 // enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
