@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
+	"reprise/store/logstore"
 	"reprise/store/memstore"
 	"reprise/store/sqlitestore"
 )
@@ -24,6 +25,7 @@ var backends = []struct {
 }{
 	{"memory", memory},
 	{"sqlite", sqlite},
+	{"log", embeddedLog},
 }
 
 // eachStore runs f over an empty Store of each backend.
@@ -43,6 +45,16 @@ func memory(tb testing.TB) reprise.Store {
 func sqlite(tb testing.TB) reprise.Store {
 	tb.Helper()
 	store, err := sqlitestore.Open(tb.Context(), filepath.Join(tb.TempDir(), "events.db"), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { check(tb, store.Close()) })
+	return store
+}
+
+func embeddedLog(tb testing.TB) reprise.Store {
+	tb.Helper()
+	store, err := logstore.Open(tb.Context(), filepath.Join(tb.TempDir(), "log"), &logstore.Options{SegmentBytes: 1})
 	if err != nil {
 		tb.Fatal(err)
 	}

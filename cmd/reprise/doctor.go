@@ -68,7 +68,7 @@ func (c *doctorCmd) openStore(ctx context.Context) error {
 }
 
 func (c *doctorCmd) tryStore(ctx context.Context, dir *dataDir) error {
-	if file, ok := sqliteFile(c.Store, dir); ok {
+	if file, ok := localPath(c.Store, dir); ok {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

@@ -121,7 +121,7 @@ func (s *server) secretPaths(c *serveCmd) []string {
 	if key, err := filepath.Abs(c.TLSKey); err == nil && c.TLSKey != "" {
 		paths = append(paths, key)
 	}
-	if file, ok := sqliteFile(c.Store, s.dir); ok {
+	if file, ok := localPath(c.Store, s.dir); ok {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			paths = append(paths, file+suffix)
 		}

@@ -24,7 +24,7 @@ type serveCmd struct {
 	Config string `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment win over it. Default: none."`
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front. Default: ${default}"`
+	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, log: (a directory in it; experimental), log:DIR, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front. Default: ${default}"`
 
 	Archive string `placeholder:"URL" help:"Where streams are kept for ever before they are swept: file:DIR, s3://BUCKET/PREFIX, from both of which they are still read, or kafka://HOST:PORT/TOPIC. Default: nowhere."`
 

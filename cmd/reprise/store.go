@@ -33,9 +33,7 @@ func (k *storeKeys) file(secrets string) string {
 // openStore opens the store that a URL names.
 func openStore(ctx context.Context, url string, dir *dataDir, opts *storeurl.Options) (reprise.Store, error) {
 	wrappers, base := storeurl.Split(url)
-	if strings.HasPrefix(base, "sqlite:") {
-		url = strings.Join(append(wrappers, "sqlite:"+sqlitePath(base, dir)), "+")
-	}
+	url = strings.Join(append(wrappers, withPath(base, dir)), "+")
 	store, err := storeurl.Open(ctx, url, opts)
 	switch {
 	case errors.Is(err, storeurl.ErrScheme):
@@ -46,10 +44,28 @@ func openStore(ctx context.Context, url string, dir *dataDir, opts *storeurl.Opt
 	return store, err
 }
 
-// sqliteFile is the file that a URL names, however it is wrapped.
-func sqliteFile(url string, dir *dataDir) (path string, ok bool) {
+// localPath is the file of a sqlite: URL or the directory of a log: URL, however it is wrapped.
+func localPath(url string, dir *dataDir) (path string, ok bool) {
 	_, base := storeurl.Split(url)
-	return sqlitePath(base, dir), strings.HasPrefix(base, "sqlite:")
+	scheme, path, _ := strings.Cut(base, ":")
+	name, ok := localNames[scheme]
+	if path == "" && dir != nil {
+		path = filepath.Join(dir.path, name)
+	}
+	return path, ok
+}
+
+// localNames is where the stores lie in the data directory whose URLs name no path, by the schemes of these URLs.
+var localNames = map[string]string{"sqlite": storeFile, "log": "log"}
+
+// withPath is a URL without wrappers, with the path that it stands for.
+func withPath(base string, dir *dataDir) string {
+	path, ok := localPath(base, dir)
+	if !ok {
+		return base
+	}
+	scheme, _, _ := strings.Cut(base, ":")
+	return scheme + ":" + path
 }
 
 // place is a store that a verb has opened in the place of a server.
@@ -59,8 +75,8 @@ type place struct {
 }
 
 // openPlace opens the store that a URL names, alone: that of a server which runs on a file
-// is refused. data is the data directory, for "sqlite:" without a path. mustExist refuses to make a new file;
-// without it the store is the target of a copy, see syncAtEnd.
+// is refused. data is the data directory, for "sqlite:" and "log:" without a path. mustExist refuses to make a new
+// store; without it the store is the target of a copy, see syncAtEnd.
 func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist bool) (*place, error) {
 	return openPlaceWith(ctx, url, data, &storeurl.Options{Keys: keys.file(data)}, mustExist)
 }
@@ -86,7 +102,7 @@ func openPlaceWith(ctx context.Context, url, data string, opts *storeurl.Options
 			err = errors.Join(err, p.close())
 		}
 	}()
-	if base == "sqlite:" {
+	if base == "sqlite:" || base == "log:" {
 		if data == "" {
 			return p, errNoDataDir
 		}
@@ -97,13 +113,14 @@ func openPlaceWith(ctx context.Context, url, data string, opts *storeurl.Options
 			return p, err
 		}
 	}
-	if file, ok := sqliteFile(url, p.dir); ok && mustExist {
+	if file, ok := localPath(url, p.dir); ok && mustExist {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return p, fmt.Errorf("there is no store yet: %w", err)
 		}
 	}
 	if strings.HasPrefix(url, "sqlite:") && !mustExist {
-		p.store, err = syncAtEnd(ctx, sqlitePath(url, p.dir), opts.Unmarked)
+		path, _ := localPath(url, p.dir)
+		p.store, err = syncAtEnd(ctx, path, opts.Unmarked)
 	} else {
 		p.store, err = openStore(ctx, url, p.dir, opts)
 	}
@@ -138,19 +155,8 @@ func (p *place) close() error {
 	return errors.Join(errs...)
 }
 
-// sqlitePath is the file that a sqlite: URL names.
-func sqlitePath(url string, dir *dataDir) string {
-	if path := strings.TrimPrefix(url, "sqlite:"); path != "" || dir == nil {
-		return path
-	}
-	return filepath.Join(dir.path, storeFile)
-}
-
 // storeText is the store's URL as it is shown, without passwords.
 func storeText(url string, dir *dataDir) string {
 	wrappers, base := storeurl.Split(url)
-	if strings.HasPrefix(base, "sqlite:") {
-		base = "sqlite:" + sqlitePath(base, dir)
-	}
-	return strings.Join(append(wrappers, storeurl.Redact(base)), "+")
+	return strings.Join(append(wrappers, storeurl.Redact(withPath(base, dir))), "+")
 }

@@ -67,8 +67,8 @@ func sameStore(a, b, data string) bool {
 		return false
 	}
 	dir := &dataDir{path: data}
-	fileA, isFileA := sqliteFile(a, dir)
-	fileB, isFileB := sqliteFile(b, dir)
+	fileA, isFileA := localPath(a, dir)
+	fileB, isFileB := localPath(b, dir)
 	if !isFileA || !isFileB {
 		_, a = storeurl.Split(a)
 		_, b = storeurl.Split(b)

@@ -21,6 +21,7 @@ import (
 
 	"reprise"
 	"reprise/internal/shared"
+	"reprise/store/logstore"
 	"reprise/store/memstore"
 	"reprise/store/sqlitestore"
 )
@@ -42,6 +43,13 @@ var stores = map[string]func(t *testing.T) reprise.Store{
 	"slow":   func(*testing.T) reprise.Store { return slow{memstore.New(nil)} },
 	"sqlite": func(t *testing.T) reprise.Store {
 		store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "db"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	},
+	"log": func(t *testing.T) reprise.Store {
+		store, err := logstore.Open(t.Context(), filepath.Join(t.TempDir(), "log"), &logstore.Options{SegmentBytes: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

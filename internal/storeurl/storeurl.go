@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/store/logstore"
 	"reprise/store/memstore"
 	"reprise/store/natsstore"
 	"reprise/store/pgstore"
@@ -22,7 +23,7 @@ import (
 )
 
 // ErrScheme: no store has such a URL.
-var ErrScheme = errors.New("take memory:, sqlite:PATH, redis://, rediss://, postgres:// or nats://, " +
+var ErrScheme = errors.New("take memory:, sqlite:PATH, log:DIR, redis://, rediss://, postgres:// or nats://, " +
 	"with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front")
 
 // Options are the settings of Open. The zero value of each field means its default.
@@ -76,7 +77,7 @@ func Part(url string) string {
 	)
 }
 
-// Open opens the store that url names: "memory:", "sqlite:PATH", or the URL of a server, whose
+// Open opens the store that url names: "memory:", "sqlite:PATH", "log:DIR", or the URL of a server, whose
 // parameters are those of its package. opts may be nil.
 func Open(ctx context.Context, url string, opts *Options) (reprise.Store, error) {
 	var o Options
@@ -177,6 +178,8 @@ func open(ctx context.Context, url string, logger *slog.Logger) (reprise.Store, 
 		return memstore.New(nil), nil
 	case scheme == "sqlite" && rest != "":
 		return opened(sqlitestore.Open(ctx, rest, &sqlitestore.Options{Logger: logger}))
+	case scheme == "log" && rest != "":
+		return opened(logstore.Open(ctx, rest, &logstore.Options{Logger: logger}))
 	case scheme == "redis" || scheme == "rediss":
 		return opened(redisstore.Open(ctx, url, &redisstore.Options{Logger: logger}))
 	case scheme == "postgres" || scheme == "postgresql":

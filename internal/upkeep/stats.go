@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"reprise"
+	"reprise/store/logstore"
 	"reprise/store/natsstore"
 	"reprise/store/pgstore"
 	"reprise/store/redisstore"
@@ -14,6 +15,7 @@ import (
 type Stats struct {
 	Tenants  map[reprise.Tenant]TenantSize `json:"tenants"`
 	SQLite   *sqlitestore.Stats            `json:"sqlite,omitempty"`
+	Log      *logstore.Stats               `json:"log,omitempty"`
 	Redis    *redisstore.Stats             `json:"redis,omitempty"`
 	Postgres *pgstore.Stats                `json:"postgres,omitempty"`
 	NATS     *natsstore.Stats              `json:"nats,omitempty"`
@@ -41,6 +43,8 @@ func Measure(ctx context.Context, log *reprise.Log, store reprise.Store) (Stats,
 	switch store := Innermost(store).(type) {
 	case *sqlitestore.Store:
 		stats.SQLite, err = pointer(store.Stats(ctx))
+	case *logstore.Store:
+		stats.Log, err = pointer(store.Stats(ctx))
 	case *redisstore.Store:
 		stats.Redis, err = pointer(store.Stats(ctx))
 	case *pgstore.Store:

@@ -1,0 +1,158 @@
+package logstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"reprise"
+)
+
+// Append stores all batches in one commit, which other calls may share.
+func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
+	defer func() { storeErrors(ctx, errs) }()
+	if err := s.enter(ctx); err != nil {
+		return slices.Repeat([]error{err}, len(reqs))
+	}
+	defer s.use.RUnlock()
+	err := s.commit(ctx, &change{stage: func(g *group) error {
+		now := time.Now()
+		for i := range reqs {
+			if st := s.byKey[reqs[i].Key]; st != nil && st.group == g.number {
+				return errLater
+			}
+		}
+		for i := range reqs {
+			if err := s.stageAppend(g, &reqs[i], now); err != nil {
+				if errs == nil {
+					errs = make([]error, len(reqs))
+				}
+				errs[i] = err
+			}
+		}
+		return nil
+	}})
+	if err == nil {
+		return errs
+	}
+	if errs == nil {
+		return slices.Repeat([]error{err}, len(reqs))
+	}
+	for i := range errs {
+		if errs[i] == nil {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// stageAppend adds a batch to the group, or says why it is refused.
+func (s *Store) stageAppend(g *group, req *reprise.AppendRequest, now time.Time) error {
+	st, err := s.find(req.Key, now)
+	if err != nil {
+		return reprise.ErrNotFound
+	}
+	if err := st.accepts(req); err != nil {
+		return err
+	}
+	if g.touch(st) != nil {
+		return fmt.Errorf("%w: two batches of one stream in a commit", reprise.ErrConflict)
+	}
+	r := record{
+		kind: kindAppend, id: st.id, first: req.First, count: uint64(req.Count), earliest: req.Earliest, kept: req.Kept,
+		producers: req.Producers, bytes: req.Bytes,
+	}
+	if req.End != nil {
+		end := *req.End
+		end.Data = bytes.Clone(end.Data)
+		r.end = &end
+	}
+	if req.Owner != st.info.Owner {
+		r.owner = &req.Owner
+	}
+	g.add(r)
+	return nil
+}
+
+// accepts returns the first reason not to store req, or nil.
+func (st *stream) accepts(req *reprise.AppendRequest) error {
+	info := &st.info
+	switch {
+	case info.Epoch != req.Epoch:
+		return reprise.ErrNotFound
+	case req.Owner != info.Owner && req.Owner.Fence <= info.Owner.Fence:
+		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, info.Owner.Name,
+			info.Owner.Fence)
+	case info.End != nil:
+		return reprise.ErrEnded
+	case req.First != info.Tail+1:
+		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
+	case req.Count < 1 || req.Count > math.MaxUint32:
+		return fmt.Errorf("%w: a batch of %d events", reprise.ErrInvalid, req.Count)
+	}
+	return nil
+}
+
+// Create makes a stream or finds it; see reprise.Store. It is durable when Create returns.
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer s.use.RUnlock()
+	fresh := freshInfo(&info)
+	kept := fresh
+	err = s.commit(ctx, &change{stage: func(g *group) error {
+		if st := s.byKey[info.Key]; st != nil {
+			if !st.isMark() && st.group != g.number {
+				kept = st.info
+				if !kept.Config.Equal(info.Config) {
+					return reprise.ErrConflict
+				}
+				return nil
+			}
+			if err := g.touch(st); err != nil {
+				return err
+			}
+		}
+		return g.create(fresh)
+	}})
+	if err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	return kept, nil
+}
+
+// create adds a stream to the group.
+func (g *group) create(info reprise.StreamInfo) error {
+	if _, ok := g.created[info.Key]; ok {
+		return errLater
+	}
+	if g.created == nil {
+		g.created = map[reprise.StreamKey]struct{}{}
+	}
+	g.created[info.Key] = struct{}{}
+	g.add(record{kind: kindCreate, id: g.s.lastID + uint64(len(g.created)), info: &info})
+	return nil
+}
+
+// freshInfo is the stream that Create makes of info, with nothing in it that the caller may change later.
+func freshInfo(info *reprise.StreamInfo) reprise.StreamInfo {
+	fresh := reprise.StreamInfo{
+		Key: info.Key, Epoch: info.Epoch, Config: info.Config, Created: info.Created, Owner: info.Owner,
+		Earliest: info.Tail + 1, Tail: info.Tail, Producers: slices.Clone(info.Producers),
+		Lineage: slices.Clone(info.Lineage),
+	}
+	fresh.Config.Labels = maps.Clone(info.Config.Labels)
+	fresh.Config.Meta = bytes.Clone(info.Config.Meta)
+	if info.End != nil {
+		end := *info.End
+		end.Data = bytes.Clone(end.Data)
+		fresh.End = &end
+	}
+	return fresh
+}

@@ -1,0 +1,194 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"reprise"
+)
+
+// Check reads everything and returns what is wrong, a sentence each: commits, also those whose batches are not needed
+// any more, the snapshot, and batches that a stream cannot be given. It may take long. Appends go on meanwhile.
+func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	wrong, err = s.checkFiles(ctx)
+	s.use.RUnlock()
+	if err != nil {
+		return wrong, err
+	}
+	q := reprise.ListQuery{AllNamespaces: true, Limit: 1000}
+	for {
+		page, err := s.List(ctx, q)
+		if err != nil {
+			return wrong, err
+		}
+		for i := range page.Streams {
+			fault, err := s.checkStream(ctx, page.Streams[i].Key)
+			if err != nil {
+				return wrong, err
+			}
+			if fault != "" {
+				wrong = append(wrong, fault)
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return wrong, nil
+		}
+	}
+}
+
+// checkFiles reads all commits and the snapshot.
+func (s *Store) checkFiles(ctx context.Context) (wrong []string, err error) {
+	segments, ends := s.pinAll()
+	defer func() {
+		for _, seg := range segments {
+			s.release(seg)
+		}
+	}()
+	for i, seg := range segments {
+		switch err := s.checkSegment(ctx, seg, ends[i]); {
+		case errors.Is(err, ErrDamaged):
+			wrong = append(wrong, fmt.Sprintf("segment %d: %v", seg.number, err))
+		case err != nil:
+			return wrong, err
+		}
+	}
+	fault, err := s.checkSnapshot()
+	if fault != "" {
+		wrong = append(wrong, fault)
+	}
+	return wrong, err
+}
+
+// pinAll returns the segments, oldest first, and where they end now. Each is to be released.
+func (s *Store) pinAll() (segments []*segment, ends []int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, seg := range s.segments {
+		seg.users.Add(1)
+		segments = append(segments, seg)
+	}
+	slices.SortFunc(segments, func(a, b *segment) int { return int(int64(a.number) - int64(b.number)) })
+	for _, seg := range segments {
+		ends = append(ends, seg.end)
+	}
+	return segments, ends
+}
+
+func (s *Store) checkSegment(ctx context.Context, seg *segment, end int64) error {
+	head := make([]byte, headerBytes)
+	if _, err := seg.file.ReadAt(head, 0); err != nil {
+		return err
+	}
+	if h, err := parseHeader(head); err != nil || h != seg.header {
+		return damaged("its header")
+	}
+	var frame []byte
+	for at := int64(headerBytes); at < end; at += int64(len(frame)) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var ok bool
+		var err error
+		if frame, _, ok, err = readFrame(seg.file, at, end, seg.salt, frame); err != nil {
+			return err
+		}
+		if !ok {
+			return damaged("the commit at %d", at)
+		}
+		if err := records(frame, at, func(*record) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSnapshot reads the newest snapshot. One that is replaced meanwhile is not looked at.
+func (s *Store) checkSnapshot() (fault string, err error) {
+	current := func() uint64 {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		return s.base
+	}
+	base := current()
+	if base == 0 {
+		return "", nil
+	}
+	f, err := s.disk.open(snapshotName(base))
+	if err == nil {
+		defer f.Close()
+		_, _, err = readSnapshot(f, base)
+	}
+	switch {
+	case current() != base || err == nil:
+		return "", nil
+	case errors.Is(err, ErrDamaged):
+		return fmt.Sprintf("snapshot %d: %v", base, err), nil
+	}
+	return "", err
+}
+
+// checkStream reads all batches of a stream. fault says what is wrong.
+func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
+	for after := uint64(0); ; {
+		page, err := s.Read(ctx, key, after, 1<<20)
+		switch {
+		case errors.Is(err, reprise.ErrNotFound), errors.Is(err, reprise.ErrExpired):
+			return "", nil // removed meanwhile
+		case errors.Is(err, ErrDamaged):
+			return err.Error(), nil
+		case err != nil:
+			return "", err
+		}
+		if len(page.Batches) == 0 {
+			return "", nil
+		}
+		after = page.Batches[len(page.Batches)-1].Last()
+	}
+}
+
+// Stats says how large things are.
+type Stats struct {
+	// Segments counts the files of the log, LogBytes what was written to them, and LiveBytes the part of it that is
+	// batches which are still kept.
+	Segments  int   `json:"segments"`
+	LogBytes  int64 `json:"log_bytes"`
+	LiveBytes int64 `json:"live_bytes"`
+	// SnapshotBytes is the size of the newest snapshot, ReplayBytes what is read behind it when the store is opened.
+	SnapshotBytes int64 `json:"snapshot_bytes"`
+	ReplayBytes   int64 `json:"replay_bytes"`
+	// Streams counts those that can be read, Marks the swept ones that are remembered.
+	Streams int64 `json:"streams"`
+	Marks   int64 `json:"marks"`
+	// Events and KeptBytes add up the windows of the streams.
+	Events    int64 `json:"events"`
+	KeptBytes int64 `json:"kept_bytes"`
+}
+
+// Stats measures the store. It reads nothing from the disk.
+func (s *Store) Stats(ctx context.Context) (_ Stats, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return Stats{}, err
+	}
+	defer s.use.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	stats := Stats{Segments: len(s.segments), SnapshotBytes: s.snapshotBytes, ReplayBytes: s.sinceSnapshot}
+	for _, seg := range s.segments {
+		stats.LogBytes += seg.end
+		stats.LiveBytes += seg.live
+	}
+	for _, size := range s.tenants {
+		stats.Streams += size.Streams
+		stats.Events += size.Events
+		stats.KeptBytes += size.Bytes
+	}
+	stats.Marks = int64(len(s.byID)) - stats.Streams
+	return stats, nil
+}

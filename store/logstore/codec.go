@@ -1,0 +1,173 @@
+package logstore
+
+import (
+	"encoding/binary"
+	"maps"
+	"slices"
+	"time"
+
+	"reprise"
+)
+
+// Numbers are uvarints; a text or bytes stand behind their length.
+
+func appendUints(dst []byte, numbers ...uint64) []byte {
+	for _, n := range numbers {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+func appendBytes[T ~string | []byte](dst []byte, b T) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+// appendTime appends the seconds since 1970, signed, and the nanoseconds.
+func appendTime(dst []byte, t time.Time) []byte {
+	return binary.AppendUvarint(binary.AppendVarint(dst, t.Unix()), uint64(t.Nanosecond()))
+}
+
+func appendEnd(dst []byte, end *reprise.End) []byte {
+	dst = appendBytes(dst, end.Outcome)
+	dst = appendTime(appendTime(dst, end.Time), end.Expires)
+	return appendBytes(dst, end.Data)
+}
+
+func appendProducers(dst []byte, list []reprise.Producer) []byte {
+	dst = appendUints(dst, uint64(len(list)))
+	for _, p := range list {
+		dst = appendUints(appendBytes(dst, p.ID), p.Epoch, p.Seq, p.First, p.Last)
+	}
+	return dst
+}
+
+func appendOwner(dst []byte, o reprise.Owner) []byte {
+	return appendUints(appendBytes(dst, o.Name), o.Fence)
+}
+
+// appendInfo appends a stream: key, epoch, creation, configuration, owner, earliest, tail, bytes, a flag and the end,
+// producers, lineage.
+func appendInfo(dst []byte, i *reprise.StreamInfo) []byte {
+	dst = appendBytes(appendBytes(dst, i.Key.Tenant), i.Key.Name)
+	dst = appendTime(appendBytes(dst, i.Epoch), i.Created)
+	r := i.Config.Retention
+	dst = appendUints(dst, uint64(r.MaxEvents), uint64(r.MaxBytes), uint64(r.MaxAge), uint64(len(i.Config.Labels)))
+	for _, name := range slices.Sorted(maps.Keys(i.Config.Labels)) {
+		dst = appendBytes(appendBytes(dst, name), i.Config.Labels[name])
+	}
+	dst = appendBytes(dst, i.Config.Meta)
+	dst = appendOwner(dst, i.Owner)
+	dst = appendUints(dst, i.Earliest, i.Tail, uint64(i.Bytes))
+	if i.End == nil {
+		dst = append(dst, 0)
+	} else {
+		dst = appendEnd(append(dst, 1), i.End)
+	}
+	dst = appendProducers(dst, i.Producers)
+	dst = appendUints(dst, uint64(len(i.Lineage)))
+	for _, a := range i.Lineage {
+		dst = appendUints(appendBytes(dst, a.Epoch), a.Fork)
+	}
+	return dst
+}
+
+// cutter takes values off the front of bytes. After the first that is not there all are zero.
+type cutter struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cutter) fail() { c.b, c.bad = nil, true }
+
+func (c *cutter) uint() uint64 {
+	v, n := binary.Uvarint(c.b)
+	if n <= 0 {
+		c.fail()
+		return 0
+	}
+	c.b = c.b[n:]
+	return v
+}
+
+// bytes returns a part of the bytes that c was made with.
+func (c *cutter) bytes() []byte { return c.take(c.uint()) }
+
+func (c *cutter) take(n uint64) []byte {
+	if n > uint64(len(c.b)) {
+		c.fail()
+		return nil
+	}
+	b := c.b[:n:n]
+	c.b = c.b[n:]
+	return b
+}
+
+func (c *cutter) text() string { return string(c.bytes()) }
+
+// length is the number of things that follow, each of which takes a byte at least.
+func (c *cutter) length() int {
+	n := c.uint()
+	if n > uint64(len(c.b)) {
+		c.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (c *cutter) time() time.Time {
+	seconds, n := binary.Varint(c.b)
+	if n <= 0 {
+		c.fail()
+		return time.Time{}
+	}
+	c.b = c.b[n:]
+	return time.Unix(seconds, int64(c.uint())).UTC()
+}
+
+func (c *cutter) end() *reprise.End {
+	return &reprise.End{Outcome: c.text(), Time: c.time(), Expires: c.time(), Data: slices.Clone(c.bytes())}
+}
+
+func (c *cutter) producers() []reprise.Producer {
+	n := c.length()
+	if n == 0 {
+		return nil
+	}
+	list := make([]reprise.Producer, 0, n)
+	for range n {
+		list = append(list, reprise.Producer{
+			ID: c.text(), Epoch: c.uint(), Seq: c.uint(), First: c.uint(), Last: c.uint(),
+		})
+	}
+	return list
+}
+
+func (c *cutter) owner() reprise.Owner { return reprise.Owner{Name: c.text(), Fence: c.uint()} }
+
+func (c *cutter) info() *reprise.StreamInfo {
+	i := &reprise.StreamInfo{
+		Key:   reprise.StreamKey{Tenant: reprise.Tenant(c.text()), Name: c.text()},
+		Epoch: reprise.Epoch(c.text()), Created: c.time(),
+		Config: reprise.StreamConfig{Retention: reprise.Retention{
+			MaxEvents: int64(c.uint()), MaxBytes: int64(c.uint()), MaxAge: time.Duration(c.uint()),
+		}},
+	}
+	if n := c.length(); n > 0 {
+		i.Config.Labels = make(map[string]string, n)
+		for range n {
+			name := c.text()
+			i.Config.Labels[name] = c.text()
+		}
+	}
+	i.Config.Meta = slices.Clone(c.bytes())
+	i.Owner = c.owner()
+	i.Earliest, i.Tail, i.Bytes = c.uint(), c.uint(), int64(c.uint())
+	if c.uint() == 1 {
+		i.End = c.end()
+	}
+	i.Producers = c.producers()
+	for range c.length() {
+		i.Lineage = append(i.Lineage, reprise.Ancestor{Epoch: reprise.Epoch(c.text()), Fork: c.uint()})
+	}
+	return i
+}

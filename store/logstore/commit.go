@@ -1,0 +1,198 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"reprise"
+)
+
+// change is a call that changes the state. Calls that come while a commit is under way share the next one.
+type change struct {
+	// stage checks the call against the state and adds its records to the group. An error refuses the call;
+	// errLater has it tried again with the next group.
+	stage func(*group) error
+	// removes says that the call makes room on the disk: it may use what is held back for that.
+	removes bool
+
+	done chan struct{}
+	err  error // once done is closed
+}
+
+// errLater is what a change answers that touches a stream which the group changes already.
+var errLater = errors.New("later")
+
+// queued is the changes that wait. Whoever gets the turn commits all of them.
+type queued struct {
+	mu      sync.Mutex
+	changes []*change
+}
+
+// group is the commit in the making.
+type group struct {
+	s       *Store
+	number  uint64
+	frame   []byte
+	records []record
+	created map[reprise.StreamKey]struct{}
+	removes bool
+}
+
+// maxGroupBytes is from what size on a group takes no further change.
+const maxGroupBytes = 4 << 20
+
+// touch claims st for the change that is being staged.
+func (g *group) touch(st *stream) error {
+	if st.group == g.number {
+		return errLater
+	}
+	st.group = g.number
+	return nil
+}
+
+func (g *group) add(r record) {
+	g.frame = r.encode(g.frame)
+	g.records = append(g.records, r)
+}
+
+// commit carries out a change. It returns when the change is durable and in the state, or was refused, or when ctx is
+// done before a group has taken it.
+func (s *Store) commit(ctx context.Context, c *change) error {
+	c.done = make(chan struct{})
+	s.queued.mu.Lock()
+	s.queued.changes = append(s.queued.changes, c)
+	s.queued.mu.Unlock()
+	for {
+		select {
+		case <-c.done:
+			return c.err
+		case <-ctx.Done():
+			if s.withdraw(c) {
+				return context.Cause(ctx)
+			}
+			<-c.done
+			return c.err
+		case s.turn <- struct{}{}:
+			s.commitQueued()
+			<-s.turn
+		}
+	}
+}
+
+// withdraw takes back a change that no group has taken.
+func (s *Store) withdraw(c *change) bool {
+	s.queued.mu.Lock()
+	defer s.queued.mu.Unlock()
+	i := slices.Index(s.queued.changes, c)
+	if i < 0 {
+		return false
+	}
+	s.queued.changes = slices.Delete(s.queued.changes, i, i+1)
+	return true
+}
+
+// commitQueued commits a group of the changes that wait. The caller has the turn.
+func (s *Store) commitQueued() {
+	s.queued.mu.Lock()
+	waiting := s.queued.changes
+	s.queued.changes = nil
+	s.queued.mu.Unlock()
+	if len(waiting) == 0 {
+		return
+	}
+	g := s.newGroup()
+	g.removes = waiting[0].removes
+	var staged, later []*change
+	for _, c := range waiting {
+		err := errLater
+		if c.removes == g.removes && len(g.frame) < maxGroupBytes {
+			err = c.stage(g)
+		}
+		switch {
+		case err == nil:
+			staged = append(staged, c)
+		case err == errLater: //nolint:errorlint // never wrapped
+			later = append(later, c)
+		default:
+			c.err = err
+			close(c.done)
+		}
+	}
+	if len(later) > 0 {
+		s.queued.mu.Lock()
+		s.queued.changes = append(later, s.queued.changes...)
+		s.queued.mu.Unlock()
+	}
+	err := s.write(g)
+	for _, c := range staged {
+		c.err = err
+		close(c.done)
+	}
+}
+
+func (s *Store) newGroup() *group {
+	s.groups++
+	frame := s.frame
+	if frame == nil || cap(frame) > 2*maxGroupBytes {
+		frame = make([]byte, 0, 4<<10)
+	}
+	clear(s.records)
+	return &group{s: s, number: s.groups, frame: frame[:frameBytes], records: s.records[:0]}
+}
+
+// write writes the frame of a group, waits for the disk, and changes the state. The caller has the turn.
+func (s *Store) write(g *group) error {
+	s.frame, s.records = g.frame, g.records
+	if len(g.records) == 0 {
+		return nil
+	}
+	if err := s.makeRoom(int64(len(g.frame)), g.removes); err != nil {
+		return err
+	}
+	seg := s.active
+	sealFrame(g.frame, s.nextCommit, seg.salt)
+	_, err := seg.file.WriteAt(g.frame, seg.end)
+	if err == nil {
+		err = seg.file.sync()
+	}
+	if err != nil {
+		// What is in the file from here on is not known, and a second sync would not tell: the system may have dropped
+		// the pages. Whether this commit counts, the next segment's header decides.
+		seg.failed = true
+		return fmt.Errorf("commit %d: %w", s.nextCommit, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range g.records {
+		r := &g.records[i]
+		r.at += seg.end
+		if err := s.apply(r, seg); err != nil {
+			panic(err) // it was checked against this very state
+		}
+	}
+	seg.end += int64(len(g.frame))
+	s.sinceSnapshot += int64(len(g.frame))
+	s.nextCommit++
+	s.wakeIfNeeded(g.removes)
+	return nil
+}
+
+// makeRoom rolls to a new segment if a frame does not fit into the active one. A part of each segment is held back for
+// changes that remove, so that they go on when the disk is full.
+func (s *Store) makeRoom(size int64, removes bool) error {
+	seg := s.active
+	held := s.opts.SegmentBytes / heldBack
+	if removes {
+		held = 0
+	}
+	if !seg.failed && seg.end+size+held <= seg.room {
+		return nil
+	}
+	return s.roll(size + s.opts.SegmentBytes/heldBack)
+}
+
+// heldBack is the part of a segment, as a divisor, that only removals may use.
+const heldBack = 16

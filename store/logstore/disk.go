@@ -1,0 +1,90 @@
+package logstore
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// disk is the directory of a Store. Tests put one in its place that crashes and fails.
+type disk interface {
+	// list returns the names of the files.
+	list() ([]string, error)
+	// open opens a file for reading and writing.
+	open(name string) (file, error)
+	// create makes a file of so many zero bytes, with room for them where the file system can reserve it. The error
+	// wraps fs.ErrExist if there is such a file.
+	create(name string, size int64) (file, error)
+	rename(from, to string) error
+	remove(name string) error
+	// sync makes the names durable: those of files that were created or renamed.
+	sync() error
+}
+
+// file is a file of a disk. What was written is durable once sync has returned nil. After an error of sync nothing is
+// known of what was written since the sync before.
+type file interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	sync() error
+	// reserve makes the file so long, with zero bytes behind what it holds.
+	reserve(size int64) error
+	truncate(size int64) error
+	size() (int64, error)
+}
+
+// folder is a directory of the system.
+type folder string
+
+func (d folder) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d folder) list() ([]string, error) {
+	entries, err := os.ReadDir(string(d))
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (d folder) open(name string) (file, error) {
+	f, err := os.OpenFile(d.path(name), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (d folder) create(name string, size int64) (file, error) {
+	f, err := os.OpenFile(d.path(name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := (osFile{f}).reserve(size); err != nil {
+		_ = f.Close()
+		_ = os.Remove(d.path(name))
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (d folder) rename(from, to string) error { return os.Rename(d.path(from), d.path(to)) }
+func (d folder) remove(name string) error     { return os.Remove(d.path(name)) }
+
+func (d folder) sync() error { return syncFolder(string(d)) }
+
+// osFile is a file of the system.
+type osFile struct{ *os.File }
+
+func (f osFile) sync() error               { return syncData(f.File) }
+func (f osFile) reserve(size int64) error  { return reserve(f.File, size) }
+func (f osFile) truncate(size int64) error { return f.Truncate(size) }
+
+func (f osFile) size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}

@@ -1,0 +1,38 @@
+package logstore
+
+import "container/heap"
+
+// queue is the streams that have ended and the marks, by the time when Sweep is to take them.
+type queue []*stream
+
+func (q *queue) add(st *stream) { heap.Push(q, st) }
+
+func (q *queue) remove(st *stream) {
+	if st.place >= 0 {
+		heap.Remove(q, st.place)
+	}
+}
+
+// Len, Less, Swap, Push and Pop are for package heap alone.
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].due().Before(q[j].due()) }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+func (q *queue) Push(x any) {
+	st := x.(*stream)
+	st.place = len(*q)
+	*q = append(*q, st)
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	st := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	st.place = -1
+	return st
+}

@@ -1,0 +1,180 @@
+package logstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"reprise"
+)
+
+// maxGap is how many bytes between two batches of a stream are read to read both at once: the head of a record and that
+// of a frame. What lies between stays in memory as long as the batches.
+const maxGap = 64
+
+// Read returns a page; see reprise.Store. Batches that lie next to each other are read at once, and their checksums
+// compared.
+func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
+	_ reprise.Page, err error,
+) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return reprise.Page{}, err
+	}
+	defer s.use.RUnlock()
+	v, err := s.view(key, after, maxBytes)
+	if err != nil {
+		return reprise.Page{}, err
+	}
+	defer v.release(s)
+	page := reprise.Page{Info: v.info}
+	page.Batches, err = v.read()
+	if err != nil {
+		return reprise.Page{}, fmt.Errorf("stream %s: %w", key, err)
+	}
+	return page, nil
+}
+
+// view is a stream at one moment, with the places of the batches that were asked for. Their segments stay until it is
+// released.
+type view struct {
+	id       uint64
+	info     reprise.StreamInfo
+	batches  []batch
+	segments map[uint32]*segment
+}
+
+func (s *Store) view(key reprise.StreamKey, after uint64, maxBytes int) (*view, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	st, err := s.find(key, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	v := &view{id: st.id, info: st.info}
+	if after >= st.info.Tail || maxBytes <= 0 {
+		return v, nil
+	}
+	i := st.holder(max(after+1, st.info.Earliest))
+	n, size := i, 0
+	for ; n < len(st.batches) && size < maxBytes; n++ {
+		size += int(st.batches[n].size)
+	}
+	v.batches = append(v.batches, st.batches[i:n]...)
+	v.segments = map[uint32]*segment{}
+	for _, b := range v.batches {
+		if v.segments[b.segment] == nil {
+			seg := s.segments[b.segment]
+			seg.users.Add(1)
+			v.segments[b.segment] = seg
+		}
+	}
+	return v, nil
+}
+
+func (v *view) release(s *Store) {
+	for _, seg := range v.segments {
+		s.release(seg)
+	}
+}
+
+// span is the number of batches, from the first on, that are read at once, and the bytes from the checksum of
+// the first to the end of the last.
+func span(batches []batch) (n int, bytes int64) {
+	first := &batches[0]
+	n = 1
+	for n < len(batches) {
+		gap := int64(batches[n].at) - batches[n-1].end()
+		if batches[n].segment != first.segment || gap < 0 || gap > maxGap {
+			break
+		}
+		n++
+	}
+	return n, batches[n-1].end() - int64(first.at)
+}
+
+// read reads the batches, all of them into one piece of memory.
+func (v *view) read() ([]reprise.Batch, error) {
+	total := int64(0)
+	for rest := v.batches; len(rest) > 0; {
+		n, size := span(rest)
+		total += size
+		rest = rest[n:]
+	}
+	memory := make([]byte, total)
+	pages := make([]reprise.Batch, 0, len(v.batches))
+	for rest := v.batches; len(rest) > 0; {
+		n, size := span(rest)
+		seg, start := v.segments[rest[0].segment], int64(rest[0].at)
+		if _, err := seg.file.ReadAt(memory[:size], start); err != nil {
+			return nil, fmt.Errorf("segment %d at %d: %w", seg.number, start, err)
+		}
+		for _, b := range rest[:n] {
+			bytes := memory[int64(b.at)-start : b.end()-start : b.end()-start]
+			if le.Uint32(bytes) != batchSum(v.id, b.first, uint64(b.count), bytes[sumBytes:]) {
+				return nil, damaged("the batch at %d of segment %d", b.at, seg.number)
+			}
+			pages = append(pages, reprise.Batch{First: b.first, Count: int(b.count), Bytes: bytes[sumBytes:]})
+		}
+		memory, rest = memory[size:], rest[n:]
+	}
+	return pages, nil
+}
+
+// List returns streams; see reprise.Store. The cost is O(log n) in the number of streams, and O(1) for each that is
+// returned, but for those that were removed lately.
+func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return reprise.ListPage{}, err
+	}
+	defer s.use.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	below := s.lastID + 1
+	if q.After != "" {
+		n, err := strconv.ParseUint(q.After, 10, 64)
+		if err != nil || n == 0 || n > s.lastID || strconv.FormatUint(n, 10) != q.After {
+			return reprise.ListPage{}, fmt.Errorf("%w: %q is no place in a list", reprise.ErrInvalid, q.After)
+		}
+		below = n
+	}
+	in := scope{tenant: q.Tenant, namespace: q.Namespace, allNamespaces: q.AllNamespaces}
+	if q.AllNamespaces {
+		in.namespace = ""
+	}
+	var page reprise.ListPage
+	o := s.orders[in]
+	if o == nil {
+		return page, nil
+	}
+	last := below
+	for id := range o.before(below) {
+		if len(page.Streams) == q.Limit {
+			page.Next = strconv.FormatUint(last, 10)
+			break
+		}
+		info := s.byID[id].info
+		info.Producers = nil
+		page.Streams = append(page.Streams, info)
+		last = id
+	}
+	return page, nil
+}
+
+// Sizes returns what each tenant keeps; see reprise.Sizer. The cost is O(1) for each tenant.
+func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	sizes := make(map[reprise.Tenant]reprise.Size, len(s.tenants))
+	for tenant, size := range s.tenants {
+		sizes[tenant] = *size
+	}
+	return sizes, nil
+}

@@ -1,0 +1,393 @@
+package logstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// parseName is the number of a segment or snapshot, 0 for the name of a snapshot that is not whole. ours is false for
+// any other name.
+func parseName(name string) (number uint64, ours bool) {
+	if name == tmpName {
+		return 0, true
+	}
+	digits, kind, _ := strings.Cut(name, ".")
+	number, err := strconv.ParseUint(digits, 10, 32)
+	if err != nil || number == 0 || kind != "log" && kind != "snapshot" || len(digits) != 12 {
+		return 0, false
+	}
+	return number, true
+}
+
+// recover reads the newest snapshot and the log behind it; see docs/storage-log.md, whose steps are those below.
+func (s *Store) recover() error {
+	// Step 1.
+	segments, snapshots, err := s.names()
+	if err != nil {
+		return err
+	}
+	s.nextNumber, s.nextCommit = 1, 1
+	for _, number := range slices.Concat(segments, snapshots) {
+		s.nextNumber = max(s.nextNumber, number+1)
+	}
+	// Step 2.
+	base, first := uint64(0), uint64(1)
+	ends := map[uint32]int64{}
+	if n := len(snapshots); n > 0 {
+		base = snapshots[n-1]
+		if first, ends, err = s.loadSnapshot(base); err != nil {
+			return err
+		}
+	}
+	// Step 3.
+	after := segments[len(segmentsBefore(segments, base)):]
+	chain, err := s.chain(after, base)
+	if err != nil {
+		return err
+	}
+	s.nextCommit, s.snapshotAt = first, s.snapshotAfter()
+	if err := s.openBefore(segmentsBefore(segments, base), ends); err != nil {
+		return err
+	}
+	// Step 4.
+	for i, seg := range chain {
+		last := i == len(chain)-1
+		if !last {
+			seg.end = int64(chain[i+1].header.end)
+		}
+		frame, err := s.replay(seg, last)
+		if err != nil {
+			return fmt.Errorf("segment %d: %w", seg.number, err)
+		}
+		if last { // Step 5.
+			if err := s.renew(seg, frame); err != nil {
+				return fmt.Errorf("segment %d: %w", seg.number, err)
+			}
+		}
+	}
+	// Step 6.
+	if err := s.verify(); err != nil {
+		return err
+	}
+	if s.active == nil {
+		if err := s.roll(0); err != nil {
+			return err
+		}
+	}
+	// Step 7.
+	for i, number := range snapshots {
+		if i < len(snapshots)-1 {
+			_ = s.disk.remove(snapshotName(number))
+		}
+	}
+	s.dropDead()
+	return nil
+}
+
+// names returns the numbers of the files, ascending.
+func (s *Store) names() (segments, snapshots []uint64, err error) {
+	names, err := s.disk.list()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		number, ours := parseName(name)
+		switch {
+		case !ours:
+		case number == 0:
+			if err := s.disk.remove(name); err != nil {
+				return nil, nil, err
+			}
+		case strings.HasSuffix(name, ".log"):
+			segments = append(segments, number)
+		default:
+			snapshots = append(snapshots, number)
+		}
+	}
+	slices.Sort(segments)
+	slices.Sort(snapshots)
+	return segments, snapshots, nil
+}
+
+func segmentsBefore(numbers []uint64, base uint64) []uint64 {
+	i, _ := slices.BinarySearch(numbers, base)
+	return numbers[:i]
+}
+
+// openSegment opens a segment and reads its header. begun is false for a file to which no commit was ever written,
+// since making it was cut short.
+func (s *Store) openSegment(number uint64) (seg *segment, begun bool, err error) {
+	f, err := s.disk.open(segmentName(number))
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() {
+		if err != nil || !begun {
+			_ = f.Close()
+		}
+	}()
+	seg = &segment{number: uint32(number), name: segmentName(number), end: headerBytes, file: f}
+	seg.users.Store(1)
+	size, err := f.size()
+	if err != nil {
+		return nil, false, err
+	}
+	seg.room = size
+	if size >= headerBytes {
+		head := make([]byte, headerBytes)
+		if _, err := f.ReadAt(head, 0); err != nil {
+			return nil, false, err
+		}
+		seg.header, err = parseHeader(head)
+		if err == nil && seg.header.number != number {
+			err = damaged("its header is that of segment %d", seg.header.number)
+		}
+		if err == nil {
+			return seg, true, nil
+		}
+		if !errors.Is(err, ErrDamaged) {
+			return nil, false, fmt.Errorf("segment %d: %w", number, err)
+		}
+	}
+	// The header is durable before anything is written behind it.
+	empty, zerr := isZero(f, headerBytes, size)
+	switch {
+	case zerr != nil:
+		return nil, false, zerr
+	case !empty:
+		return nil, false, damaged("segment %d: no header before its commits", number)
+	}
+	return nil, false, nil
+}
+
+func isZero(f io.ReaderAt, from, to int64) (bool, error) {
+	chunk := make([]byte, min(max(to-from, 0), 1<<20))
+	zero := make([]byte, len(chunk))
+	for at := from; at < to; at += int64(len(chunk)) {
+		part := chunk[:min(int64(len(chunk)), to-at)]
+		if _, err := f.ReadAt(part, at); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(part, zero[:len(part)]) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// chain opens the segments from base on that follow each other, oldest first: each names the one before it. The
+// others are left from failures, hold nothing, and are removed.
+func (s *Store) chain(numbers []uint64, base uint64) (chain []*segment, err error) {
+	defer func() {
+		if err != nil {
+			for _, seg := range chain {
+				_ = seg.file.Close()
+			}
+		}
+	}()
+	for _, number := range slices.Backward(numbers) {
+		seg, begun, err := s.openSegment(number)
+		if err != nil {
+			return chain, err
+		}
+		follows := len(chain) == 0 || chain[len(chain)-1].prev == number
+		switch {
+		case !begun && follows && len(chain) > 0:
+			return chain, damaged("segment %d has no header", number)
+		case begun && follows:
+			chain = append(chain, seg)
+			continue
+		case begun:
+			size := seg.room
+			empty, err := isZero(seg.file, headerBytes, size)
+			_ = seg.file.Close()
+			if err != nil {
+				return chain, err
+			}
+			if !empty {
+				return chain, damaged("segment %d is not named by the one after it", number)
+			}
+		}
+		if err := s.disk.remove(segmentName(number)); err != nil {
+			return chain, err
+		}
+	}
+	slices.Reverse(chain)
+	switch {
+	case base == 0 && len(chain) > 0 && (chain[0].prev != 0 || chain[0].first != 1):
+		return chain, damaged("segment %d is missing", chain[0].prev)
+	case base != 0 && (len(chain) == 0 || chain[0].header.number != base):
+		return chain, damaged("segment %d is missing", base)
+	}
+	for _, seg := range chain {
+		s.segments[seg.number] = seg
+	}
+	return chain, nil
+}
+
+// openBefore opens the segments before the base that the snapshot knows, and removes the others.
+func (s *Store) openBefore(numbers []uint64, ends map[uint32]int64) error {
+	for _, number := range numbers {
+		end, known := ends[uint32(number)]
+		if !known {
+			if err := s.disk.remove(segmentName(number)); err != nil {
+				return err
+			}
+			continue
+		}
+		seg, begun, err := s.openSegment(number)
+		if err != nil {
+			return err
+		}
+		if !begun {
+			return damaged("segment %d has no header", number)
+		}
+		s.segments[seg.number] = seg
+		if seg.end = end; end > seg.room {
+			return damaged("segment %d has %d bytes and ends at %d", number, seg.room, end)
+		}
+	}
+	return nil
+}
+
+// replay applies the commits of a segment. It returns the last one, nil if there is none. All but the last segment
+// must have every commit up to their end. In the last segment the first one that is not whole is the one that was
+// being written when the program ended, and nothing may follow it.
+func (s *Store) replay(seg *segment, last bool) (frame []byte, err error) {
+	if seg.first != s.nextCommit {
+		return nil, damaged("it begins with commit %d, %d is the next one", seg.first, s.nextCommit)
+	}
+	at, limit := int64(headerBytes), seg.end
+	if last {
+		limit = seg.room
+	}
+	if limit > seg.room {
+		return nil, damaged("it has %d bytes and ends at %d", seg.room, limit)
+	}
+	buf := []byte(nil)
+	for at < limit {
+		next, commit, ok, err := readFrame(seg.file, at, limit, seg.salt, buf)
+		if err != nil {
+			return nil, err
+		}
+		buf = next
+		if !ok || commit != s.nextCommit {
+			break
+		}
+		frame = next
+		if err := records(frame, at, func(r *record) error { return s.apply(r, seg) }); err != nil {
+			return nil, fmt.Errorf("commit %d at %d: %w", commit, at, err)
+		}
+		at += int64(len(frame))
+		s.sinceSnapshot += int64(len(frame))
+		s.nextCommit++
+	}
+	if !last {
+		if at != limit {
+			return nil, damaged("no commit %d at %d", s.nextCommit, at)
+		}
+		return nil, nil
+	}
+	seg.end = at
+	if frame != nil { // buf may hold what was read behind it
+		frame = make([]byte, len(frame))
+		if _, err := seg.file.ReadAt(frame, at-int64(len(frame))); err != nil {
+			return nil, err
+		}
+	}
+	return frame, s.nothingBehind(seg)
+}
+
+// nothingBehind looks for a commit behind the end of the last segment. A commit is written when the one before it is
+// durable: if there is one, what lies at the end was acknowledged, and is damaged.
+func (s *Store) nothingBehind(seg *segment) error {
+	const overlap = 24
+	salt := le.AppendUint64(nil, seg.salt)
+	chunk := make([]byte, min(seg.room-seg.end, 1<<20))
+	var buf []byte
+	for at := seg.end; at < seg.room; at += int64(len(chunk) - overlap) {
+		part := chunk[:min(int64(len(chunk)), seg.room-at)]
+		if _, err := seg.file.ReadAt(part, at); err != nil {
+			return err
+		}
+		for i := 0; ; i++ {
+			n := bytes.Index(part[i:], salt)
+			if n < 0 {
+				break
+			}
+			i += n
+			var ok bool
+			var commit uint64
+			var err error
+			start := at + int64(i) - 16
+			buf, commit, ok, err = readFrame(seg.file, start, seg.room, seg.salt, buf)
+			if err != nil {
+				return err
+			}
+			if ok && start >= seg.end && commit >= s.nextCommit {
+				return damaged("no commit %d at %d, and commit %d behind it", s.nextCommit, seg.end, commit)
+			}
+		}
+		if len(part) <= overlap || at+int64(len(part)) >= seg.room {
+			break
+		}
+	}
+	return nil
+}
+
+// renew makes durable what was read from the last segment, and makes it the active one. Its header and last commit are
+// written once more: a sync that failed in the program before may have left them in memory alone, with nothing that
+// says so.
+func (s *Store) renew(seg *segment, frame []byte) error {
+	if err := seg.file.truncate(seg.end); err != nil {
+		return err
+	}
+	seg.room = max(s.opts.SegmentBytes, seg.end)
+	if err := seg.file.reserve(seg.room); err != nil {
+		seg.room = seg.end // the next commit rolls, or says that the disk is full
+	}
+	if _, err := seg.file.WriteAt(seg.header.encode(), 0); err != nil {
+		return err
+	}
+	if _, err := seg.file.WriteAt(frame, seg.end-int64(len(frame))); err != nil {
+		return err
+	}
+	if err := seg.file.sync(); err != nil {
+		return err
+	}
+	s.active = seg
+	return s.disk.sync()
+}
+
+// verify looks whether all batches have a place, and counts the live bytes of each segment.
+func (s *Store) verify() error {
+	for _, seg := range s.segments {
+		seg.live = 0
+	}
+	for _, st := range s.byID {
+		next := st.info.Tail + 1
+		for i := len(st.batches) - 1; i >= 0; i-- {
+			b := &st.batches[i]
+			seg := s.segments[b.segment]
+			if seg == nil || b.end() > seg.end || b.at < headerBytes {
+				return damaged("batch %d of stream %s lies in segment %d, which does not have it", b.first, st.info.Key,
+					b.segment)
+			}
+			if b.last()+1 != next {
+				return damaged("batch %d of stream %s ends with %d, the next one begins with %d", b.first, st.info.Key,
+					b.last(), next)
+			}
+			next = b.first
+			seg.live += int64(b.size)
+		}
+		if !st.isMark() && next > st.info.Earliest {
+			return damaged("events %d to %d of stream %s have no place", st.info.Earliest, next-1, st.info.Key)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package logstore
+
+import (
+	"context"
+	"time"
+
+	"reprise"
+)
+
+// Remove forgets events or a whole stream; see reprise.Store. Removing a stream without a trace also forgets the mark
+// that it may have left.
+func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.use.RUnlock()
+	return s.commit(ctx, &change{removes: true, stage: func(g *group) error {
+		if spec.Trim != 0 {
+			return g.trim(key, &spec)
+		}
+		return g.remove(key, &spec)
+	}})
+}
+
+func (g *group) trim(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
+	st, err := g.s.find(key, time.Now())
+	if err != nil {
+		return reprise.ErrNotFound
+	}
+	if err := g.touch(st); err != nil {
+		return err
+	}
+	earliest := min(spec.Trim, st.info.Tail+1)
+	if spec.Epoch != "" && spec.Epoch != st.info.Epoch || earliest <= st.info.Earliest {
+		return nil
+	}
+	g.add(record{kind: kindTrim, id: st.id, earliest: earliest, kept: spec.Kept})
+	return nil
+}
+
+func (g *group) remove(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
+	st := g.s.byKey[key]
+	if st == nil {
+		return nil
+	}
+	if err := g.touch(st); err != nil {
+		return err
+	}
+	if st.isMark() {
+		if !spec.Remember.IsZero() || spec.Epoch != "" {
+			return nil
+		}
+	} else if spec.Epoch != "" && spec.Epoch != st.info.Epoch {
+		return nil
+	}
+	g.add(record{kind: kindRemove, id: st.id, until: spec.Remember})
+	return nil
+}
+
+// Sweep removes expired streams; see reprise.Sweeper. The cost is O(log n) for each. It forgets at most limit marks;
+// those that it leaves have no effect.
+func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
+	defer func() { err = storeError(ctx, err) }()
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.use.RUnlock()
+	var swept []reprise.StreamInfo
+	err = s.commit(ctx, &change{removes: true, stage: func(g *group) error {
+		swept = nil
+		due := s.expired(now, limit)
+		for _, st := range due {
+			if st.group == g.number {
+				return errLater
+			}
+		}
+		for _, st := range due {
+			r := record{kind: kindRemove, id: st.id}
+			if !st.isMark() {
+				r.until = remember
+				info := st.info
+				info.Producers = nil
+				swept = append(swept, info)
+			}
+			st.group = g.number
+			g.add(r)
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return swept, nil
+}
+
+// expired returns the first of the queue: up to limit streams and as many marks whose time is not after now.
+func (s *Store) expired(now time.Time, limit int) (due []*stream) {
+	var passed []*stream // which stay in the queue
+	streams, marks := 0, 0
+	for len(s.queue) > 0 && !s.queue[0].due().After(now) && streams < limit && marks < limit {
+		st := s.queue[0]
+		s.queue.remove(st)
+		passed = append(passed, st)
+		if st.isMark() {
+			marks++
+		} else {
+			streams++
+		}
+	}
+	for _, st := range passed {
+		s.queue.add(st)
+	}
+	return passed
+}

@@ -1,0 +1,312 @@
+package logstore
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"reprise"
+)
+
+// A snapshot is the state just before a segment begins, its base. It is a file of frames, which have the number of the
+// frame in the place of the commit and the base in that of the salt:
+//
+//	frame 0       magic, first commit of the base, lastID, number of segments before the base, (number, end), ...
+//	frame 1, ...  streams:  id, 0, stream, number of batches, first, (count, segment, at, size), ...
+//	              marks:    id, 1, until, tenant, name
+//	last frame    0, number of streams and marks
+//
+// It is made while appends go on. What a record is about to change is saved before it is changed, so that all of it is
+// as it was at one moment.
+type snapshot struct {
+	number uint64 // of the snapshots of this Store, from 1
+	frame  []byte // in the making
+	saved  uint64 // streams and marks
+}
+
+const snapshotMagic = "reprsnp\x01"
+
+// tmpName is a snapshot that is not whole.
+const tmpName = "snapshot.tmp"
+
+func snapshotName(base uint64) string { return fmt.Sprintf("%012d.snapshot", base) }
+
+// save puts st into the snapshot in the making, if it is not there yet. The caller holds mu for writing.
+func (s *state) save(st *stream) {
+	snap := s.snapshot
+	if snap == nil || st.saved == snap.number {
+		return
+	}
+	st.saved = snap.number
+	snap.frame = appendStream(snap.frame, st)
+	snap.saved++
+}
+
+func appendStream(dst []byte, st *stream) []byte {
+	if st.isMark() {
+		dst = appendTime(appendUints(dst, st.id, 1), st.until)
+		return appendBytes(appendBytes(dst, st.info.Key.Tenant), st.info.Key.Name)
+	}
+	dst = appendInfo(appendUints(dst, st.id, 0), &st.info)
+	dst = appendUints(dst, uint64(len(st.batches)))
+	if len(st.batches) > 0 {
+		dst = appendUints(dst, st.batches[0].first)
+	}
+	for i := range st.batches {
+		b := &st.batches[i]
+		dst = appendUints(dst, uint64(b.count), uint64(b.segment), uint64(b.at), uint64(b.size))
+	}
+	return dst
+}
+
+func (c *cutter) stream(id uint64) *stream {
+	st := &stream{id: id}
+	if c.uint() == 1 {
+		st.until = c.time()
+		st.info.Key = reprise.StreamKey{Tenant: reprise.Tenant(c.text()), Name: c.text()}
+		c.bad = c.bad || st.until.IsZero()
+		return st
+	}
+	st.info = *c.info()
+	n := c.length()
+	if n == 0 {
+		return st
+	}
+	st.batches = make([]batch, 0, n)
+	for first := c.uint(); n > 0; n-- {
+		b := batch{first: first, count: uint32(c.uint()), segment: uint32(c.uint())}
+		b.at, b.size = uint32(c.uint()), uint32(c.uint())
+		st.batches = append(st.batches, b)
+		first += uint64(b.count)
+	}
+	return st
+}
+
+// saveSnapshot begins a segment, writes the state before it, and makes that the one from which the log is read again.
+// Its steps are numbered in docs/storage-log.md.
+func (s *Store) saveSnapshot() error {
+	base, head, ids, since, err := s.beginSnapshot()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.snapshot = nil
+	}()
+	if err := s.disk.remove(tmpName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := s.disk.create(tmpName, 0)
+	if err != nil {
+		return err
+	}
+	size, err := s.writeSnapshot(f, base, head, ids)
+	if err == nil {
+		err = f.sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = s.disk.rename(tmpName, snapshotName(base))
+	}
+	if err == nil {
+		err = s.disk.sync()
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	old := s.base
+	s.base, s.snapshotBytes = base, size
+	s.sinceSnapshot -= since
+	s.snapshotAt = s.snapshotAfter()
+	s.mu.Unlock()
+	if old != 0 {
+		// Left behind, it is removed when the store is opened.
+		_ = s.disk.remove(snapshotName(old))
+	}
+	return nil
+}
+
+// beginSnapshot rolls to the base and returns the content of the first frame, what is to be saved, and the bytes that
+// were committed since the snapshot before.
+func (s *Store) beginSnapshot() (base uint64, head []byte, ids []uint64, since int64, err error) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if err := s.roll(0); err != nil {
+		return 0, nil, nil, 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshots++
+	s.snapshot = &snapshot{number: s.snapshots}
+	base = s.active.header.number
+	head = append(make([]byte, frameBytes), snapshotMagic...)
+	head = appendUints(head, s.nextCommit, s.lastID, uint64(len(s.segments)-1))
+	for _, seg := range s.segments {
+		if seg != s.active {
+			head = appendUints(head, seg.header.number, uint64(seg.end))
+		}
+	}
+	ids = make([]uint64, 0, len(s.byID))
+	for id := range s.byID {
+		ids = append(ids, id)
+	}
+	return base, head, ids, s.sinceSnapshot, nil
+}
+
+// errStopped ends what the keeper does when the store is closed.
+var errStopped = errors.New("stopped")
+
+// writeSnapshot writes the frames of a snapshot.
+func (s *Store) writeSnapshot(f file, base uint64, head []byte, ids []uint64) (size int64, err error) {
+	number := uint64(0)
+	write := func(frame []byte) error {
+		sealFrame(frame, number, base)
+		number++
+		_, err := f.WriteAt(frame, size)
+		size += int64(len(frame))
+		return err
+	}
+	if err := write(head); err != nil {
+		return 0, err
+	}
+	for done := false; !done; {
+		if s.keeper.stopped() {
+			return 0, errStopped
+		}
+		var frame []byte
+		frame, ids, done = s.saveSome(ids)
+		if err := write(frame); err != nil {
+			return 0, err
+		}
+	}
+	return size, nil
+}
+
+// saveSome saves some of the streams and returns a frame of them and of those that were changed meanwhile. The last
+// frame says how many there are in all.
+func (s *Store) saveSome(ids []uint64) (frame []byte, rest []uint64, done bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	snap := s.snapshot
+	frame = append(make([]byte, frameBytes), snap.frame...)
+	snap.frame = frame
+	if len(ids) == 0 && len(frame) == frameBytes {
+		s.snapshot = nil
+		return appendUints(frame, 0, snap.saved), nil, true
+	}
+	n := 0
+	for ; n < len(ids) && len(snap.frame) < s.opts.saveChunk; n++ {
+		if st := s.byID[ids[n]]; st != nil {
+			s.save(st)
+		}
+	}
+	frame, snap.frame = snap.frame, nil
+	return frame, ids[n:], false
+}
+
+// loadSnapshot sets the state to that of the snapshot with a base. It returns the first commit of the base and where
+// the segments before it end.
+func (s *Store) loadSnapshot(base uint64) (first uint64, ends map[uint32]int64, err error) {
+	f, err := s.disk.open(snapshotName(base))
+	if err != nil {
+		return 0, nil, err
+	}
+	defer f.Close()
+	head, streams, err := readSnapshot(f, base)
+	if err != nil {
+		return 0, nil, fmt.Errorf("snapshot %d: %w", base, err)
+	}
+	slices.SortFunc(streams, func(a, b *stream) int { return cmp.Compare(a.id, b.id) })
+	for _, st := range streams {
+		s.add(st)
+	}
+	s.lastID, s.base, s.snapshotBytes = head.lastID, base, head.size
+	return head.first, head.ends, nil
+}
+
+// snapshotHead is frame 0 of a snapshot, and the size of the file.
+type snapshotHead struct {
+	first, lastID uint64
+	ends          map[uint32]int64
+	size          int64
+}
+
+// readSnapshot reads a snapshot, all checksums of which must hold.
+func readSnapshot(f file, base uint64) (head snapshotHead, streams []*stream, err error) {
+	if head.size, err = f.size(); err != nil {
+		return head, nil, err
+	}
+	var frame []byte
+	at := int64(0)
+	for number := uint64(0); ; number++ {
+		var found uint64
+		var ok bool
+		frame, found, ok, err = readFrame(f, at, head.size, base, frame)
+		if err != nil {
+			return head, nil, err
+		}
+		if !ok || found != number {
+			return head, nil, damaged("frame %d at %d", number, at)
+		}
+		at += int64(len(frame))
+		c := cutter{b: frame[frameBytes:]}
+		if number == 0 {
+			if err := head.parse(&c); err != nil {
+				return head, nil, err
+			}
+			continue
+		}
+		done := false
+		if streams, done = c.streams(streams); c.bad || done && at != head.size {
+			return head, nil, damaged("the content of frame %d at %d", number, at)
+		}
+		if done {
+			return head, streams, nil
+		}
+	}
+}
+
+func (h *snapshotHead) parse(c *cutter) error {
+	if m := c.take(uint64(len(snapshotMagic))); string(m) != snapshotMagic {
+		return fmt.Errorf("%w: a snapshot of format %q", ErrNewer, m)
+	}
+	h.first, h.lastID, h.ends = c.uint(), c.uint(), map[uint32]int64{}
+	for range c.length() {
+		number := uint32(c.uint())
+		h.ends[number] = int64(c.uint())
+	}
+	if c.bad || len(c.b) > 0 {
+		return damaged("the first frame")
+	}
+	return nil
+}
+
+// streams takes what a frame holds. done says that it was the last one.
+func (c *cutter) streams(list []*stream) (_ []*stream, done bool) {
+	for len(c.b) > 0 {
+		id := c.uint()
+		if id == 0 {
+			c.bad = c.bad || c.uint() != uint64(len(list)) || len(c.b) > 0
+			return list, true
+		}
+		list = append(list, c.stream(id))
+	}
+	return list, false
+}
+
+// snapshotDue reports whether a snapshot is to be made. The caller holds mu.
+func (s *Store) snapshotDue() bool { return s.sinceSnapshot >= s.snapshotAt }
+
+// snapshotAfter is how much is committed between two snapshots: so much that to write the state costs no more than half
+// of what was written since.
+func (s *Store) snapshotAfter() int64 { return max(s.opts.SegmentBytes, 2*s.snapshotBytes) }
+
+// postponeSnapshot has the next snapshot wait after one that failed.
+func (s *Store) postponeSnapshot() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snapshotAt = s.sinceSnapshot + s.opts.SegmentBytes/4
+}

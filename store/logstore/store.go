@@ -1,0 +1,221 @@
+package logstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"reprise"
+)
+
+// Options are the settings of Open. The zero value of each field means its default.
+type Options struct {
+	// SegmentBytes is the size of the files, 64 KiB at least. One that a larger commit does not fit into is made
+	// larger. Default: 64 MiB.
+	SegmentBytes int64
+	// Logger is told what goes wrong in the background. Default: silent.
+	Logger *slog.Logger
+
+	saveChunk int  // bytes of a snapshot between which appends go on
+	idle      bool // the keeper does nothing by itself
+}
+
+func (o *Options) withDefaults() Options {
+	var d Options
+	if o != nil {
+		d = *o
+	}
+	if d.SegmentBytes == 0 {
+		d.SegmentBytes = 64 << 20
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.saveChunk == 0 {
+		d.saveChunk = 256 << 10
+	}
+	return d
+}
+
+// Store is a reprise.Store in a directory of segments. It is a reprise.Sweeper and a reprise.Sizer.
+type Store struct {
+	opts Options
+	disk disk
+	lock *os.File // nil for a disk of a test
+
+	// use is held for reading by each call and for writing by Close.
+	use    sync.RWMutex
+	closed bool
+
+	queued queued
+	// turn is held by whoever changes the state: it alone also reads the state without mu.
+	turn chan struct{}
+
+	// mu guards the state and its segments. It is held for writing while records are applied, and never during I/O.
+	mu sync.RWMutex
+	state
+
+	// What follows belongs to who has the turn.
+
+	active     *segment
+	nextNumber uint64 // of segments
+	nextCommit uint64
+	groups     uint64
+	frame      []byte
+	records    []record
+
+	// The newest snapshot; guarded by mu as well.
+
+	base          uint64 // the segment from which on the log is read again, 0 without a snapshot
+	snapshotBytes int64
+	sinceSnapshot int64  // bytes of commits
+	snapshotAt    int64  // how many make the next one due
+	snapshots     uint64 // that were begun
+
+	keeper keeper
+}
+
+var (
+	_ reprise.Store   = (*Store)(nil)
+	_ reprise.Sweeper = (*Store)(nil)
+	_ reprise.Sizer   = (*Store)(nil)
+)
+
+const (
+	lockName        = "lock"
+	minSegmentBytes = 64 << 10
+)
+
+// Open opens the store in the directory path, or makes it, for its owner alone. opts may be nil.
+// The error is ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly or ErrDamaged, or wraps reprise.ErrInvalid
+// for a path that cannot be one, fs.ErrNotExist if the directory above is missing, and reprise.ErrUnavailable for
+// what may pass.
+func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error) {
+	defer func() { err = openError(ctx, path, err) }()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	o := opts.withDefaults()
+	o.SegmentBytes = max(o.SegmentBytes, minSegmentBytes)
+	made := false
+	switch err := os.Mkdir(path, 0o700); {
+	case err == nil:
+		made = true
+	case !errors.Is(err, os.ErrExist):
+		return nil, err
+	}
+	if !made {
+		if err := probe(folder(path)); err != nil {
+			return nil, err
+		}
+	}
+	lock, err := lockFolder(path)
+	if err != nil {
+		return nil, err
+	}
+	if made {
+		err = syncFolder(filepath.Dir(path))
+	}
+	var s *Store
+	if err == nil {
+		s, err = open(folder(path), o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	s.lock = lock
+	return s, nil
+}
+
+// probe refuses a directory that is not ours before anything is changed in it.
+func probe(d disk) error {
+	names, err := d.list()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, ours := parseName(name); ours || name == lockName {
+			return nil
+		}
+	}
+	if len(names) > 0 {
+		return ErrNotOurs
+	}
+	return nil
+}
+
+func lockFolder(path string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f); err != nil {
+		_ = f.Close()
+		return nil, ErrInUse
+	}
+	return f, nil
+}
+
+// open opens the store on a disk, which nobody else uses.
+func open(d disk, o Options) (*Store, error) {
+	s := &Store{opts: o, disk: d, turn: make(chan struct{}, 1), state: newState()}
+	s.keeper.init()
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(err, s.closeFiles())
+	}
+	if !o.idle {
+		s.keeper.work.Go(s.keep)
+	}
+	return s, nil
+}
+
+// Close writes that the store was closed, and closes the files. It waits for calls under way.
+func (s *Store) Close() (err error) {
+	defer func() { err = storeError(context.Background(), err) }()
+	s.use.Lock()
+	if s.closed {
+		s.use.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.use.Unlock()
+	close(s.keeper.stop)
+	s.keeper.work.Wait()
+	// The last commit that changes something is then not the last one, so that damage to it is told from a torn write.
+	// If this fails nothing is lost.
+	if !s.active.failed && s.active.end+frameBytes+2 <= s.active.room {
+		g := s.newGroup()
+		g.add(record{kind: kindClose})
+		if s.write(g) == nil {
+			_ = s.active.file.truncate(s.active.end)
+		}
+	}
+	err = s.closeFiles()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
+
+func (s *Store) closeFiles() (err error) {
+	for _, seg := range s.segments {
+		err = errors.Join(err, seg.file.Close())
+	}
+	return err
+}
+
+// enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
+func (s *Store) enter(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	s.use.RLock()
+	if s.closed {
+		s.use.RUnlock()
+		return reprise.ErrClosed
+	}
+	return nil
+}
