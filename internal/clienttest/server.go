@@ -71,8 +71,8 @@ func (s *server) start() error {
 			return nil
 		}
 		err = errors.New("the server does not start")
-	case <-time.After(30 * time.Second):
-		err = errors.New("the server does not start within 30 s")
+	case <-time.After(2 * time.Minute):
+		err = errors.New("the server does not start within two minutes")
 	}
 	s.kill()
 	return fmt.Errorf("%w: %s", err, s.stderr.String())

@@ -466,7 +466,7 @@ func (f *fixture) eventually(condition func() bool) {
 	defer tick.Stop()
 	for deadline := time.Now().Add(2 * time.Minute); !condition(); <-tick.C {
 		if time.Now().After(deadline) {
-			f.Fatal("condition not met within 20s")
+			f.Fatal("condition not met within two minutes")
 		}
 	}
 }
