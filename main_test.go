@@ -204,7 +204,7 @@ func until(tb testing.TB, holds func() bool) {
 	tb.Helper()
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for !holds() {
 		select {
 		case <-ticker.C:

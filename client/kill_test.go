@@ -105,7 +105,7 @@ func waitForLines(t *testing.T, name string, n int) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		text, _ := os.ReadFile(name)
 		if bytes.Count(text, []byte("\n")) >= n {

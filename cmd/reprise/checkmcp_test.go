@@ -149,14 +149,13 @@ func TestCheckMCPExitsOneWhenACaseFails(t *testing.T) {
 func TestCheckMCPSaysWhyItCannotBegin(t *testing.T) {
 	t.Parallel()
 	url := countingServer(t, guarded)
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	const gone = "http://127.0.0.1:1"
 	for _, c := range []struct {
 		args []string
 		code int
 		want string
 	}{
-		{[]string{gone.URL}, 1, "nothing answers at " + gone.URL},
+		{[]string{gone}, 1, "nothing answers at " + gone},
 		{[]string{url + "/html"}, 1, "no MCP server at " + url + "/html"},
 		{[]string{url}, 1, "wants other credentials: status 401"},
 		{append(rightToken[:2:2], url), 1, `no tool "count"; it has up`},

@@ -28,7 +28,7 @@ func TestTransfersOutliveTheServer(t *testing.T) {
 		}
 		return d
 	}
-	server := start("127.0.0.1:0")
+	server := start(freeAddress(t))
 	defer func() { _ = server.kill() }()
 	token, err := os.ReadFile(dir + "/data/token")
 	if err != nil {

@@ -34,7 +34,7 @@ func TestG6KilledServer(t *testing.T) {
 		}
 		return d
 	}
-	server := start("127.0.0.1:0")
+	server := start(freeAddress(t))
 	defer func() { _ = server.kill() }()
 	token, err := os.ReadFile(dir + "/data/token")
 	if err != nil {
@@ -51,8 +51,12 @@ func TestG6KilledServer(t *testing.T) {
 	var stop atomic.Bool
 	var publishing sync.WaitGroup
 	published := make([]int, killPublishers)
+	var begun atomic.Int64
 	for i := range published {
-		publishing.Go(func() { published[i] = publishUntil(t, c, streamName(i), &stop) })
+		publishing.Go(func() { published[i] = publishUntil(t, c, streamName(i), &begun, &stop) })
+	}
+	if !eventually(func() bool { return begun.Load() == killPublishers }) {
+		t.Error("not everybody has published something")
 	}
 	for range killRounds {
 		<-time.After(20*time.Millisecond + rand.N(150*time.Millisecond)) // a moment like any other
@@ -74,8 +78,9 @@ func TestG6KilledServer(t *testing.T) {
 
 func streamName(i int) string { return fmt.Sprintf("numbers/%d", i) }
 
-// publishUntil publishes 0, 1, 2, ..., a few at a time, and returns how many were acknowledged.
-func publishUntil(t *testing.T, c *client.Client, name string, stop *atomic.Bool) int {
+// publishUntil publishes 0, 1, 2, ..., a few at a time, and returns how many were acknowledged. It counts itself in
+// begun when the first was.
+func publishUntil(t *testing.T, c *client.Client, name string, begun *atomic.Int64, stop *atomic.Bool) int {
 	_, err := c.CreateStream(t.Context(), name, client.StreamConfig{Retention: client.Retention{MaxEvents: 1 << 30}})
 	if err != nil {
 		t.Error(err)
@@ -95,6 +100,9 @@ func publishUntil(t *testing.T, c *client.Client, name string, stop *atomic.Bool
 		}
 		if want := uint64(n + len(events)); answer.Last != want {
 			t.Errorf("event %d was acknowledged as %d", want, answer.Last)
+		}
+		if n == 0 {
+			begun.Add(1)
 		}
 		n += len(events)
 	}

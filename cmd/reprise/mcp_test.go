@@ -32,7 +32,7 @@ func mcpClient(t *testing.T, data, version string, flags ...string) *mcp.ClientS
 	command.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
 	command.Stderr = t.Output()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command},
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command, TerminateDuration: patience},
 		&mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func openWindow(t *testing.T, data, version string) *window {
 	command.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
 	command.Stderr = t.Output()
 	client := mcp.NewClient(&mcp.Implementation{Name: "window", Version: "1"}, nil)
-	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command},
+	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command, TerminateDuration: patience},
 		&mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -37,12 +38,7 @@ func writeKeyPair(t *testing.T, server *httptest.Server, dir string) {
 // startNginx starts nginx with deploy/nginx.conf in front of a server, and returns its address.
 func startNginx(t *testing.T, path, dir, upstream string) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := listener.Addr().String()
-	_ = listener.Close()
+	addr := freeAddress(t)
 	conf := strings.NewReplacer(
 		"listen 443 ", "listen "+addr+" ", "server 127.0.0.1:7070;", "server "+upstream+";", "/etc/ssl/reprise", dir,
 	).Replace(deployed(t, "nginx.conf"))
@@ -130,7 +126,8 @@ func TestEventsThroughNginx(t *testing.T) {
 			t.Fatal(err)
 		}
 		if res.StatusCode >= 300 {
-			t.Fatalf("%s %s: status %d", method, path, res.StatusCode)
+			text, _ := io.ReadAll(res.Body)
+			t.Fatalf("%s %s: status %d: %s", method, path, res.StatusCode, text)
 		}
 		t.Cleanup(func() { _ = res.Body.Close() })
 		return res

@@ -36,7 +36,7 @@ type outliving struct {
 
 func startOutliving(t *testing.T) *outliving {
 	t.Helper()
-	o := &outliving{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
+	o := &outliving{t: t, dir: t.TempDir(), listen: freeAddress(t)}
 	o.start()
 	t.Cleanup(func() {
 		_ = o.daemon.kill()
@@ -267,13 +267,18 @@ func TestCommandIsReachedAfterARestart(t *testing.T) {
 // TestLimitsHoldWithoutAServer: a timeout and the bound of the output end commands while no server is there.
 func TestLimitsHoldWithoutAServer(t *testing.T) {
 	o := startOutliving(t)
-	o.run("slow", "echo up; exec sleep 600", func(r *client.StartRequest) { r.Timeout = client.Duration(time.Second) })
-	o.run("loud", "echo up; sleep 1; yes", func(r *client.StartRequest) { r.Limits.OutputBytes = 100_000 })
-	o.run("short", "echo up; sleep 1; seq 1 20000; kill -SEGV $$", nil)
-	for _, id := range []string{"slow", "loud", "short"} {
-		o.await(id, "up")
-	}
+	gate := filepath.Join(o.dir, "gate")
+	wait := fmt.Sprintf("echo up; until [ -e %s ]; do sleep 0.02; done; ", gate)
+	o.run("loud", wait+"yes", func(r *client.StartRequest) { r.Limits.OutputBytes = 100_000 })
+	o.run("short", wait+"seq 1 20000; kill -SEGV $$", nil)
+	o.await("loud", "up")
+	o.await("short", "up")
+	o.run("slow", "echo up; exec sleep 600", func(r *client.StartRequest) { r.Timeout = client.Duration(6 * time.Second) })
+	o.await("slow", "up")
 	if err := o.daemon.kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ended := func() bool {
@@ -308,8 +313,8 @@ func TestSupervisorIsKilled(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			pids := o.supervisors("*")
-			if len(pids) != 1 {
+			var pids []int
+			if !eventually(func() bool { pids = o.supervisors("*"); return len(pids) == 1 }) {
 				t.Fatalf("supervisors %v", pids)
 			}
 			if err := unix.Kill(pids[0], unix.SIGKILL); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"reprise/internal/archive/remoteserver"
 	"reprise/internal/execution"
+	"reprise/internal/freeport"
 )
 
 var update = flag.Bool("update", false, "write what the scripts compare with")
@@ -35,11 +36,18 @@ func TestMain(m *testing.M) {
 //	                        refuse resets them, off lets them through
 //	cut                     cut all connections of the proxy
 //	until FILE REGEXP       wait until a file has what is looked for
+//
+// ADDRESS is one that a process can listen at, and again when it was killed.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
+			address, err := freeport.Address()
+			if err != nil {
+				return err
+			}
+			env.Setenv("ADDRESS", address)
 			env.Setenv("XDG_STATE_HOME", env.WorkDir+"/state")
 			env.Setenv("TMPDIR", env.WorkDir)
 			// Nothing of whoever runs the tests.

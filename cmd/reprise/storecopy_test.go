@@ -57,7 +57,7 @@ func TestCopyThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := 0
-	for patience := 60 * time.Millisecond; ; patience += 50 * time.Millisecond {
+	for patience := 60 * time.Millisecond; ; patience += patience / 4 {
 		var out bytes.Buffer
 		cmd := &exec.Cmd{
 			Path: program,

@@ -201,22 +201,6 @@ func openShell(t *testing.T, o *outliving, url string, flags ...string) *person 
 	return p
 }
 
-// comesBack starts a server that was killed. A process that it was about to start may hold its lock for a moment.
-func comesBack(t *testing.T, o *outliving) {
-	t.Helper()
-	var err error
-	if !eventually(func() bool {
-		var d *daemon
-		d, err = startDaemon(os.Environ(), o.dir, o.dir+"/log", "--listen", o.listen, "--data", o.dir+"/data", "--log-level", "warn")
-		if err == nil {
-			o.daemon = d
-		}
-		return err == nil
-	}) {
-		t.Fatal(err)
-	}
-}
-
 // TestTerminalOfShell does what people do in a shell: sizes, Ctrl-C, Ctrl-Z and fg.
 func TestTerminalOfShell(t *testing.T) {
 	o := startOutliving(t)
@@ -311,14 +295,14 @@ func TestTerminalOutlivesConnections(t *testing.T) {
 		case 19:
 			check(t, o.daemon.kill())
 			p.types("while ")
-			comesBack(t, o)
+			o.start()
 		}
 		p.types(fmt.Sprintf("line %d\r", i))
 	}
 	check(t, o.daemon.kill())
 	p.types("typed while the server is away\r")
 	p.sees("[reprise: no connection since", 1)
-	comesBack(t, o)
+	o.start()
 	p.sees("got typed while the server is away.", 1)
 	p.types("end\r")
 	p.leaves(4)
@@ -353,7 +337,7 @@ func TestNoticeLeavesNoTrace(t *testing.T) {
 	p.mu.Unlock()
 	check(t, o.daemon.kill())
 	p.shows("reprise: no connection since")
-	comesBack(t, o)
+	o.start()
 	p.shows("the first row")
 	p.waits("the same screen", func() bool { return bytes.Equal(p.screen.Paint(), before) })
 	p.types("\r")
@@ -423,7 +407,7 @@ func TestTerminalIsGivenBack(t *testing.T) {
 			}
 			p.leaves(c.code)
 			if c.away {
-				comesBack(t, o)
+				o.start()
 			}
 			var x client.Execution
 			if !eventually(func() bool {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 
 	"reprise/internal/testserver"
@@ -17,10 +18,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise/internal/cutproxy"
+	"reprise/internal/freeport"
 )
 
 // patience bounds everything that a script waits for.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // daemon is a server that a test has started.
 type daemon struct {
@@ -28,6 +30,16 @@ type daemon struct {
 	addr string
 	done chan struct{} // closed when it has ended
 	err  error         // of its end
+}
+
+// freeAddress is one at which a server can be started again.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	address, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 // startDaemon starts a server and waits until it listens. Its stderr goes to the file log.
@@ -142,7 +154,9 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	w, name := worldOf(ts), args[0]
 	listen := w.addrs[name]
 	if listen == "" {
-		listen = "127.0.0.1:0"
+		var err error
+		listen, err = freeport.Address()
+		ts.Check(err)
 	}
 	var env []string
 	for _, variable := range []string{

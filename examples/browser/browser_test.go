@@ -81,7 +81,7 @@ func profile(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "chromium-")
 	check(t, err)
 	t.Cleanup(func() {
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(2 * time.Minute)
 		for os.RemoveAll(dir) != nil && time.Now().Before(deadline) {
 			time.Sleep(50 * time.Millisecond)
 		}

@@ -401,7 +401,7 @@ func TestDrainTellsReadersToComeBack(t *testing.T) {
 	s := w.stream("s", "x")
 	sse, lines := w.follow("/v1/streams/s/events", asSSE), w.follow("/v1/streams/s/events", asLines)
 	w.eventually("two readers wait", func() bool { return w.metric("reprise_readers") == "2" })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	w.ok(w.http.Config.Shutdown(ctx))
 	for name, f := range map[string]*follower{"sse": sse, "lines": lines} {

@@ -84,8 +84,16 @@ func TestOutputIsFollowed(t *testing.T) {
 
 func TestOutputWhoseBeginningIsLost(t *testing.T) {
 	w := start(t, setup{})
-	w.do("POST", "/v1/executions", `{"id":"x","command":"for i in 1 2 3 4 5 6 7 8 9; do echo line $i; sleep 0.02; done","retention":{"max_events":3}}`).is(201)
-	w.ended("x")
+	w.do("POST", "/v1/executions",
+		`{"id":"x","command":"while read i; do echo line $i; done","stdin_open":true,"retention":{"max_events":3}}`).is(201)
+	for i := range int64(9) { // each line is an event
+		w.do("POST", "/v1/executions/x/stdin", fmt.Sprintln(i+1)).is(200)
+		w.eventually("the line is kept", func() bool {
+			return w.do("GET", "/v1/executions/x", "").is(200).number("bytes", "stdout") == 7*(i+1)
+		})
+	}
+	w.do("POST", "/v1/executions/x/stdin?eof=true", "").is(200)
+	w.eventually("it has ended", func() bool { return w.do("GET", "/v1/executions/x", "").text("status") == "ended" })
 	a := w.do("GET", "/v1/executions/x/stdout", "").refused(410, "cursor_expired")
 	if !strings.Contains(a.text("detail"), "stdout") {
 		t.Errorf("detail: %s", a.body)

@@ -287,7 +287,7 @@ func (w *world) stream(name string, data ...string) *reprise.Stream {
 // eventually waits for a condition that another goroutine brings about.
 func (w *world) eventually(what string, condition func() bool) {
 	w.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/internal/freeport"
 )
 
 // server is a "reprise serve", on a store that survives it.
@@ -26,7 +27,11 @@ type server struct {
 
 // startServer starts a server on a free port.
 func startServer(program, dir string) (*server, error) {
-	s := &server{program: program, dir: dir, addr: "127.0.0.1:0"}
+	addr, err := freeport.Address()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{program: program, dir: dir, addr: addr}
 	if err := s.start(); err != nil {
 		return nil, err
 	}
@@ -66,8 +71,8 @@ func (s *server) start() error {
 			return nil
 		}
 		err = errors.New("the server does not start")
-	case <-time.After(30 * time.Second):
-		err = errors.New("the server does not start within 30 s")
+	case <-time.After(2 * time.Minute):
+		err = errors.New("the server does not start within two minutes")
 	}
 	s.kill()
 	return fmt.Errorf("%w: %s", err, s.stderr.String())

@@ -125,8 +125,8 @@ func startService(ctx context.Context, opts *Options) (*service, error) {
 		return s, nil
 	case <-s.scanned:
 		err = fmt.Errorf("it ended without a hello: %w", s.ended)
-	case <-time.After(30 * time.Second):
-		err = errors.New("no hello within 30 s")
+	case <-time.After(2 * time.Minute):
+		err = errors.New("no hello within two minutes")
 	}
 	s.kill()
 	return nil, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, s.stderr.String())
@@ -217,10 +217,10 @@ func (s *service) close() error {
 			return fmt.Errorf("at the end of stdin: %w\n%s", err, s.stderr.String())
 		}
 		return nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		_ = s.cmd.Process.Kill()
 		<-done
-		return errors.New("it does not exit within 30 s of the end of stdin")
+		return errors.New("it does not exit within two minutes of the end of stdin")
 	}
 }
 

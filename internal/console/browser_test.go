@@ -17,7 +17,7 @@ import (
 )
 
 // patience bounds every wait of a test for something that has to happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // browser is a Chromium that is driven through the DevTools protocol over a pair of pipes.
 type browser struct {

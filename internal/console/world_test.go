@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"reprise/internal/freeport"
 )
 
 // program is the reprise binary, built once.
@@ -59,7 +61,9 @@ type server struct {
 // startServer starts a server that ends with the test.
 func startServer(t testing.TB, flags ...string) *server {
 	t.Helper()
-	s := &server{TB: t, dir: t.TempDir(), addr: "127.0.0.1:0", flags: flags}
+	addr, err := freeport.Address()
+	check(t, err)
+	s := &server{TB: t, dir: t.TempDir(), addr: addr, flags: flags}
 	s.start()
 	t.Cleanup(s.stop)
 	return s

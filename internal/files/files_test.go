@@ -464,9 +464,9 @@ func (f *fixture) eventually(condition func() bool) {
 	f.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); <-tick.C {
+	for deadline := time.Now().Add(2 * time.Minute); !condition(); <-tick.C {
 		if time.Now().After(deadline) {
-			f.Fatal("condition not met within 20s")
+			f.Fatal("condition not met within two minutes")
 		}
 	}
 }

@@ -18,8 +18,8 @@ const (
 	last  = 32_000
 )
 
-// Find returns a port at which nobody listens now. If offset is not 0, nobody listens at the port that is higher by that
-// much either, and it is below last too.
+// Find returns a port at which nobody listens now. If offset is not 0, nobody listens at the port that is higher by
+// that much either, and it is below last too.
 func Find(offset int) (int, error) {
 	for range 100 {
 		port := first + rand.IntN(last-first-offset)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise/internal/freeport"
 	"reprise/internal/gateway"
 	"reprise/internal/testserver"
 )
@@ -87,14 +88,16 @@ func TestQuestionOfUpstreamAtURLReachesClient(t *testing.T) {
 }
 
 func TestSessionGoesOnAfterUpstreamAtURLForgotIt(t *testing.T) {
-	up := startRemote(t, "127.0.0.1:0")
+	address, err := freeport.Address()
+	check(t, err)
+	up := startRemote(t, address)
 	f := newFixture(t, gateway.Upstream{URL: up.url}).start()
 	s := f.connect("2025-11-25", nil)
 	f.want(s, "count", nil, "1")
 	f.want(s, "count", nil, "2")
 	up.kill()
 	f.wantError(s, "count", nil, "")
-	startRemote(t, strings.TrimPrefix(up.url, "http://"))
+	startRemote(t, address)
 	f.want(s, "count", nil, "1")
 }
 

@@ -49,7 +49,7 @@ func dial(t *testing.T, address, send string) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	io.WriteString(conn, send)
 	return &client{conn, bufio.NewReader(conn)}
 }

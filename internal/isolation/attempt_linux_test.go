@@ -126,7 +126,7 @@ func newField(t *testing.T) *field {
 		_ = f.victim.Wait()
 	})
 	pid := strconv.Itoa(f.victim.Process.Pid)
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if name, _ := os.ReadFile("/proc/" + pid + "/comm"); string(name) == "sleep\n" {
 			break
 		}

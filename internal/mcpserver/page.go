@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// defaultQuiet is the pause in the output that ends a wait for output, and collectAtMost bounds that wait once there is
-	// some: an answer has what belongs together, and a prompt is not waited for long.
+	// defaultQuiet is the pause in the output that ends a wait for output, and collectAtMost bounds that wait once
+	// there is some: an answer has what belongs together, and a prompt is not waited for long.
 	defaultQuiet  = 300 * time.Millisecond
 	collectAtMost = 5 * time.Second
 	// windowBytes is how much of the output before a piece is looked at for a match.

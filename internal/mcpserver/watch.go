@@ -49,8 +49,8 @@ const lineBytes = 200
 func (s *Server) watch(req *mcp.CallToolRequest, id string) *watcher {
 	now := time.Now()
 	return &watcher{
-		session: req.Session, token: req.Params.GetProgressToken(), every: s.opts.ProgressEvery, quiet: s.opts.quiet, id: id,
-		max:   s.opts.MaxBytes,
+		session: req.Session, token: req.Params.GetProgressToken(), every: s.opts.ProgressEvery, id: id,
+		max: s.opts.MaxBytes, quiet: s.opts.quiet,
 		begun: now, tellAt: now.Add(s.opts.ProgressEvery),
 	}
 }

@@ -195,7 +195,7 @@ func (s *NATSServer) config() string {
 
 // awaitReady waits until the server greets whoever connects.
 func (s *NATSServer) awaitReady() error {
-	const patience = 20 * time.Second
+	const patience = 2 * time.Minute
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		select {
 		case <-s.done:

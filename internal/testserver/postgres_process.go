@@ -18,7 +18,7 @@ import (
 )
 
 // postgresPatience is how long the server may take to start or to end.
-const postgresPatience = 30 * time.Second
+const postgresPatience = 2 * time.Minute
 
 // URL is where the database is, with the password if there is one.
 func (s *PostgresServer) URL() string {

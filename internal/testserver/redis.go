@@ -183,7 +183,7 @@ func (s *RedisServer) args() []string {
 }
 
 // readyWithin is how long a server may take to answer.
-const readyWithin = 20 * time.Second
+const readyWithin = 2 * time.Minute
 
 // awaitReady asks the server until it answers, and ends it if it does not.
 func (s *RedisServer) awaitReady() error {

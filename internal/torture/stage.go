@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"reprise/internal/cutproxy"
+	"reprise/internal/freeport"
 )
 
 // stage is one store with its servers, writers, readers and what goes wrong.
@@ -121,7 +122,11 @@ func (s *stage) open(ctx context.Context) error {
 	}
 	var direct, fronts []string
 	for i := range n {
-		r := &replica{binary: s.opts.binary, dir: filepath.Join(s.dir, fmt.Sprint("replica", i)), addr: "127.0.0.1:0"}
+		addr, err := freeport.Address()
+		if err != nil {
+			return err
+		}
+		r := &replica{binary: s.opts.binary, dir: filepath.Join(s.dir, fmt.Sprint("replica", i)), addr: addr}
 		r.flags = append([]string{
 			"--secrets", filepath.Join(s.dir, "secrets"), "--store", s.engine.storeURL(),
 			"--replica", fmt.Sprint("r", i),

@@ -128,7 +128,7 @@ func TestRestart(t *testing.T) {
 	whole := c.stream(c.get(""))
 	whole.prime()
 	// What was subscribed to before the restart is subscribed to again.
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		check(t, w.tools.updated())
 		if strings.Contains(w.stored(c), "notifications/resources/updated") {
 			break

@@ -75,7 +75,7 @@ func TestTooManyTasks(t *testing.T) {
 	}
 	w.send("", "tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, id), withTasks)
 	w.until(id, mcptask.Cancelled)
-	for deadline := time.Now().Add(5 * time.Second); w.call("slow_compute", `{}`).Error != nil; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); w.call("slow_compute", `{}`).Error != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("there is no place again")
 		}
@@ -85,7 +85,7 @@ func TestTooManyTasks(t *testing.T) {
 func TestExpired(t *testing.T) {
 	w := newWorld(t, &mcptask.Options{Keep: 50 * time.Millisecond})
 	id := w.task("slow_compute", `{}`)
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if a := w.get(id); a.Error != nil {
 			if a.Error.Code != -32602 || a.Error.Message != "task has expired" {
 				t.Errorf("then %+v", a.Error)
@@ -129,7 +129,7 @@ func TestHooks(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for deadline := time.Now().Add(5 * time.Second); ended.Load() != 40 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); ended.Load() != 40 && time.Now().Before(deadline); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	if created.Load() != 40 || ended.Load() != 40 || cancelled.Load() != 10 {

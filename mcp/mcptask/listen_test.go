@@ -70,7 +70,7 @@ func next(t *testing.T, from <-chan told) told {
 			t.Fatal("it has ended")
 		}
 		return m
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("nothing comes")
 	}
 	return told{}

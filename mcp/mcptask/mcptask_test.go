@@ -54,7 +54,7 @@ func TestOnlyLongCallsBecomeTasks(t *testing.T) {
 	if a := w.call("maybe_slow", `{"label":"quick"}`); a.Result.ResultType != "complete" || a.Result.Content[0]["text"] != "computed quick" {
 		t.Errorf("a quick call: %+v", a)
 	}
-	w.until(w.task("maybe_slow", `{"seconds":0.3}`), mcptask.Completed)
+	w.until(w.task("maybe_slow", `{"seconds":2.5}`), mcptask.Completed)
 	if a := w.send("", "tools/call", `{"name":"maybe_slow","arguments":{"seconds":0.1}}`, without); a.Result.ResultType != "complete" {
 		t.Errorf("a client without tasks: %+v", a)
 	}

@@ -115,7 +115,7 @@ func awaitEnds(t *testing.T, log *reprise.Log) {
 	open := func(info reprise.StreamInfo) bool {
 		return strings.HasPrefix(info.Key.Name, "mcp-task:") && info.End == nil
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		page, err := log.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 100})
 		if err != nil {
 			t.Fatal(err)
@@ -163,7 +163,7 @@ func TestReplicas(t *testing.T) {
 	hub := shared.New(memstore.New(nil))
 	join := func() (*world, *replica.Member) {
 		log := newLog(t, hub.Store())
-		member, err := replica.Join(t.Context(), log, &replica.Options{Beat: 50 * time.Millisecond, TTL: 400 * time.Millisecond})
+		member, err := replica.Join(t.Context(), log, &replica.Options{Beat: 50 * time.Millisecond, TTL: 3 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

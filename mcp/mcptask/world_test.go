@@ -88,6 +88,9 @@ func newWorldOn(t *testing.T, log *reprise.Log, opts *mcptask.Options) *world {
 	}}
 }
 
+// patience bounds everything that a test waits for.
+const patience = 2 * time.Minute
+
 type seconds struct {
 	Seconds float64 `json:"seconds,omitempty"`
 	Label   string  `json:"label,omitempty"`
@@ -130,7 +133,7 @@ func addTools(server *mcp.Server, tasks *mcptask.Tasks) {
 	mcp.AddTool(server, &mcp.Tool{Name: "slow_compute"}, slow)
 	tasks.Support("slow_compute", mcptask.Tool{})
 	mcp.AddTool(server, &mcp.Tool{Name: "maybe_slow"}, slow)
-	tasks.Support("maybe_slow", mcptask.Tool{After: 50 * time.Millisecond})
+	tasks.Support("maybe_slow", mcptask.Tool{After: 1500 * time.Millisecond})
 	mcp.AddTool(server, &mcp.Tool{Name: "failing_job"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 		return nil, nil, errors.New("it does not work")
 	})
@@ -298,7 +301,7 @@ func (w *world) get(id string) answer {
 // until asks for a task until it is in a state.
 func (w *world) until(id string, status mcptask.Status) answer {
 	w.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		a := w.get(id)
 		if a.Result.Status == status {
 			return a

@@ -24,7 +24,7 @@ import (
 // tail asks until there is an answer.
 func tail(t *testing.T, s *natsstore.Store, key reprise.StreamKey) *reprise.StreamInfo {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		page, err := s.Read(t.Context(), key, 1<<63, 0)
 		if err == nil {
 			return &page.Info
@@ -220,7 +220,7 @@ func TestHeldUp(t *testing.T) {
 			if err := call(); !errors.Is(err, reprise.ErrUnavailable) {
 				t.Errorf("%s: %v, want ErrUnavailable", what, err)
 			}
-			if took := time.Since(start); took > timeout+5*time.Second {
+			if took := time.Since(start); took > timeout+time.Minute {
 				t.Errorf("%s took %v, its bound is %v", what, took, timeout)
 			}
 		})
@@ -448,7 +448,7 @@ func TestWatchAcrossARestart(t *testing.T) {
 		t.Helper()
 		select {
 		case <-moved:
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("not told %s", what)
 		}
 	}
@@ -496,7 +496,7 @@ func TestFull(t *testing.T) {
 			}
 			t.Logf("full after %d batches: %v", info.Tail, refusal)
 			must(t, s.Remove(t.Context(), old.Key, reprise.RemoveSpec{}))
-			for deadline := time.Now().Add(10 * time.Second); ; {
+			for deadline := time.Now().Add(2 * time.Minute); ; {
 				req := request(&info, 1, nil)
 				req.Bytes = append([]byte(label(req.First)), make([]byte, 100_000)...)
 				errs := s.Append(t.Context(), []reprise.AppendRequest{req})

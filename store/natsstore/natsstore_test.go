@@ -55,7 +55,7 @@ func dropAt(tb testing.TB, server, where string) {
 	js, err := jetstream.New(conn)
 	must(tb, err)
 	for _, stream := range []string{params.Get("name"), params.Get("name") + "_INDEX"} {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		if err := js.DeleteStream(ctx, stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			tb.Error(err)
 		}

@@ -36,7 +36,7 @@ func behind(t *testing.T, where string) (jetstream.JetStream, jetstream.Stream) 
 // messages counts those on the server, until there are few enough.
 func messages(t *testing.T, stream jetstream.Stream, atMost uint64) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		info, err := stream.Info(t.Context())
 		must(t, err)
 		if info.State.Msgs <= atMost {

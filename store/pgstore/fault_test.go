@@ -27,7 +27,7 @@ func check(tb testing.TB, err error) {
 // eventually calls f until it returns true.
 func eventually(tb testing.TB, what string, f func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("after 20 s: %s", what)
 		}
@@ -204,7 +204,7 @@ func TestServerPaused(t *testing.T) {
 		t.Errorf("list: %v", err)
 	}
 	// Three calls of 3 s each, on a machine that may be busy.
-	if took := time.Since(start); took > 30*time.Second {
+	if took := time.Since(start); took > 2*time.Minute {
 		t.Errorf("the calls took %v", took)
 	}
 	check(t, own.Resume())
@@ -285,7 +285,7 @@ func TestClosedWhilePaused(t *testing.T) {
 	}
 	start := time.Now()
 	check(t, s.Close())
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > time.Minute {
 		t.Errorf("Close took %v", took)
 	}
 	check(t, own.Resume())

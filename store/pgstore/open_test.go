@@ -184,7 +184,7 @@ func TestPooler(t *testing.T) {
 		put(t, all[(i+2)%len(all)], &req, 100, 1000)
 		select {
 		case <-moved:
-		case <-time.After(10 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Errorf("store %d is not told what another one has appended", i)
 		}
 		stop()

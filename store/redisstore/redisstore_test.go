@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	// The driver leaves a goroutine that sleeps for a second when it has asked whether a server is of a cluster.
 	err = goleak.Find()
-	for deadline := time.Now().Add(2 * time.Second); err != nil && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); {
 		err = goleak.Find()
 	}
 	if err != nil && code == 0 {

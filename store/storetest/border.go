@@ -132,7 +132,7 @@ func cutUnderWay(e *env) {
 		defer end()
 		if i == users {
 			// A Store may hide every cut from its callers, by asking again.
-			for deadline := time.Now().Add(e.opts.patience / 2); time.Now().Before(deadline) && failed.Load() < rounds; {
+			for deadline := time.Now().Add(min(e.opts.patience/2, 5*time.Second)); time.Now().Before(deadline) && failed.Load() < rounds; {
 				e.noError(e.harness.Cut(e.store), "cut the connections")
 			}
 			return

@@ -42,9 +42,9 @@ var brokenReplicas = []brokenStore{
 	}},
 	{"what happens before the connection is up is missed", "watch/follow", func(b *broken) {
 		b.watch = telling(b, func(_ reprise.StreamKey, moved func()) func() {
-			up := time.Now().Add(10 * time.Millisecond)
+			var missed atomic.Int64
 			return func() {
-				if time.Now().After(up) {
+				if missed.Add(1) > 12 { // appends of watch/follow to a stream
 					moved()
 				}
 			}

@@ -76,7 +76,7 @@ type Options struct {
 }
 
 func (o *Options) withDefaults() Options {
-	d := Options{Events: 1_000_000, Streams: 100_000, Timeout: 5 * time.Minute, patience: 10 * time.Second}
+	d := Options{Events: 1_000_000, Streams: 100_000, Timeout: 5 * time.Minute, patience: time.Minute}
 	if raceDetector {
 		d.Events, d.Streams = 100_000, 5_000
 	}

@@ -135,7 +135,7 @@ func TestHelperThatDiedIsStartedAgain(t *testing.T) {
 		t.Fatalf("a file of the dead helper: %v", err)
 	}
 	again, err := place.Open(t.Context(), "d/a/@1.X")
-	for begun := time.Now(); errors.Is(err, reprise.ErrUnavailable) && time.Since(begun) < 10*time.Second; {
+	for begun := time.Now(); errors.Is(err, reprise.ErrUnavailable) && time.Since(begun) < 2*time.Minute; {
 		again, err = place.Open(t.Context(), "d/a/@1.X")
 	}
 	check(t, err)

@@ -6,15 +6,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
+	"reprise/internal/freeport"
 	"reprise/mcp/mcphttp/resumetest"
 )
 
@@ -61,7 +62,7 @@ func startPeer(tb testing.TB, p peer, file bool) resumetest.Target {
 	}
 	tb.Cleanup(c.kill)
 	target := resumetest.Target{
-		URL: "http://" + c.addr + "/mcp", Kept: p.kept,
+		URL: "http://" + c.addr + "/mcp", Kept: p.kept, Patience: 2 * time.Minute,
 		Header: http.Header{"Authorization": {"me"}}, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	if p.name == "mcphttp" {
@@ -79,10 +80,9 @@ func startPeer(tb testing.TB, p peer, file bool) resumetest.Target {
 }
 
 func freeAddr(tb testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	check(tb, err)
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 func (c *child) start() error {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import time
@@ -26,10 +28,12 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+    """A port that nothing listens on, and that no outgoing connection gets while its server is not there."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 class Server:
@@ -46,7 +50,7 @@ class Server:
     def start(self) -> None:
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        until(self._answers, 30, f"the server does not start; see {self._log}")
+        until(self._answers, 120, f"the server does not start; see {self._log}")
 
     def _answers(self) -> bool:
         try:
@@ -65,7 +69,7 @@ class Server:
     def stop(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=120)
         except subprocess.TimeoutExpired:
             self.kill()
             raise

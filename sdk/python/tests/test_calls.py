@@ -75,7 +75,7 @@ def test_output_that_is_gone_is_an_error(server: Server, kind: str) -> None:
         # At least one event of each channel, beside the first and the last.
         command = "for i in 1 2 3 4 5 6 7 8; do echo $i; echo $i >&2; sleep 0.02; done"
         id = call(call.client.start, command, retention={"max_events": 3}).id
-        until(lambda: call(call.client.show, id).status == "ended", 20, "it does not end")
+        until(lambda: call(call.client.show, id).status == "ended", 120, "it does not end")
         with pytest.raises(GapError):
             call(call.client.run, command, id=id, retention={"max_events": 3})
 
@@ -86,7 +86,7 @@ def test_start_is_done_once_however_often_it_is_sent(server: Server, kind: str, 
     with Proxy(server.port, lambda: next(places)) as proxy, Caller(kind, proxy.url, server.token) as call:
         execution = call(call.client.start, f"echo tick >> {ticks}")
         assert proxy.cuts == 3
-        until(lambda: call(call.client.show, execution.id).status == "ended", 20, "it does not end")
+        until(lambda: call(call.client.show, execution.id).status == "ended", 120, "it does not end")
     places = iter([40, 400, 900, *[None] * 9])
     with Proxy(server.port, lambda: next(places)) as proxy, Caller(kind, proxy.url, server.token) as call:
         call(call.client.run, f"echo tick >> {ticks}", check=True)
@@ -121,7 +121,7 @@ def test_signal_and_cancel(server: Server, kind: str) -> None:
     with Caller(kind, server.url, server.token) as call:
         for method, args, outcome in ((call.client.signal, ("TERM",), "signaled"), (call.client.cancel, (), "cancelled")):
             id = call(call.client.start, ["sleep", "60"]).id
-            until(lambda id=id: call(call.client.page, id).events, 10, "it does not run")
+            until(lambda id=id: call(call.client.page, id).events, 120, "it does not run")
             call(method, id, *args)
             assert call(call.client.run, ["sleep", "60"], id=id).outcome == outcome
         call(call.client.cancel, id)
@@ -241,7 +241,7 @@ def test_a_slow_answer_is_given_up(kind: str) -> None:
             begun = time.monotonic()
             with pytest.raises(NetworkError) as raised:
                 call(call.client.show, "x")
-            assert raised.value.retryable and time.monotonic() - begun < 5
+            assert raised.value.retryable and time.monotonic() - begun < 60
 
 
 def test_settings_that_cannot_be_used(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

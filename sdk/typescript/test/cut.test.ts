@@ -14,7 +14,7 @@ async function many(count: number, atATime: number, work: (i: number) => Promise
   await Promise.all(Array.from({ length: atATime }, worker))
 }
 
-test('a connection that is cut at every byte of an answer', { timeout: 110_000 }, async (t) => {
+test('a connection that is cut at every byte of an answer', { timeout: 290_000 }, async (t) => {
   const server = await Server.start(t)
   const reprise = server.client()
   await reprise.streams.create('every/byte')
@@ -49,7 +49,7 @@ test('a connection that is cut at every byte of an answer', { timeout: 110_000 }
   assert.ok(cuts > length * 0.9, `${cuts} cuts for ${length} bytes`)
 })
 
-test('20,000 events over 300 random cuts, with the server killed twice meanwhile', { timeout: 110_000 }, async (t) => {
+test('20,000 events over 300 random cuts, with the server killed twice meanwhile', { timeout: 290_000 }, async (t) => {
   const count = 20_000
   const server = await Server.start(t, '--retain-events', '100000')
   await server.client().streams.create('long')

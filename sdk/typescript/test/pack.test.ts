@@ -11,7 +11,7 @@ import { Server } from './server.js'
 const root = join(import.meta.dirname, '..', '..')
 const run = promisify(execFile)
 
-test('the packed package runs in an empty folder: README, ES modules, CommonJS, types', { timeout: 120_000 }, async (t) => {
+test('the packed package runs in an empty folder: README, ES modules, CommonJS, types', { timeout: 290_000 }, async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'reprise-pack-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   execFileSync('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', folder], { cwd: root })

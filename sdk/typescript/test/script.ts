@@ -85,7 +85,7 @@ export function foreign(status: number, headers: Record<string, string> = {}): A
 }
 
 /** Waits until a condition is met. */
-export async function until(what: string, condition: () => boolean, ms = 10_000): Promise<void> {
+export async function until(what: string, condition: () => boolean, ms = 120_000): Promise<void> {
   for (const deadline = Date.now() + ms; !condition(); ) {
     if (Date.now() > deadline) throw new Error(`not met within ${ms} ms: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 2))

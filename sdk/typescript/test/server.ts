@@ -1,5 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -14,6 +15,19 @@ function binary(): string {
   const built = join(root, 'build', 'reprise')
   execFileSync('go', ['build', '-o', built, './cmd/reprise'], { cwd: join(root, '..', '..'), stdio: 'inherit' })
   return built
+}
+
+/** An address that nothing listens at, and that no outgoing connection gets while its server is not there. */
+async function freeAddress(): Promise<string> {
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 22_000)
+    const probe = createServer()
+    const free = await new Promise<boolean>((resolve) => {
+      probe.once('error', () => resolve(false))
+      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
+    })
+    if (free) return `127.0.0.1:${port}`
+  }
 }
 
 /** A real server with a data directory of its own, which can be killed and started again on its port. */
@@ -34,7 +48,7 @@ export class Server {
   private constructor(private readonly flags: string[]) {}
 
   async start(): Promise<void> {
-    const listen = this.url ? new URL(this.url).host : '127.0.0.1:0'
+    const listen = this.url ? new URL(this.url).host : await freeAddress()
     const args = ['serve', '--listen', listen, '--data', this.directory, '--log-level', 'error', ...this.flags]
     const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', 'inherit'] })
     this.process = child
