@@ -55,8 +55,8 @@ type Problem struct {
 	Fork string
 	// Offset, if not nil, is the number of bytes that an upload has, where a request began elsewhere.
 	Offset *int64
-	// Challenge is the header WWW-Authenticate of the answer. It is for Write alone, which sends "Bearer" with a status of
-	// 401 where it is "".
+	// Challenge is the header WWW-Authenticate of the answer. It is for Write alone, which sends "Bearer" with a
+	// status of 401 where it is "".
 	Challenge string
 	// RetryAfter is how long to wait before the next try. Zero says nothing.
 	// It is sent in whole seconds, rounded up.
