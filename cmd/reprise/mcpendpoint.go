@@ -64,8 +64,8 @@ func (m *mcpEndpoint) endpoints() []api.MCPEndpoint {
 	return endpoints
 }
 
-// openWindows lets other processes use the tools through the data directory. A file system without sockets is no reason
-// not to serve.
+// openWindows lets other processes use the tools through the data directory. A file system without sockets is no
+// reason not to serve.
 func (s *server) openWindows(keepAlive time.Duration) {
 	var err error
 	if s.mcp.windows, err = openWindows(s, keepAlive); err != nil {
@@ -73,8 +73,8 @@ func (s *server) openWindows(keepAlive time.Duration) {
 	}
 }
 
-// principalBy says what who was identified may do. Who uses the data directory is "", and may do everything. What else a
-// request shows is looked up again: what the bearer of a token may do is in that token alone.
+// principalBy says what who was identified may do. Who uses the data directory is "", and may do everything. What else
+// a request shows is looked up again: what the bearer of a token may do is in that token alone.
 func principalBy(gate *identity.Gate) func(context.Context, reprise.Tenant, string) (identity.Principal, error) {
 	return func(ctx context.Context, tenant reprise.Tenant, name string) (identity.Principal, error) {
 		if name == "" {

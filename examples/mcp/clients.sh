@@ -11,38 +11,27 @@
 # not possible, their clients are left out, and it says so; when CI is set, that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/reprise/mcp-clients
+. examples/mcp/packages.sh
 tmp=$(mktemp -d)
 trap 'jobs -p | xargs -r kill 2>/dev/null || true; wait; rm -rf "$tmp"' EXIT
 
-# What is called, and with what: the newest versions on 2026-11-21.
-declare -A package=(
-  [go]="the Go SDK $(go list -m -f '{{.Version}}' github.com/modelcontextprotocol/go-sdk)"
-  [mcp-go]="mcp-go $(go list -m -f '{{.Version}}' github.com/mark3labs/mcp-go)"
-  [typescript-1]=@modelcontextprotocol/sdk@1.32.2
-  [typescript-2]=@modelcontextprotocol/client@2.4.0
-  [python-1]=mcp==1.30.0
-  [python-2]=mcp==2.3.0
-  [fastmcp]=fastmcp==4.1.2
-)
+# What is called besides, and with what.
+package[go]="the Go SDK $(go list -m -f '{{.Version}}' github.com/modelcontextprotocol/go-sdk)"
+package[mcp-go]="mcp-go $(go list -m -f '{{.Version}}' github.com/mark3labs/mcp-go)"
 declare -A script=([typescript-1]=typescript1.mjs [typescript-2]=typescript2.mjs
   [python-1]=python1.py [python-2]=python2.py [fastmcp]=fastmcp_client.py)
 
 install() { # install NAME: what the client needs; fails if it cannot be had
-  local dir=$cache/$1-${package[$1]##*[@=]}
   case $1 in
   go | mcp-go) return ;;
-  typescript-*)
-    [ -e "$dir/done" ] || timeout 200 npm install --silent --no-audit --no-fund --prefix "$dir" "${package[$1]}" || return 1
-    cp "examples/mcp/clients/${script[$1]}" "$dir"
-    ;;
-  *) [ -e "$dir/done" ] || { python3 -m venv "$dir" && timeout 300 "$dir/bin/pip" install --quiet --disable-pip-version-check "${package[$1]}"; } || return 1 ;;
+  typescript-*) fetch_package "$1" && cp "examples/mcp/clients/${script[$1]}" "$(folder "$1")" ;;
+  *) fetch_package "$1" ;;
   esac
-  touch "$dir/done"
 }
 
 call() { # call NAME URL: runs the client
-  local dir=$cache/$1-${package[$1]##*[@=]}
+  local dir
+  dir=$(folder "$1")
   case $1 in
   go) timeout 60 "$tmp/client" -url "$2" -drop 0 ;;
   mcp-go) timeout 60 "$tmp/mcpgo" "$2" Oslo ;;

@@ -69,10 +69,11 @@ type Principal struct {
 	Limits quota.Limits
 	// Only, if not zero, is the one stream that may be read: the proof is a ticket.
 	Only reprise.StreamKey
-	// Issuer is the identity provider that has vouched for the principal, "" for none: by it the principal may get a proof
-	// with other scopes.
+	// Issuer is the identity provider that has vouched for the principal, "" for none: by it the principal may get a
+	// proof with other scopes.
 	Issuer string
-	// Paths, if not nil, are the paths of the requests for which the proof is good: it was made for a part of the server.
+	// Paths, if not nil, are the paths of the requests for which the proof is good: it was made for a part of the
+	// server.
 	Paths []string
 	// Expires is the moment from which on the proof is good no more, zero if there
 	// is none. A response that is under way then has to end.
@@ -108,8 +109,8 @@ func (p *Principal) MayOn(s Scope, name string) bool { return !p.holdsTicket() &
 // MayRead reports whether p may follow one stream: by a grant for its name, or because p holds a ticket for it.
 func (p *Principal) MayRead(key reprise.StreamKey) bool { return p.MayReadAs(key, key.Name) }
 
-// MayReadAs is MayRead for a stream to which grants apply under another name, such as the session of an execution. What
-// a ticket may be read by has to be granted to its credential too.
+// MayReadAs is MayRead for a stream to which grants apply under another name, such as the session of an execution.
+// What a ticket may be read by has to be granted to its credential too.
 func (p *Principal) MayReadAs(key reprise.StreamKey, name string) bool {
 	if p.holdsTicket() && p.Only != key {
 		return false

@@ -47,7 +47,10 @@ func Needs(m *mcphttp.Message) []identity.Scope {
 	// Names are told apart by case, as what runs the tool does.
 	var params map[string]json.RawMessage
 	var tool string
-	if json.Unmarshal(m.Params, &params) != nil || json.Unmarshal(params["name"], &tool) != nil || tool == readResources {
+	if json.Unmarshal(m.Params, &params) != nil || json.Unmarshal(params["name"], &tool) != nil {
+		return nil
+	}
+	if tool == readResources {
 		return nil
 	}
 	return scopesOf[tool]

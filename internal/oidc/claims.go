@@ -116,10 +116,13 @@ const maxGrants = 64
 func (i *Issuer) grants(c claims) []identity.Grant {
 	grants := slices.Clone(i.Scopes)
 	for _, text := range i.scopeTexts(c) {
-		if name, ok := strings.CutPrefix(text, i.ScopePrefix); ok {
-			if g, err := identity.ParseGrant(name); err == nil {
-				grants = append(grants, g)
-			}
+		name, ours := strings.CutPrefix(text, i.ScopePrefix)
+		scope, _, _ := strings.Cut(name, ":")
+		if !ours || !slices.Contains(i.Allow, identity.Scope(scope)) {
+			continue
+		}
+		if g, err := identity.ParseGrant(name); err == nil {
+			grants = append(grants, g)
 		}
 	}
 	for _, group := range c.list(i.GroupsClaim, false) {

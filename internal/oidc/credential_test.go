@@ -47,7 +47,8 @@ func TestCookiesOfTokensAreGoodOnEveryReplica(t *testing.T) {
 	}
 	again, err := identify(issuer)
 	ok(t, err)
-	if again.Name != who.Name || again.Tenant != who.Tenant || !slices.Equal(again.Grants, grantsOf(t, "read", "run:ci-", "control")) {
+	want := grantsOf(t, "read", "run:ci-", "control")
+	if again.Name != who.Name || again.Tenant != who.Tenant || !slices.Equal(again.Grants, want) {
 		t.Errorf("by the cookie %+v, by the token %+v", again, who)
 	}
 	issuer.Allow = []identity.Scope{"read"}

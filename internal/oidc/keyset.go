@@ -35,7 +35,8 @@ func newKey(jwk *jose.JSONWebKey) (*key, bool) {
 	if err != nil {
 		return nil, false
 	}
-	k := &key{id: jwk.KeyID, public: jwk.Key, algorithm: jwk.Algorithm, thumbprint: fmt.Sprintf("%s.%x", jwk.KeyID, sum[:16])}
+	k := &key{id: jwk.KeyID, public: jwk.Key, algorithm: jwk.Algorithm}
+	k.thumbprint = fmt.Sprintf("%s.%x", jwk.KeyID, sum[:16])
 	k.good, k.withdraw = context.WithCancelCause(context.Background())
 	return k, true
 }

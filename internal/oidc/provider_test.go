@@ -181,7 +181,8 @@ func (p *provider) verifier(issuer oidc.Issuer, opts oidc.Options) *oidc.Verifie
 	if opts.Resource == nil {
 		read := []identity.Scope{identity.ScopeRead}
 		opts.Resource = &oidc.Resource{
-			URL: resourceURL, Paths: map[string]oidc.PathScopes{"/mcp": {First: read, All: append(read, identity.ScopeRun)}},
+			URL:   resourceURL,
+			Paths: map[string]oidc.PathScopes{"/mcp": {First: read, All: append(read, identity.ScopeRun)}},
 		}
 	}
 	v, err := oidc.New([]oidc.Issuer{issuer}, &opts)

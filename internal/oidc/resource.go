@@ -11,8 +11,8 @@ import (
 	"reprise/internal/identity"
 )
 
-// Resource is the server as OAuth sees it: a protected resource, of which some paths are resources of their own. A token
-// whose audience is the URL of a path is good for requests of that path alone.
+// Resource is the server as OAuth sees it: a protected resource, of which some paths are resources of their own. A
+// token whose audience is the URL of a path is good for requests of that path alone.
 type Resource struct {
 	// URL is under which clients reach the server: scheme and host, for example "https://reprise.example.org".
 	URL string
@@ -118,9 +118,10 @@ func (v *Verifier) Challenge(path string, wrong bool) string {
 	return v.challenge(path, code, v.scopeTexts(known.First))
 }
 
-// StepUp is the value of WWW-Authenticate for a request of path that needs more scopes than its principal has (RFC 6750,
-// section 3.1). What the principal has is asked for again, so that the next token can do both. It is "" for a principal
-// without an issuer, for one whose issuer may not grant them, and for one that has them all: no other token would help.
+// StepUp is the value of WWW-Authenticate for a request of path that needs more scopes than its principal has (RFC
+// 6750, section 3.1). What the principal has is asked for again, so that the next token can do both. It is "" for a
+// principal without an issuer, for one whose issuer may not grant them, and for one that has them all: no other token
+// would help.
 func (v *Verifier) StepUp(path string, p *identity.Principal, needed ...identity.Scope) string {
 	i := v.issuers[p.Issuer]
 	if i == nil {

@@ -110,7 +110,8 @@ func New(issuers []Issuer, opts *Options) (*Verifier, error) {
 		}
 		names[one.Name] = true
 		i := &issuer{Issuer: one}
-		i.keys = &keySet{opts: &v.opts, fetch: func(ctx context.Context) ([]*key, error) { return i.fetchKeys(ctx, client) }}
+		fetch := func(ctx context.Context) ([]*key, error) { return i.fetchKeys(ctx, client) }
+		i.keys = &keySet{opts: &v.opts, fetch: fetch}
 		v.issuers[one.URL] = i
 	}
 	for _, i := range v.issuers {
@@ -123,8 +124,8 @@ func New(issuers []Issuer, opts *Options) (*Verifier, error) {
 	return v, nil
 }
 
-// Close ends the fetching of keys. Tokens whose keys are known are still verified. Closing again, or a nil Verifier, does
-// nothing.
+// Close ends the fetching of keys. Tokens whose keys are known are still verified. Closing again, or a nil Verifier,
+// does nothing.
 func (v *Verifier) Close() {
 	if v == nil {
 		return
@@ -166,8 +167,8 @@ func isToken(credential string) bool {
 	return strings.HasPrefix(credential, "eyJ") && strings.Count(credential, ".") == 2
 }
 
-// Verify implements identity.Verifier. A token that was verified before is known by its digest until it expires, or its
-// key is withdrawn.
+// Verify implements identity.Verifier. A token that was verified before is known by its digest until it expires, or
+// its key is withdrawn.
 func (v *Verifier) Verify(ctx context.Context, credential string) (identity.Principal, error) {
 	if !isToken(credential) {
 		return v.next.Verify(ctx, credential)
@@ -190,8 +191,8 @@ func (v *Verifier) Verify(ctx context.Context, credential string) (identity.Prin
 // wrong is the error for a token that anybody could have made.
 func wrong(reason string) error { return &identity.GuessError{Reason: reason} }
 
-// types are the values of the header typ that access tokens have (RFC 9068, section 2.1), and "" for none. Others, such
-// as "logout+jwt", are the types of what is no access token.
+// types are the values of the header typ that access tokens have (RFC 9068, section 2.1), and "" for none. Others,
+// such as "logout+jwt", are the types of what is no access token.
 var types = []string{"", "jwt", "at+jwt", "application/at+jwt", "application/jwt"}
 
 // verify verifies the signature of a token, and then what it says.
@@ -263,8 +264,8 @@ func (v *Verifier) describe(i *issuer, k *key, c claims) (identity.Principal, er
 	return p, nil
 }
 
-// credential names a token for cookies and tickets: by the claims that matter, so that every replica knows it, and none
-// keeps it. Whoever signs the cookie vouches for them. It can be used for nothing else.
+// credential names a token for cookies and tickets: by the claims that matter, so that every replica knows it, and
+// none keeps it. Whoever signs the cookie vouches for them. It can be used for nothing else.
 type credential struct {
 	Issuer string `json:"iss"`
 	Key    string `json:"key"`

@@ -86,10 +86,13 @@ func TestClaimsBecomeAPrincipal(t *testing.T) {
 func TestEveryAlgorithmOfTheListIsVerified(t *testing.T) {
 	rsa := newRSA(t, "rsa", "").private
 	var keys []*signer
-	for _, a := range []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512} {
+	for _, a := range []jose.SignatureAlgorithm{
+		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+	} {
 		keys = append(keys, &signer{string(a), a, rsa})
 	}
-	keys = append(keys, newEC(t, "e256", jose.ES256), newEC(t, "e384", jose.ES384), newEC(t, "e512", jose.ES512), newEd(t, "ed"))
+	keys = append(keys, newEC(t, "e256", jose.ES256), newEC(t, "e384", jose.ES384), newEC(t, "e512", jose.ES512),
+		newEd(t, "ed"))
 	p := newProvider(t, keys...)
 	v := p.verifier(oidc.Issuer{}, oidc.Options{})
 	for _, key := range keys {
@@ -100,7 +103,8 @@ func TestEveryAlgorithmOfTheListIsVerified(t *testing.T) {
 	}
 }
 
-// TestBadTokensAreRefused: a token that anybody can have made counts as a guess, one that its issuer has signed does not.
+// TestBadTokensAreRefused: a token that anybody can have made counts as a guess, one that its issuer has signed does
+// not.
 func TestBadTokensAreRefused(t *testing.T) {
 	key, stranger := newRSA(t, "k1", jose.RS256), newRSA(t, "k1", jose.RS256)
 	ec := newEC(t, "ec", jose.ES256)
@@ -112,6 +116,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now().Unix()
+	nameless := &signer{"", jose.RS256, stranger.private}
 	signed := func(changes map[string]any) string { return key.sign(t, p.claims(changes), nil) }
 	headed := func(name jose.HeaderKey, value any) string {
 		return stranger.sign(t, p.claims(nil), map[jose.HeaderKey]any{name: value})
@@ -126,7 +131,7 @@ func TestBadTokensAreRefused(t *testing.T) {
 		"an id of a key that is SQL":                 {(&signer{"k1' OR 1=1 --", jose.RS256, stranger.private}).sign(t, p.claims(nil), nil), true},
 		"the id of a key of another kind":            {(&signer{"ec", jose.RS256, key.private}).sign(t, p.claims(nil), nil), true},
 		"an algorithm for which the key is not":      {(&signer{"k1", jose.RS512, key.private}).sign(t, p.claims(nil), nil), true},
-		"without the id of a key":                    {(&signer{"", jose.RS256, stranger.private}).sign(t, p.claims(nil), nil), true},
+		"without the id of a key":                    {nameless.sign(t, p.claims(nil), nil), true},
 		"a key in the header":                        {headed("jwk", stranger.public()), true},
 		"the URL of keys in the header":              {headed("jku", other.url+"/keys"), true},
 		"the algorithm none":                         {unsigned(t, p.claims(nil), "none", ""), true},
@@ -174,7 +179,8 @@ func unsigned(t *testing.T, payload any, algorithm, signature string) string {
 	ok(t, err)
 	body, err := json.Marshal(payload)
 	ok(t, err)
-	return base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(body) + "." + signature
+	encode := base64.RawURLEncoding.EncodeToString
+	return encode(header) + "." + encode(body) + "." + signature
 }
 
 // withPublicKey is a token signed by HS256 with what everybody knows of an RSA key.
@@ -183,7 +189,8 @@ func withPublicKey(t *testing.T, key *signer, payload any) string {
 	der, err := x509.MarshalPKIXPublicKey(key.private.Public())
 	ok(t, err)
 	secret := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
-	with, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: secret, KeyID: key.id}}, nil)
+	signs := jose.SigningKey{Algorithm: jose.HS256, Key: jose.JSONWebKey{Key: secret, KeyID: key.id}}
+	with, err := jose.NewSigner(signs, nil)
 	ok(t, err)
 	text, err := json.Marshal(payload)
 	ok(t, err)
@@ -208,7 +215,9 @@ func TestClocksMayDifferByTheLeeway(t *testing.T) {
 	p := newProvider(t, key)
 	v := p.verifier(oidc.Issuer{}, oidc.Options{})
 	now := time.Now().Unix()
-	for _, changes := range []map[string]any{{"exp": now - 10}, {"nbf": now + 20}, {"iat": now + 20}, {"exp": float64(now) + 0.5}} {
+	for _, changes := range []map[string]any{
+		{"exp": now - 10}, {"nbf": now + 20}, {"iat": now + 20}, {"exp": float64(now) + 0.5},
+	} {
 		who, err := v.Verify(t.Context(), key.sign(t, p.claims(changes), nil))
 		if err != nil {
 			t.Errorf("%v: %v", changes, err)
@@ -276,8 +285,8 @@ func TestPrincipalsOfIssuersAreNotKnownByName(t *testing.T) {
 	}
 }
 
-// FuzzVerify: no text is a token but what the issuer has signed, and none panics. The same signature has several texts in
-// base64.
+// FuzzVerify: no text is a token but what the issuer has signed, and none panics. The same signature has several texts
+// in base64.
 func FuzzVerify(f *testing.F) {
 	key := newEd(f, "k1")
 	p := newProvider(f, key)

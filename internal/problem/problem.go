@@ -56,8 +56,8 @@ type Problem struct {
 	Fork string
 	// Offset, if not nil, is the number of bytes that an upload has, where a request began elsewhere.
 	Offset *int64
-	// Challenge is the header WWW-Authenticate of the answer. It is for Write alone, which sends "Bearer" with a status of
-	// 401 where it is "".
+	// Challenge is the header WWW-Authenticate of the answer. It is for Write alone, which sends "Bearer" with a
+	// status of 401 where it is "".
 	Challenge string
 	// Quota names the quota that is used up, and QuotaOf whose it is: "principal", "tenant" or "server".
 	Quota, QuotaOf string
