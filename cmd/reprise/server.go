@@ -118,6 +118,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
+		NoCompression: !c.Compress,
 	})
 	if err != nil {
 		return err
