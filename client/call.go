@@ -84,7 +84,7 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 		return nil, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
 	}
 	req.Header.Set("Accept", jsonType)
-	req.Header.Set("Accept-Encoding", "identity") // compressing proxies hold events back
+	req.Header.Set("Accept-Encoding", "identity") // of proxies that compress some hold events back
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
@@ -95,6 +95,7 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	if err != nil {
 		return nil, ssefollow.Broken(ctx, err)
 	}
+	decode(res)
 	return res, nil
 }
 

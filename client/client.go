@@ -46,6 +46,8 @@ type Options struct {
 	// Timeout bounds one try of a call that does not wait for something by its
 	// nature. Default: 30 s.
 	Timeout time.Duration
+	// Compression says whether events are asked for in gzip. Default: CompressRemote.
+	Compression Compression
 }
 
 func (o *Options) withDefaults() Options {
@@ -68,6 +70,8 @@ type Client struct {
 	token string
 	http  http.Client
 	opts  Options
+	// compress is true for a Client that asks for events in gzip.
+	compress bool
 	// foreignGiveUp is the Options.GiveUp that was set, 0 for none.
 	foreignGiveUp time.Duration
 	met           atomic.Bool // an answer of the server has come
@@ -93,7 +97,7 @@ func New(opts *Options) (*Client, error) {
 	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, fmt.Errorf("%w: the token holds what no header can", reprise.ErrInvalid)
 	}
-	c := &Client{base: strings.TrimRight(base.String(), "/"), token: o.Token, opts: o}
+	c := &Client{base: strings.TrimRight(base.String(), "/"), token: o.Token, opts: o, compress: o.Compression.asksFor(base.Hostname())}
 	if opts != nil {
 		c.foreignGiveUp = opts.GiveUp
 	}

@@ -1,7 +1,10 @@
 package client_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -85,6 +88,25 @@ func crlf(status int, header string, chunks ...string) []byte {
 	return plain(status, header, strings.ReplaceAll(strings.Join(chunks, ""), "\n", "\r\n"))
 }
 
+// zipped is a server that compresses and flushes after each chunk. Its chunks are cut anywhere.
+func zipped(status int, header string, chunks ...string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	for _, chunk := range chunks {
+		if _, err := io.WriteString(z, chunk); err != nil {
+			panic(err)
+		}
+		if err := z.Flush(); err != nil {
+			panic(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		panic(err)
+	}
+	body := b.String()
+	return chunked(status, header+"Content-Encoding: gzip\r\n", body[:len(body)/3], body[len(body)/3:])
+}
+
 // G1, G2, G3, G4: however the connection is cut, at every byte, the loop is given each event once.
 func TestCutAtEveryByte(t *testing.T) {
 	expired := recordedRun
@@ -98,6 +120,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	}{
 		{"chunked", &recordedRun, client.FollowOptions{}, chunked, "1 started,2 stdout,3 stderr,4 note,5 stdout,6 end"},
 		{"unmarked", &recordedRun, client.FollowOptions{}, unmarked, "1 started,2 stdout,3 stderr,4 note,5 stdout,6 end"},
+		{"gzip", &recordedRun, client.FollowOptions{}, zipped, "1 started,2 stdout,3 stderr,4 note,5 stdout,6 end"},
 		{"CRLF", &recordedRun, client.FollowOptions{}, crlf, "1 started,2 stdout,3 stderr,4 note,5 stdout,6 end"},
 		{"filtered", &recordedRun, client.FollowOptions{Types: []string{"stderr"}}, unmarked, "3 stderr,6 end"},
 		{"resumed", &recordedRun, client.FollowOptions{After: cursorAt(3, "A")}, chunked, "4 note,5 stdout,6 end"},
@@ -181,6 +204,64 @@ func TestGoesOnAfterABreakAnywhere(t *testing.T) {
 			}
 			if again, err := collect(c.Follow(t.Context(), "x", opts)); len(again) > 0 || err != nil {
 				t.Errorf("after the end: %v, %v", again, err)
+			}
+		})
+	}
+}
+
+// Events are asked for in gzip where that pays, and no more once they came damaged.
+func TestCompressionIsAskedFor(t *testing.T) {
+	for _, tt := range []struct {
+		url         string
+		compression client.Compression
+		want        string
+	}{
+		{"http://reprise.test", client.CompressRemote, "gzip"},
+		{"http://192.0.2.1:7070", client.CompressRemote, "gzip"},
+		{"http://127.0.0.1:7070", client.CompressRemote, "identity"},
+		{"http://[::1]:7070", client.CompressRemote, "identity"},
+		{"http://localhost", client.CompressAlways, "gzip"},
+		{"http://reprise.test", client.CompressNever, "identity"},
+	} {
+		asked := ""
+		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+			asked = r.Header.Get("Accept-Encoding")
+			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: r}, nil
+		})
+		c, err := client.New(&client.Options{
+			URL: tt.url, Token: "secret", Compression: tt.compression, HTTPClient: &http.Client{Transport: transport},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := collect(c.Follow(t.Context(), "x", nil)); err != nil || asked != tt.want {
+			t.Errorf("%s, %d: asks for %q, %v", tt.url, tt.compression, asked, err)
+		}
+	}
+}
+
+// A proxy that damages what is compressed is asked for it once.
+func TestDamagedCompressionIsGivenUp(t *testing.T) {
+	for _, damage := range []func([]byte) []byte{
+		func(b []byte) []byte { return bytes.Replace(b, []byte("\x1f\x8b\x08"), []byte("\x1f\x8b\x09"), 1) },
+		func(b []byte) []byte { // a block of a kind that does not exist
+			i := bytes.Index(b, []byte("\x1f\x8b\x08"))
+			b[i+10] |= 6
+			return b
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var asked []string
+			w := &wire{answer: func(_ int, r *http.Request) ([]byte, bool) {
+				asked = append(asked, r.Header.Get("Accept-Encoding"))
+				if asked[len(asked)-1] == "gzip" {
+					return damage(recordedRun.response(r, zipped)), false
+				}
+				return recordedRun.response(r, chunked), false
+			}}
+			got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", nil))
+			if err != nil || len(got) != 6 || fmt.Sprint(asked) != "[gzip identity]" {
+				t.Errorf("%s after %q: %v", seqs(got), asked, err)
 			}
 		})
 	}

@@ -163,6 +163,7 @@ type follower struct {
 	opts  FollowOptions
 	yield func(Event, error) bool
 
+	plain  bool   // an answer in gzip was damaged
 	hold   string // names us as the one for whom output is held back
 	track  track
 	saver  saver
@@ -256,6 +257,7 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	if gap := f.asGap(err); gap != nil {
 		return 0, gap
 	}
+	f.plain = f.plain || isDamaged(err)
 	met := f.c.met.Load()
 	fault := errors.Is(err, ErrProtocol) && !(met && isForeign(err))
 	if fault {
@@ -277,11 +279,13 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 // request asks for what comes next.
 func (f *follower) request() *request {
 	if f.start != nil && f.track.cursor == "" {
+		f.wantEvents(f.start.header)
 		return f.start
 	}
 	r := &request{op: f.op, method: http.MethodGet, path: f.path + "/events", query: map[string][]string{}, header: http.Header{}}
 	r.header.Set("Accept", eventStreamType)
 	r.header.Set("Cache-Control", "no-cache")
+	f.wantEvents(r.header)
 	if f.track.cursor != "" {
 		r.header.Set("Last-Event-ID", f.track.cursor)
 	}
@@ -299,6 +303,15 @@ func (f *follower) request() *request {
 		r.query.Set("types", strings.Join(types, ","))
 	}
 	return r
+}
+
+// wantEvents is that of the Client, unless an answer in gzip was damaged.
+func (f *follower) wantEvents(h http.Header) {
+	if f.plain {
+		h.Del("Accept-Encoding")
+		return
+	}
+	f.c.wantEvents(h)
 }
 
 // wanted reports whether events of a type are to be yielded.

@@ -113,9 +113,14 @@ func (c *cutConn) Read(p []byte) (int, error) {
 // liveClient returns a Client whose connections c cuts, each of one request.
 func liveClient(t *testing.T, url string, c *cutter) *client.Client {
 	t.Helper()
+	return liveClientWith(t, url, c, client.CompressRemote)
+}
+
+func liveClientWith(t *testing.T, url string, c *cutter, compression client.Compression) *client.Client {
+	t.Helper()
 	transport := &http.Transport{DialContext: c.dial, DisableKeepAlives: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	made, err := client.New(&client.Options{URL: url, Token: liveToken, HTTPClient: &http.Client{Transport: transport}, MinWait: time.Millisecond})
+	made, err := client.New(&client.Options{URL: url, Token: liveToken, HTTPClient: &http.Client{Transport: transport}, MinWait: time.Millisecond, Compression: compression})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +131,21 @@ func liveClient(t *testing.T, url string, c *cutter) *client.Client {
 // start is cut at every byte, once or three times in a row, and each event is found exactly once.
 func TestCutTheRealServerAtEveryByte(t *testing.T) {
 	t.Parallel()
+	cutTheRealServer(t, client.CompressNever, int64(len("\r\n0\r\n\r\n")))
+}
+
+// The same with events in gzip, which ends with a sync flush, an empty last block and the sums of the member.
+func TestCutTheRealServerInGzip(t *testing.T) {
+	t.Parallel()
+	cutTheRealServer(t, client.CompressAlways, 40)
+}
+
+// cutTheRealServer cuts a run at every byte but those of the trailer, which is not read after the end event.
+func cutTheRealServer(t *testing.T, compression client.Compression, trailer int64) {
 	url := liveServer(t)
+	liveClient := func(t *testing.T, url string, c *cutter) *client.Client {
+		return liveClientWith(t, url, c, compression)
+	}
 	run := client.StartRequest{ID: "recorded", Command: `printf 'one\ntwo\000\377'; sleep 0.1; printf 'no newline' >&2; exit 3`}
 	want, err := collect(liveClient(t, url, &cutter{after: -1}).Run(t.Context(), run, nil))
 	if err != nil || len(want) < 4 || want[len(want)-1].End == nil {
@@ -137,7 +156,6 @@ func TestCutTheRealServerAtEveryByte(t *testing.T) {
 	if diff := cmp.Diff(want, again); err != nil || diff != "" {
 		t.Fatalf("attached to what has ended: %v\n%s", err, diff)
 	}
-	const trailer = int64(len("\r\n0\r\n\r\n")) // is not read after the end event
 	size := uncut.read.Load() - trailer
 	step := int64(1)
 	if race {

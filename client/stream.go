@@ -148,7 +148,8 @@ func (c *Client) PageStream(ctx context.Context, name string, opts *PageOptions)
 }
 
 func (c *Client) page(ctx context.Context, op, path string, opts *PageOptions) (Page, error) {
-	r := &request{op: op, method: http.MethodGet, path: path + "/events", query: url.Values{}}
+	r := &request{op: op, method: http.MethodGet, path: path + "/events", query: url.Values{}, header: http.Header{}}
+	c.wantEvents(r.header)
 	if opts != nil {
 		setText(r.query, "after", opts.After)
 		setText(r.query, "types", strings.Join(opts.Types, ","))

@@ -41,6 +41,8 @@ type serveCmd struct {
 
 	Heartbeat time.Duration `default:"15s" placeholder:"DURATION" help:"Silence after which a reader is sent something without a meaning, so that proxies do not cut it. Default: ${default}."`
 
+	Compress bool `default:"true" negatable:"" help:"Compress events (gzip, zstd) for clients that ask for it. Default: on."`
+
 	RetainEvents int64         `placeholder:"N" help:"Events that a stream keeps. Default: 10000."`
 	RetainBytes  byteCount     `placeholder:"SIZE" help:"Bytes that a stream keeps. Default: 64MiB."`
 	RetainAge    time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 1h."`

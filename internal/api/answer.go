@@ -30,7 +30,11 @@ func (s *Server) answer(x *exchange, status int, body any) error {
 // answerJSON sends text, which is a line of JSON, for every reader of lines. A failure to do so has nobody to be told
 // to.
 func (s *Server) answerJSON(x *exchange, status int, text []byte) error {
-	text = reprise.AppendJSONLine(nil, text)
+	return s.answerText(x, status, reprise.AppendJSONLine(nil, text))
+}
+
+// answerText is answerJSON for a text that is sent as it is.
+func (s *Server) answerText(x *exchange, status int, text []byte) error {
 	h := x.w.Header()
 	h.Set("Content-Type", jsonType)
 	h.Set("Content-Length", strconv.Itoa(len(text)))

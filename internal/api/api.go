@@ -46,6 +46,8 @@ type Options struct {
 	// Heartbeat is the silence after which a reader that follows is sent
 	// something without a meaning. Default: 15 s.
 	Heartbeat time.Duration
+	// NoCompression leaves out the compression of events for clients that ask for it by Accept-Encoding.
+	NoCompression bool
 	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
 	MCP http.Handler
 	// Store is what the Log keeps its streams in, with its wrappers: /v1/store shows, checks and backs it up. Default:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/contentcoding"
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
@@ -144,14 +145,32 @@ func (s *Server) send(x *exchange, rd *reading) error {
 	if rd.hold != nil {
 		opts.Sent = rd.hold.Sent
 	}
+	coding := s.coding(x)
 	switch rd.form {
 	case jsonType:
-		return s.page(x, rd)
+		return s.page(x, rd, coding)
 	case ndjsonType:
 		opts.Form = lines{}
 	}
-	ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &opts)
+	if coding == contentcoding.Identity {
+		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &opts)
+		return nil
+	}
+	w := contentcoding.NewWriter(x.w, coding)
+	defer w.Close()
+	ssehttp.Serve(w, x.r, rd.stream, rd.Request, &opts)
 	return nil
+}
+
+// coding is how events are compressed for a client. It is apart from send for the sake of the stack: see dispatch.
+//
+//go:noinline
+func (s *Server) coding(x *exchange) contentcoding.Coding {
+	x.w.Header().Add("Vary", "Accept-Encoding")
+	if s.opts.NoCompression {
+		return contentcoding.Identity
+	}
+	return contentcoding.Pick(x.r.Header)
 }
 
 // enter counts x as a reader. From now on the context of the request ends when the server drains.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/contentcoding"
 	"reprise/internal/execution"
 	"reprise/ssehttp"
 )
@@ -18,6 +19,8 @@ const (
 	// maxPageScan bounds how many events one page looks at, of which the
 	// filter may take none.
 	maxPageScan = 10_000
+	// minCompressed is the size in bytes of a page from which on compressing it is worth its time.
+	minCompressed = 1 << 10
 )
 
 // page collects the events of one answer.
@@ -43,7 +46,7 @@ type pageEnd struct {
 
 // page answers with the events that are there, up to the limit. Where there are none
 // it waits for the first, if it was told to.
-func (s *Server) page(x *exchange, rd *reading) error {
+func (s *Server) page(x *exchange, rd *reading, coding contentcoding.Coding) error {
 	reader, gap, err := rd.Open(x.r, rd.stream)
 	if what, ok := rd.Resumption(reader, gap, err); ok {
 		s.opts.Metrics.resumed(x.r, what)
@@ -80,8 +83,12 @@ func (s *Server) page(x *exchange, rd *reading) error {
 	}
 	body := append([]byte(`{"events":[`), p.events...)
 	body = append(append(body, "],"...), end[1:]...)
-	body = append(body, '\n')
-	return s.answerJSON(x, http.StatusOK, body)
+	body = reprise.AppendJSONLine(nil, append(body, '\n'))
+	if coding != contentcoding.Identity && len(body) >= minCompressed {
+		x.w.Header().Set("Content-Encoding", string(coding))
+		body = contentcoding.Compress(coding, body)
+	}
+	return s.answerText(x, http.StatusOK, body)
 }
 
 // fill takes events until the page is full or there are no more for now.

@@ -295,6 +295,10 @@ func (s *Server) admit(x *exchange, rt *route) error {
 			}
 		}
 	}
+	if httpserver.IsEncoded(x.r) {
+		x.w.Header().Set("Accept-Encoding", "identity")
+		return invalidStatus(http.StatusUnsupportedMediaType, "the body has a Content-Encoding, and none is read")
+	}
 	var err error
 	x.query, err = parseQuery(x.r.URL.RawQuery, rt.query)
 	return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -45,6 +46,21 @@ func BoundBody(r *http.Request, whole time.Duration) {
 	if b, ok := r.Body.(*body); ok {
 		b.until = time.Now().Add(whole)
 	}
+}
+
+// IsEncoded reports whether r has a body in a content coding, which nobody here reads.
+func IsEncoded(r *http.Request) bool {
+	if r.Body == nil || r.Body == http.NoBody {
+		return false
+	}
+	for _, value := range r.Header.Values("Content-Encoding") {
+		for entry := range strings.SplitSeq(value, ",") {
+			if entry = strings.TrimSpace(entry); entry != "" && !strings.EqualFold(entry, "identity") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // body is a request's body. It is used by the goroutine of the handler alone.

@@ -50,6 +50,16 @@ var serverMutants = []mutant{
 		pkg: "./internal/apikey", run: "TestLostRevocationIsRepeated",
 	},
 	{
+		name: "compressed live events are held back", rule: "R2.1",
+		file: "internal/contentcoding/writer.go", old: "	w.sendPending()\n	if w.err != nil {\n		return w.err\n", new: "	if w.err != nil {\n		return w.err\n",
+		pkg: "./internal/contentcoding", run: "TestFlushedIsDecodable",
+	},
+	{
+		name: "the leftmost address of X-Forwarded-For counts", rule: "R10.9",
+		file: "internal/httpserver/proxies.go", old: "		if !p.trusts(addr.Addr()) {\n			break\n		}\n", new: "",
+		pkg: "./internal/httpserver", run: "TestClientBehindProxies",
+	},
+	{
 		name: "a change is made before its record", rule: "R10.6",
 		file: "internal/api/audit.go", old: "	return s.opts.Audit.Record(x.r.Context(), s.entry(x, rt))\n",
 		new: "	s.opts.Audit.Note(s.entry(x, rt))\n	return nil\n",

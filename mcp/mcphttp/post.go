@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"reprise"
+	"reprise/internal/httpserver"
 	"reprise/internal/mcpguard"
 )
 
@@ -25,6 +26,9 @@ func (h *Handler) servePost(w http.ResponseWriter, r *http.Request) *refusal {
 	}
 	if !isJSON(r) {
 		return invalidRequest(http.StatusUnsupportedMediaType, "the header Content-Type must be application/json")
+	}
+	if httpserver.IsEncoded(r) {
+		return invalidRequest(http.StatusUnsupportedMediaType, "the body has a Content-Encoding, and none is read")
 	}
 	if json, stream := accepts(r); !json || !stream {
 		return invalidRequest(http.StatusNotAcceptable, "the header Accept must list application/json and text/event-stream")

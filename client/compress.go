@@ -1,0 +1,68 @@
+package client
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Compression says whether events are asked for in gzip, which the server then sends them in without holding any back.
+type Compression uint8
+
+const (
+	// CompressRemote asks servers for it that are not on a loopback address, where it takes longer than it saves.
+	CompressRemote Compression = iota
+	// CompressAlways asks for it on a loopback address too, for example that of a tunnel.
+	CompressAlways
+	// CompressNever does not ask for it.
+	CompressNever
+)
+
+// asksFor reports whether events of a server at host are asked for in gzip.
+func (c Compression) asksFor(host string) bool {
+	return c == CompressAlways || c == CompressRemote && !isLoopback(host)
+}
+
+// wantEvents lets events come in gzip, if that was chosen.
+func (c *Client) wantEvents(h http.Header) {
+	if c.compress {
+		h.Set("Accept-Encoding", "gzip")
+	}
+}
+
+// decode makes the body of an answer in gzip that of one without.
+func decode(res *http.Response) {
+	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") {
+		res.Header.Del("Content-Encoding")
+		res.Header.Del("Content-Length")
+		res.ContentLength = -1
+		res.Body = &gzipBody{body: res.Body}
+	}
+}
+
+// gzipBody is the body of an answer in gzip. Its first Read reads the head, which comes with the first event.
+type gzipBody struct {
+	body io.ReadCloser
+	in   *gzip.Reader
+}
+
+func (b *gzipBody) Read(p []byte) (n int, err error) {
+	if b.in == nil {
+		if b.in, err = gzip.NewReader(b.body); err != nil {
+			b.in = nil
+			return 0, err
+		}
+	}
+	return b.in.Read(p)
+}
+
+func (b *gzipBody) Close() error { return b.body.Close() }
+
+// isDamaged reports whether err is that of a body that is no gzip, or was changed on its way.
+func isDamaged(err error) bool {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	return corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum)
+}
