@@ -140,7 +140,7 @@ func TestEverySchemaIsInBothClients(t *testing.T) {
 		_, typescript := typescriptSDK.types[name]
 		_, python := pythonSDK.types[name]
 		if unknown == (typescript && python) {
-			t.Errorf("%s belongs either to the types of both clients (drift_sdk_test.go), or to unknownSchemas with a reason", name)
+			t.Errorf("%s belongs to the types of both clients (drift_sdk_test.go), or to unknownSchemas with a reason", name)
 		}
 	}
 	for _, sdk := range []*sdk{typescriptSDK, pythonSDK} {

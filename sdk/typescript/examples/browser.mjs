@@ -1,9 +1,11 @@
 // What the tests in Chromium share.
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createServer as createWebServer } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { build } from 'esbuild'
 import { chromium } from 'playwright-core'
 
 function findChromium() {
@@ -22,7 +24,30 @@ export const skip = executablePath || process.env.CI ? false : 'chromium is miss
 export async function openPage(t) {
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
   t.after(() => browser.close())
-  return browser.newPage()
+  return (await browser.newContext()).newPage()
+}
+
+/** A page with the client, and shared, in the global reprise, at an origin of its own. */
+export async function clientPage(t) {
+  const entry = `import * as reprise from 'reprise'; import { shared } from 'reprise/shared'
+    globalThis.reprise = { ...reprise, shared }
+    globalThis.onmessage = async ({ data }) => globalThis.postMessage(await (0, eval)('(' + data.work + ')')(data.argument))`
+  const stdin = { contents: entry, resolveDir: import.meta.dirname }
+  const bundle = (await build({ stdin, bundle: true, format: 'iife', write: false })).outputFiles[0].text
+  const pages = createWebServer((request, response) => {
+    const script = request.url === '/client.js'
+    response.writeHead(200, { 'Content-Type': script ? 'text/javascript' : 'text/html' })
+    response.end(script ? bundle : '<!doctype html><script src="/client.js"></script>')
+  }).listen(0, '127.0.0.1')
+  await once(pages, 'listening')
+  t.after(() => {
+    pages.close()
+    pages.closeAllConnections()
+  })
+  const origin = `http://127.0.0.1:${pages.address().port}`
+  const page = await openPage(t)
+  await page.goto(origin)
+  return { page, origin }
 }
 
 export async function freePort() {

@@ -1,36 +1,11 @@
 // The client in Chromium: in a page and in a worker, with cursors in localStorage and IndexedDB, and the hook for React.
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
 import { test } from 'node:test'
-import { build } from 'esbuild'
 import { Cutter } from '../build/test/cutter.js'
 import { Server } from '../build/test/server.js'
-import { freePort, openPage, skip, startApp } from './browser.mjs'
+import { clientPage, freePort, openPage, skip, startApp } from './browser.mjs'
 
 const randomCut = (most) => ({ after: Math.floor(Math.random() * most), how: Math.random() < 0.5 ? 'fin' : 'rst' })
-
-/** A page with the client in the global reprise, at an origin of its own. */
-async function clientPage(t) {
-  const entry = `import * as reprise from 'reprise'; globalThis.reprise = reprise; globalThis.onmessage = async ({ data }) =>
-    globalThis.postMessage(await (0, eval)('(' + data.work + ')')(data.argument))`
-  const stdin = { contents: entry, resolveDir: import.meta.dirname }
-  const bundle = (await build({ stdin, bundle: true, format: 'iife', write: false })).outputFiles[0].text
-  const pages = createServer((request, response) => {
-    const script = request.url === '/client.js'
-    response.writeHead(200, { 'Content-Type': script ? 'text/javascript' : 'text/html' })
-    response.end(script ? bundle : '<!doctype html><script src="/client.js"></script>')
-  }).listen(0, '127.0.0.1')
-  await once(pages, 'listening')
-  t.after(() => {
-    pages.close()
-    pages.closeAllConnections()
-  })
-  const origin = `http://127.0.0.1:${pages.address().port}`
-  const page = await openPage(t)
-  await page.goto(origin)
-  return { page, origin }
-}
 
 async function numbers(server, name, count) {
   const reprise = server.client()

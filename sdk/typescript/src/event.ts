@@ -144,6 +144,11 @@ export class ReceivedEvent implements EventBase {
     return event
   }
 
+  /** What `from` makes the event of. */
+  get wire(): readonly [cursor: string, type: string, json: string] {
+    return [this.cursor, this.type, this.json]
+  }
+
   /** The same event with another cursor. */
   movedTo(cursor: string): ReceivedEvent {
     const event = new ReceivedEvent(this.seq, cursor, this.type, this.json, this.at, this.plain, this.parse)

@@ -66,4 +66,6 @@ export interface Target {
   path: string
   /** Sent in place of the first GET, until an event has come. */
   start?: Request
+  /** Is called when the server has answered with events. */
+  onAnswer?: () => void
 }

@@ -95,6 +95,11 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     this.wait = target.caller.failures()
   }
 
+  /** What it would resume from; empty before that is known. */
+  get position(): string {
+    return this.track.cursor
+  }
+
   next(): Promise<IteratorResult<ReceivedEvent, undefined>> {
     if (this.busy) {
       const again = () => this.next()
@@ -233,6 +238,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
       this.live = this.ticketRefused = false
       this.opened = performance.now()
       this.firstGap = this.filteredStart(response.headers)
+      this.target.onAnswer?.()
       return { scope, reader: response.body.getReader(), decoder: new Decoder({ onComment: () => this.heartbeat() }) }
     } catch (error) {
       const reason: unknown = scope.signal.aborted ? scope.signal.reason : error

@@ -7,8 +7,10 @@ import type { End } from './wire.js'
 export class Follow<E> implements AsyncIterable<E> {
   /** @internal */
   constructor(
-    private readonly target: Target,
-    private readonly options: FollowOptions,
+    /** @internal */
+    readonly target: Target,
+    /** @internal */
+    readonly options: FollowOptions,
   ) {}
 
   [Symbol.asyncIterator](): AsyncIterator<E, undefined> {
