@@ -134,7 +134,7 @@ func TestChallengesNameTheMetadata(t *testing.T) {
 			Resource string   `json:"resource"`
 			Servers  []string `json:"authorization_servers"`
 		}
-		res := w.raw("GET", oidc.MetadataPath+path)
+		res := w.bare("GET", oidc.MetadataPath+path)
 		err := json.NewDecoder(res.Body).Decode(&body)
 		res.Body.Close()
 		known := slices.Equal(body.Servers, []string{i.url})
@@ -146,22 +146,22 @@ func TestChallengesNameTheMetadata(t *testing.T) {
 		"GET " + oidc.MetadataPath + "/else": 404, "POST " + oidc.MetadataPath: 405, "OPTIONS " + oidc.MetadataPath: 204,
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		res := w.raw(method, path)
+		res := w.bare(method, path)
 		res.Body.Close()
 		if res.StatusCode != status {
 			t.Errorf("%s: %d, want %d", request, res.StatusCode, status)
 		}
 	}
 	none := start(t, setup{})
-	res := none.raw("GET", oidc.MetadataPath)
+	res := none.bare("GET", oidc.MetadataPath)
 	res.Body.Close()
 	if res.StatusCode != 404 {
 		t.Errorf("metadata of a server without issuers: %d", res.StatusCode)
 	}
 }
 
-// raw sends a request for what the contract does not describe.
-func (w *world) raw(method, path string) *http.Response {
+// bare sends a request for what the contract does not describe.
+func (w *world) bare(method, path string) *http.Response {
 	w.Helper()
 	req, err := http.NewRequestWithContext(w.Context(), method, w.url+path, nil)
 	w.ok(err)

@@ -6,6 +6,8 @@ package clienttest_test
 // unknownSchemas are in no client.
 var unknownSchemas = map[string]string{
 	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators, "Health": operators,
+	"Quota": operators, "QuotaOf": operators, "Quotas": operators, "Webhook": operators, "WebhookAnswer": operators,
+	"WebhookList": operators, "WebhookRequest": operators, "QuotaLimits": "an object of numbers", "QuotaName": text,
 	"MCPSession": operators, "MCPSessionPage": operators, "StoreStats": operators, "Swept": operators, "TenantSize": operators,
 	"LoginRequest": "clients send the token",
 	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding, "EventStream": encoding,
@@ -28,6 +30,8 @@ var unknownOperations = map[string]string{
 	"backupStore": operators, "checkAudit": operators, "checkStore": operators, "endMCPSession": operators,
 	"healthz": operators, "listMCPSessions": operators, "metrics": operators, "openAPI": operators, "readAudit": operators,
 	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
+	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
+	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
 	"login": "clients send the token", "logout": "clients send the token",
 }
 

@@ -380,6 +380,8 @@ export interface Key {
   name: string
   tenant: string
   scopes: string[]
+  /** Its quotas, by their names. */
+  limits?: Record<string, number>
   created: string
   rotated: string | null
   expires: string | null
@@ -401,4 +403,6 @@ export interface KeyRequest {
   scopes: string[]
   /** How long it is good. Default: for ever. */
   ttl?: Duration
+  /** Quotas of its own, by their names: `running`, `queued`, `starts`, `streams`, `bytes`, `readers`, `sessions`, `upload`. */
+  limits?: Record<string, number>
 }

@@ -196,6 +196,8 @@ class Key(Model):
     name: str = ""
     tenant: str = ""
     scopes: list[str] = field(default_factory=list)
+    #: Its quotas, by their names.
+    limits: dict[str, int] = field(default_factory=dict)
     created: datetime | None = None
     rotated: datetime | None = None
     expires: datetime | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .. import _wire
 from ..models import Key
@@ -20,7 +20,15 @@ class AsyncKeys:
         answer = await self._transport.call(_wire.Request("list keys", "GET", "/v1/keys"))
         return [Key._read(key) for key in answer["keys"]]
 
-    async def create(self, name: str, scopes: Sequence[str], *, tenant: str = "", ttl: _wire.Duration = "") -> Key:
+    async def create(
+        self,
+        name: str,
+        scopes: Sequence[str],
+        *,
+        tenant: str = "",
+        ttl: _wire.Duration = "",
+        limits: Mapping[str, int] | None = None,
+    ) -> Key:
         """Makes a key. `key` of the answer is its text, which nobody can find out again.
 
         It is not sent again once it may have arrived: a second one would be another key.
@@ -28,8 +36,16 @@ class AsyncKeys:
         scopes: "read", "publish", "run", "control", "admin" or "audit"; the first four with a prefix where there is one:
             "run:ci-".
         ttl: how long it is good. Default: for ever.
+        limits: quotas of its own, by their names: "running", "queued", "starts", "streams", "bytes", "readers", "sessions",
+            "upload". Default: those of the server.
         """
-        members = {"name": name, "scopes": [*scopes], "tenant": tenant, "ttl": _wire.duration_text(ttl) if ttl else ""}
+        members = {
+            "name": name,
+            "scopes": [*scopes],
+            "tenant": tenant,
+            "ttl": _wire.duration_text(ttl) if ttl else "",
+            "limits": dict(limits or {}),
+        }
         body = {member: value for member, value in members.items() if value or member == "scopes"}
         request = _wire.json_request("make a key", "POST", "/v1/keys", body)
         request.once = True
