@@ -92,7 +92,7 @@ func openWorld(t *testing.T, engine string) *world {
 func (w *world) start(i int) {
 	var r *replica
 	var err error
-	for range 20 {
+	for range 400 {
 		if r, err = startReplica(w.url, w.keys); err == nil {
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,6 +126,8 @@ func TestCopyWhileOthersAppend(t *testing.T) {
 	log := openLog(t, from)
 	stop := make(chan struct{})
 	var writers sync.WaitGroup
+	var pause atomic.Int64
+	pause.Store(int64(2 * time.Millisecond))
 	for i := range 4 {
 		s := create(t, log, key(fmt.Sprint("s", i)), reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: 300}},
 			nobody)
@@ -141,7 +144,7 @@ func TestCopyWhileOthersAppend(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				time.Sleep(2 * time.Millisecond)
+				time.Sleep(time.Duration(pause.Load()))
 			}
 		})
 	}
@@ -151,6 +154,8 @@ func TestCopyWhileOthersAppend(t *testing.T) {
 		// On a busy machine a stream may move faster than it is copied, and that is told.
 		if _, err := transfer.Copy(t.Context(), from, to, &transfer.Options{PageBytes: 2000}); err == nil {
 			caughtUp++
+		} else if caughtUp == 0 {
+			pause.Store(min(pause.Load()*5/4, int64(time.Second)))
 		}
 	}
 	if caughtUp == 0 {

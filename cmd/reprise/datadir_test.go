@@ -1,0 +1,47 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestLockOfServerThatHasEndedIsWaitedFor: a process that a killed server was about to start has the lock for a moment.
+// That of a server that lives is not waited for.
+func TestLockOfServerThatHasEndedIsWaitedFor(t *testing.T) {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for holder, want := range map[int]error{ended.Process.Pid: nil, os.Getpid(): errInUse} {
+		dir := t.TempDir()
+		lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := flock(lock, false); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(lock, holder)
+		if want == nil {
+			time.AfterFunc(20*time.Millisecond, func() { lock.Close() })
+		} else {
+			defer lock.Close()
+		}
+		taken, err := lockDataDir(dir)
+		if !errors.Is(err, want) {
+			t.Errorf("holder %d: %v, want %v", holder, err, want)
+		}
+		if err == nil {
+			if err := taken.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
