@@ -227,3 +227,19 @@ func TestStartsAMinute(t *testing.T) {
 		t.Errorf("refused for %s", got)
 	}
 }
+
+// TestThePlaceIsFreeAtTheEnd: who has seen the end of a command starts the next one, for which there is room, although
+// nothing may wait.
+func TestThePlaceIsFreeAtTheEnd(t *testing.T) {
+	h := newHost(t, execution.Options{
+		Quotas: quota.New(&quota.Options{Principal: quota.Limits{quota.Running: 1, quota.Queued: 0}}),
+	})
+	who := someone("a")
+	for range 40 {
+		x, _, err := h.StartFor(within(t), who, execution.Request{Command: "true"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		finish(t, h, x.ID)
+	}
+}
