@@ -1,0 +1,43 @@
+//go:build unix
+
+package main
+
+// identityMutants are faults in who is let in, and for how long.
+var identityMutants = []mutant{
+	{
+		name: "a token is good for every audience", rule: "R10.1",
+		file: "internal/oidc/resource.go", old: "	return paths, paths != nil\n", new: "	return nil, true\n",
+		pkg: "./internal/oidc", run: "TestBadTokensAreRefused",
+	},
+	{
+		name: "a token for a path is good for all", rule: "R8.10",
+		file: "internal/identity/gate.go", old: "p.Paths != nil && ", new: "false && ",
+		pkg: "./internal/oidc", run: "TestGateKeepsATokenToItsPath",
+	},
+	{
+		name: "a token never expires", rule: "R10.1",
+		file: "internal/oidc/claims.go", old: "	if !now.Before(expires) {", new: "	if false {",
+		pkg: "./internal/oidc", run: "TestBadTokensAreRefused",
+	},
+	{
+		name: "a withdrawn key stays good", rule: "R10.1",
+		file: "internal/oidc/keyset.go", old: "		k.withdraw(identity.ErrRevoked)\n", new: "		_ = k\n",
+		pkg: "./internal/oidc", run: "TestWithdrawnKeyEndsItsTokens",
+	},
+	{
+		name: "unknown keys are asked for each time", rule: "R10.1",
+		file: "internal/oidc/keyset.go", old: "time.Since(s.tried) >= s.opts.RefetchEvery", new: "true",
+		pkg: "./internal/oidc", run: "TestUnknownKeysAreFetchedOnceInAWhile",
+	},
+	{
+		name: "what is open outlives its token", rule: "R10.1",
+		file: "internal/identity/life.go", old: "cancel(errExpired)", new: "_ = errExpired",
+		pkg: "./cmd/reprise", run: "TestTokensOfIssuersOverMCP",
+	},
+	{
+		name: "a tool asks a principal's name and not its token", rule: "R8.10",
+		file: "internal/oidc/verifier.go", old: "	return v.next.Named(ctx, tenant, name)\n",
+		new: "	for _, p := range v.cache.tokens {\n		return p, nil\n	}\n	return v.next.Named(ctx, tenant, name)\n",
+		pkg: "./internal/oidc", run: "TestPrincipalsOfIssuersAreNotKnownByName",
+	},
+}
