@@ -17,6 +17,7 @@ func Races() []Race {
 		latencyRace(),
 		idleRace(),
 		durableRace(1),
+		durableRace(8),
 		durableRace(64),
 		durableRace(512),
 		idsRace(),
