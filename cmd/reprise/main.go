@@ -55,6 +55,7 @@ type cli struct {
 	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
 	Webhook     webhookCmd     `cmd:"" help:"Make, list, rotate, test and remove webhooks."`
+	Schedule    scheduleCmd    `cmd:"" help:"Run commands on the server by the clock."`
 	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Demo        demoCmd        `cmd:"" help:"Show a job being followed through a connection that is cut every second."`

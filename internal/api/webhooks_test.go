@@ -98,7 +98,9 @@ func TestWebhooksNeedTheirScopes(t *testing.T) {
 	keyID, ci := w.key(reprise.DefaultTenant, "read:ci-", "control:ci-", "publish")
 	_, other := w.key("acme", "read", "control")
 	_, reader := w.key(reprise.DefaultTenant, "read:ci-", "control:x-")
-	hook := func(prefix string) string { return `{"url":"` + url + `","source":"streams","prefix":"` + prefix + `"}` }
+	hook := func(prefix string) string {
+		return `{"url":"` + url + `","source":"streams","prefix":"` + prefix + `"}`
+	}
 	var self string
 	w.with(ci, func() {
 		w.do("POST", "/v1/webhooks", hook("")).refused(403, "forbidden")

@@ -59,7 +59,7 @@ func TestRotationSignsWithBothSecrets(t *testing.T) {
 		if answer, err := f.hooks.Test(t.Context(), tenant, hook.ID); err != nil || answer.Status != 204 {
 			t.Fatal(answer, err)
 		}
-		return &r.await(t, n + 1)[n]
+		return &r.await(t, n+1)[n]
 	}
 	first := hook.Secrets[0].Text
 	second, err := f.hooks.Rotate(t.Context(), tenant, hook.ID, time.Hour)
