@@ -14,6 +14,7 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/backoff"
 	"reprise/internal/identity"
+	"reprise/internal/schedule"
 	"reprise/internal/webhook"
 	"reprise/operation"
 )
@@ -59,6 +60,7 @@ func (s *server) openDuties() error {
 	ctx, stop := context.WithCancel(context.Background())
 	s.duties = &duties{runner: runner, logger: s.logger, stop: stop}
 	s.duties.do(ctx, "webhooks", s.webhooks.Any, s.webhooks.Send)
+	s.duties.do(ctx, "schedules", s.schedules.Any, s.schedules.Run)
 	return nil
 }
 
@@ -128,6 +130,22 @@ func (s *server) openWebhooks(ctx context.Context, c *serveCmd, gate *identity.G
 	return nil
 }
 
+// openSchedules opens the schedules, which one replica runs.
+func (s *server) openSchedules(ctx context.Context, gate *identity.Gate, metrics *api.Metrics) (err error) {
+	passed := metrics.Registry().Counters("reprise_schedule_slots_total",
+		"Slots of schedules, by what became of them.", "outcome")
+	s.schedules, err = schedule.Open(ctx, s.log, &schedule.Options{
+		Start: s.host.Start, Show: s.host.Show, Principal: gate.Named, Logger: s.logger,
+		Passed: func(_ *schedule.Schedule, slot schedule.Slot) {
+			passed.With(string(slot.Outcome)).Add(float64(max(slot.Count, 1)))
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("schedules: %w", err)
+	}
+	return nil
+}
+
 // closeDuties closes the duties and what they are about.
 func (s *server) closeDuties() error {
 	err := s.duties.close()
@@ -135,6 +153,10 @@ func (s *server) closeDuties() error {
 	if s.webhooks != nil {
 		s.webhooks.Close()
 		s.webhooks = nil
+	}
+	if s.schedules != nil {
+		s.schedules.Close()
+		s.schedules = nil
 	}
 	return err
 }

@@ -56,6 +56,7 @@ type cli struct {
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
 	Webhook     webhookCmd     `cmd:"" help:"Make, list, rotate, test and remove webhooks."`
 	Quota       quotaCmd       `cmd:"" help:"Show what is in use of each quota, and the bounds."`
+	Schedule    scheduleCmd    `cmd:"" help:"Run commands on the server by the clock."`
 	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
 	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
 	Demo        demoCmd        `cmd:"" help:"Show a job being followed through a connection that is cut every second."`

@@ -20,6 +20,7 @@ import (
 	"reprise/internal/files"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
+	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
 	"reprise/internal/webhook"
 	"reprise/replica"
@@ -44,9 +45,11 @@ type server struct {
 	watches *files.Watches
 	// webhooks are sent by one replica, as one of its duties.
 	webhooks *webhook.Hooks
-	duties   *duties
-	front    *front // nil for a server without one
-	logger   *slog.Logger
+	// schedules too are run by one.
+	schedules *schedule.Schedules
+	duties    *duties
+	front     *front // nil for a server without one
+	logger    *slog.Logger
 }
 
 // open opens all of it, or nothing.
@@ -135,11 +138,14 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openWebhooks(ctx, c, gate, metrics); err != nil {
 		return err
 	}
+	if err = s.openSchedules(ctx, gate, metrics); err != nil {
+		return err
+	}
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
-		Webhooks: s.webhooks, Issuers: s.issuers, Quotas: s.quotas.Book,
+		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
 		NoCompression: !c.Compress,
 	})
 	if err != nil {

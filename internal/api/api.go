@@ -16,6 +16,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
 	"reprise/internal/quota"
+	"reprise/internal/schedule"
 	"reprise/internal/webhook"
 )
 
@@ -66,6 +67,8 @@ type Options struct {
 	Watches *files.Watches
 	// Webhooks are what /v1/webhooks shows and changes. Default: none, and these paths do not exist.
 	Webhooks *webhook.Hooks
+	// Schedules are what /v1/schedules shows and changes. Default: none, and these paths do not exist.
+	Schedules *schedule.Schedules
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
 	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host

@@ -55,6 +55,13 @@ var wanted = map[string][]int{
 	"POST /v1/webhooks/{id}/enable": {200, 404},
 	"POST /v1/webhooks/{id}/test":   {200, 404},
 
+	"GET /v1/schedules":               {200},
+	"POST /v1/schedules":              {201, 403, 422},
+	"GET /v1/schedules/{id}":          {200, 404},
+	"DELETE /v1/schedules/{id}":       {204, 404},
+	"POST /v1/schedules/{id}/disable": {200, 404},
+	"POST /v1/schedules/{id}/enable":  {200, 404},
+
 	"GET /v1/audit/events": {200, 401, 403},
 	"POST /v1/audit/check": {200, 403},
 

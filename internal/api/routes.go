@@ -36,7 +36,9 @@ type route struct {
 // The parameters of everything that reads events, that for tickets last.
 var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
-func routes() []route { return slices.Concat(coreRoutes(), fileRoutes(), webhookRoutes()) }
+func routes() []route {
+	return slices.Concat(coreRoutes(), fileRoutes(), webhookRoutes(), scheduleRoutes())
+}
 
 // coreRoutes are the routes that every server has, but for those of the store.
 func coreRoutes() []route {
@@ -158,6 +160,7 @@ func (s *Server) lacks(path string) bool {
 	return s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
 		s.opts.Files == nil && strings.HasPrefix(path, filesPath) ||
 		s.opts.Webhooks == nil && strings.HasPrefix(path, webhooksPath) ||
+		s.opts.Schedules == nil && strings.HasPrefix(path, schedulesPath) ||
 		s.opts.Keys == nil && strings.HasPrefix(path, keysPath) ||
 		s.opts.Audit == nil && strings.HasPrefix(path, auditPath)
 }

@@ -25,6 +25,7 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/schedule"
 	"reprise/internal/webhook"
 	"reprise/store/memstore"
 )
@@ -60,6 +61,7 @@ type world struct {
 	token  string
 	keys   *apikey.Registry
 	hooks  *webhook.Hooks
+	timed  *schedule.Schedules
 	logged *safeBuffer
 }
 
@@ -127,7 +129,11 @@ func start(tb testing.TB, s setup) *world {
 		Principal: gate.Named, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, LookEvery: 10 * time.Millisecond,
 	})
 	w.ok(err)
-	s.api.Webhooks = w.hooks
+	w.timed, err = schedule.Open(context.Background(), w.log, &schedule.Options{
+		Start: w.host.Start, Show: w.host.Show, Principal: gate.Named,
+	})
+	w.ok(err)
+	s.api.Webhooks, s.api.Schedules = w.hooks, w.timed
 	w.server, err = api.New(w.log, w.host, gate, &s.api)
 	w.ok(err)
 	w.http = httptest.NewUnstartedServer(nil)
@@ -145,6 +151,7 @@ func start(tb testing.TB, s setup) *world {
 		w.http.Close()
 		closeFiles()
 		w.hooks.Close()
+		w.timed.Close()
 		s.api.Audit.Close()
 		if w.keys != nil {
 			w.keys.Close()

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"reprise/client"
+)
+
+// scheduleCmd makes, shows and changes schedules.
+type scheduleCmd struct {
+	Add     scheduleAddCmd     `cmd:"" help:"Run a command on the server by the clock, and print the id of the schedule."`
+	List    scheduleListCmd    `cmd:"" help:"List the schedules."`
+	Show    scheduleShowCmd    `cmd:"" help:"Show a schedule and what became of its newest slots."`
+	Disable scheduleDisableCmd `cmd:"" help:"Stop a schedule."`
+	Enable  scheduleEnableCmd  `cmd:"" help:"Let a schedule go on with its next slot."`
+	Remove  scheduleRemoveCmd  `cmd:"" aliases:"rm" help:"Remove schedules. What they have started stays."`
+}
+
+// Help is shown below the usage.
+func (*scheduleCmd) Help() string {
+	return `A schedule starts an execution at each of its slots, once over all replicas. Its id is that of the schedule with the time of the slot, and its label "schedule" that of the schedule: "reprise follow" and "reprise list" show it.`
+}
+
+// scheduleShown is a schedule as the server shows it.
+type scheduleShown struct {
+	ID        string `json:"id"`
+	Cron      string `json:"cron"`
+	Zone      string `json:"zone"`
+	Overlap   string `json:"overlap"`
+	Missed    string `json:"missed"`
+	Execution struct {
+		Argv     []string `json:"argv"`
+		Command  string   `json:"command"`
+		Language string   `json:"language"`
+	} `json:"execution"`
+	Created  time.Time  `json:"created"`
+	Next     *time.Time `json:"next"`
+	Disabled *struct {
+		Reason string `json:"reason"`
+	} `json:"disabled"`
+	Slots []struct {
+		At        time.Time `json:"at"`
+		Outcome   string    `json:"outcome"`
+		Execution string    `json:"execution"`
+		Error     string    `json:"error"`
+		Count     int       `json:"count"`
+	} `json:"slots"`
+
+	raw json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *scheduleShown) UnmarshalJSON(text []byte) error {
+	type plain scheduleShown
+	s.raw = append(json.RawMessage{}, text...)
+	return json.Unmarshal(text, (*plain)(s))
+}
+
+func (s *scheduleShown) next() string {
+	if s.Disabled != nil {
+		return "disabled"
+	}
+	if s.Next == nil {
+		return "-"
+	}
+	return moment(*s.Next)
+}
+
+func (s *scheduleShown) program() string {
+	switch {
+	case s.Execution.Command != "":
+		return s.Execution.Command
+	case s.Execution.Language != "":
+		return s.Execution.Language
+	}
+	return strings.Join(s.Execution.Argv, " ")
+}
+
+// schedules sends a request below /v1/schedules and reads the JSON of the answer into out, if that is not nil.
+func (c *connect) schedules(ctx context.Context, asked *stops, method, path string, body, out any) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	server, err := c.client()
+	if err != nil {
+		return err
+	}
+	res, err := server.DoJSON(ctx, method, "/v1/schedules"+path, body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+		return fmt.Errorf("%s /v1/schedules: %w", method, err)
+	}
+	return nil
+}
+
+// scheduleAddCmd makes a schedule.
+type scheduleAddCmd struct {
+	connect `embed:""`
+
+	Zone      string            `default:"UTC" placeholder:"ZONE" help:"Time zone of the line, for example Europe/Berlin. Default: ${default}."`
+	Overlap   string            `enum:"skip,allow" default:"skip" placeholder:"RULE" help:"While an earlier execution runs: skip the slot, or allow another one. Default: ${default}."`
+	Missed    string            `enum:"skip,once" default:"skip" placeholder:"RULE" help:"Slots that passed while no server was there: skip them, or make up for the newest once. Default: ${default}."`
+	Session   string            `placeholder:"ID" help:"Session that the executions belong to."`
+	Label     map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to find them by. May be repeated."`
+	Timeout   time.Duration     `placeholder:"DURATION" help:"End the command after this time."`
+	Cwd       string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
+	Env       []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, ours. May be repeated."`
+	Isolation string            `placeholder:"LEVEL" help:"Isolation of the command. Default: the server's."`
+	retain    `embed:""`
+	JSON      bool `name:"json" help:"Print the schedule as JSON."`
+
+	Cron string   `arg:"" help:"A cron line in quotes, such as \"*/5 * * * *\", or @hourly, @daily, @every 90s and the like."`
+	Argv []string `arg:"" passthrough:"" name:"command" help:"The command and its arguments, behind \"--\"."`
+}
+
+// Run makes it.
+func (c *scheduleAddCmd) Run(ctx context.Context, asked *stops) error {
+	argv := c.Argv
+	if len(argv) > 0 && argv[0] == "--" {
+		argv = argv[1:]
+	}
+	if len(argv) == 0 {
+		return usage("schedule add: a command is needed, behind --")
+	}
+	start := client.StartRequest{
+		Argv: argv, Session: c.Session, Labels: c.Label, Cwd: c.Cwd, Timeout: client.Duration(c.Timeout),
+		Isolation: c.Isolation, Retention: c.retention(), Env: map[string]string{},
+	}
+	for _, entry := range c.Env {
+		name, value, given := strings.Cut(entry, "=")
+		if !given {
+			value = os.Getenv(name)
+		}
+		start.Env[name] = value
+	}
+	body := map[string]any{
+		"cron": c.Cron, "zone": c.Zone, "overlap": c.Overlap, "missed": c.Missed, "execution": start,
+	}
+	var made scheduleShown
+	if err := c.schedules(ctx, asked, http.MethodPost, "", body, &made); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printObject(made.raw)
+	}
+	_, err := fmt.Fprintln(stdout, made.ID)
+	return err
+}
+
+// scheduleListCmd lists the schedules.
+type scheduleListCmd struct {
+	connect `embed:""`
+
+	JSON bool `name:"json" help:"Print lines of JSON."`
+}
+
+// Run lists them.
+func (c *scheduleListCmd) Run(ctx context.Context, asked *stops) error {
+	var answer struct {
+		Schedules []scheduleShown `json:"schedules"`
+	}
+	if err := c.schedules(ctx, asked, http.MethodGet, "", nil, &answer); err != nil {
+		return err
+	}
+	t := newTable(stdout, "ID", "CRON", "ZONE", "NEXT", "COMMAND")
+	for i := range answer.Schedules {
+		s := &answer.Schedules[i]
+		if c.JSON {
+			if err := printObject(s.raw); err != nil {
+				return err
+			}
+			continue
+		}
+		t.row(s.ID, s.Cron, s.Zone, s.next(), clip(s.program(), 60))
+	}
+	return t.flush()
+}
+
+// scheduleShowCmd shows a schedule.
+type scheduleShowCmd struct {
+	connect `embed:""`
+
+	JSON bool   `name:"json" help:"Print it as JSON."`
+	ID   string `arg:"" help:"Id of the schedule."`
+}
+
+// Run shows it.
+func (c *scheduleShowCmd) Run(ctx context.Context, asked *stops) error {
+	var s scheduleShown
+	if err := c.schedules(ctx, asked, http.MethodGet, "/"+url.PathEscape(c.ID), nil, &s); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printObject(s.raw)
+	}
+	t := newTable(stdout)
+	t.row("schedule", s.ID)
+	t.row("cron", s.Cron)
+	t.row("zone", s.Zone)
+	t.row("command", s.program())
+	t.row("overlap", s.Overlap)
+	t.row("missed", s.Missed)
+	t.row("next", s.next())
+	if s.Disabled != nil {
+		t.row("reason", s.Disabled.Reason)
+	}
+	for _, slot := range s.Slots {
+		text := slot.Outcome
+		if slot.Count > 1 {
+			text = strconv.Itoa(slot.Count) + " " + text
+		}
+		t.row(moment(slot.At), strings.Join([]string{text, slot.Execution, slot.Error}, " "))
+	}
+	return t.flush()
+}
+
+// scheduleDisableCmd stops a schedule.
+type scheduleDisableCmd struct {
+	connect `embed:""`
+
+	ID string `arg:"" help:"Id of the schedule."`
+}
+
+// Run stops it.
+func (c *scheduleDisableCmd) Run(ctx context.Context, asked *stops) error {
+	return c.schedules(ctx, asked, http.MethodPost, "/"+url.PathEscape(c.ID)+"/disable", nil, nil)
+}
+
+// scheduleEnableCmd lets a schedule go on.
+type scheduleEnableCmd struct {
+	connect `embed:""`
+
+	ID string `arg:"" help:"Id of the schedule."`
+}
+
+// Run does that.
+func (c *scheduleEnableCmd) Run(ctx context.Context, asked *stops) error {
+	return c.schedules(ctx, asked, http.MethodPost, "/"+url.PathEscape(c.ID)+"/enable", nil, nil)
+}
+
+// scheduleRemoveCmd removes schedules.
+type scheduleRemoveCmd struct {
+	connect `embed:""`
+
+	IDs []string `arg:"" name:"id" help:"Ids of the schedules."`
+}
+
+// Run removes them, as many as it can.
+func (c *scheduleRemoveCmd) Run(ctx context.Context, asked *stops) error {
+	var errs []error
+	for _, id := range c.IDs {
+		errs = append(errs, c.schedules(ctx, asked, http.MethodDelete, "/"+url.PathEscape(id), nil, nil))
+	}
+	return errors.Join(errs...)
+}
