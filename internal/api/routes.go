@@ -31,7 +31,7 @@ type route struct {
 // The parameters of everything that reads events, that for tickets last.
 var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
-func routes() []route { return append(coreRoutes(), fileRoutes()...) }
+func routes() []route { return slices.Concat(coreRoutes(), interpreterRoutes(), fileRoutes()) }
 
 // coreRoutes are the routes that every server has, but for those of the store.
 func coreRoutes() []route {

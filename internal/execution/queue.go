@@ -93,7 +93,7 @@ func (q *queue) leave(r *run) {
 func (q *queue) status(r *run) Status {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.running[r] {
+	if q.running[r] || r.inside != nil {
 		return StatusRunning
 	}
 	return StatusQueued

@@ -24,6 +24,9 @@ func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 	if err := req.Validate(); err != nil {
 		return Execution{}, false, err
 	}
+	if req.Interpreter != "" {
+		return h.startInside(ctx, tenant, req)
+	}
 	if req.Key != "" {
 		return h.startKeyed(ctx, tenant, req)
 	}
@@ -32,9 +35,17 @@ func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 
 // start is Start for a request that is valid, and whose key, if it has one, has become an ID.
 func (h *Host) start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
+	return h.startAs(ctx, tenant, req, nil)
+}
+
+// startAs is start for what d says that is an interpreter; nil for any other command.
+func (h *Host) startAs(ctx context.Context, tenant reprise.Tenant, req Request, d *driven) (x Execution, created bool, err error) {
 	id := h.id(tenant, &req)
 	key := keyOf(tenant, id)
 	config := h.config(&req)
+	if d != nil {
+		config.Labels[labelInterpreter] = d.language
+	}
 	plan, err := h.isolate(&req)
 	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
@@ -48,10 +59,18 @@ func (h *Host) start(ctx context.Context, tenant reprise.Tenant, req Request) (x
 	}
 	defer unlock()
 	r := newRun(h, key, id, req, plan)
+	r.driven = d
 	if r.owner, err = h.owner(); err != nil {
 		return Execution{}, false, err
 	}
-	if err := h.admit(r); err != nil {
+	err = h.admit(r)
+	if err == nil && d != nil {
+		if err = h.fitsInterpreter(); err != nil {
+			h.queue.leave(r)
+			h.active.Done()
+		}
+	}
+	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
 			return x, false, nil
 		}
