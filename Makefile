@@ -102,6 +102,7 @@ examples: ## the examples against a real server
 	examples/curl.sh
 	examples/resume.sh
 	examples/outlive.sh
+	examples/interpreter.sh
 	go run ./examples/operation
 	examples/readers.sh
 	examples/replicas.sh redis postgres nats

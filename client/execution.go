@@ -46,6 +46,11 @@ type StartRequest struct {
 	// Language names an interpreter, for example "python", that runs Code.
 	Language string `json:"language,omitempty"`
 	Code     string `json:"code,omitempty"`
+	// Interpreter is the id of an interpreter that runs Code in place of a Language: what was declared in it before is
+	// there. Its session, directory, environment, limits and isolation are those of the interpreter. Clear, in place of
+	// Code, forgets all that was declared.
+	Interpreter string `json:"interpreter,omitempty"`
+	Clear       bool   `json:"clear,omitempty"`
 
 	// Cwd is the working directory, relative to that of the server's commands.
 	Cwd string `json:"cwd,omitempty"`
@@ -171,14 +176,16 @@ type Execution struct {
 	// ProcessesLeft: what owned its processes was killed, and some of them may still run.
 	ProcessesLeft bool `json:"processes_left"`
 
-	Argv     []string          `json:"argv"`
-	Command  string            `json:"command"`
-	Language string            `json:"language"`
-	Cwd      string            `json:"cwd"`
-	EnvNames []string          `json:"env_names"`
-	TTY      *TTY              `json:"tty"`
-	Timeout  Duration          `json:"timeout"`
-	Labels   map[string]string `json:"labels"`
+	Argv     []string `json:"argv"`
+	Command  string   `json:"command"`
+	Language string   `json:"language"`
+	// Interpreter is the one that the code runs in.
+	Interpreter string            `json:"interpreter"`
+	Cwd         string            `json:"cwd"`
+	EnvNames    []string          `json:"env_names"`
+	TTY         *TTY              `json:"tty"`
+	Timeout     Duration          `json:"timeout"`
+	Labels      map[string]string `json:"labels"`
 
 	Created time.Time `json:"created"`
 	// Started and Ended are zero until then.

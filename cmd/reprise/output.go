@@ -27,6 +27,7 @@ func (c *channels) print(e client.Event) (err error) {
 	case e.Gap != nil:
 		err = printGap(c.stderr, e.Gap)
 	case e.IsJSON:
+		err = c.printSaid(e)
 	case e.Type == "stdout":
 		_, err = c.stdout.Write(e.Data)
 	case e.Type == "stderr":

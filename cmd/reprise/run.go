@@ -39,12 +39,15 @@ type runCmd struct {
 	Network          string            `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it a loopback of its own. Default: the server's."`
 	Writable         []string          `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, beside its own. May be repeated."`
 	Hide             []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command does not get at. May be repeated."`
+	Language         string            `env:"-" xor:"runs" placeholder:"NAME" help:"Run code, the one argument or our stdin, with the interpreter of a language, for example python."`
+	Interpreter      string            `env:"-" xor:"runs" placeholder:"ID" help:"Run code, the one argument or our stdin, in an interpreter that remembers; see \"reprise interpreter\"."`
+	Limits           limits            `env:"-" placeholder:"NAME=VALUE,..." help:"Bounds on what the command uses: output_bytes, memory_bytes, processes and cpu_time, for example memory_bytes=512MiB,processes=64."`
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
 	detaching        `embed:""`
 	retain           `embed:""`
 	Hold             time.Duration `default:"30s" placeholder:"DURATION" help:"Hold the output back while we have much to read, instead of losing what the server keeps no longer. Whoever takes nothing for this long is waited for no more; 0 for not at all. Default: 30s."`
 
-	Argv []string `arg:"" passthrough:"" name:"command" help:"The command and its arguments, behind \"--\"."`
+	Argv []string `arg:"" optional:"" passthrough:"" name:"command" help:"The command and its arguments, behind \"--\"."`
 }
 
 // Help is shown below the usage.
@@ -223,7 +226,7 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	case len(argv) > 0 && strings.HasPrefix(argv[0], "-"):
 		return client.StartRequest{}, usage("unknown flag %s; a command that begins with a dash goes behind --", argv[0])
 	}
-	if len(argv) == 0 {
+	if len(argv) == 0 && c.Language == "" && c.Interpreter == "" {
 		return client.StartRequest{}, usage("which command? For example: reprise run -- make test")
 	}
 	id := c.ID
@@ -233,12 +236,20 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	trace := tracecontext.New(os.Getenv(tracecontext.ParentVariable), os.Getenv(tracecontext.StateVariable))
 	request := client.StartRequest{
 		ID: id, Key: c.Key, Session: c.Session, Labels: c.Label,
-		Argv: argv, Cwd: c.Cwd, Env: c.environ(), StdinOpen: c.Stdin,
+		Argv: argv, Cwd: c.Cwd, Env: environ(c.Env), StdinOpen: c.Stdin,
 		Secrets: c.secretNames(), MaskSecrets: c.MaskSecrets,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
+		Language: c.Language, Interpreter: c.Interpreter, Limits: client.Limits(c.Limits),
 		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation,
 		Access:      client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
 		TraceParent: trace.Parent, TraceState: trace.State,
+	}
+	if c.Language != "" || c.Interpreter != "" {
+		var err error
+		if request.Code, err = code(argv); err != nil {
+			return client.StartRequest{}, err
+		}
+		request.Argv = nil
 	}
 	if c.TTY {
 		c.askForTerminal(&request)
@@ -277,9 +288,9 @@ func (c *runCmd) secretNames() map[string]string {
 
 // environ is what --env asks for. A name that we do not have ourselves is left out, as
 // env(1) would.
-func (c *runCmd) environ() map[string]string {
+func environ(variables []string) map[string]string {
 	env := map[string]string{}
-	for _, variable := range c.Env {
+	for _, variable := range variables {
 		name, value, given := strings.Cut(variable, "=")
 		if !given {
 			if value, given = os.LookupEnv(name); !given {

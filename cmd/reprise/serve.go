@@ -54,6 +54,8 @@ type serveCmd struct {
 	MaxRunning           int           `placeholder:"N" help:"Executions that run at a time; others wait. Default: 64."`
 	MaxRunningPerSession int           `placeholder:"N" help:"Executions of one session that run at a time. Default: no bound of their own."`
 	MaxQueued            int           `placeholder:"N" help:"Executions that wait. Default: 1000."`
+	MaxInterpreters      int           `placeholder:"N" help:"Interpreters that run at a time; they count as executions too. Default: 32."`
+	InterpreterIdle      time.Duration `placeholder:"DURATION" help:"End interpreters that have had no code for so long. Default: 1h."`
 	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv              []string      `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 

@@ -260,6 +260,7 @@ func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metri
 		RunsDir: runs, SpoolBytes: int64(c.SpoolBytes),
 		MaxRunning: c.MaxRunning, MaxRunningPerSession: c.MaxRunningPerSession, MaxQueued: c.MaxQueued,
 		MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,
+		MaxInterpreters: c.MaxInterpreters, InterpreterIdle: c.InterpreterIdle,
 		StateDir: s.dir.path, Secret: []byte(keys.Sign("reprise executions 1")),
 		Replica: s.member, Quotas: s.quotas.Book, Logger: s.logger, Hooks: metrics.ExecutionHooks(),
 	}

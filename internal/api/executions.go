@@ -75,7 +75,7 @@ func (s *Server) startExecution(x *exchange) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
-	if err := x.mayMake(identity.ScopeRun, req.Session, "session"); err != nil {
+	if err := s.mayStart(x, identity.ScopeRun, &req); err != nil {
 		return err
 	}
 	if form == sseType {
@@ -90,6 +90,14 @@ func (s *Server) startExecution(x *exchange) error {
 		status = http.StatusCreated
 	}
 	return s.answer(x, status, showExecution(e))
+}
+
+// mayStart refuses who has not a scope for the session that an execution will have: for code that of its interpreter.
+func (s *Server) mayStart(x *exchange, scope identity.Scope, req *execution.Request) error {
+	if req.Interpreter != "" {
+		return s.mayUseExecution(x, scope, req.Interpreter)
+	}
+	return x.mayMake(scope, req.Session, "session")
 }
 
 // start starts a run and names it in the header of the answer.
@@ -112,7 +120,7 @@ func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) 
 // refused is refused before the start: a client that is told to try again must not
 // have started something by then.
 func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
-	if err := x.mayMake(identity.ScopeRead, req.Session, "session"); err != nil {
+	if err := s.mayStart(x, identity.ScopeRead, &req); err != nil {
 		return err
 	}
 	position, err := ssehttp.ParseRequest(x.r)

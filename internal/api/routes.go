@@ -37,7 +37,7 @@ type route struct {
 var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
 func routes() []route {
-	return slices.Concat(coreRoutes(), fileRoutes(), webhookRoutes(), scheduleRoutes())
+	return slices.Concat(coreRoutes(), interpreterRoutes(), fileRoutes(), webhookRoutes(), scheduleRoutes())
 }
 
 // coreRoutes are the routes that every server has, but for those of the store.

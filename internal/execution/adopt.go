@@ -91,6 +91,9 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	if err := r.countAgain(ctx, m, t, info); err != nil {
 		return err
 	}
+	if err := h.resumeDriven(ctx, r, m, info); err != nil {
+		return err
+	}
 	if h.opts.Replica != nil {
 		if err := r.claim(m, t); err != nil {
 			return err

@@ -56,10 +56,13 @@ func (r *run) append(events []reprise.Event) error {
 		r.hold.add(batch)
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.coming = nil
 	if err == nil {
 		r.tail, r.bytes = kept.Last, r.bytes.plus(more)
+	}
+	r.mu.Unlock()
+	if err == nil && r.driven != nil {
+		return r.take(events, kept.Last)
 	}
 	return err
 }
@@ -137,6 +140,14 @@ func (r *run) tryRecount() error {
 
 // end appends the end event. kept is false where nobody has, and somebody may later.
 func (r *run) end(e ending) (kept bool) {
+	if r.driven != nil {
+		if !e.judged {
+			e, e.judged = r.judge(e), true
+		}
+		if r.interpreterEnded(e) != nil {
+			return false
+		}
+	}
 	r.host.queue.leave(r)
 	_, err := r.persist(func() (reprise.Appended, error) {
 		if !e.judged {
@@ -153,7 +164,7 @@ func (r *run) end(e ending) (kept bool) {
 	case errors.Is(err, reprise.ErrFenced):
 		r.fence() // who has taken it over has given it its end
 		return true
-	case r.remote != nil && r.host.ctx.Err() != nil:
+	case (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil:
 		return false // the next server gives it
 	default:
 		r.host.opts.Logger.Error("an execution has no end", "execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)

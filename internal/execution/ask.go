@@ -30,6 +30,8 @@ type ask struct {
 	Stdin *askStdin `json:"stdin,omitempty"`
 	// Keys are for opProgress.
 	Keys []reprise.StreamKey `json:"keys,omitempty"`
+	// Start is for opInside.
+	Start *askStart `json:"start,omitempty"`
 }
 
 type askOp string
@@ -44,7 +46,15 @@ const (
 	opFollow   askOp = "follow"
 	opUnfollow askOp = "unfollow"
 	opProgress askOp = "progress"
+	// opInside starts code in the interpreter of the ID.
+	opInside askOp = "inside"
 )
+
+// askStart is a request to start code. The key is no member of its JSON form.
+type askStart struct {
+	Request        Request `json:"request"`
+	IdempotencyKey string  `json:"idempotency_key,omitempty"`
+}
 
 // askStdin is a piece of a StdinWrite.
 type askStdin struct {
@@ -61,6 +71,8 @@ type askStdin struct {
 type told struct {
 	Stdin    *toldStdin  `json:"stdin,omitempty"`
 	Progress []*progress `json:"progress,omitempty"`
+	// Created is for opInside.
+	Created bool `json:"created,omitempty"`
 }
 
 // toldStdin answers askStdin.
@@ -116,6 +128,12 @@ func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, er
 	}
 	if a.Op == opProgress {
 		return mustMarshal(told{Progress: h.progressHere(a.Keys)}), nil
+	}
+	if a.Op == opInside && a.Start != nil {
+		req := a.Start.Request
+		req.IdempotencyKey = a.Start.IdempotencyKey
+		_, created, err := h.startInside(ctx, a.Tenant, req)
+		return mustMarshal(told{Created: created}), err
 	}
 	r, err := h.findStarted(ctx, keyOf(a.Tenant, a.ID))
 	if err != nil {

@@ -46,17 +46,13 @@ func TestDisorder(t *testing.T) {
 			})
 		}
 		all.Wait()
-		until(t, "all have ended", func() bool { return h.Counts() == execution.Counts{} })
+		until(t, "nothing runs", func() bool { return h.Counts() == execution.Counts{} })
 		page, err := h.List(within(t), tenant, execution.ListQuery{Limit: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, x := range page.Executions {
-			if x.Status != execution.StatusEnded {
-				t.Errorf("%s is %s", x.ID, x.Status)
-				continue
-			}
-			follow(t, h, x.ID)
+			finish(t, h, x.ID) // what runs no more may have an end that is just being kept
 		}
 	})
 }

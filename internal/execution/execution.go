@@ -34,7 +34,9 @@ type Execution struct {
 	Argv     []string `json:"argv,omitempty"`
 	Command  string   `json:"command,omitempty"`
 	Language string   `json:"language,omitempty"`
-	Cwd      string   `json:"cwd"`
+	// Interpreter is the one that the code runs in.
+	Interpreter string `json:"interpreter,omitempty"`
+	Cwd         string `json:"cwd"`
 	// EnvNames are the names, not the values, of the variables of the request.
 	EnvNames []string          `json:"env_names,omitempty"`
 	TTY      *TTY              `json:"tty,omitempty"`
@@ -50,6 +52,8 @@ type Execution struct {
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
+
+	driven *drivenProgress // of an interpreter that runs
 
 	tail uint64 // of the stream when it was looked at
 }

@@ -221,7 +221,7 @@ func TestFencedOutputKillsTheCommand(t *testing.T) {
 	await(t, h, x.ID, "more")
 	cause := reprise.ErrFenced
 	store.err.Store(&cause)
-	until(t, "its run is over", func() bool { return h.Counts() == execution.Counts{} })
+	until(t, "the run is fenced off", func() bool { return fenced.Load() > 0 && h.Counts() == execution.Counts{} })
 	if fenced.Load() != 1 {
 		t.Errorf("%d runs were fenced off, want 1", fenced.Load())
 	}

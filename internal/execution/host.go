@@ -26,6 +26,10 @@ type Options struct {
 	MaxRunningPerSession int
 	// MaxQueued is how many wait at most. Default: 1,000; negative: none.
 	MaxQueued int
+	// MaxInterpreters is how many interpreters may run or wait at a time. Default: 32; negative: none.
+	MaxInterpreters int
+	// InterpreterIdle ends interpreters that were not used for so long, unless their request says less. Default: 1 h.
+	InterpreterIdle time.Duration
 	// MaxTimeout is the timeout of requests that state none or a longer one.
 	// Default: no bound.
 	MaxTimeout time.Duration
@@ -112,6 +116,8 @@ func (o *Options) withDefaults() (Options, error) {
 	orDefault(&d.StateDir, os.TempDir())
 	orDefault(&d.SpoolBytes, 256<<20)
 	orDefault(&d.MaxIdle, 8)
+	orDefault(&d.MaxInterpreters, 32)
+	orDefault(&d.InterpreterIdle, time.Hour)
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())
 	}

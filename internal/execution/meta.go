@@ -42,6 +42,8 @@ type meta struct {
 	TTY      *TTY     `json:"tty,omitempty"`
 	Timeout  Duration `json:"timeout,omitzero"`
 	Key      string   `json:"key,omitempty"`
+	// Interpreter is the one that the code runs in.
+	Interpreter string `json:"interpreter,omitempty"`
 	// KillOnDisconnect tells other replicas that followers count.
 	KillOnDisconnect bool   `json:"kill_on_disconnect,omitempty"`
 	Digest           string `json:"digest,omitempty"`
@@ -60,7 +62,7 @@ func describe(req *Request) meta {
 	m := meta{
 		Command: shorten(req.Command, shownBytes), Language: req.Language,
 		Cwd: shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, Key: req.Key,
-		KillOnDisconnect: req.KillOnDisconnect,
+		KillOnDisconnect: req.KillOnDisconnect, Interpreter: req.Interpreter,
 	}
 	room := shownBytes
 	for _, arg := range req.Argv {

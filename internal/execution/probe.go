@@ -20,9 +20,9 @@ func ProbeCgroups() error {
 	return err
 }
 
-// Interpreter returns the program in our PATH that runs code in a language. The error
+// ProbeInterpreter returns the program in our PATH that runs code in a language. The error
 // is reprise.ErrInvalid for a language that is not one of Languages, and else says what was looked for.
-func Interpreter(name string) (program string, err error) {
+func ProbeInterpreter(name string) (program string, err error) {
 	l := languages[name]
 	if l == nil {
 		return "", fmt.Errorf("%w: unknown language %q", reprise.ErrInvalid, name)

@@ -178,7 +178,7 @@ func (q *queue) withdraw(r *run) {
 func (q *queue) leave(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.left {
+	if r.left || r.inside != nil { // what runs in an interpreter has no place of its own
 		return
 	}
 	r.left = true
@@ -205,6 +205,13 @@ func (q *queue) leave(r *run) {
 		q.unwait(l, next)
 		q.begin(l, next)
 	}
+}
+
+// hasLeft reports whether r has made room, after which its end is kept.
+func (q *queue) hasLeft(r *run) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return r.left
 }
 
 // unwait takes r out of its line.
@@ -252,7 +259,7 @@ func isEarlier(l *line, r *run, of *line, other *run) bool {
 func (q *queue) status(r *run) Status {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.begun {
+	if r.begun || r.inside != nil {
 		return StatusRunning
 	}
 	return StatusQueued

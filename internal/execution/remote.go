@@ -139,6 +139,9 @@ func (r *run) reached(ctx context.Context) (*remote, error) {
 
 // writeStdin is Host.WriteStdin for a run of ours.
 func (r *run) writeStdin(ctx context.Context, w StdinWrite) (Stdin, error) {
+	if r.inside != nil {
+		return Stdin{}, errStdinNotOpened
+	}
 	if r.host.supervisors == nil || !r.request.StdinOpen {
 		_, state, err := r.job.writeStdin(ctx, w)
 		return state, err
@@ -203,6 +206,9 @@ func (j *job) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
 
 // signal is Host.Signal for a run of ours.
 func (r *run) signal(name string) error {
+	if r.inside != nil {
+		return r.inside.signal(name)
+	}
 	if r.host.supervisors == nil {
 		return r.job.signal(name)
 	}
@@ -217,6 +223,9 @@ func (r *run) signal(name string) error {
 
 // resize is Host.Resize for a run of ours.
 func (r *run) resize(size *TTY) error {
+	if r.inside != nil {
+		return errNoTerminal
+	}
 	if r.host.supervisors == nil {
 		return r.job.resize(size)
 	}

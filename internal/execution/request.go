@@ -118,6 +118,12 @@ func checkID(field, id string) error {
 }
 
 func (r *Request) checkProgram() error {
+	if r.Interpreter != "" {
+		return r.checkInside()
+	}
+	if r.Clear {
+		return invalid("clear", "needs interpreter")
+	}
 	given := 0
 	for _, is := range []bool{len(r.Argv) > 0, r.Command != "", r.Language != ""} {
 		if is {

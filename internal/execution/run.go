@@ -53,6 +53,11 @@ type run struct {
 	replicas  map[string]bool // others on which somebody follows, each of them one follower
 	alone     *time.Timer
 
+	// driven is set for an interpreter, inside for code that runs in one, with what says that nothing more comes of it.
+	driven   *driven
+	inside   *run
+	codeOver func()
+
 	// The writer's: what appends to the stream, and whether output was lost that the store had acknowledged or that
 	// was in the spool.
 	appender *reprise.Appender
@@ -149,6 +154,10 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, variables, req.TTY != nil,
 		envID+"="+r.id, p.Mark)
 	switch {
+	case r.driven != nil:
+		if remove, err = r.planDriver(p, dir); err != nil {
+			return remove, err
+		}
 	case req.Command != "":
 		p.Argv = []string{"sh", "-c", req.Command}
 	case req.Language != "":

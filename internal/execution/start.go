@@ -31,6 +31,9 @@ func (h *Host) StartFor(ctx context.Context, who *quota.Holder, req Request) (x 
 	if err := req.Validate(); err != nil {
 		return Execution{}, false, err
 	}
+	if req.Interpreter != "" {
+		return h.startInsideFor(ctx, who, req)
+	}
 	if req.Key != "" {
 		return h.startKeyed(ctx, who, req)
 	}
@@ -39,11 +42,21 @@ func (h *Host) StartFor(ctx context.Context, who *quota.Holder, req Request) (x 
 
 // start is Start for a request that is valid, and whose key, if it has one, has become an ID.
 func (h *Host) start(ctx context.Context, who *quota.Holder, req Request) (x Execution, created bool, err error) {
+	return h.startAs(ctx, who, req, nil)
+}
+
+// startAs is start for what d says that is an interpreter; nil for any other command.
+func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *driven) (
+	x Execution, created bool, err error,
+) {
 	id := h.id(who.Tenant, &req)
 	key := keyOf(who.Tenant, id)
 	config := h.config(&req)
 	if who.Principal != "" {
 		config.Labels[reprise.AccountLabel] = who.Principal
+	}
+	if d != nil {
+		config.Labels[labelInterpreter] = d.language
 	}
 	plan, err := h.isolate(&req)
 	if err == nil {
@@ -61,11 +74,18 @@ func (h *Host) start(ctx context.Context, who *quota.Holder, req Request) (x Exe
 	}
 	defer unlock()
 	r := newRun(h, key, id, req, plan)
-	r.holder = *who
+	r.holder, r.driven = *who, d
 	if r.owner, err = h.owner(); err != nil {
 		return Execution{}, false, err
 	}
-	if err := h.admit(r); err != nil {
+	err = h.admit(r)
+	if err == nil && d != nil {
+		if err = h.fitsInterpreter(); err != nil {
+			h.queue.withdraw(r)
+			h.active.Done()
+		}
+	}
+	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
 			return x, false, nil
 		}

@@ -82,6 +82,9 @@ func (r *run) handOver(m *remote) error {
 	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
 		return err
 	}
+	if r.driven != nil {
+		r.driven.keepIn(m.dir)
+	}
 	w, err := s.give(&order{
 		Dir: m.dir, Secret: m.secret, SpoolBytes: r.host.opts.SpoolBytes,
 		DisableCgroups: r.host.opts.DisableCgroups, Plan: r.plan,

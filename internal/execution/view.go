@@ -87,7 +87,7 @@ func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
 	var m meta
 	_ = json.Unmarshal(info.Config.Meta, &m) // we wrote it
 	x.Argv, x.Command, x.Language, x.Cwd, x.EnvNames = m.Argv, m.Command, m.Language, m.Cwd, m.EnvNames
-	x.TTY, x.Timeout, x.Key = m.TTY, m.Timeout, m.Key
+	x.TTY, x.Timeout, x.Key, x.Interpreter = m.TTY, m.Timeout, m.Key, m.Interpreter
 	switch {
 	case info.End != nil:
 		x.end(info.End)
@@ -131,6 +131,8 @@ type progress struct {
 	Isolation *Isolation `json:"isolation,omitempty"`
 	// Resized is the size that the terminal was given last, nil for that of the request.
 	Resized *TTY `json:"resized,omitempty"`
+	// Driven is that of an interpreter.
+	Driven *drivenProgress `json:"driven,omitempty"`
 	counted
 	// Coming is what is true as soon as the events that are being appended are there: readers may have seen them.
 	Coming *counted `json:"coming,omitempty"`
@@ -151,9 +153,13 @@ func (p *progress) at(tail uint64) counted {
 }
 
 func (r *run) progress() *progress {
+	var driven *drivenProgress
+	if r.driven != nil {
+		driven = r.driven.progress()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := &progress{counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized}
+	p := &progress{counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized, Driven: driven}
 	if !r.startedAt.IsZero() {
 		p.Started, p.Isolation = ms(r.startedAt), r.isolated
 	}
@@ -163,7 +169,7 @@ func (r *run) progress() *progress {
 // show fills in how far the run is; p is nil where nobody knows.
 func (x *Execution) show(p *progress) {
 	if p != nil {
-		x.Bytes, x.Started, x.Isolation = p.at(x.tail).Bytes, p.Started, p.Isolation
+		x.Bytes, x.Started, x.Isolation, x.driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven
 		if p.Resized != nil {
 			x.TTY = p.Resized
 		}

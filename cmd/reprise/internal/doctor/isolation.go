@@ -81,7 +81,7 @@ func checkInterpreters() Finding {
 	const name = "interpreters"
 	var found, missing []string
 	for _, language := range execution.Languages() {
-		if _, err := execution.Interpreter(language); err != nil {
+		if _, err := execution.ProbeInterpreter(language); err != nil {
 			missing = append(missing, language)
 			continue
 		}

@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// InterpreterRequest asks for an interpreter that remembers: what code declares in it is there for the code that runs in it
+// later. It is the body of POST /v1/interpreters. The members that StartRequest has too mean the same.
+type InterpreterRequest struct {
+	// ID is the interpreter's. The client makes an unguessable one where there is none.
+	ID             string `json:"id,omitempty"`
+	IdempotencyKey string `json:"-"`
+	Session        string `json:"session,omitempty"`
+	// Language is "bash", "javascript" or "python".
+	Language string            `json:"language,omitempty"`
+	Cwd      string            `json:"cwd,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	// IdleTimeout ends the interpreter when it has had no code for so long, Timeout after so long in all. 0 is the
+	// server's default.
+	IdleTimeout Duration `json:"idle_timeout,omitzero"`
+	Timeout     Duration `json:"timeout,omitzero"`
+	Grace       Duration `json:"grace,omitzero"`
+	Limits      Limits   `json:"limits,omitzero"`
+	Isolation   string   `json:"isolation,omitempty"`
+	Access      Access   `json:"access,omitzero"`
+}
+
+// Interpreter is an interpreter as the server shows it.
+type Interpreter struct {
+	ID       string `json:"id"`
+	Language string `json:"language"`
+	Session  string `json:"session"`
+	// Status and Outcome are as of an Execution.
+	Status  string            `json:"status"`
+	Outcome string            `json:"outcome"`
+	Error   string            `json:"error"`
+	Cwd     string            `json:"cwd"`
+	Labels  map[string]string `json:"labels"`
+	Created time.Time         `json:"created"`
+	// Ended is zero until then.
+	Ended time.Time `json:"ended"`
+	// Running is the execution that it runs now, "" where it waits for code.
+	Running string `json:"running"`
+	// Runs is how many it was given, Used when the last one ended; zero once it has ended.
+	Runs        int        `json:"runs"`
+	Used        time.Time  `json:"used"`
+	IdleTimeout Duration   `json:"idle_timeout"`
+	Timeout     Duration   `json:"timeout"`
+	Isolation   *Isolation `json:"isolation"`
+}
+
+// Exception is the data of an event of type "exception": why code in an interpreter failed.
+type Exception struct {
+	Name      string   `json:"name"`
+	Value     string   `json:"value"`
+	Traceback []string `json:"traceback"`
+}
+
+// Result is the data of events of types "result" (the value of the last expression of code in an interpreter) and "display".
+type Result struct {
+	// MIME holds the value by MIME type: text, base64 for images, or JSON.
+	MIME map[string]any `json:"mime"`
+	// Omitted are the sizes of the representations that were too large.
+	Omitted map[string]int `json:"omitted"`
+}
+
+// OpenInterpreter starts an interpreter. It is tried again after a lost connection and starts one, for every request carries
+// an id. Code is run in it by Client.Run or Client.Start with StartRequest.Interpreter.
+func (c *Client) OpenInterpreter(ctx context.Context, q InterpreterRequest) (Interpreter, error) {
+	if q.ID == "" {
+		q.ID = rand.Text()
+	}
+	r, err := jsonRequest("open interpreter "+q.ID, http.MethodPost, "/v1/interpreters", q)
+	if err != nil {
+		return Interpreter{}, err
+	}
+	if q.IdempotencyKey != "" {
+		r.header.Set("Idempotency-Key", q.IdempotencyKey)
+	}
+	return answer[Interpreter](ctx, c, r)
+}
+
+// Interpreters returns the interpreters that are kept, the newest first.
+func (c *Client) Interpreters(ctx context.Context) ([]Interpreter, error) {
+	list, err := answer[struct {
+		Interpreters []Interpreter `json:"interpreters"`
+	}](ctx, c, &request{op: "list interpreters", method: http.MethodGet, path: "/v1/interpreters"})
+	return list.Interpreters, err
+}
+
+// Interpreter returns the state of an interpreter.
+func (c *Client) Interpreter(ctx context.Context, id string) (Interpreter, error) {
+	op := "show interpreter " + id
+	if err := checkName(op, id); err != nil {
+		return Interpreter{}, err
+	}
+	return answer[Interpreter](ctx, c, &request{op: op, method: http.MethodGet, path: interpreterPath(id)})
+}
+
+// InterruptInterpreter ends the code that an interpreter runs, by INT, and not the interpreter. Where it runs none, it does
+// nothing.
+func (c *Client) InterruptInterpreter(ctx context.Context, id string) error {
+	op := "interrupt interpreter " + id
+	if err := checkName(op, id); err != nil {
+		return err
+	}
+	return c.call(ctx, &request{op: op, method: http.MethodPost, path: interpreterPath(id) + "/interrupt"}, nil)
+}
+
+// RemoveInterpreter ends an interpreter and forgets it. The executions of its code are kept.
+func (c *Client) RemoveInterpreter(ctx context.Context, id string) error {
+	return c.remove(ctx, "remove interpreter "+id, id, interpreterPath(id))
+}
+
+func interpreterPath(id string) string { return "/v1/interpreters/" + url.PathEscape(id) }

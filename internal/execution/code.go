@@ -1,0 +1,337 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/internal/backoff"
+	"reprise/internal/interpreter"
+	"reprise/internal/quota"
+)
+
+// This file is what a Host does with a run of code in an interpreter.
+
+// checkInside holds for a request with an Interpreter: the code is all that it can say of the command.
+func (r *Request) checkInside() error {
+	if r.Clear == (r.Code != "") {
+		return invalid("code", "an interpreter is given either code or clear")
+	}
+	if err := checkID("interpreter", r.Interpreter); err != nil {
+		return err
+	}
+	for _, field := range []struct {
+		name  string
+		given bool
+	}{
+		{"argv", len(r.Argv) > 0},
+		{"command", r.Command != ""},
+		{"language", r.Language != ""},
+		{"key", r.Key != ""},
+		{"session", r.Session != ""},
+		{"cwd", r.Cwd != ""},
+		{"env", len(r.Env) > 0},
+		{"stdin", r.Stdin != nil},
+		{"stdin_base64", r.StdinBase64 != nil},
+		{"stdin_open", r.StdinOpen},
+		{"tty", r.TTY != nil},
+		{"kill_on_disconnect", r.KillOnDisconnect},
+		{"secrets", len(r.Secrets) > 0},
+		{"limits", r.Limits != Limits{}},
+		{"isolation", r.Isolation != ""},
+		{"access", r.Access.Network != "" || len(r.Access.Writable)+len(r.Access.Hidden) > 0},
+	} {
+		if field.given {
+			return invalid(field.name, "is the interpreter's, and does not go with code that runs in one")
+		}
+	}
+	if hasNUL(r.Code) {
+		return invalid("code", "holds a NUL")
+	}
+	return nil
+}
+
+// errBusy is why code is refused.
+var errBusy = fmt.Errorf("%w: the interpreter runs other code: wait for its end, or interrupt it", reprise.ErrConflict)
+
+// startInsideFor is startInside for a principal, from whose starts the code is taken.
+func (h *Host) startInsideFor(ctx context.Context, who *quota.Holder, req Request) (
+	x Execution, created bool, err error,
+) {
+	if err := h.opts.Quotas.Spend(who, quota.Starts, 1); err != nil {
+		return Execution{}, false, err
+	}
+	x, created, err = h.startInside(ctx, who.Tenant, req)
+	if !created {
+		h.opts.Quotas.Refund(who, quota.Starts, 1)
+	}
+	return x, created, err
+}
+
+// startInside is start for code that runs in an interpreter.
+func (h *Host) startInside(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
+	id := h.id(tenant, &req)
+	inside, owner, err := h.whoRuns(ctx, tenant, req.Interpreter)
+	switch {
+	case err != nil:
+		return Execution{}, false, fmt.Errorf("interpreter %s: %w", req.Interpreter, err)
+	case owner != "":
+		return h.startInsideElsewhere(ctx, owner, tenant, id, req)
+	case inside == nil || inside.driven == nil:
+		if x, attached := h.attachInside(ctx, tenant, id, &req); attached {
+			return x, false, nil
+		}
+		if inside == nil {
+			return Execution{}, false, fmt.Errorf("%w: interpreter %s", reprise.ErrEnded, req.Interpreter)
+		}
+		return Execution{}, false, invalid("interpreter", "%s is an execution and no interpreter", req.Interpreter)
+	}
+	key := keyOf(tenant, id)
+	unlock, err := h.lock(ctx, key)
+	if err != nil {
+		return Execution{}, false, err
+	}
+	defer unlock()
+	stream, created, err := h.createInside(ctx, inside, key, id, req)
+	if err != nil {
+		return Execution{}, false, err
+	}
+	x, err = h.show(ctx, stream)
+	return x, created, err
+}
+
+// attachInside finds what the same request has started before, in an interpreter that has ended.
+func (h *Host) attachInside(ctx context.Context, tenant reprise.Tenant, id string, req *Request) (Execution, bool) {
+	s, err := h.Stream(ctx, tenant, req.Interpreter)
+	if err != nil {
+		return Execution{}, false
+	}
+	info, err := s.Info(ctx)
+	if err != nil {
+		return Execution{}, false
+	}
+	return h.attach(ctx, keyOf(tenant, id), h.insideConfig(req, &info.Config))
+}
+
+// insideConfig is the configuration of the stream of code, which is in the session of its interpreter.
+func (h *Host) insideConfig(req *Request, of *reprise.StreamConfig) reprise.StreamConfig {
+	config := h.config(req)
+	config.Labels[labelSession] = of.Labels[labelSession]
+	if config.Labels[labelSession] == "" {
+		delete(config.Labels, labelSession)
+	}
+	if account := of.Labels[reprise.AccountLabel]; account != "" {
+		config.Labels[reprise.AccountLabel] = account
+	}
+	return config
+}
+
+// createInside makes the stream of the code and lets it run, unless the same was done before.
+func (h *Host) createInside(ctx context.Context, inside *run, key reprise.StreamKey, id string, req Request) (
+	s *reprise.Stream, created bool, err error,
+) {
+	d := inside.driven
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	config := h.insideConfig(&req, &inside.config)
+	busy := d.state.Current != nil || d.over
+	if busy {
+		if x, attached := h.attach(ctx, key, config); attached {
+			s, err := h.Stream(ctx, key.Tenant, x.ID)
+			return s, false, err
+		}
+		if d.over {
+			return nil, false, fmt.Errorf("%w: interpreter %s", reprise.ErrEnded, req.Interpreter)
+		}
+		return nil, false, errBusy
+	}
+	code := newRun(h, key, id, req, nil)
+	code.session, code.config = inside.session, config
+	code.hold = newHold(time.Duration(req.Hold), h.log.Retention(config))
+	if code.owner, err = h.owner(); err != nil {
+		return nil, false, err
+	}
+	if err := h.admitInside(); err != nil {
+		return nil, false, err
+	}
+	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: code.owner}, key, config)
+	if err != nil || !created {
+		h.active.Done()
+		return s, false, err
+	}
+	what := interpreter.Code{Number: d.state.Runs + 1, Text: req.Code, Clear: req.Clear}
+	input, marks := what.Request()
+	d.state.Runs++
+	d.state.Slice.Begin(marks)
+	d.state.Current = &codeState{
+		Name: key.Name, Epoch: s.Cursor(0).Epoch, Input: input, Started: time.Now(),
+		Timeout: code.timeout(), Grace: code.grace(), Tail: 1,
+	}
+	code.writeTo(s)
+	d.current = code
+	if err := d.save(); err != nil {
+		h.opts.Logger.Error("the state of an interpreter cannot be kept", "execution", inside.id, "error", err)
+	}
+	code.announceInside()
+	code.goInside(inside, *d.state.Current)
+	return s, true, nil
+}
+
+// announceInside appends the started event, before all output. Where it cannot, the output cannot be kept either.
+func (r *run) announceInside() {
+	data := mustMarshal(struct {
+		ID          string `json:"id"`
+		Interpreter string `json:"interpreter"`
+	}{r.id, r.request.Interpreter})
+	if err := r.append([]reprise.Event{{Type: eventStarted, Format: reprise.FormatMembers, Data: data}}); err != nil {
+		r.host.opts.Logger.Error("the start of code cannot be kept", "execution", r.id, "error", err)
+	}
+}
+
+// admitInside counts a run of code, which waits for no turn: its interpreter has one.
+func (h *Host) admitInside() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing {
+		return fmt.Errorf("%w: no executions are taken any more", reprise.ErrClosed)
+	}
+	h.active.Add(1)
+	return nil
+}
+
+// goInside makes the run known and sends its code. The caller holds the mu of the interpreter.
+func (r *run) goInside(inside *run, at codeState) {
+	over := make(chan struct{})
+	r.inside, r.codeOver = inside, sync.OnceFunc(func() { close(over) })
+	inside.mu.Lock()
+	isolated := inside.isolated
+	inside.mu.Unlock()
+	r.mu.Lock()
+	r.startedAt, r.isolated = at.Started, isolated
+	r.mu.Unlock()
+	h := r.host
+	h.mu.Lock()
+	h.runs[r.key] = r
+	h.mu.Unlock()
+	h.checkOwner(r)
+	go func() {
+		defer h.finished(r)
+		r.attendInside(inside, at, over)
+	}()
+}
+
+// attendInside sends the code, and ends it when that is decided: by INT, and after the time of grace with its interpreter.
+func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
+	ctx, cancel := context.WithCancel(r.host.ctx)
+	defer cancel()
+	sending := make(chan struct{})
+	go func() {
+		defer close(sending)
+		r.send(ctx, inside, &at)
+	}()
+	defer func() {
+		cancel()
+		<-sending
+	}()
+	var timeout, patience <-chan time.Time
+	if at.Timeout > 0 {
+		timer := time.NewTimer(time.Until(at.Started.Add(at.Timeout)))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	stopping := r.stopping
+	for {
+		select {
+		case <-over:
+			return
+		case <-inside.done:
+			return
+		case <-r.host.ctx.Done():
+			return
+		case <-timeout:
+			r.stop(verdict{Outcome: TimedOut})
+		case <-stopping:
+			stopping = nil
+			grace := at.Grace
+			if r.now {
+				grace = 0
+			}
+			timer := time.NewTimer(grace)
+			defer timer.Stop()
+			patience = timer.C
+			_ = inside.signal("INT")
+		case <-patience:
+			patience = nil
+			inside.stop(verdict{Outcome: Cancelled, Reason: "its code did not end when it was interrupted", Now: true})
+		}
+	}
+}
+
+// send gives the driver the request, once, however often it is tried.
+func (r *run) send(ctx context.Context, inside *run, at *codeState) {
+	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+	for {
+		_, err := inside.writeStdin(ctx, StdinWrite{Writer: inName([]byte(at.Epoch)), Data: bytes.NewReader(at.Input)})
+		if err == nil || !errors.Is(err, reprise.ErrUnavailable) || pause.Wait(ctx) != nil {
+			return // an interpreter that does not read any more ends, and the code with it
+		}
+	}
+}
+
+// resumeCode takes up the run of code of an interpreter of an earlier server.
+func (h *Host) resumeCode(ctx context.Context, inside *run) error {
+	d := inside.driven
+	at := *d.state.Current
+	key := reprise.StreamKey{Tenant: inside.key.Tenant, Name: at.Name}
+	s, err := h.log.Stream(ctx, key)
+	if err == nil && s.Cursor(0).Epoch != at.Epoch {
+		return nil
+	}
+	if isOver(err) {
+		return nil // it was removed: what comes is for nobody
+	}
+	if err != nil {
+		return err
+	}
+	info, err := s.Info(ctx)
+	if err != nil || info.End != nil {
+		return err
+	}
+	code := newRun(h, key, strings.TrimPrefix(at.Name, namespace), Request{Interpreter: inside.id, Grace: Duration(at.Grace)}, nil)
+	code.session, code.config, code.created = inside.session, info.Config, info.Created
+	if code.owner, err = h.nextOwner(&info); err != nil {
+		return err
+	}
+	code.writeAs(s, producerID+"-"+rand.Text())
+	code.tail = info.Tail
+	if counted, err := count(ctx, s, info.Tail); err == nil {
+		code.bytes = counted.bytes
+		if counted.from > 1 {
+			code.bytesFrom = counted.from
+		}
+	}
+	d.current = code
+	h.active.Add(1)
+	if code.tail == 0 {
+		code.announceInside()
+	}
+	code.goInside(inside, at)
+	return nil
+}
+
+// startInsideElsewhere has another replica start code, in an interpreter that it runs.
+func (h *Host) startInsideElsewhere(ctx context.Context, owner string, tenant reprise.Tenant, id string, req Request) (Execution, bool, error) {
+	req.ID = id
+	t, err := h.ask(ctx, owner, ask{Op: opInside, Tenant: tenant, ID: req.Interpreter, Start: &askStart{req, req.IdempotencyKey}})
+	if err != nil {
+		return Execution{}, false, err
+	}
+	x, err := h.Show(ctx, tenant, id)
+	return x, t.Created, err
+}

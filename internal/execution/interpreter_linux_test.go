@@ -1,0 +1,62 @@
+package execution_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"reprise/internal/execution"
+	"reprise/store/memstore"
+)
+
+// TestInterpreterOutlivesTheServer: while there is no server the code goes on, and the next server has all of it, once, with
+// its end and what was declared.
+func TestInterpreterOutlivesTheServer(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	dir := t.TempDir()
+	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir}
+	leave(t, log, opts, func(h *execution.Host) {
+		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "goes"})
+		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "exits"})
+		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "waits"})
+		runCode(t, h, "goes", "x=41")
+		runCode(t, h, "waits", "x=7")
+		give1 := func(interpreter, id, code string) {
+			start(t, h, execution.Request{Interpreter: interpreter, ID: id, Code: code})
+			await(t, h, id, "one")
+		}
+		give1("goes", "a", "echo one; while [ ! -e go ]; do sleep 0.01; done; seq 1 20000; echo $x; (exit 5)")
+		give1("exits", "b", "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 6")
+	})
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, log, opts)
+	var want strings.Builder
+	want.WriteString("one\n")
+	for n := 1; n <= 20000; n++ {
+		fmt.Fprintln(&want, n)
+	}
+	want.WriteString("41\n")
+	a := ended(t, h, "a")
+	wantOutcome(t, a.Execution, execution.Exited, 5, "")
+	if a.stdout != want.String() {
+		t.Errorf("%d bytes, want %d", len(a.stdout), want.Len())
+	}
+	b := ended(t, h, "b")
+	wantOutcome(t, b.Execution, execution.Exited, 6, "")
+	if b.stdout != "one\ntwo\n" {
+		t.Errorf("%q", b.stdout)
+	}
+	if r := runCode(t, h, "goes", "echo $((x + 1))"); r.stdout != "42\n" {
+		t.Errorf("%+v", r)
+	}
+	if r := runCode(t, h, "waits", "echo $x"); r.stdout != "7\n" {
+		t.Errorf("%+v", r)
+	}
+	if i, err := h.Interpreter(longWithin(t), tenant, "goes"); err != nil || *i.Runs != 3 {
+		t.Errorf("%+v, %v", i, err)
+	}
+}

@@ -1,0 +1,216 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/interpreter"
+	"reprise/internal/quota"
+)
+
+// InterpreterRequest asks for an interpreter.
+type InterpreterRequest client.InterpreterRequest
+
+// Interpreter is an interpreter that remembers as it is shown. It is the body of GET /v1/interpreters/{id}, but for the
+// links. An interpreter is an execution, whose output is what its driver says.
+type Interpreter struct {
+	ID       string            `json:"id"`
+	Language string            `json:"language"`
+	Session  string            `json:"session,omitempty"`
+	Status   Status            `json:"status"`
+	Outcome  *Outcome          `json:"outcome"`
+	Error    string            `json:"error,omitempty"`
+	Cwd      string            `json:"cwd"`
+	Labels   map[string]string `json:"labels"`
+	Created  Time              `json:"created"`
+	Ended    *Time             `json:"ended"`
+	// Running is the execution that it runs now, "" where it waits for code.
+	Running string `json:"running,omitempty"`
+	// Runs is how many it was given. Used is when the last one ended. Both are not there once it has ended.
+	Runs *int  `json:"runs,omitempty"`
+	Used *Time `json:"used,omitempty"`
+	// IdleTimeout and Timeout are when it ends by itself: after so long without code, and after so long in all.
+	IdleTimeout Duration   `json:"idle_timeout,omitzero"`
+	Timeout     Duration   `json:"timeout,omitzero"`
+	Isolation   *Isolation `json:"isolation"`
+}
+
+// drivenProgress is what an interpreter that runs tells of itself.
+type drivenProgress struct {
+	Runs    int           `json:"runs"`
+	Running string        `json:"running,omitempty"`
+	Used    time.Time     `json:"used"`
+	Idle    time.Duration `json:"idle"`
+}
+
+func (d *driven) progress() *drivenProgress {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := &drivenProgress{Runs: d.state.Runs, Used: d.state.Used, Idle: d.state.Idle}
+	if d.state.Current != nil {
+		p.Running = strings.TrimPrefix(d.state.Current.Name, namespace)
+	}
+	return p
+}
+
+// keepIn says where the state is written.
+func (d *driven) keepIn(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dir = dir
+	_ = d.save() // it is saved again with the first code
+}
+
+// planDriver makes the plan of an interpreter run its driver, which is put into a file below dir.
+func (r *run) planDriver(p *plan, dir string) (remove func(), err error) {
+	l := interpreter.Lookup(r.driven.language)
+	code := &language{file: l.File}
+	file, remove, err := code.writeCode(codeDir(r.isolation, dir), l.Driver)
+	if err != nil {
+		return func() {}, err
+	}
+	if err = show(r.isolation, filepath.Dir(file)); err != nil {
+		return remove, err
+	}
+	path := variable(p.Environ, "PATH")
+	p.Argv, err = l.Argv(func(program string) (string, error) { return lookPath(program, path) }, file)
+	return remove, err
+}
+
+// request is the execution that an interpreter is.
+func (q *InterpreterRequest) request() Request {
+	return Request{
+		ID: q.ID, IdempotencyKey: q.IdempotencyKey, Session: q.Session, Cwd: q.Cwd, Env: q.Env, Labels: q.Labels,
+		Argv: []string{q.Language}, StdinOpen: true, Timeout: q.Timeout, Grace: q.Grace,
+		Limits: q.Limits, Isolation: q.Isolation, Access: q.Access,
+	}
+}
+
+// OpenInterpreter starts an interpreter, or finds the one that the same request has started before under the same id or
+// idempotency key; created says which.
+//
+// The errors are those of Start, a *FieldError of the field "language" where the machine does not have the interpreter, and
+// reprise.ErrQuota where there are Options.MaxInterpreters.
+func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q InterpreterRequest) (
+	i Interpreter, created bool, err error,
+) {
+	req := q.request()
+	l := interpreter.Lookup(q.Language)
+	if l == nil {
+		return i, false, invalid("language", "%q is not one of %s", q.Language, strings.Join(interpreter.Languages(), ", "))
+	}
+	if q.IdleTimeout < 0 {
+		return i, false, invalid("idle_timeout", "is negative")
+	}
+	if err := req.Validate(); err != nil {
+		return i, false, err
+	}
+	plan, err := h.isolate(&req)
+	if err != nil {
+		return i, false, err
+	}
+	path := variable(environ(userEnviron(plan.User, os.Environ()), h.opts.PassEnv, req.Env, false), "PATH")
+	if _, err := l.Argv(func(program string) (string, error) { return lookPath(program, path) }, ""); err != nil {
+		return i, false, invalid("language", "%v", err)
+	}
+	d := &driven{language: q.Language}
+	d.state.Used, d.state.Idle = time.Now(), h.opts.InterpreterIdle
+	if idle := time.Duration(q.IdleTimeout); idle > 0 {
+		d.state.Idle = min(idle, d.state.Idle)
+	}
+	x, created, err := h.startAs(ctx, who, req, d)
+	if err != nil {
+		return i, false, err
+	}
+	return interpreterOf(&x, q.Language), created, nil
+}
+
+// fitsInterpreter reports whether one more may be there.
+func (h *Host) fitsInterpreter() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, r := range h.runs {
+		if r.driven != nil && !h.queue.hasLeft(r) {
+			n++
+		}
+	}
+	if n >= h.opts.MaxInterpreters {
+		return fmt.Errorf("%w: there are %d interpreters", reprise.ErrQuota, n)
+	}
+	return nil
+}
+
+// interpreterOf shows the execution that an interpreter is.
+func interpreterOf(x *Execution, language string) Interpreter {
+	i := Interpreter{
+		ID: x.ID, Language: language, Session: x.Session, Status: x.Status, Outcome: x.Outcome, Error: x.Error, Cwd: x.Cwd,
+		Labels: x.Labels, Created: x.Created, Ended: x.Ended, Timeout: x.Timeout, Isolation: x.Isolation,
+	}
+	if p := x.driven; p != nil {
+		i.Running, i.Runs, i.Used, i.IdleTimeout = p.Running, &p.Runs, ms(p.Used), Duration(p.Idle)
+	}
+	return i
+}
+
+// Interpreter returns one interpreter. The errors are those of Show; an execution that is no interpreter is
+// reprise.ErrNotFound.
+func (h *Host) Interpreter(ctx context.Context, tenant reprise.Tenant, id string) (Interpreter, error) {
+	s, err := h.Stream(ctx, tenant, id)
+	if err != nil {
+		return Interpreter{}, err
+	}
+	info, err := s.Info(ctx)
+	if err != nil {
+		return Interpreter{}, err
+	}
+	language := info.Config.Labels[labelInterpreter]
+	if language == "" {
+		return Interpreter{}, reprise.ErrNotFound
+	}
+	x, err := h.show(ctx, s)
+	return interpreterOf(&x, language), err
+}
+
+// Interpreters returns the interpreters of a tenant that are kept, the newest first, as far as allowed says, for the session
+// of each.
+func (h *Host) Interpreters(ctx context.Context, tenant reprise.Tenant, allowed func(session string) bool) ([]Interpreter, error) {
+	var found []Execution
+	languages := map[string]string{}
+	err := h.each(ctx, tenant, func(info *reprise.StreamInfo, x *Execution) {
+		language := info.Config.Labels[labelInterpreter]
+		if language != "" && (allowed == nil || allowed(x.Session)) {
+			languages[x.ID] = language
+			found = append(found, *x)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Interpreter, 0, len(found))
+	for _, x := range h.withWindows(ctx, tenant, &ListQuery{}, found) {
+		list = append(list, interpreterOf(&x, languages[x.ID]))
+	}
+	return list, nil
+}
+
+// Interrupt ends the code that an interpreter runs, by INT, and not the interpreter; between two runs it does nothing. The
+// errors are those of Signal and of Interpreter.
+func (h *Host) Interrupt(ctx context.Context, tenant reprise.Tenant, id string) error {
+	i, err := h.Interpreter(ctx, tenant, id)
+	switch {
+	case err != nil:
+		return err
+	case i.Status == StatusEnded:
+		return errHasEnded
+	case i.Running == "":
+		return nil
+	}
+	return h.Signal(ctx, tenant, id, "INT")
+}

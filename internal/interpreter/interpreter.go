@@ -1,0 +1,91 @@
+// Package interpreter knows how code is run in an interpreter that remembers: the programs that drive the
+// interpreters, what they are sent, and how the runs are found in what they print.
+//
+// A driver is a small program in the language itself. It reads requests from its stdin and runs them one after the
+// other in one namespace. What the code prints goes to stdout and stderr as it is, from its children too. What the
+// driver has to say of a run stands in between, in frames:
+//
+//	NUL, a mark, the length in decimal digits, ":", and as many bytes
+//
+// A mark is random and made for one run. That of the frames which are sent while the code runs comes with the request;
+// that of the end comes behind the request and is read when the code has ended, so that nothing that the code prints
+// can be taken for the end. Code that reads the driver's own descriptors or memory can forge frames, for itself: what
+// becomes of them goes into the stream of its own run.
+package interpreter
+
+import (
+	"crypto/rand"
+	_ "embed" // the drivers
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+var (
+	//go:embed driver.py
+	pythonDriver string
+	//go:embed driver.js
+	javascriptDriver string
+	//go:embed driver.sh
+	shellDriver string
+)
+
+// Language is one that there are interpreters for.
+type Language struct {
+	// File is the name of the file of the driver, Driver what is in it.
+	File, Driver string
+	// Programs are tried in this order. Each is a command line that the path of the file is appended to.
+	Programs [][]string
+	// Wrap is put in front of the command line.
+	Wrap []string
+}
+
+var languages = map[string]*Language{
+	"bash": {File: "driver.sh", Driver: shellDriver, Programs: [][]string{{"bash"}}},
+	"javascript": {
+		File: "driver.js", Driver: javascriptDriver, Programs: [][]string{{"node"}},
+		// Node has no dup: the shell moves the pipes away from the code's own descriptors.
+		Wrap: []string{"/bin/sh", "-c", `exec "$0" "$@" 3<&0 4>&1 5>&2 </dev/null`},
+	},
+	"python": {
+		File: "driver.py", Driver: pythonDriver,
+		Programs: [][]string{{"python3", "-X", "utf8"}, {"python", "-X", "utf8"}},
+	},
+}
+
+// Languages are the names that Lookup knows, sorted.
+func Languages() []string { return slices.Sorted(maps.Keys(languages)) }
+
+// Lookup returns the language of a name, nil if there is none.
+func Lookup(name string) *Language { return languages[name] }
+
+// Argv is the command line of the driver in file; look finds programs. The error says which were looked for.
+func (l *Language) Argv(look func(program string) (path string, err error), file string) ([]string, error) {
+	var tried []string
+	for _, p := range l.Programs {
+		if program, err := look(p[0]); err == nil {
+			return slices.Concat(l.Wrap, []string{program}, p[1:], []string{file}), nil
+		}
+		tried = append(tried, p[0])
+	}
+	return nil, fmt.Errorf("no interpreter: %s not found in PATH", strings.Join(tried, ", "))
+}
+
+// Code is what an interpreter is to run, or with Clear to forget.
+type Code struct {
+	Number int
+	Text   string
+	Clear  bool
+}
+
+// Request returns what the driver is sent for c, whose Text holds no NUL, and the marks by which a Slicer finds the
+// run.
+func (c *Code) Request() ([]byte, Marks) {
+	m := Marks{Frame: rand.Text(), End: rand.Text()}
+	what := "run"
+	if c.Clear {
+		what = "clear"
+	}
+	return fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s\x00%s\n", what, c.Number, m.Frame, c.Text, m.End), m
+}
