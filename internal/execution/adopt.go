@@ -79,6 +79,7 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	id := info.Key.Name[len(namespace):]
 	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
 	r := newRun(h, info.Key, id, req, nil)
+	r.artifacts = b.Artifacts
 	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
 	if r.owner, err = h.nextOwner(info); err != nil {
 		return err

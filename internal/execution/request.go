@@ -58,7 +58,7 @@ const (
 // a run ends as failed_to_start.
 func (r *Request) Validate() error {
 	for _, check := range []func() error{
-		r.checkNames, r.checkProgram, r.checkEnv, r.checkStdin, r.checkTimes, r.checkLimits, r.checkIsolation,
+		r.checkNames, r.checkProgram, r.checkEnv, r.checkStdin, r.checkTimes, r.checkLimits, r.checkIsolation, r.checkArtifacts,
 	} {
 		if err := check(); err != nil {
 			return err

@@ -47,6 +47,9 @@ func (h *Host) startAs(ctx context.Context, tenant reprise.Tenant, req Request, 
 		config.Labels[labelInterpreter] = d.language
 	}
 	plan, err := h.isolate(&req)
+	if err == nil && plan.User != nil && len(req.Artifacts) > 0 {
+		err = invalid("artifacts", "this server runs commands as another user, and would read what that one may not")
+	}
 	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
 			return x, false, nil

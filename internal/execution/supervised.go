@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/artifact"
 	"reprise/internal/backoff"
 	"reprise/internal/supervisor"
 )
@@ -31,6 +32,8 @@ type brief struct {
 	Grace            time.Duration `json:"grace"`
 	// Machine is where and when it was started; see thisMachine.
 	Machine string `json:"machine"`
+	// Artifacts are collected at the end.
+	Artifacts *artifact.Collection `json:"artifacts,omitempty"`
 }
 
 const (
@@ -75,6 +78,7 @@ func (r *run) handOver(m *remote) error {
 		return err
 	}
 	b := brief{StdinOpen: r.request.StdinOpen, KillOnDisconnect: r.request.KillOnDisconnect, Grace: r.grace(), Machine: thisMachine()}
+	b.Artifacts = r.artifacts
 	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
 		return err
 	}
