@@ -80,6 +80,9 @@ type StartRequest struct {
 	// KillOnDisconnect cancels the run when somebody has followed it and nobody has for a while.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 
+	// Artifacts are paths below Cwd, which may have the wildcards of path.Match, of files that are kept with the execution
+	// when it has ended; a directory means all files below it.
+	Artifacts []string `json:"artifacts,omitempty"`
 	// Labels are for finding executions: at most 60 of them, keys of 1 to 63 bytes, values of at most 256.
 	Labels    map[string]string `json:"labels,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
@@ -196,6 +199,9 @@ type Execution struct {
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
+	// Artifacts are the files that are kept with it, ArtifactNotes what was left out and why.
+	Artifacts     []Artifact `json:"artifacts"`
+	ArtifactNotes []string   `json:"artifact_notes"`
 
 	// Raw is the object as the server sent it.
 	Raw json.RawMessage `json:"-"`

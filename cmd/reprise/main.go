@@ -39,6 +39,7 @@ type cli struct {
 	Signal      signalCmd      `cmd:"" help:"Send a signal to the command of an execution."`
 	Cancel      cancelCmd      `cmd:"" help:"End an execution with all its processes: TERM, a time of grace, KILL."`
 	Remove      removeCmd      `cmd:"" aliases:"rm" help:"Forget executions, streams or sessions; what runs is cancelled."`
+	Artifacts   artifactsCmd   `cmd:"" help:"List or fetch the files that are kept with an execution."`
 	Interpreter interpreterCmd `cmd:"" help:"Start, show and end interpreters in which variables and definitions live on from run to run."`
 	Publish     publishCmd     `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
 	End         endCmd         `cmd:"" help:"End a stream."`

@@ -42,6 +42,7 @@ type runCmd struct {
 	Language         string            `env:"-" xor:"runs" placeholder:"NAME" help:"Run code, the one argument or our stdin, with the interpreter of a language, for example python."`
 	Interpreter      string            `env:"-" xor:"runs" placeholder:"ID" help:"Run code, the one argument or our stdin, in an interpreter that remembers; see \"reprise interpreter\"."`
 	Limits           limits            `env:"-" placeholder:"NAME=VALUE,..." help:"Bounds on what the command uses: output_bytes, memory_bytes, processes and cpu_time, for example memory_bytes=512MiB,processes=64."`
+	Artifact         []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory below the working directory, * and ? allowed, that is kept with the execution when it has ended; see \"reprise artifacts\". May be repeated."`
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
 	detaching        `embed:""`
 	retain           `embed:""`
@@ -239,7 +240,7 @@ func (c *runCmd) request() (client.StartRequest, error) {
 		Argv: argv, Cwd: c.Cwd, Env: environ(c.Env), StdinOpen: c.Stdin,
 		Secrets: c.secretNames(), MaskSecrets: c.MaskSecrets,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
-		Language: c.Language, Interpreter: c.Interpreter, Limits: client.Limits(c.Limits),
+		Language: c.Language, Interpreter: c.Interpreter, Limits: client.Limits(c.Limits), Artifacts: c.Artifact,
 		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation,
 		Access:      client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
 		TraceParent: trace.Parent, TraceState: trace.State,

@@ -10,9 +10,10 @@ import (
 	"reprise/internal/identity"
 )
 
-// interpreterRoutes are those of interpreters. Their code is run by POST /v1/executions.
+// interpreterRoutes are those of interpreters, whose code is run by POST /v1/executions, and of artifacts.
 func interpreterRoutes() []route {
 	return []route{
+		{"GET", "/v1/executions/{id}/artifacts/{path}", identity.ScopeRead, []string{"offset"}, (*Server).readArtifact},
 		{"POST", "/v1/interpreters", identity.ScopeRun, nil, (*Server).openInterpreter},
 		{"GET", "/v1/interpreters", identity.ScopeRead, nil, (*Server).listInterpreters},
 		{"GET", "/v1/interpreters/{id}", identity.ScopeRead, nil, (*Server).showInterpreter},

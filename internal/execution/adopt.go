@@ -80,6 +80,7 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
 	r := newRun(h, info.Key, id, req, nil)
 	r.holder.Principal, r.holder.Operator = b.Principal, b.Operator
+	r.artifacts = b.Artifacts
 	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
 	if r.owner, err = h.nextOwner(info); err != nil {
 		return err

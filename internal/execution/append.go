@@ -148,6 +148,9 @@ func (r *run) end(e ending) (kept bool) {
 			return false
 		}
 	}
+	if r.artifacts != nil && e.Started != nil {
+		e.Artifacts, e.ArtifactNotes = r.collect()
+	}
 	r.host.queue.leave(r)
 	_, err := r.persist(func() (reprise.Appended, error) {
 		if !e.judged {

@@ -41,6 +41,7 @@ func (r *Request) checkInside() error {
 		{"stdin_base64", r.StdinBase64 != nil},
 		{"stdin_open", r.StdinOpen},
 		{"tty", r.TTY != nil},
+		{"artifacts", len(r.Artifacts) > 0},
 		{"kill_on_disconnect", r.KillOnDisconnect},
 		{"secrets", len(r.Secrets) > 0},
 		{"limits", r.Limits != Limits{}},

@@ -144,6 +144,9 @@ func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) err
 	if err := h.freeKey(ctx, key); err != nil {
 		return err
 	}
+	if err := h.log.Remove(ctx, artifactsOf(key)); err != nil {
+		return err
+	}
 	return h.log.Remove(ctx, key)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"reprise/internal/artifact"
 	"reprise/internal/isolation"
 )
 
@@ -52,6 +53,9 @@ type Execution struct {
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
+	// Artifacts are the files that are kept with it, ArtifactNotes what was left out and why.
+	Artifacts     []artifact.File `json:"artifacts,omitempty"`
+	ArtifactNotes []string        `json:"artifact_notes,omitempty"`
 
 	driven *drivenProgress // of an interpreter that runs
 

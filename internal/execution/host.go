@@ -26,6 +26,8 @@ type Options struct {
 	MaxRunningPerSession int
 	// MaxQueued is how many wait at most. Default: 1,000; negative: none.
 	MaxQueued int
+	// MaxArtifactBytes is how much is kept of the files of one execution, all together. Default: 64 MiB.
+	MaxArtifactBytes int64
 	// MaxInterpreters is how many interpreters may run or wait at a time. Default: 32; negative: none.
 	MaxInterpreters int
 	// InterpreterIdle ends interpreters that were not used for so long, unless their request says less. Default: 1 h.
@@ -117,6 +119,7 @@ func (o *Options) withDefaults() (Options, error) {
 	orDefault(&d.SpoolBytes, 256<<20)
 	orDefault(&d.MaxIdle, 8)
 	orDefault(&d.MaxInterpreters, 32)
+	orDefault(&d.MaxArtifactBytes, 64<<20)
 	orDefault(&d.InterpreterIdle, time.Hour)
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())

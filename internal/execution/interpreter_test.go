@@ -184,6 +184,8 @@ func TestInterpretersRemember(t *testing.T) {
 
 // TestInterpretersAndBadCode: what bad code does to its interpreter, and what it cannot do.
 func TestInterpretersAndBadCode(t *testing.T) {
+	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
+	survivors := map[string]execution.Interpreter{}
 	for _, test := range []struct {
 		name, language, code string
 		outcome              execution.Outcome
@@ -225,14 +227,18 @@ func TestInterpretersAndBadCode(t *testing.T) {
 		{name: "no code", language: "python", code: "# nothing", outcome: execution.Exited},
 	} {
 		t.Run(test.language+"/"+test.name, func(t *testing.T) {
-			h := newHost(t, execution.Options{RunsDir: t.TempDir()})
-			i := openInterpreter(t, h, execution.InterpreterRequest{Language: test.language})
+			i, there := survivors[test.language]
+			if !there {
+				i = openInterpreter(t, h, execution.InterpreterRequest{Language: test.language})
+			}
+			survivors[test.language] = i
 			r := runCode(t, h, i.ID, test.code)
 			wantOutcome(t, r.Execution, test.outcome, test.code2, test.signal)
 			if all := fmt.Sprint(r.stdout, r.stderr, r.result, r.exception); !strings.Contains(all, test.has) {
 				t.Errorf("%.1000q has no %q", all, test.has)
 			}
 			if test.ends {
+				delete(survivors, test.language)
 				finish(t, h, i.ID)
 				if _, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: i.ID, Code: "1"}); !errors.Is(err, reprise.ErrEnded) {
 					t.Errorf("code in an interpreter that has ended: %v", err)

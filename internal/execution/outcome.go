@@ -1,6 +1,10 @@
 package execution
 
-import "time"
+import (
+	"time"
+
+	"reprise/internal/artifact"
+)
 
 // verdict is a decision to end a run, and why. The first one holds.
 type verdict struct {
@@ -30,6 +34,9 @@ type ending struct {
 	// it was lost or its store had lost output: Bytes then counts from the event with this seq.
 	BytesFrom uint64     `json:"bytes_from,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
+	// Artifacts are the files that are kept, ArtifactNotes what was left out.
+	Artifacts     []artifact.File `json:"artifacts,omitempty"`
+	ArtifactNotes []string        `json:"artifact_notes,omitempty"`
 
 	// judged: it is known why it ended.
 	judged bool

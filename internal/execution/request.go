@@ -59,6 +59,7 @@ const (
 func (r *Request) Validate() error {
 	for _, check := range []func() error{
 		r.checkNames, r.checkProgram, r.checkEnv, r.checkSecrets, r.checkStdin, r.checkTimes, r.checkLimits, r.checkIsolation,
+		r.checkArtifacts,
 	} {
 		if err := check(); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/artifact"
 	"reprise/internal/isolation"
 	"reprise/internal/quota"
 	"reprise/internal/spawn"
@@ -54,9 +55,11 @@ type run struct {
 	alone     *time.Timer
 
 	// driven is set for an interpreter, inside for code that runs in one, with what says that nothing more comes of it.
-	driven   *driven
-	inside   *run
-	codeOver func()
+	driven *driven
+	// artifacts are what is kept of its files; nil for none.
+	artifacts *artifact.Collection
+	inside    *run
+	codeOver  func()
 
 	// The writer's: what appends to the stream, and whether output was lost that the store had acknowledged or that
 	// was in the spool.
@@ -153,6 +156,7 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 	p.Masked = masked
 	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, variables, req.TTY != nil,
 		envID+"="+r.id, p.Mark)
+	r.artifacts = r.collection()
 	switch {
 	case r.driven != nil:
 		if remove, err = r.planDriver(p, dir); err != nil {

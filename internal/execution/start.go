@@ -62,6 +62,9 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 	if err == nil {
 		_, err = h.secrets(who.Tenant, &req)
 	}
+	if err == nil && plan.User != nil && len(req.Artifacts) > 0 {
+		err = invalid("artifacts", "this server runs commands as another user, and would read what that one may not")
+	}
 	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
 			return x, false, nil

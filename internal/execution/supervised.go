@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/artifact"
 	"reprise/internal/backoff"
 	"reprise/internal/supervisor"
 )
@@ -34,6 +35,8 @@ type brief struct {
 	// Principal is for whom it is counted, and Operator whether that is the operator.
 	Principal string `json:"principal,omitempty"`
 	Operator  bool   `json:"operator,omitempty"`
+	// Artifacts are collected at the end.
+	Artifacts *artifact.Collection `json:"artifacts,omitempty"`
 }
 
 const (
@@ -79,6 +82,7 @@ func (r *run) handOver(m *remote) error {
 	}
 	b := brief{StdinOpen: r.request.StdinOpen, KillOnDisconnect: r.request.KillOnDisconnect, Grace: r.grace(), Machine: thisMachine()}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
+	b.Artifacts = r.artifacts
 	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
 		return err
 	}

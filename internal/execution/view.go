@@ -122,6 +122,7 @@ func (x *Execution) end(end *reprise.End) {
 	x.Usage, x.Bytes, x.Isolation = e.Usage, e.Bytes, e.Isolation
 	x.Started, x.Ended = e.Started, &Time{end.Time}
 	x.DurationMS = &e.DurationMS
+	x.Artifacts, x.ArtifactNotes = e.Artifacts, e.ArtifactNotes
 }
 
 // progress is how far a run is that has not ended.

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"reprise/internal/identity"
+)
+
+// readArtifact answers with a file that is kept with an execution, from an offset on or a range of it.
+func (s *Server) readArtifact(x *exchange) error {
+	id := x.r.PathValue("id")
+	if err := s.mayUseExecution(x, identity.ScopeRead, id); err != nil {
+		return err
+	}
+	offset, err := x.query.number("offset", 0, 0, 1<<63-1)
+	if err != nil {
+		return err
+	}
+	a, err := s.host.Artifact(x.r.Context(), x.who.Tenant, id, x.r.PathValue("path"))
+	if err != nil {
+		return err
+	}
+	h := x.w.Header()
+	h.Set("ETag", strconv.Quote(a.SHA256))
+	h.Set("Accept-Ranges", "bytes")
+	part, status := span{offset, a.Size - offset}, http.StatusOK
+	condition := x.r.Header.Get("If-Range")
+	ranged, verdict := parseRange(x.r.Header.Get("Range"), a.Size)
+	if offset > 0 || condition != "" && condition != h.Get("ETag") {
+		verdict = rangeIgnored
+	}
+	switch {
+	case verdict == rangeUnsatisfiable, offset > a.Size:
+		h.Set("Content-Range", fmt.Sprintf("bytes */%d", a.Size))
+		return invalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", a.Size))
+	case verdict == rangeGood:
+		part, status = ranged, http.StatusPartialContent
+		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.start, part.start+part.length-1, a.Size))
+	}
+	h.Set("Content-Type", bytesType)
+	h.Set("Content-Length", strconv.FormatInt(part.length, 10))
+	s.allowWrite(x.w)
+	x.w.WriteHeader(status)
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	w := &steadyWriter{w: x.w, rc: http.NewResponseController(x.w), timeout: s.opts.WriteTimeout}
+	if n, err := a.Copy(x.r.Context(), w, part.start, part.length); err != nil || n != part.length {
+		panic(http.ErrAbortHandler) // the client must see that this was not all
+	}
+	return nil
+}

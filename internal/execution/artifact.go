@@ -1,0 +1,162 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"reprise"
+	"reprise/internal/artifact"
+)
+
+// The artifacts of an execution lie in a stream of their own, in the store, so that every replica has them: the bytes of one
+// file after the other, in chunks of artifact.ChunkBytes. Which files that are is in the end of the execution, which is
+// appended after them.
+
+// artifactNamespace begins the names of these streams.
+const artifactNamespace = "artifacts:"
+
+// artifactsOf is the stream of the artifacts of an execution.
+func artifactsOf(key reprise.StreamKey) reprise.StreamKey {
+	return reprise.StreamKey{Tenant: key.Tenant, Name: artifactNamespace + key.Name[len(namespace):]}
+}
+
+func (r *Request) checkArtifacts() error {
+	if len(r.Artifacts) > artifact.MaxPatterns {
+		return invalid("artifacts", "at most %d are taken", artifact.MaxPatterns)
+	}
+	for _, pattern := range r.Artifacts {
+		if err := artifact.Check(pattern); err != nil {
+			return invalid("artifacts", "%q %v", pattern, err)
+		}
+	}
+	return nil
+}
+
+// collection is what is to be kept of the files of a run; nil for nothing.
+func (r *run) collection() *artifact.Collection {
+	if len(r.request.Artifacts) == 0 {
+		return nil
+	}
+	return &artifact.Collection{
+		Dir: r.request.cwd(r.host.opts.Dir), Patterns: r.request.Artifacts, Hidden: r.isolation.Access.Hidden,
+		MaxBytes: r.host.opts.MaxArtifactBytes,
+	}
+}
+
+const (
+	// collectPatience bounds how long the end of a run waits for its artifacts to be kept.
+	collectPatience = time.Minute
+	// artifactBatch is how many chunks are appended at a time.
+	artifactBatch = 16
+)
+
+// collect keeps the artifacts. An earlier server may have begun to.
+func (r *run) collect() ([]artifact.File, []string) {
+	ctx, cancel := context.WithTimeout(r.host.ctx, collectPatience)
+	defer cancel()
+	var batch []reprise.Event
+	var stream *reprise.Stream
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		if stream == nil {
+			var err error
+			if stream, err = r.artifactStream(ctx); err != nil {
+				return err
+			}
+		}
+		_, err := stream.Append(ctx, batch...)
+		batch = nil
+		return err
+	}
+	files, notes, err := r.artifacts.Collect(func(chunk []byte) error {
+		batch = append(batch, reprise.Event{Type: "chunk", Data: slices.Clone(chunk)})
+		if len(batch) < artifactBatch {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err == nil && stream != nil {
+		_, err = stream.End(ctx, "completed", reprise.Event{})
+	}
+	if err != nil {
+		r.host.opts.Logger.Error("artifacts cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+		_ = r.host.log.Remove(ctx, artifactsOf(r.key))
+		return nil, []string{"they could not be kept: " + err.Error()}
+	}
+	return files, notes
+}
+
+// artifactStream makes the stream, which is kept for as long as that of the run.
+func (r *run) artifactStream(ctx context.Context) (*reprise.Stream, error) {
+	key := artifactsOf(r.key)
+	if err := r.host.log.Remove(ctx, key); err != nil {
+		return nil, err
+	}
+	most := r.artifacts.MaxBytes
+	s, _, err := r.host.log.CreateWith(ctx, reprise.CreateOptions{}, key, reprise.StreamConfig{Retention: reprise.Retention{
+		MaxEvents: most/artifact.ChunkBytes + artifact.MaxFiles + 2, MaxBytes: 2*most + 1<<20,
+		MaxAge: r.host.log.Retention(r.config).MaxAge,
+	}})
+	return s, err
+}
+
+// Artifact is a file that is kept with an execution.
+type Artifact struct {
+	artifact.File
+	stream *reprise.Stream
+	first  uint64 // its first chunk
+}
+
+// Artifact finds a file by its path. The errors are those of Show; reprise.ErrNotFound also where no such file is kept.
+func (h *Host) Artifact(ctx context.Context, tenant reprise.Tenant, id, path string) (*Artifact, error) {
+	x, err := h.Show(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	first := uint64(1)
+	for _, file := range x.Artifacts {
+		if file.Path == path {
+			a := &Artifact{File: file, first: first}
+			if file.Size > 0 {
+				a.stream, err = h.log.Stream(ctx, artifactsOf(keyOf(tenant, id)))
+			}
+			return a, err
+		}
+		first += uint64(file.Size+artifact.ChunkBytes-1) / artifact.ChunkBytes
+	}
+	return nil, fmt.Errorf("%w: execution %s has no artifact %q", reprise.ErrNotFound, id, path)
+}
+
+// Copy writes length bytes from an offset on to w, both within the file.
+func (a *Artifact) Copy(ctx context.Context, w io.Writer, offset, length int64) (int64, error) {
+	if length == 0 {
+		return 0, nil
+	}
+	at := a.first + uint64(offset/artifact.ChunkBytes)
+	reader, err := a.stream.Reader(ctx, reprise.After(a.stream.Cursor(at-1)))
+	if err != nil {
+		return 0, err
+	}
+	defer reader.Close()
+	c := copier{w: w, skip: offset % artifact.ChunkBytes, left: length}
+	for c.left != 0 {
+		chunks, err := reader.Next(ctx)
+		if err != nil {
+			return c.done, err
+		}
+		for e := range chunks.All() {
+			if err := c.copy(e.Data); err != nil || c.left == 0 {
+				return c.done, err
+			}
+		}
+	}
+	return c.done, nil
+}
