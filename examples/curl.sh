@@ -6,7 +6,7 @@ auth="Authorization: Bearer $REPRISE_TOKEN"
 
 # Start a run. The id makes that safe to send again, too.
 curl -sSf -H "$auth" -H 'Content-Type: application/json' "$REPRISE_URL/v1/executions" -o /dev/null \
-  -d '{"id":"count","command":"for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; sleep 0.25; done; exit 7"}'
+  -d '{"id":"count","command":"for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; sleep 0.5; done; exit 7"}'
 
 # Follow it, half a second at a time, until the end event.
 events=$REPRISE_URL/v1/executions/count/events

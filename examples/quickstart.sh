@@ -26,7 +26,7 @@ go build -o "$tmp/reprise" ./cmd/reprise
 : >"$tmp/serve.out" # it may be read before the server is started
 REPRISE_LISTEN=127.0.0.1:0 REPRISE_LOG_LEVEL=warn REPRISE_STOP_EXECUTIONS=true "$tmp/reprise" serve >"$tmp/serve.out" &
 server=$!
-for _ in $(seq 300); do
+for _ in $(seq 1200); do
   url=$(sed -n 's/^listening on //p' "$tmp/serve.out")
   [ -n "$url" ] && break
   sleep 0.1

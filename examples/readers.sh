@@ -4,7 +4,16 @@
 # heartbeats and filters. The packages are installed once, into ${XDG_CACHE_HOME:-~/.cache}/reprise; needs Python with
 # venv, and Node with npm. Without Chromium its reader is left out, unless CI is set.
 export REPRISE_HEARTBEAT=1s
-READERS_PORT=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+READERS_PORT=$(python3 -c '
+import random, socket
+while True:
+    try:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", random.randrange(10000, 32000)))
+            print(s.getsockname()[1])
+            break
+    except OSError:
+        pass')
 export READERS_PORT REPRISE_ALLOW_ORIGIN=http://127.0.0.1:$READERS_PORT # of the page
 python=(httpx==0.28.1 httpx-sse==0.4.3 sseclient==0.0.27)
 node=(@microsoft/fetch-event-source@2.0.1 eventsource@4.0.0 eventsource-parser@3.0.6)

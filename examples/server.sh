@@ -17,7 +17,7 @@ trap finish EXIT
 
 # until_listening FILE: the address that a program has printed into FILE.
 until_listening() {
-  for _ in $(seq 300); do
+  for _ in $(seq 1200); do
     sed -n 's/^listening on //p' "$1" | grep . && return
     sleep 0.1
   done

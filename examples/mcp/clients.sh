@@ -33,15 +33,15 @@ call() { # call NAME URL: runs the client
   local dir
   dir=$(folder "$1")
   case $1 in
-  go) timeout 60 "$tmp/client" -url "$2" -drop 0 ;;
-  mcp-go) timeout 60 "$tmp/mcpgo" "$2" Oslo ;;
-  typescript-*) timeout 60 node "$dir/${script[$1]}" "$2" Oslo ;;
-  *) timeout 60 "$dir/bin/python" "examples/mcp/clients/${script[$1]}" "$2" Oslo ;;
+  go) timeout 300 "$tmp/client" -url "$2" -drop 0 ;;
+  mcp-go) timeout 300 "$tmp/mcpgo" "$2" Oslo ;;
+  typescript-*) timeout 300 node "$dir/${script[$1]}" "$2" Oslo ;;
+  *) timeout 300 "$dir/bin/python" "examples/mcp/clients/${script[$1]}" "$2" Oslo ;;
   esac
 }
 
 address() { # address FILE: waits until a program has said where it listens
-  for _ in $(seq 100); do
+  for _ in $(seq 2400); do
     sed -n 's/^listening on \(http:\/\/\)\{0,1\}\([^/]*\).*/\2/p' "$1" | grep . && return
     sleep 0.05
   done

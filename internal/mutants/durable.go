@@ -5,6 +5,16 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
+		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
+		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",
+	},
+	{
+		name: "a lock of who has ended is final", rule: "a server that was killed starts again",
+		file: "cmd/reprise/datadir.go", old: "		if exists(lockHolder(lock)) {\n", new: "		if true {\n",
+		pkg: "./cmd/reprise", run: "TestLockOfServerThatHasEndedIsWaitedFor",
+	},
+	{
 		name: "cancel of what is just starting does nothing", rule: "an acknowledged cancel ends the run",
 		file: "internal/execution/control.go", old: "	r, err = h.findStarted(ctx, key)\n", new: "	r = h.find(key)\n",
 		pkg: "./internal/execution", run: "TestCancelOfWhatIsJustStarting",

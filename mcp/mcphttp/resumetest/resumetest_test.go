@@ -62,7 +62,8 @@ func startPeer(tb testing.TB, p peer, file bool) resumetest.Target {
 	}
 	tb.Cleanup(c.kill)
 	target := resumetest.Target{
-		URL: "http://" + c.addr + "/mcp", Kept: p.kept, Patience: 2 * time.Minute,
+		URL: "http://" + c.addr + "/mcp", Kept: p.kept,
+		Patience: 25 * time.Second, // less than it takes until a client that reads nothing is let go
 		Header: http.Header{"Authorization": {"me"}}, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	if p.name == "mcphttp" {
