@@ -75,6 +75,9 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	if l.opts.SweepEvery > 0 {
 		l.background.start(l.sweepEvery)
 	}
+	if l.opts.Quota != nil {
+		l.background.start(l.countAccounts)
+	}
 	return l, nil
 }
 

@@ -24,6 +24,9 @@ func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
 	if l.Shared() { // what other replicas have appended counts too
 		err = errors.Join(err, l.measure(ctx))
 	}
+	if l.opts.Quota != nil && (l.Shared() || !l.usage.exact.Load()) {
+		err = errors.Join(err, l.measureAccounts(ctx))
+	}
 	if hook := l.opts.Hooks.Swept; hook != nil {
 		hook(result, err)
 	}

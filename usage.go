@@ -17,6 +17,8 @@ type usage struct {
 	mu       sync.Mutex
 	tenants  map[Tenant]*tally
 	accounts map[accountKey]*tally
+	// exact is set when accounts were counted while nothing was added to them.
+	exact atomic.Bool
 }
 
 type accountKey struct {
@@ -293,9 +295,6 @@ func (l *Log) measure(ctx context.Context) error {
 	if err == nil {
 		l.usage.correct(before, sizes)
 	}
-	if err == nil && l.opts.Quota != nil {
-		err = l.measureAccounts(ctx)
-	}
 	return err
 }
 
@@ -395,32 +394,55 @@ func (l *Log) createAsKept(ctx context.Context, want StreamInfo) (StreamInfo, er
 	return l.store.Create(ctx, want)
 }
 
-// measureAccounts counts anew what each account keeps, which no store adds up.
-func (l *Log) measureAccounts(ctx context.Context) error {
-	before := l.usage.accountCounts()
-	sizes := map[accountKey]amount{}
-	err := l.each(ctx, func(info *StreamInfo) {
-		if name := info.Config.Account(); name != "" {
-			key := accountKey{info.Key.Tenant, name}
-			sizes[key] = sizes[key].plus(charge(info))
-		}
-	})
-	if err != nil {
-		return err
+// countAccounts is measureAccounts after Open. It lists all streams, for which nobody waits.
+func (l *Log) countAccounts(ctx context.Context) {
+	err := l.guard(func() error { return l.measureAccounts(ctx) })
+	if err != nil && ctx.Err() == nil {
+		l.opts.Logger.Error("what accounts keep could not be counted; the next sweep does", "error", err)
 	}
+}
+
+// measureTries is how often what accounts keep is counted again where something was added to it meanwhile.
+const measureTries = 5
+
+// measureAccounts counts anew what each account keeps, which no store adds up. What is added while it does for the last
+// time may be counted twice, until the next time.
+func (l *Log) measureAccounts(ctx context.Context) error {
+	for try := 1; ; try++ {
+		before := l.usage.accountCounts()
+		sizes := map[accountKey]amount{}
+		err := l.each(ctx, func(info *StreamInfo) {
+			if name := info.Config.Account(); name != "" {
+				key := accountKey{info.Key.Tenant, name}
+				sizes[key] = sizes[key].plus(charge(info))
+			}
+		})
+		if err != nil {
+			return err
+		}
+		quiet := maps.Equal(before, l.usage.accountCounts())
+		if quiet || try == measureTries {
+			l.usage.correctAccounts(before, sizes)
+			l.usage.exact.Store(quiet)
+			return nil
+		}
+	}
+}
+
+// correctAccounts replaces what was counted before by what the store has. What was counted meanwhile stays.
+func (u *usage) correctAccounts(before, sizes map[accountKey]amount) {
 	for key, size := range sizes {
-		l.usage.account(key).add(size.minus(before[key]))
+		u.account(key).add(size.minus(before[key]))
 	}
 	for key, n := range before {
 		if _, ok := sizes[key]; !ok {
-			l.usage.account(key).add(amount{}.minus(n))
+			u.account(key).add(amount{}.minus(n))
 		}
 	}
-	return nil
 }
 
 // UsageOf returns what an account keeps, or with account "" its tenant, as Usage counts it. What accounts keep is
-// counted with Options.Quota alone.
+// counted with Options.Quota alone, soon after Open.
 func (l *Log) UsageOf(tenant Tenant, account string) Size {
 	t := l.usage.find(tenant, account)
 	if t == nil {

@@ -83,12 +83,15 @@ func createFor(
 
 // TestAccountsAreCountedAsTheStoreKeeps: what accounts keep is what their streams take, through appends, retention,
 // removal and a restart.
-func TestAccountsAreCountedAsTheStoreKeeps(t *testing.T) {
+func TestAccountsAreCountedAsTheStoreKeeps(t *testing.T) { synctest.Test(t, testAccountsAreCounted) }
+
+func testAccountsAreCounted(t *testing.T) {
 	store := memory(t)
 	opts := &reprise.Options{
 		SweepEvery: -1, Quota: func(reprise.Tenant, string) reprise.Quota { return reprise.Quota{} },
 	}
 	log := openLog(t, store, opts)
+	synctest.Wait() // until they are counted
 	same := func(when string, log *reprise.Log) {
 		t.Helper()
 		page, err := log.List(t.Context(), reprise.ListQuery{Tenant: reprise.DefaultTenant, Limit: 100})
@@ -124,6 +127,7 @@ func TestAccountsAreCountedAsTheStoreKeeps(t *testing.T) {
 	}
 	check(t, log.Close())
 	log = openLog(t, store, opts)
+	synctest.Wait() // until they are counted
 	same("a restart", log)
 	if _, err := createFor(t.Context(), log, "s1", "c"); err != nil { // it is not in memory now
 		t.Errorf("the stream of another account: %v", err)
@@ -133,7 +137,7 @@ func TestAccountsAreCountedAsTheStoreKeeps(t *testing.T) {
 // TestQuotasOfStreamsAndBytes: the bounds of an account and of a tenant refuse, name themselves, and free again.
 func TestQuotasOfStreamsAndBytes(t *testing.T) {
 	for _, of := range []string{"principal", "tenant"} {
-		t.Run(of, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			log := openLog(t, memory(t), &reprise.Options{
 				Quota: func(tenant reprise.Tenant, account string) reprise.Quota {
 					if tenant == reprise.DefaultTenant && (account == "") == (of == "tenant") {
@@ -142,6 +146,7 @@ func TestQuotasOfStreamsAndBytes(t *testing.T) {
 					return reprise.Quota{}
 				},
 			})
+			synctest.Wait() // until what accounts keep is counted
 			refused := func(quota string, err error) {
 				t.Helper()
 				e, ok := errors.AsType[*reprise.QuotaError](err)

@@ -298,7 +298,7 @@ func (h *Host) lock(ctx context.Context, key reprise.StreamKey) (unlock func(), 
 
 // finished forgets a run that is over.
 func (h *Host) finished(r *run) {
-	h.queue.leave(r)
+	h.queue.forgo(r)
 	h.mu.Lock()
 	if h.runs[r.key] == r { // another replica may have removed it, and the id be used again
 		delete(h.runs, r.key)

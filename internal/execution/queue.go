@@ -22,6 +22,7 @@ type queue struct {
 	running  map[*run]bool
 	sessions map[sessionKey]int // running, of each session
 	waiting  int
+	ending   int                     // runs that have left and are not over
 	lines    map[quota.Account]*line // of those who have anything that runs or waits
 	tenants  map[reprise.Tenant]*tenantLine
 	arrived  uint64 // how many have come to wait
@@ -169,26 +170,29 @@ func (q *queue) begin(l *line, r *run) {
 
 // withdraw is leave for a run that did not come about: it does not count as a start.
 func (q *queue) withdraw(r *run) {
-	q.leave(r)
+	q.forgo(r)
 	q.book.Refund(&r.holder, quota.Starts, 1)
 }
 
 // leave makes room, whether r ran or waited. It is called before the end of r is kept: who has seen that starts the next
-// one, for which there has to be room. To leave again does nothing.
+// one, for which there has to be room. To leave again, or without having entered, does nothing.
 func (q *queue) leave(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r.left || r.inside != nil { // what runs in an interpreter has no place of its own
+	l := q.lines[r.holder.Account]
+	if r.left || l == nil {
 		return
 	}
 	r.left = true
-	l := q.lines[r.holder.Account]
 	if !q.running[r] {
 		q.unwait(l, r)
 		q.forget(r)
 		return
 	}
 	delete(q.running, r)
+	q.ending++
+	r.ending = true
 	l.running--
 	l.tenant.running--
 	if key := r.sessionKey(); q.sessions[key] > 1 {
@@ -212,6 +216,15 @@ func (q *queue) hasLeft(r *run) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return r.left
+// forgo is leave for a run that is over, which nothing counts any more.
+func (q *queue) forgo(r *run) {
+	q.leave(r)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if r.ending {
+		q.ending--
+		r.ending = false
+	}
 }
 
 // unwait takes r out of its line.
@@ -289,8 +302,9 @@ func (q *queue) countsOf(a quota.Account) Counts {
 	return Counts{}
 }
 
+// counts counts all that waits, and all that had its turn and is not over, whether it has its place still or not.
 func (q *queue) counts() Counts {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return Counts{Running: len(q.running), Queued: q.waiting}
+	return Counts{Running: len(q.running) + q.ending, Queued: q.waiting}
 }

@@ -33,9 +33,10 @@ type run struct {
 	hold      *Hold // nil where no output is held back
 
 	turn chan struct{} // closed when it may begin
-	// The queue's: the number among those that came to wait, whether it had its turn, and whether it has left.
-	arrived     uint64
-	begun, left bool
+	// The queue's: the number among those that came to wait, whether it had its turn, whether it has left, and whether it
+	// has left and is not over.
+	arrived             uint64
+	begun, left, ending bool
 
 	remote *remote       // the supervisor; nil where there is none, or none yet
 	ready  chan struct{} // closed when remote is set

@@ -5,6 +5,26 @@ package main
 // serverMutants are faults in what serves the engine.
 var serverMutants = []mutant{
 	{
+		name: "one principal takes all places", rule: "docs/security.md, fairness",
+		file: "internal/execution/queue.go", old: "has < shareOfFree*free", new: "free > 0",
+		pkg: "./internal/execution", run: "TestFloodOfOnePrincipalLeavesPlaces",
+	},
+	{
+		name: "the place is not free at the end", rule: "docs/security.md, quotas",
+		file: "internal/execution/append.go", old: "	r.host.queue.leave(r)\n", new: "",
+		pkg: "./internal/execution", run: "TestThePlaceIsFreeAtTheEnd",
+	},
+	{
+		name: "a reader that goes is counted for ever", rule: "docs/security.md, quotas",
+		file: "internal/api/events.go", old: "		release()\n", new: "",
+		pkg: "./internal/api", run: "TestClientsThatGoLeaveNothing",
+	},
+	{
+		name: "the beginning of a secret is given out", rule: "docs/security.md, named secrets",
+		file: "internal/execution/secrets.go", old: "		if !last {\n", new: "		if false {\n",
+		pkg: "./internal/execution", run: "TestMasker",
+	},
+	{
 		name: "events do without heartbeats", rule: "G5, row 6",
 		file: "internal/sseloop/*.go", old: "heartbeat.Reset(c.beat(h))", new: "heartbeat.Reset(c.Silence)",
 		pkg: "./ssehttp", run: "TestIdleReaderGetsHeartbeatsBesideVisitors|TestHeartbeat",

@@ -90,15 +90,19 @@ func (b *Book) Refuse(e *Error) error {
 	return e
 }
 
-// accounts are where something is counted: with the principal and with its tenant.
-func accounts(h *Holder) [2]struct {
+// counted is an Account in which something is counted.
+type counted struct {
 	of Of
 	Account
-} {
-	return [2]struct {
-		of Of
-		Account
-	}{{OfPrincipal, h.Account}, {OfTenant, Account{Tenant: h.Tenant}}}
+}
+
+// accounts are where something is counted: with the principal, if there is one, and with its tenant.
+func accounts(h *Holder) []counted {
+	tenant := counted{OfTenant, Account{Tenant: h.Tenant}}
+	if h.Principal == "" {
+		return []counted{tenant}
+	}
+	return []counted{{OfPrincipal, h.Account}, tenant}
 }
 
 // Take takes one of a quota that is given back by release, which may be called more than once. The error is an *Error.

@@ -85,6 +85,23 @@ func TestBoundsOfPrincipalsAndTenants(t *testing.T) {
 	}
 }
 
+// TestNobodyInParticularIsCountedOnce: who has no name is counted for its tenant alone.
+func TestNobodyInParticularIsCountedOnce(t *testing.T) {
+	b := quota.New(&quota.Options{Tenant: quota.Limits{quota.Readers: 2, quota.Starts: 2}})
+	nobody := holder("acme", "")
+	for range 2 {
+		if _, err := b.Take(nobody, quota.Readers); err != nil {
+			t.Error(err)
+		}
+		if err := b.Spend(nobody, quota.Starts, 1); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := b.Used(nobody.Account, quota.Readers); n != 2 {
+		t.Errorf("%d are counted", n)
+	}
+}
+
 func TestRatesComeBackEvenly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := quota.New(&quota.Options{
