@@ -13,8 +13,8 @@ import (
 	"reprise"
 )
 
-// TestSpaceIsBounded churns streams of all ages in a tenth of which nothing is ever removed. At each moment the log takes
-// no more than docs/storage-log.md says.
+// TestSpaceIsBounded churns streams of all ages in a tenth of which nothing is ever removed. At each moment the log
+// takes no more than docs/storage-log.md says.
 func TestSpaceIsBounded(t *testing.T) {
 	o := exploreOptions()
 	o.SegmentBytes = 16 << 10
