@@ -58,6 +58,7 @@ test: ## tests with the race detector, in random order
 	go test -race -shuffle=on -timeout 15m ./...
 	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
 	go test -count=1 ./store/storewrap # around SQLite, for which it has no time either
+	go test -count=1 -run CrashStates ./store/logstore # 100,000 disks
 	go test -count=1 ./internal/sim # whose seeds repeat without it alone
 
 .PHONY: clients
@@ -125,11 +126,15 @@ sdk-python: ## the Python client: style, types, its tests against a real server,
 	scripts/sdk-python
 
 .PHONY: torture
-torture: torture-sim torture-outside ## the simulator with 1,000 seeds, then servers that are killed, cut off, promoted and run out of disk; ten minutes
+torture: torture-sim torture-disks torture-outside ## the simulator with 1,000 seeds, then servers that are killed, cut off, promoted and run out of disk; ten minutes
 
 .PHONY: torture-sim
 torture-sim:
 	go test -count=1 -timeout 30m -v -run 'TestSim$$' ./internal/sim -seeds 1000
+
+.PHONY: torture-disks
+torture-disks: # that a loss of power may leave
+	CRASH_STATES=3000000 go test -count=1 -timeout 60m -v -run CrashStates ./store/logstore
 
 .PHONY: torture-outside
 torture-outside:

@@ -103,9 +103,10 @@
 // # Stores
 //
 // A [Store] keeps batches of encoded events, which are opaque to it, and finds the
-// batch that holds a position. Package memstore keeps them in memory and sqlitestore in a file; redisstore, pgstore and
-// natsstore keep them on servers that replicas share. Package storewrap puts compression, encryption and more around
-// any of them. All that must be alike on every store lives in [Log]. Package storetest checks any implementation
+// batch that holds a position. Package memstore keeps them in memory, sqlitestore in a file, and logstore, which is
+// experimental, in a log of its own; redisstore, pgstore and natsstore keep them on servers that replicas
+// share. Package storewrap puts compression, encryption and more around any of them. All that must be alike on
+// every store lives in [Log]. Package storetest checks any implementation
 // against the contract.
 //
 // # Stability

@@ -20,8 +20,8 @@ const (
 	durableLog  = "store=log/size=200"
 )
 
-// durableRace is P9 and P10, and Q4 for the embedded log: events that are acknowledged when they are on the disk, from so
-// many writers, each of which writes to a stream of its own and waits for each event.
+// durableRace is P9 and P10, and Q4 for the embedded log: events that are acknowledged when they are on the disk, from
+// so many writers, each of which writes to a stream of its own and waits for each event.
 func durableRace(writers int) Race {
 	race := Race{
 		Name: fmt.Sprintf("Durable%d", writers),

@@ -179,9 +179,8 @@ func (q *queue) withdraw(r *run) {
 func (q *queue) leave(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.left || r.inside != nil { // what runs in an interpreter has no place of its own
 	l := q.lines[r.holder.Account]
-	if r.left || l == nil {
+	if r.left || r.inside != nil || l == nil { // what runs in an interpreter has no place of its own
 		return
 	}
 	r.left = true
@@ -216,6 +215,8 @@ func (q *queue) hasLeft(r *run) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return r.left
+}
+
 // forgo is leave for a run that is over, which nothing counts any more.
 func (q *queue) forgo(r *run) {
 	q.leave(r)

@@ -40,6 +40,26 @@ var durableMutants = []mutant{
 		pkg: "./store/sqlitestore", run: "TestUnsealFindsEachFlippedBit|TestDamageIsNotServed",
 	},
 	{
+		name: "the log does not sync a commit", rule: "G6, Append: must be durable",
+		file: "store/logstore/commit.go", old: "	if err == nil {\n		err = seg.file.sync()\n	}\n", new: "",
+		pkg: "./store/logstore", run: "TestCrashStates",
+	},
+	{
+		name: "the log goes on behind a roll that has failed", rule: "G6, Append: must be durable",
+		file: "store/logstore/segment.go", old: "s.active.failed = true", new: "_ = s.active",
+		pkg: "./store/logstore", run: "TestCrashStates",
+	},
+	{
+		name: "the log believes a sync that came after a failed one", rule: "G6, Append: must be durable",
+		file: "store/logstore/recover.go", old: "seg.file.WriteAt(frame, seg.end-int64(len(frame)))", new: "seg.file.WriteAt(nil, 0)",
+		pkg: "./store/logstore", run: "TestCrashStates",
+	},
+	{
+		name: "the log compares no checksum of a batch", rule: "G1",
+		file: "store/logstore/read.go", old: "if le.Uint32(bytes) != batchSum(v.id, b.first, uint64(b.count), bytes[sumBytes:]) {", new: "if false {",
+		pkg: "./store/logstore", run: "TestFlips",
+	},
+	{
 		name: "nats compares no checksum", rule: "G1, survivor",
 		file: "store/natsstore/read.go", old: "	if sumOf(b) != e.sum {", new: "	if false {",
 		pkg: "./store/natsstore", run: "TestChecksumOfABatchIsCompared",

@@ -35,7 +35,7 @@ func exploreOptions() Options {
 func TestCrashStates(t *testing.T) {
 	want := int64(100_000)
 	if raceEnabled {
-		want = 5_000
+		want = 3_000
 	}
 	seed := uint64(1)
 	if text := os.Getenv("CRASH_STATES"); text != "" {

@@ -29,12 +29,12 @@ func opener(opts *logstore.Options) storetest.Opener {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, opener(nil), &storetest.Options{Streams: suiteStreams, Events: 100_000})
+	storetest.Run(t, opener(nil), &storetest.Options{Streams: suiteStreams, Events: suiteEvents})
 }
 
 // TestSmallSegments has the log begin segments, make snapshots and copy batches all the time.
 func TestSmallSegments(t *testing.T) {
-	storetest.Run(t, opener(&logstore.Options{SegmentBytes: 1}), &storetest.Options{Streams: 2_000, Events: 20_000})
+	storetest.Run(t, opener(&logstore.Options{SegmentBytes: 1}), &storetest.Options{Streams: 500, Events: 10_000})
 }
 
 func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, opener(nil), nil) }

@@ -2,5 +2,8 @@
 
 package logstore_test
 
-// suiteStreams bounds the streams of the conformance suite under the race detector.
-const suiteStreams = 2_000
+// suiteStreams and suiteEvents bound the conformance suite under the race detector.
+const (
+	suiteStreams = 1_000
+	suiteEvents  = 20_000
+)

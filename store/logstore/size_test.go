@@ -2,5 +2,9 @@
 
 package logstore_test
 
-// suiteStreams bounds the streams of the conformance suite: each is created by a commit, which waits for the disk.
-const suiteStreams = 20_000
+// suiteStreams and suiteEvents bound the conformance suite: each stream is created, and each batch appended, by a
+// commit that waits for the disk.
+const (
+	suiteStreams = 20_000
+	suiteEvents  = 100_000
+)
