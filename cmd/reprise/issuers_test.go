@@ -33,16 +33,16 @@ func newIssuer(t *testing.T) *issuer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &issuer{T: t}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/keys" {
 			_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: public, KeyID: "k"}}})
 			return
 		}
-		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, i.url, i.url+"/keys")
+		url := "http://" + r.Host
+		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, url, url+"/keys")
 	}))
 	t.Cleanup(server.Close)
-	i.url = server.URL
+	i := &issuer{T: t, url: server.URL}
 	key := jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: private, KeyID: "k"}}
 	if i.signer, err = jose.NewSigner(key, nil); err != nil {
 		t.Fatal(err)
