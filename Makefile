@@ -107,6 +107,7 @@ examples: ## the examples against a real server
 	go run ./examples/operation
 	examples/readers.sh
 	examples/replicas.sh redis postgres nats
+	examples/team/team.sh
 
 .PHONY: mcp
 mcp: ## the public conformance suite of MCP, and the SDKs of others over connections that break

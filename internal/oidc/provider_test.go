@@ -111,9 +111,10 @@ func newProvider(t testing.TB, keys ...*signer) *provider {
 	t.Helper()
 	p := &provider{TB: t}
 	p.publish(keys...)
-	p.server = httptest.NewServer(p)
-	p.url = p.server.URL
+	p.server = httptest.NewUnstartedServer(p)
+	p.url = "http://" + p.server.Listener.Addr().String()
 	p.issuer = p.url
+	p.server.Start()
 	t.Cleanup(p.server.Close)
 	return p
 }

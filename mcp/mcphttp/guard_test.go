@@ -96,6 +96,37 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
+// TestAllowRefusesBeforeACallBegins: with a status and a challenge, under the id of the request, on both eras of the
+// protocol; what is allowed goes on.
+func TestAllowRefusesBeforeACallBegins(t *testing.T) {
+	refusal := problem.New(problem.CodeForbidden, "not this tool")
+	refusal.Challenge = `Bearer error="insufficient_scope", scope="more"`
+	w := newWorld(t, setup{opts: mcphttp.Options{Allow: func(_ *http.Request, messages []mcphttp.Message) error {
+		if messages[0].Method == "tools/call" {
+			return refusal
+		}
+		return nil
+	}}})
+	c := w.begin("2025-11-25")
+	for era, req := range map[string]*http.Request{
+		"2025-11-25": c.request(http.MethodPost, `{"jsonrpc":"2.0","id":"x7","method":"tools/call","params":{"name":"echo"}}`),
+		modern:       w.client(modern).modern("tools/call", "echo", toolParams("echo", `"bytes":3`)),
+	} {
+		res := c.do(req)
+		challenge := res.Header.Get("WWW-Authenticate")
+		text := c.text(res)
+		if res.StatusCode != http.StatusForbidden || challenge != refusal.Challenge || !strings.Contains(text, "not this tool") ||
+			!strings.Contains(text, `"id":"x7"`) && !strings.Contains(text, `"id":7`) {
+			t.Errorf("%s: %d %q %s", era, res.StatusCode, challenge, text)
+		}
+	}
+	if res := c.post(`{"jsonrpc":"2.0","id":8,"method":"ping"}`); res.StatusCode != http.StatusOK {
+		t.Errorf("ping: %d %s", res.StatusCode, c.text(res))
+	} else {
+		c.text(res)
+	}
+}
+
 // TestOrdinarySessionIsQuiet: a server of the SDK says nothing above the level of debugging of what is as it should be.
 func TestOrdinarySessionIsQuiet(t *testing.T) {
 	var logged bytes.Buffer
