@@ -67,7 +67,10 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	opts, err := c.apply(c.options(logger))
+	if err := c.clientCAFlags.apply(encrypt); err != nil {
+		return s, err
+	}
+	opts, err := c.proxyFlags.apply(c.options(logger))
 	if err != nil {
 		return s, err
 	}
@@ -110,7 +113,11 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openFiles(c); err != nil {
 		return err
 	}
-	gate := identity.NewGate(keys, verifier, nil)
+	var access identity.Options
+	if s.keys != nil {
+		access.Certificates = s.keys
+	}
+	gate := identity.NewGate(keys, verifier, &access)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ type Options struct {
 	// Beyond that wrong ones are answered with a *LimitError. Defaults: 20, 1 second.
 	Failures     int
 	FailureEvery time.Duration
+	// Certificates, if not nil, says whom client certificates stand for that the server has verified.
+	Certificates Certificates
 }
 
 // Gate turns requests into principals. It is safe for concurrent use.
@@ -78,7 +80,7 @@ func NewGate(keys *reprise.Keys, verifier Verifier, opts *Options) *Gate {
 func (g *Gate) Open() bool { return g.verifier == nil }
 
 // Identify says who sent r. A ticket counts if there is one, so that a link means
-// the same to everybody; else the header Authorization, else the cookie. The error
+// the same to everybody; else the header Authorization, else the cookie, else a client certificate. The error
 // wraps ErrUnauthenticated or is a *LimitError.
 //
 // A right credential is let in however many wrong ones came from the same address,
@@ -132,8 +134,15 @@ func (g *Gate) identify(r *http.Request) (Principal, error) {
 		}
 		return g.verifier.Verify(r.Context(), credential)
 	}
+	certificate := certificateOf(r)
 	if cookie, err := r.Cookie(cookieName(r)); err == nil {
-		return g.issued(r, cookieLabel, cookie.Value)
+		p, err := g.issued(r, cookieLabel, cookie.Value)
+		if err == nil || certificate == nil {
+			return p, err
+		}
+	}
+	if certificate != nil && g.opts.Certificates != nil {
+		return g.certified(r.Context(), certificate)
 	}
 	return Principal{}, fmt.Errorf("%w: no token, cookie or ticket was sent", ErrUnauthenticated)
 }
