@@ -17,7 +17,9 @@ const (
 	keysFile  = "keys"
 	lockFile  = "lock"
 	storeFile = "reprise.db"
-	runsDir   = "runs" // of supervisors
+	// loginsFile is where logins are that have ended, for a server whose store no other shares.
+	loginsFile = "logins"
+	runsDir    = "runs" // of supervisors
 	// socketFile is where the process that holds the directory answers to others of the same user that show what is in
 	// secretFile.
 	socketFile = "mcp.sock"

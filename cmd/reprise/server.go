@@ -19,6 +19,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/files"
 	"reprise/internal/identity"
+	"reprise/internal/logins"
 	"reprise/internal/storeurl"
 	"reprise/replica"
 	"reprise/store/storewrap"
@@ -31,6 +32,7 @@ type server struct {
 	log    *reprise.Log
 	member *replica.Member  // nil where there can be no other replicas
 	keys   *apikey.Registry // nil where everybody is let in
+	logins *logins.Logins   // nil where there is nothing to log out of
 	audit  *audit.Trail     // nil where nothing is recorded
 	host   *execution.Host
 	mcp    *mcpEndpoint
@@ -116,6 +118,10 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	var access identity.Options
 	if s.keys != nil {
 		access.Certificates = s.keys
+		if err = s.openLogins(ctx); err != nil {
+			return err
+		}
+		access.Logins = s.logins
 	}
 	gate := identity.NewGate(keys, verifier, &access)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {

@@ -14,13 +14,20 @@ import (
 
 // untilRevoked returns a context that ends with the credential of a principal. release must be called.
 func untilRevoked(ctx context.Context, who *identity.Principal) (_ context.Context, release func()) {
-	if who.Revoked == nil {
+	if who.Revoked == nil && who.LoggedOut == nil {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(who.Revoked, func() { cancel(identity.ErrRevoked) })
+	var stops []func() bool
+	for _, life := range []context.Context{who.Revoked, who.LoggedOut} {
+		if life != nil {
+			stops = append(stops, context.AfterFunc(life, func() { cancel(identity.ErrRevoked) }))
+		}
+	}
 	return ctx, func() {
-		stop()
+		for _, stop := range stops {
+			stop()
+		}
 		cancel(nil)
 	}
 }

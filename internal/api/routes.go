@@ -216,7 +216,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	}
 	x := &exchange{w: w, r: r}
 	err := s.admit(x, rt)
-	if err == nil && x.who.Revoked != nil {
+	if err == nil && (x.who.Revoked != nil || x.who.LoggedOut != nil) {
 		ctx, release := untilRevoked(r.Context(), &x.who)
 		defer release()
 		x.r = r.WithContext(ctx)
