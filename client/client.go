@@ -32,7 +32,7 @@ type Options struct {
 	Token string
 	// HTTPClient sends the requests. Its Timeout does not count, for it would cut
 	// those off that follow. Redirects are never followed: the token is not for other
-	// servers. Default: one with http.DefaultTransport.
+	// servers. Default: one with the settings of http.DefaultTransport.
 	HTTPClient *http.Client
 	// MinWait and MaxWait bound the time before a request is tried again: a
 	// random part of MinWait, doubled with each failure up to MaxWait, on top of what
@@ -103,6 +103,9 @@ func New(opts *Options) (*Client, error) {
 	}
 	if o.HTTPClient != nil {
 		c.http = *o.HTTPClient
+	}
+	if c.http.Transport == nil {
+		c.http.Transport = sharedTransport()
 	}
 	c.http.Timeout = 0
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

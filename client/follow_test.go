@@ -115,7 +115,7 @@ func TestFollowSendsWhatItShould(t *testing.T) {
 			t.Errorf("asked for %s", first.RequestURI)
 		}
 		for name, want := range map[string]string{
-			"Accept": "text/event-stream", "Authorization": "Bearer secret", "Last-Event-Id": "", "Accept-Encoding": "identity",
+			"Accept": "text/event-stream", "Authorization": "Bearer secret", "Last-Event-Id": "", "Accept-Encoding": "gzip",
 		} {
 			if got := first.Header.Get(name); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)

@@ -80,7 +80,8 @@ func (b *bridge) say() {
 	}
 	b.said = true
 	b.timer = time.AfterFunc(bridgeReminder, b.say)
-	fmt.Fprintln(b.out, "reprise:", b.describe(b.lost, time.Until(b.lostAt.Add(b.lost.Wait))))
+	said := b.describe(b.lost, time.Until(b.lostAt.Add(b.lost.Wait)))
+	fmt.Fprintln(b.out, "reprise:", printable(said))
 }
 
 func lostText(url string, d *client.Drop, next time.Duration) string {

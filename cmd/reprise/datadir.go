@@ -19,7 +19,9 @@ const (
 	namedDir  = "named" // has a folder for each tenant, and in it a file for each secret
 	lockFile  = "lock"
 	storeFile = "reprise.db"
-	runsDir   = "runs" // of supervisors
+	// loginsFile is where logins are that have ended, for a server whose store no other shares.
+	loginsFile = "logins"
+	runsDir    = "runs" // of supervisors
 	// socketFile is where the process that holds the directory answers to others of the same user that show what is in
 	// secretFile.
 	socketFile = "mcp.sock"

@@ -72,7 +72,7 @@ func report(w io.Writer, err error) int {
 			return code
 		}
 	}
-	fmt.Fprintln(w, "reprise:", err)
+	fmt.Fprintln(w, "reprise:", printableText(err.Error())) // a server, or what is in its place, may have worded it
 	if hint := hint(err); hint != "" {
 		fmt.Fprintln(w, "  "+hint)
 	}

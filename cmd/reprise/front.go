@@ -195,6 +195,8 @@ func (s *server) closeEngine() error {
 	}
 	s.audit.Close()
 	s.audit = nil
+	s.logins.Close()
+	s.logins = nil
 	if s.keys != nil {
 		s.keys.Close()
 		s.keys = nil

@@ -27,6 +27,7 @@ import (
 // gatewayServer is everything that gateway has opened, from the inside out.
 type gatewayServer struct {
 	server
+	hosts     []string // names by which the gateway may be called
 	endpoints []*gatewayEndpoint
 }
 
@@ -42,7 +43,7 @@ type gatewayEndpoint struct {
 func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
 	logger *slog.Logger,
 ) (s *gatewayServer, err error) {
-	s = &gatewayServer{server: server{logger: logger}}
+	s = &gatewayServer{server: server{logger: logger}, hosts: c.AllowHost}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -177,20 +178,31 @@ func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Regist
 	mux.HandleFunc("GET /healthz", fine)
 	mux.HandleFunc("GET /readyz", fine)
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		p, err := gate.Identify(r)
-		if err == nil {
-			httpserver.Authenticated(r)
-		}
-		if err == nil && !p.May(identity.ScopeAdmin) {
-			err = identity.ErrForbidden
-		}
-		if err != nil {
+		if err := s.mayReadMetrics(gate, r); err != nil {
 			refuseProblem(w, err)
 			return
 		}
 		registry.ServeHTTP(w, r)
 	})
 	return s.logged(mux)
+}
+
+// mayReadMetrics refuses requests that a page of another origin, or under a name of another server, has sent with the
+// credentials of somebody who may, and all who may not.
+func (s *gatewayServer) mayReadMetrics(gate *identity.Gate, r *http.Request) error {
+	origin := r.Header.Get("Origin")
+	if !httpserver.HostAllowed(r, s.hosts) || origin != "" && !httpserver.SameOrigin(origin, r.Host) {
+		return identity.ErrForbidden
+	}
+	p, err := gate.Identify(r)
+	if err != nil {
+		return err
+	}
+	httpserver.Authenticated(r)
+	if !p.May(identity.ScopeAdmin) {
+		return identity.ErrForbidden
+	}
+	return nil
 }
 
 func refuseProblem(w http.ResponseWriter, err error) {

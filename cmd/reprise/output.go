@@ -71,7 +71,7 @@ func printGap(w io.Writer, gap *client.Gap) error {
 	case gap.Missed > 0:
 		text = fmt.Sprintf("%d events before this are no longer kept", gap.Missed)
 	}
-	_, err := fmt.Fprintf(w, "reprise: %s (%s)\n", text, gap.Code)
+	_, err := fmt.Fprintf(w, "reprise: %s (%s)\n", text, printable(gap.Code))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"reprise"
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/logins"
 )
 
 // secrets is the directory of the token and the keys.
@@ -63,6 +64,16 @@ func (s *server) openAPIKeys(ctx context.Context, token identity.Verifier) (iden
 	}
 	s.quotas.keys.Store(s.keys)
 	return identity.Verifiers{token, s.keys}, nil
+}
+
+// openLogins opens what knows which logins have ended: in the store where replicas share it.
+func (s *server) openLogins(ctx context.Context) (err error) {
+	journal := apikey.File(filepath.Join(s.dir.path, loginsFile))
+	if s.log.Shared() {
+		journal = apikey.LoginStream(s.log)
+	}
+	s.logins, err = logins.Open(ctx, journal)
+	return err
 }
 
 // verifier knows the token, which is made on the first start.

@@ -15,6 +15,7 @@ type serveCmd struct {
 	connectionFlags `embed:""`
 	tlsFlags        `embed:""`
 	proxyFlags      `embed:""`
+	clientCAFlags   `embed:""`
 	isolationFlags  `embed:""`
 	filesFlags      `embed:""`
 	dutyFlags       `embed:""`

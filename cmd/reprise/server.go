@@ -19,6 +19,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/files"
 	"reprise/internal/identity"
+	"reprise/internal/logins"
 	"reprise/internal/oidc"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
@@ -34,6 +35,7 @@ type server struct {
 	log    *reprise.Log
 	member *replica.Member  // nil where there can be no other replicas
 	keys   *apikey.Registry // nil where everybody is let in
+	logins *logins.Logins   // nil where there is nothing to log out of
 	audit  *audit.Trail     // nil where nothing is recorded
 	// issuers are the identity providers whose tokens are taken, nil where there are none.
 	issuers *oidc.Verifier
@@ -78,7 +80,10 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	opts, err := c.apply(c.options(logger))
+	if err := c.clientCAFlags.apply(encrypt); err != nil {
+		return s, err
+	}
+	opts, err := c.proxyFlags.apply(c.options(logger))
 	if err != nil {
 		return s, err
 	}
@@ -130,7 +135,15 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openFiles(c); err != nil {
 		return err
 	}
-	gate := identity.NewGate(keys, s.knowIssuers(verifier), nil)
+	var access identity.Options
+	if s.keys != nil {
+		access.Certificates = s.keys
+		if err = s.openLogins(ctx); err != nil {
+			return err
+		}
+		access.Logins = s.logins
+	}
+	gate := identity.NewGate(keys, s.knowIssuers(verifier), &access)
 	s.quotas.gate.Store(gate)
 	if err = s.openMCP(c, gate, metrics.Registry()); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 )
 
 // isTerminal reports whether w is a terminal.
@@ -39,14 +40,28 @@ func (t *table) row(cells ...string) {
 
 func (t *table) flush() error { return t.w.Flush() }
 
-// printable keeps what others have named from moving the cursor of a terminal.
-func printable(s string) string {
+// printable keeps what others have named from moving the cursor of a terminal, and from showing in another order than
+// it has.
+func printable(s string) string { return strings.Map(printableRune, s) }
+
+// printableText is printable for a text of several lines.
+func printableText(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '\uFFFD'
+		if r == '\n' || r == '\t' {
+			return r
 		}
-		return r
+		return printableRune(r)
 	}, s)
+}
+
+// printableRune replaces controls (C0, DEL, C1), the marks that change the direction of text, and the separators that
+// some terminals take for a new line.
+func printableRune(r rune) rune {
+	switch {
+	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
+		return '\uFFFD'
+	}
+	return r
 }
 
 // printObject writes v as a line of JSON.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -31,8 +32,33 @@ func (f *tlsFlags) tlsConfig(logger *slog.Logger) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current(), nil },
-		NextProtos:     []string{"http/1.1"}, // the bounds on connections count each reader as one
+		NextProtos:     []string{"h2", "http/1.1"},
 	}, nil
+}
+
+// clientCAFlags let clients show certificates.
+type clientCAFlags struct {
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Certificates, in PEM, of those who sign the certificates of clients. One of a client stands for the API key whose id is its common name, or in its URI reprise:key:ID."`
+}
+
+// apply lets clients show certificates, if that was asked for. Those without one show another credential.
+func (f *clientCAFlags) apply(config *tls.Config) error {
+	if f.TLSClientCA == "" {
+		return nil
+	}
+	if config == nil {
+		return usage("--tls-client-ca needs --tls-cert and --tls-key")
+	}
+	text, err := os.ReadFile(f.TLSClientCA)
+	if err != nil {
+		return fmt.Errorf("TLS: %w", err)
+	}
+	config.ClientCAs = x509.NewCertPool()
+	if !config.ClientCAs.AppendCertsFromPEM(text) {
+		return usage("--tls-client-ca %s: there is no certificate in PEM", f.TLSClientCA)
+	}
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	return nil
 }
 
 // certificate is that of a server, as the files have it.

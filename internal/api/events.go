@@ -207,7 +207,9 @@ func (x *exchange) endWithConnection() (release func()) {
 	}
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	timer := time.AfterFunc(left, func() { cancel(errAged) })
-	x.w.Header().Set("Connection", "close")
+	if x.r.ProtoMajor == 1 {
+		x.w.Header().Set("Connection", "close")
+	}
 	x.r = x.r.WithContext(ctx)
 	return func() {
 		timer.Stop()

@@ -2,21 +2,20 @@ package api
 
 import (
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
 	"reprise"
+	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 )
 
 // checkNames refuses options that could never match what a client sends.
 func (o *Options) checkNames() error {
 	for _, host := range o.Hosts {
-		if host == "" || hostName(host) != strings.ToLower(host) {
+		if host == "" || httpserver.HostName(host) != strings.ToLower(host) {
 			return fmt.Errorf("%w: %q is no host name without a port", reprise.ErrInvalid, host)
 		}
 	}
@@ -40,12 +39,12 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-store")
 	h.Add("Vary", "Origin")
-	if !s.hostAllowed(r) && !isHealthCheck(r) {
+	if !httpserver.HostAllowed(r, s.opts.Hosts) && !isHealthCheck(r) {
 		s.refuse(w, r, fmt.Errorf("%w: the server does not go by the name in the header Host; name it with --allow-host", identity.ErrForbidden))
 		return false
 	}
 	origin := r.Header.Get("Origin")
-	if origin == "" || sameOrigin(origin, r.Host) {
+	if origin == "" || httpserver.SameOrigin(origin, r.Host) {
 		return true
 	}
 	if !slices.Contains(s.opts.Origins, origin) {
@@ -77,41 +76,4 @@ const (
 // their servers under any name, or under none.
 func isHealthCheck(r *http.Request) bool {
 	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
-}
-
-// hostAllowed reports whether the client means this server: it names loopback, the
-// address that it has reached, or a name that the operator knows.
-func (s *Server) hostAllowed(r *http.Request) bool {
-	name := hostName(r.Host)
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
-	addr, err := netip.ParseAddr(strings.Trim(name, "[]"))
-	if err != nil {
-		return slices.ContainsFunc(s.opts.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
-	}
-	if addr.Unmap().IsLoopback() || slices.Contains(s.opts.Hosts, name) {
-		return true
-	}
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	reached, err := netip.ParseAddrPort(local.String())
-	return err == nil && reached.Addr().Unmap().WithZone("") == addr.Unmap().WithZone("")
-}
-
-// hostName is the header Host without its port, in lower case.
-func hostName(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
-}
-
-// sameOrigin reports whether a page of origin came from the server that is called
-// host. The scheme is not compared: behind a proxy that ends TLS we do not know it.
-func sameOrigin(origin, host string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
 }

@@ -58,7 +58,11 @@ func (s *Server) loginToken(x *exchange) (string, error) {
 }
 
 func (s *Server) logout(x *exchange) error {
-	http.SetCookie(x.w, s.gate.Logout(x.r))
+	forget, err := s.gate.Logout(x.r)
+	http.SetCookie(x.w, forget)
+	if err != nil {
+		return err
+	}
 	return x.done()
 }
 

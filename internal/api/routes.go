@@ -246,7 +246,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	}
 	x := &exchange{w: w, r: r}
 	err := s.admit(x, rt)
-	if err == nil && (x.who.Revoked != nil || !x.who.Expires.IsZero()) {
+	if err == nil {
 		ctx, release := identity.WhileGood(r.Context(), &x.who)
 		defer release()
 		x.r = r.WithContext(ctx)

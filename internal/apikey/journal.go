@@ -156,8 +156,16 @@ var journalKey = reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "identity
 var unbounded = reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: 1 << 40, MaxBytes: 1 << 40}}
 
 // Stream is the Journal that the replicas of a store share, in a stream of log.
-func Stream(log *reprise.Log) Journal {
-	return &stream{log: log, moved: make(chan struct{})}
+func Stream(log *reprise.Log) Journal { return newStream(log, journalKey) }
+
+// loginsKey is the stream of the logins that have ended on all replicas.
+var loginsKey = reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "identity:logins"}
+
+// LoginStream is Stream for logins that have ended.
+func LoginStream(log *reprise.Log) Journal { return newStream(log, loginsKey) }
+
+func newStream(log *reprise.Log, key reprise.StreamKey) *stream {
+	return &stream{log: log, key: key, moved: make(chan struct{})}
 }
 
 // takeTimeout bounds how long a record that was kept takes to come back.
@@ -165,6 +173,7 @@ const takeTimeout = 10 * time.Second
 
 type stream struct {
 	log *reprise.Log
+	key reprise.StreamKey
 
 	mu    sync.Mutex
 	taken reprise.Cursor // of the last record that was taken
@@ -173,7 +182,7 @@ type stream struct {
 
 // Append implements Journal.
 func (s *stream) Append(ctx context.Context, record []byte) error {
-	st, _, err := s.log.Create(ctx, journalKey, unbounded)
+	st, _, err := s.log.Create(ctx, s.key, unbounded)
 	if err != nil {
 		return err
 	}
@@ -216,7 +225,7 @@ func (s *stream) Follow(ctx context.Context, sink Sink) error {
 
 // follow reads the stream from its first event until something fails, such as a store that has lost events.
 func (s *stream) follow(ctx context.Context, sink Sink, ready func()) error {
-	st, _, err := s.log.Create(ctx, journalKey, unbounded)
+	st, _, err := s.log.Create(ctx, s.key, unbounded)
 	if err != nil {
 		return err
 	}

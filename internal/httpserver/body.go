@@ -27,17 +27,22 @@ const (
 func GuardBody(w http.ResponseWriter, r *http.Request, pause time.Duration) (
 	_ http.ResponseWriter, _ *http.Request, done func(),
 ) {
-	if r.Body == nil || r.Body == http.NoBody {
+	if hasNoBody(r) {
 		return w, r, func() {}
 	}
 	if _, guarded := r.Body.(*body); guarded {
 		return w, r, func() {}
 	}
 	b := &body{inner: r.Body, rc: http.NewResponseController(w), pause: pause}
-	guarded := &response{ResponseWriter: w, body: b, expects: r.Header.Get("Expect") != ""}
+	guarded := &response{ResponseWriter: w, body: b, expects: r.Header.Get("Expect") != "", stream: r.ProtoMajor > 1}
 	r = r.WithContext(r.Context()) // net/http looks at the Body of its own copy
 	r.Body = b
 	return guarded, r, func() { guarded.begin(http.StatusOK) }
+}
+
+// hasNoBody reports whether r has no body. Over HTTP/2 a request without one has a reader of no bytes.
+func hasNoBody(r *http.Request) bool {
+	return r.Body == nil || r.Body == http.NoBody || r.ProtoMajor == 2 && r.ContentLength == 0
 }
 
 // BoundBody makes reads of the body of r fail once it takes longer than whole, whatever the pauses. It does nothing
@@ -50,7 +55,7 @@ func BoundBody(r *http.Request, whole time.Duration) {
 
 // IsEncoded reports whether r has a body in a content coding, which nobody here reads.
 func IsEncoded(r *http.Request) bool {
-	if r.Body == nil || r.Body == http.NoBody {
+	if hasNoBody(r) {
 		return false
 	}
 	for _, value := range r.Header.Values("Content-Encoding") {
@@ -107,6 +112,7 @@ type response struct {
 	body    *body
 	expects bool // the client waits for "100 Continue" before it sends the body
 	begun   bool
+	stream  bool // of HTTP/2, which ends without its connection
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -143,7 +149,9 @@ func (w *response) begin(status int) {
 		_, _ = io.CopyN(io.Discard, b, maxIgnored+1)
 	}
 	if !b.ended {
-		w.Header().Set("Connection", "close")
+		if !w.stream {
+			w.Header().Set("Connection", "close")
+		}
 		b.allow(linger)
 	}
 }

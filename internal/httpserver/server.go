@@ -33,6 +33,13 @@ const (
 	// readHeaderTimeout bounds a client that sends its header a byte a minute.
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 2 * time.Minute
+	// maxStreams bounds the requests of one connection over HTTP/2, and so the readers. A client with more opens
+	// another connection.
+	maxStreams = 100
+	// A connection over HTTP/2 whose client has been silent for pingAfter is asked for a sign of life. It is closed
+	// if none comes, or no bytes are taken, for pingTimeout.
+	pingAfter   = 30 * time.Second
+	pingTimeout = 30 * time.Second
 	// maxHeaderBytes leaves room for a cursor of 100 kB to be refused in an orderly way.
 	maxHeaderBytes = 128 << 10
 )
@@ -57,12 +64,16 @@ func New(handler http.Handler, opts *Options) *http.Server {
 	}
 	l := newLimit(&o)
 	return &http.Server{
-		Handler:           proxies(o.TrustedProxies).forwarded(closeAged(handler, o.MaxAge)),
+		Handler:           proxies(o.TrustedProxies).forwarded(closeAged(boundStreams(handler), o.MaxAge)),
 		ReadHeaderTimeout: readHeaderTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
-		ConnContext:       l.accept,
-		ConnState:         l.changed,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: maxStreams,
+			SendPingTimeout:      pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: pingTimeout,
+		},
+		ErrorLog:    slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+		ConnContext: l.accept,
+		ConnState:   l.changed,
 	}
 }

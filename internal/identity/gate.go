@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -42,6 +43,18 @@ type Options struct {
 	// Beyond that wrong ones are answered with a *LimitError. Defaults: 20, 1 second.
 	Failures     int
 	FailureEvery time.Duration
+	// Certificates, if not nil, says whom client certificates stand for that the server has verified.
+	Certificates Certificates
+	// Logins, if not nil, keeps which logins have ended. Without it a copy of a cookie is good until it expires.
+	Logins Logins
+}
+
+// Logins keeps which logins have ended. Implementations are safe for concurrent use.
+type Logins interface {
+	// Life is done, with ErrRevoked as its cause, when the login with an id has ended. Its cookie expires at expires.
+	Life(id string, expires time.Time) context.Context
+	// End ends a login. Here it has ended even where the error says that others do not know of it.
+	End(ctx context.Context, id string, expires time.Time) error
 }
 
 // Gate turns requests into principals. It is safe for concurrent use.
@@ -79,7 +92,7 @@ func NewGate(keys *reprise.Keys, verifier Verifier, opts *Options) *Gate {
 func (g *Gate) Open() bool { return g.verifier == nil }
 
 // Identify says who sent r. A ticket counts if there is one, so that a link means
-// the same to everybody; else the header Authorization, else the cookie. The error
+// the same to everybody; else the header Authorization, else the cookie, else a client certificate. The error
 // wraps ErrUnauthenticated or is a *LimitError.
 //
 // A right credential is let in however many wrong ones came from the same address,
@@ -133,8 +146,15 @@ func (g *Gate) identify(r *http.Request) (Principal, error) {
 		}
 		return g.verify(r, credential)
 	}
+	certificate := certificateOf(r)
 	if cookie, err := r.Cookie(cookieName(r)); err == nil {
-		return g.issued(r, cookieLabel, cookie.Value)
+		p, err := g.issued(r, cookieLabel, cookie.Value)
+		if err == nil || certificate == nil {
+			return p, err
+		}
+	}
+	if certificate != nil && g.opts.Certificates != nil {
+		return g.certified(r.Context(), certificate)
 	}
 	return Principal{}, fmt.Errorf("%w: no token, cookie or ticket was sent", ErrUnauthenticated)
 }
@@ -170,6 +190,12 @@ func (g *Gate) issued(r *http.Request, label, text string) (Principal, error) {
 			return Principal{}, err
 		}
 	}
+	if c.ID != "" && g.opts.Logins != nil {
+		p.LoggedOut = g.opts.Logins.Life(c.ID, time.Unix(c.Expires, 0))
+		if p.LoggedOut.Err() != nil {
+			return Principal{}, fmt.Errorf("%w: logged out", ErrUnauthenticated)
+		}
+	}
 	p.Expires = earlier(time.Unix(c.Expires, 0), p.Expires)
 	if c.Stream != "" {
 		p.Only = reprise.StreamKey{Tenant: p.Tenant, Name: c.Stream}
@@ -189,7 +215,9 @@ func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, Principa
 		}
 	}
 	expires := earlier(time.Now().Add(g.opts.CookieTTL), p.Expires)
-	value, err := seal(g.keys, cookieLabel, claims{Credential: p.Credential, Expires: expires.Unix()})
+	value, err := seal(g.keys, cookieLabel, claims{
+		Credential: p.Credential, ID: rand.Text()[:16], Expires: expires.Unix(),
+	})
 	if err != nil {
 		return nil, p, err
 	}
@@ -198,11 +226,20 @@ func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, Principa
 	return cookie, p, nil
 }
 
-// Logout returns the cookie that makes a browser forget the login.
-func (g *Gate) Logout(r *http.Request) *http.Cookie {
-	cookie := g.cookie(r, "")
-	cookie.MaxAge = -1
-	return cookie
+// Logout ends the login whose cookie r carries, and what it has open, and returns the cookie that makes a browser
+// forget it. That is returned with an error too, which says that other replicas may not know of it.
+func (g *Gate) Logout(r *http.Request) (*http.Cookie, error) {
+	forget := g.cookie(r, "")
+	forget.MaxAge = -1
+	cookie, err := r.Cookie(cookieName(r))
+	if err != nil || g.opts.Logins == nil {
+		return forget, nil //nolint:nilerr // who has no cookie is logged out
+	}
+	c, err := unseal(g.keys, cookieLabel, cookie.Value, time.Now())
+	if err != nil || c.ID == "" {
+		return forget, nil //nolint:nilerr // it is good for nothing
+	}
+	return forget, g.opts.Logins.End(r.Context(), c.ID, time.Unix(c.Expires, 0))
 }
 
 func (g *Gate) cookie(r *http.Request, value string) *http.Cookie {

@@ -9,23 +9,26 @@ import (
 // errExpired is why a request ends whose credential has expired meanwhile.
 var errExpired = fmt.Errorf("%w: expired", ErrUnauthenticated)
 
-// WhileGood returns a context that ends with the credential of a principal: when it expires or is revoked. release must
-// be called.
+// WhileGood returns a context that ends with the credential of a principal: when it expires, is revoked, or the login ends by
+// which it came. release must be called.
 func WhileGood(ctx context.Context, p *Principal) (_ context.Context, release func()) {
-	if p.Revoked == nil && p.Expires.IsZero() {
+	if p.Revoked == nil && p.LoggedOut == nil && p.Expires.IsZero() {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stopRevoked, stopTimer := func() bool { return true }, func() bool { return true }
-	if p.Revoked != nil {
-		stopRevoked = context.AfterFunc(p.Revoked, func() { cancel(ErrRevoked) })
+	var stops []func() bool
+	for _, life := range []context.Context{p.Revoked, p.LoggedOut} {
+		if life != nil {
+			stops = append(stops, context.AfterFunc(life, func() { cancel(ErrRevoked) }))
+		}
 	}
 	if !p.Expires.IsZero() {
-		stopTimer = time.AfterFunc(time.Until(p.Expires), func() { cancel(errExpired) }).Stop
+		stops = append(stops, time.AfterFunc(time.Until(p.Expires), func() { cancel(errExpired) }).Stop)
 	}
 	return ctx, func() {
-		stopTimer()
-		stopRevoked()
+		for _, stop := range stops {
+			stop()
+		}
 		cancel(nil)
 	}
 }

@@ -26,7 +26,8 @@ const maxSignedBytes = 4096
 type claims struct {
 	Credential string `json:"credential,omitempty"`
 	Stream     string `json:"stream,omitempty"`
-	Expires    int64  `json:"expires"` // Unix seconds
+	ID         string `json:"id,omitempty"` // of a login
+	Expires    int64  `json:"expires"`      // Unix seconds
 }
 
 // seal signs claims for a purpose. The error wraps reprise.ErrInvalid for more claims than unseal reads.

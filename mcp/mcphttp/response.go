@@ -114,7 +114,9 @@ func (s *Session) follow(w http.ResponseWriter, req *http.Request, exchange stri
 		begun()
 	}
 	if left, ok := httpserver.Remaining(ctx); ok && (r.primes || req.Method == http.MethodGet) {
-		w.Header().Set("Connection", "close")
+		if req.ProtoMajor == 1 {
+			w.Header().Set("Connection", "close")
+		}
 		defer time.AfterFunc(left, func() { stop(errToPoll) }).Stop()
 	}
 	r.begin()

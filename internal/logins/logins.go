@@ -1,0 +1,122 @@
+// Package logins keeps which logins have ended, so that a copy of their cookie is good for nothing: on the server that
+// was asked at once, and on the replicas of its store when they have read of it.
+package logins
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"reprise/internal/apikey"
+	"reprise/internal/identity"
+)
+
+// Logins implements identity.Logins. It is safe for concurrent use.
+type Logins struct {
+	journal apikey.Journal
+	stop    context.CancelCauseFunc
+	done    chan struct{}
+
+	mu    sync.Mutex
+	lives map[string]*life
+	purge int // size of lives at which those whose cookies have expired are forgotten
+}
+
+// life is that of a login, which ends with its context.
+type life struct {
+	ctx     context.Context //nolint:containedctx // the life of a login
+	end     context.CancelCauseFunc
+	expires time.Time
+}
+
+// record is a line of the journal: a login that has ended, and until when its cookie would be good.
+type record struct {
+	ID      string    `json:"id"`
+	Expires time.Time `json:"expires"`
+}
+
+// minPurge is the least number of logins before expired ones are looked for.
+const minPurge = 1000
+
+// Open reads the journal and follows it until Close.
+func Open(ctx context.Context, journal apikey.Journal) (*Logins, error) {
+	following, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	l := &Logins{journal: journal, stop: stop, done: make(chan struct{}), lives: map[string]*life{}, purge: minPurge}
+	ready, failed := make(chan struct{}), make(chan error, 1)
+	var once sync.Once
+	go func() {
+		defer close(l.done)
+		failed <- journal.Follow(following, apikey.Sink{
+			Begin: func() {}, // what has ended stays so, whatever a store has lost
+			Take:  l.take,
+			Ready: func() { once.Do(func() { close(ready) }) },
+		})
+	}()
+	select {
+	case <-ready:
+		return l, nil
+	case err := <-failed:
+		stop(nil)
+		return nil, err
+	case <-ctx.Done():
+		l.Close()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// errClosed ends the following of the journal.
+var errClosed = errors.New("the logins are closed")
+
+// Close stops following the journal.
+func (l *Logins) Close() {
+	if l != nil {
+		l.stop(errClosed)
+		<-l.done
+	}
+}
+
+// Life implements identity.Logins.
+func (l *Logins) Life(id string, expires time.Time) context.Context { return l.life(id, expires).ctx }
+
+// End implements identity.Logins.
+func (l *Logins) End(ctx context.Context, id string, expires time.Time) error {
+	l.life(id, expires).end(identity.ErrRevoked) // here at once, whatever becomes of the record
+	text, err := json.Marshal(record{id, expires})
+	if err != nil {
+		return err
+	}
+	return l.journal.Append(ctx, text)
+}
+
+// take is the Sink of the journal.
+func (l *Logins) take(text []byte) {
+	var r record
+	if json.Unmarshal(text, &r) == nil && time.Now().Before(r.Expires) {
+		l.life(r.ID, r.Expires).end(identity.ErrRevoked)
+	}
+}
+
+// life finds or makes the life of a login.
+func (l *Logins) life(id string, expires time.Time) *life {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if found := l.lives[id]; found != nil {
+		return found
+	}
+	if len(l.lives) >= l.purge {
+		now := time.Now()
+		for id, old := range l.lives {
+			if now.After(old.expires) {
+				old.end(identity.ErrRevoked)
+				delete(l.lives, id)
+			}
+		}
+		l.purge = 2*len(l.lives) + minPurge
+	}
+	made := &life{expires: expires}
+	made.ctx, made.end = context.WithCancelCause(context.Background())
+	l.lives[id] = made
+	return made
+}
