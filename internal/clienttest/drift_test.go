@@ -130,8 +130,8 @@ func sorted(words []string) []string {
 	return slices.Compact(words)
 }
 
-// TestEverySchemaIsInBothClients compares the types of the clients for TypeScript and Python with openapi.yaml: a member
-// that is added to the document and missing in a client fails here, and so does one that a client has and the
+// TestEverySchemaIsInBothClients compares the types of the clients for TypeScript and Python with openapi.yaml. A
+// member that is added to the document and missing in a client fails here. So does one that a client has and the
 // document does not.
 func TestEverySchemaIsInBothClients(t *testing.T) {
 	doc := openDocument(t)
@@ -140,7 +140,7 @@ func TestEverySchemaIsInBothClients(t *testing.T) {
 		_, typescript := typescriptSDK.types[name]
 		_, python := pythonSDK.types[name]
 		if unknown == (typescript && python) {
-			t.Errorf("%s belongs to the types of both clients (drift_sdk_test.go), or to unknownSchemas with a reason", name)
+			t.Errorf("%s belongs to the types of both clients, or to unknownSchemas with a reason", name)
 		}
 	}
 	for _, sdk := range []*sdk{typescriptSDK, pythonSDK} {

@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
-"""An agent loop as those over OpenAI's chat completions, with a tool that takes long. The model here is scripted, so that the
-example needs no network; put a client of a real one in place of `Model`.
+"""An agent loop over OpenAI's chat completions, with a tool that takes long:
 
-The tool call has an id that the model has chosen. The command runs under it: if this program is killed and started again
-with the same messages, the call finds the command that runs, or its result, and nothing runs twice.
+    OPENAI_BASE_URL=https://api.openai.com/v1 OPENAI_API_KEY=... MODEL=... agent.py STATE.json "Run the build."
+
+Any server of that API does. The messages are kept in STATE.json, and a tool call has an id that the model has chosen, under
+which the command runs: if this program is killed in mid-call and started again, it finds the command that runs, or its
+result, and nothing runs twice.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import pathlib
+import sys
 from typing import Any
+
+import httpx
 
 from reprise import Reprise
 
@@ -25,19 +32,18 @@ TOOLS = [
 ]
 
 
-class Model:
-    """Says what a model could say."""
-
-    def complete(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
-        if messages[-1]["role"] == "tool":
-            passed = "exit code 0" in messages[-1]["content"]
-            return {"role": "assistant", "content": "The build has passed." if passed else "The build has failed."}
-        arguments = json.dumps({"command": "for i in 1 2 3; do echo step $i; sleep 0.2; done"})
-        call = {"id": f"call_{len(messages)}", "type": "function", "function": {"name": "shell", "arguments": arguments}}
-        return {"role": "assistant", "content": None, "tool_calls": [call]}
+def complete(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """Asks the model for its next message."""
+    url, key = os.environ["OPENAI_BASE_URL"], os.environ.get("OPENAI_API_KEY", "none")
+    body = {"model": os.environ.get("MODEL", "gpt"), "messages": messages, "tools": TOOLS}
+    answer = httpx.post(f"{url}/chat/completions", json=body, headers={"Authorization": f"Bearer {key}"}, timeout=600)
+    answer.raise_for_status()
+    message: dict[str, Any] = answer.json()["choices"][0]["message"]
+    return message
 
 
 def shell(client: Reprise, conversation: str, call: dict[str, Any]) -> str:
+    """Runs the command of a tool call, or finds it."""
     command = json.loads(call["function"]["arguments"])["command"]
     id = f"{conversation}.{call['id']}"
     result = client.run(command, id=id, text=True, timeout="10m", on_event=lambda e: print("  ", e.type, e.text.strip()[:60]))
@@ -45,17 +51,25 @@ def shell(client: Reprise, conversation: str, call: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    model, messages = Model(), [{"role": "user", "content": "Run the build."}]
+    state = pathlib.Path(sys.argv[1])
+    messages: list[dict[str, Any]] = [{"role": "user", "content": sys.argv[2]}]
+    if state.exists():
+        messages = json.loads(state.read_text())
     with Reprise() as client:
         while True:
-            answer = model.complete(messages, TOOLS)
-            messages.append(answer)
-            if not answer.get("tool_calls"):
-                print(answer["content"])
+            answered = {message["tool_call_id"] for message in messages if message["role"] == "tool"}
+            asked = [call for message in messages for call in message.get("tool_calls") or ()]
+            if calls := [call for call in asked if call["id"] not in answered]:
+                output = shell(client, state.stem, calls[0])
+                messages.append({"role": "tool", "tool_call_id": calls[0]["id"], "content": output})
+            elif messages[-1]["role"] == "assistant":
+                print(messages[-1]["content"])
                 return
-            for call in answer["tool_calls"]:
-                output = shell(client, "conversation-1", call)
-                messages.append({"role": "tool", "tool_call_id": call["id"], "content": output})
+            else:
+                messages.append(complete(messages))
+            new = state.with_suffix(".new")
+            new.write_text(json.dumps(messages))
+            new.replace(state)
 
 
 if __name__ == "__main__":

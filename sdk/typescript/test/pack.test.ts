@@ -40,10 +40,11 @@ test('the packed package runs in an empty folder: README, ES modules, CommonJS, 
     join(app, 'common.cjs'),
     `const { Reprise, GapError } = require('reprise')
      const { FileCursor } = require('reprise/node')
+     const { shared } = require('reprise/shared')
      new Reprise({ url: ${JSON.stringify(server.url)}, token: ${JSON.stringify(server.token)} })
-       .run({ argv: ['echo', 'hi'] }).result().then(result => process.stdout.write(result.stdout + typeof FileCursor + typeof GapError))`,
+       .run({ argv: ['echo', 'hi'] }).result().then(result => process.stdout.write(result.stdout + typeof FileCursor + typeof GapError + typeof shared))`,
   )
-  assert.equal((await run(process.execPath, ['common.cjs'], { cwd: app })).stdout, 'hi\nfunctionfunction')
+  assert.equal((await run(process.execPath, ['common.cjs'], { cwd: app })).stdout, 'hi\nfunctionfunctionfunction')
 
   const use = `import { type ExecutionEvent, Reprise } from 'reprise'
     export async function f(events: AsyncIterable<ExecutionEvent>) {
