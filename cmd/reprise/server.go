@@ -20,6 +20,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/files"
 	"reprise/internal/identity"
+	"reprise/internal/otlp"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
 	"reprise/internal/webhook"
@@ -40,6 +41,7 @@ type server struct {
 	// files are the roots of --files, and watches what watches them; nil where there are none.
 	files   *files.Roots
 	watches *files.Watches
+	tracer  *otlp.Tracer // nil where nothing is traced
 	// webhooks are sent by one replica, as one of its duties.
 	webhooks *webhook.Hooks
 	// schedules too are run by one.
@@ -95,6 +97,9 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	metrics := api.NewMetrics()
+	if s.tracer, err = c.openTracer(metrics.Registry(), s.logger); err != nil {
+		return err
+	}
 	s.store = storewrap.Observe(s.store, metrics.StoreCalled)
 	if s.log, err = reprise.Open(ctx, s.store, c.logOptions(keys, metrics, s.logger)); err != nil {
 		return err
@@ -128,7 +133,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
-		Webhooks: s.webhooks, Schedules: s.schedules,
+		Webhooks: s.webhooks, Schedules: s.schedules, Tracer: s.tracer,
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"reprise/internal/files"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/otlp"
 	"reprise/internal/schedule"
 	"reprise/internal/webhook"
 )
@@ -70,6 +71,8 @@ type Options struct {
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics
+	// Tracer sends the spans of requests, appends and executions. Default: nobody does.
+	Tracer *otlp.Tracer
 	// Logger is given one line a request, and what went wrong. Default: silent.
 	Logger *slog.Logger
 }

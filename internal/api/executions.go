@@ -11,6 +11,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/otlp"
 	"reprise/internal/tracecontext"
 	"reprise/ssehttp"
 )
@@ -96,7 +97,15 @@ func (s *Server) startExecution(x *exchange) error {
 func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) (
 	e execution.Execution, created bool, err error,
 ) {
+	spans := &s.opts.Metrics.spans
+	traceParent := spans.begin(otlp.SpanOf(ctx))
+	if traceParent != "" {
+		req.TraceParent = traceParent // the command is below the execution, which is below the request
+	}
 	e, created, err = s.host.Start(ctx, x.who.Tenant, req)
+	if traceParent != "" && !created {
+		spans.take(traceParent)
+	}
 	if err == nil {
 		x.w.Header().Set(executionIDHeader, e.ID)
 		path := "/v1/executions/" + url.PathEscape(e.ID)

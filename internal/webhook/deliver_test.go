@@ -143,7 +143,8 @@ func TestEndOfExecutionIsSent(t *testing.T) {
 	f := newFixture(t, webhook.Options{})
 	r := newReceiver(t, nil)
 	start := func(id, session string) *reprise.Stream {
-		st, _, err := f.log.Create(t.Context(), reprise.StreamKey{Tenant: tenant, Name: "execution:" + id}, reprise.StreamConfig{
+		key := reprise.StreamKey{Tenant: tenant, Name: "execution:" + id}
+		st, _, err := f.log.Create(t.Context(), key, reprise.StreamConfig{
 			Labels: map[string]string{"session": session, "=branch": "main"},
 		})
 		if err != nil {
@@ -152,8 +153,8 @@ func TestEndOfExecutionIsSent(t *testing.T) {
 		return st
 	}
 	end := func(st *reprise.Stream) {
-		data := []byte(`{"outcome":"exited","exit_code":3}`)
-		if _, err := st.End(t.Context(), "exited", reprise.Event{Data: data, Format: reprise.FormatMembers}); err != nil {
+		last := reprise.Event{Data: []byte(`{"outcome":"exited","exit_code":3}`), Format: reprise.FormatMembers}
+		if _, err := st.End(t.Context(), "exited", last); err != nil {
 			t.Fatal(err)
 		}
 	}
