@@ -22,7 +22,9 @@ func TestRequestsAreTraced(t *testing.T) {
 	spans := map[string]tracedSpan{}
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var batch struct {
-			ResourceSpans []struct{ ScopeSpans []struct{ Spans []tracedSpan } }
+			ResourceSpans []struct {
+				ScopeSpans []struct{ Spans []tracedSpan }
+			}
 		}
 		err := json.NewDecoder(r.Body).Decode(&batch)
 		mu.Lock()

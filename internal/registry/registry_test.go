@@ -67,6 +67,18 @@ func TestChangesAreShared(t *testing.T) {
 			t.Fatalf("the other still knows %+v", all)
 		}
 	}
+	st, err := log.Stream(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{`{"id":"b","version":1,"value":"x"}`, `{"id":"b","version":1,"value":"y"}`} { // at a time
+		if _, err := st.Append(t.Context(), reprise.Event{Type: "change", Data: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e, err := open(t, log).Find("b"); err != nil || e.Value != "x" {
+		t.Errorf("the first is %+v, %v", e, err)
+	}
 	if err := one.Set(t.Context(), "a", 2, nil); err != nil {
 		t.Fatal(err)
 	}
