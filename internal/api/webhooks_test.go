@@ -122,6 +122,9 @@ func TestWebhooksNeedTheirScopes(t *testing.T) {
 	if body := <-came; !strings.Contains(body, `"ci-a1"`) {
 		t.Errorf("sent: %s", body)
 	}
+	w.eventually("it is recorded as sent", func() bool { // what is under way may come again
+		return strings.Contains(w.do("GET", self, "").is(200).body, `"sent":1,`)
+	})
 	w.do("DELETE", "/v1/keys/"+keyID, "").is(204)
 	w.eventually("it is disabled", func() bool {
 		return strings.Contains(w.do("GET", self, "").is(200).body, "is good no more")

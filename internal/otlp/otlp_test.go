@@ -180,8 +180,11 @@ func TestVariablesOfOpenTelemetry(t *testing.T) {
 		t.Errorf("disabled: %+v, %v", o, err)
 	}
 	for _, env := range []map[string]string{
-		{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, {"OTEL_EXPORTER_OTLP_HEADERS": "nothing"}, {"OTEL_TRACES_SAMPLER": "mine"},
-		{"OTEL_TRACES_SAMPLER_ARG": "2", "OTEL_TRACES_SAMPLER": "traceidratio"}, {"OTEL_RESOURCE_ATTRIBUTES": "=x"},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+		{"OTEL_EXPORTER_OTLP_HEADERS": "nothing"},
+		{"OTEL_TRACES_SAMPLER": "mine"},
+		{"OTEL_TRACES_SAMPLER_ARG": "2", "OTEL_TRACES_SAMPLER": "traceidratio"},
+		{"OTEL_RESOURCE_ATTRIBUTES": "=x"},
 	} {
 		if _, err := read(env, "http://c"); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%v: %v", env, err)
