@@ -69,6 +69,10 @@ clients: ## every client through the suite of reprise check-client: cut at every
 webhooks: ## webhooks of a real server to receivers that use the official libraries for JavaScript, Python and Go
 	scripts/check-webhooks
 
+.PHONY: otlp
+otlp: ## traces of a real server to the decoder of the OpenTelemetry Collector
+	scripts/check-otlp
+
 .PHONY: sse-contract
 sse-contract: ## sseclient through the service contract of the public suite sse-contract-tests
 	scripts/sse-contract

@@ -216,6 +216,8 @@ func (s *server) closeEngine() error {
 		errs = append(errs, s.store.Close())
 		s.store = nil
 	}
+	s.tracer.Close()
+	s.tracer = nil
 	return errors.Join(errs...)
 }
 

@@ -21,6 +21,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/logins"
 	"reprise/internal/oidc"
+	"reprise/internal/otlp"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
 	"reprise/internal/webhook"
@@ -45,6 +46,7 @@ type server struct {
 	// files are the roots of --files, and watches what watches them; nil where there are none.
 	files   *files.Roots
 	watches *files.Watches
+	tracer  *otlp.Tracer // nil where nothing is traced
 	// webhooks are sent by one replica, as one of its duties.
 	webhooks *webhook.Hooks
 	// schedules too are run by one.
@@ -114,6 +116,9 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openQuotas(c, metrics); err != nil {
 		return err
 	}
+	if s.tracer, err = c.openTracer(metrics.Registry(), s.logger); err != nil {
+		return err
+	}
 	s.store = storewrap.Observe(s.store, metrics.StoreCalled)
 	logOptions := c.logOptions(keys, metrics, s.logger)
 	logOptions.Quota = s.quotas.kept
@@ -159,7 +164,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
 		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
-		NoCompression: !c.Compress,
+		NoCompression: !c.Compress, Tracer: s.tracer,
 	})
 	if err != nil {
 		return err

@@ -135,7 +135,8 @@ func (w *watching) handle(name string, event *client.Event) error {
 			fmt.Fprintf(os.Stderr, "reprise: event %d of %s is skipped: %v\n", event.Seq, name, failed)
 			return nil
 		default:
-			return &exit{code: max(failed.ExitCode(), exitFailed), err: fmt.Errorf("event %d of %s: %w", event.Seq, name, failed)}
+			err = fmt.Errorf("event %d of %s: %w", event.Seq, name, failed)
+			return &exit{code: max(failed.ExitCode(), exitFailed), err: err}
 		}
 		if err := wait.Wait(w.please); err != nil {
 			return err
@@ -167,8 +168,8 @@ func (w *watching) exec(name string, event *client.Event) error {
 	return command.Run()
 }
 
-// eventID is the same for an event whenever it comes: its stream, epoch and seq, without the tag of the cursor, which changes with the
-// keys of the server.
+// eventID is the same for an event whenever it comes: its stream, epoch and seq, without the tag of the cursor,
+// which changes with the keys of the server.
 func eventID(name string, event *client.Event) string {
 	cursor, err := reprise.ParseCursor(event.Cursor)
 	if err != nil {

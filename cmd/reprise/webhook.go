@@ -252,7 +252,9 @@ type webhookRotateCmd struct {
 
 // Run does that.
 func (c *webhookRotateCmd) Run(ctx context.Context, asked *stops) error {
-	return c.ask(ctx, asked, http.MethodPost, c.ID, "/rotate", func(w *webhookShown) error { return w.showSecret(c.JSON) })
+	return c.ask(ctx, asked, http.MethodPost, c.ID, "/rotate", func(w *webhookShown) error {
+		return w.showSecret(c.JSON)
+	})
 }
 
 // webhookEnableCmd lets a webhook go on.

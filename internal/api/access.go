@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise/internal/httpserver"
+	"reprise/internal/otlp"
 	"reprise/internal/problem"
 )
 
@@ -14,6 +15,7 @@ import (
 type record struct {
 	*httpserver.Record
 	route string // the path of the route with its wildcards
+	span  *otlp.Span
 }
 
 // recordOf finds the record behind the writer of a handler.
@@ -31,6 +33,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w, r, done := httpserver.GuardBody(w, r, s.opts.BodyTimeout)
 	defer done()
 	rec := &record{Record: httpserver.NewRecord(w, r), route: "none"}
+	r = s.beginSpan(rec, r)
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // the one of the request before is over
 	defer func() {
@@ -66,5 +69,6 @@ func (s *Server) note(rec *record, r *http.Request) {
 	if rec.Code() != "" {
 		s.opts.Metrics.problems.With(string(rec.Code()), rec.route).Inc()
 	}
+	rec.endSpan(r)
 	rec.Log(s.opts.Logger, r)
 }

@@ -15,6 +15,7 @@ import (
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
+	"reprise/internal/otlp"
 	"reprise/internal/quota"
 	"reprise/internal/schedule"
 	"reprise/internal/webhook"
@@ -79,6 +80,8 @@ type Options struct {
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics
+	// Tracer sends the spans of requests, appends and executions. Default: nobody does.
+	Tracer *otlp.Tracer
 	// Logger is given one line a request, and what went wrong. Default: silent.
 	Logger *slog.Logger
 }

@@ -11,6 +11,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/otlp"
 	"reprise/internal/tracecontext"
 	"reprise/ssehttp"
 )
@@ -104,7 +105,15 @@ func (s *Server) mayStart(x *exchange, scope identity.Scope, req *execution.Requ
 func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) (
 	e execution.Execution, created bool, err error,
 ) {
+	spans := &s.opts.Metrics.spans
+	traceParent := spans.begin(otlp.SpanOf(ctx))
+	if traceParent != "" {
+		req.TraceParent = traceParent // the command is below the execution, which is below the request
+	}
 	e, created, err = s.host.StartFor(ctx, x.who.Holder(), req)
+	if traceParent != "" && !created {
+		spans.take(traceParent)
+	}
 	if err == nil {
 		x.w.Header().Set(executionIDHeader, e.ID)
 		path := "/v1/executions/" + url.PathEscape(e.ID)

@@ -52,6 +52,8 @@ type Metrics struct {
 	executionSeconds *metrics.Histogram
 	queueSeconds     *metrics.Histogram
 	stalledSeconds   *metrics.Counter
+
+	spans executionSpans
 }
 
 // The buckets of histograms.
@@ -252,6 +254,7 @@ func (m *Metrics) ExecutionHooks() *execution.Hooks {
 			m.executionSeconds.Observe(took.Seconds())
 		},
 		Stalled:   func(_ reprise.Tenant, d time.Duration) { m.stalledSeconds.Add(d.Seconds()) },
+		Finished:  m.spans.finished,
 		Fenced:    func(reprise.Tenant) { m.fenced.Inc() },
 		TakenOver: func(reprise.Tenant) { m.takenOver.Inc() },
 	}

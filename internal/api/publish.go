@@ -44,7 +44,9 @@ func (s *Server) publish(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	traced := traceAppend(x, stream, len(events))
 	appended, err := stream.AppendWith(x.r.Context(), reprise.AppendOptions{Producer: producer}, events...)
+	traced(err)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,8 @@ func webhookPath(id string) string { return webhooksPath + "/" + url.PathEscape(
 
 func showHook(h *webhook.Hook, secret string) webhookBody {
 	body := webhookBody{
-		ID: h.ID, URL: h.URL, Source: h.Source, Stream: h.Stream, Prefix: h.Prefix, Types: append([]string{}, h.Types...),
+		ID: h.ID, URL: h.URL, Source: h.Source, Stream: h.Stream, Prefix: h.Prefix,
+		Types:     append([]string{}, h.Types...),
 		Principal: h.Principal, Created: timeOf(h.Created), Secret: secret, Links: keyLinks{webhookPath(h.ID)},
 	}
 	for _, s := range h.Secrets {

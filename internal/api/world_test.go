@@ -126,7 +126,8 @@ func start(tb testing.TB, s setup) *world {
 	}
 	gate := identity.NewGate(keys, verifier, &s.gate)
 	w.hooks, err = webhook.Open(context.Background(), w.log, &webhook.Options{
-		Principal: gate.Named, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, LookEvery: 10 * time.Millisecond,
+		Principal: gate.Named, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		LookEvery: 10 * time.Millisecond,
 	})
 	w.ok(err)
 	w.timed, err = schedule.Open(context.Background(), w.log, &schedule.Options{

@@ -177,5 +177,8 @@ func (r *run) end(e ending) (kept bool) {
 	if hook := r.host.opts.Hooks.Ended; hook != nil {
 		hook(r.key.Tenant, e.Outcome, time.Duration(e.DurationMS)*time.Millisecond)
 	}
+	if hook := r.host.opts.Hooks.Finished; hook != nil && r.request.TraceParent != "" {
+		hook(r.request.TraceParent, r.key, e.Outcome)
+	}
 	return true
 }

@@ -94,6 +94,8 @@ type Hooks struct {
 	Started func(tenant reprise.Tenant, waited time.Duration)
 	// Ended is called when the end of a run is kept. duration is that of the process.
 	Ended func(tenant reprise.Tenant, outcome Outcome, duration time.Duration)
+	// Finished is called when the end of a run that this Host has started is kept, if its request had a TraceParent.
+	Finished func(traceParent string, key reprise.StreamKey, outcome Outcome)
 	// Stalled is called when a command's output has waited for the store.
 	Stalled func(tenant reprise.Tenant, waited time.Duration)
 	// Fenced is called when a run of ours is killed because this replica was taken for dead.

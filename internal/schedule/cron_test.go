@@ -52,7 +52,8 @@ func TestSlotsOfLines(t *testing.T) {
 			"Sun 2026-03-29 03:00 +02", "Sun 2026-03-29 03:15 +02", "Sun 2026-03-29 03:30 +02", "Mon 2026-03-30 02:00 +02",
 		}},
 		{"30 * * * *", "Europe/Berlin", "2026-03-29T00:00:00Z", []string{"Sun 2026-03-29 01:30 +01", "Sun 2026-03-29 03:30 +02"}},
-		// They go back from 03:00 to 02:00: what comes twice is due the first time, what goes by elapsed time both times.
+		// They go back from 03:00 to 02:00: what comes twice is due the first time, what goes by elapsed time both
+		// times.
 		{"30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", []string{"Sun 2026-10-25 02:30 +02", "Mon 2026-10-26 02:30 +01"}},
 		{"30 * * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", []string{
 			"Sun 2026-10-25 02:30 +02", "Sun 2026-10-25 02:30 +01", "Sun 2026-10-25 03:30 +01",

@@ -136,7 +136,8 @@ func (s *Schedules) runOnce(ctx context.Context, one *Schedule, owner reprise.Ow
 
 // mayPass reports whether a start that has failed may succeed later.
 func mayPass(err error) bool {
-	return errors.Is(err, reprise.ErrUnavailable) || errors.Is(err, reprise.ErrQuota) || errors.Is(err, reprise.ErrClosed)
+	return errors.Is(err, reprise.ErrUnavailable) || errors.Is(err, reprise.ErrQuota) ||
+		errors.Is(err, reprise.ErrClosed)
 }
 
 // sleepUntil waits for a moment.

@@ -138,8 +138,8 @@ func (s *Schedules) Any(ctx context.Context) error {
 	}
 }
 
-// Add makes a schedule, whose first slot is the next one. The error is an *execution.FieldError, reprise.ErrQuota if the
-// tenant has as many as it may have, or that of the Log.
+// Add makes a schedule, whose first slot is the next one. The error is an *execution.FieldError, reprise.ErrQuota
+// if the tenant has as many as it may have, or that of the Log.
 func (s *Schedules) Add(ctx context.Context, q Request) (Schedule, error) {
 	if err := q.validate(); err != nil {
 		return Schedule{}, err
@@ -148,7 +148,8 @@ func (s *Schedules) Add(ctx context.Context, q Request) (Schedule, error) {
 		return Schedule{}, fmt.Errorf("%w: the tenant has %d schedules", reprise.ErrQuota, len(list))
 	}
 	made := Schedule{
-		ID: strings.ToLower(rand.Text()), Tenant: q.Tenant, Cron: q.Cron, Zone: q.Zone, Overlap: q.Overlap, Once: q.Once,
+		ID: strings.ToLower(rand.Text()), Tenant: q.Tenant, Cron: q.Cron, Zone: q.Zone,
+		Overlap: q.Overlap, Once: q.Once,
 		Execution: q.Execution, Principal: q.Principal, Created: time.Now().UTC().Truncate(time.Millisecond),
 	}
 	return made, s.known.Set(ctx, made.ID, 0, &made)

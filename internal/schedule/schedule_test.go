@@ -70,7 +70,8 @@ func (f *fixture) open() {
 			}
 			f.known[q.ID]++
 			if f.known[q.ID] == 1 {
-				f.started = append(f.started, q.ID[strings.LastIndexByte(q.ID, 'T')+1:]+time.Now().UTC().Format(" 150405"))
+				slot := q.ID[strings.LastIndexByte(q.ID, 'T')+1:]
+				f.started = append(f.started, slot+time.Now().UTC().Format(" 150405"))
 			}
 			return execution.Execution{ID: q.ID}, f.known[q.ID] == 1, nil
 		},

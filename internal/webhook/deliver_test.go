@@ -131,6 +131,9 @@ func TestSenderTakesOver(t *testing.T) {
 		seen[id] = text
 		order = append(order, text)
 	}
+	if again := r.count() - len(seen); again > 4 { // what was under way at each of two handovers, in both stages
+		t.Errorf("%d requests came again", again)
+	}
 	for i, text := range order {
 		if text != fmt.Sprint(i+1) {
 			t.Fatalf("order %v", order)
@@ -143,7 +146,8 @@ func TestEndOfExecutionIsSent(t *testing.T) {
 	f := newFixture(t, webhook.Options{})
 	r := newReceiver(t, nil)
 	start := func(id, session string) *reprise.Stream {
-		st, _, err := f.log.Create(t.Context(), reprise.StreamKey{Tenant: tenant, Name: "execution:" + id}, reprise.StreamConfig{
+		key := reprise.StreamKey{Tenant: tenant, Name: "execution:" + id}
+		st, _, err := f.log.Create(t.Context(), key, reprise.StreamConfig{
 			Labels: map[string]string{"session": session, "=branch": "main"},
 		})
 		if err != nil {
@@ -152,8 +156,8 @@ func TestEndOfExecutionIsSent(t *testing.T) {
 		return st
 	}
 	end := func(st *reprise.Stream) {
-		data := []byte(`{"outcome":"exited","exit_code":3}`)
-		if _, err := st.End(t.Context(), "exited", reprise.Event{Data: data, Format: reprise.FormatMembers}); err != nil {
+		last := reprise.Event{Data: []byte(`{"outcome":"exited","exit_code":3}`), Format: reprise.FormatMembers}
+		if _, err := st.End(t.Context(), "exited", last); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -289,5 +293,60 @@ func checkGaps(t *testing.T, got []delivery, want int) {
 	}
 	if dropped == 0 || told+dropped < want {
 		t.Errorf("%d were sent and %d told as dropped, of %d", told, dropped, want)
+	}
+}
+
+// A rotation and a removal reach who sends.
+func TestChangesReachTheSender(t *testing.T) {
+	f := newFixture(t, webhook.Options{})
+	r, other := newReceiver(t, nil), newReceiver(t, nil)
+	st := f.stream("a")
+	hook := f.add(webhook.Request{URL: r.URL, Source: webhook.Streams, Stream: "a"})
+	f.send(1)
+	f.publish(st, 1, 1, "note")
+	r.await(t, 1)
+	f.awaitHook(hook.ID, "idle", func(_ *webhook.Hook, p webhook.Progress) bool { return p.Sent == 1 })
+	rotated, err := f.hooks.Rotate(t.Context(), tenant, hook.ID, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.publish(st, 2, 2, "note")
+	d := r.await(t, 2)[1]
+	if s := d.header.Get("webhook-signature"); !strings.HasPrefix(s, signatureOf(rotated.Secrets[0].Text, &d)+" ") {
+		t.Errorf("signed with %q", s)
+	}
+	if err := f.hooks.Remove(t.Context(), tenant, hook.ID); err != nil {
+		t.Fatal(err)
+	}
+	second := f.add(webhook.Request{URL: other.URL, Source: webhook.Streams, Stream: "a"})
+	f.publish(st, 3, 3, "note")
+	other.await(t, 1)
+	f.awaitHook(second.ID, "idle", func(_ *webhook.Hook, p webhook.Progress) bool { return p.Sent == 1 })
+	if n := r.count(); n != 2 {
+		t.Errorf("%d requests to the receiver of a hook that is gone", n)
+	}
+}
+
+// Who goes on does not send again what is over.
+func TestEndedStreamIsNotSentAgain(t *testing.T) {
+	f := newFixture(t, webhook.Options{})
+	r := newReceiver(t, nil)
+	hook := f.add(webhook.Request{URL: r.URL, Source: webhook.Streams, Prefix: "p/"})
+	stop := f.send(1)
+	st := f.stream("p/x")
+	f.publish(st, 1, 1, "note")
+	if _, err := st.End(t.Context(), "completed", reprise.Event{}); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitHook(hook.ID, "idle", func(_ *webhook.Hook, p webhook.Progress) bool { return p.Sent == 2 })
+	stop()
+	f.open()
+	f.send(2)
+	f.publish(f.stream("p/y"), 1, 1, "note")
+	f.awaitHook(hook.ID, "idle", func(_ *webhook.Hook, p webhook.Progress) bool { return p.Sent >= 3 })
+	got := texts(r.await(t, 3))
+	want := []string{"stream.event p/x note 1", "stream.event p/x end ", "stream.event p/y note 1"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -12,9 +12,10 @@
 //
 // Each hook has a queue, a stream named "webhook:<id>" of its tenant. A collector looks for streams that the hook
 // covers, follows them, and appends what is to be sent; a sender takes from the queue in order. Both record their
-// positions in the queue, so whoever takes over goes on after them. A message is sent until a receiver has answered with
-// 2xx, so it may arrive more than once; its id is derived from the hook and the event, and is the same each time.
-// Messages about one stream come in the order of its events, and messages of one hook one after the other.
+// positions in the queue, so whoever takes over goes on after them. A message is sent until a receiver has
+// answered with 2xx, so it may arrive more than once; its id is derived from the hook and the event, and is the
+// same each time. Messages about one stream come in the order of its events, and messages of one hook one after
+// the other.
 //
 // The queue is bounded. A receiver that was away for so long that messages were dropped is sent a message
 // "webhook.gap" with their number. After Options.GiveUp without a success, after 410 Gone, and when the credential of

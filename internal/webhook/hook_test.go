@@ -67,7 +67,8 @@ func TestRotationSignsWithBothSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := test()
-	if want := signatureOf(second.Secrets[0].Text, d) + " " + signatureOf(first, d); d.header.Get("webhook-signature") != want {
+	want := signatureOf(second.Secrets[0].Text, d) + " " + signatureOf(first, d)
+	if d.header.Get("webhook-signature") != want {
 		t.Errorf("signed with %q, want %q", d.header.Get("webhook-signature"), want)
 	}
 	third, err := f.hooks.Rotate(t.Context(), tenant, hook.ID, 0)
@@ -99,12 +100,14 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"https://user:pass@example.com", "https://", "https://example.com/#x", "://"} {
-		if _, err := f.hooks.Add(t.Context(), webhook.Request{Tenant: tenant, URL: bad}); !errors.Is(err, reprise.ErrInvalid) {
+		_, err := f.hooks.Add(t.Context(), webhook.Request{Tenant: tenant, URL: bad})
+		if !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
 	hook := f.add(webhook.Request{URL: url})
-	if _, err := f.hooks.Add(t.Context(), webhook.Request{Tenant: tenant, URL: url}); !errors.Is(err, reprise.ErrQuota) {
+	_, err := f.hooks.Add(t.Context(), webhook.Request{Tenant: tenant, URL: url})
+	if !errors.Is(err, reprise.ErrQuota) {
 		t.Errorf("one more: %v", err)
 	}
 	if _, err := f.hooks.Find("other", hook.ID); !errors.Is(err, reprise.ErrNotFound) {

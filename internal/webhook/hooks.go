@@ -30,7 +30,8 @@ type Options struct {
 	LookEvery time.Duration
 	// FirstPause and MostPause are the spans of the pauses between tries. Defaults: 1 s, 5 minutes.
 	FirstPause, MostPause time.Duration
-	// Queue bounds what is kept to be sent by one hook. Default: 20,000 events, of which a message takes two, and 64 MiB.
+	// Queue bounds what is kept to be sent by one hook. Default: 20,000 events, of which a message takes two, and
+	// 64 MiB.
 	Queue reprise.Retention
 	// MaxPerTenant is how many hooks a tenant may have. Default: 100.
 	MaxPerTenant int
@@ -213,8 +214,8 @@ func (h *Hooks) Rotate(ctx context.Context, tenant reprise.Tenant, id string, ov
 	return hook, h.known.Set(ctx, id, version, &hook)
 }
 
-// Enable lets a webhook that was disabled go on after what it has sent, in the name of a principal. The errors are those
-// of Remove.
+// Enable lets a webhook that was disabled go on after what it has sent, in the name of a principal. The errors are
+// those of Remove.
 func (h *Hooks) Enable(ctx context.Context, tenant reprise.Tenant, id, principal string) (Hook, error) {
 	hook, version, err := h.find(tenant, id)
 	if err != nil || hook.Disabled == nil {
@@ -231,7 +232,8 @@ func (h *Hooks) Test(ctx context.Context, tenant reprise.Tenant, id string) (Ans
 	if err != nil {
 		return Answer{}, err
 	}
-	m := &message{ID: messageID(id, "test", rand.Text()), Body: body(typeTest, time.Now(), map[string]string{"webhook": id})}
+	text := body(typeTest, time.Now(), map[string]string{"webhook": id})
+	m := &message{ID: messageID(id, "test", rand.Text()), Body: text}
 	answer := h.post(ctx, &hook, m)
 	if ctx.Err() != nil {
 		return Answer{}, context.Cause(ctx)

@@ -33,8 +33,8 @@ type Progress struct {
 	Dropped uint64 `json:"dropped,omitempty"`
 	// Succeeded is when a message was acknowledged last.
 	Succeeded *time.Time `json:"succeeded,omitempty"`
-	// Failing is since when every try has failed, nil where the last one has succeeded. Status is the status of the last
-	// failure, 0 where there was no answer, and Error says what it was.
+	// Failing is since when every try has failed, nil where the last one has succeeded. Status is the status of
+	// the last failure, 0 where there was no answer, and Error says what it was.
 	Failing *time.Time `json:"failing,omitempty"`
 	Status  int        `json:"status,omitempty"`
 	Error   string     `json:"error,omitempty"`
@@ -52,8 +52,8 @@ type message struct {
 	N    uint64          `json:"n"`
 	ID   string          `json:"id"`
 	Body json.RawMessage `json:"body"`
-	// Name is that of the stream that the message is about, At the position of the event in it. Over is set, to when the
-	// stream was created, if that was its end.
+	// Name is that of the stream that the message is about, At the position of the event in it. Over is set, to
+	// when the stream was created, if that was its end.
 	Name string     `json:"name"`
 	At   position   `json:"at"`
 	Over *time.Time `json:"over,omitempty"`
@@ -185,8 +185,8 @@ func (q *queue) add(ctx context.Context, batch []found) error {
 	return q.append(ctx, events)
 }
 
-// append appends events, and a state where it is time for one. The caller holds mu. After an error nobody knows what was
-// kept, and the queue has to be opened again.
+// append appends events, and a state where it is time for one. The caller holds mu. After an error nobody knows
+// what was kept, and the queue has to be opened again.
 func (q *queue) append(ctx context.Context, events []reprise.Event) error {
 	for i := range events {
 		q.bytes += len(events[i].Data)

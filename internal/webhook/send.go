@@ -22,6 +22,8 @@ const (
 	// maxRetryAfter bounds what a receiver can ask for.
 	maxRetryAfter = time.Hour
 	userAgent     = "Reprise-Webhook/1"
+	// noteTimeout bounds how long it takes to record that a message was taken, while we are stopped.
+	noteTimeout = 5 * time.Second
 )
 
 // sender sends what is in the queue of a hook, in order.
@@ -91,6 +93,8 @@ func (s *sender) event(ctx context.Context, e *reprise.Event) error {
 	if err := s.deliver(ctx, m); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // it was taken, whatever ends us
+	defer cancel()
 	return s.queue.noteSent(ctx, m.N, e.Seq, time.Now())
 }
 
@@ -102,11 +106,11 @@ func (s *sender) deliver(ctx context.Context, m *message) error {
 			return err
 		}
 		answer := s.hooks.post(ctx, s.hook, m)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		if answer.ok() {
 			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if answer.Status == http.StatusGone {
 			return &disableError{"the receiver answered with 410 Gone"}
@@ -153,7 +157,11 @@ func (h *Hooks) try(ctx context.Context, hook *Hook, m *message) Answer {
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", userAgent)
-	sign(request.Header, hook.Secrets, m.ID, time.Now(), m.Body)
+	secrets := hook.Secrets
+	if now, err := h.known.Find(hook.ID); err == nil { // a rotation holds from now on
+		secrets = now.Value.Secrets
+	}
+	sign(request.Header, secrets, m.ID, time.Now(), m.Body)
 	res, err := h.client.Do(request)
 	if err != nil {
 		return Answer{Error: reasonOf(err)}

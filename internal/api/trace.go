@@ -1,0 +1,115 @@
+package api
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+	"reprise/internal/otlp"
+)
+
+// untraced are asked for every few seconds by those who watch a server.
+var untraced = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
+
+// beginSpan begins the span of a request, which is nil unless requests are traced.
+func (s *Server) beginSpan(rec *record, r *http.Request) *http.Request {
+	if s.opts.Tracer == nil || untraced[r.URL.Path] {
+		return r
+	}
+	rec.span = s.opts.Tracer.Begin(r.Method, otlp.Server, otlp.ParentOf(r.Header), time.Now())
+	return r.WithContext(otlp.WithSpan(r.Context(), rec.span))
+}
+
+// endSpan ends the span of a request that is over. Neither the path nor the query is told: they may hold a ticket.
+func (rec *record) endSpan(r *http.Request) {
+	if rec.span == nil {
+		return
+	}
+	method := r.Method
+	if len(method) > 16 {
+		method = "_OTHER"
+	}
+	rec.span.Rename(method + " " + rec.route)
+	status := rec.Status(r)
+	if status >= 500 {
+		rec.span.Fail(string(rec.Code()))
+	}
+	rec.span.End(time.Now(),
+		otlp.Attribute{Name: "http.request.method", Value: method},
+		otlp.Attribute{Name: "http.route", Value: rec.route},
+		otlp.Attribute{Name: "http.response.status_code", Value: int64(status)},
+		otlp.Attribute{Name: "reprise.request", Value: rec.ID},
+		otlp.Attribute{Name: "reprise.tenant", Value: rec.Tenant},
+		otlp.Attribute{Name: "reprise.execution", Value: rec.Header().Get(executionIDHeader)},
+	)
+}
+
+// traceAppend begins the span of an append, which lasts until it is kept. ended must be called.
+func traceAppend(x *exchange, stream *reprise.Stream, events int) (ended func(error)) {
+	span := otlp.SpanOf(x.r.Context()).Child("append", otlp.Internal, time.Now())
+	if span == nil {
+		return func(error) {}
+	}
+	return func(err error) {
+		if err != nil {
+			span.Fail(string(ProblemOf(err).Code))
+		}
+		span.End(time.Now(), otlp.Attribute{Name: "reprise.stream", Value: stream.Key().Name},
+			otlp.Attribute{Name: "reprise.events", Value: int64(events)})
+	}
+}
+
+// maxExecutionSpans bounds the spans of executions that have not ended.
+const maxExecutionSpans = 10_000
+
+// executionSpans are the spans of executions that were started here and have not ended, by the traceparent that their
+// commands have.
+type executionSpans struct {
+	mu    sync.Mutex
+	spans map[string]*otlp.Span
+}
+
+// begin begins the span of an execution that is about to be started, and returns its traceparent, "" if it is not
+// traced.
+func (e *executionSpans) begin(parent *otlp.Span) string {
+	span := parent.Child("execution", otlp.Internal, time.Now())
+	if span == nil {
+		return ""
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.spans) < maxExecutionSpans {
+		if e.spans == nil {
+			e.spans = map[string]*otlp.Span{}
+		}
+		e.spans[span.TraceParent()] = span
+	}
+	return span.TraceParent()
+}
+
+// take returns the span of a traceparent and forgets it; nil if there is none.
+func (e *executionSpans) take(traceParent string) *otlp.Span {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	span := e.spans[traceParent]
+	delete(e.spans, traceParent)
+	return span
+}
+
+// finished ends the span of an execution that has ended.
+func (e *executionSpans) finished(traceParent string, key reprise.StreamKey, outcome execution.Outcome) {
+	span := e.take(traceParent)
+	if span == nil {
+		return
+	}
+	if outcome != execution.Exited {
+		span.Fail(string(outcome))
+	}
+	span.End(time.Now(),
+		otlp.Attribute{Name: "reprise.execution", Value: key.Name[len(executionNamespace):]},
+		otlp.Attribute{Name: "reprise.tenant", Value: string(key.Tenant)},
+		otlp.Attribute{Name: "reprise.outcome", Value: string(outcome)},
+	)
+}
