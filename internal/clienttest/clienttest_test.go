@@ -78,7 +78,7 @@ func TestFaultyClientsFail(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			for _, r := range check(t, only, 10*time.Second, "-fault", fault).Results {
+			for _, r := range check(t, only, 20*time.Second, "-fault", fault).Results {
 				if r.Err == nil {
 					t.Errorf("%s passes", r.Case)
 				}

@@ -64,7 +64,7 @@ func startPeer(tb testing.TB, p peer, file bool) resumetest.Target {
 	target := resumetest.Target{
 		URL: "http://" + c.addr + "/mcp", Kept: p.kept,
 		Patience: 25 * time.Second, // less than it takes until a client that reads nothing is let go
-		Header: http.Header{"Authorization": {"me"}}, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		Header:   http.Header{"Authorization": {"me"}}, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	if p.name == "mcphttp" {
 		target.Other = http.Header{"Authorization": {"somebody else"}}
