@@ -75,9 +75,9 @@ func appendsOfTenants(t *testing.T, floodWriters, floodBytes int) []int64 {
 	return got
 }
 
-// TestAppendsAreFairWhileOneTenantFloods: with as many writers as each of the others, one that appends a thousand times
-// as much at a time gets no more turns than they. With twenty times as many writers it has more turns, in the commits that
-// the others' appends are in too: each of those has as many as every other, and nearly as many as without it.
+// TestAppendsAreFairWhileOneTenantFloods: with as many writers as each of the others, one that appends a thousand
+// times as much at a time gets no more turns than they. With twenty times as many writers it has more turns, in the
+// commits that the others' appends are in too: each of those has as many as every other, and nearly as many as without.
 func TestAppendsAreFairWhileOneTenantFloods(t *testing.T) {
 	var calm int64
 	for _, tt := range []struct {

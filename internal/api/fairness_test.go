@@ -16,8 +16,8 @@ import (
 	"reprise/store/sqlitestore"
 )
 
-// BenchmarkPublishOfTenants lets 50 tenants publish over HTTP with 20 writers each, into SQLite, while the first of them
-// does more. It reports the fairness index of what tenants have got (of the others alone, where the first has more
+// BenchmarkPublishOfTenants lets 50 tenants publish over HTTP with 20 writers each, into SQLite, while the first of
+// them does more. It reports the fairness index of what tenants have got (of the others alone, where the first has more
 // writers), and how often each of the others could publish in a second.
 func BenchmarkPublishOfTenants(b *testing.B) {
 	for _, flood := range []struct {
@@ -42,7 +42,8 @@ func BenchmarkPublishOfTenants(b *testing.B) {
 			for i := range keys {
 				tenant := reprise.Tenant(fmt.Sprint("tenant-", i))
 				_, keys[i] = w.key(tenant, "publish")
-				_, _, err := w.log.Create(b.Context(), reprise.StreamKey{Tenant: tenant, Name: "s"}, reprise.StreamConfig{})
+				stream := reprise.StreamKey{Tenant: tenant, Name: "s"}
+				_, _, err := w.log.Create(b.Context(), stream, reprise.StreamConfig{})
 				w.ok(err)
 			}
 			b.ResetTimer()
