@@ -188,6 +188,8 @@ func commandText(x *client.Execution) string {
 	switch {
 	case x.Command != "":
 		return x.Command
+	case x.Interpreter != "":
+		return "code in " + x.Interpreter
 	case x.Language != "":
 		return x.Language + " code"
 	}

@@ -37,9 +37,10 @@ type File struct {
 }
 
 const (
-	// MaxPatterns and MaxFiles bound what is asked for and what is kept.
+	// MaxPatterns is how many patterns may be asked for.
 	MaxPatterns = 32
-	MaxFiles    = 100
+	// MaxFiles is how many files are kept.
+	MaxFiles = 100
 	// maxEntries bounds how many names are looked at.
 	maxEntries = 100_000
 	// ChunkBytes is how large the pieces are that keep is called with, but for the last one of a file.

@@ -60,3 +60,42 @@ func TestInterpreterOutlivesTheServer(t *testing.T) {
 		t.Errorf("%+v, %v", i, err)
 	}
 }
+
+// TestWhatWasCutTwiceIsThereOnce: a server that was killed after it had appended to the stream of the code, and before it had
+// noted that, is followed by one that cuts the same output again, and appends none of it twice.
+func TestWhatWasCutTwiceIsThereOnce(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	dir := t.TempDir()
+	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir}
+	touch := func(name string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var notes string
+	var before []byte
+	leave(t, log, opts, func(h *execution.Host) {
+		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "i"})
+		start(t, h, execution.Request{Interpreter: "i", ID: "x", Code: "echo one; while [ ! -e two ]; do sleep 0.01; done; seq 2 2000; echo more; " +
+			"while [ ! -e end ]; do sleep 0.01; done; echo last; (exit 4)"})
+		await(t, h, "x", "one")
+		notes = filepath.Join(runDirs(t, opts)[0], "interpreter.json")
+		until(t, "it is noted", func() bool {
+			before, _ = os.ReadFile(notes)
+			return strings.Contains(string(before), `"seq":`) && !strings.Contains(string(before), `"seq":0`)
+		})
+		touch("two")
+		await(t, h, "x", "more")
+	})
+	if err := os.WriteFile(notes, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, log, opts)
+	touch("end")
+	r := ended(t, h, "x")
+	wantOutcome(t, r.Execution, execution.Exited, 4, "")
+	if lines := strings.Count(r.stdout, "\n"); lines != 2002 || !strings.HasPrefix(r.stdout, "one\n2\n3\n") || !strings.HasSuffix(r.stdout, "\n2000\nmore\nlast\n") {
+		t.Errorf("%d lines, want 2002", lines)
+	}
+}

@@ -56,7 +56,7 @@ func give(t *testing.T, h *execution.Host, id, code string) execution.Execution 
 	return start(t, h, execution.Request{Interpreter: id, Code: code})
 }
 
-// run runs code in an interpreter to its end.
+// runCode runs code in an interpreter to its end.
 func runCode(t *testing.T, h *execution.Host, id, code string) ran {
 	t.Helper()
 	return ended(t, h, give(t, h, id, code).ID)
@@ -126,18 +126,17 @@ func (r *ran) add(t *testing.T, e reprise.Event) {
 	}
 }
 
-// inInterpreters runs a test with every language, supervised and not.
-func inInterpreters(t *testing.T, languages []string, test func(t *testing.T, h *execution.Host, language string)) {
-	for _, language := range languages {
-		for name, opts := range map[string]execution.Options{"here": {}, "supervised": {RunsDir: t.TempDir()}} {
-			t.Run(language+"/"+name, func(t *testing.T) { test(t, newHost(t, opts), language) })
-		}
+// inInterpreters runs a test with every language under supervisors, and with bash without one too.
+func inInterpreters(t *testing.T, test func(t *testing.T, h *execution.Host, language string)) {
+	t.Run("bash/here", func(t *testing.T) { test(t, newHost(t, execution.Options{}), "bash") })
+	for _, language := range []string{"bash", "javascript", "python"} {
+		t.Run(language, func(t *testing.T) { test(t, newHost(t, execution.Options{RunsDir: t.TempDir()}), language) })
 	}
 }
 
 // TestInterpretersRemember: variables, definitions and the directory live on from run to run; results come by MIME type.
 func TestInterpretersRemember(t *testing.T) {
-	inInterpreters(t, []string{"bash", "javascript", "python"}, func(t *testing.T, h *execution.Host, language string) {
+	inInterpreters(t, func(t *testing.T, h *execution.Host, language string) {
 		i := openInterpreter(t, h, execution.InterpreterRequest{Language: language, Session: "s", Labels: map[string]string{"a": "b"}})
 		steps := map[string][]string{
 			"bash": {"declare x=41 && f() { echo \"f $((x + 1))\"; } && mkdir d && cd d", "f; echo é; basename \"$PWD\"; echo oops >&2", "false"},
@@ -189,17 +188,17 @@ func TestInterpretersAndBadCode(t *testing.T) {
 	for _, test := range []struct {
 		name, language, code string
 		outcome              execution.Outcome
-		code2                int    // the exit code
+		exit                 int    // the exit code
 		signal               string // or the signal
 		has                  string // in what it says
 		ends                 bool   // the interpreter
 	}{
-		{name: "syntax", language: "python", code: "def f(:", outcome: execution.Exited, code2: 1, has: "SyntaxError"},
-		{name: "syntax", language: "javascript", code: "let = ;", outcome: execution.Exited, code2: 1, has: "SyntaxError"},
-		{name: "syntax", language: "bash", code: "echo $((", outcome: execution.Exited, code2: 2, has: "unexpected"},
-		{name: "exit", language: "python", code: "import sys; sys.exit(3)", outcome: execution.Exited, code2: 3, ends: true},
-		{name: "exit", language: "javascript", code: "process.exit(3)", outcome: execution.Exited, code2: 3, ends: true},
-		{name: "exit", language: "bash", code: "exit 3", outcome: execution.Exited, code2: 3, ends: true},
+		{name: "syntax", language: "python", code: "def f(:", outcome: execution.Exited, exit: 1, has: "SyntaxError"},
+		{name: "syntax", language: "javascript", code: "let = ;", outcome: execution.Exited, exit: 1, has: "SyntaxError"},
+		{name: "syntax", language: "bash", code: "echo $((", outcome: execution.Exited, exit: 2, has: "unexpected"},
+		{name: "exit", language: "python", code: "import sys; sys.exit(3)", outcome: execution.Exited, exit: 3, ends: true},
+		{name: "exit", language: "javascript", code: "process.exit(3)", outcome: execution.Exited, exit: 3, ends: true},
+		{name: "exit", language: "bash", code: "exit 3", outcome: execution.Exited, exit: 3, ends: true},
 		{name: "kills itself", language: "python", code: "import os; os.kill(os.getpid(), 9)", outcome: execution.Signaled, signal: "KILL", ends: true},
 		{name: "kills itself", language: "javascript", code: "process.kill(process.pid, 'SIGKILL')", outcome: execution.Signaled, signal: "KILL", ends: true},
 		{name: "kills itself", language: "bash", code: "kill -9 $$", outcome: execution.Signaled, signal: "KILL", ends: true},
@@ -207,12 +206,12 @@ func TestInterpretersAndBadCode(t *testing.T) {
 		{name: "closes stdout", language: "python", code: "import sys; sys.stdout.close()", outcome: execution.Exited},
 		{name: "closes stdout", language: "javascript", code: "require('fs').closeSync(1)", outcome: execution.Exited},
 		{name: "closes stdout", language: "bash", code: "exec 1>&- 2>&-", outcome: execution.Exited},
-		{name: "reads", language: "python", code: "input()", outcome: execution.Exited, code2: 1, has: "EOFError"},
+		{name: "reads", language: "python", code: "input()", outcome: execution.Exited, exit: 1, has: "EOFError"},
 		{name: "reads", language: "javascript", code: "require('fs').readFileSync(0).length", outcome: execution.Exited, has: "0"},
 		{name: "reads", language: "bash", code: "read x || echo none", outcome: execution.Exited, has: "none"},
-		{name: "recursion", language: "python", code: "def f(): f()\nf()", outcome: execution.Exited, code2: 1, has: "RecursionError"},
-		{name: "recursion", language: "javascript", code: "function f() { f() }; f()", outcome: execution.Exited, code2: 1, has: "RangeError"},
-		{name: "recursion", language: "bash", code: "FUNCNEST=50; f() { f; }; f", outcome: execution.Exited, code2: 1, has: "nesting"},
+		{name: "recursion", language: "python", code: "def f(): f()\nf()", outcome: execution.Exited, exit: 1, has: "RecursionError"},
+		{name: "recursion", language: "javascript", code: "function f() { f() }; f()", outcome: execution.Exited, exit: 1, has: "RangeError"},
+		{name: "recursion", language: "bash", code: "FUNCNEST=50; f() { f; }; f", outcome: execution.Exited, exit: 1, has: "nesting"},
 		{name: "huge value", language: "python", code: "'x' * (64 << 20)", outcome: execution.Exited, has: "..."},
 		{name: "huge value", language: "javascript", code: "'x'.repeat(64 << 20)", outcome: execution.Exited, has: "..."},
 		{name: "a child lives on", language: "python", code: "import subprocess; c = subprocess.Popen(['sleep', '100'])", outcome: execution.Exited},
@@ -222,8 +221,8 @@ func TestInterpretersAndBadCode(t *testing.T) {
 		{name: "unicode", language: "python", code: "'\\u2028 \\ud800 \U0001F600'", outcome: execution.Exited, has: "\U0001F600"},
 		{name: "unicode", language: "javascript", code: "'\U0001F600\\u2028'", outcome: execution.Exited, has: "\U0001F600"},
 		{name: "unicode", language: "bash", code: "echo \U0001F600", outcome: execution.Exited, has: "\U0001F600"},
-		{name: "strange errors", language: "python", code: "class E(BaseException):\n  def __str__(self): raise self\nraise E", outcome: execution.Exited, code2: 1, has: "E: "},
-		{name: "strange errors", language: "javascript", code: "throw {get name() { throw 1 }}", outcome: execution.Exited, code2: 1, has: "Thrown"},
+		{name: "strange errors", language: "python", code: "class E(BaseException):\n  def __str__(self): raise self\nraise E", outcome: execution.Exited, exit: 1, has: "E: "},
+		{name: "strange errors", language: "javascript", code: "throw {get name() { throw 1 }}", outcome: execution.Exited, exit: 1, has: "Thrown"},
 		{name: "no code", language: "python", code: "# nothing", outcome: execution.Exited},
 	} {
 		t.Run(test.language+"/"+test.name, func(t *testing.T) {
@@ -233,7 +232,7 @@ func TestInterpretersAndBadCode(t *testing.T) {
 			}
 			survivors[test.language] = i
 			r := runCode(t, h, i.ID, test.code)
-			wantOutcome(t, r.Execution, test.outcome, test.code2, test.signal)
+			wantOutcome(t, r.Execution, test.outcome, test.exit, test.signal)
 			if all := fmt.Sprint(r.stdout, r.stderr, r.result, r.exception); !strings.Contains(all, test.has) {
 				t.Errorf("%.1000q has no %q", all, test.has)
 			}
@@ -274,7 +273,7 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 	}
 	remember := map[string]string{"bash": "x=41", "python": "x = 41", "javascript": "let x = 41"}
 	recall := map[string]string{"bash": "echo $x", "python": "print(x)", "javascript": "console.log(x)"}
-	inInterpreters(t, []string{"bash", "javascript", "python"}, func(t *testing.T, h *execution.Host, language string) {
+	inInterpreters(t, func(t *testing.T, h *execution.Host, language string) {
 		i := openInterpreter(t, h, execution.InterpreterRequest{Language: language, Grace: execution.Duration(longer)})
 		runCode(t, h, i.ID, remember[language])
 		for how, end := range map[execution.Outcome]func(id string) error{
@@ -343,7 +342,7 @@ func TestResultsByMIMEType(t *testing.T) {
 func TestMuchOutputOfCode(t *testing.T) {
 	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
 	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "python"})
-	const size = 48 << 20
+	const size = 8 << 20
 	x := start(t, h, execution.Request{
 		Interpreter: i.ID, Code: fmt.Sprintf("import sys\nfor _ in range(%d): sys.stdout.write('y' * (1 << 20))", size>>20),
 		Retention: execution.Retention{MaxBytes: 1 << 20},

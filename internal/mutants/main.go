@@ -62,7 +62,7 @@ func main() {
 
 func all() []mutant {
 	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, clientMutants,
-		identityMutants, isolationMutants, operationMutants, terminalMutants, outsideMutants)
+		identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants, outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {
