@@ -200,7 +200,10 @@ func TestUntilEndIsCut(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.caller("2025-11-25", "")
 	var run executed
-	c.call("execute_code_async", args{"command": "seq 1 100000; sleep 0.2; echo over >&2"}, &run)
+	g := newGate(t)
+	c.call("execute_code_async", args{"command": "seq 1 100000; " + g.wait() + "; echo over >&2"}, &run)
+	c.call("get_execution_output", args{"execution_id": run.ID, "match": "\n100000\n", "wait": 50}, nil)
+	g.open(t)
 	text := c.call("get_execution_output", args{"execution_id": run.ID, "until": "end", "max_bytes": 2000}, nil)
 	if len(text) > 2300 || !strings.HasPrefix(text, "1\n2\n") ||
 		!strings.HasSuffix(text, "\n100000\n[stderr]\nover\n[ended: exited, exit code 0]") {

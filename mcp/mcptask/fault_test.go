@@ -44,11 +44,11 @@ func TestStoreFails(t *testing.T) {
 	w := newWorldOn(t, log, nil)
 	defer log.Close()
 	defer w.close()
-	id := w.task("slow_compute", `{"seconds":0.1,"label":"x"}`)
+	id := w.task("slow_compute", `{"seconds":2,"label":"x"}`)
 	asking := w.task("confirm_delete", `{}`)
 	w.until(asking, mcptask.InputRequired)
 	store.away.Store(true)
-	time.Sleep(300 * time.Millisecond) // the handler returns meanwhile
+	time.Sleep(2500 * time.Millisecond) // the handler returns meanwhile
 	if got := w.get(id).Result.Status; got != mcptask.Working {
 		t.Errorf("what is not kept is shown: %s", got)
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestTaskCompletes(t *testing.T) {
 	w := newWorld(t, nil)
-	created := w.call("slow_compute", `{"seconds":0.1,"label":"x"}`).Result
+	created := w.call("slow_compute", `{"seconds":2,"label":"x"}`).Result
 	if created.ResultType != "task" || created.Status != mcptask.Working || created.PollIntervalMs != 100 {
 		t.Fatalf("created: %+v", created)
 	}
