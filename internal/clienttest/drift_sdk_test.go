@@ -6,6 +6,8 @@ package clienttest_test
 // unknownSchemas are in no client.
 var unknownSchemas = map[string]string{
 	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators, "Health": operators,
+	"Schedule": operators, "ScheduleList": operators, "ScheduleRequest": operators,
+	"Interpreter": missing, "InterpreterList": missing, "InterpreterRequest": missing, "Artifact": inMembers,
 	"Quota": operators, "QuotaOf": operators, "Quotas": operators, "Webhook": operators, "WebhookAnswer": operators,
 	"WebhookList": operators, "WebhookRequest": operators, "QuotaLimits": "an object of numbers", "QuotaName": text,
 	"MCPSession": operators, "MCPSessionPage": operators, "StoreStats": operators, "Swept": operators, "TenantSize": operators,
@@ -20,6 +22,7 @@ var unknownSchemas = map[string]string{
 
 const (
 	operators = "for those who operate a server, by reprise or the console"
+	missing   = "not in the clients yet; docs/rough-edges.md says so"
 	encoding  = "how an event is written, which the tests of events cover"
 	text      = "a text"
 	inMembers = "compared where a member has it"
@@ -30,6 +33,9 @@ var unknownOperations = map[string]string{
 	"backupStore": operators, "checkAudit": operators, "checkStore": operators, "endMCPSession": operators,
 	"healthz": operators, "listMCPSessions": operators, "metrics": operators, "openAPI": operators, "readAudit": operators,
 	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
+	"addSchedule": operators, "disableSchedule": operators, "enableSchedule": operators, "listSchedules": operators,
+	"removeSchedule": operators, "showSchedule": operators, "interruptInterpreter": missing, "listInterpreters": missing,
+	"openInterpreter": missing, "readArtifact": missing, "removeInterpreter": missing, "showInterpreter": missing,
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
 	"login": "clients send the token", "logout": "clients send the token",

@@ -9,8 +9,8 @@ import (
 // errExpired is why a request ends whose credential has expired meanwhile.
 var errExpired = fmt.Errorf("%w: expired", ErrUnauthenticated)
 
-// WhileGood returns a context that ends with the credential of a principal: when it expires, is revoked, or the login ends by
-// which it came. release must be called.
+// WhileGood returns a context that ends with the credential of a principal: when it expires or is revoked, or when the
+// login ends by which it came. release must be called.
 func WhileGood(ctx context.Context, p *Principal) (_ context.Context, release func()) {
 	if p.Revoked == nil && p.LoggedOut == nil && p.Expires.IsZero() {
 		return ctx, func() {}

@@ -91,6 +91,12 @@ interface StartMembers {
   secrets?: Record<string, string>
   /** Has the server replace the values of `secrets` in the output by `***`. */
   mask_secrets?: boolean
+  /** Runs `code` in this interpreter, in place of a command; docs/interpreters.md has what goes with it. */
+  interpreter?: string
+  /** With `interpreter`, in place of `code`: forgets all that was declared. */
+  clear?: boolean
+  /** Patterns of files below `cwd` that are kept with the execution at its end. */
+  artifacts?: string[]
   /** What the command reads; `stdin_base64` is the same for any bytes. */
   stdin?: string
   stdin_base64?: string
@@ -131,6 +137,13 @@ export type ExecutionOutcome =
   | 'failed_to_start'
   | 'lost'
 
+/** A file that was kept with an execution. */
+export interface Artifact {
+  path: string
+  size: number
+  sha256: string
+}
+
 /** One run of a command. */
 export interface Execution {
   id: string
@@ -143,6 +156,11 @@ export interface Execution {
   /** A name without SIG. */
   signal: string | null
   error?: string
+  /** The interpreter that the code runs in. */
+  interpreter?: string
+  artifacts?: Artifact[]
+  /** What was left out of the artifacts. */
+  artifact_notes?: string[]
   limit?: string
   output_truncated?: boolean
   /** What owned the processes of the run was killed, and some of them may still run. */
@@ -287,6 +305,7 @@ export interface Started {
   argv?: string[]
   command?: string
   language?: string
+  interpreter?: string
   pid?: number
   isolation?: Isolation
 }

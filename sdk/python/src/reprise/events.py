@@ -123,6 +123,11 @@ class Started(Event):
         return str(self.object.get("language") or "")
 
     @property
+    def interpreter(self) -> str:
+        """The interpreter that the code runs in, "" where that was not the form of the request."""
+        return str(self.object.get("interpreter") or "")
+
+    @property
     def pid(self) -> int | None:
         """The process id of the command on its machine."""
         return self.object.get("pid")

@@ -64,6 +64,12 @@ class Execution(Model):
     argv: list[str] = field(default_factory=list)
     command: str = ""
     language: str = ""
+    #: The interpreter that the code runs in.
+    interpreter: str = ""
+    #: Files that were kept, each with "path", "size" and "sha256".
+    artifacts: list[dict[str, Any]] = field(default_factory=list)
+    #: What was left out of the artifacts.
+    artifact_notes: list[str] = field(default_factory=list)
     cwd: str = ""
     #: The names of the variables of the request.
     env_names: list[str] = field(default_factory=list)

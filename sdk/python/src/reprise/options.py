@@ -57,6 +57,12 @@ class StartOptions(TypedDict, total=False):
     #: An interpreter, for example "python", that runs `code`; in place of a command.
     language: str
     code: str
+    #: Runs `code` in this interpreter, in place of a command; docs/interpreters.md has what goes with it.
+    interpreter: str
+    #: With `interpreter`, in place of `code`: forgets all that was declared.
+    clear: bool
+    #: Patterns of files below `cwd` that are kept with the execution at its end.
+    artifacts: Sequence[str]
     cwd: str
     env: Mapping[str, str]
     #: Further variables, with the names of secrets that the server has: the command gets the values, and nobody else.
