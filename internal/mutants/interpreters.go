@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 // interpreterMutants are faults in interpreters that remember, and in artifacts.

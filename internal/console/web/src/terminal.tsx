@@ -64,11 +64,11 @@ export function TerminalPanel({ watch, execution }: { watch: Watch; execution: E
     <div class="output">
       <div class={`term board ${focused && running ? 'is-typing' : ''}`} ref={box} role="group" aria-label="Terminal" />
       <p class="statusline soft" role="status">
+        <span>{stateOf(running, focused, typist)}</span>
+        {terminal.title !== '' && <span>{terminal.title}</span>}
         <span class="mono">
           {terminal.cols}×{terminal.rows}
         </span>
-        <span>{stateOf(running, focused, typist)}</span>
-        {terminal.title !== '' && <span>{terminal.title}</span>}
       </p>
     </div>
   )
