@@ -26,6 +26,14 @@ const (
 
 var both = []contentcoding.Coding{gz, zst}
 
+// TestRequestsForPython: readers on it ask for codings that they do not decode.
+func TestRequestsForPython(t *testing.T) {
+	h := http.Header{"Accept-Encoding": {"gzip, deflate"}, "User-Agent": {"python-requests/2.34.2"}}
+	if got := contentcoding.Pick(h); got != identity {
+		t.Errorf("it gets %s", got)
+	}
+}
+
 func TestPick(t *testing.T) {
 	for _, tt := range []struct {
 		header string

@@ -19,7 +19,13 @@ const (
 // Pick returns the coding that a client wants most by Accept-Encoding. A coding is used for clients that name it: "*"
 // counts only for those that refuse identity. Where a client takes none of the three it gets Identity, which is what
 // RFC 9110, section 12.1, calls to disregard the header.
+//
+// The library requests for Python names codings by itself, and sseclient, a reader on it that is much in use, takes the
+// bytes from below where they are decoded. So it gets Identity.
 func Pick(h http.Header) Coding {
+	if strings.HasPrefix(h.Get("User-Agent"), "python-requests/") {
+		return Identity
+	}
 	weights, star := parseAccept(h.Values("Accept-Encoding"))
 	identity, named := weights[Identity]
 	best, most := Identity, 0.0
