@@ -14,7 +14,7 @@ test(`a page that is reloaded ${reloads} times shows each of ${count} pieces onc
   const origin = `http://127.0.0.1:${port}`
   const server = await Server.start(t, '--allow-origin', origin, '--retain-events', '100000')
   const cutter = await Cutter.start(t, server.url, (n) =>
-    n % 2 ? { after: Math.floor(Math.random() * 200_000), how: Math.random() < 0.7 ? 'fin' : 'rst' } : undefined,
+    n % 2 ? { after: Math.floor(Math.random() * 15_000), how: Math.random() < 0.7 ? 'fin' : 'rst' } : undefined,
   )
   const env = { REPRISE_URL: server.url, REPRISE_TOKEN: server.token, PUBLIC_URL: cutter.url, PACE: '1.5', ORPHAN_AFTER: '1500' }
   let killApp = await startApp(t, 'chat', port, env)
