@@ -38,7 +38,7 @@ def check(events: list[Event], count: int) -> None:
 
 def response_length(server: Server, name: str) -> int:
     """The length of the answer as it is on the wire, head included."""
-    headers = {"Authorization": f"Bearer {server.token}", "Accept": "text/event-stream"}
+    headers = {"Authorization": f"Bearer {server.token}", "Accept": "text/event-stream", "Accept-Encoding": "identity"}
     answer = httpx.get(f"{server.url}/v1/streams/{name}/events", headers=headers, trust_env=False)
     head = sum(len(name) + len(value) + 4 for name, value in answer.headers.raw)
     return len("HTTP/1.1 200 OK\r\n") + head + 2 + len(answer.content) + 40  # and the lengths of chunks, at least
