@@ -113,6 +113,21 @@ func (r *Registry[T]) All() (map[string]Entry[T], <-chan struct{}) {
 	return maps.Clone(r.entries), r.moved
 }
 
+// Any waits until there is a definition, or returns the cause of ctx.
+func (r *Registry[T]) Any(ctx context.Context) error {
+	for {
+		all, changed := r.All()
+		if len(all) > 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // Set changes the definition of an id that is known in a version, 0 for a new one; a nil value removes it for good. It
 // returns when this replica knows the change. The error is reprise.ErrConflict if another change was first, or that of
 // the Log, after which the change may have been kept.

@@ -124,19 +124,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Schedules, err
 func (s *Schedules) Close() { s.known.Close() }
 
 // Any waits until there is a schedule, or returns the cause of ctx.
-func (s *Schedules) Any(ctx context.Context) error {
-	for {
-		all, changed := s.known.All()
-		if len(all) > 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
+func (s *Schedules) Any(ctx context.Context) error { return s.known.Any(ctx) }
 
 // Add makes a schedule, whose first slot is the next one. The error is an *execution.FieldError, reprise.ErrQuota
 // if the tenant has as many as it may have, or that of the Log.

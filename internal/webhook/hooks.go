@@ -106,19 +106,7 @@ func (h *Hooks) Close() {
 }
 
 // Any waits until there is a webhook, or returns the cause of ctx.
-func (h *Hooks) Any(ctx context.Context) error {
-	for {
-		all, changed := h.known.All()
-		if len(all) > 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
+func (h *Hooks) Any(ctx context.Context) error { return h.known.Any(ctx) }
 
 // Add makes a webhook and returns it with its secret. What it covers and happens from now on is sent. The error is a
 // *FieldError, reprise.ErrQuota if the tenant has as many as it may have, or that of the Log.
