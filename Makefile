@@ -55,7 +55,7 @@ mcpb: ## a desktop bundle for MCP hosts, of this machine and this tree, into bin
 
 .PHONY: test
 test: ## tests with the race detector, in random order
-	go test -race -shuffle=on -timeout 15m ./...
+	go test -race -shuffle=on -timeout 30m ./...
 	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
 	go test -count=1 ./store/storewrap # around SQLite, for which it has no time either
 	go test -count=1 -run CrashStates ./store/logstore # 100,000 disks
