@@ -156,7 +156,7 @@ var errAuditChanged = errors.New("the audit log was changed")
 
 func (c *auditCmd) check(ctx context.Context, server *client.Client) error {
 	var found audit.Found
-	if err := askJSON(ctx, server, http.MethodPost, "/v1/audit/check", &found); err != nil {
+	if err := askJSON(ctx, server, http.MethodPost, "/v1/audit/check", nil, &found); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -113,16 +111,5 @@ func (r remoteKeys) revoke(ctx context.Context, id string) error {
 
 // ask sends a request below /v1/keys and reads the JSON of the answer into out, if that is not nil.
 func (r remoteKeys) ask(ctx context.Context, method, path string, body, out any) error {
-	res, err := r.server.DoJSON(ctx, method, "/v1/keys"+path, body)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if out == nil {
-		return nil
-	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return fmt.Errorf("%s /v1/keys: %w", method, err)
-	}
-	return nil
+	return askJSON(ctx, r.server, method, "/v1/keys"+path, body, out)
 }

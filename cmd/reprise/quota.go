@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -176,16 +175,11 @@ func (c *quotaCmd) Run(ctx context.Context, asked *stops) error {
 	if c.Principal != "" {
 		query.Set("principal", c.Principal)
 	}
-	res, err := server.DoJSON(ctx, http.MethodGet, "/v1/quota?"+query.Encode(), nil)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
 	var shown struct {
 		Quotas []quotaShown `json:"quotas"`
 	}
-	if err := json.NewDecoder(res.Body).Decode(&shown); err != nil {
-		return fmt.Errorf("GET /v1/quota: %w", err)
+	if err := askJSON(ctx, server, http.MethodGet, "/v1/quota?"+query.Encode(), nil, &shown); err != nil {
+		return err
 	}
 	t := newTable(stdout, "QUOTA", "OF", "USED", "LIMIT")
 	for i := range shown.Quotas {

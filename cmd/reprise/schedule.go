@@ -93,18 +93,7 @@ func (c *connect) schedules(ctx context.Context, asked *stops, method, path stri
 	if err != nil {
 		return err
 	}
-	res, err := server.DoJSON(ctx, method, "/v1/schedules"+path, body)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if out == nil {
-		return nil
-	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return fmt.Errorf("%s /v1/schedules: %w", method, err)
-	}
-	return nil
+	return askJSON(ctx, server, method, "/v1/schedules"+path, body, out)
 }
 
 // scheduleAddCmd makes a schedule.

@@ -75,7 +75,7 @@ type storeStatsCmd struct {
 func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 	return c.askOr(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		var stats upkeep.Stats
-		if err := askJSON(ctx, server, http.MethodGet, "/v1/store", &stats); err != nil {
+		if err := askJSON(ctx, server, http.MethodGet, "/v1/store", nil, &stats); err != nil {
 			return err
 		}
 		return c.print(&stats)
@@ -146,7 +146,7 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 			return usage("--archive: the server that uses the store archives what it sweeps, if it was started with --archive")
 		}
 		var swept swept
-		if err := askJSON(ctx, server, http.MethodPost, "/v1/store/sweep", &swept); err != nil {
+		if err := askJSON(ctx, server, http.MethodPost, "/v1/store/sweep", nil, &swept); err != nil {
 			return err
 		}
 		return c.print(swept)

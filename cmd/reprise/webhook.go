@@ -92,18 +92,7 @@ func (w *webhookShown) showSecret(asJSON bool) error {
 
 // askWebhooks sends a request below /v1/webhooks and reads the JSON of the answer into out, if that is not nil.
 func askWebhooks(ctx context.Context, server *client.Client, method, path string, body, out any) error {
-	res, err := server.DoJSON(ctx, method, "/v1/webhooks"+path, body)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if out == nil {
-		return nil
-	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return fmt.Errorf("%s /v1/webhooks: %w", method, err)
-	}
-	return nil
+	return askJSON(ctx, server, method, "/v1/webhooks"+path, body, out)
 }
 
 // webhookAddCmd makes a webhook.
