@@ -270,7 +270,8 @@ func TestLostEvents(t *testing.T) {
 	for _, store := range []*natsstore.Store{s, other} {
 		after := tail(t, store, info.Key)
 		if after.Epoch == info.Epoch || after.Tail != 10 {
-			t.Errorf("epoch %s, tail %d after the loss of 5 of 15 events; the epoch was %s", after.Epoch, after.Tail, info.Epoch)
+			t.Errorf("epoch %s, tail %d after the loss of 5 of 15 events; the epoch was %s",
+				after.Epoch, after.Tail, info.Epoch)
 		}
 		want := []reprise.Ancestor{{Epoch: info.Epoch, Fork: 10}}
 		if !slices.Equal(after.Lineage, want) {

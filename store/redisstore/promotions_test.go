@@ -213,7 +213,8 @@ func (w *writer) run(t *testing.T) {
 	for n := 0; !w.all.stopped.Load(); <-tick.C {
 		data := fmt.Sprintf("%s/%d", w.producer.ID, n)
 		epoch := w.stream.Cursor(0).Epoch
-		a, err := w.stream.AppendWith(w.all.ctx, reprise.AppendOptions{Producer: &w.producer}, reprise.Event{Data: []byte(data)})
+		a, err := w.stream.AppendWith(w.all.ctx, reprise.AppendOptions{Producer: &w.producer},
+			reprise.Event{Data: []byte(data)})
 		switch {
 		case err == nil:
 			if w.stream.Cursor(0).Epoch != epoch {
@@ -248,7 +249,8 @@ func (w *writer) compare(t *testing.T, s *reprise.Stream, info *reprise.StreamIn
 		default:
 			w.all.lost++
 			if fork, known := info.ForkOf(a.epoch); known && fork >= a.seq {
-				t.Errorf("%s: %q was acknowledged at %d of %s, and is at %v; the fork is %d", info.Key, a.data, a.seq, a.epoch, at, fork)
+				t.Errorf("%s: %q was acknowledged at %d of %s, and is at %v; the fork is %d",
+					info.Key, a.data, a.seq, a.epoch, at, fork)
 			}
 		}
 	}
