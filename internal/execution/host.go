@@ -192,6 +192,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
+	heedSignals()
 	if opts != nil && opts.StateDir != "" {
 		if err := clearCode(opts.StateDir); err != nil {
 			return nil, fmt.Errorf("open host: %w", err)
