@@ -61,7 +61,7 @@ func startCaddy(t *testing.T, path, dir, upstream string) string {
 	t.Helper()
 	addr := freeAddress(t)
 	_, port, _ := net.SplitHostPort(addr)
-	site := fmt.Sprintf("https://reprise.example.org:%s {\n\tbind 127.0.0.1\n\ttls %s/fullchain.pem %[2]s/privkey.pem", port, dir)
+	site := "https://reprise.example.org:" + port + " {\n\tbind 127.0.0.1\n\ttls " + dir + "/fullchain.pem " + dir + "/privkey.pem"
 	conf := strings.NewReplacer("reprise.example.org {", site, "127.0.0.1:7070 {", upstream+" {").
 		Replace(deployed(t, "Caddyfile"))
 	// Without its own address for administration, and with its files below dir.
@@ -108,8 +108,8 @@ func startProxy(t *testing.T, addr string, cmd *exec.Cmd) {
 	}
 }
 
-// TestEventsThroughProxies: with deploy/nginx.conf, deploy/Caddyfile and TLS each event comes when it happens, and stdin
-// goes the other way.
+// TestEventsThroughProxies: with deploy/nginx.conf, deploy/Caddyfile and TLS each event comes when it happens, and
+// stdin goes the other way.
 func TestEventsThroughProxies(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T, path, dir, upstream string) (addr string){
 		"nginx": startNginx, "caddy": startCaddy,

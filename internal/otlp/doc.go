@@ -5,8 +5,8 @@
 //	span.End(attributes...)
 //
 // A nil *Tracer and a nil *Span do nothing, so tracing that is off costs a comparison. A span whose parent was not
-// sampled is not sampled; one without a parent is sampled by TracerOptions.Ratio. What is sampled is queued, and sent in
-// batches by one goroutine; where the collector does not keep up, spans are dropped and counted, and nobody waits.
+// sampled is not sampled; one without a parent is sampled by TracerOptions.Ratio. What is sampled is queued, and sent
+// in batches by one goroutine; where the collector does not keep up, spans are dropped and counted, and nobody waits.
 //
 // A [Meter] sends what a [metrics.Registry] holds once a minute, as sums since the start.
 //

@@ -41,7 +41,8 @@ func (e Environment) target(signal, endpoint string) (*Target, error) {
 		return nil, nil
 	}
 	if p := e.get(own+"PROTOCOL", "EXPORTER_OTLP_PROTOCOL"); p == "grpc" {
-		return nil, fmt.Errorf("%w: OTLP is spoken over HTTP alone: OTEL_EXPORTER_OTLP_PROTOCOL=http/json", reprise.ErrInvalid)
+		return nil, fmt.Errorf("%w: OTLP is spoken over HTTP alone: OTEL_EXPORTER_OTLP_PROTOCOL=http/json",
+			reprise.ErrInvalid)
 	}
 	var err error
 	if target.Headers, err = pairs(e.get(own+"HEADERS", "EXPORTER_OTLP_HEADERS")); err != nil {

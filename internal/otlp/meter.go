@@ -11,7 +11,8 @@ import (
 	"reprise/internal/metrics"
 )
 
-// MeterOptions are the settings of a Meter. The zero value of each field means its default, but for Target and Registry.
+// MeterOptions are the settings of a Meter. The zero value of each field means its default, but for Target and
+// Registry.
 type MeterOptions struct {
 	Target
 	// Registry holds what is sent.

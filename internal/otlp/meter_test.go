@@ -59,7 +59,8 @@ func TestMetricsAreSent(t *testing.T) {
 		`[{"key":"path","value":{"stringValue":"/�"}}],"startTimeUnixNano":"0","timeUnixNano":"0","asDouble":2.5}],` +
 		`"aggregationTemporality":2,"isMonotonic":true}},` +
 		`{"name":"b","description":"A gauge.","gauge":{"dataPoints":[{"timeUnixNano":"0","asDouble":-3}]}},` +
-		`{"name":"d_seconds","description":"A histogram.","unit":"s","histogram":{"dataPoints":[{"startTimeUnixNano":"0","timeUnixNano":"0",` +
+		`{"name":"d_seconds","description":"A histogram.","unit":"s","histogram":{"dataPoints":[` +
+		`{"startTimeUnixNano":"0","timeUnixNano":"0",` +
 		`"sum":100.3,"count":"4","bucketCounts":["2","1","1"],"explicitBounds":[0.5,1]}],"aggregationTemporality":2}}]}]}]}`
 	if diff := cmp.Diff(want, text); diff != "" {
 		t.Error(diff)

@@ -161,7 +161,8 @@ func TestSpansAreDropped(t *testing.T) {
 	if dropped != 3 {
 		t.Errorf("%d dropped", dropped)
 	}
-	if _, err := otlp.NewTracer(&otlp.TracerOptions{Target: otlp.Target{URL: "collector:4318"}}); !errors.Is(err, reprise.ErrInvalid) {
+	_, err = otlp.NewTracer(&otlp.TracerOptions{Target: otlp.Target{URL: "collector:4318"}})
+	if !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("no URL: %v", err)
 	}
 }
@@ -206,7 +207,8 @@ func TestVariablesOfOpenTelemetry(t *testing.T) {
 		}
 	}
 	env["OTEL_METRIC_EXPORT_INTERVAL"] = "0"
-	if _, err := otlp.Environment(func(name string) string { return env[name] }).Meter(""); !errors.Is(err, reprise.ErrInvalid) {
+	_, err = otlp.Environment(func(name string) string { return env[name] }).Meter("")
+	if !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("an interval of nothing: %v", err)
 	}
 }
