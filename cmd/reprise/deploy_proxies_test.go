@@ -61,11 +61,12 @@ func startCaddy(t *testing.T, path, dir, upstream string) string {
 	t.Helper()
 	addr := freeAddress(t)
 	_, port, _ := net.SplitHostPort(addr)
-	site := "https://reprise.example.org:" + port + " {\n\tbind 127.0.0.1\n\ttls " + dir + "/fullchain.pem " + dir + "/privkey.pem"
+	site := "https://reprise.example.org:" + port + " {\n\tbind 127.0.0.1\n\ttls " +
+		dir + "/fullchain.pem " + dir + "/privkey.pem"
 	conf := strings.NewReplacer("reprise.example.org {", site, "127.0.0.1:7070 {", upstream+" {").
 		Replace(deployed(t, "Caddyfile"))
 	// Without its own address for administration, and with its files below dir.
-	conf = fmt.Sprintf("{\n\tadmin off\n\tauto_https disable_redirects\n\tstorage file_system %s/caddy\n}\n%s", dir, conf)
+	conf = "{\n\tadmin off\n\tauto_https disable_redirects\n\tstorage file_system " + dir + "/caddy\n}\n" + conf
 	file := filepath.Join(dir, "Caddyfile")
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)

@@ -53,7 +53,8 @@ func TestMetricsAreSent(t *testing.T) {
 	meter.Close()
 	meter.Close()
 	text := regexp.MustCompile(`\d{19}`).ReplaceAllString(<-got, "0")
-	want := `{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"reprise"}}]},` +
+	want := `{"resourceMetrics":[{"resource":` +
+		`{"attributes":[{"key":"service.name","value":{"stringValue":"reprise"}}]},` +
 		`"scopeMetrics":[{"scope":{"name":"reprise"},"metrics":[` +
 		`{"name":"a_bytes_total","description":"A counter.","unit":"By","sum":{"dataPoints":[{"attributes":` +
 		`[{"key":"path","value":{"stringValue":"/�"}}],"startTimeUnixNano":"0","timeUnixNano":"0","asDouble":2.5}],` +
