@@ -16,7 +16,7 @@ var unknownSchemas = map[string]string{
 	"Payload": encoding, "Numbered": encoding, "PublishRequest": "one of two that are known",
 	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text, "Grant": text,
 	"ID": text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
-	"Flag": text, "Seq": "a number", "Labels": "an object of texts",
+	"Expired": encoding, "Flag": text, "Seq": "a number", "Labels": "an object of texts",
 	"ExecutionOutcome": inMembers, "ExecutionStatus": inMembers, "FileType": inMembers, "StreamOutcome": inMembers,
 }
 
@@ -54,6 +54,7 @@ var operations = map[string][2]string{
 	"createStream":        {"Streams.create", "AsyncStreams.create"},
 	"endStream":           {"Producer.end", "AsyncProducer.end"},
 	"issueTicket":         {"Tickets.create", "AsyncTickets.create"},
+	"renewTicket":         {"Tickets.renew", "AsyncTickets.renew"},
 	"listExecutions":      {"Reprise.list", "AsyncReprise.list"},
 	"listFiles":           {"Files.list", "AsyncFiles.list"},
 	"listKeys":            {"Keys.list", "AsyncKeys.list"},
