@@ -148,7 +148,8 @@ func TestEventsThroughNginx(t *testing.T) {
 	until(`"text":"got hello\n"`)
 	until(`"outcome":"exited","exit_code":0`)
 	login := ask(http.MethodPost, "/v1/login", "application/json", "")
-	if cookie := login.Header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-") || !strings.Contains(cookie, "; Secure") {
+	if cookie := login.Header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-") ||
+		!strings.Contains(cookie, "; Secure") {
 		t.Errorf("behind TLS the cookie is %q", cookie)
 	}
 }

@@ -31,7 +31,8 @@ func FromEnvironment(environ func(string) string, endpoint string) (*Options, er
 		return nil, nil
 	}
 	if p := get("EXPORTER_OTLP_TRACES_PROTOCOL", "EXPORTER_OTLP_PROTOCOL"); p == "grpc" {
-		return nil, fmt.Errorf("%w: OTLP is spoken over HTTP alone: OTEL_EXPORTER_OTLP_PROTOCOL=http/json", reprise.ErrInvalid)
+		return nil, fmt.Errorf("%w: OTLP is spoken over HTTP alone: OTEL_EXPORTER_OTLP_PROTOCOL=http/json",
+			reprise.ErrInvalid)
 	}
 	var err error
 	if o.Headers, err = pairs(get("EXPORTER_OTLP_TRACES_HEADERS", "EXPORTER_OTLP_HEADERS")); err != nil {

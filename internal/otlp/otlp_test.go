@@ -100,11 +100,13 @@ func TestSpansAreSent(t *testing.T) {
 		otlp.Attribute{Name: "s", Value: "x"}, otlp.Attribute{Name: "b", Value: true})
 	tracer.Close()
 	tracer.Close()
-	if len(c.spans) != 2 || sent != 2 || c.header.Get("Api-Key") != "k" || c.header.Get("Content-Type") != "application/json" {
+	if len(c.spans) != 2 || sent != 2 || c.header.Get("Api-Key") != "k" ||
+		c.header.Get("Content-Type") != "application/json" {
 		t.Fatalf("%d sent: %+v %v", sent, c.spans, c.header)
 	}
 	below, top := c.spans[0], c.spans[1]
-	if top.TraceID != "0af7651916cd43dd8448eb211c80319c" || top.ParentSpanID != "b7ad6b7169203331" || top.Name != "GET /" ||
+	if top.TraceID != "0af7651916cd43dd8448eb211c80319c" ||
+		top.ParentSpanID != "b7ad6b7169203331" || top.Name != "GET /" ||
 		top.Kind != 2 || top.StartTimeUnixNano != "1000000005" || top.EndTimeUnixNano != "4000000000" ||
 		top.Status.Code != 0 || len(top.Attributes) != 3 || top.Attributes[0].Value["intValue"] != "7" {
 		t.Errorf("top: %+v", top)
