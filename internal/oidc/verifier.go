@@ -31,6 +31,9 @@ type Options struct {
 	FetchTimeout time.Duration
 	// MaxCached is how many verified tokens are known again at once. Default: 10,000.
 	MaxCached int
+	// Claims names the claims that Principal.Claims has of each token, where they are text or whole numbers. They are in
+	// no cookie: who shows one has none of them. Default: none.
+	Claims []string
 	// Logger is told of what goes wrong. Default: silent.
 	Logger *slog.Logger
 
@@ -240,7 +243,7 @@ func (v *Verifier) admit(i *issuer, k *key, c claims) (identity.Principal, error
 		return identity.Principal{}, refused("is for another audience")
 	}
 	p, err := v.describe(i, k, c)
-	p.Paths = paths
+	p.Paths, p.Claims = paths, c.texts(v.opts.Claims)
 	return p, err
 }
 
