@@ -187,14 +187,17 @@ func TestPublishWithoutAskingIsOneAnswer(t *testing.T) {
 		"Accept: ", "Accept: */*", "Accept: application/json", "Accept: text/html",
 		"Accept: application/json, application/x-ndjson;q=0.5",
 	} {
-		a := w.do("POST", "/v1/streams/s/events", lineOf(1)+lineOf(2), "Content-Type: application/x-ndjson", accept).is(200)
+		a := w.do("POST", "/v1/streams/s/events", lineOf(1)+lineOf(2),
+			"Content-Type: application/x-ndjson", accept).is(200)
 		if a.number("last") != a.number("first")+1 {
 			t.Errorf("%s: %s", accept, a.body)
 		}
-		w.do("POST", "/v1/streams/s/events", lineOf(1)+"{\n", "Content-Type: application/x-ndjson", accept).refused(400, "invalid")
+		w.do("POST", "/v1/streams/s/events", lineOf(1)+"{\n", "Content-Type: application/x-ndjson",
+			accept).refused(400, "invalid")
 	}
 	for _, kind := range []string{"application/json", "text/plain"} {
-		a := w.do("POST", "/v1/streams/s/events", lineOf(1), "Content-Type: "+kind, "Accept: application/x-ndjson").is(200)
+		a := w.do("POST", "/v1/streams/s/events", lineOf(1), "Content-Type: "+kind,
+			"Accept: application/x-ndjson").is(200)
 		if a.text("cursor") == "" || a.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s", kind, a.body)
 		}
@@ -244,7 +247,8 @@ func TestPublishThatIsWrong(t *testing.T) {
 		}
 		wantNumbers(w, s, 100)
 	}
-	w.do("POST", "/v1/streams/none/events", lineOf(1), "Content-Type: application/x-ndjson", "Accept: application/x-ndjson").
+	w.do("POST", "/v1/streams/none/events", lineOf(1), "Content-Type: application/x-ndjson",
+		"Accept: application/x-ndjson").
 		refused(404, "not_found")
 	w.do("POST", "/v1/streams/json/events?type=x", lineOf(1), "Content-Type: application/x-ndjson",
 		"Accept: application/x-ndjson").refused(400, "invalid")
@@ -259,7 +263,8 @@ func TestPublishEndsWithTheStream(t *testing.T) {
 	p := w.publishOn(transport, w.url, "s")
 	p.send(lineOf(1))
 	p.until(1)
-	_, err := s.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	_, err := s.End(t.Context(), "completed",
+		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
 	w.ok(err)
 	p.send(lineOf(2))
 	if a := p.next(); a.Error == nil || a.Error.Code != "stream_ended" || a.Error.Retryable || a.Events != 1 {
@@ -300,7 +305,8 @@ func TestPublishEndsWithTheKey(t *testing.T) {
 	}
 	p.end()
 	reader := w.do("POST", "/v1/keys", `{"name":"reader","scopes":["read"]}`).is(201)
-	w.do("POST", "/v1/streams/s/events", lineOf(1), "Content-Type: application/x-ndjson", "Accept: application/x-ndjson",
+	w.do("POST", "/v1/streams/s/events", lineOf(1), "Content-Type: application/x-ndjson",
+		"Accept: application/x-ndjson",
 		"Authorization: Bearer "+reader.text("key")).refused(403, "forbidden")
 }
 
@@ -368,8 +374,8 @@ func TestPublishThatPausesIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestPublishIsBoundedByItsReader: of a client that never reads what is acknowledged no more is taken after a while, and
-// it is given up; some MiB are thrown away then.
+// TestPublishIsBoundedByItsReader: of a client that never reads what is acknowledged no more is taken after a while,
+// and it is given up; some MiB are thrown away then.
 func TestPublishIsBoundedByItsReader(t *testing.T) {
 	inBubble(t, func(t *testing.T, log *reprise.Log, l *pipeListener) {
 		s, conn := bubblePublish(t, log, l)

@@ -64,7 +64,8 @@ func TestExpiredTicketIsTold(t *testing.T) {
 		}
 		_, told, found := strings.Cut(string(body), "event: expired\n")
 		if res.StatusCode != 200 || !strings.Contains(string(body), `"x"`) || !found ||
-			!strings.Contains(told, `"code":"unauthenticated"`) || strings.Contains(told, "id:") || !strings.HasSuffix(told, "\n\n") {
+			!strings.Contains(told, `"code":"unauthenticated"`) || strings.Contains(told, "id:") ||
+			!strings.HasSuffix(told, "\n\n") {
 			t.Errorf("%d %q", res.StatusCode, body)
 		}
 		return

@@ -58,9 +58,13 @@ var serverMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestAnotherCredentialIsAnotherConnection",
 	},
 	{
-		name: "a claim may hold the next value of a header", rule: "docs/gateway.md",
-		file: "internal/gateway/credential/credential.go", old: "		bad = notInHeader\n", new: "		bad = isControl\n",
-		pkg: "./internal/gateway/credential", run: "TestNothingIsPutInThatIsMissing|FuzzClaimsDoNotBreakOut",
+		name: "a claim may hold the next value of a header",
+		rule: "docs/gateway.md",
+		file: "internal/gateway/credential/credential.go",
+		old:  "		bad = notInHeader\n",
+		new:  "		bad = isControl\n",
+		pkg:  "./internal/gateway/credential",
+		run:  "TestNothingIsPutInThatIsMissing|FuzzClaimsDoNotBreakOut",
 	},
 	{
 		name: "merged upstream that is away is not listed", rule: "docs/gateway.md",
@@ -78,9 +82,13 @@ var serverMutants = []mutant{
 		pkg: "./internal/execution", run: "TestStartIsOnce",
 	},
 	{
-		name: "a prefix does not bound the sessions that are read", rule: "G8",
-		file: "internal/api/grants.go", old: "return x.who.MayReadAs(key, session) })", new: "return key.Name != session })",
-		pkg: "./internal/api", run: "TestPrefixesHideTheRest",
+		name: "a prefix does not bound the sessions that are read",
+		rule: "G8",
+		file: "internal/api/grants.go",
+		old:  "return x.who.MayReadAs(key, session) })",
+		new:  "return key.Name != session })",
+		pkg:  "./internal/api",
+		run:  "TestPrefixesHideTheRest",
 	},
 	{
 		name: "a store that has lost a revocation is not told again", rule: "G8, R10.1",
