@@ -92,8 +92,8 @@ func flood(t *testing.T, address string) {
 // requests, which it does after 30 s, takes longer.
 const answerWithin = 25 * time.Second
 
-// ask sends a request over a connection of its own and returns the status and the body, within answerWithin. It tells how
-// long that took: a second at most on a quiet machine.
+// ask sends a request over a connection of its own and returns the status and the body, within answerWithin. It tells
+// how long that took: a second at most on a quiet machine.
 func ask(t *testing.T, method, url, token, body string) (status int, text string) {
 	t.Helper()
 	begin := time.Now()

@@ -45,14 +45,26 @@ func coreRoutes() []route {
 	output := []string{"offset", "follow", identity.TicketParam}
 	return []route{
 		{"POST", "/v1/executions", identity.ScopeRun, []string{"hold"}, (*Server).startExecution},
-		{"GET", "/v1/executions", identity.ScopeRead, []string{"session", "status", "label", "limit", "cursor"}, (*Server).listExecutions},
+		{
+			"GET", "/v1/executions", identity.ScopeRead,
+			[]string{"session", "status", "label", "limit", "cursor"},
+			(*Server).listExecutions,
+		},
 		{"GET", "/v1/executions/{id}", identity.ScopeRead, nil, (*Server).showExecution},
 		{"DELETE", "/v1/executions/{id}", identity.ScopeControl, nil, (*Server).removeExecution},
 		{"GET", "/v1/executions/{id}/events", oneStream, eventQuery, (*Server).executionEvents},
 		{"GET", "/v1/executions/{id}/stdout", oneStream, output, (*Server).executionOutput},
 		{"GET", "/v1/executions/{id}/stderr", oneStream, output, (*Server).executionOutput},
-		{"GET", "/v1/executions/{id}/screen", oneStream, []string{"cols", "rows", identity.TicketParam}, (*Server).executionScreen},
-		{"POST", "/v1/executions/{id}/stdin", identity.ScopeControl, []string{"offset", "writer", "eof"}, (*Server).writeStdin},
+		{
+			"GET", "/v1/executions/{id}/screen", oneStream,
+			[]string{"cols", "rows", identity.TicketParam},
+			(*Server).executionScreen,
+		},
+		{
+			"POST", "/v1/executions/{id}/stdin", identity.ScopeControl,
+			[]string{"offset", "writer", "eof"},
+			(*Server).writeStdin,
+		},
 		{"POST", "/v1/executions/{id}/resize", identity.ScopeControl, nil, (*Server).resizeExecution},
 		{"POST", "/v1/executions/{id}/signal", identity.ScopeControl, nil, (*Server).signalExecution},
 		{"POST", "/v1/executions/{id}/cancel", identity.ScopeControl, nil, (*Server).cancelExecution},
@@ -157,7 +169,9 @@ const (
 
 // lacks reports whether the server was not given what a path is about.
 func (s *Server) lacks(path string) bool {
-	return s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
+	managed := strings.HasPrefix(path, keysPath) || strings.HasPrefix(path, auditPath)
+	return s.host == nil && !managed ||
+		s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
 		s.opts.Files == nil && strings.HasPrefix(path, filesPath) ||
 		s.opts.Webhooks == nil && strings.HasPrefix(path, webhooksPath) ||
 		s.opts.Schedules == nil && strings.HasPrefix(path, schedulesPath) ||
@@ -225,7 +239,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request) {
 	detail := "there is no such path; /openapi.yaml lists those there are"
-	if s.lacks(r.URL.Path) {
+	if s.host == nil {
+		detail = "there is no such path; below /v1 there are /v1/keys and, with --audit, /v1/audit alone"
+	} else if s.lacks(r.URL.Path) {
 		detail = cmp.Or(offDetail(r.URL.Path), detail)
 	}
 	s.refuse(w, r, problem.New(problem.CodeNotFound, detail))

@@ -52,7 +52,7 @@ func TestOutcomesAreDistinct(t *testing.T) {
 		signal := func(name string) func(string) error {
 			return func(id string) error { return h.Signal(within(t), tenant, id, name) }
 		}
-		timeout := execution.Duration(4 * time.Second) // within which each is up
+		timeout := execution.Duration(8 * time.Second) // within which each is up
 		first := up(execution.Request{Command: plain, Timeout: timeout})
 		second := up(execution.Request{Command: polite, Timeout: timeout})
 		third := up(execution.Request{Command: stubborn, Timeout: timeout, Grace: short})
@@ -91,8 +91,10 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 		"no interpreter": {execution.Request{Argv: []string{noInterpreter}}, "interpreter"},
 		"no cwd":         {execution.Request{Argv: []string{"true"}, Cwd: "nowhere"}, "does not exist"},
 		"cwd is a file":  {execution.Request{Argv: []string{"true"}, Cwd: "plain"}, "not a directory"},
-		"no language":    {execution.Request{Language: "python", Code: "1", Env: map[string]string{"PATH": "/nowhere"}}, "python3"},
-		"too long":       {execution.Request{Argv: []string{"echo", strings.Repeat("x", 200<<10)}}, "too long"},
+		"no language": {
+			execution.Request{Language: "python", Code: "1", Env: map[string]string{"PATH": "/nowhere"}}, "python3",
+		},
+		"too long": {execution.Request{Argv: []string{"echo", strings.Repeat("x", 200<<10)}}, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := finish(t, h, start(t, h, c.req).ID)
@@ -120,7 +122,7 @@ func TestWholeTreeDies(t *testing.T) {
 			sleep 1001 & echo "child $!"
 			setsid sh -c 'echo "child $$"; exec sleep 1002' &
 			(setsid sh -c '(trap "" TERM HUP; exec sleep 1003) & echo "child $!"; (sleep 1004 & echo "child $!")' &)
-			wait; sleep 1005`, Grace: execution.Duration(300 * time.Millisecond)})
+			wait; sleep 1005`, Grace: execution.Duration(1500 * time.Millisecond)})
 		var pids []int
 		until(t, "all children are up", func() bool {
 			pids = children(string(output(t, h, x.ID, execution.Stdout)))
@@ -218,7 +220,9 @@ func TestEnvironmentIsClean(t *testing.T) {
 	})
 	x = finish(t, h, x.ID)
 	got := string(output(t, h, x.ID, execution.Stdout))
-	for _, want := range []string{"PATH=", "MINE=a=b\n", "LANG=C.UTF-8\n", "PASSED_ON=yes\n", "REPRISE_EXECUTION=" + x.ID + "\n"} {
+	for _, want := range []string{
+		"PATH=", "MINE=a=b\n", "LANG=C.UTF-8\n", "PASSED_ON=yes\n", "REPRISE_EXECUTION=" + x.ID + "\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
 		}
@@ -237,7 +241,10 @@ func TestTerminal(t *testing.T) {
 		TTY:     &execution.TTY{Cols: 123, Rows: 45}, StdinOpen: true,
 	})
 	await(t, h, x.ID, "err")
-	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: strings.NewReader("typed\nmore"), EOF: true}); err != nil {
+	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{
+		Data: strings.NewReader("typed\nmore"),
+		EOF:  true,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	x = finish(t, h, x.ID)
@@ -278,7 +285,8 @@ func TestLanguages(t *testing.T) {
 			}
 		})
 	}
-	x := finish(t, h, start(t, h, execution.Request{Language: "python", Code: "def f():\n    raise ValueError('x')\nf()"}).ID)
+	x := finish(t, h,
+		start(t, h, execution.Request{Language: "python", Code: "def f():\n    raise ValueError('x')\nf()"}).ID)
 	if *x.Outcome != execution.FailedToStart {
 		wantOutcome(t, x, execution.Exited, 1, "")
 		if got := string(output(t, h, x.ID, execution.Stderr)); !strings.Contains(got, `main.py", line 2`) {
@@ -363,7 +371,8 @@ func TestCodeOfADeadServerIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHost(t, execution.Options{StateDir: dir})
-	x := finish(t, h, start(t, h, execution.Request{Language: "sh", Code: `stat -c %a "$0" "$(dirname "$0")"; echo "$0"`}).ID)
+	x := finish(t, h,
+		start(t, h, execution.Request{Language: "sh", Code: `stat -c %a "$0" "$(dirname "$0")"; echo "$0"`}).ID)
 	got := strings.Fields(string(output(t, h, x.ID, execution.Stdout)))
 	if len(got) != 3 || got[0] != "600" || got[1] != "700" || !strings.HasPrefix(got[2], dir) {
 		t.Errorf("modes and place of the code: %v", got)

@@ -32,3 +32,16 @@ func WhileGood(ctx context.Context, p *Principal) (_ context.Context, release fu
 		cancel(nil)
 	}
 }
+
+type contextKey struct{}
+
+// NewContext returns a context that says who has sent the request it belongs to.
+func NewContext(ctx context.Context, p *Principal) context.Context {
+	return context.WithValue(ctx, contextKey{}, p)
+}
+
+// FromContext returns the principal of NewContext, nil if there is none.
+func FromContext(ctx context.Context) *Principal {
+	p, _ := ctx.Value(contextKey{}).(*Principal)
+	return p
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,21 @@ func (c claims) list(name string, spaced bool) []string {
 	default:
 		return []string{s}
 	}
+}
+
+// texts are those of some claims that are strings, or whole numbers.
+func (c claims) texts(names []string) map[string]string {
+	texts := map[string]string{}
+	for _, name := range names {
+		text := c.text(name)
+		if _, err := strconv.ParseInt(string(c[name]), 10, 64); err == nil {
+			text = string(c[name])
+		}
+		if text != "" {
+			texts[name] = text
+		}
+	}
+	return texts
 }
 
 // time is a NumericDate, the zero Time where there is none.
@@ -89,8 +105,9 @@ func (c claims) during(now time.Time, leeway time.Duration) (expires time.Time, 
 func (i *Issuer) principal(c claims) (identity.Principal, error) {
 	name := c.text(i.NameClaim)
 	if len(name) > maxNamePart || !isPrintable(name) {
-		return identity.Principal{}, refused("has no claim %s of 1 to %d printable characters without spaces", i.NameClaim,
-			maxNamePart)
+		return identity.Principal{},
+			refused("has no claim %s of 1 to %d printable characters without spaces", i.NameClaim,
+				maxNamePart)
 	}
 	tenant := i.Tenant
 	if i.TenantClaim != "" {
@@ -100,7 +117,8 @@ func (i *Issuer) principal(c claims) (identity.Principal, error) {
 			allowed = slices.Contains(i.Tenants, tenant)
 		}
 		if !allowed || !isTenant(tenant) {
-			return identity.Principal{}, refused("names no tenant that its issuer may name, in the claim %s", i.TenantClaim)
+			return identity.Principal{}, refused("names no tenant that its issuer may name, in the claim %s",
+				i.TenantClaim)
 		}
 	}
 	return identity.Principal{

@@ -18,8 +18,8 @@ type files struct {
 	saved  string
 }
 
-// putBack copies the files while the server stands still, lets it go on for up to 300 ms, kills it, puts the copy in the
-// place of its files, and starts it. What was acknowledged in between is lost, of which losing is called before.
+// putBack copies the files while the server stands still, lets it go on for up to 300 ms, kills it, puts the copy in
+// the place of its files, and starts it. What was acknowledged in between is lost, of which losing is called before.
 func (f *files) putBack(s *stage, losing func()) error {
 	if err := errors.Join(os.RemoveAll(f.saved), f.server.Pause()); err != nil {
 		return err

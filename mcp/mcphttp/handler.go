@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -19,12 +20,13 @@ type Options struct {
 	// or names who may use the sessions that it has opened; to others they do not exist. Default:
 	// reprise.DefaultTenant and "".
 	Identify func(*http.Request) (tenant reprise.Tenant, principal string, err error)
-	// Allow is asked about the messages of a POST before any of them has an effect. An error refuses the request as that
-	// of Identify does: with its status, and not as the answer to a call. Default: all are allowed.
+	// Allow is asked about the messages of a POST before any of them has an effect. An error refuses the request as
+	// that of Identify does: with its status, and not as the answer to a call. Default: all are allowed.
 	Allow func(r *http.Request, messages []Message) error
-	// Admit is asked before a session is opened, and refuses it with an error, which is answered by its code. It is also
-	// told, with opening false, of each session that was opened before and is used in this process again, which it cannot
-	// refuse. release is called once when the session is no longer in use in this process. Default: all are admitted.
+	// Admit is asked before a session is opened, and refuses it with an error, which is answered by its code. It is
+	// also told, with opening false, of each session that was opened before and is used in this process again, which it
+	// cannot refuse. release is called once when the session is no longer in use in this process. Default: all are
+	// admitted.
 	Admit func(tenant reprise.Tenant, principal string, opening bool) (release func(), err error)
 	// Name sets apart the endpoints that share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'. Default: "".
 	Name string
@@ -122,16 +124,16 @@ func (o *Options) withDefaults() Options {
 	if d.Versions == nil {
 		d.Versions = Versions
 	}
-	orDefault(&d.SessionIdle, time.Hour)
-	orDefault(&d.MaxBody, 4<<20)
-	orDefault(&d.BodyTimeout, 30*time.Second)
-	orDefault(&d.Retry, time.Second)
-	orDefault(&d.Quick, 50*time.Millisecond)
-	orDefault(&d.KeepAlive, 15*time.Second)
-	orDefault(&d.WriteTimeout, 30*time.Second)
-	orDefault(&d.Retention.MaxEvents, 100_000)
-	orDefault(&d.Retention.MaxBytes, 64<<20)
-	orDefault(&d.Retention.MaxAge, time.Hour)
+	d.SessionIdle = cmp.Or(d.SessionIdle, time.Hour)
+	d.MaxBody = cmp.Or(d.MaxBody, 4<<20)
+	d.BodyTimeout = cmp.Or(d.BodyTimeout, 30*time.Second)
+	d.Retry = cmp.Or(d.Retry, time.Second)
+	d.Quick = cmp.Or(d.Quick, 50*time.Millisecond)
+	d.KeepAlive = cmp.Or(d.KeepAlive, 15*time.Second)
+	d.WriteTimeout = cmp.Or(d.WriteTimeout, 30*time.Second)
+	d.Retention.MaxEvents = cmp.Or(d.Retention.MaxEvents, 100_000)
+	d.Retention.MaxBytes = cmp.Or(d.Retention.MaxBytes, 64<<20)
+	d.Retention.MaxAge = cmp.Or(d.Retention.MaxAge, time.Hour)
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -139,13 +141,6 @@ func (o *Options) withDefaults() Options {
 		d.Hooks = &Hooks{}
 	}
 	return d
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Handler serves the endpoint: POST, GET and DELETE. It is safe for concurrent use.

@@ -74,7 +74,8 @@ func TestLossNobodyHasSeen(t *testing.T) {
 			}
 		},
 		"create": func(t *testing.T, s *natsstore.Store, info reprise.StreamInfo) {
-			_, err := s.Create(t.Context(), reprise.StreamInfo{Key: info.Key, Epoch: reprise.NewEpoch(), Config: info.Config})
+			again := reprise.StreamInfo{Key: info.Key, Epoch: reprise.NewEpoch(), Config: info.Config}
+			_, err := s.Create(t.Context(), again)
 			must(t, err)
 		},
 		"trim": func(t *testing.T, s *natsstore.Store, info reprise.StreamInfo) {
@@ -133,8 +134,8 @@ func TestLossIsToldWhenAsMuchIsThereAgain(t *testing.T) {
 	all(t, seen, key)
 }
 
-// A server that was started again and has lost nothing costs one epoch, in which everything is as it was. An ended stream,
-// which nothing can follow, stays in its own, and so does any with restart=keeps.
+// A server that was started again and has lost nothing costs one epoch, in which everything is as it was. An ended
+// stream, which nothing can follow, stays in its own, and so does any with restart=keeps.
 func TestRestartLosesNothing(t *testing.T) {
 	server := testserver.NATS(t, nil)
 	where := place(server, "")

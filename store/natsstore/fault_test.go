@@ -104,7 +104,7 @@ func (a *appender) run(ctx context.Context, size int) error {
 // openWhenThere opens a place as soon as the servers answer for it.
 func openWhenThere(t *testing.T, where string) *natsstore.Store {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		s, err := natsstore.Open(t.Context(), where, nil)
 		if err == nil {
 			t.Cleanup(func() { must(t, s.Close()) })
@@ -157,7 +157,7 @@ func underLoad(t *testing.T, where string, disturb func(progress func())) {
 	disturb(func() { // waits until every appender has got somewhere
 		for _, a := range appenders {
 			from := a.acknowledged.Load()
-			for deadline := time.Now().Add(30 * time.Second); a.acknowledged.Load() < from+20 && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(2 * time.Minute); a.acknowledged.Load() < from+20 && time.Now().Before(deadline); {
 				time.Sleep(5 * time.Millisecond)
 			}
 			if a.acknowledged.Load() < from+20 {
@@ -271,7 +271,8 @@ func TestLostEvents(t *testing.T) {
 	for _, store := range []*natsstore.Store{s, other} {
 		after := tail(t, store, info.Key)
 		if after.Epoch == info.Epoch || after.Tail != 10 {
-			t.Errorf("epoch %s, tail %d after the loss of 5 of 15 events; the epoch was %s", after.Epoch, after.Tail, info.Epoch)
+			t.Errorf("epoch %s, tail %d after the loss of 5 of 15 events; the epoch was %s",
+				after.Epoch, after.Tail, info.Epoch)
 		}
 		want := []reprise.Ancestor{{Epoch: info.Epoch, Fork: 10}}
 		if !slices.Equal(after.Lineage, want) {

@@ -120,7 +120,7 @@ func (p *promotions) replicated(t *testing.T) {
 		return n
 	}
 	sent := offset(p.primary, "master_repl_offset")
-	within(t, 20*time.Second, "the replica has what the primary had", func() bool {
+	until(t, "the replica has what the primary had", func() bool {
 		return offset(p.replica, "slave_repl_offset") >= sent
 	})
 }
@@ -136,7 +136,7 @@ func (p *promotions) goOn(t *testing.T, n int64) {
 	for _, c := range counters {
 		marks = append(marks, c.Load())
 	}
-	within(t, 30*time.Second, "the clients go on", func() bool {
+	until(t, "the clients go on", func() bool {
 		for i, c := range counters {
 			if c.Load() < marks[i]+n && !t.Failed() {
 				return false
@@ -154,12 +154,12 @@ func (p *promotions) finish(t *testing.T) {
 	p.appending.Wait()
 	for i, f := range p.readers {
 		var info reprise.StreamInfo
-		within(t, 30*time.Second, "the tail is known", func() (ok bool) {
+		until(t, "the tail is known", func() (ok bool) {
 			var err error
 			info, err = f.stream.Info(p.ctx)
 			return err == nil
 		})
-		within(t, 30*time.Second, "the reader is at the tail", func() bool { return f.last.Load() == info.Tail || t.Failed() })
+		until(t, "the reader is at the tail", func() bool { return f.last.Load() == info.Tail || t.Failed() })
 		f.compare(t, &info)
 		p.writers[i].compare(t, f.stream, &info)
 	}
@@ -213,7 +213,8 @@ func (w *writer) run(t *testing.T) {
 	for n := 0; !w.all.stopped.Load(); <-tick.C {
 		data := fmt.Sprintf("%s/%d", w.producer.ID, n)
 		epoch := w.stream.Cursor(0).Epoch
-		a, err := w.stream.AppendWith(w.all.ctx, reprise.AppendOptions{Producer: &w.producer}, reprise.Event{Data: []byte(data)})
+		a, err := w.stream.AppendWith(w.all.ctx, reprise.AppendOptions{Producer: &w.producer},
+			reprise.Event{Data: []byte(data)})
 		switch {
 		case err == nil:
 			if w.stream.Cursor(0).Epoch != epoch {
@@ -248,7 +249,8 @@ func (w *writer) compare(t *testing.T, s *reprise.Stream, info *reprise.StreamIn
 		default:
 			w.all.lost++
 			if fork, known := info.ForkOf(a.epoch); known && fork >= a.seq {
-				t.Errorf("%s: %q was acknowledged at %d of %s, and is at %v; the fork is %d", info.Key, a.data, a.seq, a.epoch, at, fork)
+				t.Errorf("%s: %q was acknowledged at %d of %s, and is at %v; the fork is %d",
+					info.Key, a.data, a.seq, a.epoch, at, fork)
 			}
 		}
 	}
