@@ -182,7 +182,9 @@ func (a *appends) send(ctx context.Context, items []*appendItem) {
 		item.next = after(item.last, item.req)
 		item.next.parts, item.next.data = item.parts, item.data
 		item.next.bulky = item.next.bulky || len(item.parts)+len(item.data) > 0
-		posts[i] = post{subject: a.s.subjects.stream(item.req.Key), state: item.next, expected: item.last.seq, server: a.server}
+		posts[i] = post{
+			subject: a.s.subjects.stream(item.req.Key), state: item.next, expected: item.last.seq, server: a.server,
+		}
 		if len(item.parts) == 0 {
 			posts[i].body = item.req.Bytes
 		}

@@ -12,21 +12,21 @@ import (
 )
 
 // boot knows which messages the server had when it was started. A server by itself does not sync each message, so one
-// that was started again may have lost the newest, and nobody may be left who has seen them. It gives itself another id
-// at each start. The first replica that meets an id writes it down, as a message of the stream with the events: what has
-// a lower sequence is of before the start. A stream whose newest message is of before goes on in another epoch before
-// anything else is written to it, so that no seq stands for two events in one epoch; see Store.current.
+// that was started again may have lost the newest, and nobody may be left who has seen them. It gives itself another
+// id at each start. The first replica that meets an id writes it down, as a message of the stream with the events:
+// what has a lower sequence is of before the start. A stream whose newest message is of before goes on in another
+// epoch before anything else is written to it, so that no seq stands for two events in one epoch; see Store.current.
 //
-// A replica asks once for each connection. It can tell that the server was started since by the connection, which is then
-// another one. What was judged by one start is not sent after another; see post.server. Where several servers have the
-// streams, or others stand in between, ids tell nothing and all stays as it is.
+// A replica asks once for each connection. It can tell that the server was started since by the connection, which is
+// then another one. What was judged by one start is not sent after another; see post.server. Where several servers
+// have the streams, or others stand in between, ids tell nothing and all stays as it is.
 type boot struct {
 	mu   sync.Mutex
 	last start
 }
 
-// start is a start of the server: the id that it gave itself, and the sequence from which on messages were written since.
-// The zero value is that of servers whose starts are not looked at.
+// start is a start of the server: the id that it gave itself, and the sequence from which on messages were written
+// since. The zero value is that of servers whose starts are not looked at.
 type start struct {
 	server string
 	first  uint64
@@ -149,8 +149,8 @@ func (s *Store) current(ctx context.Context, key reprise.StreamKey) (*entry, err
 	}
 }
 
-// readable is current for who reads or removes the stream. A server that is full has room for no other epoch: the stream
-// is then in the one before, in which nothing can be appended.
+// readable is current for who reads or removes the stream. A server that is full has room for no other epoch: the
+// stream is then in the one before, in which nothing can be appended.
 func (s *Store) readable(ctx context.Context, key reprise.StreamKey) (*entry, error) {
 	last, err := s.current(ctx, key)
 	if isFull(err) {

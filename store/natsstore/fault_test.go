@@ -157,7 +157,8 @@ func underLoad(t *testing.T, where string, disturb func(progress func())) {
 	disturb(func() { // waits until every appender has got somewhere
 		for _, a := range appenders {
 			from := a.acknowledged.Load()
-			for deadline := time.Now().Add(2 * time.Minute); a.acknowledged.Load() < from+20 && time.Now().Before(deadline); {
+			deadline := time.Now().Add(2 * time.Minute)
+			for a.acknowledged.Load() < from+20 && time.Now().Before(deadline) {
 				time.Sleep(5 * time.Millisecond)
 			}
 			if a.acknowledged.Load() < from+20 {

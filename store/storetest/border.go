@@ -148,7 +148,8 @@ func cutUnderWay(e *env) {
 			default:
 			}
 			err := streams[i].anyCall(n)
-			// ErrConflict says that the append before has come in late, ErrNotFound that the stream is in another epoch.
+			// ErrConflict says that the append before has come in late, ErrNotFound that the stream is in another
+			// epoch.
 			renewed := e.harness.Renews && errors.Is(err, reprise.ErrNotFound)
 			if err != nil && !errors.Is(err, reprise.ErrConflict) && !renewed {
 				e.passing(err, "a call while connections are cut")
