@@ -21,6 +21,11 @@ type committer struct {
 	// goes to wanted, and from there back to idle, under mu alone; so a lone caller takes no lock.
 	state atomic.Int32
 
+	// together is how many calls the last commit decided, and took how long that was if they were several. Both are
+	// those of the goroutine that has the turn.
+	together int
+	took     time.Duration
+
 	// timed is set if the wait of groups is measured; waited is that of the group which has the turn.
 	timed  bool
 	waited time.Duration
@@ -98,18 +103,54 @@ func (m *committer) do(ctx context.Context, c *call) error {
 	if !m.state.CompareAndSwap(idle, working) {
 		return m.join(ctx, c)
 	}
+	if m.together > 1 {
+		return m.lead(ctx, c)
+	}
 	m.alone[0], m.waited = c, 0
 	m.decide(m.alone[:], nil)
 	return c.verdict.err
+}
+
+// lead decides c, for which its caller has the turn, with the calls of those who come back from the commit before,
+// which was one of several calls. If one of them has begun a group meanwhile, that group gets the turn.
+func (m *committer) lead(ctx context.Context, c *call) error {
+	m.mu.Lock()
+	m.state.Store(wanted)
+	if m.waiting != nil {
+		m.waiting.turn <- struct{}{}
+		m.mu.Unlock()
+		return m.join(ctx, c)
+	}
+	g := m.newGroup()
+	g.calls, g.bytes = append(g.calls, c), c.size
+	m.waiting = g
+	m.mu.Unlock()
+	m.work(g)
+	return c.verdict.err
+}
+
+func (m *committer) newGroup() *group {
+	g := &group{turn: make(chan struct{}, 1), done: make(chan struct{})}
+	if m.timed {
+		g.since = time.Now()
+	}
+	return g
 }
 
 // decide decides the calls of a group, wakes its callers and passes the turn on. If run panics, in a hook
 // or in the store, the panic reaches the caller after that, and the committer keeps working.
 func (m *committer) decide(calls []*call, done chan struct{}) {
 	finished := false
+	var began time.Time
+	if m.together = len(calls); m.together > 1 {
+		began = time.Now()
+	}
 	defer func() {
 		if !finished {
 			m.abort(calls)
+		}
+		if m.together > 1 {
+			m.took = time.Since(began)
 		}
 		if done != nil {
 			close(done)
@@ -150,10 +191,7 @@ func (m *committer) join(ctx context.Context, c *call) error {
 	g := m.waiting
 	first := g == nil
 	if first {
-		g = &group{turn: make(chan struct{}, 1), done: make(chan struct{})}
-		if m.timed {
-			g.since = time.Now()
-		}
+		g = m.newGroup()
 		m.waiting = g
 	}
 	g.calls = append(g.calls, c)
@@ -199,9 +237,7 @@ func (m *committer) leave(ctx context.Context, g *group, c *call) error {
 
 // work decides the calls of g, whose turn has come.
 func (m *committer) work(g *group) {
-	// Callers that the last commit has just woken may have more to append. Letting
-	// them run first keeps groups large. A lone caller never gets here.
-	runtime.Gosched()
+	m.gather(g)
 	m.mu.Lock()
 	m.waiting = nil
 	m.mu.Unlock()
@@ -210,6 +246,34 @@ func (m *committer) work(g *group) {
 	}
 	m.decide(g.calls, g.done)
 }
+
+// gather lets those come to g first whom the last commit has just woken, for they may have more to append. Without
+// it, the first of 100 who append one event after another had a commit for himself, and the other 99 waited for that
+// one: twice as many commits as there need be. It ends when as many have come as the last commit had, and otherwise
+// after an eighth of the time that one took. Who appends alone never gets here.
+//
+// Its caller has the turn, so that no other commit is under way, and what g has is decided in the order in which it
+// came. So it changes how many calls a commit has, and nothing of what G3, G6 and G9 rest on.
+func (m *committer) gather(g *group) {
+	var began time.Time
+	for range maxYields {
+		runtime.Gosched()
+		m.mu.Lock()
+		n := len(g.calls)
+		m.mu.Unlock()
+		if n >= m.together {
+			return
+		}
+		if began.IsZero() {
+			began = time.Now()
+		} else if time.Since(began) > m.took/8 {
+			return
+		}
+	}
+}
+
+// maxYields bounds the work of gather where others take all the time.
+const maxYields = 64
 
 // next passes the turn to the waiting group, if there is one.
 func (m *committer) next() {

@@ -28,9 +28,8 @@ func redisAppendRace(synced bool) Race {
 	return r
 }
 
-// postgresAppendRace is E2: half of what COPY reaches with the same events, a row each. The peers commit as many events
-// at once as a group of appenders does: half of them wait for the commit under way while the others come together for
-// the next.
+// postgresAppendRace is E2: half of what COPY reaches with the same events, a row each. The peers commit 50 and
+// 5,000 events at once, which are half of those that the appenders have.
 func postgresAppendRace() Race {
 	const limit, few, many = "limit=copy", "peer=copy/commit=50", "peer=copy/commit=5000"
 	e := postgresEngine()

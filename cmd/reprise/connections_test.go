@@ -88,12 +88,16 @@ func flood(t *testing.T, address string) {
 	}
 }
 
-// ask sends a request over a connection of its own and returns the status and the body. It fails the test if
-// that takes longer than a busy machine needs, and so long that an unfinished request may have been given up first.
+// answerWithin is longer than a busy machine needs. A server that answers nobody before it has given up unfinished
+// requests, which it does after 30 s, takes longer.
+const answerWithin = 25 * time.Second
+
+// ask sends a request over a connection of its own and returns the status and the body, within answerWithin. It tells
+// how long that took: a second at most on a quiet machine.
 func ask(t *testing.T, method, url, token, body string) (status int, text string) {
 	t.Helper()
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), answerWithin)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -115,9 +119,11 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
-	if took := time.Since(begin); err != nil || took > 9*time.Second {
+	took := time.Since(begin)
+	if err != nil {
 		t.Errorf("%s %s: answered after %v, %v", method, url, took, err)
 	}
+	t.Logf("%s %s took %v", method, req.URL.Path, took.Round(time.Microsecond))
 	return res.StatusCode, string(answer)
 }
 

@@ -89,6 +89,16 @@ var durableMutants = []mutant{
 		pkg: "./store/natsstore", run: "TestChecksumOfABatchIsCompared",
 	},
 	{
+		name: "nats believes a server that was started again", rule: "G1",
+		file: "store/natsstore/boot.go", old: "last.seq < first &&", new: "false && last.seq < first &&",
+		pkg: "./store/natsstore", run: "TestLossNobodyHasSeen|TestLossIsToldWhenAsMuchIsThereAgain",
+	},
+	{
+		name: "nats does not see that its server was started again", rule: "G1",
+		file: "store/natsstore/boot.go", old: `id != "" && id == last.server {`, new: `last.server != "" {`,
+		pkg: "./store/natsstore", run: "TestLossIsToldWhenAsMuchIsThereAgain|TestRestartLosesNothing",
+	},
+	{
 		name: "sqlite stores a large batch in two commits",
 		rule: "Append: each request must be stored whole or not at all",
 		file: "store/sqlitestore/append.go",

@@ -136,8 +136,8 @@ func checkUnchanged(ctx context.Context, chosen []mutant, atOnce int) (map[strin
 }
 
 func checkPackage(ctx context.Context, pkg string, runs []string) error {
-	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", noSymbols, "-count=1", "-timeout=20m", pkg, "-run",
-		strings.Join(runs, "|"))
+	args := []string{"test", "-vet=off", noSymbols, "-count=1", "-timeout=20m", pkg, "-run", strings.Join(runs, "|")}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err != nil:

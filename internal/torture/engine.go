@@ -24,8 +24,8 @@ type engine interface {
 	shared() bool
 	// mayLose reports whether by now it may have taken back what was acknowledged, which must be told then.
 	mayLose() bool
-	// mayPromote reports whether that can come.
-	mayPromote() bool
+	// canLose reports whether that can come.
+	canLose() bool
 	// survivesKill reports whether it has its streams still when its server, or the process that embeds it, was killed.
 	survivesKill() bool
 	// faults are those of its own, beside what happens to servers and connections.
@@ -57,12 +57,13 @@ type server interface {
 const promoted = "redis-promoted"
 
 func storeNames() []string {
-	return []string{"memory", "sqlite", "redis", promoted, "postgres", "nats"}
+	return []string{"memory", "sqlite", "redis", promoted, "postgres", "nats", restored}
 }
 
 // diskSizes are small, so that filling them takes no time.
 var diskSizes = map[string]int64{
-	"sqlite": 128 << 20, "redis": 256 << 20, promoted: 256 << 20, "postgres": 512 << 20, "nats": 256 << 20,
+	"sqlite": 128 << 20, "redis": 256 << 20, promoted: 256 << 20, "postgres": 512 << 20,
+	"nats": 256 << 20, restored: 256 << 20,
 }
 
 func openEngine(name, dir string) (engine, error) {
@@ -95,7 +96,7 @@ type memory struct{}
 func (memory) storeURL() string   { return "memory:" }
 func (memory) shared() bool       { return false }
 func (memory) mayLose() bool      { return false }
-func (memory) mayPromote() bool   { return false }
+func (memory) canLose() bool      { return false }
 func (memory) survivesKill() bool { return false }
 func (memory) faults() []fault    { return nil }
 func (memory) restore() error     { return nil }
@@ -107,7 +108,7 @@ type embedded struct{ disk *disk }
 func (e *embedded) storeURL() string   { return "sqlite:" + filepath.Join(e.disk.dir, "db") }
 func (e *embedded) shared() bool       { return false }
 func (e *embedded) mayLose() bool      { return false }
-func (e *embedded) mayPromote() bool   { return false }
+func (e *embedded) canLose() bool      { return false }
 func (e *embedded) survivesKill() bool { return true }
 func (e *embedded) faults() []fault    { return fullDisk(e.disk, func() error { return nil }) }
 func (e *embedded) restore() error     { return e.disk.free() }
@@ -119,9 +120,10 @@ type remote struct {
 	proxy   *cutproxy.Proxy
 	servers []server
 	redis   []*testserver.RedisServer // the same, primary first
+	files   *files                    // of NATS, where they are put back
 
-	promoted atomic.Bool
-	marks    int
+	lost  atomic.Bool // something may have been
+	marks int
 }
 
 func (r *remote) start(name string) error {
@@ -132,12 +134,15 @@ func (r *remote) start(name string) error {
 			return err
 		}
 		r.servers = []server{s}
-	case "nats":
+	case "nats", restored:
 		s, err := testserver.StartNATS(nil)
 		if err != nil {
 			return err
 		}
 		r.servers = []server{s}
+		if name == restored {
+			r.files = &files{server: s, saved: filepath.Join(filepath.Dir(r.disk.dir), "saved")}
+		}
 	default:
 		n := 1
 		if name == promoted {
@@ -164,8 +169,9 @@ func (r *remote) storeURL() string {
 }
 
 func (r *remote) shared() bool       { return true }
-func (r *remote) mayLose() bool      { return r.promoted.Load() }
+func (r *remote) mayLose() bool      { return r.lost.Load() }
 func (r *remote) mayPromote() bool   { return len(r.redis) == 2 }
+func (r *remote) canLose() bool      { return r.mayPromote() || r.files != nil }
 func (r *remote) survivesKill() bool { return true }
 
 func (r *remote) faults() []fault {
@@ -188,6 +194,11 @@ func (r *remote) faults() []fault {
 	}
 	if r.mayPromote() {
 		all = append(all, fault{"promote replica", 2, func(s *stage) error { return r.promote(s) }})
+	}
+	if r.files != nil {
+		all = append(all, fault{"put store back", 2, func(s *stage) error {
+			return r.files.putBack(s, func() { r.lost.Store(true) })
+		}})
 	}
 	return append(all, fullDisk(r.disk, r.restart)...)
 }
@@ -231,7 +242,7 @@ func (r *remote) promote(s *stage) error {
 	if caughtUp, err := r.awaitReplica(s); !caughtUp || err != nil {
 		return err
 	}
-	r.promoted.Store(true)
+	r.lost.Store(true)
 	if s.rnd.IntN(2) == 0 {
 		if _, err := r.redis[1].Command("REPLICAOF", "127.0.0.1", "1"); err != nil { // where nobody is
 			return err

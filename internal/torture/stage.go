@@ -49,7 +49,7 @@ func newStage(o *options, name, dir string, seed uint64, e engine) *stage {
 		streams: []*stream{
 			{name: "busy"},
 			{name: "window", small: true},
-			{name: "early", early: !e.mayPromote()}, // an end that may be taken back proves nothing
+			{name: "early", early: !e.canLose()}, // an end that may be taken back proves nothing
 		},
 	}
 }

@@ -45,8 +45,9 @@ func (s *Store) ConcurrentAppends() int { return concurrentAppends }
 
 // appends is a commit.
 type appends struct {
-	s     *Store
-	items []appendItem
+	s      *Store
+	items  []appendItem
+	server string // by whose start the round judges, see boot
 }
 
 // appendItem is one request of a commit.
@@ -68,6 +69,7 @@ func (i *appendItem) finish(err error) { i.done, i.err = true, err }
 // there is another one for those whose stream was not as it was believed to be.
 func (a *appends) run(ctx context.Context) {
 	for {
+		a.forgetOlder(ctx)
 		a.load(ctx)
 		var send []*appendItem
 		for i := range a.items {
@@ -89,6 +91,21 @@ func (a *appends) run(ctx context.Context) {
 				}
 			}
 			return
+		}
+	}
+}
+
+// forgetOlder has the streams read again of which the server may have lost events when it was started.
+func (a *appends) forgetOlder(ctx context.Context) {
+	at, err := a.s.started(ctx)
+	a.server = at.server
+	for i := range a.items {
+		switch item := &a.items[i]; {
+		case item.done:
+		case err != nil:
+			item.finish(err)
+		case isOfBefore(item.last, at.first):
+			item.last = nil
 		}
 	}
 }
@@ -165,7 +182,9 @@ func (a *appends) send(ctx context.Context, items []*appendItem) {
 		item.next = after(item.last, item.req)
 		item.next.parts, item.next.data = item.parts, item.data
 		item.next.bulky = item.next.bulky || len(item.parts)+len(item.data) > 0
-		posts[i] = post{subject: a.s.subjects.stream(item.req.Key), state: item.next, expected: item.last.seq}
+		posts[i] = post{
+			subject: a.s.subjects.stream(item.req.Key), state: item.next, expected: item.last.seq, server: a.server,
+		}
 		if len(item.parts) == 0 {
 			posts[i].body = item.req.Bytes
 		}

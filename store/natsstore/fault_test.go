@@ -80,7 +80,8 @@ func (a *appender) run(ctx context.Context, size int) error {
 			continue
 		}
 		a.failures.Add(1)
-		if !errors.Is(errs[0], reprise.ErrUnavailable) && !errors.Is(errs[0], reprise.ErrConflict) {
+		if !errors.Is(errs[0], reprise.ErrUnavailable) && !errors.Is(errs[0], reprise.ErrConflict) &&
+			!errors.Is(errs[0], reprise.ErrNotFound) { // after a restart it is in another epoch
 			return errs[0]
 		}
 		for ctx.Err() == nil { // what has failed may have been stored, as a Log finds out too
@@ -89,7 +90,7 @@ func (a *appender) run(ctx context.Context, size int) error {
 				if page.Info.Tail < a.acknowledged.Load() {
 					return fmt.Errorf("the tail is %d, and %d was acknowledged", page.Info.Tail, a.acknowledged.Load())
 				}
-				a.info.Tail = page.Info.Tail
+				a.info = page.Info
 				break
 			}
 			if !errors.Is(err, reprise.ErrUnavailable) {
@@ -156,8 +157,8 @@ func underLoad(t *testing.T, where string, disturb func(progress func())) {
 	disturb(func() { // waits until every appender has got somewhere
 		for _, a := range appenders {
 			from := a.acknowledged.Load()
-			for deadline := time.Now().Add(2 * time.Minute); a.acknowledged.Load() < from+20 &&
-				time.Now().Before(deadline); {
+			deadline := time.Now().Add(2 * time.Minute)
+			for a.acknowledged.Load() < from+20 && time.Now().Before(deadline) {
 				time.Sleep(5 * time.Millisecond)
 			}
 			if a.acknowledged.Load() < from+20 {
@@ -245,7 +246,7 @@ func TestHeldUp(t *testing.T) {
 // goes on in another epoch, and nothing else of it is lost.
 func TestLostEvents(t *testing.T) {
 	server := testserver.NATS(t, nil)
-	where := place(server, "&timeout=3s")
+	where := place(server, "&timeout=3s&restart=keeps") // so that it is found by who has seen what was lost
 	s, other := openAt(t, where), openAt(t, where)
 	info, untouched := create(t, s, "s"), create(t, s, "untouched")
 	appendTo(t, s, &untouched, 1, []byte(label(1)))
@@ -459,7 +460,7 @@ func TestWatchAcrossARestart(t *testing.T) {
 		must(t, server.Kill())
 		must(t, server.Start())
 		told("that changes may have been missed")
-		info.Tail = tail(t, other, info.Key).Tail
+		info = *tail(t, other, info.Key)
 		appendTo(t, other, &info, 1, []byte(label(info.Tail+1)))
 		told("of an append after the restart")
 	}

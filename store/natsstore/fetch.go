@@ -18,6 +18,8 @@ type entry struct {
 	*state
 	seq  uint64
 	body []byte
+	// server is the id of the server by whose start the message was judged, see boot. What follows is sent to it alone.
+	server string
 }
 
 // getRequest asks for messages; see ADR-31 of NATS.
@@ -110,14 +112,15 @@ type stored struct {
 // servers the leader is asked, for the others may be behind.
 func (s *Store) last(ctx context.Context, key reprise.StreamKey) (*entry, error) {
 	req := &getRequest{Last: s.subjects.stream(key)}
-	var found *entry
 	if s.single {
-		_, err := s.direct(ctx, s.name, req, func(msg *nats.Msg) (err error) {
-			found, err = entryOf(msg)
-			return err
-		})
+		msg, err := s.lastOf(ctx, req.Last)
+		if err != nil || msg == nil {
+			return nil, s.explain(key, err)
+		}
+		found, err := entryOf(msg)
 		return found, s.explain(key, err)
 	}
+	var found *entry
 	var answer stored
 	err := s.request(ctx, "STREAM.MSG.GET."+s.name, req, &answer)
 	if isCode(err, codeNoMessage) {
@@ -131,6 +134,16 @@ func (s *Store) last(ctx context.Context, key reprise.StreamKey) (*entry, error)
 		found, err = newEntry(answer.Message.Seq, head, answer.Message.Data)
 	}
 	return found, s.explain(key, err)
+}
+
+// lastOf is the newest message of a subject of the one server, nil if there is none.
+func (s *Store) lastOf(ctx context.Context, subject string) (*nats.Msg, error) {
+	var found *nats.Msg
+	_, err := s.direct(ctx, s.name, &getRequest{Last: subject}, func(msg *nats.Msg) error {
+		found = msg
+		return nil
+	})
+	return found, err
 }
 
 // explain says which stream err is about.

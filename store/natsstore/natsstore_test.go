@@ -70,7 +70,7 @@ func onServer(server *testserver.NATSServer) storetest.Opener {
 		tb.Cleanup(func() { drop(tb, where) })
 		open := func() (reprise.Store, error) { return natsstore.Open(context.Background(), where, nil) }
 		return storetest.Harness{
-			Open: open, Share: open, Persistent: true,
+			Open: open, Share: open, Persistent: true, Renews: true,
 			Fault: func(reprise.Store) (func() error, error) { return server.Start, server.Kill() },
 			Cut:   func(reprise.Store) error { return errors.Join(server.Kill(), server.Start()) },
 		}

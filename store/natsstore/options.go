@@ -27,6 +27,10 @@ type Options struct {
 	Name string
 	// Timeout bounds each call, however long its context allows. Default: 10 s. [timeout, such as 5s]
 	Timeout time.Duration
+	// RestartKeeps says that a server which was started again has everything that it had acknowledged, since its
+	// sync_interval is always. Otherwise a stream goes on in another epoch after each start of the server. It does not
+	// matter where several servers have the streams. [restart=keeps, restart=loses]
+	RestartKeeps bool
 	// Logger is told about lost connections and about settings of the server that keep less than
 	// they might. Default: silent.
 	Logger *slog.Logger
@@ -111,6 +115,10 @@ func (s *settings) set(name, value string) error {
 		s.Name = value
 	case "timeout":
 		s.Timeout, err = time.ParseDuration(value)
+	case "restart":
+		if s.RestartKeeps = value == "keeps"; value != "keeps" && value != "loses" {
+			err = errors.New("it is keeps or loses")
+		}
 	case "replicas":
 		s.Replicas, err = strconv.Atoi(value)
 	case "max_bytes":
@@ -136,7 +144,7 @@ func (s *settings) set(name, value string) error {
 		_, err = tls.LoadX509KeyPair(cert, key)
 		s.NATS = append(s.NATS, nats.ClientCert(cert, key))
 	default:
-		return fmt.Errorf("%w: the NATS URL has an unknown parameter %q; known are name, timeout, replicas, "+
+		return fmt.Errorf("%w: the NATS URL has an unknown parameter %q; known are name, timeout, restart, replicas, "+
 			"max_bytes, storage, domain, creds, ca and cert", reprise.ErrInvalid, name)
 	}
 	if err != nil {

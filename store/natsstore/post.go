@@ -21,6 +21,9 @@ type post struct {
 	// error is errWrongLast. It does not count where unconditional is set.
 	expected      uint64
 	unconditional bool
+	// server is the id of the one server that the message may be sent to, "" for any. Where another is connected to the
+	// error is errWrongLast.
+	server string
 	// alone drops all earlier messages of the subject.
 	alone bool
 	// ttl is after how many seconds the server forgets the message, 0 for never.
@@ -170,8 +173,12 @@ func (s *Store) postOnce(ctx context.Context, posts []post) (nobody []int) {
 	defer s.wire.leave(id)
 	reply += "."
 	for i := range posts {
+		if to := posts[i].server; to != "" && to != s.wire.nc.ConnectedServerId() {
+			g.sendFailed(i, errWrongLast)
+			continue
+		}
 		if err := s.wire.nc.PublishMsg(posts[i].message(s.writer, reply+strconv.Itoa(i))); err != nil {
-			g.sendFailed(i, s.wire.sendError(err))
+			g.sendFailed(i, unavailable(s.wire.sendError(err)))
 		}
 	}
 	select {
@@ -188,7 +195,7 @@ func (g *posting) sendFailed(i int, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open[i] {
-		g.posts[i].err = unavailable(err)
+		g.posts[i].err = err
 		g.close(i)
 	}
 }

@@ -24,7 +24,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	}
 	defer leave()
 	for before := uint64(0); ; {
-		last, err := s.current(ctx, key)
+		last, err := s.readable(ctx, key)
 		if err != nil {
 			return reprise.Page{}, err
 		}

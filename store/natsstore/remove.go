@@ -18,13 +18,12 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	}
 	defer leave()
 	for full := false; ; {
-		last, err := s.current(ctx, key)
-		if err != nil {
-			return err
-		}
+		var last *entry
 		if spec.Trim != 0 {
-			err = s.trim(ctx, key, last, spec)
-		} else {
+			if last, err = s.current(ctx, key); err == nil {
+				err = s.trim(ctx, key, last, spec)
+			}
+		} else if last, err = s.readable(ctx, key); err == nil {
 			err = s.removeWhole(ctx, key, last, spec)
 		}
 		switch {
@@ -53,7 +52,7 @@ func (s *Store) trim(ctx context.Context, key reprise.StreamKey, last *entry, sp
 	next.earliest, next.kept = earliest, spec.Kept
 	next.first, next.count, next.sum, next.parts = 0, 0, 0, nil
 	next.batches, next.skips = last.follow(earliest)
-	p := []post{{subject: s.subjects.stream(key), state: &next, expected: last.seq}}
+	p := []post{{subject: s.subjects.stream(key), state: &next, expected: last.seq, server: last.server}}
 	if s.post(ctx, p); p[0].err != nil {
 		return p[0].err
 	}

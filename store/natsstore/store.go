@@ -27,10 +27,13 @@ type Store struct {
 	writer   writerID
 	// single says that there is one server alone that has the streams, so that any answer is the newest.
 	single bool
+	// restartKeeps is Options.RestartKeeps.
+	restartKeeps bool
 	// room is how large the body of a message may be.
 	room  int
 	wire  *wire
 	js    jetstream.JetStream
+	boot  boot
 	cache cache
 	tidy  tidy
 	watch watch
@@ -69,7 +72,7 @@ func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) 
 	defer cancel()
 	s := &Store{
 		subjects: subjects{set.Name}, name: set.Name, index: set.Name + "_INDEX", api: "$JS.API.",
-		timeout: set.Timeout, logger: set.Logger,
+		timeout: set.Timeout, logger: set.Logger, restartKeeps: set.RestartKeeps,
 	}
 	if set.Domain != "" {
 		s.api = "$JS." + set.Domain + ".API."

@@ -14,11 +14,12 @@ import (
 //	NAME.s.<tenant>.<name>              the batches of a stream and what else happens to it, in order
 //	NAME.p.<tenant>.<name>              parts of batches that are too large for a message
 //	NAME.d.<tenant>.<name>              the data of an end, where that is large
+//	NAME.d.=.boot                       the start of the server that was the last one; see boot
 //	NAME.w.<tenant>.<name>              headers of the first, for those who watch
 //	NAME.i.<tenant>.<namespace>.<name>  the index: what a stream was created with
 //	NAME.e.<minute>                     the streams that expire in that minute
 //
-// The first three are in the JetStream stream NAME, the last two in NAME_INDEX.
+// The first four are in the JetStream stream NAME, the last two in NAME_INDEX.
 type subjects struct{ name string }
 
 // token writes text as one token of a subject. No tenant and no name holds a comma.

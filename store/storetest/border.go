@@ -148,8 +148,10 @@ func cutUnderWay(e *env) {
 			default:
 			}
 			err := streams[i].anyCall(n)
-			// which says that the append before has come in late
-			if err != nil && !errors.Is(err, reprise.ErrConflict) {
+			// ErrConflict says that the append before has come in late, ErrNotFound that the stream is in another
+			// epoch.
+			renewed := e.harness.Renews && errors.Is(err, reprise.ErrNotFound)
+			if err != nil && !errors.Is(err, reprise.ErrConflict) && !renewed {
 				e.passing(err, "a call while connections are cut")
 				failed.Add(1)
 			}
@@ -163,6 +165,18 @@ func cutUnderWay(e *env) {
 // settle takes the tail of the stream from the Store, after an append whose fate is open.
 func (s *stream) settle() {
 	if page, err := s.e.store.Read(s.e.ctx, s.key, 1<<63, 0); err == nil {
-		s.tail, s.doubtful = page.Info.Tail, false
+		s.goOn(&page.Info)
+		s.doubtful = false
 	}
+}
+
+// goOn takes tail and epoch of the stream from what the Store says after a fault. No event that it had may be lost.
+func (s *stream) goOn(info *reprise.StreamInfo) {
+	if info.Epoch != s.epoch && s.e.harness.Renews {
+		if fork, ok := info.ForkOf(s.epoch); !ok || fork < s.tail {
+			s.e.failf("%s: with %d events, nothing of which was lost, it goes on as %s", s.key, s.tail, describe(*info))
+		}
+		s.epoch, s.info.Epoch, s.info.Lineage = info.Epoch, info.Epoch, info.Lineage
+	}
+	s.tail = info.Tail
 }

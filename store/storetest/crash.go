@@ -138,7 +138,7 @@ func fault(e *env) {
 			e.passing(err, "read after a fault")
 			return false
 		}
-		s.tail = page.Info.Tail // the append that has failed may have been stored
+		s.goOn(&page.Info) // the append that has failed may have been stored
 		req := s.request(1)
 		errs := e.store.Append(e.ctx, []reprise.AppendRequest{req})
 		if errs != nil && errors.Is(errs[0], reprise.ErrConflict) {

@@ -52,6 +52,9 @@ type Harness struct {
 	// Cut, if not nil, cuts all connections of store to its server, whatever is under way on them, and returns
 	// at once. They must come back by themselves. A Store of a server needs it.
 	Cut func(store reprise.Store) error
+	// Renews says that after Fault and Cut a stream may be in another epoch although its server has lost nothing, since
+	// the Store cannot know that.
+	Renews bool
 	// Lose, if not nil, prepares a loss. Take makes the server of store lose all that was acknowledged after that, as a
 	// failover to a replica that has not received it does, and returns when store can be used again.
 	Lose func(store reprise.Store) (take func() error, err error)

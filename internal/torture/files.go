@@ -1,0 +1,40 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"os"
+
+	"reprise/internal/testserver"
+)
+
+// restored is NATS whose files are put back to an earlier state, as a loss of power may leave them.
+const restored = "nats-restored"
+
+// files are those of a server, and a copy of them.
+type files struct {
+	server *testserver.NATSServer
+	saved  string
+}
+
+// putBack copies the files while the server stands still, lets it go on for up to 300 ms, kills it, puts the copy in
+// the place of its files, and starts it. What was acknowledged in between is lost, of which losing is called before.
+func (f *files) putBack(s *stage, losing func()) error {
+	if err := errors.Join(os.RemoveAll(f.saved), f.server.Pause()); err != nil {
+		return err
+	}
+	err := errors.Join(os.CopyFS(f.saved, os.DirFS(f.server.Dir())), f.server.Resume())
+	if err != nil {
+		return err
+	}
+	losing()
+	s.wait(300)
+	if err := errors.Join(f.server.Kill(), os.RemoveAll(f.server.Dir())); err != nil {
+		return err
+	}
+	if err := os.CopyFS(f.server.Dir(), os.DirFS(f.saved)); err != nil {
+		return err
+	}
+	return f.server.Start()
+}
