@@ -16,10 +16,9 @@ var unknownSchemas = map[string]string{
 	"LoginRequest": "clients send the token",
 	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding, "EventStream": encoding,
 	"Payload": encoding, "Numbered": encoding, "PublishRequest": "one of two that are known",
-	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text,
-	"Grant": text,
-	"ID":    text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
-	"Flag": text, "Seq": "a number", "Labels": "an object of texts",
+	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text, "Grant": text,
+	"ID": text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
+	"Expired": encoding, "Flag": text, "Seq": "a number", "Labels": "an object of texts",
 	"ExecutionOutcome": inMembers, "ExecutionStatus": inMembers, "FileType": inMembers, "StreamOutcome": inMembers,
 }
 
@@ -81,6 +80,7 @@ var operations = map[string][2]string{
 	"removeSession":        {"Sessions.remove", "AsyncSessions.remove"},
 	"removeStream":         {"Streams.remove", "AsyncStreams.remove"},
 	"removeWatch":          {"Files.unwatch", "AsyncFiles.unwatch"},
+	"renewTicket":          {"Tickets.renew", "AsyncTickets.renew"},
 	"resizeExecution":      {"Reprise.resize", "AsyncReprise.resize"},
 	"revokeKey":            {"Keys.revoke", "AsyncKeys.revoke"},
 	"rotateKey":            {"Keys.rotate", "AsyncKeys.rotate"},
