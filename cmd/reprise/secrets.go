@@ -92,8 +92,8 @@ func principalSecrets(dir string) credential.Secrets {
 }
 
 // folderName is the name of a folder that stands for a name and for no other, also where file systems do not tell upper
-// case from lower case. Bytes but lower-case letters, digits, '-', '_', '@' and '.', which is not the first, are written
-// as % and two digits.
+// case from lower case. Bytes but lower-case letters, digits, '-', '_', '@' and '.', which is not the first, are
+// written as % and two digits.
 func folderName(name string) string {
 	var folder strings.Builder
 	for i := range len(name) {

@@ -59,7 +59,8 @@ var serverMutants = []mutant{
 	},
 	{
 		name: "a claim may hold the next value of a header", rule: "docs/gateway.md",
-		file: "internal/gateway/credential/credential.go", old: "		bad = notInHeader\n", new: "		bad = isControl\n",
+		file: "internal/gateway/credential/credential.go",
+		old:  "		bad = notInHeader\n", new: "		bad = isControl\n",
 		pkg: "./internal/gateway/credential", run: "TestNothingIsPutInThatIsMissing|FuzzClaimsDoNotBreakOut",
 	},
 	{
