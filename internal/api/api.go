@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -91,12 +92,12 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	orDefault(&d.MaxReadersPerPrincipal, 20_000)
-	orDefault(&d.MaxBody, 1<<20)
-	orDefault(&d.MaxStdin, 16<<20)
-	orDefault(&d.BodyTimeout, 30*time.Second)
-	orDefault(&d.WriteTimeout, 30*time.Second)
-	orDefault(&d.Heartbeat, 15*time.Second)
+	d.MaxReadersPerPrincipal = cmp.Or(d.MaxReadersPerPrincipal, 20_000)
+	d.MaxBody = cmp.Or(d.MaxBody, 1<<20)
+	d.MaxStdin = cmp.Or(d.MaxStdin, 16<<20)
+	d.BodyTimeout = cmp.Or(d.BodyTimeout, 30*time.Second)
+	d.WriteTimeout = cmp.Or(d.WriteTimeout, 30*time.Second)
+	d.Heartbeat = cmp.Or(d.Heartbeat, 15*time.Second)
 	if d.Quotas == nil {
 		d.Quotas = quota.New(nil)
 	}
@@ -107,13 +108,6 @@ func (o *Options) withDefaults() Options {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	return d
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Server answers the requests of the API. It is safe for concurrent use. What it

@@ -88,6 +88,7 @@ func coreRoutes() []route {
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},
+		{"POST", "/v1/tickets/renew", oneStream, []string{identity.TicketParam}, (*Server).renewTicket},
 
 		{"GET", "/v1/quota", anybody, []string{"tenant", "principal"}, (*Server).showQuota},
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -119,7 +120,7 @@ func (u fileUpstream) route(name string) (Route, error) {
 		Timeout: u.Timeout, StartTimeout: u.StartTimeout,
 		MaxConnections: u.MaxConnections, MaxCalls: u.MaxCalls, Idle: u.Idle,
 	}}
-	orDefault(&route.Path, "/"+name)
+	route.Path = cmp.Or(route.Path, "/"+name)
 	if !names.MatchString(name) {
 		return Route{}, invalidConfig("the name of upstream %q is not 1 to 32 letters, digits, '.', '_' and '-'", name)
 	}

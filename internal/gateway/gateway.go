@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -63,8 +64,8 @@ func New(u *Upstream, opts *Options) (*Gateway, error) {
 	if opts != nil {
 		g.opts = *opts
 	}
-	orDefault(&g.opts.Mark, rand.Text())
-	orDefault(&g.opts.TaskAfter, 5*time.Second)
+	g.opts.Mark = cmp.Or(g.opts.Mark, rand.Text())
+	g.opts.TaskAfter = cmp.Or(g.opts.TaskAfter, 5*time.Second)
 	if g.opts.Logger == nil {
 		g.opts.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -114,11 +115,11 @@ const (
 
 func (u *Upstream) withDefaults() Upstream {
 	d := *u
-	orDefault(&d.Name, "upstream")
-	orDefault(&d.StartTimeout, 30*time.Second)
-	orDefault(&d.MaxConnections, 100)
-	orDefault(&d.MaxCalls, 1000)
-	orDefault(&d.Idle, 5*time.Minute)
+	d.Name = cmp.Or(d.Name, "upstream")
+	d.StartTimeout = cmp.Or(d.StartTimeout, 30*time.Second)
+	d.MaxConnections = cmp.Or(d.MaxConnections, 100)
+	d.MaxCalls = cmp.Or(d.MaxCalls, 1000)
+	d.Idle = cmp.Or(d.Idle, 5*time.Minute)
 	return d
 }
 
@@ -148,13 +149,6 @@ func (u *Upstream) Claims() (names []string) {
 		names = append(names, t.Claims()...)
 	}
 	return names
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (u *Upstream) validate() error {

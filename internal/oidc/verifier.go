@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -62,11 +63,11 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	orDefault(&d.Leeway, 30*time.Second)
-	orDefault(&d.RefetchEvery, 5*time.Second)
-	orDefault(&d.RefreshEvery, 15*time.Minute)
-	orDefault(&d.FetchTimeout, 5*time.Second)
-	orDefault(&d.MaxCached, 10_000)
+	d.Leeway = cmp.Or(d.Leeway, 30*time.Second)
+	d.RefetchEvery = cmp.Or(d.RefetchEvery, 5*time.Second)
+	d.RefreshEvery = cmp.Or(d.RefreshEvery, 15*time.Minute)
+	d.FetchTimeout = cmp.Or(d.FetchTimeout, 5*time.Second)
+	d.MaxCached = cmp.Or(d.MaxCached, 10_000)
 	if d.Resource == nil {
 		d.Resource = &Resource{}
 	}
