@@ -41,14 +41,11 @@ func TestUsersOfTheGateway(t *testing.T) {
 	}
 	start := func(name, header string) mcpCaller {
 		d, err := startProgram(&daemonSpec{
-			path: program,
-			dir:  dir,
-			log:  filepath.Join(dir, name+".log"),
-			env:  append(os.Environ(), "HOME="+dir),
+			path: program, dir: dir, log: filepath.Join(dir, name+".log"), env: append(os.Environ(), "HOME="+dir),
 			args: []string{
-				"reprise", "gateway", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, name), "--store",
-				"memory:",
-				"--oidc-issuer", i.url, "--oidc-audience", "all", "--header", "X-User=" + header, upstream.URL,
+				"reprise", "gateway", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, name),
+				"--store", "memory:", "--oidc-issuer", i.url, "--oidc-audience", "all",
+				"--header", "X-User=" + header, upstream.URL,
 			},
 		})
 		if err != nil {
@@ -71,6 +68,6 @@ func TestUsersOfTheGateway(t *testing.T) {
 	c.want("who has no claims", got, 200, "", `the claim \"sub\"`)
 	c.want("who has no claims", got, 200, "", "credential_missing")
 	c = start("unknown", "{{claims.email}}")
-	c.want("a token without the claim", c.send(i.token("alice", "run", "all", time.Hour), "", beginSession), 200,
-		"", "credential_missing")
+	got = c.send(i.token("alice", "run", "all", time.Hour), "", beginSession)
+	c.want("a token without the claim", got, 200, "", "credential_missing")
 }

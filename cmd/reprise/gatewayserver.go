@@ -176,8 +176,8 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 	return nil
 }
 
-func (s *gatewayServer) newHandler(
-	gate *identity.Gate, registry *metrics.Registry, management http.Handler,
+func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Registry,
+	management http.Handler,
 ) http.Handler {
 	mux := http.NewServeMux()
 	for _, e := range s.endpoints {

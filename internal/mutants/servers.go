@@ -58,13 +58,16 @@ var serverMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestAnotherCredentialIsAnotherConnection",
 	},
 	{
-		name: "a claim may hold the next value of a header",
-		rule: "docs/gateway.md",
+		name: "a call that has begun is refused as if it had not", rule: "G9, docs/mcp.md",
+		file: "mcp/mcphttp/early.go", old: "		answerUnknown(w, x, err)\n		return nil\n",
+		new: "		return refusalOf(err)\n",
+		pkg: "./mcp/mcphttp", run: "TestCallWhoseStreamCannotBeMade",
+	},
+	{
+		name: "a claim may hold the next value of a header", rule: "docs/gateway.md",
 		file: "internal/gateway/credential/credential.go",
-		old:  "		bad = notInHeader\n",
-		new:  "		bad = isControl\n",
-		pkg:  "./internal/gateway/credential",
-		run:  "TestNothingIsPutInThatIsMissing|FuzzClaimsDoNotBreakOut",
+		old:  "		bad = notInHeader\n", new: "		bad = isControl\n",
+		pkg: "./internal/gateway/credential", run: "TestNothingIsPutInThatIsMissing|FuzzClaimsDoNotBreakOut",
 	},
 	{
 		name: "merged upstream that is away is not listed", rule: "docs/gateway.md",

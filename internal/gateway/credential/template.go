@@ -74,8 +74,7 @@ func parseReference(text string) (part, error) {
 	}
 	if of, ok := strings.CutPrefix(text, secrets); ok {
 		if !secretNames.MatchString(of) {
-			return part{}, fmt.Errorf("%q is no name of a secret: 1 to 64 letters, digits, '.', '_' and '-', not '.' first",
-				of)
+			return part{}, fmt.Errorf("%q is not the name of a secret: 1 to 64 letters, digits, '.', '_' and '-'", of)
 		}
 		return part{secret, of}, nil
 	}
