@@ -118,7 +118,9 @@ func BenchmarkCursor(b *testing.B) {
 func BenchmarkAppendJSON(b *testing.B) {
 	at := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	plain := payload(1)[0].Data
-	jsonLines := bytes.Repeat([]byte(`{"level":"info","msg":"request served","path":"/v1/x","status":200,"ms":12.5}`+"\n"), 50)
+	jsonLines := bytes.Repeat(
+		[]byte(`{"level":"info","msg":"request served","path":"/v1/x","status":200,"ms":12.5}`+"\n"), 50,
+	)
 	for name, e := range map[string]reprise.Event{
 		"text":    {Seq: 1234567, Time: at, Data: plain},
 		"escapes": {Seq: 1234567, Time: at, Data: []byte("\x1b[31m\"quoted\"\x1b[0m\n\tnext\n")},

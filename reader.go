@@ -200,7 +200,8 @@ func (r *Reader) Poll(ctx context.Context) (Run, error) {
 		}
 		return run, err
 	}
-	return Run{}, r.stream.op("read", fmt.Errorf("%w: window and epoch move faster than they can be read", ErrUnavailable))
+	return Run{}, r.stream.op("read",
+		fmt.Errorf("%w: window and epoch move faster than they can be read", ErrUnavailable))
 }
 
 // errMoved is why a page cannot be used: the window has moved on, or the stream has got another epoch.

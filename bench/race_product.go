@@ -14,7 +14,8 @@ import (
 
 // eventRequest asks the product for a stream of events.
 func (p *product) eventRequest(method, path, body string) []byte {
-	head := method + " " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nAuthorization: Bearer " +
+	head := method + " " + path +
+		" HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\nAuthorization: Bearer " +
 		p.token + "\r\n"
 	if body != "" {
 		head += "Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
@@ -233,8 +234,12 @@ func productOutputRace() Race {
 			{"store=sqlite", productOutput("sqlite:"), false},
 		},
 		Rows: []Row{{
-			Target: "Q11", What: "reprise run -- cat of 200 MB, durable", Unit: "s/run", Ours: "store=sqlite", Limit: limit,
-			Goal: Bound{Than: limit, Most: 1.5},
+			Target: "Q11",
+			What:   "reprise run -- cat of 200 MB, durable",
+			Unit:   "s/run",
+			Ours:   "store=sqlite",
+			Limit:  limit,
+			Goal:   Bound{Than: limit, Most: 1.5},
 		}},
 	}
 }

@@ -30,12 +30,14 @@ func TestStartIsTriedAgainAsTheSame(t *testing.T) {
 		answer := jsonAnswer(201, `{"id":"x","status":"running","outcome":null,"exit_code":null,"started":null,"created":"2026-11-20T09:30:00.000Z"}`)
 		w := script([]byte{}, answer[:20], answer[:len(answer)-3], plain(502, "", ""), answer)
 		c := w.client(t, client.Options{})
-		got, err := c.Start(t.Context(), client.StartRequest{Argv: []string{"true"}, IdempotencyKey: "k", Timeout: client.Duration(time.Minute)})
+		got, err := c.Start(t.Context(),
+			client.StartRequest{Argv: []string{"true"}, IdempotencyKey: "k", Timeout: client.Duration(time.Minute)})
 		if err != nil || got.Status != client.StatusRunning || got.Outcome != "" || !got.Started.IsZero() {
 			t.Errorf("%+v, %v", got, err)
 		}
 		var sent struct{ ID, Timeout string }
-		if err := json.Unmarshal([]byte(w.bodies[0]), &sent); err != nil || len(sent.ID) < 20 || sent.Timeout != "1m0s" {
+		if err := json.Unmarshal([]byte(w.bodies[0]), &sent); err != nil || len(sent.ID) < 20 ||
+			sent.Timeout != "1m0s" {
 			t.Errorf("sent %s", w.bodies[0])
 		}
 		for i, body := range w.bodies {
@@ -69,7 +71,8 @@ func TestRunStartsOnce(t *testing.T) {
 // A request with a key carries no id of ours, however often it is sent, and is followed under the id of the answer.
 func TestKeyedRunIsFollowedUnderTheServersID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := script([]byte{}, jsonAnswer(200, `{"id":"x","key":"nightly","status":"ended"}`), events(text(1, "stdout", "a"), end(2)))
+		w := script([]byte{}, jsonAnswer(200, `{"id":"x","key":"nightly","status":"ended"}`),
+			events(text(1, "stdout", "a"), end(2)))
 		c := w.client(t, client.Options{})
 		request := client.StartRequest{Key: "nightly", Command: "make"}
 		got, err := collect(c.Run(t.Context(), request, &client.FollowOptions{After: "tail"}))
@@ -146,7 +149,11 @@ func TestNetworkTimeoutsPass(t *testing.T) {
 		}
 		return nil, err
 	})
-	c, err := client.New(&client.Options{URL: "http://reprise.test", MinWait: time.Millisecond, HTTPClient: &http.Client{Transport: slow, Timeout: time.Nanosecond}})
+	c, err := client.New(&client.Options{
+		URL:        "http://reprise.test",
+		MinWait:    time.Millisecond,
+		HTTPClient: &http.Client{Transport: slow, Timeout: time.Nanosecond},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,25 +171,58 @@ func TestCallsReadAndWriteTheContract(t *testing.T) {
 		want   string
 	}{
 		{list, func(t *testing.T, c *client.Client) error {
-			got, err := c.List(t.Context(), client.ExecutionQuery{Session: "s", Status: "ended", Labels: map[string]string{"b": "=", "a": "1"}, Limit: 5, Cursor: "c"})
+			got, err := c.List(t.Context(), client.ExecutionQuery{
+				Session: "s", Status: "ended", Labels: map[string]string{"b": "=", "a": "1"}, Limit: 5, Cursor: "c",
+			})
 			if got.NextCursor != "n" {
 				t.Errorf("%+v", got)
 			}
 			return err
 		}, "GET /base/v1/executions?cursor=c&label=a%3D1&label=b%3D%3D&limit=5&session=s&status=ended "},
-		{one, func(t *testing.T, c *client.Client) error { _, err := c.Show(t.Context(), "a/b"); return err }, "GET /base/v1/executions/a%2Fb "},
-		{plain(204, "", ""), func(t *testing.T, c *client.Client) error { return c.Cancel(t.Context(), "x") }, "POST /base/v1/executions/x/cancel "},
-		{plain(204, "", ""), func(t *testing.T, c *client.Client) error { return c.Remove(t.Context(), "x") }, "DELETE /base/v1/executions/x "},
+		{
+			one, func(t *testing.T, c *client.Client) error { _, err := c.Show(t.Context(), "a/b"); return err },
+			"GET /base/v1/executions/a%2Fb ",
+		},
+		{
+			plain(204, "", ""), func(t *testing.T, c *client.Client) error { return c.Cancel(t.Context(), "x") },
+			"POST /base/v1/executions/x/cancel ",
+		},
+		{
+			plain(204, "", ""), func(t *testing.T, c *client.Client) error { return c.Remove(t.Context(), "x") },
+			"DELETE /base/v1/executions/x ",
+		},
 		{one, func(t *testing.T, c *client.Client) error {
-			_, err := c.CreateStream(t.Context(), "x", client.StreamConfig{Retention: client.Retention{MaxEvents: 5, MaxAge: client.Duration(time.Hour)}})
+			_, err := c.CreateStream(t.Context(), "x",
+				client.StreamConfig{Retention: client.Retention{MaxEvents: 5, MaxAge: client.Duration(time.Hour)}})
 			return err
 		}, `PUT /base/v1/streams/x {"retention":{"max_events":5,"max_age":"1h0m0s"}}`},
-		{one, func(t *testing.T, c *client.Client) error { _, err := c.ShowStream(t.Context(), "x"); return err }, "GET /base/v1/streams/x "},
-		{list, func(t *testing.T, c *client.Client) error { _, err := c.ListStreams(t.Context(), 0, ""); return err }, "GET /base/v1/streams "},
-		{plain(204, "", ""), func(t *testing.T, c *client.Client) error { return c.RemoveStream(t.Context(), "x") }, "DELETE /base/v1/streams/x "},
-		{list, func(t *testing.T, c *client.Client) error { _, err := c.ListSessions(t.Context(), 2, "c"); return err }, "GET /base/v1/sessions?cursor=c&limit=2 "},
-		{one, func(t *testing.T, c *client.Client) error { _, err := c.ShowSession(t.Context(), "x"); return err }, "GET /base/v1/sessions/x "},
-		{plain(204, "", ""), func(t *testing.T, c *client.Client) error { return c.RemoveSession(t.Context(), "x") }, "DELETE /base/v1/sessions/x "},
+		{
+			one, func(t *testing.T, c *client.Client) error { _, err := c.ShowStream(t.Context(), "x"); return err },
+			"GET /base/v1/streams/x ",
+		},
+		{
+			list,
+			func(t *testing.T, c *client.Client) error { _, err := c.ListStreams(t.Context(), 0, ""); return err },
+			"GET /base/v1/streams ",
+		},
+		{
+			plain(204, "", ""), func(t *testing.T, c *client.Client) error { return c.RemoveStream(t.Context(), "x") },
+			"DELETE /base/v1/streams/x ",
+		},
+		{
+			list,
+			func(t *testing.T, c *client.Client) error { _, err := c.ListSessions(t.Context(), 2, "c"); return err },
+			"GET /base/v1/sessions?cursor=c&limit=2 ",
+		},
+		{
+			one, func(t *testing.T, c *client.Client) error { _, err := c.ShowSession(t.Context(), "x"); return err },
+			"GET /base/v1/sessions/x ",
+		},
+		{
+			plain(204, "", ""),
+			func(t *testing.T, c *client.Client) error { return c.RemoveSession(t.Context(), "x") },
+			"DELETE /base/v1/sessions/x ",
+		},
 		{one, func(t *testing.T, c *client.Client) error {
 			got, err := c.Ticket(t.Context(), client.TicketRequest{Stream: "x", TTL: client.Duration(time.Minute)})
 			if got.Ticket != "t" {
@@ -207,11 +247,14 @@ func TestPage(t *testing.T) {
 		{"seq":2,"cursor":"c2","time":"2026-11-20T09:30:00.000Z","type":"note","data":[1]},
 		{"seq":3,"cursor":"c3","time":"2026-11-20T09:30:00.000Z","type":"end","outcome":"completed","data":{"n":1}}
 	],"next_cursor":"c3","has_more":false,"ended":true,"window":{"earliest":"e","tail":"c3"}}`))
-	page, err := w.client(t, client.Options{}).PageStream(t.Context(), "x", &client.PageOptions{After: "c0", Limit: 3, Wait: time.Second, Types: []string{"a", "b"}})
-	if err != nil || !page.Ended || page.NextCursor != "c3" || page.Window.Tail != "c3" || seqs(page.Events) != "1 stdout,2 note,3 end" {
+	page, err := w.client(t, client.Options{}).PageStream(t.Context(), "x",
+		&client.PageOptions{After: "c0", Limit: 3, Wait: time.Second, Types: []string{"a", "b"}})
+	if err != nil || !page.Ended || page.NextCursor != "c3" || page.Window.Tail != "c3" ||
+		seqs(page.Events) != "1 stdout,2 note,3 end" {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	if page.Events[1].Cursor != "c2" || string(page.Events[1].Data) != "[1]" || string(page.Events[2].End.Data) != `{"n":1}` {
+	if page.Events[1].Cursor != "c2" || string(page.Events[1].Data) != "[1]" ||
+		string(page.Events[2].End.Data) != `{"n":1}` {
 		t.Errorf("%+v", page.Events)
 	}
 	if uri := w.request(t, 0).RequestURI; uri != "/base/v1/streams/x/events?after=c0&limit=3&types=a%2Cb&wait=1s" {
@@ -260,10 +303,12 @@ func TestProducerNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ok := jsonAnswer(200, `{"first":1,"last":1,"cursor":"c"}`)
 		lost := []byte{}
-		w := script(ok, lost, ok, problemAnswer(400, "", "invalid", false), ok, plain(503, "Retry-After: 100\r\n", ""), ok, ok)
+		w := script(ok, lost, ok, problemAnswer(400, "", "invalid", false), ok,
+			plain(503, "Retry-After: 100\r\n", ""), ok, ok)
 		p := w.client(t, client.Options{}).Producer("notes")
 		for i, wantErr := range []bool{false, false, true, false, true, false} {
-			if _, err := p.Publish(t.Context(), client.NewEvent{Data: json.RawMessage(strconv.Itoa(i))}); (err != nil) != wantErr {
+			_, err := p.Publish(t.Context(), client.NewEvent{Data: json.RawMessage(strconv.Itoa(i))})
+			if (err != nil) != wantErr {
 				t.Errorf("publish %d: %v", i, err)
 			}
 		}
@@ -292,7 +337,8 @@ func TestPublishBytes(t *testing.T) {
 	w := script(jsonAnswer(200, `{"first":1,"last":1,"cursor":"c","duplicate":true}`))
 	got, err := w.client(t, client.Options{}).Producer("notes").PublishBytes(t.Context(), "blob", []byte{0, 255})
 	r := w.request(t, 0)
-	if err != nil || !got.Duplicate || w.bodies[0] != "\x00\xff" || r.URL.RawQuery != "type=blob" || r.Header.Get("Content-Type") != "application/octet-stream" {
+	if err != nil || !got.Duplicate || w.bodies[0] != "\x00\xff" || r.URL.RawQuery != "type=blob" ||
+		r.Header.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("%+v, %v, %s", got, err, r.RequestURI)
 	}
 }
@@ -319,10 +365,14 @@ func TestNewFindsServerAndToken(t *testing.T) {
 		t.Setenv("REPRISE_URL", tt.envURL)
 		t.Setenv("REPRISE_TOKEN", tt.envToken)
 		var got *http.Request
-		c, err := client.New(&client.Options{URL: tt.url, Token: tt.token, HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			got = r
-			return nil, problem.New(problem.CodeForbidden, "")
-		})}})
+		c, err := client.New(&client.Options{
+			URL:   tt.url,
+			Token: tt.token,
+			HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				got = r
+				return nil, problem.New(problem.CodeForbidden, "")
+			})},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +381,9 @@ func TestNewFindsServerAndToken(t *testing.T) {
 			t.Errorf("%+v: %s, %q", tt, c.URL(), got.Header.Get("Authorization"))
 		}
 	}
-	for _, o := range []client.Options{{URL: "ftp://x"}, {URL: "http://"}, {URL: "http://x?a=b"}, {URL: "::"}, {Token: "a\nb"}} {
+	for _, o := range []client.Options{
+		{URL: "ftp://x"}, {URL: "http://"}, {URL: "http://x?a=b"}, {URL: "::"}, {Token: "a\nb"},
+	} {
 		if _, err := client.New(&o); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%+v: %v", o, err)
 		}

@@ -83,8 +83,10 @@ type Client struct {
 func New(opts *Options) (*Client, error) {
 	o := opts.withDefaults()
 	base, err := url.Parse(o.URL)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fmt.Errorf("%w: the server's URL %q is no http or https URL without a query", reprise.ErrInvalid, o.URL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
+		base.Fragment != "" {
+		return nil, fmt.Errorf("%w: the server's URL %q is no http or https URL without a query",
+			reprise.ErrInvalid, o.URL)
 	}
 	if o.Token == "" && isLoopback(base.Hostname()) {
 		if o.Token, err = localToken(); err != nil {
@@ -97,7 +99,12 @@ func New(opts *Options) (*Client, error) {
 	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, fmt.Errorf("%w: the token holds what no header can", reprise.ErrInvalid)
 	}
-	c := &Client{base: strings.TrimRight(base.String(), "/"), token: o.Token, opts: o, compress: o.Compression.asksFor(base.Hostname())}
+	c := &Client{
+		base:     strings.TrimRight(base.String(), "/"),
+		token:    o.Token,
+		opts:     o,
+		compress: o.Compression.asksFor(base.Hostname()),
+	}
 	if opts != nil {
 		c.foreignGiveUp = opts.GiveUp
 	}

@@ -84,7 +84,8 @@ func TestSaveEvery(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := script(events(text(1, "a", ""), text(2, "a", ""), text(3, "a", "")), events(text(4, "a", ""), end(5)))
 			store := new(recordingCursor)
-			_, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", &client.FollowOptions{Cursors: store, SaveEvery: tt.every}))
+			_, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x",
+				&client.FollowOptions{Cursors: store, SaveEvery: tt.every}))
 			if diff := cmp.Diff(tt.want, store.saves); err != nil || diff != "" {
 				t.Errorf("%s: %v\n%s", name, err, diff)
 			}
@@ -97,7 +98,8 @@ func TestSaveFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &recordingCursor{fail: errors.New("disk full")}
 		w := script(events(text(1, "a", ""), end(2)))
-		got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", &client.FollowOptions{Cursors: store}))
+		got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x",
+			&client.FollowOptions{Cursors: store}))
 		if !errors.Is(err, store.fail) || seqs(got) != "1 a" || client.Retryable(err) {
 			t.Errorf("%s, %v", seqs(got), err)
 		}

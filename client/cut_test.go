@@ -38,11 +38,17 @@ var recordedRun = recording{epoch: "A", frames: []recorded{
 	{3, "stderr", `{"seq":3,"time":"2026-11-20T09:30:00.002Z","base64":"/wD+"}`, "retry: 20\n"},
 	{4, "note", "{\"seq\":4,\n\"time\":\"2026-11-20T09:30:00.003Z\",\n\"data\":{\"a\":[1,2]}}", ": still here\n\n"},
 	{5, "stdout", `{"seq":5,"time":"2026-11-20T09:30:00.004Z","text":""}`, ""},
-	{6, "end", `{"seq":6,"time":"2026-11-20T09:30:00.005Z","outcome":"exited","exit_code":0,"signal":null,"duration_ms":5,"usage":null,"bytes":{"stdout":9,"stderr":3}}`, ""},
+	{
+		6, "end",
+		`{"seq":6,"time":"2026-11-20T09:30:00.005Z","outcome":"exited","exit_code":0,"signal":null,"duration_ms":5,"usage":null,"bytes":{"stdout":9,"stderr":3}}`,
+		"",
+	},
 }}
 
 // response answers r as the contract says.
-func (rec *recording) response(r *http.Request, encode func(status int, header string, chunks ...string) []byte) []byte {
+func (rec *recording) response(
+	r *http.Request, encode func(status int, header string, chunks ...string) []byte,
+) []byte {
 	after, gap := rec.earliest, ""
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		c, err := reprise.ParseCursor(id)
@@ -72,7 +78,8 @@ func (rec *recording) response(r *http.Request, encode func(status int, header s
 		case types != "" && !strings.Contains(","+types+",", ","+f.kind+","):
 			chunks = append(chunks, "id: "+cursorAt(f.seq, rec.epoch)+"\n\n")
 		default:
-			chunks = append(chunks, frame(f.seq, rec.epoch, f.kind, strings.ReplaceAll(f.data, "\n", "\ndata: "))+f.then)
+			chunks = append(chunks,
+				frame(f.seq, rec.epoch, f.kind, strings.ReplaceAll(f.data, "\n", "\ndata: "))+f.then)
 		}
 	}
 	return encode(200, sseHeader, chunks...)
@@ -119,13 +126,28 @@ func TestCutAtEveryByte(t *testing.T) {
 		want   string
 	}{
 		{"chunked", &recordedRun, client.FollowOptions{}, chunked, "1 started,2 stdout,3 stderr,4 note,5 stdout,6 end"},
-		{"unmarked", &recordedRun, client.FollowOptions{}, unmarked, "1 started,2 stdout,3 stderr,4 note,5 stdout,6 end"},
+		{
+			"unmarked", &recordedRun,
+			client.FollowOptions{},
+			unmarked,
+			"1 started,2 stdout,3 stderr,4 note,5 stdout,6 end",
+		},
 		{"gzip", &recordedRun, client.FollowOptions{}, zipped, "1 started,2 stdout,3 stderr,4 note,5 stdout,6 end"},
 		{"CRLF", &recordedRun, client.FollowOptions{}, crlf, "1 started,2 stdout,3 stderr,4 note,5 stdout,6 end"},
 		{"filtered", &recordedRun, client.FollowOptions{Types: []string{"stderr"}}, unmarked, "3 stderr,6 end"},
 		{"resumed", &recordedRun, client.FollowOptions{After: cursorAt(3, "A")}, chunked, "4 note,5 stdout,6 end"},
-		{"behind the window", &expired, client.FollowOptions{After: cursorAt(1, "A")}, unmarked, "0 gap,3 stderr,4 note,5 stdout,6 end"},
-		{"from the first, which is gone", &expired, client.FollowOptions{}, unmarked, "0 gap,3 stderr,4 note,5 stdout,6 end"},
+		{
+			"behind the window", &expired,
+			client.FollowOptions{After: cursorAt(1, "A")},
+			unmarked,
+			"0 gap,3 stderr,4 note,5 stdout,6 end",
+		},
+		{
+			"from the first, which is gone", &expired,
+			client.FollowOptions{},
+			unmarked,
+			"0 gap,3 stderr,4 note,5 stdout,6 end",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want, size := follow(t, tt.rec, tt.opts, tt.encode, -1, 0)
@@ -150,7 +172,9 @@ func TestCutAtEveryByte(t *testing.T) {
 
 // follow reads a recording to its end, with the first responses cut after n bytes, and
 // returns the events and the size of the first response.
-func follow(t *testing.T, rec *recording, opts client.FollowOptions, encode func(int, string, ...string) []byte, n, cuts int) (got []client.Event, size int) {
+func follow(
+	t *testing.T, rec *recording, opts client.FollowOptions, encode func(int, string, ...string) []byte, n, cuts int,
+) (got []client.Event, size int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(i int, r *http.Request) ([]byte, bool) {
@@ -182,7 +206,9 @@ func follow(t *testing.T, rec *recording, opts client.FollowOptions, encode func
 func TestGoesOnAfterABreakAnywhere(t *testing.T) {
 	for kill := 1; kill <= 6; kill++ {
 		synctest.Test(t, func(t *testing.T) {
-			w := &wire{answer: func(_ int, r *http.Request) ([]byte, bool) { return recordedRun.response(r, unmarked), false }}
+			w := &wire{
+				answer: func(_ int, r *http.Request) ([]byte, bool) { return recordedRun.response(r, unmarked), false },
+			}
 			c := w.client(t, client.Options{})
 			opts := &client.FollowOptions{Cursors: client.FileCursor(t.TempDir() + "/cursor")}
 			var handled []uint64

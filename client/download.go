@@ -19,10 +19,10 @@ import (
 	"reprise/internal/ssefollow"
 )
 
-// Download copies a file of the server to a local path, where it appears when all of it has arrived and has the checksum
-// that the server gives. It goes on through lost connections and restarts of the server; called again after an error,
-// or by another process, it goes on with what has arrived before, which lies in a hidden file beside local. The error
-// wraps ErrFileChanged if the file of the server was changed meanwhile. opts may be nil.
+// Download copies a file of the server to a local path, where it appears when all of it has arrived and has the
+// checksum that the server gives. It goes on through lost connections and restarts of the server; called again after an
+// error, or by another process, it goes on with what has arrived before, which lies in a hidden file beside local. The
+// error wraps ErrFileChanged if the file of the server was changed meanwhile. opts may be nil.
 func (c *Client) Download(ctx context.Context, p, local string, opts *TransferOptions) (File, error) {
 	t := c.transfer("download "+p, opts)
 	if err := t.checkLocal(local); err != nil {
@@ -138,7 +138,9 @@ func (t *transfer) get(ctx context.Context, p string, file *File, part *os.File,
 		res, err := t.c.send(ctx, &request{
 			op: t.op, method: http.MethodGet, path: filesPath + "/content", query: filePath(p),
 			header: http.Header{
-				"Accept": {bytesType}, "Range": {"bytes=" + strconv.FormatInt(*have, 10) + "-"}, "If-Range": {file.ETag},
+				"Accept":   {bytesType},
+				"Range":    {"bytes=" + strconv.FormatInt(*have, 10) + "-"},
+				"If-Range": {file.ETag},
 			},
 		})
 		if err != nil {
@@ -226,7 +228,9 @@ func (t *transfer) finish(file *File, part *os.File, local string) error {
 	if err != nil {
 		mode = 0o644
 	}
-	if err := errors.Join(part.Truncate(file.Size), part.Chmod(fs.FileMode(mode)), part.Sync(), part.Close()); err != nil {
+	if err := errors.Join(
+		part.Truncate(file.Size), part.Chmod(fs.FileMode(mode)), part.Sync(), part.Close(),
+	); err != nil {
 		return err
 	}
 	if t.opts.Keep {

@@ -24,15 +24,36 @@ func TestEventsSurviveTheWire(t *testing.T) {
 		sent reprise.Event
 		want client.Event
 	}{
-		{reprise.Event{Data: []byte("plain\ntext \"\\ \u2028 é \x00\x7f")}, client.Event{Data: []byte("plain\ntext \"\\ \u2028 é \x00\x7f")}},
+		{
+			reprise.Event{Data: []byte("plain\ntext \"\\ \u2028 é \x00\x7f")},
+			client.Event{Data: []byte("plain\ntext \"\\ \u2028 é \x00\x7f")},
+		},
 		{reprise.Event{Data: nil}, client.Event{Data: []byte{}}},
 		{reprise.Event{Data: []byte{0xff, 0, 0xfe}}, client.Event{Data: []byte{0xff, 0, 0xfe}}},
-		{reprise.Event{Data: []byte(`{"text":"x"}`), Format: reprise.FormatJSON}, client.Event{Data: []byte(`{"text":"x"}`), IsJSON: true}},
-		{reprise.Event{Data: []byte(`null`), Format: reprise.FormatJSON}, client.Event{Data: []byte(`null`), IsJSON: true}},
-		{reprise.Event{Type: "started", Data: []byte(`{"id":"x","pid":7}`), Format: reprise.FormatMembers}, client.Event{Started: &client.Started{ID: "x", PID: 7}}},
 		{
-			reprise.Event{Type: "end", Data: []byte(`{"outcome":"signaled","exit_code":3,"signal":"SEGV","bytes":{"stdout":1,"stderr":2},"new":[]}`), Format: reprise.FormatMembers},
-			client.Event{End: &client.End{Outcome: "signaled", ExitCode: &code, Signal: &signal, Bytes: client.Bytes{Stdout: 1, Stderr: 2}}},
+			reprise.Event{Data: []byte(`{"text":"x"}`), Format: reprise.FormatJSON},
+			client.Event{Data: []byte(`{"text":"x"}`), IsJSON: true},
+		},
+		{
+			reprise.Event{Data: []byte(`null`), Format: reprise.FormatJSON},
+			client.Event{Data: []byte(`null`), IsJSON: true},
+		},
+		{
+			reprise.Event{Type: "started", Data: []byte(`{"id":"x","pid":7}`), Format: reprise.FormatMembers},
+			client.Event{Started: &client.Started{ID: "x", PID: 7}},
+		},
+		{
+			reprise.Event{
+				Type:   "end",
+				Data:   []byte(`{"outcome":"signaled","exit_code":3,"signal":"SEGV","bytes":{"stdout":1,"stderr":2},"new":[]}`),
+				Format: reprise.FormatMembers,
+			},
+			client.Event{End: &client.End{
+				Outcome:  "signaled",
+				ExitCode: &code,
+				Signal:   &signal,
+				Bytes:    client.Bytes{Stdout: 1, Stderr: 2},
+			}},
 		},
 		{reprise.Event{Type: "started", Data: []byte("a user's own")}, client.Event{Data: []byte("a user's own")}},
 	} {
@@ -66,9 +87,15 @@ func FuzzFollow(f *testing.F) {
 	f.Add([]byte("id: 5." + strings.Repeat("A", 16) + ".0123456789ABC\n\nevent: gap\ndata: {\"code\":\"cursor_expired\"}\n\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		transport := roundTrip(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: readCloser{bytes.NewReader(body)}}, nil
+			return &http.Response{
+				StatusCode: 200,
+				Header:     http.Header{"Content-Type": {"text/event-stream"}},
+				Body:       readCloser{bytes.NewReader(body)},
+			}, nil
 		})
-		c, err := client.New(&client.Options{URL: "http://reprise.test", Token: "-", HTTPClient: &http.Client{Transport: transport}})
+		c, err := client.New(
+			&client.Options{URL: "http://reprise.test", Token: "-", HTTPClient: &http.Client{Transport: transport}},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,13 +128,20 @@ func BenchmarkFollow(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			var body []byte
 			for i := 1; i <= 1000; i++ {
-				body = append(body, frame(i, "A", "stdout", fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T09:30:00.000Z",%s}`, i, data))...)
+				body = append(body,
+					frame(i, "A", "stdout", fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T09:30:00.000Z",%s}`, i, data))...)
 			}
 			body = append(body, end(1001)...)
 			transport := roundTrip(func(*http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: readCloser{bytes.NewReader(body)}}, nil
+				return &http.Response{
+					StatusCode: 200,
+					Header:     http.Header{"Content-Type": {"text/event-stream"}},
+					Body:       readCloser{bytes.NewReader(body)},
+				}, nil
 			})
-			c, err := client.New(&client.Options{URL: "http://reprise.test", Token: "-", HTTPClient: &http.Client{Transport: transport}})
+			c, err := client.New(
+				&client.Options{URL: "http://reprise.test", Token: "-", HTTPClient: &http.Client{Transport: transport}},
+			)
 			if err != nil {
 				b.Fatal(err)
 			}

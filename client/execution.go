@@ -28,12 +28,13 @@ type StartRequest struct {
 	// the request. With a key and without an ID the server makes the id of the key.
 	IdempotencyKey string `json:"-"`
 	// Key makes the start resumable, in place of an ID: while the execution that stands for the key runs, and after it
-	// has exited with code 0 for as long as it is kept, the same request attaches to it. After any other end it is started
-	// again, as another execution. Another request under the key is refused as reprise.ErrConflict. 1 to 255 bytes.
+	// has exited with code 0 for as long as it is kept, the same request attaches to it. After any other end it is
+	// started again, as another execution. Another request under the key is refused as reprise.ErrConflict. 1 to 255
+	// bytes.
 	Key string `json:"key,omitempty"`
-	// TraceParent and TraceState are sent as the headers traceparent and tracestate of the W3C Trace Context. The command
-	// finds them as TRACEPARENT and TRACESTATE, unless Env has those. They are no part of the request: it may be repeated
-	// with others.
+	// TraceParent and TraceState are sent as the headers traceparent and tracestate of the W3C Trace Context. The
+	// command finds them as TRACEPARENT and TRACESTATE, unless Env has those. They are no part of the request: it may
+	// be repeated with others.
 	TraceParent string `json:"-"`
 	TraceState  string `json:"-"`
 	// Session groups executions.
@@ -57,8 +58,8 @@ type StartRequest struct {
 	// Env is added to the few variables that every command gets.
 	Env map[string]string `json:"env,omitempty"`
 	// Secrets are further variables, with the names of secrets that the server has for the tenant: the command gets the
-	// values, and nobody else. A name that the server does not have is refused as reprise.ErrInvalid. MaskSecrets has the
-	// server replace the values in the output by "***".
+	// values, and nobody else. A name that the server does not have is refused as reprise.ErrInvalid. MaskSecrets has
+	// the server replace the values in the output by "***".
 	Secrets     map[string]string `json:"secrets,omitempty"`
 	MaskSecrets bool              `json:"mask_secrets,omitempty"`
 
@@ -74,14 +75,14 @@ type StartRequest struct {
 	Timeout Duration `json:"timeout,omitzero"`
 	Grace   Duration `json:"grace,omitzero"`
 	// Hold makes Client.Run hold the output back while the caller has much to read, instead of losing what the server
-	// keeps no longer. A caller that takes nothing for this long, at most 5 min, is waited for no more. It is not part of
-	// the request that an ID stands for, and Client.Start ignores it.
+	// keeps no longer. A caller that takes nothing for this long, at most 5 min, is waited for no more. It is not part
+	// of the request that an ID stands for, and Client.Start ignores it.
 	Hold Duration `json:"-"`
 	// KillOnDisconnect cancels the run when somebody has followed it and nobody has for a while.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 
-	// Artifacts are paths below Cwd, which may have the wildcards of path.Match, of files that are kept with the execution
-	// when it has ended; a directory means all files below it.
+	// Artifacts are paths below Cwd, which may have the wildcards of path.Match, of files that are kept with the
+	// execution when it has ended; a directory means all files below it.
 	Artifacts []string `json:"artifacts,omitempty"`
 	// Labels are for finding executions: at most 60 of them, keys of 1 to 63 bytes, values of at most 256.
 	Labels    map[string]string `json:"labels,omitempty"`
@@ -238,8 +239,8 @@ type Isolation struct {
 	Layers    Layers `json:"layers"`
 }
 
-// Layers are what the process was started with; docs/isolation.md explains them. The zero value of each field means that
-// this layer is not in force.
+// Layers are what the process was started with; docs/isolation.md explains them. The zero value of each field means
+// that this layer is not in force.
 type Layers struct {
 	NoNewPrivileges bool   `json:"no_new_privileges"`
 	Capabilities    string `json:"capabilities"`
@@ -328,7 +329,8 @@ func (c *Client) List(ctx context.Context, q ExecutionQuery) (ExecutionList, err
 	for _, key := range slices.Sorted(maps.Keys(q.Labels)) {
 		query.Add("label", key+"="+q.Labels[key])
 	}
-	return answer[ExecutionList](ctx, c, &request{op: "list executions", method: http.MethodGet, path: "/v1/executions", query: query})
+	return answer[ExecutionList](ctx, c,
+		&request{op: "list executions", method: http.MethodGet, path: "/v1/executions", query: query})
 }
 
 func listQuery(limit int, cursor string) url.Values {
@@ -361,9 +363,9 @@ func (c *Client) Signal(ctx context.Context, id, name string) error {
 	return c.call(ctx, r, nil)
 }
 
-// Resize sets the size of the terminal of an execution. Where that changes it, the command gets WINCH. It is tried again after
-// a lost connection. The error is reprise.ErrConflict where the command has no terminal or was not started yet, and
-// reprise.ErrEnded where it has ended.
+// Resize sets the size of the terminal of an execution. Where that changes it, the command gets WINCH. It is tried
+// again after a lost connection. The error is reprise.ErrConflict where the command has no terminal or was not started
+// yet, and reprise.ErrEnded where it has ended.
 func (c *Client) Resize(ctx context.Context, id string, size TTY) error {
 	op := "resize the terminal of execution " + id
 	if err := checkName(op, id); err != nil {
@@ -384,13 +386,14 @@ type Screen struct {
 	Rows   int    `json:"rows"`
 	// Text is what can be read on it, a line for each row.
 	Text string `json:"text"`
-	// Paint, written to a terminal of this size, makes it show the same: colours, cursor, alternate screen and modes too.
+	// Paint, written to a terminal of this size, makes it show the same: colours, cursor, alternate screen and modes
+	// too.
 	Paint string `json:"paint"`
 }
 
-// Screen draws the output of an execution on a terminal of a size, 0 for that of its own terminal now. Following after its Cursor is the
-// same as having followed from the start, without all that came before. The error is reprise.ErrConflict where the command
-// has no terminal.
+// Screen draws the output of an execution on a terminal of a size, 0 for that of its own terminal now. Following after
+// its Cursor is the same as having followed from the start, without all that came before. The error is
+// reprise.ErrConflict where the command has no terminal.
 func (c *Client) Screen(ctx context.Context, id string, on TTY) (Screen, error) {
 	op := "draw the screen of execution " + id
 	if err := checkName(op, id); err != nil {
@@ -402,7 +405,8 @@ func (c *Client) Screen(ctx context.Context, id string, on TTY) (Screen, error) 
 			query.Set(name, strconv.Itoa(n))
 		}
 	}
-	return answer[Screen](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "/screen"), query: query})
+	return answer[Screen](ctx, c,
+		&request{op: op, method: http.MethodGet, path: executionPath(id, "/screen"), query: query})
 }
 
 // Cancel ends an execution: TERM, the grace period, then KILL to the whole tree. It

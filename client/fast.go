@@ -76,7 +76,8 @@ func parseTime(b []byte) (time.Time, bool) {
 	}
 	year, month, day := number(0, 4), number(5, 7), number(8, 10)
 	hour, minute, second, ms := number(11, 13), number(14, 16), number(17, 19), number(20, 23)
-	if min(year, hour, minute, second, ms) < 0 || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 || second > 59 {
+	if min(year, hour, minute, second, ms) < 0 || month < 1 || month > 12 || day < 1 || hour > 23 || minute > 59 ||
+		second > 59 {
 		return time.Time{}, false
 	}
 	t := time.Date(year, time.Month(month), day, hour, minute, second, ms*1e6, time.UTC)

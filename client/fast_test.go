@@ -12,10 +12,18 @@ import (
 
 // What the fast way reads, the slow way reads alike.
 func FuzzDecodeFast(f *testing.F) {
-	for _, inside := range []string{`"text":""`, `"text":"a\n\"\\\/\b\f\r\té\u00e9\u0000"`, `"text":"\ud83d\ude00"`, `"text":"\ud83d"`, `"text":"a","text":"b"`, `"base64":"/wD+"`, `"base64":"/w=="`, `"base64":"!"`, `"data":1`} {
+	for _, inside := range []string{
+		`"text":""`, `"text":"a\n\"\\\/\b\f\r\té\u00e9\u0000"`, `"text":"\ud83d\ude00"`, `"text":"\ud83d"`,
+		`"text":"a","text":"b"`, `"base64":"/wD+"`, `"base64":"/w=="`, `"base64":"!"`, `"data":1`,
+	} {
 		f.Add([]byte(`{"seq":7,"time":"2026-11-20T09:30:00.123Z",` + inside + `}`))
 	}
-	for _, object := range []string{`{"seq":07,"time":"2026-11-20T09:30:00.123Z","text":""}`, `{"seq":7,"time":"2026-02-30T09:30:00.123Z","text":""}`, `{"seq":7,"time":"2026-11-20T24:30:60.123Z","text":""}`, `{"seq":0,"time":"0000-01-01T00:00:00.000Z","text":"` + "\xff" + `"}`} {
+	for _, object := range []string{
+		`{"seq":07,"time":"2026-11-20T09:30:00.123Z","text":""}`,
+		`{"seq":7,"time":"2026-02-30T09:30:00.123Z","text":""}`,
+		`{"seq":7,"time":"2026-11-20T24:30:60.123Z","text":""}`,
+		`{"seq":0,"time":"0000-01-01T00:00:00.000Z","text":"` + "\xff" + `"}`,
+	} {
 		f.Add([]byte(object))
 	}
 	f.Fuzz(func(t *testing.T, object []byte) {
@@ -36,7 +44,9 @@ func FuzzDecodeFast(f *testing.F) {
 
 // The fast way is the one that is taken for what our server writes.
 func TestDecodeFastReadsWhatTheServerWrites(t *testing.T) {
-	for _, data := range []string{"", "plain\n", "\"\\\r\t\x00\x1f é \u2028", "\xff\x00", strings.Repeat("long\n", 10_000)} {
+	for _, data := range []string{
+		"", "plain\n", "\"\\\r\t\x00\x1f é \u2028", "\xff\x00", strings.Repeat("long\n", 10_000),
+	} {
 		e := reprise.Event{Seq: 123456, Data: []byte(data)}
 		_, _, got, ok := decodeFast(e.AppendJSON(nil))
 		if !ok || string(got) != data {

@@ -114,7 +114,8 @@ func (c *Client) SumFile(ctx context.Context, p string) (File, error) {
 // MakeDirectory makes a directory and those above it that are missing. One that is there is no error. mode is "" for
 // "0755".
 func (c *Client) MakeDirectory(ctx context.Context, p, mode string) (File, error) {
-	return c.changeFile(ctx, "make directory "+p, "/directory", map[string]any{"path": p, "mode": mode, "parents": true})
+	return c.changeFile(ctx, "make directory "+p, "/directory",
+		map[string]any{"path": p, "mode": mode, "parents": true})
 }
 
 // SetFileMode sets the permissions of a file or directory, for example "0640".
@@ -191,8 +192,9 @@ func (f *FileChange) UnmarshalJSON(text []byte) error {
 }
 
 // FollowWatch yields what happens below a directory that is watched, each change once and in order, through
-// connections that break; see Follow. The types of events are "created", "modified", "removed" and "moved"; their Data is
-// a FileChange as JSON, see Event.FileChange. Without FollowOptions.After it begins with the first change that is kept.
+// connections that break; see Follow. The types of events are "created", "modified", "removed" and "moved"; their Data
+// is a FileChange as JSON, see Event.FileChange. Without FollowOptions.After it begins with the first change that is
+// kept.
 func (c *Client) FollowWatch(ctx context.Context, id string, opts *FollowOptions) iter.Seq2[Event, error] {
 	return c.follow(ctx, "follow watch "+id, id, filesPath+"/watches/"+url.PathEscape(id), nil, opts)
 }

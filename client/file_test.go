@@ -166,7 +166,8 @@ func TestUploadAndDownloadThroughCuts(t *testing.T) {
 	}
 	file, err := s.client(8, 1<<20).Upload(t.Context(), local, "work/sub/big", opts)
 	s.ok(err)
-	if s.text(filepath.Join(s.dir, "sub/big")) != text || file.Size != int64(len(text)) || file.Mode != "0750" || drops == 0 {
+	if s.text(filepath.Join(s.dir, "sub/big")) != text || file.Size != int64(len(text)) || file.Mode != "0750" ||
+		drops == 0 {
 		t.Errorf("%+v after %d drops", file, drops)
 	}
 	if last != file.Size {
@@ -252,12 +253,13 @@ func TestFileThatChangesIsNoDownload(t *testing.T) {
 	s.ok(os.WriteFile(at, []byte(bigText(8<<20)), 0o600))
 	to := filepath.Join(t.TempDir(), "got")
 	changed := false
-	_, err := s.client(0, 0).Download(t.Context(), "work/x", to, &client.TransferOptions{OnProgress: func(done, _ int64) {
-		if done > 1<<20 && !changed {
-			changed = true
-			s.ok(os.WriteFile(at, make([]byte, 8<<20), 0o600))
-		}
-	}})
+	_, err := s.client(0, 0).Download(t.Context(), "work/x", to,
+		&client.TransferOptions{OnProgress: func(done, _ int64) {
+			if done > 1<<20 && !changed {
+				changed = true
+				s.ok(os.WriteFile(at, make([]byte, 8<<20), 0o600))
+			}
+		}})
 	if !errors.Is(err, client.ErrFileChanged) {
 		t.Errorf("%v", err)
 	}
@@ -266,12 +268,13 @@ func TestFileThatChangesIsNoDownload(t *testing.T) {
 	}
 	local := s.local(bigText(8 << 20))
 	changed = false
-	_, err = s.client(0, 0).Upload(t.Context(), local, "work/y", &client.TransferOptions{OnProgress: func(done, _ int64) {
-		if done > 0 && !changed {
-			changed = true
-			s.ok(os.WriteFile(local, make([]byte, 8<<20), 0o600))
-		}
-	}})
+	_, err = s.client(0, 0).Upload(t.Context(), local, "work/y",
+		&client.TransferOptions{OnProgress: func(done, _ int64) {
+			if done > 0 && !changed {
+				changed = true
+				s.ok(os.WriteFile(local, make([]byte, 8<<20), 0o600))
+			}
+		}})
 	if !errors.Is(err, client.ErrFileChanged) {
 		t.Errorf("%v", err)
 	}

@@ -138,7 +138,9 @@ func (c *Client) runKeyed(ctx context.Context, run StartRequest, opts *FollowOpt
 	}
 }
 
-func (c *Client) follow(ctx context.Context, op, name, path string, start *request, opts *FollowOptions) iter.Seq2[Event, error] {
+func (c *Client) follow(
+	ctx context.Context, op, name, path string, start *request, opts *FollowOptions,
+) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := checkName(op, name); err != nil {
 			yield(Event{}, err)
@@ -282,7 +284,10 @@ func (f *follower) request() *request {
 		f.wantEvents(f.start.header)
 		return f.start
 	}
-	r := &request{op: f.op, method: http.MethodGet, path: f.path + "/events", query: map[string][]string{}, header: http.Header{}}
+	r := &request{
+		op: f.op, method: http.MethodGet, path: f.path + "/events", query: map[string][]string{},
+		header: http.Header{},
+	}
 	r.header.Set("Accept", eventStreamType)
 	r.header.Set("Cache-Control", "no-cache")
 	f.wantEvents(r.header)

@@ -76,7 +76,11 @@ func TestFollowEndsWithWhatLasts(t *testing.T) {
 		{"unknown", problemAnswer(404, "", "not_found", false), reprise.ErrNotFound, 1},
 		{"expired stream", problemAnswer(410, "", "stream_expired", false), reprise.ErrExpired, 1},
 		{"foreign cursor", problemAnswer(400, "", "cursor_foreign", false), reprise.ErrCursorForeign, 1},
-		{"foreign cursor as an event", events(frame(0, "A", "gap", `{"code":"cursor_foreign","earliest":"`+cursorAt(0, "A")+`"}`)), reprise.ErrCursorForeign, 1},
+		{
+			"foreign cursor as an event",
+			events(frame(0, "A", "gap", `{"code":"cursor_foreign","earliest":"`+cursorAt(0, "A")+`"}`)),
+			reprise.ErrCursorForeign, 1,
+		},
 		{"unauthenticated", problemAnswer(401, "", "unauthenticated", false), nil, 1},
 		{"redirect", plain(307, "Location: http://elsewhere.test/\r\n", ""), client.ErrProtocol, 3},
 		{"always another type", plain(200, "Content-Type: text/html\r\n", "<p>"), client.ErrProtocol, 3},
@@ -115,7 +119,10 @@ func TestFollowSendsWhatItShould(t *testing.T) {
 			t.Errorf("asked for %s", first.RequestURI)
 		}
 		for name, want := range map[string]string{
-			"Accept": "text/event-stream", "Authorization": "Bearer secret", "Last-Event-Id": "", "Accept-Encoding": "gzip",
+			"Accept":          "text/event-stream",
+			"Authorization":   "Bearer secret",
+			"Last-Event-Id":   "",
+			"Accept-Encoding": "gzip",
 		} {
 			if got := first.Header.Get(name); got != want {
 				t.Errorf("%s: %q, want %q", name, got, want)
@@ -130,7 +137,8 @@ func TestFollowSendsWhatItShould(t *testing.T) {
 // A cursor must not get lost when a resumed stream drops before its first event.
 func TestFollowKeepsItsCursorOverEmptyResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := script(events(text(1, "stdout", "a")), events(), plain(502, "", ""), events("retry: 5\n\n", ":\n\n", "id: "), events(end(2)))
+		w := script(events(text(1, "stdout", "a")), events(), plain(502, "", ""),
+			events("retry: 5\n\n", ":\n\n", "id: "), events(end(2)))
 		c := w.client(t, client.Options{})
 		got, err := collect(c.Follow(t.Context(), "x", nil))
 		if err != nil || seqs(got) != "1 stdout,2 end" {
@@ -151,8 +159,14 @@ func TestFollowWaitsAsItIsAsked(t *testing.T) {
 		from, to  time.Duration
 	}{
 		{"retry", [][]byte{events("retry: 7000\n\n"), events(end(1))}, 7 * time.Second, 8 * time.Second},
-		{"Retry-After", [][]byte{problemAnswer(503, "Retry-After: 9\r\n", "shutting_down", true), events(end(1))}, 9 * time.Second, 10 * time.Second},
-		{"the longer of both", [][]byte{events("retry: 4000\n\n"), problemAnswer(503, "Retry-After: 1\r\n", "shutting_down", true), events(end(1))}, 8 * time.Second, 11 * time.Second},
+		{
+			"Retry-After",
+			[][]byte{problemAnswer(503, "Retry-After: 9\r\n", "shutting_down", true), events(end(1))},
+			9 * time.Second, 10 * time.Second,
+		},
+		{"the longer of both", [][]byte{
+			events("retry: 4000\n\n"), problemAnswer(503, "Retry-After: 1\r\n", "shutting_down", true), events(end(1)),
+		}, 8 * time.Second, 11 * time.Second},
 		{"nothing", [][]byte{events(), events(end(1))}, 0, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -242,7 +256,8 @@ func TestFollowSlowLoop(t *testing.T) {
 func TestFollowLeavesOutWhatItHasSeen(t *testing.T) {
 	for _, types := range [][]string{nil, {"a"}} {
 		synctest.Test(t, func(t *testing.T) {
-			w := script(events(text(1, "a", ""), text(2, "a", ""), text(2, "a", ""), text(1, "a", ""), "id: "+cursorAt(1, "A")+"\n\n", end(3)))
+			w := script(events(text(1, "a", ""), text(2, "a", ""), text(2, "a", ""), text(1, "a", ""),
+				"id: "+cursorAt(1, "A")+"\n\n", end(3)))
 			c := w.client(t, client.Options{})
 			got, err := collect(c.Follow(t.Context(), "x", &client.FollowOptions{Types: types}))
 			if err != nil || seqs(got) != "1 a,2 a,3 end" || w.count() != 1 {
@@ -272,8 +287,10 @@ func TestFollowCancelled(t *testing.T) {
 	leave := errors.New("enough")
 	for name, w := range map[string]*wire{
 		"before the header": {answer: func(int, *http.Request) ([]byte, bool) { return nil, true }},
-		"waiting for more":  {answer: func(int, *http.Request) ([]byte, bool) { return events(text(1, "stdout", "a")), true }},
-		"between tries":     script(plain(503, "Retry-After: 3600\r\n", "")),
+		"waiting for more": {
+			answer: func(int, *http.Request) ([]byte, bool) { return events(text(1, "stdout", "a")), true },
+		},
+		"between tries": script(plain(503, "Retry-After: 3600\r\n", "")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -308,7 +325,8 @@ func TestFollowCancelledWithin(t *testing.T) {
 }
 
 func TestFollowGap(t *testing.T) {
-	gap := fmt.Sprintf(`{"code":"cursor_expired","earliest":%q,"tail":%q,"missed":4}`, cursorAt(5, "A"), cursorAt(6, "A"))
+	gap := fmt.Sprintf(`{"code":"cursor_expired","earliest":%q,"tail":%q,"missed":4}`,
+		cursorAt(5, "A"), cursorAt(6, "A"))
 	midStream := events(text(1, "stdout", "a"), frame(5, "A", "gap", gap), text(6, "stdout", "f"), end(7))
 	t.Run("yield", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -324,7 +342,8 @@ func TestFollowGap(t *testing.T) {
 		})
 	})
 	refused := plain(410, "Content-Type: application/problem+json\r\n", fmt.Sprintf(
-		`{"status":410,"code":"cursor_expired","retryable":false,"earliest":%q,"tail":%q}`, cursorAt(5, "A"), cursorAt(6, "A")))
+		`{"status":410,"code":"cursor_expired","retryable":false,"earliest":%q,"tail":%q}`, cursorAt(5, "A"),
+		cursorAt(6, "A")))
 	for name, responses := range map[string][][]byte{
 		"fail in the middle":    {midStream},
 		"fail after a drop":     {events(text(1, "stdout", "a")), refused},
@@ -359,7 +378,8 @@ func TestFollowGap(t *testing.T) {
 	}
 	t.Run("other epoch", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			gap := fmt.Sprintf(`{"code":"epoch_changed","earliest":%q,"tail":%q,"missed":0}`, cursorAt(0, "B"), cursorAt(1, "B"))
+			gap := fmt.Sprintf(`{"code":"epoch_changed","earliest":%q,"tail":%q,"missed":0}`,
+				cursorAt(0, "B"), cursorAt(1, "B"))
 			c := script(events(frame(0, "B", "gap", gap), frame(1, "B", "stdout", `{"seq":1,"text":"new"}`)),
 				events(frame(2, "B", "end", `{"seq":2,"outcome":"exited"}`))).client(t, client.Options{})
 			got, err := collect(c.Follow(t.Context(), "x", &client.FollowOptions{After: cursorAt(8, "A")}))
@@ -373,7 +393,8 @@ func TestFollowGap(t *testing.T) {
 // "From now on" has a place: what comes while the connection is down is not left out.
 func TestFollowFromTheTail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		page := fmt.Sprintf(`{"events":[],"next_cursor":%q,"has_more":false,"ended":false,"window":{}}`, cursorAt(4, "A"))
+		page := fmt.Sprintf(`{"events":[],"next_cursor":%q,"has_more":false,"ended":false,"window":{}}`,
+			cursorAt(4, "A"))
 		w := script(jsonAnswer(200, page), events(), events(text(5, "stdout", "e"), end(6)))
 		cursors := new(client.MemoryCursor)
 		c := w.client(t, client.Options{})
@@ -397,7 +418,8 @@ func TestFollowRefusesNamesAndCursors(t *testing.T) {
 		}
 	}
 	for _, after := range []string{"1\r\nX: y", "é", strings.Repeat("1", 2000)} {
-		if _, err := collect(c.Follow(t.Context(), "x", &client.FollowOptions{After: after})); !errors.Is(err, reprise.ErrCursorMalformed) {
+		_, err := collect(c.Follow(t.Context(), "x", &client.FollowOptions{After: after}))
+		if !errors.Is(err, reprise.ErrCursorMalformed) {
 			t.Errorf("%.10q: %v", after, err)
 		}
 	}

@@ -141,7 +141,8 @@ func TestCallsOutlastForeignAnswersOnceTheServerWasMet(t *testing.T) {
 	}
 }
 
-// Events that something in front of the server puts among its own are none: they have no id. What is missing shows by seq.
+// Events that something in front of the server puts among its own are none: they have no id. What is missing shows by
+// seq.
 func TestForeignEventsAreNotGiven(t *testing.T) {
 	foreign := "event: ping\ndata: {\"from\":\"a proxy\"}\n\nevent: end\ndata: not JSON\n\ndata\n\n"
 	for name, tt := range map[string]struct{ answer, want, err string }{
@@ -152,7 +153,8 @@ func TestForeignEventsAreNotGiven(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: func(int, *http.Request) ([]byte, bool) { return events(tt.answer), false }}
 			got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", nil))
-			if seqs(got) != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			if seqs(got) != tt.want || (err == nil) != (tt.err == "") ||
+				err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: %s, %v", name, seqs(got), err)
 			}
 		})

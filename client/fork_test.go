@@ -37,7 +37,8 @@ func newFailover(t *testing.T) *failover {
 func (f *failover) add(t *testing.T, name string, count int) {
 	t.Helper()
 	for i := range count {
-		if _, err := f.s.Append(t.Context(), reprise.Event{Type: "note", Data: fmt.Appendf(nil, "%s %d", name, i+1)}); err != nil {
+		_, err := f.s.Append(t.Context(), reprise.Event{Type: "note", Data: fmt.Appendf(nil, "%s %d", name, i+1)})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +77,8 @@ func TestFollowOverPromotionThatLostEvents(t *testing.T) {
 				case e.Gap != nil:
 					got[len(got)-1] = "gap"
 					fork := f.s.Cursor(6).String()
-					if g := e.Gap; g.Code != "epoch_changed" || g.Fork != fork || g.TakenBack != 4 || g.Missed != 0 || e.Cursor != fork {
+					if g := e.Gap; g.Code != "epoch_changed" || g.Fork != fork || g.TakenBack != 4 || g.Missed != 0 ||
+						e.Cursor != fork {
 						t.Errorf("%+v at %s, want the fork %s", g, e.Cursor, fork)
 					}
 					f.add(t, "new", 5) // 7 to 11: the seqs of lost events are given again
@@ -112,13 +114,18 @@ func TestFollowResumesOverPromotionThatLostEvents(t *testing.T) {
 	f.lose(t, 6)
 	f.add(t, "new", 2)
 	f.end(t)
-	for seq, want := range map[uint64]string{5: "6 note,7 note,8 note,9 end", 6: "7 note,8 note,9 end", 9: "0 gap,7 note,8 note,9 end"} {
+	for seq, want := range map[uint64]string{
+		5: "6 note,7 note,8 note,9 end",
+		6: "7 note,8 note,9 end",
+		9: "0 gap,7 note,8 note,9 end",
+	} {
 		got, err := collect(f.c.FollowStream(t.Context(), "s", &client.FollowOptions{After: cursors[seq]}))
 		if err != nil || seqs(got) != want {
 			t.Errorf("after %d: %s, %v", seq, seqs(got), err)
 		}
 	}
-	_, err := collect(f.c.FollowStream(t.Context(), "s", &client.FollowOptions{After: cursors[9], OnGap: client.GapFail}))
+	_, err := collect(f.c.FollowStream(t.Context(), "s",
+		&client.FollowOptions{After: cursors[9], OnGap: client.GapFail}))
 	gap, ok := errors.AsType[*client.GapError](err)
 	if !ok || gap.Gap.Fork != f.s.Cursor(6).String() || gap.Gap.TakenBack != 3 || gap.Gap.Missed != 0 {
 		t.Fatalf("%+v", err)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// InterpreterRequest asks for an interpreter that remembers: what code declares in it is there for the code that runs in it
-// later. It is the body of POST /v1/interpreters. The members that StartRequest has too mean the same.
+// InterpreterRequest asks for an interpreter that remembers: what code declares in it is there for the code that runs
+// in it later. It is the body of POST /v1/interpreters. The members that StartRequest has too mean the same.
 type InterpreterRequest struct {
 	// ID is the interpreter's. The client makes an unguessable one where there is none.
 	ID             string `json:"id,omitempty"`
@@ -61,7 +61,8 @@ type Exception struct {
 	Traceback []string `json:"traceback"`
 }
 
-// Result is the data of events of types "result" (the value of the last expression of code in an interpreter) and "display".
+// Result is the data of events of types "result" (the value of the last expression of code in an interpreter) and
+// "display".
 type Result struct {
 	// MIME holds the value by MIME type: text, base64 for images, or JSON.
 	MIME map[string]any `json:"mime"`
@@ -69,8 +70,8 @@ type Result struct {
 	Omitted map[string]int `json:"omitted"`
 }
 
-// OpenInterpreter starts an interpreter. It is tried again after a lost connection and starts one, for every request carries
-// an id. Code is run in it by Client.Run or Client.Start with StartRequest.Interpreter.
+// OpenInterpreter starts an interpreter. It is tried again after a lost connection and starts one, for every request
+// carries an id. Code is run in it by Client.Run or Client.Start with StartRequest.Interpreter.
 func (c *Client) OpenInterpreter(ctx context.Context, q InterpreterRequest) (Interpreter, error) {
 	if q.ID == "" {
 		q.ID = rand.Text()
@@ -102,8 +103,8 @@ func (c *Client) Interpreter(ctx context.Context, id string) (Interpreter, error
 	return answer[Interpreter](ctx, c, &request{op: op, method: http.MethodGet, path: interpreterPath(id)})
 }
 
-// InterruptInterpreter ends the code that an interpreter runs, by INT, and not the interpreter. Where it runs none, it does
-// nothing.
+// InterruptInterpreter ends the code that an interpreter runs, by INT, and not the interpreter. Where it runs none, it
+// does nothing.
 func (c *Client) InterruptInterpreter(ctx context.Context, id string) error {
 	op := "interrupt interpreter " + id
 	if err := checkName(op, id); err != nil {

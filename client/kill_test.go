@@ -43,7 +43,10 @@ func child(args []string) error {
 		return err
 	}
 	ctx := context.Background()
-	for event, err := range c.FollowStream(ctx, "killed", &client.FollowOptions{Cursors: client.FileCursor(args[1]), SaveEvery: -1}) {
+	for event, err := range c.FollowStream(ctx, "killed", &client.FollowOptions{
+		Cursors:   client.FileCursor(args[1]),
+		SaveEvery: -1,
+	}) {
 		if err != nil {
 			return err
 		}
@@ -79,7 +82,8 @@ func TestKilledClientGoesOn(t *testing.T) {
 	killed := 0
 	for kill := range kills + 1 {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), childEnv+"="+strings.Join([]string{url, filepath.Join(dir, "cursor"), handled}, " "))
+		cmd.Env = append(os.Environ(),
+			childEnv+"="+strings.Join([]string{url, filepath.Join(dir, "cursor"), handled}, " "))
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -120,7 +120,13 @@ func liveClientWith(t *testing.T, url string, c *cutter, compression client.Comp
 	t.Helper()
 	transport := &http.Transport{DialContext: c.dial, DisableKeepAlives: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	made, err := client.New(&client.Options{URL: url, Token: liveToken, HTTPClient: &http.Client{Transport: transport}, MinWait: time.Millisecond, Compression: compression})
+	made, err := client.New(&client.Options{
+		URL:         url,
+		Token:       liveToken,
+		HTTPClient:  &http.Client{Transport: transport},
+		MinWait:     time.Millisecond,
+		Compression: compression,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +238,10 @@ func TestCallsOfTheRealServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e, err := c.Start(ctx, client.StartRequest{Argv: []string{"cat"}, StdinOpen: true, Session: "s", Labels: map[string]string{"a": "b"}, Timeout: client.Duration(time.Minute)})
+	e, err := c.Start(ctx, client.StartRequest{
+		Argv: []string{"cat"}, StdinOpen: true, Session: "s", Labels: map[string]string{"a": "b"},
+		Timeout: client.Duration(time.Minute),
+	})
 	ok(err)
 	stdin := c.StdinWriter(ctx, e.ID, 0)
 	_, err = io.WriteString(stdin, "hello ")
@@ -246,7 +255,8 @@ func TestCallsOfTheRealServer(t *testing.T) {
 	ok(err)
 	got, err := collect(c.Follow(ctx, e.ID, nil))
 	ok(err)
-	if end := got[len(got)-1].End; got[0].Started == nil || got[0].Started.ID != e.ID || end == nil || *end.ExitCode != 0 || end.Bytes.Stdout != 11 {
+	if end := got[len(got)-1].End; got[0].Started == nil || got[0].Started.ID != e.ID || end == nil ||
+		*end.ExitCode != 0 || end.Bytes.Stdout != 11 {
 		t.Errorf("%+v", got)
 	}
 	ok(stdin.Close()) // it has ended already
@@ -261,7 +271,8 @@ func TestCallsOfTheRealServer(t *testing.T) {
 	ok(c.Cancel(ctx, e.ID))
 	page, err := c.Page(ctx, e.ID, &client.PageOptions{Limit: 1})
 	ok(err)
-	if len(page.Events) != 1 || !page.HasMore || page.Events[0].Cursor != got[0].Cursor || !cmp.Equal(page.Events[0].Started, got[0].Started) {
+	if len(page.Events) != 1 || !page.HasMore || page.Events[0].Cursor != got[0].Cursor ||
+		!cmp.Equal(page.Events[0].Started, got[0].Started) {
 		t.Errorf("%+v", page)
 	}
 	sessions, err := c.ListSessions(ctx, 0, "")
@@ -292,7 +303,10 @@ func TestStreamsOfTheRealServer(t *testing.T) {
 	if _, err := p.Publish(ctx, client.NewEvent{}); !errors.Is(err, reprise.ErrNotFound) {
 		t.Errorf("before there is a stream: %v", err)
 	}
-	if _, err := c.CreateStream(ctx, name, client.StreamConfig{Retention: client.Retention{MaxEvents: 2}, Labels: map[string]string{"a": "b"}}); err != nil {
+	if _, err := c.CreateStream(ctx, name, client.StreamConfig{
+		Retention: client.Retention{MaxEvents: 2},
+		Labels:    map[string]string{"a": "b"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.CreateStream(ctx, name, client.StreamConfig{}); !errors.Is(err, reprise.ErrConflict) {
@@ -314,13 +328,17 @@ func TestStreamsOfTheRealServer(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 	got, err := collect(c.FollowStream(ctx, name, &client.FollowOptions{After: first.Cursor}))
-	if err != nil || seqs(got) != "0 gap,4 blob,5 end" || got[0].Gap.Missed != 2 || string(got[1].Data) != "\x00\xff" || string(got[2].End.Data) != "[1]" {
+	if err != nil || seqs(got) != "0 gap,4 blob,5 end" || got[0].Gap.Missed != 2 || string(got[1].Data) != "\x00\xff" ||
+		string(got[2].End.Data) != "[1]" {
 		t.Errorf("%s, %v", seqs(got), err)
 	}
-	if got, err := collect(c.FollowStream(ctx, name, &client.FollowOptions{After: "tail"})); err != nil || len(got) != 0 {
+	if got, err := collect(c.FollowStream(ctx, name, &client.FollowOptions{After: "tail"})); err != nil ||
+		len(got) != 0 {
 		t.Errorf("from the tail of what has ended: %s, %v", seqs(got), err)
 	}
-	if _, err := collect(c.FollowStream(ctx, name, &client.FollowOptions{After: first.Cursor, OnGap: client.GapFail})); err == nil {
+	if _, err := collect(
+		c.FollowStream(ctx, name, &client.FollowOptions{After: first.Cursor, OnGap: client.GapFail}),
+	); err == nil {
 		t.Error("went on over a gap")
 	} else if gap, ok := errors.AsType[*client.GapError](err); !ok || gap.Gap.Missed != 2 {
 		t.Error(err)

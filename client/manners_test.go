@@ -177,13 +177,15 @@ func TestMissingStartIsAGap(t *testing.T) {
 		answer []byte
 		want   string
 	}{
-		"all":                      {client.FollowOptions{}, events(list), "0 gap,5 stdout,6 end"},
-		"after 0":                  {client.FollowOptions{After: "0"}, events(list), "0 gap,5 stdout,6 end"},
-		"filtered":                 {client.FollowOptions{Types: filter}, from(4), "0 gap,5 stdout,6 end"},
-		"filtered, nothing gone":   {client.FollowOptions{Types: filter}, from(0), "5 stdout,6 end"},
-		"earliest":                 {client.FollowOptions{After: "earliest"}, from(4), "5 stdout,6 end"},
-		"cursor":                   {client.FollowOptions{After: cursorAt(4, "A")}, from(4), "5 stdout,6 end"},
-		"filtered, after a cursor": {client.FollowOptions{After: cursorAt(4, "A"), Types: filter}, from(4), "5 stdout,6 end"},
+		"all":                    {client.FollowOptions{}, events(list), "0 gap,5 stdout,6 end"},
+		"after 0":                {client.FollowOptions{After: "0"}, events(list), "0 gap,5 stdout,6 end"},
+		"filtered":               {client.FollowOptions{Types: filter}, from(4), "0 gap,5 stdout,6 end"},
+		"filtered, nothing gone": {client.FollowOptions{Types: filter}, from(0), "5 stdout,6 end"},
+		"earliest":               {client.FollowOptions{After: "earliest"}, from(4), "5 stdout,6 end"},
+		"cursor":                 {client.FollowOptions{After: cursorAt(4, "A")}, from(4), "5 stdout,6 end"},
+		"filtered, after a cursor": {
+			client.FollowOptions{After: cursorAt(4, "A"), Types: filter}, from(4), "5 stdout,6 end",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -217,10 +219,15 @@ func TestFollowGoesOnAtTheFork(t *testing.T) {
 		want   string
 		saved  string
 	}{
-		"from the fork":         {events(frame(5, "B", "gap", gap(5, 0)), of(6), of(7), of(8), last), fromFork, cursorAt(5, "B")},
-		"from a later earliest": {events(frame(7, "B", "gap", gap(5, 7)), of(8), last), "0 gap,8 stdout,9 end", cursorAt(7, "B")},
+		"from the fork": {
+			events(frame(5, "B", "gap", gap(5, 0)), of(6), of(7), of(8), last), fromFork, cursorAt(5, "B"),
+		},
+		"from a later earliest": {
+			events(frame(7, "B", "gap", gap(5, 7)), of(8), last), "0 gap,8 stdout,9 end", cursorAt(7, "B"),
+		},
 		"known ones again": {
-			events(frame(3, "B", "gap", gap(5, 3)), of(4), of(5), of(6), of(7), of(8), last), fromFork, cursorAt(5, "B"),
+			events(frame(3, "B", "gap", gap(5, 3)), of(4), of(5), of(6), of(7), of(8), last), fromFork,
+			cursorAt(5, "B"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +237,8 @@ func TestFollowGoesOnAtTheFork(t *testing.T) {
 				if err != nil || seqs(got) != tt.want {
 					t.Fatalf("%s, %v", seqs(got), err)
 				}
-				if g := got[0].Gap; g.Fork != cursorAt(5, "B") || g.TakenBack != 3 || g.Missed != 1 || got[0].Cursor != tt.saved {
+				if g := got[0].Gap; g.Fork != cursorAt(5, "B") || g.TakenBack != 3 || g.Missed != 1 ||
+					got[0].Cursor != tt.saved {
 					t.Errorf("%+v at %s", g, got[0].Cursor)
 				}
 			})

@@ -28,7 +28,8 @@ func TestOutputCutAtEveryByte(t *testing.T) {
 					}
 					return response, false
 				}}
-				body := w.client(t, client.Options{}).Output(t.Context(), "x", "stdout", &client.OutputOptions{Offset: 2, Follow: follow})
+				body := w.client(t, client.Options{}).Output(t.Context(), "x", "stdout",
+					&client.OutputOptions{Offset: 2, Follow: follow})
 				got, err := io.ReadAll(body)
 				if err != nil || string(got) != output[2:] {
 					t.Errorf("follow %t, cut after %d bytes: %q, %v", follow, n, got, err)
@@ -65,7 +66,9 @@ func TestOutputErrors(t *testing.T) {
 			}
 		}
 		body.Close()
-		for _, bad := range []io.ReadCloser{c.Output(t.Context(), "", "stdout", nil), c.Output(t.Context(), "x", "stdin", nil)} {
+		for _, bad := range []io.ReadCloser{
+			c.Output(t.Context(), "", "stdout", nil), c.Output(t.Context(), "x", "stdin", nil),
+		} {
 			if _, err := bad.Read(make([]byte, 1)); !errors.Is(err, reprise.ErrInvalid) {
 				t.Error(err)
 			}

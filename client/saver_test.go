@@ -73,7 +73,8 @@ func TestSaveFailsWhileTheStreamIsSilent(t *testing.T) {
 		w := &wire{answer: func(int, *http.Request) ([]byte, bool) {
 			return events(text(1, "a", ""), text(2, "a", "")), true
 		}}
-		got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", &client.FollowOptions{Cursors: store}))
+		got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x",
+			&client.FollowOptions{Cursors: store}))
 		if !errors.Is(err, errDiskFull) || seqs(got) != "1 a,2 a" || time.Since(begun) != 100*time.Millisecond {
 			t.Errorf("%s, %v after %v", seqs(got), err, time.Since(begun))
 		}

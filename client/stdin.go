@@ -22,11 +22,11 @@ type Stdin struct {
 
 // StdinWrite is a part of the stdin of an execution.
 type StdinWrite struct {
-	// Offset is where Data begins: in all that the command is given, the stdin of its request included, or in what Writer
-	// gives it.
+	// Offset is where Data begins: in all that the command is given, the stdin of its request included, or in what
+	// Writer gives it.
 	Offset int64
-	// Writer names one of several writers, so that each counts its own bytes: 1 to 128 bytes of letters, digits, '.', '_' and
-	// '-'. Stdin.Offset counts those of the writer too. The server remembers the newest 256 of an execution.
+	// Writer names one of several writers, so that each counts its own bytes: 1 to 128 bytes of letters, digits, '.',
+	// '_' and '-'. Stdin.Offset counts those of the writer too. The server remembers the newest 256 of an execution.
 	Writer string
 	// Data is at most 16 MiB. EOF closes stdin after it.
 	Data []byte

@@ -102,7 +102,8 @@ func (w *wire) count() int {
 
 // plain is a response that ends with its connection: a lost connection looks like the end of it.
 func plain(status int, header, body string) []byte {
-	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nConnection: close\r\n%s\r\n%s", status, http.StatusText(status), header, body)
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nConnection: close\r\n%s\r\n%s",
+		status, http.StatusText(status), header, body)
 }
 
 // chunked is a response whose end is marked.
@@ -143,8 +144,9 @@ func text(seq int, kind, data string) string {
 }
 
 func end(seq int) string {
-	return frame(seq, "A", "end", fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T09:30:01.000Z","outcome":"exited","exit_code":3,"signal":null,`+
-		`"duration_ms":12,"usage":{"user_ms":5,"system_ms":2,"max_rss_bytes":4096},"bytes":{"stdout":10,"stderr":0}}`, seq))
+	return frame(seq, "A", "end", fmt.Sprintf(
+		`{"seq":%d,"time":"2026-11-20T09:30:01.000Z","outcome":"exited","exit_code":3,"signal":null,"duration_ms":12,`+
+			`"usage":{"user_ms":5,"system_ms":2,"max_rss_bytes":4096},"bytes":{"stdout":10,"stderr":0}}`, seq))
 }
 
 func frame(seq int, epoch, kind, data string) string {

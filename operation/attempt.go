@@ -38,7 +38,8 @@ func (r *Runner) claim(ctx context.Context, s *reprise.Stream, f *follower, fenc
 	a.entry = entry{Attempt: fence, ID: rand.Text(), Runner: r.id}
 	if r.member != nil {
 		if a.entry.Replica = r.member.Name(); a.entry.Replica == "" {
-			return nil, fmt.Errorf("%w: this replica was taken for dead and has not joined again", reprise.ErrUnavailable)
+			return nil, fmt.Errorf("%w: this replica was taken for dead and has not joined again",
+				reprise.ErrUnavailable)
 		}
 	}
 	a.owner = reprise.Owner{Name: a.entry.ID, Fence: fence}

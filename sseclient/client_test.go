@@ -440,7 +440,8 @@ func TestSlowBytesAreNoSilence(t *testing.T) {
 			}
 			defer conn.Close()
 			text := "data: " + strings.Repeat("slow ", 4000) + "\n\n"
-			fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n", len(text))
+			fmt.Fprintf(buf, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n",
+				len(text))
 			for i := range len(text) {
 				buf.WriteByte(text[i])
 				if buf.Flush() != nil {

@@ -139,9 +139,12 @@ func TestHeadTellsWindowAndOutcome(t *testing.T) {
 	add(t, s, numbered(1, 8)...)
 	want := func(res *http.Response, status int, earliest, tail uint64, outcome string) {
 		t.Helper()
-		got := [3]string{res.Header.Get("Stream-Earliest"), res.Header.Get("Stream-Tail"), res.Header.Get("Stream-Outcome")}
+		got := [3]string{
+			res.Header.Get("Stream-Earliest"), res.Header.Get("Stream-Tail"), res.Header.Get("Stream-Outcome"),
+		}
 		if res.StatusCode != status || got != [3]string{s.Cursor(earliest).String(), s.Cursor(tail).String(), outcome} {
-			t.Errorf("status %d with %v, want %d with %d, %d and %q", res.StatusCode, got, status, earliest, tail, outcome)
+			t.Errorf("status %d with %v, want %d with %d, %d and %q",
+				res.StatusCode, got, status, earliest, tail, outcome)
 		}
 	}
 	want(site.get(t, "s", ""), 200, 3, 8, "")

@@ -154,7 +154,8 @@ func add(tb testing.TB, s *reprise.Stream, events ...reprise.Event) {
 
 func end(tb testing.TB, s *reprise.Stream) {
 	tb.Helper()
-	_, err := s.End(tb.Context(), "completed", reprise.Event{Format: reprise.FormatMembers, Data: []byte(`{"outcome":"completed"}`)})
+	_, err := s.End(tb.Context(), "completed",
+		reprise.Event{Format: reprise.FormatMembers, Data: []byte(`{"outcome":"completed"}`)})
 	check(tb, err)
 }
 

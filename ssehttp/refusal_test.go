@@ -147,7 +147,9 @@ func TestOtherRefusals(t *testing.T) {
 	add(t, s, numbered(1, 1)...)
 	wantProblem(t, site.get(t, "none", ""), 404, problem.CodeNotFound)
 	wantProblem(t, site.get(t, "..", ""), 400, problem.CodeInvalid)
-	for _, query := range []string{"gap=maybe", "cursors=maybe", "types=a,,b", "types=" + strings.Repeat("a,", 64) + "a"} {
+	for _, query := range []string{
+		"gap=maybe", "cursors=maybe", "types=a,,b", "types=" + strings.Repeat("a,", 64) + "a",
+	} {
 		wantProblem(t, site.get(t, "s", "", query), 400, problem.CodeInvalid)
 	}
 	first := site.get(t, "s", "")

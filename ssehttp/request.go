@@ -54,7 +54,8 @@ func ParseRequest(r *http.Request) (Request, error) {
 	if types := query.Get("types"); types != "" {
 		req.Types = strings.Split(types, ",")
 		if len(req.Types) > maxTypes || slices.Contains(req.Types, "") {
-			return Request{}, fmt.Errorf("%w: types is 1 to %d event types with commas between", reprise.ErrInvalid, maxTypes)
+			return Request{}, fmt.Errorf("%w: types is 1 to %d event types with commas between",
+				reprise.ErrInvalid, maxTypes)
 		}
 	}
 	return req, nil

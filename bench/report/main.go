@@ -75,7 +75,8 @@ func run(ctx context.Context) error {
 	_, _ = os.Stdout.Write(table.Bytes())
 	if *results == "" && !*quick && *only == "" {
 		if commit := bench.Commit(); strings.HasSuffix(commit, "-dirty") {
-			fmt.Fprintf(os.Stderr, "not kept: the tree is not that of a commit (%s); -results DIR keeps it elsewhere\n", commit)
+			fmt.Fprintf(os.Stderr, "not kept: the tree is not that of a commit (%s); -results DIR keeps it elsewhere\n",
+				commit)
 			return nil
 		}
 		*results = "results"

@@ -46,7 +46,8 @@ func findArchiveHelper(ctx context.Context) (string, error) {
 		return found, nil
 	}
 	return "", usage("archives s3: and kafka: need the program %s, which is not in %s: a release has it beside reprise, and"+
-		" in a checkout \"go build -o %s/ ./cmd/...\" builds both", archiveHelper, filepath.Dir(self), filepath.Dir(self))
+		" in a checkout \"go build -o %s/ ./cmd/...\" builds both", archiveHelper, filepath.Dir(self),
+		filepath.Dir(self))
 }
 
 // isGoRun reports whether program lies where "go run" puts what it runs, for as long as it runs.

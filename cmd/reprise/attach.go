@@ -57,7 +57,8 @@ func (c *attachCmd) attach(ctx context.Context) error {
 	case err != nil:
 		return err
 	case x.TTY == nil:
-		return usage("%s has no terminal; \"reprise follow %s\" shows its output, \"reprise input %s\" writes to its stdin", c.ID, c.ID, c.ID)
+		return usage("%s has no terminal; \"reprise follow %s\" shows its output, \"reprise input %s\" writes to its stdin",
+			c.ID, c.ID, c.ID)
 	}
 	s, following := newSession(ctx, server, c.ID, t, keys, c.bridging)
 	s.readOnly = c.ReadOnly

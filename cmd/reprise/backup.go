@@ -54,7 +54,8 @@ func (c *backupCmd) Run(ctx context.Context, asked *stops) error {
 	if c.JSON {
 		return printObject(map[string]any{"file": c.File, "bytes": info.Size(), "seconds": took.Seconds()})
 	}
-	_, err = fmt.Fprintf(stdout, "backed up to %s, %v, in %v\n", c.File, byteCount(info.Size()), took.Round(time.Millisecond))
+	_, err = fmt.Fprintf(stdout, "backed up to %s, %v, in %v\n",
+		c.File, byteCount(info.Size()), took.Round(time.Millisecond))
 	return err
 }
 

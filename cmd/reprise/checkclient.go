@@ -72,8 +72,10 @@ func printResult(r clienttest.Result) {
 	case r.Skipped != "":
 		fmt.Fprintf(stdout, "skip  %s: %s\n", r.Case, r.Skipped)
 	case r.Err != nil:
-		fmt.Fprintf(stdout, "FAIL  %s (rules %s): %d cuts, %d lost, %d doubled\n%v\n", r.Case, r.Rules, r.Cuts, r.Lost, r.Doubled, r.Err)
+		fmt.Fprintf(stdout, "FAIL  %s (rules %s): %d cuts, %d lost, %d doubled\n%v\n",
+			r.Case, r.Rules, r.Cuts, r.Lost, r.Doubled, r.Err)
 	default:
-		fmt.Fprintf(stdout, "ok    %s: %d cuts, none lost, none doubled, %v\n", r.Case, r.Cuts, r.Took.Round(10*time.Millisecond))
+		fmt.Fprintf(stdout, "ok    %s: %d cuts, none lost, none doubled, %v\n",
+			r.Case, r.Cuts, r.Took.Round(10*time.Millisecond))
 	}
 }

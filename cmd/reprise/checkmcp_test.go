@@ -139,7 +139,9 @@ func TestCheckMCPExitsOneWhenACaseFails(t *testing.T) {
 	if code != 1 || errs != "" {
 		t.Errorf("exit code %d, stderr %q", code, errs)
 	}
-	for _, want := range []string{"FAILED", "status 404", "rule: every id", "source: MCP", "counter 7: 0 passed, 1 failed"} {
+	for _, want := range []string{
+		"FAILED", "status 404", "rule: every id", "source: MCP", "counter 7: 0 passed, 1 failed",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing:\n%s", want, out)
 		}

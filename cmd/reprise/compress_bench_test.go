@@ -81,7 +81,8 @@ func compileLine(i int, rnd *rand.Rand) string {
 func benchStream(b *testing.B, n int, end bool) (addr, token string) {
 	b.Helper()
 	dir := b.TempDir()
-	d, err := startDaemon(append(os.Environ(), "HOME="+dir), dir, dir+"/log", "--listen", "127.0.0.1:0", "--data", dir+"/data",
+	d, err := startDaemon(append(os.Environ(),
+		"HOME="+dir), dir, dir+"/log", "--listen", "127.0.0.1:0", "--data", dir+"/data",
 		"--log-level", "error")
 	if err != nil {
 		b.Fatal(err)

@@ -150,7 +150,8 @@ func (f *configFile) load(path string, flags []*kong.Flag) error {
 	for name, node := range members {
 		known := slices.ContainsFunc(flags, func(flag *kong.Flag) bool { return flag.Name == name })
 		if !known || name == "help" || name == "config" || name == "json" {
-			return fmt.Errorf("%s: line %d: serve has no setting %q; \"reprise config\" lists them", path, node.Line, name)
+			return fmt.Errorf("%s: line %d: serve has no setting %q; \"reprise config\" lists them",
+				path, node.Line, name)
 		}
 		if f.values[name], err = scalarText(&node); err != nil {
 			return fmt.Errorf("%s: line %d: %s: %w", path, node.Line, name, err)

@@ -100,7 +100,8 @@ func (d *demo) follow(ctx context.Context, network *cutproxy.Proxy) error {
 	if err != nil {
 		return err
 	}
-	job := fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep %.3f; done", d.Lines, d.Pace.Seconds())
+	job := fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep %.3f; done",
+		d.Lines, d.Pace.Seconds())
 	d.say("job", "%s", job)
 	defer d.cut(network)()
 	follow := &client.FollowOptions{OnDrop: d.dropped, OnConnected: d.connected, OnGap: client.GapFail}

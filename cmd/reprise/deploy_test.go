@@ -52,7 +52,8 @@ var repriseVariable = regexp.MustCompile(`\bREPRISE_[A-Z_]+`)
 func TestUnit(t *testing.T) {
 	unit := deployed(t, "reprise.service")
 	for _, want := range []string{
-		"KillMode=process", "Delegate=yes", "Type=notify", "User=reprise", "LoadCredential=token:/etc/reprise/secrets/token",
+		"KillMode=process", "Delegate=yes", "Type=notify", "User=reprise",
+		"LoadCredential=token:/etc/reprise/secrets/token",
 		"LoadCredential=keys:/etc/reprise/secrets/keys",
 	} {
 		if !slices.Contains(strings.Split(unit, "\n"), want) {
@@ -181,7 +182,8 @@ func TestServiceManagerIsTold(t *testing.T) {
 		return string(text[:n])
 	}
 	env := append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))
-	d, err := startDaemon(env, dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"))
+	d, err := startDaemon(env, dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data",
+		filepath.Join(dir, "data"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,10 @@ func parseDetachKeys(text string) (detachKeys, error) {
 		if !control {
 			char = name
 		}
-		if len(char) != 1 || char[0] <= ' ' || char[0] > '~' || control && !strings.Contains("abcdefghijklmnopqrstuvwxyz@[\\]^_", char) {
-			return nil, usage("--detach-keys %q: a key is a character, or ctrl- and a letter or one of @[\\]^_; \"none\" is no key", text)
+		if len(char) != 1 || char[0] <= ' ' || char[0] > '~' ||
+			control && !strings.Contains("abcdefghijklmnopqrstuvwxyz@[\\]^_", char) {
+			return nil, usage("--detach-keys %q: a key is a character, or ctrl- and a letter or one of @[\\]^_; \"none\" is no key",
+				text)
 		}
 		if !control {
 			keys = append(keys, [][]byte{[]byte(char)})

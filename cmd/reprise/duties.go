@@ -117,7 +117,10 @@ func (s *server) openWebhooks(ctx context.Context, c *serveCmd, gate *identity.G
 		counted(hook, reason)
 		if s.audit != nil {
 			s.audit.Note(audit.Entry{
-				Principal: hook.Principal, Tenant: hook.Tenant, Act: "webhook disabled", Object: "/v1/webhooks/" + hook.ID,
+				Principal: hook.Principal,
+				Tenant:    hook.Tenant,
+				Act:       "webhook disabled",
+				Object:    "/v1/webhooks/" + hook.ID,
 			})
 		}
 	}

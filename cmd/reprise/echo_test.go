@@ -38,7 +38,8 @@ func TestEveryKeyIsEchoed(t *testing.T) {
 	}
 	await(len("up\n"))
 	near := echoes(t, func(key string) { _, err := master.WriteString(key); check(t, err) }, await, read)
-	t.Logf("key to echo: median %v, nine of ten within %v; without us %v and %v", far[100], far[180], near[100], near[180])
+	t.Logf("key to echo: median %v, nine of ten within %v; without us %v and %v",
+		far[100], far[180], near[100], near[180])
 	check(t, o.client.Remove(t.Context(), "x"))
 }
 

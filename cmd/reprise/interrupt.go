@@ -174,7 +174,8 @@ func (c *canceller) lost(err error) error {
 		return fmt.Errorf("%w; the command may go on: \"reprise follow %s\" shows the rest, \"reprise cancel %s\" ends it",
 			err, c.id, c.id)
 	}
-	return fmt.Errorf("%w; whether the command was started is not known: \"reprise follow %s\" shows it if so", err, c.id)
+	return fmt.Errorf("%w; whether the command was started is not known: \"reprise follow %s\" shows it if so",
+		err, c.id)
 }
 
 // advice says what may still run and how to end it.

@@ -108,7 +108,8 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 		logger.Warn("commands run as root without isolation: they can read the token and change this machine",
 			"advice", "docs/isolation.md")
 	case plan.Level == isolation.None:
-		logger.Warn("commands run without isolation: they can read the token and the store", "advice", "docs/isolation.md")
+		logger.Warn("commands run without isolation: they can read the token and the store",
+			"advice", "docs/isolation.md")
 	case root:
 		logger.Info("commands run as root", "isolation", plan.Level, "advice", "--run-as names another user")
 	}

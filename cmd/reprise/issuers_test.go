@@ -136,7 +136,8 @@ func (c mcpCaller) want(what string, got reply, status int, challenge, body stri
 	c.Helper()
 	challenged := strings.Contains(got.challenge, challenge) && (challenge == "") == (got.challenge == "")
 	if got.status != status || !challenged || !strings.Contains(got.body, body) {
-		c.Errorf("%s: %d, challenge %q: %s\nwant %d, %q, %q", what, got.status, got.challenge, got.body, status, challenge, body)
+		c.Errorf("%s: %d, challenge %q: %s\nwant %d, %q, %q",
+			what, got.status, got.challenge, got.body, status, challenge, body)
 	}
 }
 
@@ -178,8 +179,10 @@ func TestTokensOfIssuersOverMCP(t *testing.T) {
 	session := c.send(strong, "", beginSession).session
 	c.want("a weak token in the session", c.send(weak, session, legacyCall), 403, stepUp, "forbidden")
 	c.want("a strong token in the session", c.send(strong, session, legacyCall), 200, "", "it runs")
-	c.want("a new token in the session", c.send(i.token("alice", "run", mcpURL, time.Hour), session, pingServer), 200, "", "")
-	c.want("somebody else in the session", c.send(i.token("bob", "read run", mcpURL, time.Hour), session, pingServer), 404,
+	c.want("a new token in the session",
+		c.send(i.token("alice", "run", mcpURL, time.Hour), session, pingServer), 200, "", "")
+	c.want("somebody else in the session", c.send(i.token("bob", "read run", mcpURL, time.Hour),
+		session, pingServer), 404,
 		"", "Session not found")
 	c.want("no scope of a tool", c.send(i.token("alice", "publish", mcpURL, time.Hour), "", beginSession), 403,
 		`scope="publish run"`, "forbidden")
@@ -237,7 +240,8 @@ func TestTokensOfIssuersAtTheGateway(t *testing.T) {
 	for path, resource := range map[string]string{"/tools": public + "/tools", "": public, "/else": ""} {
 		at := mcpCaller{t, "http://" + d.addr + oidc.MetadataPath + path}
 		got := at.send("", "", "")
-		at.want("metadata "+path, got, map[bool]int{true: 200, false: 404}[resource != ""], "", cmp.Or(resource, "nothing of this name"))
+		at.want("metadata "+path, got, map[bool]int{true: 200, false: 404}[resource != ""], "",
+			cmp.Or(resource, "nothing of this name"))
 	}
 }
 
@@ -253,10 +257,14 @@ func TestIssuersThatAreRefused(t *testing.T) {
 		flags        issuerFlags
 		listen, auth string
 	}{
-		"plain HTTP":                  {issuerFlags{OIDCIssuer: []string{"http://login.example.org"}}, loopback, "token"},
-		"the same twice":              {issuerFlags{OIDCIssuer: []string{url, url}}, loopback, "token"},
-		"an address of no client's":   {issuerFlags{OIDCIssuer: []string{url}}, "0.0.0.0:0", "token"},
-		"a public URL with a path":    {issuerFlags{OIDCIssuer: []string{url}, PublicURL: "https://a.org/b"}, loopback, "token"},
+		"plain HTTP": {
+			issuerFlags{OIDCIssuer: []string{"http://login.example.org"}}, loopback, "token",
+		},
+		"the same twice":            {issuerFlags{OIDCIssuer: []string{url, url}}, loopback, "token"},
+		"an address of no client's": {issuerFlags{OIDCIssuer: []string{url}}, "0.0.0.0:0", "token"},
+		"a public URL with a path": {
+			issuerFlags{OIDCIssuer: []string{url}, PublicURL: "https://a.org/b"}, loopback, "token",
+		},
 		"everybody is let in":         {issuerFlags{OIDCIssuer: []string{url}}, loopback, "none"},
 		"a file that is not there":    {issuerFlags{OIDCConfig: filepath.Join(dir, "none.yaml")}, loopback, "token"},
 		"a file with a wrong setting": {issuerFlags{OIDCConfig: bad}, loopback, "token"},

@@ -132,7 +132,8 @@ func (k *keyboard) send(ctx context.Context) error {
 			offset = state.Offset
 			k.sent(len(keys))
 		case err == nil:
-			return fmt.Errorf("%w: stdin is at %d after %d bytes at %d", client.ErrProtocol, state.Offset, len(keys), offset)
+			return fmt.Errorf("%w: stdin is at %d after %d bytes at %d",
+				client.ErrProtocol, state.Offset, len(keys), offset)
 		case errors.Is(err, reprise.ErrEnded):
 			k.refused()
 			return nil

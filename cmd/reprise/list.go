@@ -40,7 +40,8 @@ func (c *listCmd) Run(ctx context.Context, asked *stops) error {
 	case c.Streams:
 		return show(c, c.streams(ctx, server), streamRow, streamJSON, "NAME", "STATUS", "EVENTS", "BYTES", "CREATED")
 	case c.Sessions:
-		return show(c, c.sessions(ctx, server), sessionRow, sessionJSON, "SESSION", "EXECUTIONS", "RUNNING", "QUEUED", "UPDATED")
+		return show(c, c.sessions(ctx, server), sessionRow, sessionJSON, "SESSION", "EXECUTIONS",
+			"RUNNING", "QUEUED", "UPDATED")
 	case c.MCP:
 		heading := []string{"MCP SESSION", "CLIENT", "VERSION", "STREAMS", "BYTES", "LAST ACTIVITY", "CREATED"}
 		return show(c, c.mcpSessions(ctx, server), mcpSessionRow, mcpSessionJSON, heading...)

@@ -14,7 +14,9 @@ func TestRequestsAreLoggedAsJSON(t *testing.T) {
 	for _, verb := range []string{"serve", "gateway"} {
 		t.Run(verb, func(t *testing.T) {
 			dir := t.TempDir()
-			args := []string{"reprise", verb, "--listen", "127.0.0.1:0", "--data", dir + "/data", "--log-format", "json"}
+			args := []string{
+				"reprise", verb, "--listen", "127.0.0.1:0", "--data", dir + "/data", "--log-format", "json",
+			}
 			if verb == "gateway" {
 				args = append(args, "http://127.0.0.1:1/mcp")
 			}

@@ -65,7 +65,8 @@ func manPage(node *kong.Node) []byte {
 	} else {
 		fmt.Fprintln(&b, roff(strings.TrimSuffix(node.Help, ".")))
 	}
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n%s\n.SH DESCRIPTION\n", roff(strings.ReplaceAll(name, "-", " ")), synopsis(node))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n%s\n.SH DESCRIPTION\n",
+		roff(strings.ReplaceAll(name, "-", " ")), synopsis(node))
 	text := node.Help
 	if node.Detail != "" {
 		text += "\n\n" + node.Detail

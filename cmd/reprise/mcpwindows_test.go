@@ -114,7 +114,9 @@ func TestFiveWindows(t *testing.T) {
 		return
 	}
 	for i, w := range windows {
-		if got := w.must(t, "execute_code", map[string]any{"command": fmt.Sprintf("echo window %d", i)}); !strings.HasPrefix(got, fmt.Sprintf("window %d\n", i)) {
+		if got := w.must(t, "execute_code", map[string]any{
+			"command": fmt.Sprintf("echo window %d", i),
+		}); !strings.HasPrefix(got, fmt.Sprintf("window %d\n", i)) {
 			t.Errorf("window %d: %q", i, got)
 		}
 	}
@@ -144,7 +146,9 @@ func TestFiveWindows(t *testing.T) {
 		windows = rest
 		for i, w := range windows {
 			want := fmt.Sprintf("%d of %d\n", i, len(windows))
-			if got := w.must(t, "execute_code", map[string]any{"command": "echo " + want}); !strings.HasPrefix(got, want) {
+			if got := w.must(t, "execute_code", map[string]any{
+				"command": "echo " + want,
+			}); !strings.HasPrefix(got, want) {
 				t.Errorf("after a kill: %q, want %q", got, want)
 			}
 		}
@@ -173,7 +177,8 @@ func TestCallWhileTheHolderGoes(t *testing.T) {
 				answered <- err
 			}()
 			waitUntil(t, "the call has begun", func() bool {
-				return strings.Contains(first.must(t, "list_executions", map[string]any{"session": "under-way"}), "is running")
+				return strings.Contains(first.must(t, "list_executions",
+					map[string]any{"session": "under-way"}), "is running")
 			})
 			first.kill(t)
 			select {
@@ -185,7 +190,8 @@ func TestCallWhileTheHolderGoes(t *testing.T) {
 				t.Fatal("the call is not answered")
 			}
 			second.must(t, "execute_code", map[string]any{"command": "true"})
-			if got := second.must(t, "list_executions", map[string]any{"session": "under-way"}); !strings.Contains(got, "execution ") {
+			got := second.must(t, "list_executions", map[string]any{"session": "under-way"})
+			if !strings.Contains(got, "execution ") {
 				t.Errorf("the run is forgotten: %q", got)
 			}
 		})
@@ -248,7 +254,8 @@ func TestWindowBesideAServer(t *testing.T) {
 	if err := server.kill(); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.must(t, "list_executions", map[string]any{"session": "s"}); !strings.Contains(got, "exited with code 0") {
+	got := w.must(t, "list_executions", map[string]any{"session": "s"})
+	if !strings.Contains(got, "exited with code 0") {
 		t.Errorf("after the server: %q", got)
 	}
 	if pid := holder(t, data); pid != w.command.Process.Pid {

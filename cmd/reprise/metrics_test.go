@@ -238,7 +238,8 @@ func checkAlerts(t *testing.T, all, docs map[string]described) {
 	about := map[string][]string{} // the alerts of each metric
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {
-			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" || rule.Labels["severity"] == "" {
+			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" ||
+				rule.Labels["severity"] == "" {
 				t.Errorf("%s has no summary, description or severity", rule.Alert)
 			}
 			names := namesIn(t, rule.Expr, all)

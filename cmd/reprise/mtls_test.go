@@ -170,7 +170,10 @@ func TestClientCertificates(t *testing.T) {
 		{"what the key may not", clients.issue(t, added.ID, "", soon), "POST", "/v1/executions", "", 403},
 		{"an id that does not exist", clients.issue(t, "nobody", "", soon), "GET", "/v1/streams", "", 401},
 		{"the name of the token", clients.issue(t, "token", "", soon), "GET", "/v1/streams", "", 401},
-		{"a URI that does not exist", clients.issue(t, added.ID, "reprise:key:none", soon), "GET", "/v1/streams", "", 401},
+		{
+			"a URI that does not exist", clients.issue(t, added.ID, "reprise:key:none", soon), "GET", "/v1/streams",
+			"", 401,
+		},
 		{"a token beside it", clients.issue(t, added.ID, "", soon), "GET", "/v1/keys", token, 200},
 		{"a wrong token beside it", clients.issue(t, added.ID, "", soon), "GET", "/v1/streams", "x" + token, 401},
 		{"another authority", strangers.issue(t, added.ID, "", soon), "GET", "/v1/streams", "", 0},

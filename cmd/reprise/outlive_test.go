@@ -181,7 +181,8 @@ func TestServerIsKilledWhileCommandsRun(t *testing.T) {
 	for i := range commands {
 		id := fmt.Sprint("count", i)
 		o.run(id, fmt.Sprintf(`echo started >> %s/%s; i=0
-			while [ $i -lt %d ]; do i=$((i+1)); echo $i; case $i in *[05]0) sleep 0.05;; esac; done; exit %d`, o.dir, id, lines, i), nil)
+			while [ $i -lt %d ]; do i=$((i+1)); echo $i; case $i in *[05]0) sleep 0.05;; esac; done; exit %d`, o.dir,
+			id, lines, i), nil)
 	}
 	for i := range commands { // a server that is killed before it has started a command ends that as lost
 		id := fmt.Sprint("count", i)
@@ -273,7 +274,8 @@ func TestLimitsHoldWithoutAServer(t *testing.T) {
 	o.run("short", wait+"seq 1 20000; kill -SEGV $$", nil)
 	o.await("loud", "up")
 	o.await("short", "up")
-	o.run("slow", "echo up; exec sleep 600", func(r *client.StartRequest) { r.Timeout = client.Duration(6 * time.Second) })
+	o.run("slow", "echo up; exec sleep 600",
+		func(r *client.StartRequest) { r.Timeout = client.Duration(6 * time.Second) })
 	o.await("slow", "up")
 	if err := o.daemon.kill(); err != nil {
 		t.Fatal(err)

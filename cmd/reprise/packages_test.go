@@ -174,7 +174,8 @@ func TestRegistryEntryIsWhatTheSchemaAsksFor(t *testing.T) {
 	switch {
 	case !regexp.MustCompile(`^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$`).MatchString(entry.Name) || len(entry.Name) > 200,
 		entry.Title == "" || len(entry.Title) > 100, entry.Description == "" || len(entry.Description) > 100,
-		entry.Version != "1.2.3", !strings.HasSuffix(entry.Schema, "/2025-12-11/server.schema.json"), len(entry.Packages) != 1:
+		entry.Version != "1.2.3", !strings.HasSuffix(entry.Schema,
+			"/2025-12-11/server.schema.json"), len(entry.Packages) != 1:
 		t.Fatalf("the entry is %+v", entry)
 	}
 	bundle, err := os.ReadFile(file)

@@ -42,7 +42,8 @@ func TestServeBehindTrustedProxies(t *testing.T) {
 	dir := t.TempDir()
 	env := append(os.Environ(), "HOME="+dir)
 	d, err := startDaemon(env, dir, dir+"/log",
-		"--listen", "0.0.0.0:0", "--data", dir+"/data", "--audit", "--trusted-proxies", "127.0.0.1,10.0.0.0/8", "--trusted-proxies", "::1")
+		"--listen", "0.0.0.0:0", "--data", dir+"/data", "--audit", "--trusted-proxies", "127.0.0.1,10.0.0.0/8",
+		"--trusted-proxies", "::1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,9 @@ func TestServeBehindTrustedProxies(t *testing.T) {
 	if !limited {
 		t.Error("one client may guess without end")
 	}
-	if status, _ := proxied(t, "GET", url+"/v1/streams", "198.51.100.9, 203.0.113.2", "http", wrong); status != http.StatusUnauthorized {
+	if status, _ := proxied(
+		t, "GET", url+"/v1/streams", "198.51.100.9, 203.0.113.2", "http", wrong,
+	); status != http.StatusUnauthorized {
 		t.Errorf("the first wrong credential of another client: %d", status)
 	}
 	if status, _ := proxied(t, "GET", url+"/v1/streams", "203.0.113.1", "http", right); status != http.StatusOK {
@@ -71,17 +74,22 @@ func TestServeBehindTrustedProxies(t *testing.T) {
 	}
 	_, plain := proxied(t, "POST", url+"/v1/login", "203.0.113.3", "http", right)
 	_, secure := proxied(t, "POST", url+"/v1/login", "203.0.113.4", "https", right)
-	if cookie := plain.Get("Set-Cookie"); strings.Contains(cookie, "Secure") || !strings.HasPrefix(cookie, "reprise_login=") {
+	if cookie := plain.Get("Set-Cookie"); strings.Contains(cookie, "Secure") ||
+		!strings.HasPrefix(cookie, "reprise_login=") {
 		t.Errorf("without TLS the cookie is %q", cookie)
 	}
 	cookie, _, _ := strings.Cut(secure.Get("Set-Cookie"), ";")
 	if !strings.HasPrefix(cookie, "__Host-reprise_login=") || !strings.Contains(secure.Get("Set-Cookie"), "; Secure") {
 		t.Errorf("behind TLS the cookie is %q", secure.Get("Set-Cookie"))
 	}
-	if status, _ := proxied(t, "GET", url+"/v1/streams", "203.0.113.4", "https", "Cookie: "+cookie); status != http.StatusOK {
+	if status, _ := proxied(
+		t, "GET", url+"/v1/streams", "203.0.113.4", "https", "Cookie: "+cookie,
+	); status != http.StatusOK {
 		t.Errorf("with the cookie: %d", status)
 	}
-	if !eventually(func() bool { return audited(t, env, url, dir, `"remote":"203.0.113.4"`, `"remote":"203.0.113.3"`) }) {
+	if !eventually(func() bool {
+		return audited(t, env, url, dir, `"remote":"203.0.113.4"`, `"remote":"203.0.113.3"`)
+	}) {
 		t.Error("the audit log has other addresses")
 	}
 }
@@ -117,7 +125,8 @@ func TestImageMayListen(t *testing.T) {
 	dir := t.TempDir()
 	env := append(os.Environ(), strings.Fields(settings[1])...)
 	start := func(env []string) error {
-		d, err := startDaemon(append(env, "HOME="+dir, "REPRISE_LISTEN=0.0.0.0:0", "REPRISE_DATA="+dir+"/data"), dir, dir+"/log")
+		d, err := startDaemon(append(env, "HOME="+dir, "REPRISE_LISTEN=0.0.0.0:0",
+			"REPRISE_DATA="+dir+"/data"), dir, dir+"/log")
 		if err == nil {
 			err = d.kill()
 		}

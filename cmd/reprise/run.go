@@ -188,7 +188,9 @@ func startKeyed(ctx context.Context, server *client.Client, request client.Start
 	if asked, ok := errors.AsType[*askedToStop](err); ok {
 		return "", &exit{
 			code: asked.code(),
-			err:  errors.New("left before the start was answered: the command may run, and the same call attaches to it"),
+			err: errors.New(
+				"left before the start was answered: the command may run, and the same call attaches to it",
+			),
 		}
 	}
 	return x.ID, err
@@ -225,7 +227,8 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	case len(argv) > 0 && argv[0] == "--":
 		argv = argv[1:]
 	case len(argv) > 0 && strings.HasPrefix(argv[0], "-"):
-		return client.StartRequest{}, usage("unknown flag %s; a command that begins with a dash goes behind --", argv[0])
+		return client.StartRequest{}, usage("unknown flag %s; a command that begins with a dash goes behind --",
+			argv[0])
 	}
 	if len(argv) == 0 && c.Language == "" && c.Interpreter == "" {
 		return client.StartRequest{}, usage("which command? For example: reprise run -- make test")

@@ -84,7 +84,8 @@ func (c *serveCmd) verifier() (identity.Verifier, error) {
 		return nil, err
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModePerm&0o077) != 0 {
-		return nil, fmt.Errorf("%s may be read by others (%v): chmod 600 it, and remove it for a new token if others may have read it", path, info.Mode())
+		return nil, fmt.Errorf("%s may be read by others (%v): chmod 600 it, and remove it for a new token if others may have read it",
+			path, info.Mode())
 	}
 	return identity.NewToken(token)
 }

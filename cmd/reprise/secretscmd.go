@@ -182,7 +182,8 @@ func (c *serveCmd) checkShared() error {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(c.secrets(), name)); err != nil {
-			return usage("--secrets: %w; make them once with \"%s secrets %s\", and copy them to each machine", err, self(),
+			return usage("--secrets: %w; make them once with \"%s secrets %s\", and copy them to each machine",
+				err, self(),
 				c.Secrets)
 		}
 	}

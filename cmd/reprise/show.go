@@ -149,7 +149,10 @@ func sessionRows(s *client.Session) [][2]string {
 	rows := [][2]string{
 		{"session", s.ID},
 		{"created", moment(s.Created)},
-		{"executions", strconv.Itoa(s.Count) + ", " + strconv.Itoa(s.Running) + " running, " + strconv.Itoa(s.Queued) + " queued"},
+		{
+			"executions",
+			strconv.Itoa(s.Count) + ", " + strconv.Itoa(s.Running) + " running, " + strconv.Itoa(s.Queued) + " queued",
+		},
 	}
 	for i := range s.Executions {
 		x := &s.Executions[i]

@@ -51,7 +51,8 @@ func sit(t *testing.T, o *outliving, url string, cols, rows int, args ...string)
 	p.cmd = &exec.Cmd{
 		Path: program, Args: append([]string{"reprise"}, args...), Dir: o.dir,
 		Stdin: slave, Stdout: slave, Stderr: slave,
-		Env:         append(os.Environ(), "REPRISE_URL="+url, "REPRISE_TOKEN="+strings.TrimSpace(string(token)), "TERM=xterm-256color"),
+		Env: append(os.Environ(), "REPRISE_URL="+url,
+			"REPRISE_TOKEN="+strings.TrimSpace(string(token)), "TERM=xterm-256color"),
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	}
 	testserver.EndWithParent(p.cmd.SysProcAttr)
@@ -196,7 +197,8 @@ func (p *person) leaves(code int) {
 // openShell runs sh in a terminal and waits for its prompt.
 func openShell(t *testing.T, o *outliving, url string, flags ...string) *person {
 	t.Helper()
-	p := sit(t, o, url, 100, 30, append(append([]string{"run", "-t", "-e", "PS1=> ", "--id", "sh"}, flags...), "--", "sh", "-i")...)
+	p := sit(t, o, url, 100, 30,
+		append(append([]string{"run", "-t", "-e", "PS1=> ", "--id", "sh"}, flags...), "--", "sh", "-i")...)
 	p.sees("> ", 1)
 	return p
 }
@@ -248,7 +250,8 @@ func TestTerminalIsAttachedFromElsewhere(t *testing.T) {
 
 	second := sit(t, o, url, 70, 15, "attach", "sh")
 	second.shows("on the alternate screen")
-	second.waits("alternate screen of few bytes", func() bool { return len(second.seen) < 5000 && second.screen.Alternate() })
+	second.waits("alternate screen of few bytes",
+		func() bool { return len(second.seen) < 5000 && second.screen.Alternate() })
 	watcher := sit(t, o, url, 70, 15, "attach", "--read-only", "sh")
 	watcher.shows("on the alternate screen")
 	watcher.types("echo by the wat\"\"cher\r")
@@ -352,7 +355,8 @@ func TestTerminalThatWasAway(t *testing.T) {
 	proxy, err := cutproxy.Listen(o.daemon.addr, nil)
 	check(t, err)
 	defer proxy.Close()
-	p := sit(t, o, "http://"+proxy.Addr(), 80, 24, "run", "-t", "--id", "x", "--", "sh", "-c", `echo up; read line; seq 1 200000; echo last; read line`)
+	p := sit(t, o, "http://"+proxy.Addr(), 80, 24, "run", "-t", "--id", "x", "--", "sh", "-c",
+		`echo up; read line; seq 1 200000; echo last; read line`)
 	p.sees("up\r\n", 1)
 	proxy.SetPlan(cutproxy.Every(cutproxy.Fault{Kind: cutproxy.Refuse}))
 	proxy.Cut()

@@ -88,7 +88,8 @@ func (c *certificate) current() *tls.Certificate {
 	if time.Since(c.looked) >= certificateEvery {
 		before := c.state
 		if err := c.load(); err != nil && c.state != before {
-			c.logger.Error("the certificate has changed and cannot be used; the one before is still in use", "error", err)
+			c.logger.Error("the certificate has changed and cannot be used; the one before is still in use",
+				"error", err)
 		} else if c.state != before {
 			c.logger.Info("the certificate was read again", "file", c.cert)
 		}

@@ -78,7 +78,8 @@ func (v version) serve(t *testing.T, data string) (*daemon, error) {
 		t.Fatal(err)
 	}
 	args := []string{
-		"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(v.dir, data), "--secrets", filepath.Join(v.dir, "secrets"),
+		"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(v.dir, data), "--secrets",
+		filepath.Join(v.dir, "secrets"),
 		"--store", v.store, "--log-level", "warn",
 	}
 	log := filepath.Join(v.dir, data+".log")
@@ -164,7 +165,10 @@ func TestStoreOfThePreviousVersionOpens(t *testing.T) {
 
 	d, c := previous.mustServe(t, "data")
 	publishLines(t, c, "notes", "1", "2", "3")
-	if _, err := c.Start(t.Context(), client.StartRequest{ID: "job", Command: "echo of the previous version"}); err != nil {
+	if _, err := c.Start(t.Context(), client.StartRequest{
+		ID:      "job",
+		Command: "echo of the previous version",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	for _, err := range c.Follow(t.Context(), "job", nil) {

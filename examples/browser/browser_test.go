@@ -71,7 +71,8 @@ func browser(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	}
 	return exec.CommandContext(ctx, chromium, append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir=" + profile(t),
+		"--disable-background-networking", "--disable-component-update", "--disable-sync",
+		"--user-data-dir=" + profile(t),
 	}, args...)...)
 }
 

@@ -56,7 +56,8 @@ func (s *Server) panicked(rec *record, r *http.Request, v any) (answered bool) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		return false
 	}
-	s.opts.Logger.ErrorContext(r.Context(), "a handler panicked", "id", rec.ID, "panic", v, "stack", string(debug.Stack()))
+	s.opts.Logger.ErrorContext(r.Context(), "a handler panicked", "id", rec.ID, "panic", v,
+		"stack", string(debug.Stack()))
 	if rec.Begun() {
 		return false
 	}

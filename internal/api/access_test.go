@@ -43,7 +43,8 @@ func TestEveryPathButThePublicOnesNeedsAToken(t *testing.T) {
 			t.Errorf("%s %s without a token: %d", op.Method, op.Path, a.status)
 		}
 	}
-	if a := w.do("GET", "/openapi.yaml", "").is(200); a.body != string(api.OpenAPI()) || a.header.Get("Content-Type") != "application/yaml" {
+	if a := w.do("GET", "/openapi.yaml", "").is(200); a.body != string(api.OpenAPI()) ||
+		a.header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("openapi.yaml: %v", a.header)
 	}
 	w.do("GET", "/healthz", "").is(200)
@@ -75,9 +76,12 @@ func TestLoginByCookie(t *testing.T) {
 	pair, _, _ := strings.Cut(cookie, ";")
 	w.do("GET", "/v1/executions", "", "Cookie: "+pair).is(200)
 	w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Cookie: "+pair, "Origin: "+w.url).is(201)
-	w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Cookie: "+pair, "Origin: http://evil.example.org").refused(403, "forbidden")
+	w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Cookie: "+pair,
+		"Origin: http://evil.example.org").refused(403, "forbidden")
 	w.do("POST", "/v1/login", "", "Authorization: Bearer "+token).is(204)
-	if a := w.do("DELETE", "/v1/login", "", "Cookie: "+pair).is(204); !strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0") {
+	if a := w.do("DELETE", "/v1/login", "", "Cookie: "+pair).is(204); !strings.Contains(
+		a.header.Get("Set-Cookie"), "Max-Age=0",
+	) {
 		t.Errorf("logout: %v", a.header)
 	}
 	w.do("POST", "/v1/login", `{"token":"wrong"}`).refused(401, "unauthenticated")
@@ -103,7 +107,10 @@ func TestTicketReadsOneStreamAndNothingElse(t *testing.T) {
 	for _, path := range []string{"/events", "/stdout", "/stderr"} {
 		w.do("GET", "/v1/executions/x"+path+ticket, "").is(200)
 	}
-	for _, path := range []string{"/v1/streams/a%2Fb/events", "/v1/streams/none/events", "/v1/executions/y/events", "/v1/executions/x", "/v1/executions", "/v1/sessions", "/metrics"} {
+	for _, path := range []string{
+		"/v1/streams/a%2Fb/events", "/v1/streams/none/events", "/v1/executions/y/events", "/v1/executions/x",
+		"/v1/executions", "/v1/sessions", "/metrics",
+	} {
 		w.do("GET", path+ticket, "").refused(403, "forbidden")
 	}
 	w.do("POST", "/v1/executions/x/cancel"+ticket, "").refused(403, "forbidden")
@@ -112,7 +119,10 @@ func TestTicketReadsOneStreamAndNothingElse(t *testing.T) {
 	w.token = token
 	w.do("POST", "/v1/tickets", `{"stream":"none"}`).refused(404, "not_found")
 	w.do("POST", "/v1/tickets", `{"execution":"none"}`).refused(404, "not_found")
-	for _, body := range []string{`{}`, `{"stream":"other","execution":"x"}`, `{"stream":"other","ttl":"25h"}`, `{"stream":"other","ttl":"1ms"}`, `{"stream":"execution:x"}`} {
+	for _, body := range []string{
+		`{}`, `{"stream":"other","execution":"x"}`, `{"stream":"other","ttl":"25h"}`, `{"stream":"other","ttl":"1ms"}`,
+		`{"stream":"execution:x"}`,
+	} {
 		w.do("POST", "/v1/tickets", body).refused(422, "invalid")
 	}
 	w.do("GET", "/v1/executions"+ticket, "").is(403) // the ticket counts, though a token is there
@@ -139,9 +149,23 @@ func TestExpiredTicketEndsItsReader(t *testing.T) {
 func TestHostIsChecked(t *testing.T) {
 	w := start(t, setup{api: api.Options{Hosts: []string{"reprise.example.org"}}})
 	for host, status := range map[string]int{
-		"localhost": 200, "localhost:1234": 200, "LOCALHOST": 200, "console.localhost:80": 200, "127.0.0.1": 200, "127.9.9.9:1": 200,
-		"[::1]": 200, "[::1]:7070": 200, "reprise.example.org": 200, "Reprise.Example.Org:443": 200, "localhost.": 200,
-		"evil.example.org": 403, "localhost.evil.org": 403, "10.1.2.3": 403, "[::2]": 403, "127.0.0.1.evil.org": 403, "notlocalhost": 403,
+		"localhost":               200,
+		"localhost:1234":          200,
+		"LOCALHOST":               200,
+		"console.localhost:80":    200,
+		"127.0.0.1":               200,
+		"127.9.9.9:1":             200,
+		"[::1]":                   200,
+		"[::1]:7070":              200,
+		"reprise.example.org":     200,
+		"Reprise.Example.Org:443": 200,
+		"localhost.":              200,
+		"evil.example.org":        403,
+		"localhost.evil.org":      403,
+		"10.1.2.3":                403,
+		"[::2]":                   403,
+		"127.0.0.1.evil.org":      403,
+		"notlocalhost":            403,
 	} {
 		w.do("GET", "/openapi.yaml", "", "Host: "+host).is(status)
 	}
@@ -151,7 +175,10 @@ func TestOriginIsChecked(t *testing.T) {
 	const friend = "https://console.example.org"
 	w := start(t, setup{api: api.Options{Origins: []string{friend}}})
 	w.stream("s", "x")
-	for _, origin := range []string{"http://evil.example.org", "null", "file://", friend + ":8443", "http://console.example.org", "https://evil." + friend[8:], w.url + "0"} {
+	for _, origin := range []string{
+		"http://evil.example.org", "null", "file://", friend + ":8443", "http://console.example.org",
+		"https://evil." + friend[8:], w.url + "0",
+	} {
 		a := w.do("GET", "/v1/streams", "", "Origin: "+origin).refused(403, "forbidden")
 		if a.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s is let in", origin)
@@ -160,17 +187,21 @@ func TestOriginIsChecked(t *testing.T) {
 	}
 	w.do("GET", "/v1/streams", "", "Origin: "+w.url).is(200)
 	a := w.do("GET", "/v1/streams/s/events", "", "Origin: "+friend).is(200)
-	if a.header.Get("Access-Control-Allow-Origin") != friend || a.header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(a.header.Get("Vary"), "Origin") {
+	if a.header.Get("Access-Control-Allow-Origin") != friend ||
+		a.header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(a.header.Get("Vary"), "Origin") {
 		t.Errorf("header %v", a.header)
 	}
-	a = w.do("OPTIONS", "/v1/executions", "", "Authorization: ", "Origin: "+friend, "Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,last-event-id").is(204)
+	a = w.do("OPTIONS", "/v1/executions", "", "Authorization: ", "Origin: "+friend,
+		"Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization,last-event-id").is(204)
 	for _, name := range []string{"traceparent", "Cache-Control", "If-None-Match"} {
 		if !strings.Contains(a.header.Get("Access-Control-Allow-Headers"), name) {
 			t.Errorf("%s may not be sent", name)
 		}
 	}
 	for name, want := range map[string]string{
-		"Access-Control-Allow-Origin": friend, "Access-Control-Allow-Methods": "POST", "Access-Control-Allow-Headers": "Last-Event-ID",
+		"Access-Control-Allow-Origin":  friend,
+		"Access-Control-Allow-Methods": "POST",
+		"Access-Control-Allow-Headers": "Last-Event-ID",
 	} {
 		if !strings.Contains(a.header.Get(name), want) {
 			t.Errorf("%s: %q", name, a.header.Get(name))
@@ -182,10 +213,12 @@ func TestRequestsAreNamedAndLogged(t *testing.T) {
 	w := start(t, setup{})
 	w.stream("s", "x")
 	ticket := w.do("POST", "/v1/tickets", `{"stream":"s"}`).is(201).text("ticket")
-	if a := w.do("GET", "/v1/streams/s/events?ticket="+ticket, "", "X-Request-Id: mine-1"); a.header.Get("X-Request-Id") != "mine-1" {
+	a := w.do("GET", "/v1/streams/s/events?ticket="+ticket, "", "X-Request-Id: mine-1")
+	if a.header.Get("X-Request-Id") != "mine-1" {
 		t.Errorf("request id %q", a.header.Get("X-Request-Id"))
 	}
-	if a := w.do("GET", "/v1/streams", "", "X-Request-Id: bad id"); a.header.Get("X-Request-Id") == "bad id" || a.header.Get("X-Request-Id") == "" {
+	if a := w.do("GET", "/v1/streams", "", "X-Request-Id: bad id"); a.header.Get("X-Request-Id") == "bad id" ||
+		a.header.Get("X-Request-Id") == "" {
 		t.Errorf("request id %q", a.header.Get("X-Request-Id"))
 	}
 	w.do("GET", "/v1/streams", "", "Authorization: Bearer a-wrong-token-of-somebody")
@@ -211,7 +244,8 @@ func TestRequestsAreNamedAndLogged(t *testing.T) {
 	if strings.Contains(log, "id=probe ") {
 		t.Errorf("a probe is logged: %s", log)
 	}
-	if !strings.Contains(log, "id=mine-1 method=GET path=/v1/streams/s/events status=200") || !strings.Contains(log, "principal=token") {
+	if !strings.Contains(log, "id=mine-1 method=GET path=/v1/streams/s/events status=200") ||
+		!strings.Contains(log, "principal=token") {
 		t.Errorf("the log: %s", log)
 	}
 	for _, secret := range []string{token, ticket, ticket[:40], "a-wrong-token", "another-wrong", "ticket="} {
@@ -229,7 +263,8 @@ func TestMetricsCount(t *testing.T) {
 	w.stream("s", "x")
 	w.do("GET", "/v1/streams/s/events?after=nothing", "", asSSE).is(400)
 	w.do("GET", "/metrics", "", "Authorization: ").is(401)
-	w.eventually("the end is counted", func() bool { return w.metric(`reprise_executions_ended_total{outcome="exited"}`) == "1" })
+	w.eventually("the end is counted",
+		func() bool { return w.metric(`reprise_executions_ended_total{outcome="exited"}`) == "1" })
 	for name, want := range map[string]string{
 		`reprise_http_requests_total{method="POST",path="/v1/executions",status="201"}`:         "1",
 		`reprise_executions{status="running"}`:                                                  "0",
@@ -292,10 +327,13 @@ func TestExecutionEventsAreRefusedLikeStreams(t *testing.T) {
 // A handler cannot break the rule that every refusal is a problem.
 func TestRefusalsAreProblemsEverywhere(t *testing.T) {
 	w := start(t, setup{})
-	for _, call := range [][2]string{{"GET", "/"}, {"GET", "/v2/x"}, {"TRACE", "/v1/streams"}, {"POST", "/v1/streams/x"}, {"BREW", "/v1/login"}} {
+	for _, call := range [][2]string{
+		{"GET", "/"}, {"GET", "/v2/x"}, {"TRACE", "/v1/streams"}, {"POST", "/v1/streams/x"}, {"BREW", "/v1/login"},
+	} {
 		res := w.open(call[0], call[1], "")
 		var p map[string]any
-		if err := json.NewDecoder(res.Body).Decode(&p); err != nil || p["code"] == nil || res.Header.Get("Content-Type") != "application/problem+json" {
+		err := json.NewDecoder(res.Body).Decode(&p)
+		if err != nil || p["code"] == nil || res.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%v: %d %v", call, res.StatusCode, err)
 		}
 		res.Body.Close()

@@ -11,11 +11,14 @@ func TestArtifacts(t *testing.T) {
 	w := start(t, setup{})
 	work := t.TempDir()
 	w.do("POST", "/v1/executions", `{"argv":["true"],"artifacts":["../x"]}`).refused(422, "invalid")
-	w.do("POST", "/v1/executions", `{"id":"b","command":"mkdir out; seq 1 100000 >out/n; : >empty; exit 3","cwd":"`+work+
-		`","artifacts":["out","empty","none"]}`).is(201)
+	w.do("POST", "/v1/executions",
+		`{"id":"b","command":"mkdir out; seq 1 100000 >out/n; : >empty; exit 3","cwd":"`+work+
+			`","artifacts":["out","empty","none"]}`).is(201)
 	w.ended("b")
 	a := w.do("GET", "/v1/executions/b", "").is(200)
-	for _, part := range []string{`{"path":"empty","size":0,`, `{"path":"out/n","size":588895,`, `"artifact_notes":["none: `} {
+	for _, part := range []string{
+		`{"path":"empty","size":0,`, `{"path":"out/n","size":588895,`, `"artifact_notes":["none: `,
+	} {
 		if !strings.Contains(a.body, part) {
 			t.Errorf("%q is not in %s", part, a.body)
 		}

@@ -16,7 +16,9 @@ import (
 func (w *world) acts() []string {
 	w.Helper()
 	var list []string
-	for line := range strings.Lines(w.do("GET", "/v1/audit/events?limit=1000", "", "Accept: application/json").is(200).body) {
+	for line := range strings.Lines(
+		w.do("GET", "/v1/audit/events?limit=1000", "", "Accept: application/json").is(200).body,
+	) {
 		var page struct {
 			Events []struct{ Data json.RawMessage }
 		}
@@ -74,7 +76,8 @@ func TestAuditTellsWhoDidWhat(t *testing.T) {
 	if !strings.Contains(all, `"request":"list-1"`) || !strings.Contains(all, `"remote":"127.0.0.1"`) {
 		t.Errorf("the audit log: %s", all)
 	}
-	if a := w.do("POST", "/v1/audit/check", "").is(200); a.number("records") < 10 || a.member("wrong") == nil || strings.Contains(a.body, "record ") {
+	if a := w.do("POST", "/v1/audit/check", "").is(200); a.number("records") < 10 || a.member("wrong") == nil ||
+		strings.Contains(a.body, "record ") {
 		t.Errorf("check: %s", a.body)
 	}
 	w.token = token

@@ -78,7 +78,8 @@ func numberedStream(w *world, name string, count int) *reprise.Stream {
 	}
 	_, err := s.Append(w.Context(), events...)
 	w.ok(err)
-	_, err = s.End(w.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	_, err = s.End(w.Context(), "completed",
+		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
 	w.ok(err)
 	return s
 }
@@ -148,7 +149,8 @@ func TestWhatIsNoEventsIsNotCompressed(t *testing.T) {
 	}
 	off := start(t, setup{api: api.Options{NoCompression: true}})
 	numberedStream(off, "s", 1000)
-	if _, _, header := off.read("/v1/streams/s/events", asSSE, "Accept-Encoding: gzip"); header.Get("Content-Encoding") != "" {
+	_, _, header := off.read("/v1/streams/s/events", asSSE, "Accept-Encoding: gzip")
+	if header.Get("Content-Encoding") != "" {
 		t.Errorf("compressed by a server that does not: %v", header)
 	}
 }

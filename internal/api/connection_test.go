@@ -18,15 +18,16 @@ import (
 // its body never comes.
 func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	for head, status := range map[string]int{
-		"POST /none HTTP/1.1\r\nContent-Length: 100\r\n":                                                                404,
-		"PUT /v1/executions HTTP/1.1\r\nContent-Length: 100\r\n":                                                        405,
-		"POST /v1/executions HTTP/1.1\r\nContent-Length: 100\r\nOrigin: http://evil.example\r\n":                        403,
-		"POST /v1/executions?x=y HTTP/1.1\r\nTransfer-Encoding: chunked\r\n":                                            400,
-		"POST /v1/executions HTTP/1.1\r\nContent-Length: 2000000\r\n":                                                   413,
-		"POST /v1/streams/none/events HTTP/1.1\r\nContent-Length: 100\r\n":                                              404,
-		"POST /v1/login HTTP/1.1\r\nContent-Length: 100\r\n":                                                            415,
-		"POST /v1/login HTTP/1.1\r\nContent-Length: 5000\r\nContent-Type: application/json\r\n":                         413,
-		"POST /v1/executions HTTP/1.1\r\nContent-Length: 100\r\nAuthorization: Bearer x\r\nAccept: application/xml\r\n": 406,
+		"POST /none HTTP/1.1\r\nContent-Length: 100\r\n":                                         404,
+		"PUT /v1/executions HTTP/1.1\r\nContent-Length: 100\r\n":                                 405,
+		"POST /v1/executions HTTP/1.1\r\nContent-Length: 100\r\nOrigin: http://evil.example\r\n": 403,
+		"POST /v1/executions?x=y HTTP/1.1\r\nTransfer-Encoding: chunked\r\n":                     400,
+		"POST /v1/executions HTTP/1.1\r\nContent-Length: 2000000\r\n":                            413,
+		"POST /v1/streams/none/events HTTP/1.1\r\nContent-Length: 100\r\n":                       404,
+		"POST /v1/login HTTP/1.1\r\nContent-Length: 100\r\n":                                     415,
+		"POST /v1/login HTTP/1.1\r\nContent-Length: 5000\r\nContent-Type: application/json\r\n":  413,
+		"POST /v1/executions HTTP/1.1\r\nContent-Length: 100\r\n" +
+			"Authorization: Bearer x\r\nAccept: application/xml\r\n": 406,
 	} {
 		inBubble(t, func(t *testing.T, _ *reprise.Log, l *pipeListener) {
 			conn := l.dial()

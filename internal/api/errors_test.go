@@ -41,14 +41,16 @@ func TestErrorTable(t *testing.T) {
 		if row.retryable && a.header.Get("Retry-After") == "" {
 			t.Errorf("%s: no Retry-After", row.code)
 		}
-		if window := a.text("earliest") != "" && a.text("tail") != ""; window != (row.status == 410 && row.code != "stream_expired" || row.code == "cursor_ahead") {
+		window := a.text("earliest") != "" && a.text("tail") != ""
+		if window != (row.status == 410 && row.code != "stream_expired" || row.code == "cursor_ahead") {
 			t.Errorf("%s: window in %s", row.code, a.body)
 		}
 		if strings.Contains(a.body, "secret") || strings.Contains(a.body, "head") && row.code == "internal" {
 			t.Errorf("%s tells too much: %s", row.code, a.body)
 		}
 	}
-	if log := w.logged.String(); !strings.Contains(log, "lost its head") || !strings.Contains(log, "the secret of the store") {
+	if log := w.logged.String(); !strings.Contains(log, "lost its head") ||
+		!strings.Contains(log, "the secret of the store") {
 		t.Errorf("the log does not say why: %s", log)
 	}
 }
@@ -59,7 +61,9 @@ func refusedPositions(w *world) []refusal {
 	events := "/v1/streams/s/events"
 	return []refusal{
 		{"cursor_malformed", 400, false, func() *answer { return w.do("GET", events+"?after=1.2.3", "") }},
-		{"cursor_foreign", 400, false, func() *answer { return w.do("GET", events+"?after="+other.Cursor(1).String(), "") }},
+		{"cursor_foreign", 400, false, func() *answer {
+			return w.do("GET", events+"?after="+other.Cursor(1).String(), "")
+		}},
 		{"cursor_foreign", 400, false, func() *answer {
 			forged := s.Cursor(1).String()
 			return w.do("GET", events+"?after="+forged[:len(forged)-13]+"0000000000000", "")
@@ -107,7 +111,9 @@ func refusedRequests(w *world) []refusal {
 		{"invalid", 400, false, func() *answer { return w.do("GET", "/v1/streams?cursor=x", "") }},
 		{"invalid", 400, false, func() *answer { return w.do("GET", "/v1/sessions?cursor=x", "") }},
 		{"invalid", 422, false, func() *answer { return w.do("PUT", "/v1/streams/x", `{"color":"red"}`) }},
-		{"invalid", 415, false, func() *answer { return w.do("PUT", "/v1/streams/x", `{}`, "Content-Type: text/plain") }},
+		{"invalid", 415, false, func() *answer {
+			return w.do("PUT", "/v1/streams/x", `{}`, "Content-Type: text/plain")
+		}},
 		{"invalid", 405, false, func() *answer { return w.do("PATCH", "/v1/streams/x", `{}`) }},
 	}
 }
@@ -116,9 +122,15 @@ func refusedRequests(w *world) []refusal {
 func refusedSenders(w *world) []refusal {
 	events := "/v1/streams/s/events"
 	return []refusal{
-		{"unauthenticated", 401, false, func() *answer { return w.do("GET", "/v1/executions", "", "Authorization: Bearer wrong") }},
-		{"rate_limited", 429, true, func() *answer { return w.do("GET", "/v1/executions", "", "Authorization: Bearer wrong") }},
-		{"forbidden", 403, false, func() *answer { return w.do("GET", "/healthz", "", "Origin: https://evil.example.org") }},
+		{"unauthenticated", 401, false, func() *answer {
+			return w.do("GET", "/v1/executions", "", "Authorization: Bearer wrong")
+		}},
+		{"rate_limited", 429, true, func() *answer {
+			return w.do("GET", "/v1/executions", "", "Authorization: Bearer wrong")
+		}},
+		{"forbidden", 403, false, func() *answer {
+			return w.do("GET", "/healthz", "", "Origin: https://evil.example.org")
+		}},
 		{"quota_exceeded", 429, true, func() *answer {
 			big := strings.Repeat("x", 700_000)
 			w.do("POST", events, big, "Content-Type: text/plain").is(200)

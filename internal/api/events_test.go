@@ -19,7 +19,8 @@ const (
 func TestFormsByAccept(t *testing.T) {
 	w := start(t, setup{})
 	s := w.stream("s", "x")
-	_, err := s.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	_, err := s.End(t.Context(), "completed",
+		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
 	w.ok(err)
 	for accept, want := range map[string]string{
 		"":                  "application/json",
@@ -62,7 +63,8 @@ func TestFormsByAccept(t *testing.T) {
 func TestEveryFormResumes(t *testing.T) {
 	w := start(t, setup{})
 	s := w.stream("s", "one", "two", "three")
-	_, err := s.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	_, err := s.End(t.Context(), "completed",
+		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
 	w.ok(err)
 	after := func(seq uint64) string { return "/v1/streams/s/events?after=" + s.Cursor(seq).String() }
 	for _, accept := range []string{asSSE, asLines, "Accept: application/json"} {
@@ -115,16 +117,23 @@ func TestPages(t *testing.T) {
 	if seen != 25 || cursor != s.Cursor(25).String() {
 		t.Errorf("%d events, cursor %s", seen, cursor)
 	}
-	if a := w.do("GET", "/v1/streams/s/events?types=odd&limit=1000", "").is(200); len(a.member("events").([]any)) != 13 || a.text("next_cursor") != cursor {
+	if a := w.do(
+		"GET", "/v1/streams/s/events?types=odd&limit=1000", "",
+	).is(200); len(a.member("events").([]any)) != 13 || a.text("next_cursor") != cursor {
 		t.Errorf("filtered: %s", a.body)
 	}
-	if a := w.do("GET", "/v1/streams/s/events?types=none", "").is(200); len(a.member("events").([]any)) != 0 || a.text("next_cursor") != cursor {
+	if a := w.do("GET", "/v1/streams/s/events?types=none", "").is(200); len(a.member("events").([]any)) != 0 ||
+		a.text("next_cursor") != cursor {
 		t.Errorf("filtered to nothing: %s", a.body)
 	}
-	if a := w.do("GET", "/v1/streams/s/events?wait=10ms&after="+cursor, "").is(200); len(a.member("events").([]any)) != 0 {
-		t.Errorf("waited for nothing: %s", a.body)
+	waited := w.do("GET", "/v1/streams/s/events?wait=10ms&after="+cursor, "").is(200)
+	if len(waited.member("events").([]any)) != 0 {
+		t.Errorf("waited for nothing: %s", waited.body)
 	}
-	for _, query := range []string{"limit=0", "limit=1001", "wait=61s", "wait=-1s", "wait=soon", "gap=maybe", "types=,", "after=1&after=2", "follow=true"} {
+	for _, query := range []string{
+		"limit=0", "limit=1001", "wait=61s", "wait=-1s", "wait=soon", "gap=maybe", "types=,", "after=1&after=2",
+		"follow=true",
+	} {
 		w.do("GET", "/v1/streams/s/events?"+query, "").refused(400, "invalid")
 	}
 }
@@ -161,10 +170,13 @@ func TestPagesByOffset(t *testing.T) {
 	}
 	w.do("GET", "/v1/streams/s/events?cursor=26", "").refused(409, "cursor_ahead")
 	w.do("GET", "/v1/streams/s/events?cursor=1", "", asSSE).refused(400, "invalid")
-	for _, query := range []string{"cursor=-1", "cursor=x", "cursor=1.5", "cursor=1&after=0", "cursor=99999999999999999999"} {
+	for _, query := range []string{
+		"cursor=-1", "cursor=x", "cursor=1.5", "cursor=1&after=0", "cursor=99999999999999999999",
+	} {
 		w.do("GET", "/v1/streams/s/events?"+query, "").refused(400, "invalid")
 	}
-	_, err := s.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	_, err := s.End(t.Context(), "completed",
+		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
 	w.ok(err)
 	w.ok(s.Trim(t.Context(), 10))
 	w.do("GET", "/v1/streams/s/events?cursor=3", "").refused(410, "cursor_expired")
@@ -197,7 +209,8 @@ func TestLinesFollowALiveStream(t *testing.T) {
 	w := start(t, setup{api: api.Options{Heartbeat: 10 * time.Millisecond}})
 	s := w.stream("s", "one")
 	f := w.follow("/v1/streams/s/events?types=note,end", asLines)
-	if line := f.line(); !strings.Contains(line, `"type":"note","seq":1,`) || !strings.Contains(line, `"cursor":"`+s.Cursor(1).String()) {
+	line := f.line()
+	if !strings.Contains(line, `"type":"note","seq":1,`) || !strings.Contains(line, `"cursor":"`+s.Cursor(1).String()) {
 		t.Errorf("line %q", line)
 	}
 	if blank, err := f.in.ReadString('\n'); err != nil || blank != "\n" { // a heartbeat
@@ -208,7 +221,8 @@ func TestLinesFollowALiveStream(t *testing.T) {
 	if line := f.line(); line != `{"cursor":"`+s.Cursor(2).String()+`"}` {
 		t.Errorf("line %q in the place of a move of the cursor", line)
 	}
-	_, err = s.End(t.Context(), "failed", reprise.Event{Data: []byte(`{"outcome":"failed"}`), Format: reprise.FormatMembers})
+	_, err = s.End(t.Context(), "failed",
+		reprise.Event{Data: []byte(`{"outcome":"failed"}`), Format: reprise.FormatMembers})
 	w.ok(err)
 	if line := f.line(); !strings.Contains(line, `"type":"end","seq":3,`) {
 		t.Errorf("line %q", line)
@@ -234,7 +248,8 @@ func TestGapsAreToldInEveryForm(t *testing.T) {
 		_, err := s.Append(t.Context(), reprise.Event{Data: []byte("x")})
 		w.ok(err)
 	}
-	_, err = s.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	_, err = s.End(t.Context(), "completed",
+		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
 	w.ok(err)
 	info, err := s.Info(t.Context())
 	w.ok(err)
@@ -243,7 +258,8 @@ func TestGapsAreToldInEveryForm(t *testing.T) {
 	for _, accept := range []string{asSSE, asLines, "Accept: application/json"} {
 		w.do("GET", path, "", accept).refused(410, "cursor_expired")
 		body := w.do("GET", path+"&gap=event", "", accept).is(200).body
-		if !strings.Contains(body, missed) || !strings.Contains(body, `"seq":6`) || !strings.Contains(body, `"code":"cursor_expired"`) {
+		if !strings.Contains(body, missed) || !strings.Contains(body, `"seq":6`) ||
+			!strings.Contains(body, `"code":"cursor_expired"`) {
 			t.Errorf("%s: %s", accept, body)
 		}
 		ahead := "/v1/streams/s/events?gap=event&after=" + s.Cursor(9).String()

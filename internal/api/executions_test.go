@@ -10,15 +10,18 @@ import (
 
 func TestExecutionFromStartToRemoval(t *testing.T) {
 	w := start(t, setup{})
-	a := w.do("POST", "/v1/executions", `{"id":"one","command":"echo out; echo err >&2; exit 3","session":"s","labels":{"k":"v"}}`).is(201)
+	a := w.do("POST", "/v1/executions",
+		`{"id":"one","command":"echo out; echo err >&2; exit 3","session":"s","labels":{"k":"v"}}`).is(201)
 	if a.header.Get("Location") != "/v1/executions/one" || a.header.Get("Execution-Id") != "one" {
 		t.Errorf("Location %q, Execution-Id %q", a.header.Get("Location"), a.header.Get("Execution-Id"))
 	}
-	w.do("POST", "/v1/executions", `{"id":"one","command":"echo out; echo err >&2; exit 3","session":"s","labels":{"k":"v"}}`).is(200)
+	w.do("POST", "/v1/executions",
+		`{"id":"one","command":"echo out; echo err >&2; exit 3","session":"s","labels":{"k":"v"}}`).is(200)
 	w.do("POST", "/v1/executions", `{"id":"one","command":"another"}`).refused(409, "conflict")
 
 	a = w.ended("one")
-	if a.text("status") != "ended" || a.text("outcome") != "exited" || a.number("exit_code") != 3 || a.text("labels", "k") != "v" {
+	if a.text("status") != "ended" || a.text("outcome") != "exited" || a.number("exit_code") != 3 ||
+		a.text("labels", "k") != "v" {
 		t.Errorf("shown as %s", a.body)
 	}
 	if got := w.do("GET", "/v1/executions/one/stdout", "").is(200).body; got != "out\n" {
@@ -48,7 +51,8 @@ func TestStartIsIdempotentByKey(t *testing.T) {
 		t.Errorf("ids %q and %q", first.text("id"), second.text("id"))
 	}
 	w.do("POST", "/v1/executions", `{"argv":["false"]}`, "Idempotency-Key: k1").refused(409, "conflict")
-	w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Idempotency-Key: "+strings.Repeat("k", 300)).refused(422, "invalid")
+	w.do("POST", "/v1/executions", `{"argv":["true"]}`,
+		"Idempotency-Key: "+strings.Repeat("k", 300)).refused(422, "invalid")
 }
 
 // TestStartWithKey: 200 while it runs and after success, 201 after a failure, 409 for another request.
@@ -107,7 +111,8 @@ func TestStartThatStreamsAtOnce(t *testing.T) {
 func TestStdinSignalAndCancel(t *testing.T) {
 	w := start(t, setup{})
 	w.do("POST", "/v1/executions", `{"id":"cat","argv":["cat"],"stdin_open":true}`).is(201)
-	if a := w.do("POST", "/v1/executions/cat/stdin?offset=0", "hello ").is(200); a.number("offset") != 6 || a.member("open") != true {
+	if a := w.do("POST", "/v1/executions/cat/stdin?offset=0", "hello ").is(200); a.number("offset") != 6 ||
+		a.member("open") != true {
 		t.Errorf("stdin: %s", a.body)
 	}
 	w.do("POST", "/v1/executions/cat/stdin?offset=0", "hello ").is(200) // again
@@ -143,7 +148,10 @@ func TestStdinSignalAndCancel(t *testing.T) {
 func TestTerminalIsResizedAndFedByTwo(t *testing.T) {
 	w := start(t, setup{})
 	w.do("POST", "/v1/executions/none/resize", `{"cols":1,"rows":1}`).refused(404, "not_found")
-	w.do("POST", "/v1/executions", `{"id":"t","command":"read a; stty size; read b; echo \"$a+$b\"; read c","tty":{"cols":81,"rows":25},"stdin_open":true}`).is(201)
+	w.do(
+		"POST", "/v1/executions",
+		`{"id":"t","command":"read a; stty size; read b; echo \"$a+$b\"; read c","tty":{"cols":81,"rows":25},"stdin_open":true}`,
+	).is(201)
 	w.do("POST", "/v1/executions/t/stdin?writer=a&offset=0", "one\n").is(200)
 	follow := w.follow("/v1/executions/t/events", "Accept: application/x-ndjson")
 	for !strings.Contains(follow.line(), "25 81") {
@@ -154,10 +162,12 @@ func TestTerminalIsResizedAndFedByTwo(t *testing.T) {
 	if a := w.do("GET", "/v1/executions/t", ""); !strings.Contains(a.body, `"tty":{"cols":90,"rows":30}`) {
 		t.Errorf("shown as %s", a.body)
 	}
-	if a := w.do("GET", "/v1/executions/t/screen", "").is(200); a.text("text") != "one\n25 81" || a.number("cols") != 90 || a.text("cursor") == "" {
+	a := w.do("GET", "/v1/executions/t/screen", "").is(200)
+	if a.text("text") != "one\n25 81" || a.number("cols") != 90 || a.text("cursor") == "" {
 		t.Errorf("the screen: %s", a.body)
 	}
-	if a := w.do("GET", "/v1/executions/t/screen?cols=2&rows=3", "").is(200); a.text("text") != " 8\n1" || a.number("rows") != 3 {
+	if a := w.do("GET", "/v1/executions/t/screen?cols=2&rows=3", "").is(200); a.text("text") != " 8\n1" ||
+		a.number("rows") != 3 {
 		t.Errorf("the small screen: %s", a.body)
 	}
 	w.do("GET", "/v1/executions/t/screen?cols=0", "").refused(400, "invalid")
@@ -199,13 +209,17 @@ func TestListsAndSessions(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, ids, want)
 		}
 	}
-	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "status=done", "label=n", "cursor=junk", "no=1", "label=n=b&label=n=c", "status=ended&status=ended", "%zz", "a;b"} {
+	for _, query := range []string{
+		"limit=0", "limit=1001", "limit=x", "status=done", "label=n", "cursor=junk", "no=1", "label=n=b&label=n=c",
+		"status=ended&status=ended", "%zz", "a;b",
+	} {
 		w.do("GET", "/v1/executions?"+query, "").refused(400, "invalid")
 	}
 	if ids := names(w.do("GET", "/v1/sessions", "").is(200), "sessions", "id"); ids != "s1" {
 		t.Errorf("sessions %q", ids)
 	}
-	if a := w.do("GET", "/v1/sessions/s1", "").is(200); a.number("count") != 3 || names(a, "executions", "id") != "c b a" {
+	if a := w.do("GET", "/v1/sessions/s1", "").is(200); a.number("count") != 3 ||
+		names(a, "executions", "id") != "c b a" {
 		t.Errorf("session %s", a.body)
 	}
 	w.do("DELETE", "/v1/sessions/s1", "").is(204)

@@ -59,12 +59,14 @@ func TestFileUploadAndDownload(t *testing.T) {
 		t.Errorf("%q %v", a.body, a.header)
 	}
 	w.do("GET", content("work/sub/a.bin"), "", "If-None-Match: "+etag).is(304)
-	if a = w.do("GET", content("work/sub/a.bin"), "", "Range: bytes=6-", "If-Range: "+etag).is(206); a.body != text[6:] ||
+	a = w.do("GET", content("work/sub/a.bin"), "", "Range: bytes=6-", "If-Range: "+etag).is(206)
+	if a.body != text[6:] ||
 		a.header.Get("Content-Range") != "bytes 6-12/13" {
 		t.Errorf("%q %v", a.body, a.header)
 	}
 	for _, other := range []string{`"x"`, "Mon, 02 Jan 2006 15:04:05 GMT"} {
-		if a = w.do("GET", content("work/sub/a.bin"), "", "Range: bytes=6-", "If-Range: "+other).is(200); a.body != text {
+		a = w.do("GET", content("work/sub/a.bin"), "", "Range: bytes=6-", "If-Range: "+other).is(200)
+		if a.body != text {
 			t.Errorf("If-Range %s: %q", other, a.body)
 		}
 	}
@@ -153,7 +155,8 @@ func TestFileLists(t *testing.T) {
 	w.do("GET", "/v1/files?path=work&cursor=*", "").refused(400, "invalid")
 	w.do("GET", "/v1/files?path=elsewhere", "").refused(404, "not_found")
 	w.do("GET", "/v1/files?path=../work", "").refused(422, "invalid")
-	if a = w.do("GET", "/v1/files/search?path=work&name=*.txt&text=of+b", "").is(200); !strings.Contains(a.body, `"line":1`) {
+	a = w.do("GET", "/v1/files/search?path=work&name=*.txt&text=of+b", "").is(200)
+	if !strings.Contains(a.body, `"line":1`) {
 		t.Errorf("%s", a.body)
 	}
 	w.do("GET", "/v1/files/search?path=work", "").refused(422, "invalid")

@@ -15,7 +15,9 @@ import (
 
 // A range that is taken lies within the bytes there are.
 func FuzzParseRange(f *testing.F) {
-	for _, header := range []string{"bytes=0-3", "bytes=-5", "bytes=7-", "bytes=-", "bytes=9-1", "x=1-2", "bytes=18446744073709551615-"} {
+	for _, header := range []string{
+		"bytes=0-3", "bytes=-5", "bytes=7-", "bytes=-", "bytes=9-1", "x=1-2", "bytes=18446744073709551615-",
+	} {
 		f.Add(header, int64(10))
 	}
 	f.Fuzz(func(t *testing.T, header string, size int64) {
@@ -36,7 +38,8 @@ func FuzzParseRange(f *testing.F) {
 // refuses is refused as invalid.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{
-		`{"argv":["true"],"tty":{"cols":80}}`, `{"limits":{"cpu_time":"5s"}}`, `{"Argv":[]}`, `{"argv":null}`, `[]`, `{"stdin_base64":"AA=="}`,
+		`{"argv":["true"],"tty":{"cols":80}}`, `{"limits":{"cpu_time":"5s"}}`, `{"Argv":[]}`, `{"argv":null}`, `[]`,
+		`{"stdin_base64":"AA=="}`,
 	} {
 		f.Add([]byte(text))
 	}

@@ -40,7 +40,10 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	h.Set("Cache-Control", "no-store")
 	h.Add("Vary", "Origin")
 	if !httpserver.HostAllowed(r, s.opts.Hosts) && !isHealthCheck(r) {
-		s.refuse(w, r, fmt.Errorf("%w: the server does not go by the name in the header Host; name it with --allow-host", identity.ErrForbidden))
+		s.refuse(w, r, fmt.Errorf(
+			"%w: the server does not go by the name in the header Host; name it with --allow-host",
+			identity.ErrForbidden,
+		))
 		return false
 	}
 	origin := r.Header.Get("Origin")
@@ -48,7 +51,8 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if !slices.Contains(s.opts.Origins, origin) {
-		s.refuse(w, r, fmt.Errorf("%w: pages of this origin may not use the server; name it with --allow-origin", identity.ErrForbidden))
+		s.refuse(w, r, fmt.Errorf("%w: pages of this origin may not use the server; name it with --allow-origin",
+			identity.ErrForbidden))
 		return false
 	}
 	h.Set("Access-Control-Allow-Origin", origin)
@@ -65,11 +69,12 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 }
 
 const (
-	exposedHeaders = "Execution-Id, Location, Retry-After, Content-Range, Accept-Ranges, X-Request-Id, Mcp-Session-Id, " +
-		"Stream-Earliest, Stream-Tail, Stream-Outcome, Execution-Hold, ETag, Upload-Offset, WWW-Authenticate"
-	allowedHeaders = "Authorization, Content-Type, Cache-Control, If-None-Match, Last-Event-ID, Idempotency-Key, Execution-Hold, " +
-		"traceparent, tracestate, " +
-		"Producer-Id, Producer-Epoch, Producer-Seq, Range, If-Range, X-Request-Id, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
+	exposedHeaders = "Execution-Id, Location, Retry-After, Content-Range, Accept-Ranges, X-Request-Id, " +
+		"Mcp-Session-Id, Stream-Earliest, Stream-Tail, Stream-Outcome, Execution-Hold, ETag, Upload-Offset, " +
+		"WWW-Authenticate"
+	allowedHeaders = "Authorization, Content-Type, Cache-Control, If-None-Match, Last-Event-ID, Idempotency-Key, " +
+		"Execution-Hold, traceparent, tracestate, Producer-Id, Producer-Epoch, Producer-Seq, Range, If-Range, " +
+		"X-Request-Id, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 )
 
 // isHealthCheck reports whether r asks for what tells nobody anything: load balancers check

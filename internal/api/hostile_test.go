@@ -26,7 +26,8 @@ func TestHostileNames(t *testing.T) {
 	w := start(t, setup{})
 	for _, name := range []string{
 		"a%2F%2Fb", "%2Fa", "a%2F", "%2e", "%2e%2e", "a%2F..%2Fb", "..%2f..%2fetc%2fpasswd", "a%00b", "a%0Ab", "%20",
-		"execution:x", "execution%3Ax", "a%3Ab", "%C3%A9", "%FF%FE", strings.Repeat("n", 256), strings.Repeat("n", 10_000),
+		"execution:x", "execution%3Ax", "a%3Ab", "%C3%A9", "%FF%FE", strings.Repeat("n", 256),
+		strings.Repeat("n", 10_000),
 	} {
 		for _, call := range [][3]string{
 			{"PUT", "", "{}"},
@@ -39,7 +40,9 @@ func TestHostileNames(t *testing.T) {
 			w.do(call[0], "/v1/streams/"+name+call[1], call[2]).refused(400, "invalid")
 		}
 	}
-	for _, id := range []string{"a%2Fb", "%2e%2e", "%2Ehidden", "a%00b", "%0A", "a%3Ab", "%C3%A9", strings.Repeat("i", 10_000)} {
+	for _, id := range []string{
+		"a%2Fb", "%2e%2e", "%2Ehidden", "a%00b", "%0A", "a%3Ab", "%C3%A9", strings.Repeat("i", 10_000),
+	} {
 		for _, path := range []string{"", "/events", "/stdout"} {
 			a := w.do("GET", "/v1/executions/"+id+path, "")
 			if a.status != 400 && a.status != 404 && a.status != 422 {
@@ -51,9 +54,13 @@ func TestHostileNames(t *testing.T) {
 				t.Errorf("DELETE %s%.20s: field %q", path, id, a.text("field"))
 			}
 		}
-		w.do("POST", "/v1/executions", `{"argv":["true"],"id":"`+strings.ReplaceAll(id, "%00", "\\u0000")+`"}`).refused(422, "invalid")
+		w.do("POST", "/v1/executions",
+			`{"argv":["true"],"id":"`+strings.ReplaceAll(id, "%00", "\\u0000")+`"}`).refused(422, "invalid")
 	}
-	for _, path := range []string{"/v1/executions/", "/v1//executions", "/v1/streams/../executions", "/v1/./streams", "//", "/v1", "/V1/executions", "/"} {
+	for _, path := range []string{
+		"/v1/executions/", "/v1//executions", "/v1/streams/../executions", "/v1/./streams", "//", "/v1",
+		"/V1/executions", "/",
+	} {
 		w.do("GET", path, "").refused(404, "not_found")
 	}
 }
@@ -63,9 +70,11 @@ func TestHostilePositions(t *testing.T) {
 	s := w.stream("s", "x")
 	good := s.Cursor(1).String()
 	for _, after := range []string{
-		strings.Repeat("9", 100_000), "-1", "+1", "1", "01" + good[1:], good + "%00", "%F0%9F%92%A9", " ", good + ".", "99999999999999999999999" + good[1:],
+		strings.Repeat("9", 100_000), "-1", "+1", "1", "01" + good[1:], good + "%00", "%F0%9F%92%A9", " ", good + ".",
+		"99999999999999999999999" + good[1:],
 	} {
-		w.do("GET", "/v1/streams/s/events?after="+strings.ReplaceAll(after, " ", "%20"), "").refused(400, "cursor_malformed")
+		w.do("GET", "/v1/streams/s/events?after="+strings.ReplaceAll(after, " ", "%20"),
+			"").refused(400, "cursor_malformed")
 	}
 	for _, id := range []string{"\x80\xff", "café", strings.Repeat("x", 50_000), good + "é"} {
 		for _, accept := range []string{asSSE, asLines} {
@@ -124,13 +133,18 @@ func TestHostileBodies(t *testing.T) {
 			t.Errorf("%.60s: %d %.300s", c.body, a.status, a.body)
 		}
 	}
-	if a := w.do("POST", "/v1/executions", `{"argv":[{}]}`); a.text("detail") != "argv: an object does not belong here" {
+	if a := w.do(
+		"POST", "/v1/executions", `{"argv":[{}]}`,
+	); a.text("detail") != "argv: an object does not belong here" {
 		t.Errorf("detail %q", a.text("detail"))
 	}
-	for _, contentType := range []string{"", "text/plain", "application/xml", "application/json-seq", "application/x-www-form-urlencoded", ";;"} {
+	for _, contentType := range []string{
+		"", "text/plain", "application/xml", "application/json-seq", "application/x-www-form-urlencoded", ";;",
+	} {
 		w.do("POST", "/v1/executions", `{"argv":["true"]}`, "Content-Type: "+contentType).refused(415, "invalid")
 	}
-	w.do("POST", "/v1/executions/none/stdin", strings.Repeat("x", 16<<20+1), "Content-Type: application/octet-stream").refused(413, "payload_too_large")
+	w.do("POST", "/v1/executions/none/stdin", strings.Repeat("x", 16<<20+1),
+		"Content-Type: application/octet-stream").refused(413, "payload_too_large")
 	if ids := names(w.do("GET", "/v1/executions", ""), "executions", "id"); ids != "" {
 		t.Errorf("something was started: %q", ids)
 	}
@@ -347,7 +361,8 @@ func TestTwoThousandReaders(t *testing.T) {
 	w.eventually("all readers are there", func() bool { return w.metric("reprise_readers") == fmt.Sprint(readers) })
 	_, err := s.Append(t.Context(), reprise.Event{Data: []byte("second")})
 	w.ok(err)
-	_, err = s.End(t.Context(), "completed", reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	_, err = s.End(t.Context(), "completed",
+		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
 	w.ok(err)
 	group.Wait()
 	if complete != readers {

@@ -26,7 +26,8 @@ func TestInterpreters(t *testing.T) {
 	w.do("POST", "/v1/interpreters", `{"language":"python","argv":["x"]}`).refused(422, "invalid")
 	w.do("POST", "/v1/executions", `{"id":"first","interpreter":"py","code":"x = 41"}`).is(201)
 	w.ended("first")
-	a := w.do("POST", "/v1/executions", `{"id":"second","interpreter":"py","code":"print('seen')\nx + 1"}`, asSSE).is(200)
+	a := w.do("POST", "/v1/executions",
+		`{"id":"second","interpreter":"py","code":"print('seen')\nx + 1"}`, asSSE).is(200)
 	for _, part := range []string{`"text":"seen\n"`, "event: result\n", `"text/plain":"42"`, `"outcome":"exited"`} {
 		if !strings.Contains(a.body, part) {
 			t.Errorf("%q is not in %q", part, a.body)
@@ -38,7 +39,8 @@ func TestInterpreters(t *testing.T) {
 	}
 	w.do("POST", "/v1/executions", `{"interpreter":"py","code":"1","cwd":"/"}`).refused(422, "invalid")
 	w.do("POST", "/v1/executions", `{"interpreter":"none","code":"1"}`).refused(404, "not_found")
-	if a := w.do("GET", "/v1/executions/second", "").is(200); a.text("interpreter") != "py" || a.text("session") != "a-s" {
+	if a := w.do("GET", "/v1/executions/second", "").is(200); a.text("interpreter") != "py" ||
+		a.text("session") != "a-s" {
 		t.Errorf("%s", a.body)
 	}
 	if a := w.do("GET", "/v1/interpreters/py", "").is(200); a.number("runs") != 3 || a.text("language") != "python" {

@@ -149,7 +149,9 @@ func TestChallengesNameTheMetadata(t *testing.T) {
 		}
 	}
 	for request, status := range map[string]int{
-		"GET " + oidc.MetadataPath + "/else": 404, "POST " + oidc.MetadataPath: 405, "OPTIONS " + oidc.MetadataPath: 204,
+		"GET " + oidc.MetadataPath + "/else": 404,
+		"POST " + oidc.MetadataPath:          405,
+		"OPTIONS " + oidc.MetadataPath:       204,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		res := w.bare(method, path)
@@ -206,7 +208,8 @@ func (w *world) endsWithItsToken(i *issuer, life time.Duration) bool {
 	asked.Body.Close()
 	const events = "/v1/streams/s/events"
 	open := map[string]*http.Response{
-		"token": send(token, "GET", events, "", asLines), "cookie": send("", "GET", events, "", asLines, "Cookie: "+cookie),
+		"token":  send(token, "GET", events, "", asLines),
+		"cookie": send("", "GET", events, "", asLines, "Cookie: "+cookie),
 		"ticket": send("", "GET", cmp.Or(ticket.Events, events), "", asLines),
 	}
 	for name, res := range open {

@@ -20,7 +20,8 @@ func TestNoAnswerHoldsLineSeparators(t *testing.T) {
 	s := w.stream("s", odd)
 	_, err := s.Append(t.Context(), reprise.Event{Format: reprise.FormatJSON, Data: []byte(quoted)})
 	w.ok(err)
-	_, err = s.End(t.Context(), "completed", reprise.Event{Format: reprise.FormatMembers, Data: []byte(`{"outcome":"completed"}`)})
+	_, err = s.End(t.Context(), "completed",
+		reprise.Event{Format: reprise.FormatMembers, Data: []byte(`{"outcome":"completed"}`)})
 	w.ok(err)
 	w.do("POST", "/v1/executions", `{"id":"x","argv":["true",`+quoted+`],"labels":{"odd":`+quoted+`}}`).is(201)
 	w.ended("x")

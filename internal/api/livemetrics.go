@@ -111,7 +111,8 @@ func (m *Metrics) watchExecutions(host *execution.Host) {
 	}
 	m.registry.Func(metrics.KindGauge, "reprise_executions", "Executions that have not ended, by status.",
 		[]string{"status"}, func(emit func(float64, ...string)) { states(emit, host.Counts()) })
-	m.registry.Func(metrics.KindGauge, "reprise_tenant_executions", "Executions that have not ended, by tenant and status.",
+	m.registry.Func(metrics.KindGauge, "reprise_tenant_executions",
+		"Executions that have not ended, by tenant and status.",
 		[]string{"tenant", "status"}, func(emit func(float64, ...string)) {
 			largest(host.CountsByTenant(),
 				func(c execution.Counts) int64 { return int64(c.Running + c.Queued) },

@@ -37,7 +37,8 @@ func TestLogoutEndsTheLogin(t *testing.T) {
 	}
 	mine, other := login(), login()
 	w.with("", func() {
-		following, others := w.follow("/v1/streams/s/events", asSSE, mine), w.follow("/v1/streams/s/events", asSSE, other)
+		following := w.follow("/v1/streams/s/events", asSSE, mine)
+		others := w.follow("/v1/streams/s/events", asSSE, other)
 		defer others.body.Close()
 		a := w.do("DELETE", "/v1/login", "", mine).is(204)
 		if cookie := a.header.Get("Set-Cookie"); !strings.Contains(cookie, "Max-Age=0") {

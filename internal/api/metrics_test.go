@@ -53,7 +53,8 @@ func TestResumesAreCounted(t *testing.T) {
 		`reprise_resumes_total{reason="cursor_expired",result="refused",via="query"}`:         "1",
 		`reprise_resumes_total{reason="cursor_malformed",result="refused",via="query"}`:       "1",
 		`reprise_resume_replay_events_count`:                                                  "5",
-		`reprise_resume_replay_events_sum`:                                                    "9", // 2, 1, 3, 0 and, after the gap, 3
+		// 2, 1, 3, 0 and, after the gap, 3
+		`reprise_resume_replay_events_sum`: "9",
 	})
 }
 

@@ -52,7 +52,9 @@ func TestOutputByRange(t *testing.T) {
 	if a := w.do("GET", path, "", "Range: bytes=0-3", "If-Range: \"x\"").is(200); a.body != "0123456789" {
 		t.Errorf("If-Range without a validator: %q", a.body)
 	}
-	for query, want := range map[string]string{"offset=4": "456789", "offset=10": "", "offset=4&follow=true": "456789", "follow=true": "0123456789"} {
+	for query, want := range map[string]string{
+		"offset=4": "456789", "offset=10": "", "offset=4&follow=true": "456789", "follow=true": "0123456789",
+	} {
 		if got := w.do("GET", path+"?"+query, "").is(200).body; got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
@@ -85,7 +87,8 @@ func TestOutputIsFollowed(t *testing.T) {
 func TestOutputWhoseBeginningIsLost(t *testing.T) {
 	w := start(t, setup{})
 	w.do("POST", "/v1/executions",
-		`{"id":"x","command":"while read i; do echo line $i; done","stdin_open":true,"retention":{"max_events":3}}`).is(201)
+		`{"id":"x","command":"while read i; do echo line $i; done","stdin_open":true,"retention":{"max_events":3}}`).
+		is(201)
 	for i := range int64(9) { // each line is an event
 		w.do("POST", "/v1/executions/x/stdin", fmt.Sprintln(i+1)).is(200)
 		w.eventually("the line is kept", func() bool {

@@ -83,7 +83,8 @@ func (w *world) exchange(t *testing.T, request string) string {
 	}
 	if len(answer) > 0 {
 		out.WriteString("\n")
-		if strings.HasSuffix(res.Header.Get("Content-Type"), "json") && res.Header.Get("Content-Type") != "application/x-ndjson" {
+		if strings.HasSuffix(res.Header.Get("Content-Type"), "json") &&
+			res.Header.Get("Content-Type") != "application/x-ndjson" {
 			if err := json.Indent(&out, bytes.TrimSpace(answer), "", "  "); err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +124,8 @@ var measured = []struct {
 	{regexp.MustCompile(`("max_rss_bytes": ?)\d+`), "${1}2097152"},
 	{regexp.MustCompile(`("kill": ?)"\w+"`), `${1}"cgroup"`},
 	{
-		regexp.MustCompile(`"isolation":\{"level":"\w+",("kill": ?"\w+")(,"layers":\{[^}]*\})?`), // what this machine gives
+		// what this machine gives
+		regexp.MustCompile(`"isolation":\{"level":"\w+",("kill": ?"\w+")(,"layers":\{[^}]*\})?`),
 		`"isolation":{"level":"limits",$1,"layers":{"no_new_privileges":true,"capabilities":"none","hidden":"mounts","signals":"landlock",` +
 			`"cgroups":"read_only","system_calls":"deny_list"}`,
 	},

@@ -211,7 +211,8 @@ func (s *Server) endStream(x *exchange) error {
 	switch body.Outcome {
 	case outcomeCompleted, outcomeFailed, outcomeCancelled:
 	default:
-		return unprocessable("outcome", fmt.Sprintf("%s, %s or %s is taken", outcomeCompleted, outcomeFailed, outcomeCancelled))
+		return unprocessable("outcome",
+			fmt.Sprintf("%s, %s or %s is taken", outcomeCompleted, outcomeFailed, outcomeCancelled))
 	}
 	data, err := json.Marshal(body) // compacts Data
 	if err != nil {

@@ -50,7 +50,8 @@ func (a *answer) refusedBy(code string, name quota.Name, of quota.Of) {
 	a.w.Helper()
 	a.refused(429, code)
 	if a.text("quota") != string(name) || a.text("quota_of") != string(of) {
-		a.w.Errorf("%s: refused by %q of the %q, want %s of the %s", a.what, a.text("quota"), a.text("quota_of"), name, of)
+		a.w.Errorf("%s: refused by %q of the %q, want %s of the %s",
+			a.what, a.text("quota"), a.text("quota_of"), name, of)
 	}
 	if a.header.Get("Retry-After") == "" || a.member("retryable") != true {
 		a.w.Errorf("%s: Retry-After %q, retryable %v", a.what, a.header.Get("Retry-After"), a.member("retryable"))
@@ -186,8 +187,10 @@ func TestStartsAndUploadsComeBackWithTime(t *testing.T) {
 	if err != nil || after > time.Minute || after <= 0 {
 		t.Errorf("retry after %v, %v", after, err)
 	}
-	w.do("PUT", "/v1/files/content?path=work/small", strings.Repeat("x", 900), "Content-Type: application/octet-stream").is(200)
-	w.do("PUT", "/v1/files/content?path=work/large", strings.Repeat("x", 2000), "Content-Type: application/octet-stream").
+	w.do("PUT", "/v1/files/content?path=work/small", strings.Repeat("x", 900),
+		"Content-Type: application/octet-stream").is(200)
+	w.do("PUT", "/v1/files/content?path=work/large", strings.Repeat("x", 2000),
+		"Content-Type: application/octet-stream").
 		refusedBy("rate_limited", quota.Upload, quota.OfPrincipal)
 	_, other := w.limitedKey("b", "default", nil)
 	w.with(other, func() { w.do("POST", "/v1/executions", `{"command":"true"}`).is(201) })

@@ -45,14 +45,26 @@ func coreRoutes() []route {
 	output := []string{"offset", "follow", identity.TicketParam}
 	return []route{
 		{"POST", "/v1/executions", identity.ScopeRun, []string{"hold"}, (*Server).startExecution},
-		{"GET", "/v1/executions", identity.ScopeRead, []string{"session", "status", "label", "limit", "cursor"}, (*Server).listExecutions},
+		{
+			"GET", "/v1/executions", identity.ScopeRead,
+			[]string{"session", "status", "label", "limit", "cursor"},
+			(*Server).listExecutions,
+		},
 		{"GET", "/v1/executions/{id}", identity.ScopeRead, nil, (*Server).showExecution},
 		{"DELETE", "/v1/executions/{id}", identity.ScopeControl, nil, (*Server).removeExecution},
 		{"GET", "/v1/executions/{id}/events", oneStream, eventQuery, (*Server).executionEvents},
 		{"GET", "/v1/executions/{id}/stdout", oneStream, output, (*Server).executionOutput},
 		{"GET", "/v1/executions/{id}/stderr", oneStream, output, (*Server).executionOutput},
-		{"GET", "/v1/executions/{id}/screen", oneStream, []string{"cols", "rows", identity.TicketParam}, (*Server).executionScreen},
-		{"POST", "/v1/executions/{id}/stdin", identity.ScopeControl, []string{"offset", "writer", "eof"}, (*Server).writeStdin},
+		{
+			"GET", "/v1/executions/{id}/screen", oneStream,
+			[]string{"cols", "rows", identity.TicketParam},
+			(*Server).executionScreen,
+		},
+		{
+			"POST", "/v1/executions/{id}/stdin", identity.ScopeControl,
+			[]string{"offset", "writer", "eof"},
+			(*Server).writeStdin,
+		},
 		{"POST", "/v1/executions/{id}/resize", identity.ScopeControl, nil, (*Server).resizeExecution},
 		{"POST", "/v1/executions/{id}/signal", identity.ScopeControl, nil, (*Server).signalExecution},
 		{"POST", "/v1/executions/{id}/cancel", identity.ScopeControl, nil, (*Server).cancelExecution},

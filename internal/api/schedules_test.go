@@ -28,7 +28,8 @@ func TestSchedulesOverHTTP(t *testing.T) {
 		t.Errorf("executions: %s", list)
 	}
 	for _, path := range []string{"/v1/schedules", self} {
-		if a := w.do("GET", path, "").is(200); strings.Contains(a.body, "hidden-value") || !strings.Contains(a.body, `"TOKEN"`) {
+		if a := w.do("GET", path, "").is(200); strings.Contains(a.body, "hidden-value") ||
+			!strings.Contains(a.body, `"TOKEN"`) {
 			t.Errorf("%s: %s", path, a.body)
 		}
 	}

@@ -157,7 +157,8 @@ func sameAsAbsent(w *world, h hidden, operations []string) {
 		want := w.do(method, path, body)
 		plain := strings.NewReplacer(h.stream, absent.stream, h.id, absent.id, h.session, absent.session)
 		if got.status != want.status || plain.Replace(got.body) != want.body {
-			w.Errorf("%s: %d %s, and for what does not exist %d %s", operation, got.status, got.body, want.status, want.body)
+			w.Errorf("%s: %d %s, and for what does not exist %d %s",
+				operation, got.status, got.body, want.status, want.body)
 		}
 		for name := range want.header {
 			varies := name == "Date" || name == "X-Request-Id" || name == "Content-Length"

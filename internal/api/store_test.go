@@ -39,7 +39,8 @@ func TestStoreIsShownWhileItRuns(t *testing.T) {
 		t.Errorf("swept %s", got)
 	}
 	lines := strings.Fields(w.do("POST", "/v1/store/check", "").is(200).body)
-	if len(lines) != 1 || !strings.HasPrefix(lines[0], `{"checked":{"streams":`) || !strings.HasSuffix(lines[0], `"problems":0}}`) {
+	if len(lines) != 1 || !strings.HasPrefix(lines[0], `{"checked":{"streams":`) ||
+		!strings.HasSuffix(lines[0], `"problems":0}}`) {
 		t.Errorf("checked %q", lines)
 	}
 	w.do("POST", "/v1/store/check?opaque=maybe", "").is(400)

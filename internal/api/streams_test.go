@@ -17,13 +17,15 @@ func TestStreamFromCreationToRemoval(t *testing.T) {
 	w.do("PUT", path, `{}`).refused(409, "conflict")
 	w.do("PUT", "/v1/streams/plain", "").is(201)
 
-	a = w.do("POST", path+"/events", `{"events":[{"type":"note","data":{"a": [1, "<"]}},{"data":12345678901234567890}]}`).is(200)
+	a = w.do("POST", path+"/events",
+		`{"events":[{"type":"note","data":{"a": [1, "<"]}},{"data":12345678901234567890}]}`).is(200)
 	if a.number("first") != 1 || a.number("last") != 2 || a.text("cursor") == "" {
 		t.Errorf("published: %s", a.body)
 	}
 	w.do("POST", path+"/events", `{"type":"alone"}`).is(200)
 	w.do("POST", path+"/events", "{\"data\":\n1}\n", "Content-Type: application/x-ndjson").refused(400, "invalid")
-	w.do("POST", path+"/events", "{\"data\":4}\n\n{\"data\":5}", "Content-Type: application/x-ndjson; charset=utf-8").is(200)
+	w.do("POST", path+"/events", "{\"data\":4}\n\n{\"data\":5}",
+		"Content-Type: application/x-ndjson; charset=utf-8").is(200)
 	w.do("POST", path+"/events?type=raw", "a\x00\xffb", "Content-Type: application/octet-stream").is(200)
 	w.do("POST", path+"/events", "plain text", "Content-Type: text/plain").is(200)
 	w.do("POST", path+"/end", `{"outcome":"exited"}`).refused(422, "invalid")
@@ -43,7 +45,8 @@ func TestStreamFromCreationToRemoval(t *testing.T) {
 	if page.member("ended") != true || page.member("has_more") != false {
 		t.Errorf("page %s", page.body)
 	}
-	if a = w.do("GET", path, "").is(200); a.text("status") != "ended" || a.text("outcome") != "completed" || a.number("events") != 8 {
+	if a = w.do("GET", path, "").is(200); a.text("status") != "ended" || a.text("outcome") != "completed" ||
+		a.number("events") != 8 {
 		t.Errorf("shown as %s", a.body)
 	}
 	if got := names(w.do("GET", "/v1/streams?limit=1", "").is(200), "streams", "name"); got != "plain" {
@@ -63,7 +66,8 @@ func TestPublishIsIdempotentByProducer(t *testing.T) {
 	}
 	first := publish("0", `{"data":"a"}`).is(200)
 	again := publish("0", `{"data":"a"}`).is(200)
-	if again.member("duplicate") != true || again.number("first") != first.number("first") || again.text("cursor") != first.text("cursor") {
+	if again.member("duplicate") != true || again.number("first") != first.number("first") ||
+		again.text("cursor") != first.text("cursor") {
 		t.Errorf("first %s, again %s", first.body, again.body)
 	}
 	publish("1", `{"data":"b"}`).is(200)
@@ -73,7 +77,8 @@ func TestPublishIsIdempotentByProducer(t *testing.T) {
 	publish("5", `{"data":"c"}`).refused(409, "conflict")
 	publish("x", `{"data":"c"}`).refused(400, "invalid")
 	w.do("POST", "/v1/streams/s/events", `{"data":1}`, "Producer-Id: p").refused(400, "invalid")
-	w.do("POST", "/v1/streams/s/events", `{"data":1}`, "Producer-Id: p", "Producer-Epoch: 0", "Producer-Seq: 0").refused(409, "conflict")
+	w.do("POST", "/v1/streams/s/events", `{"data":1}`, "Producer-Id: p", "Producer-Epoch: 0",
+		"Producer-Seq: 0").refused(409, "conflict")
 	if a := w.do("GET", "/v1/streams/s", ""); a.number("events") != 2 {
 		t.Errorf("kept: %s", a.body)
 	}

@@ -17,7 +17,8 @@ func TestHeadOfEveryRead(t *testing.T) {
 	w := start(t, setup{})
 	s := w.stream("s", "one", "two")
 	head := func(a *answer) string {
-		return fmt.Sprint(a.header.Get("Stream-Earliest"), " ", a.header.Get("Stream-Tail"), " ", a.header.Get("Stream-Outcome"))
+		return fmt.Sprint(a.header.Get("Stream-Earliest"), " ", a.header.Get("Stream-Tail"), " ",
+			a.header.Get("Stream-Outcome"))
 	}
 	want := fmt.Sprint(s.Cursor(0), " ", s.Cursor(2), " ")
 	page := w.do("GET", "/v1/streams/s/events", "", "Accept: application/json").is(200)

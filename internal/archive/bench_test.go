@@ -20,7 +20,8 @@ func lines(tb testing.TB, n int) (reprise.StreamInfo, []reprise.Batch) {
 		for range b.Count {
 			var err error
 			b.Bytes, err = reprise.AppendRecord(b.Bytes, &reprise.Event{Type: "stdout", Data: fmt.Appendf(nil,
-				"gcc -O2 -g -Wall -c -o build/obj/%08x.o -Iinclude -Isrc/lib%d src/lib%d/file_%d.c\n", rnd.Uint32(), rnd.IntN(20), rnd.IntN(20), rnd.IntN(1000))})
+				"gcc -O2 -g -Wall -c -o build/obj/%08x.o -Iinclude -Isrc/lib%d src/lib%d/file_%d.c\n", rnd.Uint32(),
+				rnd.IntN(20), rnd.IntN(20), rnd.IntN(1000))})
 			check(tb, err)
 		}
 		batches = append(batches, b)

@@ -26,7 +26,12 @@ func TestCollect(t *testing.T) {
 	}
 	large := strings.Repeat("0123456789", 20_000)
 	for name, text := range map[string]string{
-		"out/a.txt": "a", "out/deep/b.txt": large, "c.log": "", "secret/token": "t", "huge": strings.Repeat("x", 1<<20), "not": "n",
+		"out/a.txt":      "a",
+		"out/deep/b.txt": large,
+		"c.log":          "",
+		"secret/token":   "t",
+		"huge":           strings.Repeat("x", 1<<20),
+		"not":            "n",
 	} {
 		write(filepath.Join(dir, name), text)
 	}
@@ -41,7 +46,9 @@ func TestCollect(t *testing.T) {
 	}
 	c := Collection{
 		Dir: dir, Hidden: []string{filepath.Join(dir, "secret")}, MaxBytes: 500_000,
-		Patterns: []string{"out", "out/*.txt", "*.log", "lead*", "inside", "around", "way/token", "secret", "huge", "none*"},
+		Patterns: []string{
+			"out", "out/*.txt", "*.log", "lead*", "inside", "around", "way/token", "secret", "huge", "none*",
+		},
 	}
 	var kept bytes.Buffer
 	files, notes, err := c.Collect(func(chunk []byte) error {
@@ -59,7 +66,9 @@ func TestCollect(t *testing.T) {
 			t.Errorf("%s: another checksum", f.Path)
 		}
 	}
-	if want := []string{"c.log", "inside", "out/a.txt", "out/deep/b.txt"}; !slices.Equal(names, want) || kept.Len() != 0 {
+	if want := []string{
+		"c.log", "inside", "out/a.txt", "out/deep/b.txt",
+	}; !slices.Equal(names, want) || kept.Len() != 0 {
 		t.Errorf("%q, want %q; %d bytes more", names, want, kept.Len())
 	}
 	all := strings.Join(notes, "\n")

@@ -78,7 +78,8 @@ func (c *checker) take(e *reprise.Event) {
 	whole := c.found.First == 1 // nothing was left behind by retention
 	switch {
 	case known && (rec.N != end.n+1 || rec.Prev != end.code):
-		c.wrong(e.Seq, "%s goes on with number %d after %d: records are missing, moved or repeated", rec.Writer, rec.N, end.n)
+		c.wrong(e.Seq, "%s goes on with number %d after %d: records are missing, moved or repeated",
+			rec.Writer, rec.N, end.n)
 	case !known && rec.N != 1 && whole:
 		c.wrong(e.Seq, "%s begins with number %d: the records before it are missing", rec.Writer, rec.N)
 	case !known && rec.N == 1 && rec.Prev != "" && whole && !c.codes[rec.Prev]:

@@ -34,7 +34,8 @@ func lostHistory(_ context.Context, r *run) error {
 	problem := fmt.Sprintf(`{"type":"about:blank","title":"changed","status":410,"code":"epoch_changed","retryable":false,`+
 		`"earliest":%q,"tail":%q,"fork":%q}`, madeCursor(0, "B"), madeCursor(7, "B"), madeCursor(3, "B"))
 	gap := fmt.Sprintf("id: %s\nevent: gap\ndata: {\"code\":\"epoch_changed\",\"earliest\":%q,\"tail\":%q,\"fork\":%q,"+
-		"\"missed\":0,\"taken_back\":2}\n\n", madeCursor(3, "B"), madeCursor(0, "B"), madeCursor(7, "B"), madeCursor(3, "B"))
+		"\"missed\":0,\"taken_back\":2}\n\n", madeCursor(3, "B"), madeCursor(0, "B"), madeCursor(7, "B"),
+		madeCursor(3, "B"))
 	addr, closeIt, err := serve(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		last := req.Header.Get("Last-Event-ID")
 		body := "retry: 1\n" + made(1, 5, "A") // and the connection ends

@@ -5,17 +5,20 @@ package clienttest_test
 
 // unknownSchemas are in no client.
 var unknownSchemas = map[string]string{
-	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators, "Health": operators,
+	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators,
+	"Health":   operators,
 	"Schedule": operators, "ScheduleList": operators, "ScheduleRequest": operators,
 	"Interpreter": missing, "InterpreterList": missing, "InterpreterRequest": missing, "Artifact": inMembers,
 	"Quota": operators, "QuotaOf": operators, "Quotas": operators, "Webhook": operators, "WebhookAnswer": operators,
 	"WebhookList": operators, "WebhookRequest": operators, "QuotaLimits": "an object of numbers", "QuotaName": text,
-	"MCPSession": operators, "MCPSessionPage": operators, "StoreStats": operators, "Swept": operators, "TenantSize": operators,
+	"MCPSession": operators, "MCPSessionPage": operators, "StoreStats": operators, "Swept": operators,
+	"TenantSize":   operators,
 	"LoginRequest": "clients send the token",
 	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding, "EventStream": encoding,
 	"Payload": encoding, "Numbered": encoding, "PublishRequest": "one of two that are known",
-	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text, "Grant": text,
-	"ID": text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
+	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text,
+	"Grant": text,
+	"ID":    text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
 	"Expired": encoding, "Flag": text, "Seq": "a number", "Labels": "an object of texts",
 	"ExecutionOutcome": inMembers, "ExecutionStatus": inMembers, "FileType": inMembers, "StreamOutcome": inMembers,
 }
@@ -31,11 +34,13 @@ const (
 // unknownOperations are in no client.
 var unknownOperations = map[string]string{
 	"backupStore": operators, "checkAudit": operators, "checkStore": operators, "endMCPSession": operators,
-	"healthz": operators, "listMCPSessions": operators, "metrics": operators, "openAPI": operators, "readAudit": operators,
-	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
+	"healthz": operators, "listMCPSessions": operators, "metrics": operators, "openAPI": operators,
+	"readAudit": operators,
+	"readyz":    operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
 	"addSchedule": operators, "disableSchedule": operators, "enableSchedule": operators, "listSchedules": operators,
-	"removeSchedule": operators, "showSchedule": operators, "interruptInterpreter": missing, "listInterpreters": missing,
-	"openInterpreter": missing, "readArtifact": missing, "removeInterpreter": missing, "showInterpreter": missing,
+	"removeSchedule": operators, "showSchedule": operators, "interruptInterpreter": missing,
+	"listInterpreters": missing,
+	"openInterpreter":  missing, "readArtifact": missing, "removeInterpreter": missing, "showInterpreter": missing,
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
 	"login": "clients send the token", "logout": "clients send the token",
@@ -101,9 +106,11 @@ var typescriptSDK = &sdk{
 	types: map[string]string{
 		"Access": "Access", "Bytes": "ByteCounts", "DirectoryRequest": "Files.makeDirectory()", "End": "End",
 		"EndRequest": "Producer.end()", "EventPage": "Page", "EventToPublish": "NewEvent", "EventsToPublish": "",
-		"Execution": "Execution", "ExecutionPage": "ExecutionList", "ExecutionRequest": "StartRequest", "File": "FileInfo",
-		"FileChange": "FileChange", "FileModeRequest": "Files.setMode()", "FileMove": "Files.move()", "FilePage": "FilePage",
-		"Gap": "Gap", "InputTaken": "StdinState", "Isolation": "Isolation", "Key": "Key", "KeyList": "KeyList",
+		"Execution": "Execution", "ExecutionPage": "ExecutionList", "ExecutionRequest": "StartRequest",
+		"File":       "FileInfo",
+		"FileChange": "FileChange", "FileModeRequest": "Files.setMode()", "FileMove": "Files.move()",
+		"FilePage": "FilePage",
+		"Gap":      "Gap", "InputTaken": "StdinState", "Isolation": "Isolation", "Key": "Key", "KeyList": "KeyList",
 		"KeyRequest": "KeyRequest", "Layers": "Layers", "Limits": "Limits", "Problem": "Problem",
 		"PublishedEvents": "Published", "Retention": "Retention", "Screen": "Screen", "Session": "Session",
 		"SessionPage": "SessionList", "SignalRequest": "Reprise.signal()", "Started": "Started", "Stream": "Stream",
@@ -132,8 +139,10 @@ var pythonSDK = &sdk{
 		"EndRequest": "AsyncProducer.end()", "EventPage": "Page", "EventToPublish": "AsyncProducer.publish()",
 		"EventsToPublish": "AsyncProducer.publish_many()", "Execution": "Execution", "ExecutionPage": "Listing",
 		"ExecutionRequest": "StartOptions", "File": "FileInfo", "FileChange": "FileChange",
-		"FileModeRequest": "AsyncFiles.set_mode()", "FileMove": "AsyncFiles.move()", "FilePage": "Listing", "Gap": "Gap",
-		"InputTaken": "", "Isolation": "", "Key": "Key", "KeyList": "", "KeyRequest": "AsyncKeys.create()", "Layers": "",
+		"FileModeRequest": "AsyncFiles.set_mode()", "FileMove": "AsyncFiles.move()", "FilePage": "Listing",
+		"Gap":        "Gap",
+		"InputTaken": "", "Isolation": "", "Key": "Key", "KeyList": "", "KeyRequest": "AsyncKeys.create()",
+		"Layers": "",
 		"Limits": "Limits", "Problem": "ProblemError", "PublishedEvents": "Published", "Retention": "Retention",
 		"Screen": "Screen", "Session": "Session", "SessionPage": "Listing", "SignalRequest": "AsyncReprise.signal()",
 		"Started": "Started", "Stream": "Stream", "StreamPage": "Listing", "StreamRequest": "AsyncStreams.create()",
@@ -154,7 +163,11 @@ var pythonSDK = &sdk{
 		"ExecutionRequest.stdin_base64": "", // stdin as bytes
 		"Problem.type":                  "",
 	},
-	extra: map[string][]string{"StartOptions": {"idempotency_key", "hold"}, "FileChange": ofFile, "ProblemError": {"op", "tries"}},
+	extra: map[string][]string{
+		"StartOptions": {"idempotency_key", "hold"},
+		"FileChange":   ofFile,
+		"ProblemError": {"op", "tries"},
+	},
 	loose: map[string]bool{
 		"Problem.retry_after": true, // seconds
 		"Page.next_cursor":    true, // the client does not count from the start

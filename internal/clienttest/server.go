@@ -46,7 +46,8 @@ func startServer(program, dir string) (*server, error) {
 
 // start starts the server, at the address that it had before.
 func (s *server) start() error {
-	s.cmd = exec.Command(s.program, "serve", "--listen", s.addr, "--data", s.dir, "--store", "sqlite:", "--heartbeat", "300ms",
+	s.cmd = exec.Command(s.program, "serve", "--listen", s.addr, "--data", s.dir, "--store",
+		"sqlite:", "--heartbeat", "300ms",
 		"--log-level", "error", "--stop-executions", "--retain-events", "50000")
 	s.cmd.Stderr = &s.stderr
 	out, err := s.cmd.StdoutPipe()

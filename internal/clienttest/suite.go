@@ -259,7 +259,8 @@ func same(want, got Event) error {
 	case want.Type == "end" || want.Type == "started":
 		return nil // a page has them in another form
 	case !bytes.Equal(want.Data, got.Data) || !sameJSON(want.JSON, got.JSON):
-		return fmt.Errorf("event %d holds %.80q %.80s, want %.80q %.80s", want.Seq, got.Data, got.JSON, want.Data, want.JSON)
+		return fmt.Errorf("event %d holds %.80q %.80s, want %.80q %.80s",
+			want.Seq, got.Data, got.JSON, want.Data, want.JSON)
 	}
 	return nil
 }

@@ -8,9 +8,12 @@ import (
 
 // hostile are bytes that readers of lines stumble over.
 var hostile = []string{
-	"", "\r", "\n", "\r\n", "\n\n", "a\rb\nc\r\nd", "\x00", "a\x00b", "\uFEFF", "\uFEFFa", "\u2028", "a\u2028b\u2029c\u0085d",
-	"\xff\xfe", "a\xc3", "\xa9b", "\xed\xa0\x80", "\xf5", ":", ": comment", " leading", "trailing ", "\ttab\v\f\x1b[31m\x7f",
-	"data: x\n\n", "id: 5\n", "event: end\ndata: {}\n\n", "retry: 99999999\n", `{"seq":1}`, `"\u0000"`, "\\", "</script>",
+	"", "\r", "\n", "\r\n", "\n\n", "a\rb\nc\r\nd", "\x00", "a\x00b", "\uFEFF", "\uFEFFa", "\u2028",
+	"a\u2028b\u2029c\u0085d",
+	"\xff\xfe", "a\xc3", "\xa9b", "\xed\xa0\x80", "\xf5", ":", ": comment", " leading", "trailing ",
+	"\ttab\v\f\x1b[31m\x7f",
+	"data: x\n\n", "id: 5\n", "event: end\ndata: {}\n\n", "retry: 99999999\n", `{"seq":1}`, `"\u0000"`, "\\",
+	"</script>",
 	"\U0001F600", "e\u0301", strings.Repeat("x", 1000), strings.Repeat("\n", 1000), strings.Repeat("\U0001F600", 1000),
 }
 

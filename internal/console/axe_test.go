@@ -91,12 +91,17 @@ func fill(s *server) {
 	for name, text := range map[string]string{"build.sh": build, "tests.sh": tests} {
 		check(s, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	s.run("build", "sh build.sh --all", map[string]any{"cwd": dir, "labels": map[string]string{"branch": "main"}, "session": "nightly"})
+	s.run("build", "sh build.sh --all",
+		map[string]any{"cwd": dir, "labels": map[string]string{"branch": "main"}, "session": "nightly"})
 	s.run("lint", "test -d /nowhere", map[string]any{"session": "nightly"})
-	s.run("tests", "sh tests.sh -race ./...", map[string]any{"cwd": dir, "labels": map[string]string{"branch": "main", "team": "core"}})
+	s.run("tests", "sh tests.sh -race ./...",
+		map[string]any{"cwd": dir, "labels": map[string]string{"branch": "main", "team": "core"}})
 	s.run("chat", `while read -r line; do echo "you said $line"; done`, map[string]any{"stdin_open": true})
 	s.run("shell", "exec sh", map[string]any{
-		"stdin_open": true, "tty": map[string]int{"cols": 100, "rows": 24}, "cwd": dir, "env": map[string]string{"PS1": "$ "},
+		"stdin_open": true,
+		"tty":        map[string]int{"cols": 100, "rows": 24},
+		"cwd":        dir,
+		"env":        map[string]string{"PS1": "$ "},
 	})
 	s.initialize("desktop")
 	s.call("PUT", "/v1/streams/deploys", map[string]any{"labels": map[string]string{"env": "staging"}})

@@ -14,7 +14,8 @@ func TestBrowserReadsCompressedEvents(t *testing.T) {
 	publish := func(from, to int) {
 		var events []map[string]any
 		for i := from; i <= to; i++ {
-			events = append(events, map[string]any{"type": "note", "data": fmt.Sprintf("event %d of many that are much alike", i)})
+			events = append(events,
+				map[string]any{"type": "note", "data": fmt.Sprintf("event %d of many that are much alike", i)})
 		}
 		s.call("POST", "/v1/streams/s/events", map[string]any{"events": events})
 	}

@@ -217,7 +217,9 @@ func TestCutAndResume(t *testing.T) {
 	p.whole(last)
 	p.until(phase + `.includes("phase-ended")`)
 	p.until(lineCount + " === 100")
-	p.until(fmt.Sprintf(`document.querySelector('[data-count="missed while away"]').innerText.includes("%d · all back")`, missed))
+	p.until(fmt.Sprintf(
+		`document.querySelector('[data-count="missed while away"]').innerText.includes("%d · all back")`, missed,
+	))
 	if n := p.eval(counted("connections")); n != 2.0 {
 		t.Errorf("%v connections", n)
 	}
@@ -243,7 +245,8 @@ func TestCutAgainAndAgain(t *testing.T) {
 	soon := func() { p.eval("new Promise(done => setTimeout(done, Math.random() * 150))") }
 	for round := range 15 {
 		if round%3 == 0 {
-			p.until(fmt.Sprintf("%s > %v && %s > %v", counted("connections"), connections, counted("received"), received))
+			p.until(fmt.Sprintf("%s > %v && %s > %v", counted("connections"), connections,
+				counted("received"), received))
 			connections, received = p.eval(counted("connections")).(float64), p.eval(counted("received")).(float64)
 		}
 		p.click(".cut", "Cut the connection")
@@ -271,7 +274,8 @@ func TestServerIsKilled(t *testing.T) {
 	s.call("PUT", "/v1/streams/news", map[string]any{})
 	publish := func(from, to int) {
 		for i := from; i <= to; i++ {
-			s.call("POST", "/v1/streams/news/events", map[string]any{"type": "note", "data": map[string]int{"number": i}})
+			s.call("POST", "/v1/streams/news/events",
+				map[string]any{"type": "note", "data": map[string]int{"number": i}})
 		}
 	}
 	publish(1, 5)
@@ -450,6 +454,7 @@ func TestGapIsTold(t *testing.T) {
 	p.text(fmt.Sprintf("seq 1 to 600: each event once, but for the %d that were told gone", 600-kept))
 	s.call("POST", "/v1/streams/short/events", map[string]any{"type": "tick", "data": "last"})
 	p.text(`"last"`)
-	p.until(fmt.Sprintf(`document.querySelector(".events-table").ariaRowCount === "%d"`, kept+1+2+1)) // two gaps, and a heading
+	// two gaps, and a heading
+	p.until(fmt.Sprintf(`document.querySelector(".events-table").ariaRowCount === "%d"`, kept+1+2+1))
 	p.until(fmt.Sprintf("%s === 600 - %d", counted("missed while away"), 300))
 }

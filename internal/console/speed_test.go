@@ -135,7 +135,9 @@ func TestFirstViewIsFast(t *testing.T) {
 	p.text("running")
 	p.until(`performance.getEntriesByName("first-contentful-paint").length > 0`)
 	t.Logf("first paint after %.0f ms", p.eval(`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
-	first := p.eval(`performance.getEntriesByType("resource").filter(e => e.name.includes("limit=200"))[0].responseEnd`).(float64)
+	first := p.eval(
+		`performance.getEntriesByType("resource").filter(e => e.name.includes("limit=200"))[0].responseEnd`,
+	).(float64)
 	t.Logf("the first list is there after %.0f ms", first)
 	if first > 30_000 { // a machine that does other things too
 		t.Errorf("the first list takes %.0f ms", first)

@@ -83,7 +83,8 @@ func TestTerminalDrawsAsTheServer(t *testing.T) {
 		id := fmt.Sprintf("drawing%d", seed)
 		s.run(id, "stty raw -echo; cat "+path, map[string]any{"tty": map[string]int{"cols": cols, "rows": rows}})
 		s.ended(id)
-		want := s.call("GET", fmt.Sprintf("/v1/executions/%s/screen?cols=%d&rows=%d", id, cols, rows), nil)["text"].(string)
+		want := s.call("GET",
+			fmt.Sprintf("/v1/executions/%s/screen?cols=%d&rows=%d", id, cols, rows), nil)["text"].(string)
 		p.eval(fmt.Sprintf(`location.hash = "#/executions/%s"`, id))
 		p.until(fmt.Sprintf("document.querySelector('.facts')?.innerText.includes(%q)", id))
 		p.until(`document.querySelectorAll(".board-row").length === 12 && document.querySelector(".strip").innerText.includes("each event once")`)

@@ -78,7 +78,9 @@ func startOpenServer(t testing.TB) *server {
 // start starts it, at the address that it had before.
 func (s *server) start() {
 	s.Helper()
-	args := append([]string{"serve", "--listen", s.addr, "--data", s.dir, "--log-level", "warn", "--stop-executions"}, s.flags...)
+	args := append([]string{
+		"serve", "--listen", s.addr, "--data", s.dir, "--log-level", "warn", "--stop-executions",
+	}, s.flags...)
 	s.cmd = exec.Command(program, args...)
 	s.cmd.Stderr = os.Stderr
 	s.cmd.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")

@@ -136,7 +136,8 @@ func TestForeignEvents(t *testing.T) {
 	p := proxy(t, "id: 1\ndata: a\n\nid: 2\ndata: b\n\n", "foreign")
 	got, err := ask(t, p)
 	_, body, _ := strings.Cut(got, "\r\n\r\n")
-	if err != nil || strings.Count(body, "event: ping\n") != 2 || !strings.Contains(body, "id: 1\ndata: a\n\nevent: ping\n") {
+	if err != nil || strings.Count(body, "event: ping\n") != 2 ||
+		!strings.Contains(body, "id: 1\ndata: a\n\nevent: ping\n") {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -204,7 +205,9 @@ func TestChanges(t *testing.T) {
 
 func TestParsePlan(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	plan, err := cutproxy.ParsePlan([]string{"rst@600", "fin@0+7*3", "stall@10-20*100", "slow=5ms", "rst@2s", "503*"}, random)
+	plan, err := cutproxy.ParsePlan([]string{
+		"rst@600", "fin@0+7*3", "stall@10-20*100", "slow=5ms", "rst@2s", "503*",
+	}, random)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +231,8 @@ func TestParsePlan(t *testing.T) {
 		t.Error("no texts are a fault")
 	}
 	for _, bad := range []string{
-		"", "cut", "rst@", "rst@-1", "rst@x", "rst*0", "rst*x", "rst=1", "502@7", "99", "600", "slow=fast", "slow@1s", "stall@1s",
+		"", "cut", "rst@", "rst@-1", "rst@x", "rst*0", "rst*x", "rst=1", "502@7", "99", "600", "slow=fast", "slow@1s",
+		"stall@1s",
 		"redirect", "redirect=/x", "rst@5-", "rst@1s+2", "rst@1+x",
 	} {
 		if _, err := cutproxy.ParsePlan([]string{bad}, random); err == nil {

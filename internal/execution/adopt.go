@@ -58,8 +58,9 @@ func (h *Host) adoptAll(ctx context.Context) error {
 
 // The files in the directory of a run that supervisors write besides those of package supervisor.
 const (
-	endFile  = "end.json"
-	lockFile = "lock" // holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
+	endFile = "end.json"
+	// holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
+	lockFile = "lock"
 )
 
 // adoptedGrace is how long a run with KillOnDisconnect goes on at least after a restart until its followers are back.
@@ -132,8 +133,8 @@ func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
 	return next, nil
 }
 
-// claim takes the stream over from the name that this replica had before its restart, by an event without a meaning: output of
-// no bytes. What the server before may have sent just before it died is in front of it, or refused.
+// claim takes the stream over from the name that this replica had before its restart, by an event without a meaning:
+// output of no bytes. What the server before may have sent just before it died is in front of it, or refused.
 func (r *run) claim(m *remote, t *tracker) error {
 	next := t.reader.Next()
 	before := r.tail
@@ -217,7 +218,8 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 		r.endLost(t, spoolGone, true)
 		return true
 	default:
-		r.host.opts.Logger.Warn("a supervisor cannot be reached", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.host.opts.Logger.Warn("a supervisor cannot be reached",
+			"execution", r.id, "tenant", r.key.Tenant, "error", err)
 		return false
 	}
 	for {

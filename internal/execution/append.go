@@ -24,7 +24,8 @@ func (r *run) write(s *spool) error {
 		r.fence()
 	default:
 		s.abandon()
-		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.host.opts.Logger.Error("the output of an execution cannot be kept",
+			"execution", r.id, "tenant", r.key.Tenant, "error", err)
 		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
 	}
 	return err
@@ -170,7 +171,8 @@ func (r *run) end(e ending) (kept bool) {
 	case (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil:
 		return false // the next server gives it
 	default:
-		r.host.opts.Logger.Error("an execution has no end", "execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)
+		r.host.opts.Logger.Error("an execution has no end",
+			"execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)
 		return isOver(err)
 	}
 	r.host.endKey(r.host.ctx, r.key, &r.config, e.Outcome)

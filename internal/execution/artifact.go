@@ -11,9 +11,9 @@ import (
 	"reprise/internal/artifact"
 )
 
-// The artifacts of an execution lie in a stream of their own, in the store, so that every replica has them: the bytes of one
-// file after the other, in chunks of artifact.ChunkBytes. Which files that are is in the end of the execution, which is
-// appended after them.
+// The artifacts of an execution lie in a stream of their own, in the store, so that every replica has them: the bytes
+// of one file after the other, in chunks of artifact.ChunkBytes. Which files that are is in the end of the execution,
+// which is appended after them.
 
 // artifactNamespace begins the names of these streams.
 const artifactNamespace = "artifacts:"
@@ -101,10 +101,11 @@ func (r *run) artifactStream(ctx context.Context) (*reprise.Stream, error) {
 		return nil, err
 	}
 	most := r.artifacts.MaxBytes
-	s, _, err := r.host.log.CreateWith(ctx, reprise.CreateOptions{}, key, reprise.StreamConfig{Retention: reprise.Retention{
-		MaxEvents: most/artifact.ChunkBytes + artifact.MaxFiles + 2, MaxBytes: 2*most + 1<<20,
-		MaxAge: r.host.log.Retention(r.config).MaxAge,
-	}})
+	s, _, err := r.host.log.CreateWith(ctx, reprise.CreateOptions{}, key,
+		reprise.StreamConfig{Retention: reprise.Retention{
+			MaxEvents: most/artifact.ChunkBytes + artifact.MaxFiles + 2, MaxBytes: 2*most + 1<<20,
+			MaxAge: r.host.log.Retention(r.config).MaxAge,
+		}})
 	return s, err
 }
 

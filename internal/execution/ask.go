@@ -208,7 +208,8 @@ const progressPatience = 2 * time.Second
 // progressOf asks a replica how far executions are. The answer has one for each key; where there is
 // none it is nil.
 func (h *Host) progressOf(ctx context.Context, owner string, keys ...reprise.StreamKey) ([]*progress, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, progressPatience, fmt.Errorf("%w: replica %s has not answered", reprise.ErrUnavailable, owner))
+	ctx, cancel := context.WithTimeoutCause(ctx, progressPatience,
+		fmt.Errorf("%w: replica %s has not answered", reprise.ErrUnavailable, owner))
 	defer cancel()
 	t, err := h.ask(ctx, owner, ask{Op: opProgress, Keys: keys})
 	if err != nil {

@@ -70,7 +70,8 @@ func benchmarkOutput(b *testing.B, store reprise.Store, command string, size int
 	defer h.Close()
 	b.SetBytes(size)
 	for b.Loop() {
-		x := runToEnd(b, h, execution.Request{Command: command, Retention: execution.Retention{MaxBytes: 1 << 30, MaxEvents: 1 << 20}})
+		x := runToEnd(b, h,
+			execution.Request{Command: command, Retention: execution.Retention{MaxBytes: 1 << 30, MaxEvents: 1 << 20}})
 		if x.Bytes.Stdout != size {
 			b.Fatalf("%d bytes", x.Bytes.Stdout)
 		}
@@ -144,8 +145,8 @@ func inParallel(b *testing.B, parallel int, f func()) {
 	all.Wait()
 }
 
-// BenchmarkFirstByte is the time from the start of a command to the first byte of its output, with a supervisor that waited
-// for it, and with one that has to be started.
+// BenchmarkFirstByte is the time from the start of a command to the first byte of its output, with a supervisor that
+// waited for it, and with one that has to be started.
 func BenchmarkFirstByte(b *testing.B) {
 	b.Run("limit=exec", func(b *testing.B) {
 		for b.Loop() {

@@ -76,7 +76,9 @@ func (h *Host) startInsideFor(ctx context.Context, who *quota.Holder, req Reques
 }
 
 // startInside is start for code that runs in an interpreter.
-func (h *Host) startInside(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
+func (h *Host) startInside(ctx context.Context, tenant reprise.Tenant, req Request) (
+	x Execution, created bool, err error,
+) {
 	id := h.id(tenant, &req)
 	inside, owner, err := h.whoRuns(ctx, tenant, req.Interpreter)
 	switch {
@@ -227,7 +229,8 @@ func (r *run) goInside(inside *run, at codeState) {
 	}()
 }
 
-// attendInside sends the code, and ends it when that is decided: by INT, and after the time of grace with its interpreter.
+// attendInside sends the code, and ends it when that is decided: by INT, and after the time of grace with its
+// interpreter.
 func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 	ctx, cancel := context.WithCancel(r.host.ctx)
 	defer cancel()
@@ -304,7 +307,8 @@ func (h *Host) resumeCode(ctx context.Context, inside *run) error {
 	if err != nil || info.End != nil {
 		return err
 	}
-	code := newRun(h, key, strings.TrimPrefix(at.Name, namespace), Request{Interpreter: inside.id, Grace: Duration(at.Grace)}, nil)
+	code := newRun(h, key, strings.TrimPrefix(at.Name, namespace),
+		Request{Interpreter: inside.id, Grace: Duration(at.Grace)}, nil)
 	code.session, code.config, code.created = inside.session, info.Config, info.Created
 	if code.owner, err = h.nextOwner(&info); err != nil {
 		return err
@@ -327,9 +331,12 @@ func (h *Host) resumeCode(ctx context.Context, inside *run) error {
 }
 
 // startInsideElsewhere has another replica start code, in an interpreter that it runs.
-func (h *Host) startInsideElsewhere(ctx context.Context, owner string, tenant reprise.Tenant, id string, req Request) (Execution, bool, error) {
+func (h *Host) startInsideElsewhere(ctx context.Context, owner string, tenant reprise.Tenant, id string, req Request) (
+	Execution, bool, error,
+) {
 	req.ID = id
-	t, err := h.ask(ctx, owner, ask{Op: opInside, Tenant: tenant, ID: req.Interpreter, Start: &askStart{req, req.IdempotencyKey}})
+	t, err := h.ask(ctx, owner,
+		ask{Op: opInside, Tenant: tenant, ID: req.Interpreter, Start: &askStart{req, req.IdempotencyKey}})
 	if err != nil {
 		return Execution{}, false, err
 	}

@@ -64,9 +64,9 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 	return err
 }
 
-// Resize sets the size of the terminal of an execution. Where that changes it, the foreground process group of the terminal
-// gets WINCH. The error is a *FieldError for a size that is none, reprise.ErrConflict if the command has no terminal or
-// has not been started, reprise.ErrEnded if it has ended, or as of Cancel.
+// Resize sets the size of the terminal of an execution. Where that changes it, the foreground process group of the
+// terminal gets WINCH. The error is a *FieldError for a size that is none, reprise.ErrConflict if the command has no
+// terminal or has not been started, reprise.ErrEnded if it has ended, or as of Cancel.
 func (h *Host) Resize(ctx context.Context, tenant reprise.Tenant, id string, size TTY) error {
 	if size.Cols < 1 || size.Cols > maxSize || size.Rows < 1 || size.Rows > maxSize {
 		return invalid("cols", "cols and rows are 1 to %d", maxSize)

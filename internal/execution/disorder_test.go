@@ -67,7 +67,8 @@ func disturb(t *testing.T, h *execution.Host, rnd *rand.Rand, req execution.Requ
 		case 1:
 			_ = h.Signal(ctx, tenant, id, []string{"INT", "KILL", "STOP", "CONT"}[rnd.IntN(4)])
 		case 2:
-			_, _ = h.WriteStdin(ctx, tenant, id, execution.StdinWrite{Offset: -1, Data: strings.NewReader("some\nlines\n"), EOF: rnd.IntN(2) == 0})
+			_, _ = h.WriteStdin(ctx, tenant, id,
+				execution.StdinWrite{Offset: -1, Data: strings.NewReader("some\nlines\n"), EOF: rnd.IntN(2) == 0})
 		case 3:
 			_, _, _ = h.Start(ctx, tenant, req)
 		case 4:

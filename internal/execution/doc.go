@@ -45,19 +45,19 @@
 // sessions too, and when the command has ended nothing that it started goes on. A child that
 // holds the output open delays the end by Options.DrainTimeout at most.
 //
-// Without Options.RunsDir commands are children of our own process: if it dies, the kernel kills the command, and the next
-// Host kills what else is left of its tree.
+// Without Options.RunsDir commands are children of our own process: if it dies, the kernel kills the command, and the
+// next Host kills what else is left of its tree.
 //
 // # Supervisors
 //
-// With Options.RunsDir each command is run by a process of its own, a supervisor, which is this very program, started again.
-// It owns the pipes or the terminal, holds timeouts and limits, adopts every orphan of the tree, and writes output to a
-// spool on disk (package supervisor). The Host follows the spool into the stream: frame n becomes event n, so that the tail of
-// the stream says what it has. Host.Leave, or the death of our process, leaves commands running, and the next Host takes them
-// up. See docs/executions.md.
+// With Options.RunsDir each command is run by a process of its own, a supervisor, which is this very program, started
+// again. It owns the pipes or the terminal, holds timeouts and limits, adopts every orphan of the tree, and writes
+// output to a spool on disk (package supervisor). The Host follows the spool into the stream: frame n becomes event n,
+// so that the tail of the stream says what it has. Host.Leave, or the death of our process, leaves commands running,
+// and the next Host takes them up. See docs/executions.md.
 //
-// The code that runs a command (job, and what it consists of: child, tree, pump, spool, stdin, meter) is the same in both cases.
-// session is a job in a supervisor, remote is a supervisor as its Host knows it.
+// The code that runs a command (job, and what it consists of: child, tree, pump, spool, stdin, meter) is the same in
+// both cases. session is a job in a supervisor, remote is a supervisor as its Host knows it.
 //
 // # Replicas
 //

@@ -120,7 +120,8 @@ func replicaOnServer(t *testing.T, url string, blow syscall.Signal) {
 		t.Fatalf("processes %v", pids)
 	}
 	began := time.Now()
-	state, err := nd.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: 0, Data: strings.NewReader("hello")})
+	state, err := nd.WriteStdin(within(t), tenant, x.ID,
+		execution.StdinWrite{Offset: 0, Data: strings.NewReader("hello")})
 	if err != nil || state.Offset != 5 {
 		t.Errorf("stdin: %+v, %v", state, err)
 	}
@@ -261,8 +262,10 @@ func storeIsRestarted(t *testing.T, server server, loses *testserver.RedisServer
 		})
 		wantOutcome(t, x, execution.Exited, 0, "")
 		got := output(t, other, id, execution.Stdout)
-		if whole := string(got) == want.String(); whole != (loses == nil) || whole == x.OutputTruncated || int64(len(got)) != x.Bytes.Stdout {
-			t.Errorf("%d of %d bytes of output are kept, said are %d, truncated %t", len(got), want.Len(), x.Bytes.Stdout, x.OutputTruncated)
+		if whole := string(got) == want.String(); whole != (loses == nil) || whole == x.OutputTruncated ||
+			int64(len(got)) != x.Bytes.Stdout {
+			t.Errorf("%d of %d bytes of output are kept, said are %d, truncated %t",
+				len(got), want.Len(), x.Bytes.Stdout, x.OutputTruncated)
 		}
 		t.Logf("%d of %d bytes, truncated %t", len(got), want.Len(), x.OutputTruncated)
 		if list[i].fenced.Load()+list[i].takenOver.Load() != 0 {

@@ -53,8 +53,8 @@ func over(t *testing.T, h *execution.Host, id string) {
 	finish(t, h, id)
 }
 
-// TestFloodOfOnePrincipalLeavesPlaces: one principal asks for far more than there is, is refused, and others get places to
-// run at once and places to wait.
+// TestFloodOfOnePrincipalLeavesPlaces: one principal asks for far more than there is, is refused, and others get places
+// to run at once and places to wait.
 func TestFloodOfOnePrincipalLeavesPlaces(t *testing.T) {
 	h := newHost(t, execution.Options{
 		MaxRunning: 8, MaxQueued: 40, Quotas: quota.New(&quota.Options{Several: func() bool { return true }}),
@@ -111,8 +111,8 @@ func TestOneAloneHasAllPlaces(t *testing.T) {
 	}
 }
 
-// TestTurnsGoRound: with one place, those who wait have it in turn: tenants, and principals within a tenant, however many
-// each has waiting.
+// TestTurnsGoRound: with one place, those who wait have it in turn: tenants, and principals within a tenant, however
+// many each has waiting.
 func TestTurnsGoRound(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 1})
 	other := someone("c")

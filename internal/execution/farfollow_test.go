@@ -125,12 +125,14 @@ func TestStdinFromAnotherReplica(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			x := start(t, list[0].Host, execution.Request{Command: "sleep 4; cat | wc -c", StdinOpen: true})
-			state, err := list[1].WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: tt.offset, Data: tt.reader, EOF: true})
+			state, err := list[1].WriteStdin(within(t), tenant, x.ID,
+				execution.StdinWrite{Offset: tt.offset, Data: tt.reader, EOF: true})
 			if err != nil || state.Offset != int64(tt.want) || state.Open {
 				t.Errorf("%+v, %v", state, err)
 			}
 			finish(t, list[1].Host, x.ID)
-			if got := strings.TrimSpace(string(output(t, list[1].Host, x.ID, execution.Stdout))); got != strconv.Itoa(tt.want) {
+			got := strings.TrimSpace(string(output(t, list[1].Host, x.ID, execution.Stdout)))
+			if got != strconv.Itoa(tt.want) {
 				t.Errorf("the command has read %s bytes, want %d", got, tt.want)
 			}
 		})
@@ -172,7 +174,8 @@ func TestStdinFromTwoReplicas(t *testing.T) {
 	for _, letter := range "ab" {
 		writers.Go(func() {
 			data := strings.Repeat(string(letter), 600<<10) // three pieces
-			_, err := list[1+letter-'a'].WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: -1, Data: strings.NewReader(data)})
+			_, err := list[1+letter-'a'].WriteStdin(within(t), tenant, x.ID,
+				execution.StdinWrite{Offset: -1, Data: strings.NewReader(data)})
 			if errors.Is(err, reprise.ErrConflict) {
 				refused.Add(1)
 			} else if err != nil {

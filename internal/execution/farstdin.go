@@ -26,7 +26,9 @@ type farStdin struct {
 }
 
 // stdinAt asks another replica.
-func (h *Host) stdinAt(owner string, tenant reprise.Tenant, id string) func(context.Context, *askStdin) (*toldStdin, error) {
+func (h *Host) stdinAt(
+	owner string, tenant reprise.Tenant, id string,
+) func(context.Context, *askStdin) (*toldStdin, error) {
 	return func(ctx context.Context, a *askStdin) (*toldStdin, error) {
 		op := opStdin
 		if a.Writer != "" {

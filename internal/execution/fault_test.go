@@ -52,7 +52,8 @@ func TestStoreFailsForAWhile(t *testing.T) {
 			}})
 			x := start(t, h, execution.Request{Command: fmt.Sprintf("echo up; seq 1 %d", lines)})
 			await(t, h, x.ID, "up")
-			for _, tries := range []int64{8, 4, 4} { // the first time nothing is stored, so that the command has to wait
+			// the first time nothing is stored, so that the command has to wait
+			for _, tries := range []int64{8, 4, 4} {
 				store.err.Store(&cause)
 				before := store.tries.Load()
 				until(t, "appends fail", func() bool {

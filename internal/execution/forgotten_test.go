@@ -29,7 +29,10 @@ func TestStartThatNobodyKnowsOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer h.Close()
-		if _, _, err := h.Start(t.Context(), tenant, execution.Request{ID: "x", Command: "true"}); !errors.Is(err, reprise.ErrUnavailable) {
+		if _, _, err := h.Start(t.Context(), tenant, execution.Request{
+			ID:      "x",
+			Command: "true",
+		}); !errors.Is(err, reprise.ErrUnavailable) {
 			t.Fatal(err)
 		}
 		x, err := h.Show(t.Context(), tenant, "x")

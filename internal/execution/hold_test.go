@@ -16,7 +16,8 @@ var smallWindow = execution.Retention{MaxBytes: 1 << 20}
 // TestHoldKeepsWhatWasNotRead: a slow follower for whom output is held back gets all of it.
 func TestHoldKeepsWhatWasNotRead(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	x := start(t, h, execution.Request{Command: printMuch, Retention: smallWindow, Hold: execution.Duration(time.Minute)})
+	x := start(t, h,
+		execution.Request{Command: printMuch, Retention: smallWindow, Hold: execution.Duration(time.Minute)})
 	hold := h.Hold(tenant, x.ID)
 	if hold == nil {
 		t.Fatal("nothing is held back")
@@ -51,7 +52,8 @@ func TestHoldLapses(t *testing.T) {
 	for _, hold := range []time.Duration{0, 50 * time.Millisecond} {
 		t.Run(hold.String(), func(t *testing.T) {
 			h := newHost(t, execution.Options{})
-			x := start(t, h, execution.Request{Command: printMuch, Retention: smallWindow, Hold: execution.Duration(hold)})
+			x := start(t, h,
+				execution.Request{Command: printMuch, Retention: smallWindow, Hold: execution.Duration(hold)})
 			until(t, "the command ends", func() bool {
 				shown, err := h.Show(within(t), tenant, x.ID)
 				return err == nil && shown.Status == execution.StatusEnded

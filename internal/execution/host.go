@@ -62,8 +62,8 @@ type Options struct {
 	MaxIdle int
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
-	// Secrets is the directory of the named secrets, with a folder for each tenant and a file for each secret, which its
-	// owner alone may use. It belongs into Isolation.Access.Hidden. Default: there are none.
+	// Secrets is the directory of the named secrets, with a folder for each tenant and a file for each secret, which
+	// its owner alone may use. It belongs into Isolation.Access.Hidden. Default: there are none.
 	Secrets string
 	// Secret authenticates ids that are made from idempotency keys and digests of
 	// requests. It must stay the same for starts to be idempotent over a
@@ -198,9 +198,17 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		}
 	}
 	h := &Host{
-		log: log, opts: o, queue: newQueue(&o), spawner: spawn.New(),
-		runs: map[reprise.StreamKey]*run{}, locked: map[reprise.StreamKey]chan struct{}{}, far: map[reprise.StreamKey]*farFollow{},
-		closed: make(chan struct{}), gone: make(chan struct{}, 1), unwatch: func() {}, drawing: make(chan struct{}, maxDrawing),
+		log:     log,
+		opts:    o,
+		queue:   newQueue(&o),
+		spawner: spawn.New(),
+		runs:    map[reprise.StreamKey]*run{},
+		locked:  map[reprise.StreamKey]chan struct{}{},
+		far:     map[reprise.StreamKey]*farFollow{},
+		closed:  make(chan struct{}),
+		gone:    make(chan struct{}, 1),
+		unwatch: func() {},
+		drawing: make(chan struct{}, maxDrawing),
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {

@@ -39,7 +39,9 @@ func trees(t *testing.T, test func(t *testing.T, opts execution.Options)) {
 	t.Run("tree=cgroup", func(t *testing.T) { test(t, execution.Options{}) })
 	t.Run("tree=scan", func(t *testing.T) { test(t, execution.Options{DisableCgroups: true}) })
 	t.Run("tree=supervised", func(t *testing.T) { test(t, execution.Options{RunsDir: t.TempDir()}) })
-	t.Run("tree=subreaper", func(t *testing.T) { test(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: true}) })
+	t.Run("tree=subreaper", func(t *testing.T) {
+		test(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: true})
+	})
 }
 
 func newLog(t *testing.T, store reprise.Store, opts *reprise.Options) *reprise.Log {
@@ -252,7 +254,8 @@ func TestExecutionIsShownAsAsked(t *testing.T) {
 			ID: "build-1", Session: "s1", Argv: []string{"sh", "-c", "echo out; echo err >&2; exit 3"},
 			Labels: map[string]string{"branch": "main"}, Env: map[string]string{"SECRET": "hush"},
 		})
-		if x.ID != "build-1" || x.Session != "s1" || x.Labels["branch"] != "main" || x.Status == execution.StatusQueued {
+		if x.ID != "build-1" || x.Session != "s1" || x.Labels["branch"] != "main" ||
+			x.Status == execution.StatusQueued {
 			t.Errorf("started as %+v", x)
 		}
 		x = finish(t, h, x.ID)

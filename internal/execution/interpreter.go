@@ -16,11 +16,11 @@ import (
 	"reprise/internal/supervisor"
 )
 
-// An interpreter is an execution: its command is a driver (package interpreter) whose stdin takes requests. Each piece of
-// code that it runs is an execution too, whose stream is cut out of the interpreter's. So an interpreter outlives the server
-// as every command does. What is cut out is a function of the interpreter's events alone, and how far that has got is
-// written, beside the spool, before the supervisor is told that it may forget them: the next server goes on where this one
-// was, and what it appends twice it leaves out.
+// An interpreter is an execution: its command is a driver (package interpreter) whose stdin takes requests. Each piece
+// of code that it runs is an execution too, whose stream is cut out of the interpreter's. So an interpreter outlives
+// the server as every command does. What is cut out is a function of the interpreter's events alone, and how far that
+// has got is written, beside the spool, before the supervisor is told that it may forget them: the next server goes on
+// where this one was, and what it appends twice it leaves out.
 
 // labelInterpreter is the label of the streams of interpreters, which holds the language.
 const labelInterpreter = "interpreter"
@@ -121,7 +121,8 @@ func (r *run) take(events []reprise.Event, last uint64) error {
 	return nil
 }
 
-// deliver appends what belongs to the run of the code, but for what an earlier server has appended. The caller holds mu.
+// deliver appends what belongs to the run of the code, but for what an earlier server has appended. The caller holds
+// mu.
 func (r *run) deliver(batch []reprise.Event) error {
 	d := r.driven
 	code, at := d.current, d.state.Current

@@ -11,8 +11,8 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestInterpreterOutlivesTheServer: while there is no server the code goes on, and the next server has all of it, once, with
-// its end and what was declared.
+// TestInterpreterOutlivesTheServer: while there is no server the code goes on, and the next server has all of it, once,
+// with its end and what was declared.
 func TestInterpreterOutlivesTheServer(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	dir := t.TempDir()
@@ -61,8 +61,8 @@ func TestInterpreterOutlivesTheServer(t *testing.T) {
 	}
 }
 
-// TestWhatWasCutTwiceIsThereOnce: a server that was killed after it had appended to the stream of the code, and before it had
-// noted that, is followed by one that cuts the same output again, and appends none of it twice.
+// TestWhatWasCutTwiceIsThereOnce: a server that was killed after it had appended to the stream of the code, and before
+// it had noted that, is followed by one that cuts the same output again, and appends none of it twice.
 func TestWhatWasCutTwiceIsThereOnce(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	dir := t.TempDir()
@@ -95,7 +95,8 @@ func TestWhatWasCutTwiceIsThereOnce(t *testing.T) {
 	touch("end")
 	r := ended(t, h, "x")
 	wantOutcome(t, r.Execution, execution.Exited, 4, "")
-	if lines := strings.Count(r.stdout, "\n"); lines != 2002 || !strings.HasPrefix(r.stdout, "one\n2\n3\n") || !strings.HasSuffix(r.stdout, "\n2000\nmore\nlast\n") {
+	if lines := strings.Count(r.stdout, "\n"); lines != 2002 || !strings.HasPrefix(r.stdout, "one\n2\n3\n") ||
+		!strings.HasSuffix(r.stdout, "\n2000\nmore\nlast\n") {
 		t.Errorf("%d lines, want 2002", lines)
 	}
 }

@@ -134,22 +134,30 @@ func inInterpreters(t *testing.T, test func(t *testing.T, h *execution.Host, lan
 	}
 }
 
-// TestInterpretersRemember: variables, definitions and the directory live on from run to run; results come by MIME type.
+// TestInterpretersRemember: variables, definitions and the directory live on from run to run; results come by MIME
+// type.
 func TestInterpretersRemember(t *testing.T) {
 	inInterpreters(t, func(t *testing.T, h *execution.Host, language string) {
-		i := openInterpreter(t, h, execution.InterpreterRequest{Language: language, Session: "s", Labels: map[string]string{"a": "b"}})
+		i := openInterpreter(t, h,
+			execution.InterpreterRequest{Language: language, Session: "s", Labels: map[string]string{"a": "b"}})
 		steps := map[string][]string{
-			"bash": {"declare x=41 && f() { echo \"f $((x + 1))\"; } && mkdir d && cd d", "f; echo é; basename \"$PWD\"; echo oops >&2", "false"},
+			"bash": {
+				"declare x=41 && f() { echo \"f $((x + 1))\"; } && mkdir d && cd d",
+				"f; echo é; basename \"$PWD\"; echo oops >&2", "false",
+			},
 			"python": {
 				"import os\nx = 41\ndef f(): print('f', x + 1)\nos.mkdir('d'); os.chdir('d')",
-				"import sys\nf(); print('é'); print(os.path.basename(os.getcwd())); print('oops', file=sys.stderr); x", "1/0",
+				"import sys\nf(); print('é'); print(os.path.basename(os.getcwd())); print('oops', file=sys.stderr); x",
+				"1/0",
 			},
 			"javascript": {
 				"const fs = require('fs'); let x = 41; function f() { console.log('f', x + 1) }; fs.mkdirSync('d'); process.chdir('d')",
-				"f(); console.log('é'); console.log(require('path').basename(process.cwd())); console.error('oops'); x", "null.a",
+				"f(); console.log('é'); console.log(require('path').basename(process.cwd())); console.error('oops'); x",
+				"null.a",
 			},
 		}[language]
-		if first := runCode(t, h, i.ID, steps[0]); *first.ExitCode != 0 || first.Session != "s" || first.Interpreter != i.ID {
+		if first := runCode(t, h, i.ID, steps[0]); *first.ExitCode != 0 || first.Session != "s" ||
+			first.Interpreter != i.ID {
 			t.Fatalf("%+v", first)
 		}
 		second := runCode(t, h, i.ID, steps[1])
@@ -161,11 +169,13 @@ func TestInterpretersRemember(t *testing.T) {
 		}
 		third := runCode(t, h, i.ID, steps[2])
 		wantOutcome(t, third.Execution, execution.Exited, 1, "")
-		if language != "bash" && (!strings.Contains(third.exception, "Error: ") || !strings.Contains(third.traceback, "3")) {
+		if language != "bash" &&
+			(!strings.Contains(third.exception, "Error: ") || !strings.Contains(third.traceback, "3")) {
 			t.Errorf("%q, %q", third.exception, third.traceback)
 		}
 		shown, err := h.Interpreter(longWithin(t), tenant, i.ID)
-		if err != nil || shown.Runs == nil || *shown.Runs != 3 || shown.Running != "" || shown.Status != execution.StatusRunning ||
+		if err != nil || shown.Runs == nil || *shown.Runs != 3 || shown.Running != "" ||
+			shown.Status != execution.StatusRunning ||
 			shown.Labels["a"] != "b" || shown.Language != language {
 			t.Errorf("%+v, %v", shown, err)
 		}
@@ -175,7 +185,8 @@ func TestInterpretersRemember(t *testing.T) {
 			"bash": "[[ -z ${x-} && ${PWD##*/} != d ]]", "python": "assert 'x' not in globals() and os.getcwd()",
 			"javascript": "if (typeof x !== 'undefined' || process.cwd().endsWith('/d')) throw 'kept'",
 		}[language])
-		if language == "python" && forgotten.exception != "NameError: name 'os' is not defined" || language != "python" && *forgotten.ExitCode != 0 {
+		if language == "python" && forgotten.exception != "NameError: name 'os' is not defined" ||
+			language != "python" && *forgotten.ExitCode != 0 {
 			t.Errorf("%+v", forgotten)
 		}
 	})
@@ -194,35 +205,89 @@ func TestInterpretersAndBadCode(t *testing.T) {
 		ends                 bool   // the interpreter
 	}{
 		{name: "syntax", language: "python", code: "def f(:", outcome: execution.Exited, exit: 1, has: "SyntaxError"},
-		{name: "syntax", language: "javascript", code: "let = ;", outcome: execution.Exited, exit: 1, has: "SyntaxError"},
+		{
+			name: "syntax", language: "javascript", code: "let = ;", outcome: execution.Exited, exit: 1,
+			has: "SyntaxError",
+		},
 		{name: "syntax", language: "bash", code: "echo $((", outcome: execution.Exited, exit: 2, has: "unexpected"},
-		{name: "exit", language: "python", code: "import sys; sys.exit(3)", outcome: execution.Exited, exit: 3, ends: true},
+		{
+			name: "exit", language: "python", code: "import sys; sys.exit(3)", outcome: execution.Exited, exit: 3,
+			ends: true,
+		},
 		{name: "exit", language: "javascript", code: "process.exit(3)", outcome: execution.Exited, exit: 3, ends: true},
 		{name: "exit", language: "bash", code: "exit 3", outcome: execution.Exited, exit: 3, ends: true},
-		{name: "kills itself", language: "python", code: "import os; os.kill(os.getpid(), 9)", outcome: execution.Signaled, signal: "KILL", ends: true},
-		{name: "kills itself", language: "javascript", code: "process.kill(process.pid, 'SIGKILL')", outcome: execution.Signaled, signal: "KILL", ends: true},
-		{name: "kills itself", language: "bash", code: "kill -9 $$", outcome: execution.Signaled, signal: "KILL", ends: true},
+		{
+			name: "kills itself", language: "python", code: "import os; os.kill(os.getpid(), 9)",
+			outcome: execution.Signaled, signal: "KILL", ends: true,
+		},
+		{
+			name: "kills itself", language: "javascript", code: "process.kill(process.pid, 'SIGKILL')",
+			outcome: execution.Signaled, signal: "KILL", ends: true,
+		},
+		{
+			name: "kills itself", language: "bash", code: "kill -9 $$", outcome: execution.Signaled, signal: "KILL",
+			ends: true,
+		},
 		{name: "closes stdout", language: "python", code: "import os; os.close(1)", outcome: execution.Exited},
 		{name: "closes stdout", language: "python", code: "import sys; sys.stdout.close()", outcome: execution.Exited},
 		{name: "closes stdout", language: "javascript", code: "require('fs').closeSync(1)", outcome: execution.Exited},
 		{name: "closes stdout", language: "bash", code: "exec 1>&- 2>&-", outcome: execution.Exited},
 		{name: "reads", language: "python", code: "input()", outcome: execution.Exited, exit: 1, has: "EOFError"},
-		{name: "reads", language: "javascript", code: "require('fs').readFileSync(0).length", outcome: execution.Exited, has: "0"},
+		{
+			name: "reads", language: "javascript", code: "require('fs').readFileSync(0).length",
+			outcome: execution.Exited, has: "0",
+		},
 		{name: "reads", language: "bash", code: "read x || echo none", outcome: execution.Exited, has: "none"},
-		{name: "recursion", language: "python", code: "def f(): f()\nf()", outcome: execution.Exited, exit: 1, has: "RecursionError"},
-		{name: "recursion", language: "javascript", code: "function f() { f() }; f()", outcome: execution.Exited, exit: 1, has: "RangeError"},
-		{name: "recursion", language: "bash", code: "FUNCNEST=50; f() { f; }; f", outcome: execution.Exited, exit: 1, has: "nesting"},
+		{
+			name: "recursion", language: "python", code: "def f(): f()\nf()", outcome: execution.Exited, exit: 1,
+			has: "RecursionError",
+		},
+		{
+			name: "recursion", language: "javascript", code: "function f() { f() }; f()", outcome: execution.Exited,
+			exit: 1, has: "RangeError",
+		},
+		{
+			name: "recursion", language: "bash", code: "FUNCNEST=50; f() { f; }; f", outcome: execution.Exited,
+			exit: 1, has: "nesting",
+		},
 		{name: "huge value", language: "python", code: "'x' * (64 << 20)", outcome: execution.Exited, has: "..."},
-		{name: "huge value", language: "javascript", code: "'x'.repeat(64 << 20)", outcome: execution.Exited, has: "..."},
-		{name: "a child lives on", language: "python", code: "import subprocess; c = subprocess.Popen(['sleep', '100'])", outcome: execution.Exited},
-		{name: "a child lives on", language: "javascript", code: "require('child_process').spawn('sleep', ['100'], {stdio: 'inherit'}).pid > 0", outcome: execution.Exited, has: "true"},
+		{
+			name: "huge value", language: "javascript", code: "'x'.repeat(64 << 20)", outcome: execution.Exited,
+			has: "...",
+		},
+		{
+			name:     "a child lives on",
+			language: "python",
+			code:     "import subprocess; c = subprocess.Popen(['sleep', '100'])",
+			outcome:  execution.Exited,
+		},
+		{
+			name:     "a child lives on",
+			language: "javascript",
+			code:     "require('child_process').spawn('sleep', ['100'], {stdio: 'inherit'}).pid > 0",
+			outcome:  execution.Exited,
+			has:      "true",
+		},
 		{name: "a child lives on", language: "bash", code: "sleep 100 & :", outcome: execution.Exited},
 		{name: "a child goes on", language: "python", code: "import os; os.fork()", outcome: execution.Exited},
-		{name: "unicode", language: "python", code: "'\\u2028 \\ud800 \U0001F600'", outcome: execution.Exited, has: "\U0001F600"},
-		{name: "unicode", language: "javascript", code: "'\U0001F600\\u2028'", outcome: execution.Exited, has: "\U0001F600"},
+		{
+			name: "unicode", language: "python", code: "'\\u2028 \\ud800 \U0001F600'", outcome: execution.Exited,
+			has: "\U0001F600",
+		},
+		{
+			name: "unicode", language: "javascript", code: "'\U0001F600\\u2028'", outcome: execution.Exited,
+			has: "\U0001F600",
+		},
 		{name: "unicode", language: "bash", code: "echo \U0001F600", outcome: execution.Exited, has: "\U0001F600"},
-		{name: "strange errors", language: "python", code: "class E(BaseException):\n  def __str__(self): raise self\nraise E", outcome: execution.Exited, exit: 1, has: "E: "},
-		{name: "strange errors", language: "javascript", code: "throw {get name() { throw 1 }}", outcome: execution.Exited, exit: 1, has: "Thrown"},
+		{
+			name: "strange errors", language: "python",
+			code: "class E(BaseException):\n  def __str__(self): raise self\nraise E", outcome: execution.Exited,
+			exit: 1, has: "E: ",
+		},
+		{
+			name: "strange errors", language: "javascript", code: "throw {get name() { throw 1 }}",
+			outcome: execution.Exited, exit: 1, has: "Thrown",
+		},
 		{name: "no code", language: "python", code: "# nothing", outcome: execution.Exited},
 	} {
 		t.Run(test.language+"/"+test.name, func(t *testing.T) {
@@ -239,12 +304,17 @@ func TestInterpretersAndBadCode(t *testing.T) {
 			if test.ends {
 				delete(survivors, test.language)
 				finish(t, h, i.ID)
-				if _, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: i.ID, Code: "1"}); !errors.Is(err, reprise.ErrEnded) {
+				_, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: i.ID, Code: "1"})
+				if !errors.Is(err, reprise.ErrEnded) {
 					t.Errorf("code in an interpreter that has ended: %v", err)
 				}
 				return
 			}
-			say := map[string]string{"bash": "echo well", "python": "print('well')", "javascript": "console.log('well')"}[test.language]
+			say := map[string]string{
+				"bash":       "echo well",
+				"python":     "print('well')",
+				"javascript": "console.log('well')",
+			}[test.language]
 			if next := runCode(t, h, i.ID, say); next.stdout != "well\n" || *next.ExitCode != 0 {
 				t.Errorf("the next code: %+v", next)
 			}
@@ -264,11 +334,12 @@ func TestPrintedFramesAreOutput(t *testing.T) {
 	}
 }
 
-// TestInterruptsLeaveTheInterpreter: code that never ends is ended by an interruption, a cancellation and its timeout, and
-// what was declared before is still there. Code that does not take that is ended with its interpreter.
+// TestInterruptsLeaveTheInterpreter: code that never ends is ended by an interruption, a cancellation and its timeout,
+// and what was declared before is still there. Code that does not take that is ended with its interpreter.
 func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 	endless := map[string]string{
-		"bash": "f() { while :; do sleep 0.01; done; echo no; }; echo up; f; echo no", "python": "print('up')\nwhile True: pass",
+		"bash":       "f() { while :; do sleep 0.01; done; echo no; }; echo up; f; echo no",
+		"python":     "print('up')\nwhile True: pass",
 		"javascript": "console.log('up'); for (;;);",
 	}
 	remember := map[string]string{"bash": "x=41", "python": "x = 41", "javascript": "let x = 41"}
@@ -280,9 +351,11 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 			execution.Exited:    func(string) error { return h.Interrupt(longWithin(t), tenant, i.ID) },
 			execution.Cancelled: func(id string) error { return h.Cancel(longWithin(t), tenant, id) },
 		} {
-			x := start(t, h, execution.Request{Interpreter: i.ID, Code: endless[language], Grace: execution.Duration(longer)})
+			x := start(t, h,
+				execution.Request{Interpreter: i.ID, Code: endless[language], Grace: execution.Duration(longer)})
 			await(t, h, x.ID, "up")
-			if _, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: i.ID, Code: "1"}); !errors.Is(err, reprise.ErrConflict) {
+			_, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: i.ID, Code: "1"})
+			if !errors.Is(err, reprise.ErrConflict) {
 				t.Errorf("code in a busy interpreter: %v", err)
 			}
 			if err := end(x.ID); err != nil {
@@ -295,7 +368,10 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 			}
 		}
 		slow := start(t, h, execution.Request{
-			Interpreter: i.ID, Code: endless[language], Grace: execution.Duration(longer), Timeout: execution.Duration(time.Second),
+			Interpreter: i.ID,
+			Code:        endless[language],
+			Grace:       execution.Duration(longer),
+			Timeout:     execution.Duration(time.Second),
 		})
 		wantOutcome(t, ended(t, h, slow.ID).Execution, execution.TimedOut, 130, "")
 		if r := runCode(t, h, i.ID, recall[language]); r.stdout != "41\n" {
@@ -305,7 +381,11 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 	t.Run("deaf", func(t *testing.T) {
 		h := newHost(t, execution.Options{})
 		i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash"})
-		x := start(t, h, execution.Request{Interpreter: i.ID, Code: "trap '' INT; echo up; while :; do sleep 0.1; done", Grace: execution.Duration(50 * time.Millisecond)})
+		x := start(t, h, execution.Request{
+			Interpreter: i.ID,
+			Code:        "trap '' INT; echo up; while :; do sleep 0.1; done",
+			Grace:       execution.Duration(50 * time.Millisecond),
+		})
 		await(t, h, x.ID, "up")
 		if err := h.Cancel(longWithin(t), tenant, x.ID); err != nil {
 			t.Fatal(err)
@@ -344,8 +424,9 @@ func TestMuchOutputOfCode(t *testing.T) {
 	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "python"})
 	const size = 8 << 20
 	x := start(t, h, execution.Request{
-		Interpreter: i.ID, Code: fmt.Sprintf("import sys\nfor _ in range(%d): sys.stdout.write('y' * (1 << 20))", size>>20),
-		Retention: execution.Retention{MaxBytes: 1 << 20},
+		Interpreter: i.ID,
+		Code:        fmt.Sprintf("import sys\nfor _ in range(%d): sys.stdout.write('y' * (1 << 20))", size>>20),
+		Retention:   execution.Retention{MaxBytes: 1 << 20},
 	})
 	if r := ended(t, h, x.ID); *r.Outcome != execution.Exited || r.Bytes.Stdout != size {
 		t.Errorf("%+v", r)
@@ -355,11 +436,14 @@ func TestMuchOutputOfCode(t *testing.T) {
 	}
 }
 
-// TestInterpretersExpire: one that is not used ends after its idle timeout, and one that is used at the end of its time.
+// TestInterpretersExpire: one that is not used ends after its idle timeout, and one that is used at the end of its
+// time.
 func TestInterpretersExpire(t *testing.T) {
 	h := newHost(t, execution.Options{MaxInterpreters: 1})
-	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", IdleTimeout: execution.Duration(300 * time.Millisecond)})
-	if _, _, err := h.OpenInterpreter(longWithin(t), anybody, execution.InterpreterRequest{Language: "bash"}); !errors.Is(err, reprise.ErrQuota) {
+	i := openInterpreter(t, h,
+		execution.InterpreterRequest{Language: "bash", IdleTimeout: execution.Duration(300 * time.Millisecond)})
+	_, _, err := h.OpenInterpreter(longWithin(t), anybody, execution.InterpreterRequest{Language: "bash"})
+	if !errors.Is(err, reprise.ErrQuota) {
 		t.Errorf("one too many: %v", err)
 	}
 	if r := runCode(t, h, i.ID, "sleep 1; echo kept"); r.stdout != "kept\n" {
@@ -391,7 +475,8 @@ func TestInterpreterRequests(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	_, _, err := h.OpenInterpreter(longWithin(t), anybody, execution.InterpreterRequest{Language: "python", Env: map[string]string{"PATH": "/nowhere"}})
+	_, _, err := h.OpenInterpreter(longWithin(t), anybody,
+		execution.InterpreterRequest{Language: "python", Env: map[string]string{"PATH": "/nowhere"}})
 	if refused, ok := errors.AsType[*execution.FieldError](err); !ok || !strings.Contains(refused.Reason, "python3") {
 		t.Errorf("without an interpreter: %v", err)
 	}
@@ -399,11 +484,16 @@ func TestInterpreterRequests(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "b"})
-	if again, created, err := h.OpenInterpreter(longWithin(t), anybody, execution.InterpreterRequest{Language: "bash", ID: "b"}); err != nil || created || again.ID != i.ID {
+	if again, created, err := h.OpenInterpreter(longWithin(t), anybody, execution.InterpreterRequest{
+		Language: "bash",
+		ID:       "b",
+	}); err != nil || created || again.ID != i.ID {
 		t.Errorf("%+v, %v, %v", again, created, err)
 	}
 	for field, req := range map[string]execution.Request{
-		"code": {Interpreter: "b"}, "cwd": {Interpreter: "b", Code: "1", Cwd: "/"}, "clear": {Command: "true", Clear: true},
+		"code":  {Interpreter: "b"},
+		"cwd":   {Interpreter: "b", Code: "1", Cwd: "/"},
+		"clear": {Command: "true", Clear: true},
 	} {
 		_, _, err := h.Start(longWithin(t), tenant, req)
 		if refused, ok := errors.AsType[*execution.FieldError](err); !ok || refused.Field != field {
@@ -420,10 +510,14 @@ func TestInterpreterRequests(t *testing.T) {
 	if _, _, err := h.Start(longWithin(t), tenant, req); !errors.Is(err, reprise.ErrConflict) {
 		t.Errorf("other code under the same id: %v", err)
 	}
-	if _, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: "none", Code: "1"}); !errors.Is(err, reprise.ErrNotFound) {
+	if _, _, err := h.Start(longWithin(t), tenant, execution.Request{
+		Interpreter: "none",
+		Code:        "1",
+	}); !errors.Is(err, reprise.ErrNotFound) {
 		t.Errorf("no such interpreter: %v", err)
 	}
-	if list, err := h.Interpreters(longWithin(t), tenant, nil); err != nil || len(list) != 1 || list[0].ID != "b" || list[0].Status != execution.StatusRunning {
+	if list, err := h.Interpreters(longWithin(t), tenant, nil); err != nil || len(list) != 1 || list[0].ID != "b" ||
+		list[0].Status != execution.StatusRunning {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if err := h.Remove(longWithin(t), tenant, "b"); err != nil {

@@ -95,15 +95,16 @@ func (q *InterpreterRequest) request() Request {
 // OpenInterpreter starts an interpreter, or finds the one that the same request has started before under the same id or
 // idempotency key; created says which.
 //
-// The errors are those of Start, a *FieldError of the field "language" where the machine does not have the interpreter, and
-// reprise.ErrQuota where there are Options.MaxInterpreters.
+// The errors are those of Start, a *FieldError of the field "language" where the machine does not have the interpreter,
+// and reprise.ErrQuota where there are Options.MaxInterpreters.
 func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q InterpreterRequest) (
 	i Interpreter, created bool, err error,
 ) {
 	req := q.request()
 	l := interpreter.Lookup(q.Language)
 	if l == nil {
-		return i, false, invalid("language", "%q is not one of %s", q.Language, strings.Join(interpreter.Languages(), ", "))
+		return i, false, invalid("language", "%q is not one of %s", q.Language,
+			strings.Join(interpreter.Languages(), ", "))
 	}
 	if q.IdleTimeout < 0 {
 		return i, false, invalid("idle_timeout", "is negative")
@@ -150,7 +151,8 @@ func (h *Host) fitsInterpreter() error {
 // interpreterOf shows the execution that an interpreter is.
 func interpreterOf(x *Execution, language string) Interpreter {
 	i := Interpreter{
-		ID: x.ID, Language: language, Session: x.Session, Status: x.Status, Outcome: x.Outcome, Error: x.Error, Cwd: x.Cwd,
+		ID: x.ID, Language: language, Session: x.Session, Status: x.Status, Outcome: x.Outcome, Error: x.Error,
+		Cwd:    x.Cwd,
 		Labels: x.Labels, Created: x.Created, Ended: x.Ended, Timeout: x.Timeout, Isolation: x.Isolation,
 	}
 	if p := x.driven; p != nil {
@@ -178,9 +180,11 @@ func (h *Host) Interpreter(ctx context.Context, tenant reprise.Tenant, id string
 	return interpreterOf(&x, language), err
 }
 
-// Interpreters returns the interpreters of a tenant that are kept, the newest first, as far as allowed says, for the session
-// of each.
-func (h *Host) Interpreters(ctx context.Context, tenant reprise.Tenant, allowed func(session string) bool) ([]Interpreter, error) {
+// Interpreters returns the interpreters of a tenant that are kept, the newest first, as far as allowed says, for the
+// session of each.
+func (h *Host) Interpreters(ctx context.Context, tenant reprise.Tenant, allowed func(session string) bool) (
+	[]Interpreter, error,
+) {
 	var found []Execution
 	languages := map[string]string{}
 	err := h.each(ctx, tenant, func(info *reprise.StreamInfo, x *Execution) {
@@ -200,8 +204,8 @@ func (h *Host) Interpreters(ctx context.Context, tenant reprise.Tenant, allowed 
 	return list, nil
 }
 
-// Interrupt ends the code that an interpreter runs, by INT, and not the interpreter; between two runs it does nothing. The
-// errors are those of Signal and of Interpreter.
+// Interrupt ends the code that an interpreter runs, by INT, and not the interpreter; between two runs it does nothing.
+// The errors are those of Signal and of Interpreter.
 func (h *Host) Interrupt(ctx context.Context, tenant reprise.Tenant, id string) error {
 	i, err := h.Interpreter(ctx, tenant, id)
 	switch {

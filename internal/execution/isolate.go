@@ -31,7 +31,10 @@ func (r *Request) checkIsolation() error {
 	default:
 		return invalid("access.network", "%q is not %q or %q", r.Access.Network, networkOn, networkOff)
 	}
-	for field, paths := range map[string][]string{"access.writable": r.Access.Writable, "access.hidden": r.Access.Hidden} {
+	for field, paths := range map[string][]string{
+		"access.writable": r.Access.Writable,
+		"access.hidden":   r.Access.Hidden,
+	} {
 		if len(paths) > maxAccess {
 			return invalid(field, "at most %d are taken", maxAccess)
 		}

@@ -38,8 +38,8 @@ func secretDir(t *testing.T) string {
 	return dir
 }
 
-// TestIsolationLevels: each level hides what is to be hidden, from commands and from code, and the start event, the view and
-// the end event say what is in force.
+// TestIsolationLevels: each level hides what is to be hidden, from commands and from code, and the start event, the
+// view and the end event say what is in force.
 func TestIsolationLevels(t *testing.T) {
 	secrets := secretDir(t)
 	h := newHost(t, execution.Options{
@@ -58,7 +58,8 @@ func TestIsolationLevels(t *testing.T) {
 				if out := string(output(t, h, x.ID, execution.Stdout)); out != "begin\n" {
 					t.Errorf("%s: %q", name, out)
 				}
-				if in := x.Isolation; in == nil || in.Level != level || !in.Layers.NoNewPrivileges || in.Layers.Hidden == "" {
+				if in := x.Isolation; in == nil || in.Level != level || !in.Layers.NoNewPrivileges ||
+					in.Layers.Hidden == "" {
 					t.Errorf("%s: isolation %+v", name, in)
 				}
 			}
@@ -73,7 +74,8 @@ func TestIsolationLevels(t *testing.T) {
 	}
 }
 
-// TestIsolationKeepsSignals: a signal and the TERM of a cancellation reach a command at every level, with its time of grace.
+// TestIsolationKeepsSignals: a signal and the TERM of a cancellation reach a command at every level, with its time of
+// grace.
 func TestIsolationKeepsSignals(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
 		h := newHost(t, opts)
@@ -110,7 +112,8 @@ func TestIsolationLeavesNothing(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			given(t, level)
 			x := start(t, h, execution.Request{
-				Command: `setsid sleep 31.25 >/dev/null 2>&1 & setsid sleep 31.25 >/dev/null 2>&1 & exit 0`, Isolation: string(level),
+				Command:   `setsid sleep 31.25 >/dev/null 2>&1 & setsid sleep 31.25 >/dev/null 2>&1 & exit 0`,
+				Isolation: string(level),
 			})
 			x = finish(t, h, x.ID)
 			wantOutcome(t, x, execution.Exited, 0, "")
@@ -144,7 +147,8 @@ func TestIsolationRefused(t *testing.T) {
 		c.req.Command = "true"
 		_, _, err := h.Start(within(t), tenant, c.req)
 		field, ok := errors.AsType[*execution.FieldError](err)
-		if !ok || field.Field != "isolation" || !errors.Is(err, reprise.ErrInvalid) || !strings.Contains(err.Error(), c.reason) {
+		if !ok || field.Field != "isolation" || !errors.Is(err, reprise.ErrInvalid) ||
+			!strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%+v: %v", c.req, err)
 		}
 	}
@@ -152,7 +156,8 @@ func TestIsolationRefused(t *testing.T) {
 	x := finish(t, h, start(t, h, execution.Request{
 		Command: "true", Limits: execution.Limits{MemoryBytes: 1 << 30},
 	}).ID)
-	if in := x.Isolation; in.Level != isolation.None || !in.Layers.NoNewPrivileges || in.Layers.Hidden != "" || in.Memory == "" {
+	if in := x.Isolation; in.Level != isolation.None || !in.Layers.NoNewPrivileges || in.Layers.Hidden != "" ||
+		in.Memory == "" {
 		t.Errorf("isolation %+v", in)
 	}
 }
@@ -177,10 +182,13 @@ func TestRunAs(t *testing.T) {
 		t.Run(string(level), func(t *testing.T) {
 			given(t, level)
 			x := finish(t, h, start(t, h, execution.Request{
-				Language: "sh", Code: `id -u; id -g; id -G; echo $USER $HOME; cat ` + secrets + `/token; grep CapEff /proc/self/status`,
+				Language: "sh",
+				Code: `id -u; id -g; id -G; echo $USER $HOME; cat ` + secrets +
+					`/token; grep CapEff /proc/self/status`,
 				Isolation: string(level),
 			}).ID)
-			want := u.Uid + "\n" + u.Gid + "\n" + u.Gid + "\n" + u.Username + " " + u.HomeDir + "\nCapEff:\t0000000000000000\n"
+			want := u.Uid + "\n" + u.Gid + "\n" + u.Gid + "\n" + u.Username + " " + u.HomeDir +
+				"\nCapEff:\t0000000000000000\n"
 			if out := string(output(t, h, x.ID, execution.Stdout)); out != want {
 				t.Errorf("%q, want %q; %s", out, want, output(t, h, x.ID, execution.Stderr))
 			}

@@ -14,11 +14,11 @@ import (
 	"reprise/internal/quota"
 )
 
-// A key is the stream "key:<digest of the key>" without events, whose configuration is a digest of the request. The id of
-// the execution that stands for the key now is made of the key and the epoch of that stream. So all that find the stream
-// start the same execution, which is made once; to start again is to remove the stream in that epoch and to make it anew,
-// of which any number of callers bring about one. The stream is ended when its execution is, so that both are swept at
-// the same age.
+// A key is the stream "key:<digest of the key>" without events, whose configuration is a digest of the request. The id
+// of the execution that stands for the key now is made of the key and the epoch of that stream. So all that find the
+// stream start the same execution, which is made once; to start again is to remove the stream in that epoch and to make
+// it anew, of which any number of callers bring about one. The stream is ended when its execution is, so that both are
+// swept at the same age.
 
 // keyNamespace begins the names of the streams of keys.
 const keyNamespace = "key:"
@@ -101,7 +101,9 @@ const maxKeyTries = 8
 
 // standing finds the execution that answers a request with a key: one that has not ended, or that has succeeded. If the
 // one that there is has failed, or is no longer kept, it makes room for another.
-func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string, config reprise.StreamConfig) (x Execution, found bool, err error) {
+func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string, config reprise.StreamConfig) (
+	x Execution, found bool, err error,
+) {
 	s, info, err := h.lookAtKey(ctx, key)
 	switch {
 	case err != nil || s == nil:
@@ -122,7 +124,9 @@ func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string,
 }
 
 // lookAtKey finds the stream of a key; s is nil if there is none.
-func (h *Host) lookAtKey(ctx context.Context, key reprise.StreamKey) (s *reprise.Stream, info reprise.StreamInfo, err error) {
+func (h *Host) lookAtKey(ctx context.Context, key reprise.StreamKey) (
+	s *reprise.Stream, info reprise.StreamInfo, err error,
+) {
 	s, err = h.log.Stream(ctx, key)
 	if err == nil {
 		info, err = s.Info(ctx)
@@ -135,7 +139,8 @@ func (h *Host) lookAtKey(ctx context.Context, key reprise.StreamKey) (s *reprise
 
 // failed reports whether an execution has ended otherwise than by an exit with code 0.
 func (x *Execution) failed() bool {
-	return x.Status == StatusEnded && (x.Outcome == nil || *x.Outcome != Exited || x.ExitCode == nil || *x.ExitCode != 0)
+	return x.Status == StatusEnded &&
+		(x.Outcome == nil || *x.Outcome != Exited || x.ExitCode == nil || *x.ExitCode != 0)
 }
 
 // keyIn is the key in the configuration of the stream of an execution, "" if there is none.
@@ -157,7 +162,8 @@ func (h *Host) endKey(ctx context.Context, id reprise.StreamKey, config *reprise
 		_, err = s.End(ctx, string(outcome), reprise.Event{})
 	}
 	if err != nil && !isOver(err) {
-		h.opts.Logger.Info("the key of an execution has no end yet", "execution", id.Name, "tenant", id.Tenant, "error", err)
+		h.opts.Logger.Info("the key of an execution has no end yet",
+			"execution", id.Name, "tenant", id.Tenant, "error", err)
 	}
 }
 

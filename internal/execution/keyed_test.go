@@ -83,8 +83,8 @@ func keys(t *testing.T, log *reprise.Log) []reprise.StreamInfo {
 	return page.Streams
 }
 
-// TestKeyIsAnsweredFromTheRecord: the same request attaches while the command runs and after its success, another one is
-// a conflict, and removing the execution frees the key.
+// TestKeyIsAnsweredFromTheRecord: the same request attaches while the command runs and after its success, another one
+// is a conflict, and removing the execution frees the key.
 func TestKeyIsAnsweredFromTheRecord(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	h := openHost(t, log, execution.Options{})
@@ -168,7 +168,8 @@ func TestKeyStartsAgain(t *testing.T) {
 	}
 }
 
-// TestKeyStartsOnce: of 50 callers on two replicas one starts the command, and so after it has failed. The others find it.
+// TestKeyStartsOnce: of 50 callers on two replicas one starts the command, and so after it has failed. The others find
+// it.
 func TestKeyStartsOnce(t *testing.T) {
 	startsOnce(t, nodes(t, 2, execution.Options{}), 50)
 }
@@ -276,7 +277,11 @@ func TestKeyAfterReplicaDies(t *testing.T) {
 func TestKeyIsForgottenWithItsExecution(t *testing.T) {
 	log := newLog(t, memstore.New(nil), &reprise.Options{SweepEvery: -1})
 	h := openHost(t, log, execution.Options{})
-	req := execution.Request{Key: "k", Command: "true", Retention: execution.Retention{MaxAge: execution.Duration(time.Millisecond)}}
+	req := execution.Request{
+		Key:       "k",
+		Command:   "true",
+		Retention: execution.Retention{MaxAge: execution.Duration(time.Millisecond)},
+	}
 	x := start(t, h, req)
 	finish(t, h, x.ID)
 	until(t, "both are swept", func() bool {
@@ -302,7 +307,9 @@ func TestKeyWithAnotherName(t *testing.T) {
 		}
 	}
 	// A request that the machine refuses does not take the key.
-	if _, _, err := h.Start(within(t), tenant, execution.Request{Key: "k", Command: "true", Isolation: "none", Access: execution.Access{Network: "off"}}); err == nil {
+	if _, _, err := h.Start(within(t), tenant, execution.Request{
+		Key: "k", Command: "true", Isolation: "none", Access: execution.Access{Network: "off"},
+	}); err == nil {
 		t.Fatal("no error")
 	}
 	start(t, h, execution.Request{Key: "k", Command: "true"})

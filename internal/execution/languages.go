@@ -29,7 +29,10 @@ var languages = map[string]*language{
 	"r":          {"main.R", [][]string{{"Rscript"}}},
 	"ruby":       {"main.rb", [][]string{{"ruby"}}},
 	"sh":         {"main.sh", [][]string{{"sh"}}},
-	"typescript": {"main.ts", [][]string{{"deno", "run", "--allow-all"}, {"bun"}, {"tsx"}, {"node", "--experimental-strip-types"}}},
+	"typescript": {
+		"main.ts",
+		[][]string{{"deno", "run", "--allow-all"}, {"bun"}, {"tsx"}, {"node", "--experimental-strip-types"}},
+	},
 }
 
 // Languages are the names that Request.Language may have, sorted. Whether their

@@ -17,10 +17,18 @@ func TestLimits(t *testing.T) {
 			limits  execution.Limits
 			want    string
 		}{
-			"memory":    {`exec perl -e '$x = "x" x (200 << 20); sleep 100'`, execution.Limits{MemoryBytes: 50 << 20}, "memory_bytes"},
-			"processes": {`for i in 1 2 3 4 5 6 7 8; do setsid sleep 100 & done; wait`, execution.Limits{Processes: 4}, "processes"},
-			"cpu":       {spin, execution.Limits{CPUTime: execution.Duration(300 * time.Millisecond)}, "cpu_time"},
-			"output":    {"yes", execution.Limits{OutputBytes: 1_000_001}, "output_bytes"},
+			"memory": {
+				`exec perl -e '$x = "x" x (200 << 20); sleep 100'`,
+				execution.Limits{MemoryBytes: 50 << 20},
+				"memory_bytes",
+			},
+			"processes": {
+				`for i in 1 2 3 4 5 6 7 8; do setsid sleep 100 & done; wait`,
+				execution.Limits{Processes: 4},
+				"processes",
+			},
+			"cpu":    {spin, execution.Limits{CPUTime: execution.Duration(300 * time.Millisecond)}, "cpu_time"},
+			"output": {"yes", execution.Limits{OutputBytes: 1_000_001}, "output_bytes"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				x := finish(t, h, start(t, h, execution.Request{Command: c.command, Limits: c.limits}).ID)
@@ -40,7 +48,8 @@ func TestLimits(t *testing.T) {
 			OutputBytes: 5, MemoryBytes: 1 << 30, Processes: 10, CPUTime: execution.Duration(time.Minute),
 		}}).ID)
 		wantOutcome(t, x, execution.Exited, 0, "")
-		if in := x.Isolation; in.Memory == "" || in.Processes == "" || in.CPU == "" || in.Kill == "" || x.OutputTruncated {
+		if in := x.Isolation; in.Memory == "" || in.Processes == "" || in.CPU == "" || in.Kill == "" ||
+			x.OutputTruncated {
 			t.Errorf("isolation %+v, truncated %t", in, x.OutputTruncated)
 		}
 	})

@@ -47,7 +47,8 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 	switch q.Status {
 	case "", StatusQueued, StatusRunning, StatusEnded:
 	default:
-		return ListPage{}, invalid("status", "%q is not one of %s, %s and %s", q.Status, StatusQueued, StatusRunning, StatusEnded)
+		return ListPage{}, invalid("status", "%q is not one of %s, %s and %s",
+			q.Status, StatusQueued, StatusRunning, StatusEnded)
 	}
 	page := ListPage{Next: q.After}
 	for {
@@ -83,7 +84,9 @@ func (h *Host) endList(ctx context.Context, tenant reprise.Tenant, q *ListQuery,
 
 // listPart returns matches out of one page of the log, at most room of them. Where
 // the page has more, it is read again as far as they fit, so that the next one begins there.
-func (h *Host) listPart(ctx context.Context, tenant reprise.Tenant, q *ListQuery, after string, room int) ([]Execution, string, error) {
+func (h *Host) listPart(ctx context.Context, tenant reprise.Tenant, q *ListQuery, after string, room int) (
+	[]Execution, string, error,
+) {
 	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace, After: after, Limit: maxLimit}
 	for {
 		page, err := h.log.List(ctx, query)

@@ -14,7 +14,11 @@ func TestListAndSessions(t *testing.T) {
 	h := newHost(t, execution.Options{})
 	var ids []string
 	for i := range 30 {
-		req := execution.Request{ID: fmt.Sprintf("x%02d", i), Command: "true", Labels: map[string]string{"mod": fmt.Sprint(i % 3)}}
+		req := execution.Request{
+			ID:      fmt.Sprintf("x%02d", i),
+			Command: "true",
+			Labels:  map[string]string{"mod": fmt.Sprint(i % 3)},
+		}
 		if i%10 == 0 {
 			req.Session = fmt.Sprintf("s%d", i/10)
 		}
@@ -37,7 +41,10 @@ func TestListAndSessions(t *testing.T) {
 		{execution.ListQuery{Status: execution.StatusRunning}, []string{"holding"}},
 		{execution.ListQuery{Status: execution.StatusEnded, Limit: 4}, ids},
 		{execution.ListQuery{Labels: map[string]string{"mod": "0"}, Session: "s2"}, nil},
-		{execution.ListQuery{Labels: map[string]string{"mod": "2"}, Limit: 3}, []string{"x29", "x26", "x23", "x20", "x17", "x14", "x11", "x08", "x05", "x02"}},
+		{
+			execution.ListQuery{Labels: map[string]string{"mod": "2"}, Limit: 3},
+			[]string{"x29", "x26", "x23", "x20", "x17", "x14", "x11", "x08", "x05", "x02"},
+		},
 		{execution.ListQuery{Labels: map[string]string{"none": ""}}, nil},
 	} {
 		var got []string
@@ -100,7 +107,10 @@ func checkSessions(t *testing.T, h *execution.Host, holding string) {
 	if len(s.Executions) != 2 || s.Executions[0].ID != holding || s.LastSeq != 2 || s.Created.After(s.Updated.Time) {
 		t.Errorf("session %+v", s)
 	}
-	if _, err := h.Sessions(within(t), tenant, execution.SessionQuery{Limit: 1, After: "x"}); !errors.Is(err, reprise.ErrInvalid) {
+	if _, err := h.Sessions(within(t), tenant, execution.SessionQuery{
+		Limit: 1,
+		After: "x",
+	}); !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("a cursor that is none: %v", err)
 	}
 	if err := h.RemoveSession(within(t), tenant, "s1"); err != nil {

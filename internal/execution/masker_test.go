@@ -46,8 +46,8 @@ func TestMaskerFindsSecretsInAnyPieces(t *testing.T) {
 	}
 }
 
-// TestMaskerDoesNotDependOnPieces: however the output comes, the same is masked, nothing is lost, and what cannot begin a
-// secret is given out at once.
+// TestMaskerDoesNotDependOnPieces: however the output comes, the same is masked, nothing is lost, and what cannot begin
+// a secret is given out at once.
 func TestMaskerDoesNotDependOnPieces(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	letters := func(n int) []byte {

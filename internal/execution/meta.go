@@ -107,7 +107,9 @@ func (h *Host) config(req *Request) reprise.StreamConfig {
 	return reprise.StreamConfig{
 		Labels: labels, Meta: mustMarshal(m),
 		Retention: reprise.Retention{
-			MaxEvents: req.Retention.MaxEvents, MaxBytes: req.Retention.MaxBytes, MaxAge: time.Duration(req.Retention.MaxAge),
+			MaxEvents: req.Retention.MaxEvents,
+			MaxBytes:  req.Retention.MaxBytes,
+			MaxAge:    time.Duration(req.Retention.MaxAge),
 		},
 	}
 }

@@ -92,7 +92,8 @@ func (o *Output) look(ctx context.Context) error {
 		var e ending
 		_ = json.Unmarshal(info.End.Data, &e) // we wrote it
 		if e.BytesFrom > 1 {
-			return fmt.Errorf("%w: how much output came before what is kept was lost with the server", reprise.ErrExpired)
+			return fmt.Errorf("%w: how much output came before what is kept was lost with the server",
+				reprise.ErrExpired)
 		}
 		total, o.ended = e.Bytes, true
 	case r != nil:
@@ -128,7 +129,8 @@ func (o *Output) lookElsewhere(ctx context.Context, info *reprise.StreamInfo) (B
 	}
 	if info.Earliest > 1 {
 		// The owner alone knows how much came before what is kept, until it says so in the end event.
-		return Bytes{}, 0, fmt.Errorf("%w: the replica that runs the execution does not say how far it is", reprise.ErrUnavailable)
+		return Bytes{}, 0, fmt.Errorf("%w: the replica that runs the execution does not say how far it is",
+			reprise.ErrUnavailable)
 	}
 	t, err := count(ctx, o.stream, info.Tail)
 	return t.bytes, info.Tail, err

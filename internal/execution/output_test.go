@@ -44,7 +44,8 @@ func TestOutputIsExact(t *testing.T) {
 			x = finish(t, h, x.ID)
 			for _, channel := range []string{execution.Stdout, execution.Stderr} {
 				if got := output(t, h, x.ID, channel); !bytes.Equal(got, want) {
-					t.Errorf("%s: %d bytes, want %d; sha256 %x, want %x", channel, len(got), len(want), sha256.Sum256(got), sha256.Sum256(want))
+					t.Errorf("%s: %d bytes, want %d; sha256 %x, want %x",
+						channel, len(got), len(want), sha256.Sum256(got), sha256.Sum256(want))
 				}
 			}
 			if x.OutputTruncated {
@@ -62,7 +63,8 @@ func TestChannelsKeepTheirOrder(t *testing.T) {
 	want := []string{"o1", "e1", "o2", "e2", "o3", "e3", "o4", "e4", "o5", "e5"}
 	for _, word := range want {
 		await(t, h, x.ID, word)
-		if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: -1, Data: strings.NewReader("\n")}); err != nil {
+		_, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: -1, Data: strings.NewReader("\n")})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,7 +160,10 @@ func TestOutputIsFollowedToTheEnd(t *testing.T) {
 	if o.Size() != 4 || o.Ended() {
 		t.Errorf("size %d, ended %t", o.Size(), o.Ended())
 	}
-	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: -1, Data: strings.NewReader("go\n")}); err != nil {
+	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{
+		Offset: -1,
+		Data:   strings.NewReader("go\n"),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
@@ -174,7 +179,8 @@ func TestLostBeginningIsSaid(t *testing.T) {
 	h := openHost(t, log, execution.Options{})
 	const lines = 20_000 // and one more, which is kept whatever the batches before it are
 	x := start(t, h, execution.Request{
-		Command:   fmt.Sprintf(`i=0; while [ $i -lt %d ]; do printf '%%09d\n' $i; i=$((i+1)); done; echo noise >&2; sleep 0.1; printf '%%09d\n' $i; read x`, lines),
+		Command: fmt.Sprintf(`i=0; while [ $i -lt %d ]; do printf '%%09d\n' $i; i=$((i+1)); done; echo noise >&2; sleep 0.1; printf '%%09d\n' $i; read x`,
+			lines),
 		Retention: execution.Retention{MaxBytes: 20_000}, StdinOpen: true,
 	})
 	until(t, "all is written", func() bool {

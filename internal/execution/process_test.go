@@ -91,8 +91,10 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 		"no interpreter": {execution.Request{Argv: []string{noInterpreter}}, "interpreter"},
 		"no cwd":         {execution.Request{Argv: []string{"true"}, Cwd: "nowhere"}, "does not exist"},
 		"cwd is a file":  {execution.Request{Argv: []string{"true"}, Cwd: "plain"}, "not a directory"},
-		"no language":    {execution.Request{Language: "python", Code: "1", Env: map[string]string{"PATH": "/nowhere"}}, "python3"},
-		"too long":       {execution.Request{Argv: []string{"echo", strings.Repeat("x", 200<<10)}}, "too long"},
+		"no language": {
+			execution.Request{Language: "python", Code: "1", Env: map[string]string{"PATH": "/nowhere"}}, "python3",
+		},
+		"too long": {execution.Request{Argv: []string{"echo", strings.Repeat("x", 200<<10)}}, "too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := finish(t, h, start(t, h, c.req).ID)
@@ -218,7 +220,9 @@ func TestEnvironmentIsClean(t *testing.T) {
 	})
 	x = finish(t, h, x.ID)
 	got := string(output(t, h, x.ID, execution.Stdout))
-	for _, want := range []string{"PATH=", "MINE=a=b\n", "LANG=C.UTF-8\n", "PASSED_ON=yes\n", "REPRISE_EXECUTION=" + x.ID + "\n"} {
+	for _, want := range []string{
+		"PATH=", "MINE=a=b\n", "LANG=C.UTF-8\n", "PASSED_ON=yes\n", "REPRISE_EXECUTION=" + x.ID + "\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)
 		}
@@ -237,7 +241,10 @@ func TestTerminal(t *testing.T) {
 		TTY:     &execution.TTY{Cols: 123, Rows: 45}, StdinOpen: true,
 	})
 	await(t, h, x.ID, "err")
-	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: strings.NewReader("typed\nmore"), EOF: true}); err != nil {
+	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{
+		Data: strings.NewReader("typed\nmore"),
+		EOF:  true,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	x = finish(t, h, x.ID)
@@ -278,7 +285,8 @@ func TestLanguages(t *testing.T) {
 			}
 		})
 	}
-	x := finish(t, h, start(t, h, execution.Request{Language: "python", Code: "def f():\n    raise ValueError('x')\nf()"}).ID)
+	x := finish(t, h,
+		start(t, h, execution.Request{Language: "python", Code: "def f():\n    raise ValueError('x')\nf()"}).ID)
 	if *x.Outcome != execution.FailedToStart {
 		wantOutcome(t, x, execution.Exited, 1, "")
 		if got := string(output(t, h, x.ID, execution.Stderr)); !strings.Contains(got, `main.py", line 2`) {
@@ -363,7 +371,8 @@ func TestCodeOfADeadServerIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newHost(t, execution.Options{StateDir: dir})
-	x := finish(t, h, start(t, h, execution.Request{Language: "sh", Code: `stat -c %a "$0" "$(dirname "$0")"; echo "$0"`}).ID)
+	x := finish(t, h,
+		start(t, h, execution.Request{Language: "sh", Code: `stat -c %a "$0" "$(dirname "$0")"; echo "$0"`}).ID)
 	got := strings.Fields(string(output(t, h, x.ID, execution.Stdout)))
 	if len(got) != 3 || got[0] != "600" || got[1] != "700" || !strings.HasPrefix(got[2], dir) {
 		t.Errorf("modes and place of the code: %v", got)

@@ -10,8 +10,8 @@ import (
 )
 
 // queue lets runs begin as far as there is room for them: in all, in their session, and by the quotas of their
-// principal and tenant. Of those that wait and fit, the turn is of the tenant that had it least recently, in that of the
-// principal that had it least recently, and of its runs of the one that came first.
+// principal and tenant. Of those that wait and fit, the turn is of the tenant that had it least recently, in that of
+// the principal that had it least recently, and of its runs of the one that came first.
 //
 // Where there are several principals, none of them takes all of the places: see hasShare.
 type queue struct {
@@ -52,9 +52,14 @@ func (r *run) sessionKey() sessionKey { return sessionKey{r.key.Tenant, r.sessio
 
 func newQueue(opts *Options) *queue {
 	return &queue{
-		maxRunning: opts.MaxRunning, maxPerSession: opts.MaxRunningPerSession, maxQueued: opts.MaxQueued, book: opts.Quotas,
-		running: map[*run]bool{}, sessions: map[sessionKey]int{},
-		lines: map[quota.Account]*line{}, tenants: map[reprise.Tenant]*tenantLine{},
+		maxRunning:    opts.MaxRunning,
+		maxPerSession: opts.MaxRunningPerSession,
+		maxQueued:     opts.MaxQueued,
+		book:          opts.Quotas,
+		running:       map[*run]bool{},
+		sessions:      map[sessionKey]int{},
+		lines:         map[quota.Account]*line{},
+		tenants:       map[reprise.Tenant]*tenantLine{},
 	}
 }
 
@@ -174,8 +179,8 @@ func (q *queue) withdraw(r *run) {
 	q.book.Refund(&r.holder, quota.Starts, 1)
 }
 
-// leave makes room, whether r ran or waited. It is called before the end of r is kept: who has seen that starts the next
-// one, for which there has to be room. To leave again, or without having entered, does nothing.
+// leave makes room, whether r ran or waited. It is called before the end of r is kept: who has seen that starts the
+// next one, for which there has to be room. To leave again, or without having entered, does nothing.
 func (q *queue) leave(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

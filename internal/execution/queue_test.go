@@ -33,7 +33,8 @@ func TestQueue(t *testing.T) {
 	if _, _, err := h.Start(within(t), tenant, execution.Request{Command: "true"}); !errors.Is(err, reprise.ErrQuota) {
 		t.Errorf("one too many: %v", err)
 	}
-	if _, created, err := h.Start(within(t), tenant, execution.Request{ID: "c", Command: "true"}); created || err != nil {
+	if _, created, err := h.Start(within(t), tenant, execution.Request{ID: "c", Command: "true"}); created ||
+		err != nil {
 		t.Errorf("the same again while the queue is full: created %t, %v", created, err)
 	}
 	if err := h.Signal(within(t), tenant, c.ID, "INT"); !errors.Is(err, reprise.ErrConflict) {

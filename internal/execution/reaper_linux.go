@@ -84,8 +84,8 @@ func (r *reaper) forget() (left bool) {
 	}
 }
 
-// descendants are the processes of a command that the supervisor has started: whatever descends from the supervisor, which
-// adopts every orphan among them. None can leave.
+// descendants are the processes of a command that the supervisor has started: whatever descends from the supervisor,
+// which adopts every orphan among them. None can leave.
 type descendants struct{ first int }
 
 func (t *descendants) prepare(*syscall.SysProcAttr) {}
@@ -201,8 +201,8 @@ func (t *descendants) kind() string               { return "subreaper" }
 func (t *descendants) exceeded() string           { return "" }
 func (t *descendants) close()                     {}
 
-// reapedTree is the tree of a command of a supervisor: one that is found by its cgroup, or as descendants. Either way what has
-// left the cgroup is ended too.
+// reapedTree is the tree of a command of a supervisor: one that is found by its cgroup, or as descendants. Either way
+// what has left the cgroup is ended too.
 type reapedTree struct {
 	tree
 	reaper *reaper
@@ -216,8 +216,8 @@ func (t *reapedTree) started(pid int) {
 	t.reaper.watch(pid)
 }
 
-// close ends whatever is left. The kernel says for certain when that is nothing: a descendant has an ancestor that is a child
-// of ours.
+// close ends whatever is left. The kernel says for certain when that is nothing: a descendant has an ancestor that is a
+// child of ours.
 func (t *reapedTree) close() {
 	for deadline := time.Now().Add(treePatience); ; {
 		left := t.reaper.forget()

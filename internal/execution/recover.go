@@ -115,7 +115,8 @@ func (h *Host) takeOver(ctx context.Context, info *reprise.StreamInfo) error {
 	duration, err := h.lose(ctx, info, opts)
 	switch {
 	case err == nil:
-		h.opts.Logger.Warn("an execution was lost", "execution", info.Key.Name, "tenant", info.Key.Tenant, "owner", info.Owner.Name)
+		h.opts.Logger.Warn("an execution was lost",
+			"execution", info.Key.Name, "tenant", info.Key.Tenant, "owner", info.Owner.Name)
 		if hook := h.opts.Hooks.TakenOver; hook != nil && h.opts.Replica != nil {
 			hook(info.Key.Tenant)
 		}

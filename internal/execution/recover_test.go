@@ -96,7 +96,8 @@ func TestServerDies(t *testing.T) {
 			if x.Error == "" || x.Started == nil {
 				t.Errorf("error %q, started %v", x.Error, x.Started)
 			}
-			if got := output(t, h, "going", execution.Stdout); !strings.HasPrefix(string(got), "kept\n") || int64(len(got)) != x.Bytes.Stdout {
+			if got := output(t, h, "going", execution.Stdout); !strings.HasPrefix(string(got), "kept\n") ||
+				int64(len(got)) != x.Bytes.Stdout {
 				t.Errorf("output %q, said to be %d bytes", got, x.Bytes.Stdout)
 			}
 			if err := errors.Join(h.Close(), log.Close(), store.Close()); err != nil {
@@ -140,12 +141,16 @@ func runServer(t *testing.T, dir string, scan bool) []int {
 // more at which offset the rest begins, and that is said.
 func TestLostWithoutABeginning(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
-	s, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: tenant, Name: "execution:cut"}, reprise.StreamConfig{})
+	s, _, err := log.Create(t.Context(),
+		reprise.StreamKey{Tenant: tenant, Name: "execution:cut"}, reprise.StreamConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		if _, err := s.Append(t.Context(), reprise.Event{Type: execution.Stdout, Data: []byte(strconv.Itoa(i))}); err != nil {
+		if _, err := s.Append(t.Context(), reprise.Event{
+			Type: execution.Stdout,
+			Data: []byte(strconv.Itoa(i)),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

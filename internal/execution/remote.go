@@ -55,7 +55,8 @@ const (
 	callSignal callOp = "signal"
 	callResize callOp = "resize"
 	callStdin  callOp = "stdin"
-	// callStdinOf is callStdin by a named writer, which a supervisor that knows no writers must not take for the former.
+	// callStdinOf is callStdin by a named writer, which a supervisor that knows no writers must not take for the
+	// former.
 	callStdinOf callOp = "stdin_of"
 	callStop    callOp = "stop"
 )

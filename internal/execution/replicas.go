@@ -79,7 +79,8 @@ func (h *Host) owner() (reprise.Owner, error) {
 	}
 	name := h.opts.Replica.Name()
 	if name == "" {
-		return reprise.Owner{}, fmt.Errorf("%w: this replica was taken for dead and has not joined again", reprise.ErrUnavailable)
+		return reprise.Owner{}, fmt.Errorf("%w: this replica was taken for dead and has not joined again",
+			reprise.ErrUnavailable)
 	}
 	return reprise.Owner{Name: name, Fence: 1}, nil
 }

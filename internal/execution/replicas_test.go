@@ -151,7 +151,8 @@ func TestOneReplicaControlsWhatAnotherRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown.Status != execution.StatusRunning || shown.Started == nil || shown.Isolation == nil || shown.Bytes.Stdout != 3 {
+	if shown.Status != execution.StatusRunning || shown.Started == nil || shown.Isolation == nil ||
+		shown.Bytes.Stdout != 3 {
 		t.Errorf("shown as %+v", shown)
 	}
 	page, err := b.List(within(t), tenant, execution.ListQuery{Session: "s", Status: execution.StatusRunning})
@@ -172,7 +173,8 @@ func TestOneReplicaControlsWhatAnotherRuns(t *testing.T) {
 	if got := output(t, b.Host, x.ID, execution.Stdout); !strings.HasSuffix(string(got), "three\n") {
 		t.Errorf("output %q", got)
 	}
-	if state, err := b.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: -1, EOF: true}); err != nil || state.Open {
+	if state, err := b.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: -1, EOF: true}); err != nil ||
+		state.Open {
 		t.Errorf("eof: %+v, %v", state, err)
 	}
 	await(t, b.Host, x.ID, "eof")
@@ -224,9 +226,12 @@ func TestErrorsAreThoseOfTheOwner(t *testing.T) {
 			t.Errorf("%s: %+v at the owner, %+v elsewhere", what, p, q)
 		}
 	}
-	compare("stdin beyond the offset", reprise.ErrConflict, stdin(open.ID, execution.StdinWrite{Offset: 7, Data: strings.NewReader("x")}))
-	compare("stdin beyond the offset, without data", reprise.ErrConflict, stdin(open.ID, execution.StdinWrite{Offset: 7, EOF: true}))
-	compare("stdin that was not opened", reprise.ErrEnded, stdin(shut.ID, execution.StdinWrite{Data: strings.NewReader("x")}))
+	compare("stdin beyond the offset", reprise.ErrConflict,
+		stdin(open.ID, execution.StdinWrite{Offset: 7, Data: strings.NewReader("x")}))
+	compare("stdin beyond the offset, without data", reprise.ErrConflict,
+		stdin(open.ID, execution.StdinWrite{Offset: 7, EOF: true}))
+	compare("stdin that was not opened", reprise.ErrEnded,
+		stdin(shut.ID, execution.StdinWrite{Data: strings.NewReader("x")}))
 	compare("no signal", reprise.ErrInvalid, signal(open.ID, "NONE"))
 	compare("signal to nobody", reprise.ErrNotFound, signal("nobody", "INT"))
 	compare("signal before the start", reprise.ErrConflict, signal(queued.ID, "INT"))
@@ -237,7 +242,8 @@ func TestErrorsAreThoseOfTheOwner(t *testing.T) {
 	})
 	compare("signal after the end", reprise.ErrEnded, signal(id, "INT"))
 	compare("stdin after the end", reprise.ErrEnded, stdin(id, execution.StdinWrite{Data: strings.NewReader("x")}))
-	compare("cancel of nobody", reprise.ErrNotFound, func(h *execution.Host) error { return h.Cancel(within(t), tenant, "nobody") })
+	compare("cancel of nobody", reprise.ErrNotFound,
+		func(h *execution.Host) error { return h.Cancel(within(t), tenant, "nobody") })
 }
 
 // await2 waits until a command that says nothing has been started.

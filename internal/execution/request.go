@@ -58,7 +58,8 @@ const (
 // a run ends as failed_to_start.
 func (r *Request) Validate() error {
 	for _, check := range []func() error{
-		r.checkNames, r.checkProgram, r.checkEnv, r.checkSecrets, r.checkStdin, r.checkTimes, r.checkLimits, r.checkIsolation,
+		r.checkNames, r.checkProgram, r.checkEnv, r.checkSecrets, r.checkStdin, r.checkTimes, r.checkLimits,
+		r.checkIsolation,
 		r.checkArtifacts,
 	} {
 		if err := check(); err != nil {
@@ -111,7 +112,8 @@ func checkID(field, id string) error {
 		return invalid(field, "an id does not begin with '.'")
 	}
 	for i := range len(id) {
-		if c := id[i]; !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
+		c := id[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
 			return invalid(field, "an id has letters, digits, '.', '_' and '-', not %q", c)
 		}
 	}

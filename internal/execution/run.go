@@ -33,8 +33,8 @@ type run struct {
 	hold      *Hold // nil where no output is held back
 
 	turn chan struct{} // closed when it may begin
-	// The queue's: the number among those that came to wait, whether it had its turn, whether it has left, and whether it
-	// has left and is not over.
+	// The queue's: the number among those that came to wait, whether it had its turn, whether it has left, and whether
+	// it has left and is not over.
 	arrived             uint64
 	begun, left, ending bool
 
@@ -72,7 +72,9 @@ type run struct {
 
 func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
 	return &run{
-		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, holder: quota.Holder{Account: quota.Account{Tenant: key.Tenant}}, id: id, session: req.Session, request: req, isolation: plan,
+		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, holder: quota.Holder{
+			Account: quota.Account{Tenant: key.Tenant},
+		}, id: id, session: req.Session, request: req, isolation: plan,
 		created: time.Now(), turn: make(chan struct{}), ready: make(chan struct{}),
 	}
 }

@@ -45,7 +45,8 @@ func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on 
 	case x.TTY == nil:
 		return Screen{}, errNoTerminal
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, drawPatience, fmt.Errorf("%w: drawing the screen takes too long", reprise.ErrUnavailable))
+	ctx, cancel := context.WithTimeoutCause(ctx, drawPatience,
+		fmt.Errorf("%w: drawing the screen takes too long", reprise.ErrUnavailable))
 	defer cancel()
 	select {
 	case h.drawing <- struct{}{}:
@@ -64,7 +65,9 @@ func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on 
 		return Screen{}, err
 	}
 	cols, rows := drawn.Size()
-	return Screen{Cursor: s.Cursor(seq).String(), Cols: cols, Rows: rows, Text: drawn.Text(), Paint: string(drawn.Paint())}, nil
+	return Screen{
+		Cursor: s.Cursor(seq).String(), Cols: cols, Rows: rows, Text: drawn.Text(), Paint: string(drawn.Paint()),
+	}, nil
 }
 
 // draw draws all output that is there, and returns the seq of the last event.

@@ -32,8 +32,8 @@ func named(t *testing.T, of reprise.Tenant, values map[string]string) (dir strin
 	return dir
 }
 
-// TestSecretsReachTheCommandAlone: the value is in the environment of the command, and nowhere in what is kept of it; in its
-// output too where that is asked for.
+// TestSecretsReachTheCommandAlone: the value is in the environment of the command, and nowhere in what is kept of it;
+// in its output too where that is asked for.
 func TestSecretsReachTheCommandAlone(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	h := openHost(t, log, execution.Options{
@@ -64,7 +64,8 @@ func TestSecretsReachTheCommandAlone(t *testing.T) {
 		t.Fatalf("%d streams", len(page.Streams))
 	}
 	for _, info := range page.Streams {
-		if bytes.Contains(info.Config.Meta, []byte("s3cr3t-value")) || !bytes.Contains(info.Config.Meta, []byte("TOKEN")) {
+		if bytes.Contains(info.Config.Meta, []byte("s3cr3t-value")) ||
+			!bytes.Contains(info.Config.Meta, []byte("TOKEN")) {
 			t.Errorf("the configuration is %s", info.Config.Meta)
 		}
 	}

@@ -190,7 +190,8 @@ func (s *spool) drain(write func([]reprise.Event) error) error {
 				}
 				events, size = events[:0], 0
 			}
-			events = append(events, reprise.Event{Time: sp.time, Type: sp.typ, Format: sp.format, Data: b.buf[begin:sp.end:sp.end]})
+			events = append(events,
+				reprise.Event{Time: sp.time, Type: sp.typ, Format: sp.format, Data: b.buf[begin:sp.end:sp.end]})
 			size += sp.end - begin
 			begin = sp.end
 		}

@@ -14,13 +14,14 @@ import (
 // execution is kept, which may be before its process runs: it may have to wait for
 // a turn. What req refers to must not be changed afterwards.
 //
-// The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for, "secrets" where there is no such secret), reprise.ErrConflict if the id was used for another
-// request, reprise.ErrQuota if too many executions wait, or too many of one principal, reprise.ErrClosed after
-// Stop, or that of the Log. That a program cannot be started is no error but an outcome.
+// The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for, "secrets"
+// where there is no such secret), reprise.ErrConflict if the id was used for another request, reprise.ErrQuota if too
+// many executions wait, or too many of one principal, reprise.ErrClosed after Stop, or that of the Log. That a program
+// cannot be started is no error but an outcome.
 //
-// A request with a Key finds the execution that stands for the key while that has not ended and after it has exited with
-// code 0. Otherwise another one is started. Of any number of calls, on any replicas, that come after an end and before the
-// next start one starts it, and the others find it, however it ends.
+// A request with a Key finds the execution that stands for the key while that has not ended and after it has exited
+// with code 0. Otherwise another one is started. Of any number of calls, on any replicas, that come after an end and
+// before the next start one starts it, and the others find it, however it ends.
 func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
 	return h.StartFor(ctx, &quota.Holder{Account: quota.Account{Tenant: tenant}}, req)
 }

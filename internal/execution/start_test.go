@@ -207,7 +207,8 @@ func TestLongRequestsAreShownShort(t *testing.T) {
 	if got := output(t, h, x.ID, execution.Stdout); string(got) != "5000\n" {
 		t.Errorf("got %q", got)
 	}
-	x = finish(t, h, start(t, h, execution.Request{Command: ": " + strings.Repeat("\x01", 100_000), Cwd: strings.Repeat("\x01", 20_000)}).ID)
+	x = finish(t, h, start(t, h,
+		execution.Request{Command: ": " + strings.Repeat("\x01", 100_000), Cwd: strings.Repeat("\x01", 20_000)}).ID)
 	wantOutcome(t, x, execution.FailedToStart, -1, "")
 }
 

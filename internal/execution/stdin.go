@@ -19,9 +19,9 @@ type StdinWrite struct {
 	// request included. Bytes before the accepted offset are passed over as duplicates, so
 	// a write can be sent again. -1 is the accepted offset.
 	Offset int64
-	// Writer, where it is not "", names one of several writers: Offset then counts the bytes of this writer alone, so that
-	// each can send its writes again whatever others have written in between. Offset is not negative then. The newest
-	// 256 writers are remembered.
+	// Writer, where it is not "", names one of several writers: Offset then counts the bytes of this writer alone, so
+	// that each can send its writes again whatever others have written in between. Offset is not negative then. The
+	// newest 256 writers are remembered.
 	Writer string
 	// Data may be nil. It is read to its end, or to an error.
 	Data io.Reader
@@ -144,7 +144,8 @@ func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error)
 	if w.Offset >= 0 {
 		at := s.state(w.Writer).Offset
 		if w.Offset > at || w.exact && w.Offset != at {
-			return 0, fmt.Errorf("%w: stdin at offset %d, the command has been given %d bytes", reprise.ErrConflict, w.Offset, at)
+			return 0, fmt.Errorf("%w: stdin at offset %d, the command has been given %d bytes",
+				reprise.ErrConflict, w.Offset, at)
 		}
 		skip = at - w.Offset
 	}

@@ -42,7 +42,8 @@ func TestStdinByOffset(t *testing.T) {
 	first := "ab"
 	x := start(t, h, execution.Request{Command: "cat", Stdin: &first, StdinOpen: true})
 	write := func(offset int64, data string, eof bool) (execution.Stdin, error) {
-		return h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: offset, Data: strings.NewReader(data), EOF: eof})
+		return h.WriteStdin(within(t), tenant, x.ID,
+			execution.StdinWrite{Offset: offset, Data: strings.NewReader(data), EOF: eof})
 	}
 	for _, step := range []struct {
 		offset int64
@@ -76,17 +77,23 @@ func TestStdinByOffset(t *testing.T) {
 func TestStdinAfterItsEnd(t *testing.T) {
 	h := newHost(t, execution.Options{})
 	x := start(t, h, execution.Request{Command: "cat; echo read; exec sleep 100", StdinOpen: true})
-	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: strings.NewReader("a"), EOF: true}); err != nil {
+	_, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: strings.NewReader("a"), EOF: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	await(t, h, x.ID, "read")
 	for _, offset := range []int64{-1, 0, 1} {
-		if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: offset, Data: strings.NewReader("ab")}); !errors.Is(err, reprise.ErrEnded) {
+		if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{
+			Offset: offset,
+			Data:   strings.NewReader("ab"),
+		}); !errors.Is(err, reprise.ErrEnded) {
 			t.Errorf("offset %d after the end of stdin: %v", offset, err)
 		}
 	}
 	closed := start(t, h, execution.Request{Command: "exec sleep 100"})
-	if _, err := h.WriteStdin(within(t), tenant, closed.ID, execution.StdinWrite{Data: strings.NewReader("a")}); !errors.Is(err, reprise.ErrEnded) {
+	if _, err := h.WriteStdin(within(t), tenant, closed.ID, execution.StdinWrite{
+		Data: strings.NewReader("a"),
+	}); !errors.Is(err, reprise.ErrEnded) {
 		t.Errorf("stdin that was not opened: %v", err)
 	}
 }
@@ -98,7 +105,8 @@ const readsOneByte = "dd bs=1 count=1 of=/dev/null 2>/dev/null; echo got one; "
 // waits, says how far it came when it is called off, and goes on from there.
 func TestStdinWaitsForTheReader(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	x := start(t, h, execution.Request{Command: readsOneByte + "while ! test -e go; do sleep 0.01; done; wc -c", StdinOpen: true})
+	x := start(t, h,
+		execution.Request{Command: readsOneByte + "while ! test -e go; do sleep 0.01; done; wc -c", StdinOpen: true})
 	data := bytes.Repeat([]byte("0123456789"), 400_000)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
@@ -115,7 +123,8 @@ func TestStdinWaitsForTheReader(t *testing.T) {
 		t.Fatalf("%+v, %v", at, err)
 	}
 	sh(t, h, "touch go")
-	at, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: at.Offset, Data: bytes.NewReader(data[at.Offset:]), EOF: true})
+	at, err := h.WriteStdin(within(t), tenant, x.ID,
+		execution.StdinWrite{Offset: at.Offset, Data: bytes.NewReader(data[at.Offset:]), EOF: true})
 	if err != nil || at.Offset != int64(len(data)) {
 		t.Fatalf("%+v, %v", at, err)
 	}
@@ -130,7 +139,8 @@ func TestStdinIsLetGoByTheEnd(t *testing.T) {
 	await(t, h, x.ID, "up")
 	result := make(chan error, 1)
 	go func() {
-		_, err := h.WriteStdin(t.Context(), tenant, x.ID, execution.StdinWrite{Data: bytes.NewReader(make([]byte, 8<<20))})
+		_, err := h.WriteStdin(t.Context(), tenant, x.ID,
+			execution.StdinWrite{Data: bytes.NewReader(make([]byte, 8<<20))})
 		result <- err
 	}()
 	if err := h.Cancel(within(t), tenant, x.ID); err != nil {
@@ -152,10 +162,14 @@ func TestStdinOfABrokenBody(t *testing.T) {
 	x := start(t, h, execution.Request{Command: "cat", StdinOpen: true})
 	broken := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF))
 	at, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: broken})
-	if !errors.Is(err, reprise.ErrInvalid) || !errors.Is(err, io.ErrUnexpectedEOF) || at != (execution.Stdin{Offset: 4, Open: true}) {
+	if !errors.Is(err, reprise.ErrInvalid) || !errors.Is(err, io.ErrUnexpectedEOF) ||
+		at != (execution.Stdin{Offset: 4, Open: true}) {
 		t.Fatalf("%+v, %v", at, err)
 	}
-	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: strings.NewReader("half and half"), EOF: true}); err != nil {
+	if _, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{
+		Data: strings.NewReader("half and half"),
+		EOF:  true,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	x = finish(t, h, x.ID)

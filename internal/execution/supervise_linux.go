@@ -23,8 +23,8 @@ import (
 // supervisorName is the first argument of a supervisor.
 const supervisorName = "reprise-supervisor"
 
-// Supervise makes this process a supervisor if a Host has started it as one, and does not return then. Every program whose
-// Hosts have an Options.RunsDir calls it first in main.
+// Supervise makes this process a supervisor if a Host has started it as one, and does not return then. Every program
+// whose Hosts have an Options.RunsDir calls it first in main.
 func Supervise() {
 	if len(os.Args) != 1 || os.Args[0] != supervisorName {
 		return
@@ -217,7 +217,8 @@ func (s *session) write(spool *spool) error {
 	err := spool.drain(func(events []reprise.Event) error {
 		frames = frames[:0]
 		for i := range events {
-			frames = append(frames, supervisor.Frame{Time: events[i].Time, Kind: kindOf(events[i].Type), Data: events[i].Data})
+			frames = append(frames,
+				supervisor.Frame{Time: events[i].Time, Kind: kindOf(events[i].Type), Data: events[i].Data})
 		}
 		err := s.writer.Append(frames)
 		s.tell()
@@ -248,7 +249,8 @@ func (s *session) end(e ending) {
 	select {
 	case <-s.forgotten: // at once, as nearly always
 	case <-time.After(endOnDisk):
-		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e)) // a full disk: then it is in memory alone
+		// a full disk: then it is in memory alone
+		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e))
 	}
 }
 

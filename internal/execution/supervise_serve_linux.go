@@ -112,7 +112,10 @@ func (s *session) answer(c *call) replied {
 
 // news is how far the command is. The caller holds mu.
 func (s *session) news() *news {
-	return &news{Progress: s.writer.Progress(), StartedAt: s.startedAt, Isolation: s.isolated, Resized: s.resized, Ended: s.ended}
+	return &news{
+		Progress: s.writer.Progress(), StartedAt: s.startedAt, Isolation: s.isolated, Resized: s.resized,
+		Ended: s.ended,
+	}
 }
 
 // follow sends news for as long as there is some.

@@ -20,10 +20,10 @@ import (
 // This file is what a Host does with a run that a supervisor has: it hands the command over, and brings what is in the
 // spool into the stream.
 //
-// Frame n of the spool is event n of the stream. So the tail of the stream says which frames it has, whatever happened to
-// the server or to an answer of the store, and nothing has to be noted besides. Only if a store loses events that it
-// had acknowledged, a frame cannot be read, or another replica has to be told that the run is ours, they move apart; how
-// far is then kept in the file "shift", which is written before the first event that it holds for.
+// Frame n of the spool is event n of the stream. So the tail of the stream says which frames it has, whatever happened
+// to the server or to an answer of the store, and nothing has to be noted besides. Only if a store loses events that it
+// had acknowledged, a frame cannot be read, or another replica has to be told that the run is ours, they move apart;
+// how far is then kept in the file "shift", which is written before the first event that it holds for.
 
 // brief is what the directory of a run tells a later server of its request.
 type brief struct {
@@ -80,7 +80,12 @@ func (r *run) handOver(m *remote) error {
 	if _, err := r.makePlan(m.dir); err != nil {
 		return err
 	}
-	b := brief{StdinOpen: r.request.StdinOpen, KillOnDisconnect: r.request.KillOnDisconnect, Grace: r.grace(), Machine: thisMachine()}
+	b := brief{
+		StdinOpen:        r.request.StdinOpen,
+		KillOnDisconnect: r.request.KillOnDisconnect,
+		Grace:            r.grace(),
+		Machine:          thisMachine(),
+	}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
 	b.Artifacts = r.artifacts
 	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
@@ -115,7 +120,8 @@ type shifts struct {
 	Steps []shiftStep `json:"steps,omitempty"`
 }
 
-// shiftStep holds for a stream whose tail is From or later: the event after its tail is frame tail+1+Shift, modulo 2^64.
+// shiftStep holds for a stream whose tail is From or later: the event after its tail is frame tail+1+Shift, modulo
+// 2^64.
 type shiftStep struct {
 	From  uint64 `json:"from"`
 	Shift uint64 `json:"shift"`
@@ -300,8 +306,8 @@ func (r *run) learn(n *news, stalled *time.Duration) {
 	*stalled = n.Stalled
 }
 
-// takeFrames appends the next frames up to last. The error is why the stream takes nothing more for now, or nothing at all:
-// then the command is ended.
+// takeFrames appends the next frames up to last. The error is why the stream takes nothing more for now, or nothing at
+// all: then the command is ended.
 func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
 	b, err := t.reader.Read(last, appendBytes)
 	if err != nil {

@@ -57,11 +57,17 @@ func TestWhatIsLeftGoesOn(t *testing.T) {
 		start(t, h, execution.Request{ID: "ends", Command: "echo one; exec 1>&- 2>&-; sleep 0.3; exit 8"})
 		start(t, h, execution.Request{ID: "forks", Command: "echo one; (sleep 0.3; echo two) & exit 7"})
 		start(t, h, execution.Request{ID: "reads", Command: "cat", StdinOpen: true})
-		start(t, h, execution.Request{ID: "tty", Command: "tty; while [ ! -e go ]; do sleep 0.01; done; tty", TTY: &execution.TTY{}})
+		start(t, h, execution.Request{
+			ID:      "tty",
+			Command: "tty; while [ ! -e go ]; do sleep 0.01; done; tty",
+			TTY:     &execution.TTY{},
+		})
 		for _, id := range []string{"goes", "ends", "forks"} {
 			await(t, h, id, "one")
 		}
-		if _, err := h.WriteStdin(within(t), tenant, "reads", execution.StdinWrite{Data: strings.NewReader("one ")}); err != nil {
+		if _, err := h.WriteStdin(within(t), tenant, "reads", execution.StdinWrite{
+			Data: strings.NewReader("one "),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		await(t, h, "reads", "one")
@@ -74,7 +80,8 @@ func TestWhatIsLeftGoesOn(t *testing.T) {
 	if x, err := h.Show(within(t), tenant, "goes"); err != nil || x.Session != "s" || x.Bytes.Stdout < 4 {
 		t.Errorf("%+v, %v", x, err)
 	}
-	state, err := h.WriteStdin(within(t), tenant, "reads", execution.StdinWrite{Offset: 2, Data: strings.NewReader("e two"), EOF: true})
+	state, err := h.WriteStdin(within(t), tenant, "reads",
+		execution.StdinWrite{Offset: 2, Data: strings.NewReader("e two"), EOF: true})
 	if err != nil || state.Offset != 7 || state.Open {
 		t.Errorf("stdin: %+v, %v", state, err)
 	}
@@ -84,7 +91,8 @@ func TestWhatIsLeftGoesOn(t *testing.T) {
 	}{"goes": {9, "one\ntwo\n"}, "ends": {8, "one\n"}, "forks": {7, "one\ntwo\n"}, "reads": {0, "one two"}} {
 		x := finish(t, h, id)
 		wantOutcome(t, x, execution.Exited, want.code, "")
-		if got := string(output(t, h, id, execution.Stdout)); got != want.output || x.Bytes.Stdout != int64(len(got)) || x.OutputTruncated {
+		if got := string(output(t, h, id, execution.Stdout)); got != want.output || x.Bytes.Stdout != int64(len(got)) ||
+			x.OutputTruncated {
 			t.Errorf("%s: output %q, %+v", id, got, x)
 		}
 	}
@@ -149,7 +157,8 @@ func TestDamagedSpool(t *testing.T) {
 			}
 			last := 0
 			for line := range strings.SplitSeq(strings.TrimPrefix(got, "up\n"), "\n") {
-				if n, err := strconv.Atoi(line); err == nil && n > last && n <= lines { // more are two that the gap has joined
+				// more are two that the gap has joined
+				if n, err := strconv.Atoi(line); err == nil && n > last && n <= lines {
 					last = n
 				}
 			}
@@ -209,8 +218,8 @@ func TestDirectoryIsRemoved(t *testing.T) {
 	}
 }
 
-// TestNothingEscapes: a process that leaves its session, its parent and its environment ends with the run all the same, and so
-// does one that was moved out of its cgroup.
+// TestNothingEscapes: a process that leaves its session, its parent and its environment ends with the run all the same,
+// and so does one that was moved out of its cgroup.
 func TestNothingEscapes(t *testing.T) {
 	for _, scan := range []bool{false, true} {
 		t.Run(fmt.Sprint("cgroups=", !scan), func(t *testing.T) {
@@ -239,7 +248,10 @@ func TestForkBombEnds(t *testing.T) {
 		t.Run(fmt.Sprint("cgroups=", !scan), func(t *testing.T) {
 			h := newHost(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: scan, Grace: 10 * time.Millisecond})
 			// Two at a time at most live, and each forks before it ends: there is always a process, and never the same.
-			x := start(t, h, execution.Request{Command: `echo up; f() { (f) & }; trap '' TERM; (f) & wait`, Timeout: execution.Duration(300 * time.Millisecond)})
+			x := start(t, h, execution.Request{
+				Command: `echo up; f() { (f) & }; trap '' TERM; (f) & wait`,
+				Timeout: execution.Duration(300 * time.Millisecond),
+			})
 			finish(t, h, x.ID)
 			until(t, "nothing is left", func() bool { return len(carriers(x.ID)) == 0 })
 		})
@@ -280,12 +292,14 @@ func TestFullDisk(t *testing.T) {
 		await(t, h, "x", "up")
 	})
 	var free unix.Statfs_t
-	until(t, "the disk is full", func() bool { return unix.Statfs(dir, &free) == nil && free.Bavail*uint64(free.Bsize) < 2<<20 })
+	until(t, "the disk is full",
+		func() bool { return unix.Statfs(dir, &free) == nil && free.Bavail*uint64(free.Bsize) < 2<<20 })
 	h := openHost(t, log, opts)
 	x := finish(t, h, "x")
 	wantOutcome(t, x, execution.Exited, 3, "")
 	got := output(t, h, "x", execution.Stdout)
-	if bytes.Count(got, []byte("\n")) != lines+1 || !bytes.HasSuffix(got, fmt.Appendf(nil, "\n%d\n", lines)) || x.OutputTruncated {
+	if bytes.Count(got, []byte("\n")) != lines+1 || !bytes.HasSuffix(got, fmt.Appendf(nil, "\n%d\n", lines)) ||
+		x.OutputTruncated {
 		t.Errorf("%d bytes, %+v", len(got), x)
 	}
 }
@@ -307,7 +321,8 @@ func TestShortCommandsLeaveNothing(t *testing.T) {
 	for i := range rounds {
 		var ids []string
 		for j := range 5 {
-			ids = append(ids, start(t, h, execution.Request{ID: fmt.Sprintf("x%d-%d", i, j), Argv: []string{"true"}}).ID)
+			ids = append(ids,
+				start(t, h, execution.Request{ID: fmt.Sprintf("x%d-%d", i, j), Argv: []string{"true"}}).ID)
 		}
 		for _, id := range ids {
 			wantOutcome(t, finish(t, h, id), execution.Exited, 0, "")
@@ -315,7 +330,8 @@ func TestShortCommandsLeaveNothing(t *testing.T) {
 	}
 	until(t, "the directories are removed", func() bool { return len(runDirs(t, opts)) == 0 })
 	until(t, "the descriptors are closed", func() bool { return descriptors(t) <= before+opts.MaxIdle })
-	until(t, "no more supervisors than may be idle", func() bool { return len(supervisorsOf(os.Getpid())) <= opts.MaxIdle })
+	until(t, "no more supervisors than may be idle",
+		func() bool { return len(supervisorsOf(os.Getpid())) <= opts.MaxIdle })
 	if err := h.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -417,7 +433,8 @@ func supervisorsOf(parent int) (pids []string) {
 		text, _ := os.ReadFile(file)
 		line, _ := os.ReadFile(strings.TrimSuffix(file, "stat") + "cmdline")
 		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) && strings.HasPrefix(string(line), "reprise-supervisor") {
+		if len(fields) > 1 && fields[1] == strconv.Itoa(parent) &&
+			strings.HasPrefix(string(line), "reprise-supervisor") {
 			pids = append(pids, file)
 		}
 	}
@@ -446,8 +463,8 @@ func TestRemovedWhileAway(t *testing.T) {
 	}
 }
 
-// TestReplicaComesBack: one that leaves its commands running and comes back under another name before it is taken for dead goes
-// on with them, also with one that says nothing for longer than that. One that comes too late ends them.
+// TestReplicaComesBack: one that leaves its commands running and comes back under another name before it is taken for
+// dead goes on with them, also with one that says nothing for longer than that. One that comes too late ends them.
 func TestReplicaComesBack(t *testing.T) {
 	t.Parallel()                // it waits most of the time
 	const ttl = 5 * time.Second // within which it is back
@@ -467,7 +484,8 @@ func TestReplicaComesBack(t *testing.T) {
 		nd.member.Vanish()
 	}
 	nd := incarnation()
-	start(t, nd.Host, execution.Request{ID: "x", StdinOpen: true, Command: `echo up; while read line; do echo "$line"; done; exit 4`})
+	start(t, nd.Host,
+		execution.Request{ID: "x", StdinOpen: true, Command: `echo up; while read line; do echo "$line"; done; exit 4`})
 	await(t, other.Host, "x", "up")
 	for i := range 2 {
 		name := nd.member.Name()
@@ -475,7 +493,10 @@ func TestReplicaComesBack(t *testing.T) {
 		nd = incarnation()
 		until(t, "the name that it had is dead", func() bool { return !other.member.Alive(name) })
 		line := fmt.Sprintln("line", i)
-		if _, err := other.WriteStdin(within(t), tenant, "x", execution.StdinWrite{Offset: -1, Data: strings.NewReader(line)}); err != nil {
+		if _, err := other.WriteStdin(within(t), tenant, "x", execution.StdinWrite{
+			Offset: -1,
+			Data:   strings.NewReader(line),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		await(t, other.Host, "x", line)
@@ -485,7 +506,8 @@ func TestReplicaComesBack(t *testing.T) {
 	}
 	x := finish(t, other.Host, "x")
 	wantOutcome(t, x, execution.Exited, 4, "")
-	if got := string(output(t, other.Host, "x", execution.Stdout)); got != "up\nline 0\nline 1\n" || x.Bytes.Stdout != int64(len(got)) || x.OutputTruncated {
+	got := string(output(t, other.Host, "x", execution.Stdout))
+	if got != "up\nline 0\nline 1\n" || x.Bytes.Stdout != int64(len(got)) || x.OutputTruncated {
 		t.Errorf("output %q, %+v", got, x)
 	}
 

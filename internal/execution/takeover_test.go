@@ -38,7 +38,8 @@ func TestReplicaDies(t *testing.T) {
 	for i := range runs {
 		x := finish(t, list[1+i%2].Host, fmt.Sprint("a", i))
 		wantOutcome(t, x, execution.Lost, -1, "")
-		if got := output(t, c.Host, x.ID, execution.Stdout); string(got) != "kept\n" || x.Bytes.Stdout != 5 || x.Error == "" || x.Started == nil {
+		got := output(t, c.Host, x.ID, execution.Stdout)
+		if string(got) != "kept\n" || x.Bytes.Stdout != 5 || x.Error == "" || x.Started == nil {
 			t.Errorf("output %q, %+v", got, x)
 		}
 	}
@@ -48,12 +49,14 @@ func TestReplicaDies(t *testing.T) {
 	}
 	t.Logf("lost %s after the last beat, at a TTL of %s", took.Round(time.Millisecond), testTTL)
 	until(t, "each is counted", func() bool { return b.takenOver.Load()+c.takenOver.Load() == runs })
-	if _, err := b.WriteStdin(within(t), tenant, own.ID, execution.StdinWrite{Data: strings.NewReader("mine\n")}); err != nil {
+	_, err := b.WriteStdin(within(t), tenant, own.ID, execution.StdinWrite{Data: strings.NewReader("mine\n")})
+	if err != nil {
 		t.Fatal(err)
 	}
 	wantOutcome(t, finish(t, c.Host, own.ID), execution.Exited, 0, "")
 	if b.takenOver.Load()+c.takenOver.Load() != runs || b.fenced.Load()+c.fenced.Load() != 0 {
-		t.Errorf("%d and %d were taken over, %d and %d fenced", b.takenOver.Load(), c.takenOver.Load(), b.fenced.Load(), c.fenced.Load())
+		t.Errorf("%d and %d were taken over, %d and %d fenced",
+			b.takenOver.Load(), c.takenOver.Load(), b.fenced.Load(), c.fenced.Load())
 	}
 }
 
@@ -66,7 +69,8 @@ func TestReplicaWasOnlySlow(t *testing.T) {
 		a, b := list[0], list[1]
 		name := a.member.Name()
 		quiet := start(t, a.Host, execution.Request{ID: "quiet", Command: treeCommand})
-		chatty := start(t, a.Host, execution.Request{ID: "chatty", Command: `echo "child $$"; while :; do echo more; sleep 0.01; done`})
+		chatty := start(t, a.Host,
+			execution.Request{ID: "chatty", Command: `echo "child $$"; while :; do echo more; sleep 0.01; done`})
 		pids := append(children(await(t, b.Host, quiet.ID, "up")), children(await(t, b.Host, chatty.ID, "more"))...)
 		if len(pids) != 3 {
 			t.Fatalf("processes %v", pids)
@@ -75,7 +79,8 @@ func TestReplicaWasOnlySlow(t *testing.T) {
 		for _, id := range []string{quiet.ID, chatty.ID} {
 			wantOutcome(t, finish(t, b.Host, id), execution.Lost, -1, "")
 		}
-		if _, _, err := a.Start(within(t), tenant, execution.Request{Command: "true"}); !errors.Is(err, reprise.ErrUnavailable) {
+		_, _, err := a.Start(within(t), tenant, execution.Request{Command: "true"})
+		if !errors.Is(err, reprise.ErrUnavailable) {
 			t.Errorf("start without a store: %v", err)
 		}
 		if a.fenced.Load() != 0 {
@@ -153,11 +158,16 @@ func retry(t *testing.T, do func(context.Context) error) {
 func TestWhatIsLeftOfOthers(t *testing.T) {
 	leave := func(log *reprise.Log, id string, owner reprise.Owner) {
 		key := reprise.StreamKey{Tenant: tenant, Name: "execution:" + id}
-		if _, _, err := log.CreateWith(t.Context(), reprise.CreateOptions{Owner: owner}, key, reprise.StreamConfig{}); err != nil {
+		_, _, err := log.CreateWith(t.Context(), reprise.CreateOptions{Owner: owner}, key, reprise.StreamConfig{})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	owners := map[string]reprise.Owner{"unknown": {Name: "replica-gone", Fence: 1}, "twice": {Name: "replica-gone", Fence: 7}, "none": {}}
+	owners := map[string]reprise.Owner{
+		"unknown": {Name: "replica-gone", Fence: 1},
+		"twice":   {Name: "replica-gone", Fence: 7},
+		"none":    {},
+	}
 	check := func(h *execution.Host) {
 		t.Helper()
 		for id := range owners {

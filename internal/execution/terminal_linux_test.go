@@ -67,7 +67,8 @@ func TestTerminalOutlivesItsServer(t *testing.T) {
 	opts := execution.Options{RunsDir: t.TempDir(), Dir: t.TempDir()}
 	writer := func(h *execution.Host, offset int64, text string) {
 		t.Helper()
-		state, err := h.WriteStdin(within(t), tenant, "x", execution.StdinWrite{Writer: "w", Offset: offset, Data: strings.NewReader(text)})
+		state, err := h.WriteStdin(within(t), tenant, "x",
+			execution.StdinWrite{Writer: "w", Offset: offset, Data: strings.NewReader(text)})
 		if want := offset + int64(len(text)); err != nil || state.Offset != want {
 			t.Fatalf("%+v, %v, want offset %d", state, err, want)
 		}
@@ -115,7 +116,8 @@ func TestTerminalThroughAnotherReplica(t *testing.T) {
 	if err := far.Resize(within(t), tenant, x.ID, execution.TTY{Cols: 70, Rows: 20}); err != nil {
 		t.Fatal(err)
 	}
-	if shown, err := far.Show(within(t), tenant, x.ID); err != nil || *shown.TTY != (execution.TTY{Cols: 70, Rows: 20}) {
+	if shown, err := far.Show(within(t), tenant, x.ID); err != nil ||
+		*shown.TTY != (execution.TTY{Cols: 70, Rows: 20}) {
 		t.Errorf("shown as %+v, %v", shown.TTY, err)
 	}
 	for i, text := range []string{"a", "ab", "abc\n"} {
@@ -167,7 +169,8 @@ func TestStdinOfSeveralWriters(t *testing.T) {
 // TestTerminalThatNobodyReads: a write to a terminal whose command does not read can be called off.
 func TestTerminalThatNobodyReads(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	x := start(t, h, execution.Request{Command: "stty raw -echo; echo up; exec sleep 100", TTY: &execution.TTY{}, StdinOpen: true})
+	x := start(t, h,
+		execution.Request{Command: "stty raw -echo; echo up; exec sleep 100", TTY: &execution.TTY{}, StdinOpen: true})
 	await(t, h, x.ID, "up")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, io.ErrNoProgress)
 	defer cancel()
@@ -204,7 +207,8 @@ func TestScreenGoesOnAtItsCursor(t *testing.T) {
 		}
 	}
 	compareScreen(t, list[1].Host, x.ID, seen)
-	if drawn, err := list[1].Screen(within(t), tenant, x.ID, execution.TTY{}); err != nil || drawn.Text != "\n last" || drawn.Cols != 80 || drawn.Rows != 24 {
+	if drawn, err := list[1].Screen(within(t), tenant, x.ID, execution.TTY{}); err != nil || drawn.Text != "\n last" ||
+		drawn.Cols != 80 || drawn.Rows != 24 {
 		t.Errorf("at the end: %+v, %v", drawn, err)
 	} else if got, want := seqOf(drawn.Cursor), seqOf(reader.Cursor().String()); got != want {
 		t.Errorf("the screen at the end goes on at %s, want %s", got, want)
@@ -233,10 +237,13 @@ func compareScreen(t *testing.T, h *execution.Host, id string, seen map[string]s
 func TestScreenOfWhatIsKept(t *testing.T) {
 	h := newHost(t, execution.Options{})
 	x := start(t, h, execution.Request{
-		Command: "seq 1 2000; sleep 0.1; echo last", TTY: &execution.TTY{Cols: 10, Rows: 4}, Retention: execution.Retention{MaxEvents: 2},
+		Command:   "seq 1 2000; sleep 0.1; echo last",
+		TTY:       &execution.TTY{Cols: 10, Rows: 4},
+		Retention: execution.Retention{MaxEvents: 2},
 	})
 	finishCut(t, h, x.ID)
-	if drawn, err := h.Screen(within(t), tenant, x.ID, execution.TTY{}); err != nil || !strings.HasSuffix(drawn.Text, "last") {
+	if drawn, err := h.Screen(within(t), tenant, x.ID, execution.TTY{}); err != nil ||
+		!strings.HasSuffix(drawn.Text, "last") {
 		t.Errorf("%+v, %v", drawn, err)
 	}
 }

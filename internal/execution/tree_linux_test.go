@@ -18,13 +18,19 @@ import (
 func TestOwnCgroup(t *testing.T) {
 	const v2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n"
 	for name, c := range map[string]struct{ mounts, self, want string }{
-		"root":      {v2, "0::/\n", "/sys/fs/cgroup"},
-		"service":   {v2, "0::/system.slice/reprise.service\n", "/sys/fs/cgroup/system.slice/reprise.service"},
-		"hybrid":    {"31 2 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs rw\n41 31 0:38 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n", "9:name=systemd:/x\n0::/a\n", "/sys/fs/cgroup/unified/a"},
-		"container": {"30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/abc/inner\n", "/sys/fs/cgroup/inner"},
-		"outside":   {"30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/other\n", ""},
-		"escaped":   {`30 23 0:26 / /mnt/a\040b rw - cgroup2 cgroup2 rw` + "\n", "0::/\n", "/mnt/a b"},
-		"v1 alone":  {"30 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "4:cpu:/\n", ""},
+		"root":    {v2, "0::/\n", "/sys/fs/cgroup"},
+		"service": {v2, "0::/system.slice/reprise.service\n", "/sys/fs/cgroup/system.slice/reprise.service"},
+		"hybrid": {
+			"31 2 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs rw\n41 31 0:38 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n",
+			"9:name=systemd:/x\n0::/a\n", "/sys/fs/cgroup/unified/a",
+		},
+		"container": {
+			"30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/abc/inner\n",
+			"/sys/fs/cgroup/inner",
+		},
+		"outside":  {"30 23 0:26 /docker/abc /sys/fs/cgroup rw - cgroup2 cgroup rw\n", "0::/docker/other\n", ""},
+		"escaped":  {`30 23 0:26 / /mnt/a\040b rw - cgroup2 cgroup2 rw` + "\n", "0::/\n", "/mnt/a b"},
+		"v1 alone": {"30 23 0:26 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n", "4:cpu:/\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -153,12 +159,17 @@ func TestEnvironMarksCannotBeForged(t *testing.T) {
 func TestKernelHoldsLimits(t *testing.T) {
 	dir := t.TempDir()
 	tree := &cgroupTree{dir: dir, groups: &cgroups{memory: true, pids: true}}
-	in := isolate(tree, &isolation.Plan{Level: isolation.Limits}, Limits{MemoryBytes: 1 << 20, Processes: 7, CPUTime: 1})
-	want := Isolation{Level: isolation.Limits, Kill: "cgroup", Memory: heldByKernel, Processes: heldByKernel, CPU: heldBySamples}
+	in := isolate(tree, &isolation.Plan{Level: isolation.Limits},
+		Limits{MemoryBytes: 1 << 20, Processes: 7, CPUTime: 1})
+	want := Isolation{
+		Level: isolation.Limits, Kill: "cgroup", Memory: heldByKernel, Processes: heldByKernel, CPU: heldBySamples,
+	}
 	if *in != want {
 		t.Errorf("in force: %+v, want %+v", *in, want)
 	}
-	for file, want := range map[string]string{"memory.max": "1048576", "pids.max": "7", "memory.swap.max": "0", "memory.oom.group": "1"} {
+	for file, want := range map[string]string{
+		"memory.max": "1048576", "pids.max": "7", "memory.swap.max": "0", "memory.oom.group": "1",
+	} {
 		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v; want %q", file, got, err, want)
 		}

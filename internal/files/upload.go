@@ -188,7 +188,9 @@ func (r *Roots) finish(ctx context.Context, p *part, turn uint64, f *os.File, u 
 		}
 		if got != u.SHA256 {
 			p.remove()
-			return Progress{}, &FieldError{"sha256", "what has come has the checksum " + got + "; the upload begins again at 0"}
+			return Progress{}, &FieldError{
+				"sha256", "what has come has the checksum " + got + "; the upload begins again at 0",
+			}
 		}
 	}
 	if err := p.place(f, u); err != nil {

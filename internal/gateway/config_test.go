@@ -43,16 +43,27 @@ upstreams:
 			Name: "all", Env: map[string]string{}, Header: map[string]string{},
 			Merge: []gateway.Upstream{
 				{Name: "a", Command: []string{"a"}, Env: map[string]string{"A": "1"}, Header: map[string]string{}},
-				{Name: "b", URL: "https://b.example/mcp", Env: map[string]string{}, Header: map[string]string{"X": "s3cret"}},
+				{
+					Name:   "b",
+					URL:    "https://b.example/mcp",
+					Env:    map[string]string{},
+					Header: map[string]string{"X": "s3cret"},
+				},
 			},
 		}},
 		{Path: "/files", Upstream: gateway.Upstream{
-			Name: "files", Command: []string{"npx", "files", "/tmp"}, Dir: "/srv", Env: map[string]string{"A": "$B"}, PassEnv: []string{"C"},
+			Name: "files", Command: []string{
+				"npx", "files", "/tmp",
+			}, Dir: "/srv", Env: map[string]string{"A": "$B"}, PassEnv: []string{"C"},
 			Header: map[string]string{}, KeepsState: true, Timeout: 90 * time.Second, StartTimeout: time.Minute,
 			MaxConnections: 7, MaxCalls: 8, Idle: 10 * time.Minute,
 		}},
 		{Path: "/tools/weather", Upstream: gateway.Upstream{
-			Name: "weather", URL: "https://weather.example/mcp", Env: map[string]string{}, Header: map[string]string{"Authorization": "Bearer s3cret"}, Shared: true,
+			Name:   "weather",
+			URL:    "https://weather.example/mcp",
+			Env:    map[string]string{},
+			Header: map[string]string{"Authorization": "Bearer s3cret"},
+			Shared: true,
 		}},
 	}
 	if diff := cmp.Diff(want, routes); diff != "" {

@@ -104,7 +104,8 @@ func TestCancelledCallIsCancelledUpstream(t *testing.T) {
 		if err := <-answered; err == nil {
 			t.Fatal("the call was answered")
 		}
-		f.eventually("the tool is cancelled", func() bool { return strings.Contains(f.logged.String(), "text=cancelled") })
+		f.eventually("the tool is cancelled",
+			func() bool { return strings.Contains(f.logged.String(), "text=cancelled") })
 		f.want(s, "echo", args{"text": "up"}, "up")
 	})
 }

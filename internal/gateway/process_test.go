@@ -110,7 +110,8 @@ func TestSilentCallIsAnsweredAfterTimeout(t *testing.T) {
 func TestCommandInheritsNamedVariablesAlone(t *testing.T) {
 	t.Setenv("REPRISE_TEST_SECRET", "secret")
 	t.Setenv("REPRISE_TEST_PASSED", "passed")
-	f := newFixture(t, gateway.Upstream{Env: map[string]string{"GIVEN": "given"}, PassEnv: []string{"REPRISE_TEST_PASSED"}}).start()
+	f := newFixture(t,
+		gateway.Upstream{Env: map[string]string{"GIVEN": "given"}, PassEnv: []string{"REPRISE_TEST_PASSED"}}).start()
 	s := f.connect("2025-11-25", nil)
 	for name, value := range map[string]string{
 		"REPRISE_TEST_SECRET": "", "REPRISE_TEST_PASSED": "passed", "GIVEN": "given", "PATH": os.Getenv("PATH"),
@@ -191,7 +192,8 @@ func TestClientThatDoesNotReadDelaysNobody(t *testing.T) {
 	s := f.connect("2026-07-28", nil)
 	f.want(s, "echo", args{"text": "x"}, "x")
 	text := strings.Repeat("x", 100_000)
-	resp := f.streaming("tools/call", "steps", `"name":"steps","arguments":{"n":1000,"text":"`+text+`"}`, `"progressToken":1,`)
+	resp := f.streaming("tools/call", "steps",
+		`"name":"steps","arguments":{"n":1000,"text":"`+text+`"}`, `"progressToken":1,`)
 	defer resp.Body.Close()
 	began := time.Now()
 	for range 20 {

@@ -9,7 +9,8 @@ import (
 
 // initialize is the first request of a session.
 func initialize(version string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, version)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		version)
 }
 
 // request is a POST to the gateway.

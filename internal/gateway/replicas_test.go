@@ -39,12 +39,14 @@ func join(t *testing.T, hub *shared.Hub) *fixture {
 func TestSessionGoesOnAtAnotherReplica(t *testing.T) {
 	hub := shared.New(memstore.New(nil))
 	a, b := join(t, hub), join(t, hub)
-	resp := a.request("", strings.Replace(initialize("2025-11-25"), `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+	resp := a.request("",
+		strings.Replace(initialize("2025-11-25"), `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
 	session := resp.Header.Get("Mcp-Session-Id")
 	resp.Body.Close()
 	a.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	for _, f := range []*fixture{a, b, a, b} {
-		if status, body := f.post(session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"there"}}}`); status != http.StatusOK || !strings.Contains(body, "there") {
+		status, body := f.post(session, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"there"}}}`)
+		if status != http.StatusOK || !strings.Contains(body, "there") {
 			t.Fatalf("the answer is %d %s", status, body)
 		}
 	}
@@ -54,7 +56,9 @@ func TestSessionGoesOnAtAnotherReplica(t *testing.T) {
 	stream.want("elicitation/create")
 	_, after, _ := strings.Cut(stream.text, `"id":"`)
 	asked, _, _ := strings.Cut(after, `"`)
-	if status, body := b.post(session, `{"jsonrpc":"2.0","id":"`+asked+`","result":{"action":"accept","content":{"name":"me"}}}`); status != http.StatusAccepted {
+	if status, body := b.post(
+		session, `{"jsonrpc":"2.0","id":"`+asked+`","result":{"action":"accept","content":{"name":"me"}}}`,
+	); status != http.StatusAccepted {
 		t.Fatalf("the answer is %d %s", status, body)
 	}
 	stream.want("accept me")

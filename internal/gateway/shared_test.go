@@ -90,16 +90,22 @@ func TestSessionGoesOnAfterGatewayRestart(t *testing.T) {
 			resp := f.request("", initialize("2025-11-25"))
 			session := resp.Header.Get("Mcp-Session-Id")
 			resp.Body.Close()
-			if status, body := f.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`); status != 202 {
+			status, body := f.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			if status != 202 {
 				t.Fatalf("the answer is %d %s", status, body)
 			}
-			if _, body := f.post(session, `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"test://a"}}`); !strings.Contains(body, `"result":{}`) {
+			if _, body := f.post(
+				session, `{"jsonrpc":"2.0","id":2,"method":"resources/subscribe","params":{"uri":"test://a"}}`,
+			); !strings.Contains(body, `"result":{}`) {
 				t.Fatalf("the answer is %s", body)
 			}
 			f.stop()
 			f.start()
 			stream := f.listen(session)
-			if _, body := f.post(session, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"touch","arguments":{"text":"test://a"}}}`); !strings.Contains(body, "touched") {
+			if _, body := f.post(
+				session,
+				`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"touch","arguments":{"text":"test://a"}}}`,
+			); !strings.Contains(body, "touched") {
 				t.Fatalf("the answer is %s", body)
 			}
 			stream.want("notifications/resources/updated")
@@ -145,7 +151,8 @@ func (r *reading) want(part string) {
 // TestQuestionIsAnsweredAfterReconnect: the client loses the connection on which it was asked, comes back, and answers.
 func TestQuestionIsAnsweredAfterReconnect(t *testing.T) {
 	f := newFixture(t, gateway.Upstream{}).start()
-	resp := f.request("", strings.Replace(initialize("2025-11-25"), `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
+	resp := f.request("",
+		strings.Replace(initialize("2025-11-25"), `"capabilities":{}`, `"capabilities":{"elicitation":{}}`, 1))
 	session := resp.Header.Get("Mcp-Session-Id")
 	resp.Body.Close()
 	f.post(session, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -160,7 +167,8 @@ func TestQuestionIsAnsweredAfterReconnect(t *testing.T) {
 	again.want("elicitation/create")
 	_, after, _ = strings.Cut(again.text, `"id":"`)
 	asked, _, _ := strings.Cut(after, `"`)
-	status, body := f.post(session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"name":"me"}}}`, asked))
+	status, body := f.post(session,
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"name":"me"}}}`, asked))
 	if status != http.StatusAccepted {
 		t.Fatalf("the answer is %d %s", status, body)
 	}

@@ -82,7 +82,9 @@ func TestLongCallBecomesTask(t *testing.T) {
 			f := newFixture(t, gateway.Upstream{Command: []string{program, "-lacks", lacks}})
 			f.taskAfter = 100 * time.Millisecond
 			f.start()
-			if a := f.modern("server/discover", "", ""); a.Result.Capabilities.Extensions["io.modelcontextprotocol/tasks"] == nil {
+			if a := f.modern(
+				"server/discover", "", "",
+			); a.Result.Capabilities.Extensions["io.modelcontextprotocol/tasks"] == nil {
 				t.Errorf("the extension is not declared: %+v", a)
 			}
 			patient := newFixture(t, gateway.Upstream{Command: []string{program, "-lacks", lacks}})
@@ -106,7 +108,8 @@ func TestLongCallBecomesTask(t *testing.T) {
 			cancelled := f.tool("sleep", `{"ms":600000}`)
 			f.eventually("the tool runs", func() bool { return f.slept() > before })
 			f.modern("tasks/cancel", cancelled.Result.TaskID, fmt.Sprintf(`"taskId":%q`, cancelled.Result.TaskID))
-			f.eventually("the tool is cancelled", func() bool { return strings.Contains(f.logged.String(), "text=cancelled") })
+			f.eventually("the tool is cancelled",
+				func() bool { return strings.Contains(f.logged.String(), "text=cancelled") })
 		})
 	}
 }
@@ -127,7 +130,8 @@ func TestQuestionInTaskIsAnswered(t *testing.T) {
 		}
 		return false
 	})
-	f.modern("tasks/update", a.Result.TaskID, fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"name":"me"}}}`, a.Result.TaskID, key))
+	f.modern("tasks/update", a.Result.TaskID, fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"name":"me"}}}`,
+		a.Result.TaskID, key))
 	f.eventually("the task has its result", func() bool {
 		return strings.Contains(string(f.task(a.Result.TaskID).Result.Result), "accept me")
 	})

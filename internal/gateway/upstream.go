@@ -170,7 +170,9 @@ func (u *Upstream) invalidMerge() string {
 		m := &u.Merge[i]
 		switch what := m.invalidTransport(); {
 		case !memberNames.MatchString(m.Name):
-			return fmt.Sprintf("the name %q of a member is not 1 to 32 letters, digits and '-' that begin with a letter", m.Name)
+			return fmt.Sprintf(
+				"the name %q of a member is not 1 to 32 letters, digits and '-' that begin with a letter", m.Name,
+			)
 		case taken[m.Name]:
 			return "two members are called " + m.Name
 		case len(m.Merge) > 0:

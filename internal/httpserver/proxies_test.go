@@ -28,7 +28,9 @@ func parsed(t *testing.T, entries ...string) []netip.Prefix {
 }
 
 func TestProxiesThatAreRefused(t *testing.T) {
-	for _, entry := range []string{"", "proxy.example", "10.0.0.0/33", "10.0.0.1:80", "fe80::1%eth0", "::ffff:10.0.0.0/104", "10/8"} {
+	for _, entry := range []string{
+		"", "proxy.example", "10.0.0.0/33", "10.0.0.1:80", "fe80::1%eth0", "::ffff:10.0.0.0/104", "10/8",
+	} {
 		if got, err := httpserver.ParseProxies([]string{"10.0.0.1", entry}); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%q: %v, %v", entry, got, err)
 		}
@@ -59,7 +61,8 @@ func who(t *testing.T, at net.Addr, lines ...string) (answer string, local net.A
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
-	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", strings.Join(append(lines, "Connection: close"), "\r\n"))
+	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n",
+		strings.Join(append(lines, "Connection: close"), "\r\n"))
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -112,8 +115,14 @@ func TestClientBehindProxies(t *testing.T) {
 
 		// A proxy sets one of them, and hands on the other as the client has sent it.
 		{"Forwarded: for=198.51.100.1\r\nX-Forwarded-For: 203.0.113.7", peer},
-		{"Forwarded: for=203.0.113.7\r\nX-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https", "203.0.113.7:0 true"},
-		{"Forwarded: for=203.0.113.7;proto=http\r\nX-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https", "203.0.113.7:0 false"},
+		{
+			"Forwarded: for=203.0.113.7\r\nX-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https",
+			"203.0.113.7:0 true",
+		},
+		{
+			"Forwarded: for=203.0.113.7;proto=http\r\nX-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https",
+			"203.0.113.7:0 false",
+		},
 		{"X-Forwarded-For: " + strings.Repeat("10.0.0.1,", 10_000) + " 203.0.113.7", "203.0.113.7:0 false"},
 	} {
 		got, local := who(t, at, tt.header)
@@ -125,7 +134,9 @@ func TestClientBehindProxies(t *testing.T) {
 
 // TestHeadersOfOthersAreNothing: a peer that is not trusted, or that comes over a Unix socket, is the client itself.
 func TestHeadersOfOthersAreNothing(t *testing.T) {
-	lines := []string{"X-Forwarded-For: 203.0.113.7", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.7;proto=https"}
+	lines := []string{
+		"X-Forwarded-For: 203.0.113.7", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.7;proto=https",
+	}
 	for _, trusted := range [][]netip.Prefix{nil, parsed(t, "10.0.0.0/8", "203.0.113.7", "::1")} {
 		got, local := who(t, serveWho(t, "tcp", "127.0.0.1:0", trusted), lines...)
 		if got != local.String()+" false" {
@@ -133,7 +144,9 @@ func TestHeadersOfOthersAreNothing(t *testing.T) {
 		}
 	}
 	socket := filepath.Join(t.TempDir(), "s")
-	if got, _ := who(t, serveWho(t, "unix", socket, parsed(t, "0.0.0.0/0", "::/0")), lines...); strings.Contains(got, "203.0") ||
+	if got, _ := who(t, serveWho(
+		t, "unix", socket, parsed(t, "0.0.0.0/0", "::/0"),
+	), lines...); strings.Contains(got, "203.0") ||
 		!strings.HasSuffix(got, "false") {
 		t.Errorf("over a Unix socket: %s", got)
 	}

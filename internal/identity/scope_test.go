@@ -21,7 +21,8 @@ func TestGrantTextsAreInverse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "Read", "write", "read:", "admin:x", "audit:x", "read:a b", "read:a:b", "run:é", "read:" + strings.Repeat("x", 256), ":x",
+		"", "Read", "write", "read:", "admin:x", "audit:x", "read:a b", "read:a:b", "run:é",
+		"read:" + strings.Repeat("x", 256), ":x",
 	} {
 		if g, err := identity.ParseGrant(text); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%q: %v, %v", text, g, err)

@@ -32,7 +32,8 @@ func Panics(logger *slog.Logger) mcp.Middleware {
 
 // Report logs a panic with the stack of the goroutine.
 func Report(logger *slog.Logger, method string, p any) {
-	logger.Error("the handler of an MCP request has panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+	logger.Error("the handler of an MCP request has panicked",
+		"method", method, "panic", p, "stack", string(debug.Stack()))
 }
 
 // Message is what a client is told of a panic.

@@ -128,7 +128,8 @@ func (c *caller) mayStart(tool, session string) error {
 		if !c.who.MayOn(scope, session) {
 			return &explained{
 				error: identity.ErrForbidden, field: "session",
-				detail: fmt.Sprintf("session: the scope %q is for sessions that begin with %s", scope, c.who.Prefixes(scope)),
+				detail: fmt.Sprintf("session: the scope %q is for sessions that begin with %s",
+					scope, c.who.Prefixes(scope)),
 			}
 		}
 	}

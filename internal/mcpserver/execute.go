@@ -212,7 +212,8 @@ func (s *Server) lost(ctx context.Context, tenant reprise.Tenant, note json.RawM
 			break
 		}
 		if pause(ctx, lostPoll) != nil {
-			said := fmt.Sprintf("[the server of this task died; execution %s is %s, and its output is read with get_execution_output]", x.ID, x.Status)
+			said := fmt.Sprintf("[the server of this task died; execution %s is %s, and its output is read with get_execution_output]",
+				x.ID, x.Status)
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}, IsError: true}, nil
 		}
 	}

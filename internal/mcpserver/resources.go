@@ -58,7 +58,8 @@ func (s *Server) linksTo(ctx context.Context, tenant reprise.Tenant, out *execut
 		size := output.Size() - output.First()
 		if size > s.opts.MaxResource {
 			uri += "/" + byteRange{output.First(), output.First() + s.opts.MaxResource - 1}.String()
-			title = fmt.Sprintf("The first part of the %d bytes of %s; the others are read by their ranges", size, c.name)
+			title = fmt.Sprintf("The first part of the %d bytes of %s; the others are read by their ranges",
+				size, c.name)
 			size = s.opts.MaxResource
 		}
 		links = append(links, &mcp.ResourceLink{URI: uri, Name: c.name, Title: title, Size: &size})

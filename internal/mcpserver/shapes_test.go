@@ -57,7 +57,8 @@ func TestSandboxShapes(t *testing.T) {
 	c.call("execute_code_async",
 		args{"command": "for i in 1 2 3 4 5 6; do echo line $i; read x; done; exit 3", "stdin_open": true}, &run)
 	for i := range 6 { // each is an event of its own
-		c.call("get_execution_output", args{"execution_id": run.ID, "match": fmt.Sprintf("line %d\n", i+1), "wait": 50}, nil)
+		c.call("get_execution_output",
+			args{"execution_id": run.ID, "match": fmt.Sprintf("line %d\n", i+1), "wait": 50}, nil)
 		if i < 5 {
 			c.call("send_stdin", args{"execution_id": run.ID, "text": "\n"}, nil)
 		}
@@ -91,11 +92,13 @@ func TestSandboxShapes(t *testing.T) {
 		t.Errorf("in pages %q", paged)
 	}
 	last := whole.Output[3].ID
-	if got := c.sandbox(args{"execution_id": run.ID, "wait": false, "last_event_id": last}); got.Output[0].ID != whole.Output[4].ID {
+	got := c.sandbox(args{"execution_id": run.ID, "wait": false, "last_event_id": last})
+	if got.Output[0].ID != whole.Output[4].ID {
 		t.Errorf("after %s: %+v", last, got)
 	}
 	// Our own cursor stays a string, and its answer has a text.
-	if text := c.call("get_execution_output", args{"execution_id": run.ID, "cursor": last}, nil); !strings.HasSuffix(text, "[ended: exited, exit code 3]") {
+	text := c.call("get_execution_output", args{"execution_id": run.ID, "cursor": last}, nil)
+	if !strings.HasSuffix(text, "[ended: exited, exit code 3]") {
 		t.Errorf("by a string: %q", text)
 	}
 	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": 1000}, "cursor_ahead")
@@ -133,7 +136,8 @@ func TestErrorsSayHowToGoOn(t *testing.T) {
 	explain("execute_code", args{"command": "true", "code": "1"}, "command", "code is given too")
 	explain("execute_code", args{"command": "true", "language": "sh"}, "language", "code")
 	explain("execute_code", args{"command": "true", "timeout_seconds": -1}, "timeout_seconds")
-	explain("execute_code", args{"command": "echo other", "idempotency_key": "k"}, "idempotency_key", "conflict: idempotency_key: ")
+	explain("execute_code", args{"command": "echo other", "idempotency_key": "k"}, "idempotency_key",
+		"conflict: idempotency_key: ")
 }
 
 // TestToolsFit: what a model is told of the tools is at most 8 KB.
@@ -185,7 +189,8 @@ func TestEscapeSequences(t *testing.T) {
 		t.Errorf("a model reads %q", text)
 	}
 	raw := "\x1b[1;31mred\x1b[0m\x1b]0;title\a plain\n"
-	contents, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "reprise://executions/" + run.ID + "/stdout"})
+	contents, err := c.session.ReadResource(t.Context(),
+		&mcp.ReadResourceParams{URI: "reprise://executions/" + run.ID + "/stdout"})
 	if err != nil || contents.Contents[0].Text != raw {
 		t.Errorf("the resource: %+v, %v", contents, err)
 	}

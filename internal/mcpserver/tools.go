@@ -25,7 +25,8 @@ func (s *Server) addTools() {
 	reads := mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}
 	add(s, &runs, toolExecute, "Run code",
 		"Runs exactly one of code, command and argv, and returns output and exit code. What takes longer than wait_seconds "+
-			"goes on: the answer has its execution_id, the output so far, and a cursor for get_execution_output.", s.execute)
+			"goes on: the answer has its execution_id, the output so far, and a cursor for get_execution_output.",
+		s.execute)
 	add(s, &runs, toolStart, "Start code",
 		"Starts what execute_code runs and returns its execution_id at once.", s.executeAsync)
 	add(s, &reads, toolOutput, "Read output",

@@ -144,7 +144,10 @@ func TestUntilOutput(t *testing.T) {
 	c := w.caller("2025-11-25", "")
 	var run executed
 	c.call("execute_code_async",
-		args{"command": `for i in 1 2 3 4 5; do printf "$i "; sleep 0.05; done; printf '> '; read x; sleep 60`, "stdin_open": true}, &run)
+		args{
+			"command":    `for i in 1 2 3 4 5; do printf "$i "; sleep 0.05; done; printf '> '; read x; sleep 60`,
+			"stdin_open": true,
+		}, &run)
 	begun := time.Now()
 	text := c.call("get_execution_output", args{"execution_id": run.ID, "wait": 20}, nil)
 	if took := time.Since(begun); took > 15*time.Second || bodyOf(text) != "1 2 3 4 5 > \n" {
@@ -188,7 +191,11 @@ func TestUntilMatch(t *testing.T) {
 		t.Errorf("after the end: %q", text)
 	}
 	for _, bad := range []args{
-		{"until": "match"}, {"match": "a", "pattern": "b"}, {"pattern": "("}, {"until": "end", "match": "a"}, {"until": "then"},
+		{"until": "match"},
+		{"match": "a", "pattern": "b"},
+		{"pattern": "("},
+		{"until": "end", "match": "a"},
+		{"until": "then"},
 	} {
 		bad["execution_id"] = run.ID
 		c.refuse("get_execution_output", bad, "invalid")

@@ -5,9 +5,13 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
-		name: "end of a response is taken for the end of the stream", rule: "G4, client rule 3",
-		file: "internal/ssefollow/ssefollow.go", old: "			err = ErrDropped\n", new: "			err = ErrStop\n",
-		pkg: "./sseclient", run: "TestLastEventID",
+		name: "end of a response is taken for the end of the stream",
+		rule: "G4, client rule 3",
+		file: "internal/ssefollow/ssefollow.go",
+		old:  "			err = ErrDropped\n",
+		new:  "			err = ErrStop\n",
+		pkg:  "./sseclient",
+		run:  "TestLastEventID",
 	},
 	{
 		name: "hole is passed over", rule: "G1, client rule 2",

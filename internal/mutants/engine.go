@@ -55,9 +55,13 @@ var engineMutants = []mutant{
 		pkg: ".", run: "TestG5ReadingIsHarmless|TestCloseWakesNoOtherReader",
 	},
 	{
-		name: "failed commit is acknowledged", rule: "G6, row 1",
-		file: "commit.go", old: "	default:\n		c.verdict.decide(Appended{}, err)\n", new: "	default:\n		c.verdict.decide(c.found, nil)\n",
-		pkg: ".", run: "TestG6AcknowledgedIsKept|TestFailedCommit|TestAppendIsNotAcknowledgedWhenItsBatchFailed",
+		name: "failed commit is acknowledged",
+		rule: "G6, row 1",
+		file: "commit.go",
+		old:  "	default:\n		c.verdict.decide(Appended{}, err)\n",
+		new:  "	default:\n		c.verdict.decide(c.found, nil)\n",
+		pkg:  ".",
+		run:  "TestG6AcknowledgedIsKept|TestFailedCommit|TestAppendIsNotAcknowledgedWhenItsBatchFailed",
 	},
 	{
 		name: "verdict is set again", rule: "G6, row 1",
@@ -100,9 +104,13 @@ var engineMutants = []mutant{
 		pkg: ".", run: "TestCountBound|TestG7Bounded",
 	},
 	{
-		name: "cursor holds for every tenant", rule: "G8",
-		file: "keys.go", old: "[]string{string(stream.Tenant), stream.Name, string(epoch)}", new: "[]string{stream.Name, string(epoch)}",
-		pkg: ".", run: "TestG8YoursOnly|TestSignAndVerify",
+		name: "cursor holds for every tenant",
+		rule: "G8",
+		file: "keys.go",
+		old:  "[]string{string(stream.Tenant), stream.Name, string(epoch)}",
+		new:  "[]string{stream.Name, string(epoch)}",
+		pkg:  ".",
+		run:  "TestG8YoursOnly|TestSignAndVerify",
 	},
 	{
 		name: "tag of a cursor is not compared", rule: "G8",

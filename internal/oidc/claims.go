@@ -89,8 +89,9 @@ func (c claims) during(now time.Time, leeway time.Duration) (expires time.Time, 
 func (i *Issuer) principal(c claims) (identity.Principal, error) {
 	name := c.text(i.NameClaim)
 	if len(name) > maxNamePart || !isPrintable(name) {
-		return identity.Principal{}, refused("has no claim %s of 1 to %d printable characters without spaces", i.NameClaim,
-			maxNamePart)
+		return identity.Principal{},
+			refused("has no claim %s of 1 to %d printable characters without spaces", i.NameClaim,
+				maxNamePart)
 	}
 	tenant := i.Tenant
 	if i.TenantClaim != "" {
@@ -100,7 +101,8 @@ func (i *Issuer) principal(c claims) (identity.Principal, error) {
 			allowed = slices.Contains(i.Tenants, tenant)
 		}
 		if !allowed || !isTenant(tenant) {
-			return identity.Principal{}, refused("names no tenant that its issuer may name, in the claim %s", i.TenantClaim)
+			return identity.Principal{}, refused("names no tenant that its issuer may name, in the claim %s",
+				i.TenantClaim)
 		}
 	}
 	return identity.Principal{

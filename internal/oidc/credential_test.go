@@ -114,8 +114,14 @@ func TestMetadataAndChallenges(t *testing.T) {
 		{v.Challenge("/mcp", false), `Bearer ` + mcp + `, scope="rp:read"`},
 		{v.Challenge("/mcp", true), `Bearer error="invalid_token", ` + mcp + `, scope="rp:read"`},
 		{v.Challenge("/v1/streams", false), `Bearer ` + root},
-		{v.StepUp("/mcp", &who, "control"), `Bearer error="insufficient_scope", ` + mcp + `, scope="rp:read rp:run:ci- rp:control"`},
-		{v.StepUp("/v1/streams", &who, "publish"), `Bearer error="insufficient_scope", ` + root + `, scope="rp:read rp:run:ci- rp:publish"`},
+		{
+			v.StepUp("/mcp", &who, "control"),
+			`Bearer error="insufficient_scope", ` + mcp + `, scope="rp:read rp:run:ci- rp:control"`,
+		},
+		{
+			v.StepUp("/v1/streams", &who, "publish"),
+			`Bearer error="insufficient_scope", ` + root + `, scope="rp:read rp:run:ci- rp:publish"`,
+		},
 		{v.StepUp("/mcp", &who, "admin"), ""}, // which the issuer may not grant
 		{v.StepUp("/mcp", &identity.Principal{}, "run"), ""},
 	} {
@@ -148,7 +154,8 @@ issuers:
 	v.Close()
 	for _, text := range []string{
 		``, `issuers: []`, `issuers: 3`, `issuer: https://a.org`, `issuers: [{url: https://a.org}]`,
-		`issuers: [{issuer: https://a.org, scopes: [write]}]`, `issuers: [{issuer: https://a.org, scopes: ["admin:x"]}]`,
+		`issuers: [{issuer: https://a.org, scopes: [write]}]`,
+		`issuers: [{issuer: https://a.org, scopes: ["admin:x"]}]`,
 	} {
 		if _, err := oidc.ReadConfig(strings.NewReader(text)); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%s: %v", text, err)

@@ -72,7 +72,8 @@ func (s *keySet) find(ctx context.Context, id, algorithm string) ([]*key, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || !s.fetched {
-		return nil, fmt.Errorf("%w: the keys of the issuer of the token cannot be fetched at the moment", reprise.ErrUnavailable)
+		return nil, fmt.Errorf("%w: the keys of the issuer of the token cannot be fetched at the moment",
+			reprise.ErrUnavailable)
 	}
 	return nil, errUnknownKey
 }

@@ -34,8 +34,10 @@ func TestClaimsBecomeAPrincipal(t *testing.T) {
 	p := newProvider(t, key)
 	plain := oidc.Issuer{Name: "corp"}
 	admins := oidc.Issuer{
-		Name: "corp", Scopes: grantsOf(t, "read"), Groups: map[string][]identity.Grant{"ops": grantsOf(t, "admin", "audit")},
-		Allow: []identity.Scope{"read", "admin", "audit"},
+		Name:   "corp",
+		Scopes: grantsOf(t, "read"),
+		Groups: map[string][]identity.Grant{"ops": grantsOf(t, "admin", "audit")},
+		Allow:  []identity.Scope{"read", "admin", "audit"},
 	}
 	tenants := oidc.Issuer{Name: "corp", TenantClaim: "org", ScopeClaim: "permissions", ScopePrefix: "reprise:"}
 	for _, tt := range []struct {
@@ -47,22 +49,64 @@ func TestClaimsBecomeAPrincipal(t *testing.T) {
 		scopes  []string
 	}{
 		{"the defaults", plain, nil, "alice@corp", "default", []string{"read", "run:ci-"}},
-		{"admin is not granted unless it is allowed", plain, map[string]any{"scope": "admin audit control"}, "alice@corp", "default", []string{"control"}},
-		{"scp as an array", plain, map[string]any{"scope": nil, "scp": []string{"read", "publish:a/"}}, "alice@corp", "default", []string{"read", "publish:a/"}},
-		{"scope and not scp", plain, map[string]any{"scp": "run"}, "alice@corp", "default", []string{"read", "run:ci-"}},
+		{
+			"admin is not granted unless it is allowed", plain,
+			map[string]any{"scope": "admin audit control"},
+			"alice@corp", "default",
+			[]string{"control"},
+		},
+		{
+			"scp as an array", plain,
+			map[string]any{"scope": nil, "scp": []string{"read", "publish:a/"}},
+			"alice@corp", "default",
+			[]string{"read", "publish:a/"},
+		},
+		{
+			"scope and not scp", plain,
+			map[string]any{"scp": "run"},
+			"alice@corp", "default",
+			[]string{"read", "run:ci-"},
+		},
 		{"no scopes", plain, map[string]any{"scope": nil}, "alice@corp", "default", nil},
-		{"scopes for all, and of groups", admins, map[string]any{"groups": []string{"dev", "ops"}}, "alice@corp", "default", []string{"read", "admin", "audit"}},
-		{"groups of one", admins, map[string]any{"groups": "ops", "scope": nil}, "alice@corp", "default", []string{"read", "admin", "audit"}},
-		{"a claim for tenants, and a prefix", tenants, map[string]any{"org": "acme", "permissions": "reprise:read run"}, "alice@corp", "acme", []string{"read"}},
+		{
+			"scopes for all, and of groups", admins,
+			map[string]any{"groups": []string{"dev", "ops"}},
+			"alice@corp",
+			"default",
+			[]string{"read", "admin", "audit"},
+		},
+		{
+			"groups of one", admins,
+			map[string]any{"groups": "ops", "scope": nil},
+			"alice@corp", "default",
+			[]string{"read", "admin", "audit"},
+		},
+		{
+			"a claim for tenants, and a prefix", tenants,
+			map[string]any{"org": "acme", "permissions": "reprise:read run"},
+			"alice@corp", "acme",
+			[]string{"read"},
+		},
 		{"no tenant", tenants, nil, "", "", nil},
 		{"the default tenant by a claim", tenants, map[string]any{"org": "default"}, "", "", nil},
 		{"a tenant of the server", tenants, map[string]any{"org": "reprise.system"}, "", "", nil},
 		{"a tenant that is none", tenants, map[string]any{"org": "a/b"}, "", "", nil},
-		{"a name by a claim", oidc.Issuer{Name: "corp", NameClaim: "email"}, map[string]any{"email": "a@b.org"}, "a@b.org@corp", "default", []string{"read", "run:ci-"}},
+		{
+			"a name by a claim",
+			oidc.Issuer{Name: "corp", NameClaim: "email"},
+			map[string]any{"email": "a@b.org"},
+			"a@b.org@corp", "default",
+			[]string{"read", "run:ci-"},
+		},
 		{"no name", plain, map[string]any{"sub": nil}, "", "", nil},
 		{"a name with a space", plain, map[string]any{"sub": "a b"}, "", "", nil},
 		{"a name that is too long", plain, map[string]any{"sub": strings.Repeat("a", 121)}, "", "", nil},
-		{"claims know case", plain, map[string]any{"Sub": "root", "SCOPE": "control"}, "alice@corp", "default", []string{"read", "run:ci-"}},
+		{
+			"claims know case", plain,
+			map[string]any{"Sub": "root", "SCOPE": "control"},
+			"alice@corp", "default",
+			[]string{"read", "run:ci-"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := p.verifier(tt.issuer, oidc.Options{})
@@ -126,39 +170,53 @@ func TestBadTokensAreRefused(t *testing.T) {
 		guess bool
 	}{
 		"signed by a stranger under the id of a key": {stranger.sign(t, p.claims(nil), nil), true},
-		"an id of a key that is not there":           {(&signer{"k9", jose.RS256, key.private}).sign(t, p.claims(nil), nil), true},
-		"an id of a key that is a path":              {(&signer{"../../etc/passwd", jose.RS256, stranger.private}).sign(t, p.claims(nil), nil), true},
-		"an id of a key that is SQL":                 {(&signer{"k1' OR 1=1 --", jose.RS256, stranger.private}).sign(t, p.claims(nil), nil), true},
-		"the id of a key of another kind":            {(&signer{"ec", jose.RS256, key.private}).sign(t, p.claims(nil), nil), true},
-		"an algorithm for which the key is not":      {(&signer{"k1", jose.RS512, key.private}).sign(t, p.claims(nil), nil), true},
-		"without the id of a key":                    {nameless.sign(t, p.claims(nil), nil), true},
-		"a key in the header":                        {headed("jwk", stranger.public()), true},
-		"the URL of keys in the header":              {headed("jku", other.url+"/keys"), true},
-		"the algorithm none":                         {unsigned(t, p.claims(nil), "none", ""), true},
-		"the algorithm None":                         {unsigned(t, p.claims(nil), "None", ""), true},
-		"HS256 with the public key as secret":        {withPublicKey(t, key, p.claims(nil)), true},
-		"another issuer":                             {stranger.sign(t, other.claims(nil), nil), true},
-		"without an issuer":                          {signed(map[string]any{"iss": nil}), true},
-		"a payload that was changed":                 {changed(good), true},
-		"a signature that was cut off":               {good[:len(good)-5], true},
-		"no signature":                               {good[:strings.LastIndexByte(good, '.')+1], true},
-		"a payload that is no object":                {key.sign(t, []string{"read"}, nil), true},
-		"too long":                                   {signed(map[string]any{"x": strings.Repeat("x", 17<<10)}), true},
-		"a logout token":                             {key.sign(t, p.claims(nil), map[jose.HeaderKey]any{"typ": "logout+jwt"}), true},
-		"an extension that must be understood":       {key.sign(t, p.claims(nil), map[jose.HeaderKey]any{"crit": []string{"x"}, "x": 1}), true},
-		"expired":                                    {signed(map[string]any{"exp": now - 31}), false},
-		"without an expiry":                          {signed(map[string]any{"exp": nil}), false},
-		"an expiry that is text":                     {signed(map[string]any{"exp": "tomorrow"}), false},
-		"an expiry beyond all time":                  {signed(map[string]any{"exp": 1e300}), false},
-		"not yet good":                               {signed(map[string]any{"nbf": now + 60}), false},
-		"issued in the future":                       {signed(map[string]any{"iat": now + 60}), false},
-		"another audience":                           {signed(map[string]any{"aud": "https://other.example.org"}), false},
-		"an audience that begins as ours":            {signed(map[string]any{"aud": resourceURL + ".evil.org"}), false},
-		"a path that is no resource":                 {signed(map[string]any{"aud": resourceURL + "/v1"}), false},
-		"without an audience":                        {signed(map[string]any{"aud": nil}), false},
-		"an empty audience":                          {signed(map[string]any{"aud": ""}), false},
-		"audiences that are numbers":                 {signed(map[string]any{"aud": []int{1}}), false},
-		"bound to a key of its sender":               {signed(map[string]any{"cnf": map[string]string{"jkt": "x"}}), false},
+		"an id of a key that is not there": {
+			(&signer{"k9", jose.RS256, key.private}).sign(t, p.claims(nil), nil), true,
+		},
+		"an id of a key that is a path": {
+			(&signer{"../../etc/passwd", jose.RS256, stranger.private}).sign(t, p.claims(nil), nil), true,
+		},
+		"an id of a key that is SQL": {
+			(&signer{"k1' OR 1=1 --", jose.RS256, stranger.private}).sign(t, p.claims(nil), nil), true,
+		},
+		"the id of a key of another kind": {
+			(&signer{"ec", jose.RS256, key.private}).sign(t, p.claims(nil), nil), true,
+		},
+		"an algorithm for which the key is not": {
+			(&signer{"k1", jose.RS512, key.private}).sign(t, p.claims(nil), nil), true,
+		},
+		"without the id of a key":             {nameless.sign(t, p.claims(nil), nil), true},
+		"a key in the header":                 {headed("jwk", stranger.public()), true},
+		"the URL of keys in the header":       {headed("jku", other.url+"/keys"), true},
+		"the algorithm none":                  {unsigned(t, p.claims(nil), "none", ""), true},
+		"the algorithm None":                  {unsigned(t, p.claims(nil), "None", ""), true},
+		"HS256 with the public key as secret": {withPublicKey(t, key, p.claims(nil)), true},
+		"another issuer":                      {stranger.sign(t, other.claims(nil), nil), true},
+		"without an issuer":                   {signed(map[string]any{"iss": nil}), true},
+		"a payload that was changed":          {changed(good), true},
+		"a signature that was cut off":        {good[:len(good)-5], true},
+		"no signature":                        {good[:strings.LastIndexByte(good, '.')+1], true},
+		"a payload that is no object":         {key.sign(t, []string{"read"}, nil), true},
+		"too long":                            {signed(map[string]any{"x": strings.Repeat("x", 17<<10)}), true},
+		"a logout token": {
+			key.sign(t, p.claims(nil), map[jose.HeaderKey]any{"typ": "logout+jwt"}), true,
+		},
+		"an extension that must be understood": {
+			key.sign(t, p.claims(nil), map[jose.HeaderKey]any{"crit": []string{"x"}, "x": 1}), true,
+		},
+		"expired":                         {signed(map[string]any{"exp": now - 31}), false},
+		"without an expiry":               {signed(map[string]any{"exp": nil}), false},
+		"an expiry that is text":          {signed(map[string]any{"exp": "tomorrow"}), false},
+		"an expiry beyond all time":       {signed(map[string]any{"exp": 1e300}), false},
+		"not yet good":                    {signed(map[string]any{"nbf": now + 60}), false},
+		"issued in the future":            {signed(map[string]any{"iat": now + 60}), false},
+		"another audience":                {signed(map[string]any{"aud": "https://other.example.org"}), false},
+		"an audience that begins as ours": {signed(map[string]any{"aud": resourceURL + ".evil.org"}), false},
+		"a path that is no resource":      {signed(map[string]any{"aud": resourceURL + "/v1"}), false},
+		"without an audience":             {signed(map[string]any{"aud": nil}), false},
+		"an empty audience":               {signed(map[string]any{"aud": ""}), false},
+		"audiences that are numbers":      {signed(map[string]any{"aud": []int{1}}), false},
+		"bound to a key of its sender":    {signed(map[string]any{"cnf": map[string]string{"jkt": "x"}}), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			who, err := v.Verify(t.Context(), tt.token)

@@ -254,7 +254,8 @@ func TestErrorText(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(410, `{"type":"t","title":"x","status":410,"code":"cursor_expired","retryable":false,"earliest":"1.A.B","retry_after":"1s"}`, "3")
+	f.Add(410, `{"type":"t","title":"x","status":410,"code":"cursor_expired","retryable":false,"earliest":"1.A.B","retry_after":"1s"}`,
+		"3")
 	f.Fuzz(func(t *testing.T, status int, body, after string) {
 		header := http.Header{"Content-Type": {problem.ContentType}, "Retry-After": {after}}
 		p := problem.Parse(&http.Response{

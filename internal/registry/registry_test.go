@@ -71,7 +71,8 @@ func TestChangesAreShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{`{"id":"b","version":1,"value":"x"}`, `{"id":"b","version":1,"value":"y"}`} { // at a time
+	// at a time
+	for _, text := range []string{`{"id":"b","version":1,"value":"x"}`, `{"id":"b","version":1,"value":"y"}`} {
 		if _, err := st.Append(t.Context(), reprise.Event{Type: "change", Data: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}

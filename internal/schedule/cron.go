@@ -62,7 +62,8 @@ func ParseCron(line string) (*Cron, error) {
 	}
 	texts := strings.Fields(line)
 	if len(texts) != len(fields) {
-		return nil, fmt.Errorf("%w: it has %d fields, and not minute, hour, day, month and day of the week", errCron, len(texts))
+		return nil, fmt.Errorf("%w: it has %d fields, and not minute, hour, day, month and day of the week",
+			errCron, len(texts))
 	}
 	c := &Cron{}
 	for i, set := range []*uint64{&c.minutes, &c.hours, &c.days, &c.months, &c.weekdays} {

@@ -112,11 +112,13 @@ func (s *Schedules) runOnce(ctx context.Context, one *Schedule, owner reprise.Ow
 		}
 		slot, err := s.pass(ctx, one, next, last.Last)
 		if errors.Is(err, identity.ErrUnauthenticated) || errors.Is(err, identity.ErrForbidden) {
-			_, err = s.Disable(ctx, one.Tenant, one.ID, "the credential of "+one.Principal+", who made it, does not allow it any more")
+			_, err = s.Disable(ctx, one.Tenant, one.ID,
+				"the credential of "+one.Principal+", who made it, does not allow it any more")
 			return err
 		}
 		if mayPass(err) {
-			s.opts.Logger.Info("a schedule cannot start its execution yet", "schedule", one.ID, "tenant", one.Tenant, "error", err)
+			s.opts.Logger.Info("a schedule cannot start its execution yet",
+				"schedule", one.ID, "tenant", one.Tenant, "error", err)
 			if err := wait.Wait(ctx); err != nil {
 				return err
 			}

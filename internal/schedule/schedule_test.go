@@ -198,7 +198,11 @@ func TestMissedSlots(t *testing.T) {
 		want    []string
 	}{
 		{false, 33 * time.Minute, nil, []string{"00:30 missed 3"}},
-		{false, 30*time.Minute + 20*time.Second, []string{"003000Z 003020"}, []string{"00:20 missed 2", "00:30 started 0"}},
+		{
+			false, 30*time.Minute + 20*time.Second,
+			[]string{"003000Z 003020"},
+			[]string{"00:20 missed 2", "00:30 started 0"},
+		},
 		{true, 33 * time.Minute, []string{"003000Z 003300"}, []string{"00:20 missed 2", "00:30 started 0"}},
 		{true, 13 * time.Minute, []string{"001000Z 001300"}, []string{"00:10 started 0"}},
 	} {
@@ -299,8 +303,10 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		named := program
 		named.ID = "x"
 		for field, q := range map[string]schedule.Request{
-			"cron": {Cron: "61 * * * *", Execution: program}, "zone": {Cron: "* * * * *", Zone: "Mars/Base", Execution: program},
-			"execution.id": {Cron: "* * * * *", Execution: named}, "argv": {Cron: "* * * * *"},
+			"cron":         {Cron: "61 * * * *", Execution: program},
+			"zone":         {Cron: "* * * * *", Zone: "Mars/Base", Execution: program},
+			"execution.id": {Cron: "* * * * *", Execution: named},
+			"argv":         {Cron: "* * * * *"},
 		} {
 			q.Tenant = tenant
 			_, err := f.schedules.Add(f.t.Context(), q)

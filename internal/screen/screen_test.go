@@ -65,7 +65,9 @@ func TestScreenShowsWhatWasDrawn(t *testing.T) {
 		"question":              {"a\x1b[6n\x1b[c\x1b[?1$pb", "ab"},
 		"too many parameters":   {"a\x1b[" + strings.Repeat("1;", 100) + "mb", "ab"},
 		"huge":                  {"a\x1b[99999999999999;99999999999999Hb", "a\n\n\n\n" + strings.Repeat(" ", 19) + "b"},
-		"huge counts":           {"a\x1b[99999@\x1b[99999P\x1b[99999X\x1b[99999L\x1b[99999M\x1b[99999S\x1b[99999T\x1b[99999Zb", "b"},
+		"huge counts": {
+			"a\x1b[99999@\x1b[99999P\x1b[99999X\x1b[99999L\x1b[99999M\x1b[99999S\x1b[99999T\x1b[99999Zb", "b",
+		},
 		"cut off":               {"a\x1b[31", "a"},
 		"control in a sequence": {"a\x1b[3\r1mb", "b"},
 		"reset":                 {"a\x1b[?1049h\x1b[2;3r\x1bcb", "b"},
@@ -92,8 +94,10 @@ func TestPaintIsTheSameScreen(t *testing.T) {
 	for _, text := range []string{
 		"plain\r\ntext", "\x1b[1;31mred\x1b[0m \x1b[4:3;58:2::1:2:3mcurly\x1b[0m \x1b[38;5;200mpink\x1b[48;2;1;2;3m!",
 		"main\x1b[3;4H\x1b[?1049h\x1b[Halt\x1b[?25l\x1b[?1000;1006;2004;1h\x1b=\x1b[4 q", strings.Repeat("x", 20),
-		"\x1b[2;4r\x1b[?6h\x1b[2;2Hx", "\x1b[3g\x1b[5G\x1bHx", "a\x1b7\x1b[3;3Hb", "\x1b]2;title\a\x1b[>5u\x1b[>4;2m", "日本語 e\u0301",
-		"\x1b(0q\x1b[41m\x1b[K", "\x1b[4h\x1b[?7l" + strings.Repeat("y", 20), "\x1b[20h\x1b[?5h", "\x1b[?1049h\x1b[2;3Hx\x1b7\x1b[4;4H",
+		"\x1b[2;4r\x1b[?6h\x1b[2;2Hx", "\x1b[3g\x1b[5G\x1bHx", "a\x1b7\x1b[3;3Hb", "\x1b]2;title\a\x1b[>5u\x1b[>4;2m",
+		"日本語 e\u0301",
+		"\x1b(0q\x1b[41m\x1b[K", "\x1b[4h\x1b[?7l" + strings.Repeat("y", 20), "\x1b[20h\x1b[?5h",
+		"\x1b[?1049h\x1b[2;3Hx\x1b7\x1b[4;4H",
 	} {
 		for _, other := range others {
 			s, again := draw(text), draw(other)
@@ -160,8 +164,10 @@ func TestCapabilitiesOfTerminfo(t *testing.T) {
 		}
 		return string(out)
 	}
-	s := draw("main" + tput("smcup") + tput("home") + tput("setaf", "200") + "alt" + tput("sgr0") + tput("cup", "2", "3") + "x" +
-		tput("csr", "1", "3") + tput("cup", "3", "0") + tput("ind") + tput("smacs") + "q" + tput("rmacs") + tput("civis"))
+	s := draw("main" + tput("smcup") + tput("home") + tput("setaf", "200") + "alt" + tput("sgr0") +
+		tput("cup", "2", "3") + "x" +
+		tput("csr", "1", "3") + tput("cup", "3", "0") + tput("ind") + tput("smacs") + "q" +
+		tput("rmacs") + tput("civis"))
 	if got := s.Text(); got != "alt\n   x\n\n─" {
 		t.Errorf("%q", got)
 	}
@@ -198,8 +204,12 @@ func FuzzPaint(f *testing.F) {
 
 func BenchmarkWrite(b *testing.B) {
 	for name, text := range map[string]string{
-		"lines":   strings.Repeat("a line of output as a build prints it, some eighty characters long, no more\r\n", 1000),
-		"colours": strings.Repeat("\x1b[38;5;200mred\x1b[0m \x1b[3;4Hplaced\x1b[K and \x1b[1mbold\x1b[22m text\r\n", 1000),
+		"lines": strings.Repeat(
+			"a line of output as a build prints it, some eighty characters long, no more\r\n", 1000,
+		),
+		"colours": strings.Repeat(
+			"\x1b[38;5;200mred\x1b[0m \x1b[3;4Hplaced\x1b[K and \x1b[1mbold\x1b[22m text\r\n", 1000,
+		),
 	} {
 		b.Run(name, func(b *testing.B) {
 			s := screen.New(120, 40)

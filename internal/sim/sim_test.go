@@ -268,7 +268,8 @@ func (c *client) finalRead(ctx context.Context, r *replica, key reprise.StreamKe
 	at := reader.Cursor()
 	f := &following{Reader: reader, key: key, epoch: e, next: at.Seq + 1}
 	if c.sim.cluster.truth.epochs[at.Epoch] != e || f.next != e.earliest {
-		c.sim.fail("r%d: a reader of %s begins with %d, the window of epoch %d with %d", r.number, key, f.next, e.number, e.earliest)
+		c.sim.fail("r%d: a reader of %s begins with %d, the window of epoch %d with %d",
+			r.number, key, f.next, e.number, e.earliest)
 	}
 	for {
 		run, err := reader.Poll(ctx)

@@ -25,7 +25,8 @@ var ErrHeld = errors.New("the supervisor lives")
 type VersionError struct{ Version int }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("version %d of the supervisor is newer than this server, which knows those up to %d", e.Version, Version)
+	return fmt.Sprintf("version %d of the supervisor is newer than this server, which knows those up to %d",
+		e.Version, Version)
 }
 
 // Create makes the directory of a run, with a lock that nobody holds yet.

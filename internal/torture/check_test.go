@@ -20,8 +20,10 @@ func sound() (*stage, *history, *reader) {
 // TestCheckFindsEachViolation breaks one rule at a time.
 func TestCheckFindsEachViolation(t *testing.T) {
 	for name, spoil := range map[string]func(*stage, *history, *reader){
-		"nothing":                  nil,
-		"acknowledged and missing": func(s *stage, _ *history, _ *reader) { s.ledger.acks[0].ids[1] = "busy-producer0.9.0" },
+		"nothing": nil,
+		"acknowledged and missing": func(s *stage, _ *history, _ *reader) {
+			s.ledger.acks[0].ids[1] = "busy-producer0.9.0"
+		},
 		"acknowledged as another": func(s *stage, _ *history, _ *reader) {
 			s.ledger.acks[0].first, s.ledger.acks[0].last = 2, 3
 		},
@@ -30,11 +32,13 @@ func TestCheckFindsEachViolation(t *testing.T) {
 		"out of order": func(_ *stage, h *history, _ *reader) {
 			h.events[0].id, h.events[1].id = h.events[1].id, h.events[0].id
 		},
-		"no end":                         func(_ *stage, h *history, _ *reader) { h.events[2].id = "x.1.0" },
-		"read twice":                     func(_ *stage, _ *history, r *reader) { r.events[1] = r.events[0] },
-		"not read":                       func(_ *stage, _ *history, r *reader) { r.events = r.events[:2] },
-		"read as another":                func(_ *stage, _ *history, r *reader) { r.events[1].id = "x.1.0" },
-		"refused and there all the same": func(_ *stage, h *history, _ *reader) { h.events[1].id = "busy-misuser misuses" },
+		"no end":          func(_ *stage, h *history, _ *reader) { h.events[2].id = "x.1.0" },
+		"read twice":      func(_ *stage, _ *history, r *reader) { r.events[1] = r.events[0] },
+		"not read":        func(_ *stage, _ *history, r *reader) { r.events = r.events[:2] },
+		"read as another": func(_ *stage, _ *history, r *reader) { r.events[1].id = "x.1.0" },
+		"refused and there all the same": func(_ *stage, h *history, _ *reader) {
+			h.events[1].id = "busy-misuser misuses"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, h, r := sound()
@@ -61,9 +65,11 @@ func TestReaderFindsEachViolation(t *testing.T) {
 		"other cursor":          {Seq: 6, Cursor: "5.E.T"},
 		"end that nobody asked": {Seq: 6, Cursor: "6.E.T", Type: typeEnd},
 		"expired":               {Type: typeGap, Code: "cursor_expired", Cursor: "9.E.T", Missed: 4},
-		"loss without a cause":  {Type: typeGap, Code: "epoch_changed", Cursor: "2.F.T", Fork: "2.F.T", TakenBack: &three},
-		"wrong count":           {Type: typeGap, Code: "epoch_changed", Cursor: "2.F.T", Fork: "2.F.T", TakenBack: &five},
-		"ahead":                 {Type: typeGap, Code: "cursor_ahead", Cursor: "0.E.T"},
+		"loss without a cause": {
+			Type: typeGap, Code: "epoch_changed", Cursor: "2.F.T", Fork: "2.F.T", TakenBack: &three,
+		},
+		"wrong count": {Type: typeGap, Code: "epoch_changed", Cursor: "2.F.T", Fork: "2.F.T", TakenBack: &five},
+		"ahead":       {Type: typeGap, Code: "cursor_ahead", Cursor: "0.E.T"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, _ := sound()

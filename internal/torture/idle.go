@@ -36,7 +36,9 @@ func (s *stage) startIdle(ctx context.Context, wg *sync.WaitGroup) {
 
 func (s *stage) openIdle(ctx context.Context, i int) *http.Response {
 	resp, err := s.direct.open(ctx, i, &request{
-		method: http.MethodGet, path: idleStream.path() + "/events", header: map[string]string{"Accept": "text/event-stream"},
+		method: http.MethodGet,
+		path:   idleStream.path() + "/events",
+		header: map[string]string{"Accept": "text/event-stream"},
 	})
 	if err != nil {
 		return nil

@@ -84,7 +84,9 @@ func run(ctx context.Context, o *options) error {
 	}
 	if o.binary == "" {
 		o.binary = filepath.Join(dir, "reprise")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", o.binary, "./cmd/reprise").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(
+			ctx, "go", "build", "-o", o.binary, "./cmd/reprise",
+		).CombinedOutput(); err != nil {
 			return fmt.Errorf("build: %w: %s", err, out)
 		}
 	}

@@ -35,7 +35,9 @@ func (r *replica) start() error {
 		return err
 	}
 	defer log.Close()
-	args := append([]string{"serve", "--listen", r.addr, "--data", filepath.Join(r.dir, "data"), "--log-level", "warn"}, r.flags...)
+	args := append([]string{
+		"serve", "--listen", r.addr, "--data", filepath.Join(r.dir, "data"), "--log-level", "warn",
+	}, r.flags...)
 	cmd := exec.Command(r.binary, args...)
 	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()

@@ -226,7 +226,8 @@ func (s *stage) recover(ctx context.Context) {
 				break
 			}
 			if ctx.Err() != nil {
-				s.ledger.violation("server %d is not ready although nothing is wrong any more: %v, its log: %s", i, err, s.replicas[i].log())
+				s.ledger.violation("server %d is not ready although nothing is wrong any more: %v, its log: %s",
+					i, err, s.replicas[i].log())
 				return
 			}
 			pause(ctx, 50*time.Millisecond)

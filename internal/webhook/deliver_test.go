@@ -37,7 +37,9 @@ func TestEventsAreSentInOrder(t *testing.T) {
 	hook := f.add(webhook.Request{URL: r.URL, Source: webhook.Streams, Prefix: "ci/", Types: []string{"note", "end"}})
 	f.publish(old, 4, 5, "note") // before anybody sends
 	f.send(1)
-	if got := texts(r.await(t, 2)); !slices.Equal(got, []string{"stream.event ci/old note 4", "stream.event ci/old note 5"}) {
+	if got := texts(r.await(t, 2)); !slices.Equal(got, []string{
+		"stream.event ci/old note 4", "stream.event ci/old note 5",
+	}) {
 		t.Fatal(got)
 	}
 	fresh := f.stream("ci/new")
@@ -180,7 +182,8 @@ func TestEndOfExecutionIsSent(t *testing.T) {
 	}
 	for _, id := range []string{"running", "quick"} {
 		d := ended[id]
-		if d == nil || d["outcome"] != "exited" || d["exit_code"] != 3.0 || fmt.Sprint(d["labels"]) != "map[branch:main]" {
+		if d == nil || d["outcome"] != "exited" || d["exit_code"] != 3.0 ||
+			fmt.Sprint(d["labels"]) != "map[branch:main]" {
 			t.Errorf("%s: %v", id, d)
 		}
 	}

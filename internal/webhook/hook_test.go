@@ -22,7 +22,8 @@ func TestReceiverAddressIsChecked(t *testing.T) {
 	local := strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)
 	for _, url := range []string{
 		r.URL, secure.URL, local, "http://[::1]:1/", "https://10.0.0.1/", "https://[::ffff:127.0.0.1]/",
-		"https://169.254.169.254/latest/meta-data", "https://0.0.0.0/", "https://[fd00::1]/", "https://[64:ff9b::7f00:1]/",
+		"https://169.254.169.254/latest/meta-data", "https://0.0.0.0/", "https://[fd00::1]/",
+		"https://[64:ff9b::7f00:1]/",
 		"https://100.64.0.1/", "https://[fe80::1]/",
 	} {
 		hook := f.add(webhook.Request{URL: url})
@@ -89,9 +90,12 @@ func TestRequestsThatAreRefused(t *testing.T) {
 	f := newFixture(t, webhook.Options{MaxPerTenant: 1})
 	const url = "https://hooks.example.com/x"
 	for field, q := range map[string]webhook.Request{
-		"url": {URL: "ftp://example.com"}, "source": {URL: url, Source: "files"},
-		"stream": {URL: url, Source: webhook.Streams, Stream: "execution:x"}, "types": {URL: url, Types: []string{"note"}},
-		"prefix": {URL: url, Prefix: "a:b"}, "secret": {URL: url, Secret: "whsec_c2hvcnQ="},
+		"url":    {URL: "ftp://example.com"},
+		"source": {URL: url, Source: "files"},
+		"stream": {URL: url, Source: webhook.Streams, Stream: "execution:x"},
+		"types":  {URL: url, Types: []string{"note"}},
+		"prefix": {URL: url, Prefix: "a:b"},
+		"secret": {URL: url, Secret: "whsec_c2hvcnQ="},
 	} {
 		q.Tenant = tenant
 		_, err := f.hooks.Add(t.Context(), q)

@@ -8,7 +8,8 @@ import (
 
 // NewEvents returns Events that count in a registry.
 func NewEvents(r *metrics.Registry) Events {
-	tries := r.Counters("reprise_webhook_tries_total", "Requests to receivers of webhooks, by what came of them.", "result")
+	tries := r.Counters("reprise_webhook_tries_total",
+		"Requests to receivers of webhooks, by what came of them.", "result")
 	seconds := r.Histogram("reprise_webhook_try_seconds", "How long receivers of webhooks took to answer.",
 		metrics.Exponential(1e-3, 4, 8))
 	dropped := r.Counter("reprise_webhook_dropped_messages_total",

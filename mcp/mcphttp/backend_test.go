@@ -29,7 +29,8 @@ func newScript(serve func(context.Context, *mcphttp.Exchange) error) *script {
 
 func (b *script) Serve(ctx context.Context, x *mcphttp.Exchange) error {
 	if m := x.Messages[0]; m.Method == "initialize" {
-		return x.Respond(m.ID, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`, m.ID))
+		return x.Respond(m.ID, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`,
+			m.ID))
 	} else if m.ID == "" {
 		return nil
 	}
@@ -86,7 +87,8 @@ func TestWhatABackendMaySay(t *testing.T) {
 				t.Errorf("Notify(%q): %v", bad, err)
 			}
 		}
-		if err := x.Notify([]byte(`{"x":"` + strings.Repeat("x", mcphttp.MaxMessage) + `"}`)); !errors.Is(err, reprise.ErrInvalid) {
+		err := x.Notify([]byte(`{"x":"` + strings.Repeat("x", mcphttp.MaxMessage) + `"}`))
+		if !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("a long notification: %v", err)
 		}
 		if err := x.Respond("6", []byte(`{}`)); !errors.Is(err, reprise.ErrInvalid) {
@@ -113,7 +115,8 @@ func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, setup{backend: newScript(func(ctx context.Context, x *mcphttp.Exchange) error {
 			answers := make(chan string, 10)
-			check(t, x.Ask("1", []byte(`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"a":1}}`), func(r []byte) { answers <- string(r) }))
+			check(t, x.Ask("1", []byte(`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"a":1}}`),
+				func(r []byte) { answers <- string(r) }))
 			got := <-answers
 			if got != `{"jsonrpc":"2.0","id":1,"result":{"b":2}}` {
 				t.Errorf("answered %s", got)
@@ -132,7 +135,8 @@ func TestAsk(t *testing.T) {
 		other := c.stream(c.post(strings.Replace(call, "5", "6", 1))) // asks too, under the same id of its own
 		s = c.stream(c.get(id))
 		first, second := s.next(), other.next()
-		if idOf(first) == idOf(second) || !strings.Contains(first, `"method":"sampling/createMessage","params":{"a":1}}`) {
+		if idOf(first) == idOf(second) ||
+			!strings.Contains(first, `"method":"sampling/createMessage","params":{"a":1}}`) {
 			t.Fatalf("asked %s and %s", first, second)
 		}
 		for range 2 { // what is answered again is dropped
@@ -171,7 +175,8 @@ func TestSessionSpeaks(t *testing.T) {
 		whole.drop()
 		synctest.Wait()
 		answers := make(chan string, 1)
-		check(t, s.Ask(`"q"`, []byte(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`), func(r []byte) { answers <- string(r) }))
+		check(t, s.Ask(`"q"`, []byte(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`),
+			func(r []byte) { answers <- string(r) }))
 		whole = c.stream(c.get(whole.lastID))
 		whole.prime()
 		asked := whole.next()
@@ -219,7 +224,8 @@ func TestJSONResponse(t *testing.T) {
 		c := w.begin("2025-03-26")
 		whole := c.stream(c.get(""))
 		res := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"steps","arguments":{"n":1},"_meta":{"progressToken":"t"}}}`)
-		if text := c.text(res); res.Header.Get("Content-Type") != "application/json" || !strings.HasPrefix(text, `{"jsonrpc":"2.0","id":1,"result":`) {
+		if text := c.text(res); res.Header.Get("Content-Type") != "application/json" ||
+			!strings.HasPrefix(text, `{"jsonrpc":"2.0","id":1,"result":`) {
 			t.Errorf("%s", text)
 		}
 		whole.want(progress(1, 2)...)
@@ -305,7 +311,8 @@ func TestPagesOfAllowedOrigins(t *testing.T) {
 	req.Header.Set("Access-Control-Request-Headers", "mcp-session-id")
 	res := c.do(req)
 	c.text(res)
-	if res.StatusCode != http.StatusNoContent || res.Header.Get("Access-Control-Allow-Origin") != "https://good.example" ||
+	if res.StatusCode != http.StatusNoContent ||
+		res.Header.Get("Access-Control-Allow-Origin") != "https://good.example" ||
 		res.Header.Get("Access-Control-Allow-Headers") != "mcp-session-id" {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}

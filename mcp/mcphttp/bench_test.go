@@ -75,10 +75,16 @@ func progressServer() *mcp.Server {
 	type input struct {
 		N int `json:"n"`
 	}
-	mcp.AddTool(server, &mcp.Tool{Name: "count"}, func(ctx context.Context, req *mcp.CallToolRequest, in input) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(server, &mcp.Tool{
+		Name: "count",
+	}, func(ctx context.Context, req *mcp.CallToolRequest, in input) (*mcp.CallToolResult, any, error) {
 		token := req.Params.GetProgressToken()
 		for i := range in.N {
-			p := &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(i + 1), Message: "a step of the work"}
+			p := &mcp.ProgressNotificationParams{
+				ProgressToken: token,
+				Progress:      float64(i + 1),
+				Message:       "a step of the work",
+			}
 			if err := req.Session.NotifyProgress(ctx, p); err != nil {
 				return nil, nil, err
 			}
@@ -103,7 +109,8 @@ func startPeer(b *testing.B, peer string) *benchClient {
 	ts := httptest.NewServer(handler)
 	b.Cleanup(ts.Close)
 	c := &benchClient{url: ts.URL, log: log}
-	res := c.send(b, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}`, "")
+	res := c.send(b, http.MethodPost, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}`,
+		"")
 	io.Copy(io.Discard, res.Body)
 	res.Body.Close()
 	c.session = res.Header.Get("Mcp-Session-Id")
@@ -166,7 +173,8 @@ func (c *benchClient) send(b *testing.B, method, body, lastID string) *http.Resp
 func (c *benchClient) call(b *testing.B, events int) string {
 	c.n++
 	res := c.send(b, http.MethodPost, fmt.Sprintf(
-		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"count","arguments":{"n":%d},"_meta":{"progressToken":"t"}}}`, c.n, events), "")
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"count","arguments":{"n":%d},"_meta":{"progressToken":"t"}}}`,
+		c.n, events), "")
 	id, _ := c.count(b, res, events+1, time.Now())
 	return id
 }
@@ -178,7 +186,9 @@ func (c *benchClient) resume(b *testing.B, id string, events int) time.Duration 
 }
 
 // count reads a response whole and holds the number of messages in it against want.
-func (c *benchClient) count(b *testing.B, res *http.Response, want int, start time.Time) (id string, first time.Duration) {
+func (c *benchClient) count(b *testing.B, res *http.Response, want int, start time.Time) (
+	id string, first time.Duration,
+) {
 	defer res.Body.Close()
 	in := bufio.NewReaderSize(res.Body, 256<<10)
 	got := 0
@@ -250,9 +260,11 @@ func finish(b *testing.B, log *reprise.Log, n int) {
 		wg.Go(func() {
 			for i := w; i < n; i += 64 {
 				name := fmt.Sprintf("mcp:%s/%013d", rand.Text(), i)
-				s, _, err := log.Create(b.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, reprise.StreamConfig{Meta: []byte(`{"calls":[1]}`)})
+				s, _, err := log.Create(b.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name},
+					reprise.StreamConfig{Meta: []byte(`{"calls":[1]}`)})
 				if err == nil {
-					_, err = s.End(b.Context(), "completed", reprise.Event{Data: []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), Format: reprise.FormatJSON})
+					_, err = s.End(b.Context(), "completed",
+						reprise.Event{Data: []byte(`{"jsonrpc":"2.0","id":1,"result":{}}`), Format: reprise.FormatJSON})
 				}
 				if err != nil {
 					b.Error(err)

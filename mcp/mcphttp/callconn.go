@@ -96,7 +96,11 @@ type callConn struct {
 // newCallConn makes a connection that reads the messages.
 func newCallConn(x *Exchange, messages []Message) *callConn {
 	c := &callConn{
-		inbox: newInbox(), x: x, connected: make(chan struct{}), answered: make(chan struct{}), ids: map[jsonrpc.ID]ID{},
+		inbox:     newInbox(),
+		x:         x,
+		connected: make(chan struct{}),
+		answered:  make(chan struct{}),
+		ids:       map[jsonrpc.ID]ID{},
 	}
 	if x.Session != nil {
 		c.id = x.Session.ID
@@ -108,7 +112,8 @@ func newCallConn(x *Exchange, messages []Message) *callConn {
 		request, ok := decoded.(*jsonrpc.Request)
 		if err != nil || !ok {
 			if messages[i].ID != "" {
-				_ = x.respond(messages[i].ID, errorResponse(messages[i].ID, rpcError{Code: codeInvalidRequest, Message: fmt.Sprint(err)}))
+				_ = x.respond(messages[i].ID,
+					errorResponse(messages[i].ID, rpcError{Code: codeInvalidRequest, Message: fmt.Sprint(err)}))
 			}
 			continue
 		}

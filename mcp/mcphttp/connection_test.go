@@ -29,7 +29,9 @@ func TestBodyThatNeverComes(t *testing.T) {
 		"wrong type":     {"POST /mcp HTTP/1.1\r\nContent-Length: 100\r\nX-User: me\r\n", 415, 0},
 		"wrong method":   {"PUT /mcp HTTP/1.1\r\nContent-Length: 100\r\nX-User: me\r\n", 405, 0},
 		"no session":     {"GET /mcp HTTP/1.1\r\nTransfer-Encoding: chunked\r\nX-User: me\r\n", 406, 0},
-		"needed":         {"POST /mcp HTTP/1.1\r\nContent-Length: 100\r\nX-User: me\r\n" + media, 400, 20 * time.Second},
+		"needed": {
+			"POST /mcp HTTP/1.1\r\nContent-Length: 100\r\nX-User: me\r\n" + media, 400, 20 * time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -30,7 +30,9 @@ func (s *countingStore) Append(ctx context.Context, requests []reprise.AppendReq
 	return s.Store.Append(ctx, requests)
 }
 
-func (s *countingStore) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+func (s *countingStore) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
+	reprise.Page, error,
+) {
 	if s.hangs.Load() {
 		select {
 		case <-ctx.Done():
@@ -123,8 +125,10 @@ func TestQuickLists(t *testing.T) {
 		})
 		c := w.begin("2025-11-25")
 		for method, want := range map[string]string{
-			"tools/list": "application/json", "resources/templates/list": "application/json", "ping": "application/json",
-			"tools/call": "text/event-stream",
+			"tools/list":               "application/json",
+			"resources/templates/list": "application/json",
+			"ping":                     "application/json",
+			"tools/call":               "text/event-stream",
 		} {
 			res := c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q}`, method))
 			if got := res.Header.Get("Content-Type"); got != want {

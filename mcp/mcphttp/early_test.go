@@ -25,7 +25,8 @@ func TestQuick(t *testing.T) {
 		for range 3 {
 			c.ids++
 			res := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"bytes":3}}}`)
-			if text := c.text(res); res.Header.Get("Content-Type") != "application/json" || !strings.Contains(text, `"xxx"`) {
+			if text := c.text(res); res.Header.Get("Content-Type") != "application/json" ||
+				!strings.Contains(text, `"xxx"`) {
 				t.Errorf("%s", text)
 			}
 		}

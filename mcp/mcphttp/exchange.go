@@ -91,7 +91,10 @@ func (x *Exchange) Respond(id ID, message []byte) error {
 
 func (x *Exchange) respond(id ID, message []byte) error {
 	if len(message) > MaxMessage {
-		message = errorResponse(id, rpcError{Code: codeInternal, Message: fmt.Sprintf("the response has %d bytes, at most %d are sent", len(message), MaxMessage)})
+		message = errorResponse(id, rpcError{
+			Code:    codeInternal,
+			Message: fmt.Sprintf("the response has %d bytes, at most %d are sent", len(message), MaxMessage),
+		})
 	}
 	x.responding.Lock()
 	defer x.responding.Unlock()
@@ -186,7 +189,8 @@ func (x *Exchange) close(e rpcError) {
 
 // listenResult ends a subscriptions/listen.
 func listenResult(id ID) []byte {
-	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"resultType":"complete","_meta":{"` + metaSubscription + `":` + string(id) + `}}}`)
+	return []byte(`{"jsonrpc":"2.0","id":` + string(id) + `,"result":{"resultType":"complete","_meta":{"` +
+		metaSubscription + `":` + string(id) + `}}}`)
 }
 
 // checked copies a message and makes one line of it.

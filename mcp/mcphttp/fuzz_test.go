@@ -13,7 +13,9 @@ import (
 
 // FuzzEventID: what is taken is the inverse of what is written, and nothing else is.
 func FuzzEventID(f *testing.F) {
-	for _, id := range []string{"", "~", "0~0.0000000000000000.0000000000000", "ABCDEFGHIJKLM~7.7ZK3M9Q2VTX4WB8A.0123456789ABC", "1~1"} {
+	for _, id := range []string{
+		"", "~", "0~0.0000000000000000.0000000000000", "ABCDEFGHIJKLM~7.7ZK3M9Q2VTX4WB8A.0123456789ABC", "1~1",
+	} {
 		f.Add(id)
 	}
 	f.Fuzz(func(t *testing.T, id string) {
@@ -37,8 +39,10 @@ func FuzzEventID(f *testing.F) {
 // FuzzBody: what is taken is JSON on one line, and is taken again as the same.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
-		``, `{}`, `[]`, `null`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "[\n{\"jsonrpc\":\"2.0\",\r\n\"method\":\"x\"}]",
-		`{"jsonrpc":"2.0","id":"\u0000","result":{}}`, `{"jsonrpc":"2.0","id":-0,"error":{"code":1}}`, `{"jsonrpc":"2.0","id":1,"method":"a","ID":2}`,
+		``, `{}`, `[]`, `null`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
+		"[\n{\"jsonrpc\":\"2.0\",\r\n\"method\":\"x\"}]",
+		`{"jsonrpc":"2.0","id":"\u0000","result":{}}`, `{"jsonrpc":"2.0","id":-0,"error":{"code":1}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"a","ID":2}`,
 	} {
 		f.Add([]byte(body))
 	}
@@ -91,7 +95,8 @@ func FuzzMessageEvents(f *testing.F) {
 			}
 			got = form{"S"}.AppendEvent(got, &e, ".c")
 		}
-		if !bytes.HasPrefix(got, []byte("event: message\n")) || bytes.Count(got, []byte("\n\n")) != 1 || bytes.Count(got, []byte("id: S~")) != 1 ||
+		if !bytes.HasPrefix(got, []byte("event: message\n")) || bytes.Count(got, []byte("\n\n")) != 1 ||
+			bytes.Count(got, []byte("id: S~")) != 1 ||
 			!bytes.Contains(got, reprise.AppendJSONLine([]byte("data: "), message)) {
 			t.Fatalf("%d bytes became %.100q...", len(message), got)
 		}

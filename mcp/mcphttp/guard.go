@@ -34,9 +34,10 @@ func (h *Handler) fromElsewhere(r *http.Request) string {
 func (h *Handler) hostAllowed(r *http.Request) bool {
 	host := hostname(r.Host)
 	if h.opts.AllowedHosts != nil {
-		return slices.Contains(h.opts.AllowedHosts, "*") || slices.ContainsFunc(h.opts.AllowedHosts, func(allowed string) bool {
-			return strings.EqualFold(allowed, host)
-		})
+		return slices.Contains(h.opts.AllowedHosts, "*") ||
+			slices.ContainsFunc(h.opts.AllowedHosts, func(allowed string) bool {
+				return strings.EqualFold(allowed, host)
+			})
 	}
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return !ok || !isLoopback(hostname(local.String())) || isLoopback(host)

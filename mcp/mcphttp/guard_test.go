@@ -27,7 +27,9 @@ func TestPanicIsAnErrorOfItsCall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, setup{opts: opts})
 			mcp.AddTool(w.tools.server, &mcp.Tool{Name: "panics"},
-				func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) { panic("oops") })
+				func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+					panic("oops")
+				})
 			failed := func(text string) {
 				t.Helper()
 				if !strings.Contains(text, `"error":{"code":-32603`) || strings.Contains(text, "oops") {
@@ -36,11 +38,15 @@ func TestPanicIsAnErrorOfItsCall(t *testing.T) {
 			}
 			c := w.begin("2025-11-25")
 			failed(c.text(c.post(panics)))
-			if text := c.text(c.post(strings.Replace(panics, "panics", "echo", 1))); !strings.Contains(text, `"result"`) {
+			if text := c.text(
+				c.post(strings.Replace(panics, "panics", "echo", 1)),
+			); !strings.Contains(text, `"result"`) {
 				t.Errorf("the next call: %s", text)
 			}
 			old := w.begin("2025-03-26")
-			text := old.text(old.post("[" + panics + "," + strings.NewReplacer("panics", "echo", `:9,`, `:10,`).Replace(panics) + "]"))
+			text := old.text(old.post(
+				"[" + panics + "," + strings.NewReplacer("panics", "echo", `:9,`, `:10,`).Replace(panics) + "]",
+			))
 			failed(text)
 			if !strings.Contains(text, `"result"`) {
 				t.Errorf("the other call of a batch: %s", text)
@@ -56,7 +62,8 @@ func TestPanicIsAnErrorOfItsCall(t *testing.T) {
 
 // TestPanicOfABackend: a Backend that panics fails what it was serving.
 func TestPanicOfABackend(t *testing.T) {
-	w := newWorld(t, setup{backend: panicking{newScript(func(context.Context, *mcphttp.Exchange) error { panic("oops") })}})
+	w := newWorld(t,
+		setup{backend: panicking{newScript(func(context.Context, *mcphttp.Exchange) error { panic("oops") })}})
 	c := w.begin("2025-11-25")
 	for range 2 {
 		s := c.stream(c.post(call))
@@ -115,7 +122,8 @@ func TestAllowRefusesBeforeACallBegins(t *testing.T) {
 		res := c.do(req)
 		challenge := res.Header.Get("WWW-Authenticate")
 		text := c.text(res)
-		if res.StatusCode != http.StatusForbidden || challenge != refusal.Challenge || !strings.Contains(text, "not this tool") ||
+		if res.StatusCode != http.StatusForbidden || challenge != refusal.Challenge ||
+			!strings.Contains(text, "not this tool") ||
 			!strings.Contains(text, `"id":"x7"`) && !strings.Contains(text, `"id":7`) {
 			t.Errorf("%s: %d %q %s", era, res.StatusCode, challenge, text)
 		}
@@ -131,7 +139,8 @@ func TestAllowRefusesBeforeACallBegins(t *testing.T) {
 func TestOrdinarySessionIsQuiet(t *testing.T) {
 	var logged bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, &mcp.ServerOptions{Logger: mcpguard.Quiet(logger)})
+	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"},
+		&mcp.ServerOptions{Logger: mcpguard.Quiet(logger)})
 	mcp.AddTool(server, &mcp.Tool{Name: "echo"},
 		func(context.Context, *mcp.CallToolRequest, toolInput) (*mcp.CallToolResult, any, error) {
 			return nil, "x", nil

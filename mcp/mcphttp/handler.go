@@ -19,12 +19,13 @@ type Options struct {
 	// or names who may use the sessions that it has opened; to others they do not exist. Default:
 	// reprise.DefaultTenant and "".
 	Identify func(*http.Request) (tenant reprise.Tenant, principal string, err error)
-	// Allow is asked about the messages of a POST before any of them has an effect. An error refuses the request as that
-	// of Identify does: with its status, and not as the answer to a call. Default: all are allowed.
+	// Allow is asked about the messages of a POST before any of them has an effect. An error refuses the request as
+	// that of Identify does: with its status, and not as the answer to a call. Default: all are allowed.
 	Allow func(r *http.Request, messages []Message) error
-	// Admit is asked before a session is opened, and refuses it with an error, which is answered by its code. It is also
-	// told, with opening false, of each session that was opened before and is used in this process again, which it cannot
-	// refuse. release is called once when the session is no longer in use in this process. Default: all are admitted.
+	// Admit is asked before a session is opened, and refuses it with an error, which is answered by its code. It is
+	// also told, with opening false, of each session that was opened before and is used in this process again, which it
+	// cannot refuse. release is called once when the session is no longer in use in this process. Default: all are
+	// admitted.
 	Admit func(tenant reprise.Tenant, principal string, opening bool) (release func(), err error)
 	// Name sets apart the endpoints that share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'. Default: "".
 	Name string

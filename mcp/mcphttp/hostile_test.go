@@ -72,7 +72,9 @@ func TestNamesAreToldApartByCase(t *testing.T) {
 
 // TestHeaders: what is missing or wrong has its status.
 func TestHeaders(t *testing.T) {
-	w := newWorld(t, setup{opts: mcphttp.Options{AllowedHosts: []string{"localhost"}, AllowedOrigins: []string{"https://good.example"}}})
+	w := newWorld(t, setup{
+		opts: mcphttp.Options{AllowedHosts: []string{"localhost"}, AllowedOrigins: []string{"https://good.example"}},
+	})
 	c := w.begin("2025-11-25")
 	const ping = `{"jsonrpc":"2.0","id":"p","method":"ping"}`
 	for _, tt := range []struct {
@@ -83,18 +85,27 @@ func TestHeaders(t *testing.T) {
 		{"no session", "POST", ping, func(r *http.Request) { r.Header.Del("Mcp-Session-Id") }, 400},
 		{"no session", "GET", "", func(r *http.Request) { r.Header.Del("Mcp-Session-Id") }, 400},
 		{"no session", "DELETE", "", func(r *http.Request) { r.Header.Del("Mcp-Session-Id") }, 400},
-		{"unknown session", "POST", ping, func(r *http.Request) { r.Header.Set("Mcp-Session-Id", strings.Repeat("A", 26)) }, 404},
+		{
+			"unknown session", "POST", ping,
+			func(r *http.Request) { r.Header.Set("Mcp-Session-Id", strings.Repeat("A", 26)) }, 404,
+		},
 		{"forged session", "POST", ping, func(r *http.Request) { r.Header.Set("Mcp-Session-Id", "../../x") }, 404},
 		{"two sessions", "POST", ping, func(r *http.Request) { r.Header.Add("Mcp-Session-Id", "x") }, 400},
 		{"no content type", "POST", ping, func(r *http.Request) { r.Header.Del("Content-Type") }, 415},
 		{"text", "POST", ping, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415},
-		{"charset", "POST", ping, func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }, 200},
+		{
+			"charset", "POST", ping,
+			func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }, 200,
+		},
 		{"JSON alone", "POST", ping, func(r *http.Request) { r.Header.Set("Accept", "application/json") }, 406},
 		{"SSE alone", "POST", ping, func(r *http.Request) { r.Header.Set("Accept", "text/event-stream") }, 406},
 		{"no accept", "POST", ping, func(r *http.Request) { r.Header.Del("Accept") }, 406},
 		{"anything", "POST", ping, func(r *http.Request) { r.Header.Set("Accept", "*/*") }, 200},
 		{"JSON alone", "GET", "", func(r *http.Request) { r.Header.Set("Accept", "application/json") }, 406},
-		{"unknown version", "POST", ping, func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "1999-01-01") }, 400},
+		{
+			"unknown version", "POST", ping,
+			func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "1999-01-01") }, 400,
+		},
 		{"garbage version", "GET", "", func(r *http.Request) { r.Header.Set("Mcp-Protocol-Version", "x") }, 400},
 		{"no version", "POST", ping, func(r *http.Request) { r.Header.Del("Mcp-Protocol-Version") }, 200},
 		{"another host", "POST", ping, func(r *http.Request) { r.Host = "evil.example" }, 403},
@@ -128,7 +139,8 @@ func TestLongBody(t *testing.T) {
 	c := w.begin("2025-11-25")
 	body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", 5<<20) + `"}}`
 	res, err := c.http.Do(c.request(http.MethodPost, body))
-	for tries := 0; err != nil && tries < 50; tries++ { // a pipe has no buffer: the body may fail before the answer is read
+	// a pipe has no buffer: the body may fail before the answer is read
+	for tries := 0; err != nil && tries < 50; tries++ {
 		res, err = c.http.Do(c.request(http.MethodPost, body))
 	}
 	check(t, err)
@@ -150,7 +162,8 @@ func TestBatch(t *testing.T) {
 		t.Errorf("responses %s", got)
 	}
 	c.accepted(`[{"jsonrpc":"2.0","method":"notifications/x"}]`)
-	c.refused(c.post(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]`), 400, "invalid")
+	c.refused(c.post(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]`), 400,
+		"invalid")
 }
 
 // TestIDInUse: a second request with the id of one that waits is refused, and does the first no harm.
@@ -248,7 +261,8 @@ func TestStoreFailsInTheMiddle(t *testing.T) {
 		store.fails = broken
 		w.tools.release("g")
 		time.Sleep(time.Minute)
-		c.refused(c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`), http.StatusServiceUnavailable, "store_unavailable")
+		c.refused(c.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`),
+			http.StatusServiceUnavailable, "store_unavailable")
 		again := c.stream(c.get(primed)) // what was kept can be had meanwhile
 		again.want(progress(1, 3)...)
 		s.ends()

@@ -96,7 +96,10 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 		writeJSON(w, http.StatusOK, answer.responses[0])
 		return nil
 	}
-	if err := h.keep(context.WithoutCancel(r.Context()), s, sessionState{Initialize: m.Params, Version: version}); err != nil {
+	if err := h.keep(context.WithoutCancel(r.Context()), s, sessionState{
+		Initialize: m.Params,
+		Version:    version,
+	}); err != nil {
 		h.drop(s)
 		return refusalOf(err)
 	}
@@ -105,8 +108,8 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 	return nil
 }
 
-// offer changes an initialize request for a version that is not served into one for the newest that is: what the backend
-// would agree to by itself cannot be spoken here.
+// offer changes an initialize request for a version that is not served into one for the newest that is: what the
+// backend would agree to by itself cannot be spoken here.
 func (h *Handler) offer(m *Message) {
 	v := requestedVersion(m)
 	if v == "" || h.serves(v) && hasSessions(v) {

@@ -136,7 +136,9 @@ func (h *Handler) usage(ctx context.Context, tenant reprise.Tenant, id string) (
 }
 
 // describe describes the session whose state is kept in a stream.
-func (h *Handler) describe(ctx context.Context, kept *reprise.StreamInfo, used map[string]sessionUsage) (SessionInfo, error) {
+func (h *Handler) describe(ctx context.Context, kept *reprise.StreamInfo, used map[string]sessionUsage) (
+	SessionInfo, error,
+) {
 	if kept.End != nil {
 		return SessionInfo{}, errNoSession
 	}

@@ -35,12 +35,14 @@ func TestSessionsCanBeSeen(t *testing.T) {
 		got, err := w.handler.SessionInfo(t.Context(), reprise.DefaultTenant, c.session)
 		check(t, err)
 		if got.Client != "test" || got.ClientVersion != "1" || got.Version != "2025-11-25" || got.Principal != "p" ||
-			!got.Created.Equal(begun) || got.Used.Sub(begun) < time.Minute || got.Streams != 2 || got.Running != 1 || got.Bytes < 1000 {
+			!got.Created.Equal(begun) || got.Used.Sub(begun) < time.Minute || got.Streams != 2 || got.Running != 1 ||
+			got.Bytes < 1000 {
 			t.Errorf("%+v", got)
 		}
 		page, err := w.handler.Sessions(t.Context(), reprise.DefaultTenant, 10, "")
 		check(t, err)
-		if len(page.Sessions) != 2 || page.Next != "" || page.Sessions[0].ID != other.session || page.Sessions[1] != got {
+		if len(page.Sessions) != 2 || page.Next != "" || page.Sessions[0].ID != other.session ||
+			page.Sessions[1] != got {
 			t.Errorf("%+v", page)
 		}
 		first, err := w.handler.Sessions(t.Context(), reprise.DefaultTenant, 1, "")
@@ -51,7 +53,9 @@ func TestSessionsCanBeSeen(t *testing.T) {
 			t.Errorf("%+v, then %+v", first, second)
 		}
 		for _, id := range []string{"", "x", strings.Repeat("A", 26)} {
-			if _, err := w.handler.SessionInfo(t.Context(), reprise.DefaultTenant, id); !errors.Is(err, reprise.ErrNotFound) {
+			if _, err := w.handler.SessionInfo(
+				t.Context(), reprise.DefaultTenant, id,
+			); !errors.Is(err, reprise.ErrNotFound) {
 				t.Errorf("%q: %v", id, err)
 			}
 		}
@@ -89,8 +93,11 @@ func TestEndedByOthers(t *testing.T) {
 			}
 			running.next()
 			running.drop()
-			c.refused(c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q}`, "ping")), http.StatusNotFound, "session_not_found")
-			if err := w.handler.EndSession(t.Context(), reprise.DefaultTenant, c.session); !errors.Is(err, reprise.ErrNotFound) {
+			c.refused(c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q}`, "ping")),
+				http.StatusNotFound, "session_not_found")
+			if err := w.handler.EndSession(
+				t.Context(), reprise.DefaultTenant, c.session,
+			); !errors.Is(err, reprise.ErrNotFound) {
 				t.Errorf("again: %v", err)
 			}
 			page, err := w.handler.Sessions(t.Context(), reprise.DefaultTenant, 10, "")

@@ -66,7 +66,9 @@ func ParseMessage(raw []byte) (Message, error) {
 	if err := json.Unmarshal(raw, &members); err != nil {
 		return Message{}, fmt.Errorf("%w: no JSON-RPC message: %w", reprise.ErrInvalid, err)
 	}
-	m := Message{Raw: onOneLine(raw), Params: given(members["params"]), Result: members["result"], Err: given(members["error"])}
+	m := Message{
+		Raw: onOneLine(raw), Params: given(members["params"]), Result: members["result"], Err: given(members["error"]),
+	}
 	id, err := parseID(members["id"])
 	if err != nil {
 		return Message{}, err
@@ -173,7 +175,8 @@ func parseBody(body []byte) (messages []Message, batch bool, err error) {
 		return nil, true, fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
 	}
 	if len(raws) == 0 || len(raws) > maxBatch {
-		return nil, true, fmt.Errorf("%w: a batch of %d messages, 1 to %d are taken", reprise.ErrInvalid, len(raws), maxBatch)
+		return nil, true, fmt.Errorf("%w: a batch of %d messages, 1 to %d are taken",
+			reprise.ErrInvalid, len(raws), maxBatch)
 	}
 	for _, raw := range raws {
 		m, err := ParseMessage(raw)
@@ -190,7 +193,9 @@ const maxBatch = 1000
 
 // withID is m under another id.
 func (m *Message) withID(id ID) []byte {
-	return compact(wireMessage{JSONRPC: "2.0", ID: json.RawMessage(id), Method: m.Method, Params: m.Params, Result: m.Result, Error: m.Err})
+	return compact(wireMessage{
+		JSONRPC: "2.0", ID: json.RawMessage(id), Method: m.Method, Params: m.Params, Result: m.Result, Error: m.Err,
+	})
 }
 
 // rpcError is the error of a response.

@@ -32,7 +32,9 @@ func isModern(r *http.Request, messages []Message) bool {
 }
 
 // serveModern answers a request.
-func (h *Handler) serveModern(w http.ResponseWriter, r *http.Request, c caller, messages []Message, batch bool) *refusal {
+func (h *Handler) serveModern(
+	w http.ResponseWriter, r *http.Request, c caller, messages []Message, batch bool,
+) *refusal {
 	m := &messages[0]
 	switch {
 	case batch:
@@ -76,7 +78,8 @@ func (h *Handler) takeNote(w http.ResponseWriter, r *http.Request, x *Exchange) 
 	if x.Messages[0].Method != noteCancelled {
 		h.begin(func() {
 			if err := h.serve(h.running, x); err != nil && h.running.Err() == nil {
-				h.opts.Logger.Warn("a notification of an MCP client failed", "method", x.Messages[0].Method, "error", err)
+				h.opts.Logger.Warn("a notification of an MCP client failed",
+					"method", x.Messages[0].Method, "error", err)
 			}
 		})
 	}

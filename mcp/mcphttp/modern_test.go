@@ -47,7 +47,8 @@ func TestModernCall(t *testing.T) {
 	w := newWorld(t, setup{})
 	c := w.client(modern)
 	res := c.do(c.modern("tools/call", "echo", toolParams("echo", `"bytes":3`)))
-	if text := c.text(res); res.StatusCode != 200 || !strings.Contains(text, `"xxx"`) || res.Header.Get("Content-Type") != "application/json" {
+	if text := c.text(res); res.StatusCode != 200 || !strings.Contains(text, `"xxx"`) ||
+		res.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
 	res = c.do(c.modern("tools/call", "steps", toolParams("steps", `"n":2`)))
@@ -55,7 +56,8 @@ func TestModernCall(t *testing.T) {
 		t.Errorf("a session %q", got)
 	}
 	text := c.text(res)
-	if strings.Contains(text, "id: ") || strings.Contains(text, "retry:") || strings.Count(text, "notifications/progress") != 4 {
+	if strings.Contains(text, "id: ") || strings.Contains(text, "retry:") ||
+		strings.Count(text, "notifications/progress") != 4 {
 		t.Errorf("%s", text)
 	}
 	for range 100 { // whoever is scheduled first
@@ -71,7 +73,10 @@ func TestModernCall(t *testing.T) {
 func TestModernHeaders(t *testing.T) {
 	w := newWorld(t, setup{})
 	schema := `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"in":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}`
-	w.tools.server.AddTool(&mcp.Tool{Name: "mirror", InputSchema: json.RawMessage(schema)}, func(_ context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	w.tools.server.AddTool(&mcp.Tool{
+		Name:        "mirror",
+		InputSchema: json.RawMessage(schema),
+	}, func(_ context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{}, nil
 	})
 	c := w.client(modern)
@@ -111,9 +116,18 @@ func TestModernHeaders(t *testing.T) {
 		{"no uri", "resources/read", "", `"uri":"test://it",`, set(), 400, -32020},
 		{"uri", "resources/read", "test://it", `"uri":"test://it",`, set(), 200, 0},
 		{"no task", "tasks/get", "", `"taskId":"x",`, set(), 400, -32020},
-		{"no meta version", "tools/call", "echo", echo, swap("io.modelcontextprotocol/protocolVersion", "x"), 400, -32602},
-		{"no capabilities", "tools/call", "echo", echo, swap(`"io.modelcontextprotocol/clientCapabilities":{}`, `"x":1`), 400, -32602},
-		{"capabilities are a list", "tools/call", "echo", echo, swap(`Capabilities":{}`, `Capabilities":[]`), 400, -32602},
+		{
+			"no meta version", "tools/call", "echo", echo, swap("io.modelcontextprotocol/protocolVersion", "x"), 400,
+			-32602,
+		},
+		{
+			"no capabilities", "tools/call", "echo", echo,
+			swap(`"io.modelcontextprotocol/clientCapabilities":{}`, `"x":1`), 400, -32602,
+		},
+		{
+			"capabilities are a list", "tools/call", "echo", echo, swap(`Capabilities":{}`, `Capabilities":[]`), 400,
+			-32602,
+		},
 		{"unknown method", "x/y", "", "", set(), 404, -32601},
 		{"removed method", "ping", "", "", set(), 404, -32601},
 		{"future version", "tools/call", "echo", echo, func(r *http.Request) {
@@ -122,10 +136,16 @@ func TestModernHeaders(t *testing.T) {
 		}, 400, -32022},
 		{"mirrored", "tools/call", "mirror", mirror, set("Mcp-Param-Region", encoded, "Mcp-Param-N", "42.0"), 200, 0},
 		{"not mirrored", "tools/call", "mirror", mirror, set("Mcp-Param-Region", encoded), 400, -32020},
-		{"another value", "tools/call", "mirror", mirror, set("Mcp-Param-Region", encoded, "Mcp-Param-N", "43"), 400, -32020},
+		{
+			"another value", "tools/call", "mirror", mirror, set("Mcp-Param-Region", encoded, "Mcp-Param-N", "43"),
+			400, -32020,
+		},
 		{"not in the body", "tools/call", "mirror", toolParams("mirror", ""), set("Mcp-Param-N", "1"), 400, -32020},
 		{"nothing to mirror", "tools/call", "mirror", toolParams("mirror", `"region":null`), set(), 200, 0},
-		{"not encoded", "tools/call", "mirror", mirror, set("Mcp-Param-Region", "Hällo", "Mcp-Param-N", "42"), 400, -32020},
+		{
+			"not encoded", "tools/call", "mirror", mirror, set("Mcp-Param-Region", "Hällo", "Mcp-Param-N", "42"), 400,
+			-32020,
+		},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			req := c.modern(tt.method, tt.name, tt.params)
@@ -133,7 +153,8 @@ func TestModernHeaders(t *testing.T) {
 			res := c.do(req)
 			text := c.text(res)
 			code := fmt.Sprintf(`"code":%d`, tt.code)
-			if res.StatusCode != tt.status || tt.code != 0 && (!strings.Contains(text, code) || !strings.Contains(text, `"id":7`)) {
+			if res.StatusCode != tt.status ||
+				tt.code != 0 && (!strings.Contains(text, code) || !strings.Contains(text, `"id":7`)) {
 				t.Errorf("%d %s, want %d and code %d", res.StatusCode, text, tt.status, tt.code)
 			}
 			if tt.code == -32022 && !strings.Contains(text, `"data":{"supported":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"requested":"2999-01-01"}`) {
@@ -196,7 +217,8 @@ func TestListen(t *testing.T) {
 			check(t, w.tools.updated())
 		}()
 		got := s.next() + s.next()
-		if !strings.Contains(got, "tools/list_changed") || !strings.Contains(got, "resources/updated") || strings.Contains(got, "prompts") {
+		if !strings.Contains(got, "tools/list_changed") || !strings.Contains(got, "resources/updated") ||
+			strings.Contains(got, "prompts") {
 			t.Errorf("got %s", got)
 		}
 		if strings.Count(got, `"io.modelcontextprotocol/subscriptionId":7`) != 2 {

@@ -27,7 +27,8 @@ func newOutlet(life context.Context, stream *reprise.Stream, owner reprise.Owner
 // send queues a message, which the outlet keeps. With end it is the last one.
 func (o *outlet) send(message []byte, end bool) error {
 	if len(message) > MaxMessage {
-		return fmt.Errorf("%w: a message of %d bytes, at most %d are taken", reprise.ErrInvalid, len(message), MaxMessage)
+		return fmt.Errorf("%w: a message of %d bytes, at most %d are taken",
+			reprise.ErrInvalid, len(message), MaxMessage)
 	}
 	o.sending.Lock()
 	defer o.sending.Unlock()

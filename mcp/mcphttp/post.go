@@ -130,8 +130,15 @@ func (s *Session) take(w http.ResponseWriter, r *http.Request, messages []Messag
 // exchange is one POST of the session.
 func (s *Session) exchange(r *http.Request, messages []Message) *Exchange {
 	return &Exchange{
-		Session: s, Messages: messages, Version: s.Version(), Header: r.Header, Tenant: s.Tenant, Principal: s.Principal,
-		Request: r, h: s.h, waiting: map[ID]string{},
+		Session:   s,
+		Messages:  messages,
+		Version:   s.Version(),
+		Header:    r.Header,
+		Tenant:    s.Tenant,
+		Principal: s.Principal,
+		Request:   r,
+		h:         s.h,
+		waiting:   map[ID]string{},
 	}
 }
 
@@ -147,7 +154,8 @@ func (s *Session) noteOnly(r *http.Request, messages []Message) bool {
 		defer end(nil)
 		defer context.AfterFunc(s.h.running, func() { end(context.Cause(s.h.running)) })()
 		if err := s.h.serve(life, x); err != nil && life.Err() == nil {
-			s.h.opts.Logger.Warn("a notification of an MCP client failed", "session", s.ID, "method", messages[0].Method, "error", err)
+			s.h.opts.Logger.Warn("a notification of an MCP client failed",
+				"session", s.ID, "method", messages[0].Method, "error", err)
 		}
 	})
 	if !begun {
@@ -194,7 +202,8 @@ func (s *Session) admit(x *Exchange) *refusal {
 			continue
 		}
 		if _, twice := x.waiting[m.ID]; twice || s.calls[m.ID] != nil {
-			return invalidRequest(http.StatusBadRequest, "the id "+string(m.ID)+" is that of a request without an answer yet")
+			return invalidRequest(http.StatusBadRequest,
+				"the id "+string(m.ID)+" is that of a request without an answer yet")
 		}
 		x.waiting[m.ID] = m.Method
 	}
@@ -223,14 +232,17 @@ func (s *Session) keepCall(ctx context.Context, x *Exchange) (*reprise.Reader, *
 	if err != nil {
 		return nil, nil, err
 	}
-	stream, _, err := s.h.log.CreateWith(ctx, reprise.CreateOptions{Owner: owner}, s.h.streamKey(s.Tenant, s.ID, x.name),
+	stream, _, err := s.h.log.CreateWith(ctx, reprise.CreateOptions{
+		Owner: owner,
+	}, s.h.streamKey(s.Tenant, s.ID, x.name),
 		reprise.StreamConfig{Retention: s.h.opts.Retention, Meta: compact(meta)})
 	if err != nil {
 		return nil, nil, err
 	}
 	out := newOutlet(s.h.storing, stream, owner, func(err error) {
 		x.end(err) // there is nobody left to work for
-		s.h.opts.Logger.Error("the answer to an MCP request is lost", "session", s.ID, "tenant", s.Tenant, "stream", x.name, "error", err)
+		s.h.opts.Logger.Error("the answer to an MCP request is lost",
+			"session", s.ID, "tenant", s.Tenant, "stream", x.name, "error", err)
 	})
 	s.kept(x.name)
 	reader, err := stream.Reader(ctx, reprise.Earliest())
@@ -315,7 +327,8 @@ func (x *Exchange) note(id ID, method string, response []byte) {
 		}
 	})
 	if err != nil && !errors.Is(err, errNoSession) {
-		x.h.opts.Logger.Warn("a change of an MCP session is not kept", "session", x.Session.ID, "method", method, "error", err)
+		x.h.opts.Logger.Warn("a change of an MCP session is not kept",
+			"session", x.Session.ID, "method", method, "error", err)
 	}
 }
 

@@ -30,7 +30,11 @@ type refusalData struct {
 }
 
 func invalidRequest(status int, message string) *refusal {
-	return &refusal{status: status, rpc: rpcError{Code: codeInvalidRequest, Message: message, Data: refusalData{Code: string(problem.CodeInvalid)}}}
+	return &refusal{status: status, rpc: rpcError{
+		Code:    codeInvalidRequest,
+		Message: message,
+		Data:    refusalData{Code: string(problem.CodeInvalid)},
+	}}
 }
 
 // refusalOf is how err is answered.
@@ -58,7 +62,11 @@ func refusalOfID(f form, err error) (*refusal, Resumption) {
 	}
 	r := refusalOf(err)
 	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
-		data := refusalData{Code: window.Reason.String(), Earliest: f.eventID(window.Earliest), Tail: f.eventID(window.Tail)}
+		data := refusalData{
+			Code:     window.Reason.String(),
+			Earliest: f.eventID(window.Earliest),
+			Tail:     f.eventID(window.Tail),
+		}
 		if window.Reason == reprise.EpochChanged {
 			data.Fork = f.eventID(window.Fork)
 		}

@@ -45,7 +45,11 @@ func (rs *replicas) join() *replicaWorld {
 	member, err := replica.Join(rs.Context(), log, &replica.Options{Beat: 100 * time.Millisecond, TTL: time.Second})
 	check(rs, err)
 	opts := mcphttp.Options{Replica: member, Hooks: &mcphttp.Hooks{Lost: func(reprise.Tenant) { rs.lost.Add(1) }}}
-	w := &replicaWorld{world: newWorld(rs, setup{store: rs.hub.Store(), log: reprise.Options{Keys: rs.keys}, opts: opts}), member: member, store: store}
+	w := &replicaWorld{
+		world:  newWorld(rs, setup{store: rs.hub.Store(), log: reprise.Options{Keys: rs.keys}, opts: opts}),
+		member: member,
+		store:  store,
+	}
 	rs.Cleanup(func() {
 		w.world.close()
 		_ = member.Leave(context.Background())
@@ -89,7 +93,8 @@ func TestStateIsThatOfAllReplicas(t *testing.T) {
 		a, b := rs.join(), rs.join()
 		c := a.begin("2025-11-25")
 		there := c.with(b.world)
-		there.stream(there.post(`{"jsonrpc":"2.0","id":"l","method":"logging/setLevel","params":{"level":"info"}}`)).want(`"result"`)
+		there.stream(there.post(`{"jsonrpc":"2.0","id":"l","method":"logging/setLevel","params":{"level":"info"}}`)).
+			want(`"result"`)
 		s := c.tool("level", toolInput{})
 		s.want("notifications/message", `"logged"`)
 		s.ends()
@@ -116,7 +121,9 @@ func TestAnswersFindTheirReplica(t *testing.T) {
 		if !strings.Contains(asked, "roots/list") {
 			t.Fatalf("asked %s", asked)
 		}
-		there.accepted(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///there"}]}}`, idOf(asked)))
+		there.accepted(
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"roots":[{"uri":"file:///there"}]}}`, idOf(asked)),
+		)
 		s.want("file:///there")
 		s.ends()
 		s = c.tool("steps", toolInput{Gate: "g"})

@@ -90,7 +90,9 @@ const lastWords = time.Second
 // follow answers with what reader gives, until the stream has ended, the client has gone, or
 // another connection takes the stream over. It closes the reader. begun is called when the connection is the
 // one that reads the stream, and may be nil.
-func (s *Session) follow(w http.ResponseWriter, req *http.Request, exchange string, reader *reprise.Reader, begun func()) {
+func (s *Session) follow(
+	w http.ResponseWriter, req *http.Request, exchange string, reader *reprise.Reader, begun func(),
+) {
 	defer reader.Close()
 	ctx, stop := context.WithCancelCause(req.Context())
 	defer stop(nil)
@@ -128,7 +130,8 @@ func (s *Session) follow(w http.ResponseWriter, req *http.Request, exchange stri
 func (r *response) begin() {
 	setStreamHeader(r.w.Header())
 	r.Begin()
-	if info, at := r.Reader.Info(), r.Reader.Cursor(); info.Tail == at.Seq && info.End != nil || isBareEnd(&info, at.Seq) {
+	if info, at := r.Reader.Info(), r.Reader.Cursor(); info.Tail == at.Seq && info.End != nil ||
+		isBareEnd(&info, at.Seq) {
 		return // there is nothing to come back for
 	}
 	if r.primes {

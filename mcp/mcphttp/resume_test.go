@@ -95,7 +95,8 @@ func TestOnlyTheDisconnectedStreamIsReplayed(t *testing.T) {
 func TestTakeover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := 0
-		w := newWorld(t, setup{opts: mcphttp.Options{Hooks: &mcphttp.Hooks{TakenOver: func(reprise.Tenant) { taken++ }}}})
+		w := newWorld(t,
+			setup{opts: mcphttp.Options{Hooks: &mcphttp.Hooks{TakenOver: func(reprise.Tenant) { taken++ }}}})
 		c := w.begin("2025-11-25")
 		old := c.tool("steps", toolInput{N: 2, Gate: "g"})
 		old.prime()

@@ -59,7 +59,10 @@ const maxServers = 100
 // inputSchemas asks a server for its tools.
 func inputSchemas(ctx context.Context, server *mcp.Server) (map[string]json.RawMessage, error) {
 	c := newAskConn("", nothingElse)
-	state := &mcp.ServerSessionState{InitializeParams: &mcp.InitializeParams{ProtocolVersion: version20251125}, InitializedParams: &mcp.InitializedParams{}}
+	state := &mcp.ServerSessionState{
+		InitializeParams:  &mcp.InitializeParams{ProtocolVersion: version20251125},
+		InitializedParams: &mcp.InitializedParams{},
+	}
 	if err := c.open(server, state); err != nil {
 		return nil, err
 	}

@@ -199,7 +199,11 @@ func sessionStateOf(s *Session) (*mcp.ServerSessionState, error) {
 			return nil, err
 		}
 	}
-	sdk := &mcp.ServerSessionState{InitializeParams: init, NegotiatedProtocolVersion: state.Version, LogLevel: mcp.LoggingLevel(state.LogLevel)}
+	sdk := &mcp.ServerSessionState{
+		InitializeParams:          init,
+		NegotiatedProtocolVersion: state.Version,
+		LogLevel:                  mcp.LoggingLevel(state.LogLevel),
+	}
 	if state.Initialized {
 		sdk.InitializedParams = &mcp.InitializedParams{}
 	}

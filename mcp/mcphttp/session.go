@@ -149,7 +149,8 @@ func (s *Session) wholeOutlet() (*outlet, error) {
 
 // wholeStream finds or makes the stream of the session as a whole.
 func (s *Session) wholeStream(ctx context.Context) (*reprise.Stream, error) {
-	stream, _, err := s.h.log.Create(ctx, s.h.streamKey(s.Tenant, s.ID, standalone), reprise.StreamConfig{Retention: s.h.opts.Retention})
+	stream, _, err := s.h.log.Create(ctx, s.h.streamKey(s.Tenant, s.ID, standalone),
+		reprise.StreamConfig{Retention: s.h.opts.Retention})
 	return stream, err
 }
 
@@ -163,7 +164,8 @@ func (s *Session) update(ctx context.Context, change func(*sessionState)) error 
 	state := s.now()
 	change(&state)
 	state.Used = time.Now().UTC()
-	appended, err := s.stream.Append(ctx, reprise.Event{Type: "state", Data: compact(state), Format: reprise.FormatJSON})
+	appended, err := s.stream.Append(ctx,
+		reprise.Event{Type: "state", Data: compact(state), Format: reprise.FormatJSON})
 	if errors.Is(err, reprise.ErrEnded) {
 		return errNoSession
 	}

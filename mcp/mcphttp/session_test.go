@@ -37,7 +37,9 @@ func TestSessionIDs(t *testing.T) {
 func TestTerminatedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := []mcphttp.SessionEnd{}
-		w := newWorld(t, setup{opts: mcphttp.Options{Hooks: &mcphttp.Hooks{SessionEnded: func(_ reprise.Tenant, why mcphttp.SessionEnd) { ended = append(ended, why) }}}})
+		w := newWorld(t, setup{opts: mcphttp.Options{Hooks: &mcphttp.Hooks{
+			SessionEnded: func(_ reprise.Tenant, why mcphttp.SessionEnd) { ended = append(ended, why) },
+		}}})
 		c := w.begin("2025-11-25")
 		call := c.tool("steps", toolInput{N: 1, Gate: "g"})
 		call.prime()
@@ -99,8 +101,10 @@ func TestRestart(t *testing.T) {
 	keys := reprise.NewKeys()
 	w := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
 	c := w.begin("2025-11-25")
-	c.stream(c.post(`{"jsonrpc":"2.0","id":"l","method":"logging/setLevel","params":{"level":"info"}}`)).want(`"result"`)
-	c.stream(c.post(`{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"test://it"}}`)).want(`"result"`)
+	c.stream(c.post(`{"jsonrpc":"2.0","id":"l","method":"logging/setLevel","params":{"level":"info"}}`)).
+		want(`"result"`)
+	c.stream(c.post(`{"jsonrpc":"2.0","id":"s","method":"resources/subscribe","params":{"uri":"test://it"}}`)).
+		want(`"result"`)
 	done := c.tool("steps", toolInput{N: 2})
 	done.prime()
 	primed := done.lastID
@@ -148,13 +152,17 @@ func TestIdleSessionsExpire(t *testing.T) {
 		defer store.Close()
 		keys := reprise.NewKeys()
 		idle := 0
-		opts := mcphttp.Options{SessionIdle: time.Hour, Hooks: &mcphttp.Hooks{SessionEnded: func(_ reprise.Tenant, why mcphttp.SessionEnd) {
-			if why == mcphttp.Idle {
-				idle++
-			}
-		}}}
+		opts := mcphttp.Options{
+			SessionIdle: time.Hour,
+			Hooks: &mcphttp.Hooks{SessionEnded: func(_ reprise.Tenant, why mcphttp.SessionEnd) {
+				if why == mcphttp.Idle {
+					idle++
+				}
+			}},
+		}
 		w := newWorld(t, setup{store: store, opts: opts, log: reprise.Options{Keys: keys}})
-		listens, calls, used, left := w.begin("2025-11-25"), w.begin("2025-11-25"), w.begin("2025-11-25"), w.begin("2025-11-25")
+		listens, calls, used, left := w.begin("2025-11-25"), w.begin("2025-11-25"), w.begin("2025-11-25"),
+			w.begin("2025-11-25")
 		whole := listens.stream(listens.get(""))
 		whole.prime()
 		go io.Copy(io.Discard, whole.body) // reads the keep-alive comments
@@ -193,7 +201,8 @@ func TestAbandonedSessionsGiveMemoryBack(t *testing.T) {
 		t.Skip("thousands of sessions")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{opts: mcphttp.Options{SessionIdle: time.Hour}, log: reprise.Options{Remember: time.Minute}})
+		w := newWorld(t,
+			setup{opts: mcphttp.Options{SessionIdle: time.Hour}, log: reprise.Options{Remember: time.Minute}})
 		heap := func() uint64 {
 			var m runtime.MemStats
 			runtime.GC()
@@ -225,7 +234,8 @@ func TestAbandonedSessionsGiveMemoryBack(t *testing.T) {
 		full := heap()
 		expire()
 		after := heap()
-		t.Logf("heap: %d KiB before, %d KiB with %d sessions, %d KiB after they expired", before>>10, full>>10, abandoned, after>>10)
+		t.Logf("heap: %d KiB before, %d KiB with %d sessions, %d KiB after they expired",
+			before>>10, full>>10, abandoned, after>>10)
 		if after > before+(full-before)/2 { // maps keep their room, for those that come next
 			t.Errorf("memory does not come back: %d, %d, %d bytes", before, full, after)
 		}
@@ -274,7 +284,8 @@ func TestVersionsThatAreNotServed(t *testing.T) {
 func TestVersions(t *testing.T) {
 	w := newWorld(t, setup{opts: mcphttp.Options{Versions: []string{modern}}})
 	res := w.client("2025-11-25").post(fmt.Sprintf(initialize, "2025-11-25"))
-	if text := w.client("").text(res); res.StatusCode != 400 || !strings.Contains(text, `"supported":["2026-07-28"],"requested":"2025-11-25"`) {
+	text := w.client("").text(res)
+	if res.StatusCode != 400 || !strings.Contains(text, `"supported":["2026-07-28"],"requested":"2025-11-25"`) {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
 	w = newWorld(t, setup{opts: mcphttp.Options{Versions: []string{"2025-11-25", "2025-06-18"}}})

@@ -175,7 +175,8 @@ func (s *Session) touch() {
 func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) error {
 	_, err := s.stream.End(ctx, string(why), reprise.Event{})
 	ended := err == nil
-	if err != nil && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, reprise.ErrExpired) {
+	if err != nil && !errors.Is(err, reprise.ErrEnded) && !errors.Is(err, reprise.ErrNotFound) &&
+		!errors.Is(err, reprise.ErrExpired) {
 		return err
 	}
 	if ended {
@@ -240,7 +241,8 @@ func (h *Handler) endWhole(s *Session, why SessionEnd) {
 		_, err = stream.End(h.storing, "completed", last)
 	}
 	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
-		h.opts.Logger.Warn("the stream of an MCP session is not ended", "session", s.ID, "tenant", s.Tenant, "error", err)
+		h.opts.Logger.Warn("the stream of an MCP session is not ended",
+			"session", s.ID, "tenant", s.Tenant, "error", err)
 	}
 }
 

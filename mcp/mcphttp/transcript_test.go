@@ -63,7 +63,8 @@ func transcribe(t *testing.T, file string) {
 			if !*update {
 				t.Fatalf("%s: step %s has no response", file, step)
 			}
-			archive.Files = append(archive.Files[:i+1], append([]txtar.File{{Name: step + ".response"}}, archive.Files[i+1:]...)...)
+			archive.Files = append(archive.Files[:i+1],
+				append([]txtar.File{{Name: step + ".response"}}, archive.Files[i+1:]...)...)
 		}
 		i++
 		if want := archive.Files[i].Data; string(want) != got && !*update {
@@ -88,7 +89,8 @@ func (p *player) play(t *testing.T, request, until string) string {
 	request = strings.NewReplacer("$session", p.session, "$id", p.id).Replace(request)
 	head, body, _ := strings.Cut(request, "\n\n")
 	body = strings.TrimSuffix(body, "\n")
-	raw := strings.ReplaceAll(head, "\n", "\r\n") + fmt.Sprintf("\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", len(body)) + body
+	raw := strings.ReplaceAll(head, "\n", "\r\n") + fmt.Sprintf("\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n",
+		len(body)) + body
 	conn, err := p.pipes.dial(context.Background(), "", "")
 	check(t, err)
 	defer conn.Close()

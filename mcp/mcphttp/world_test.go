@@ -69,7 +69,10 @@ type world struct {
 
 func newWorld(tb testing.TB, s setup) *world {
 	tb.Helper()
-	w := &world{TB: tb, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, logged: &safeBuffer{}, tools: newTools(), served: make(chan struct{})}
+	w := &world{
+		TB: tb, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, logged: &safeBuffer{},
+		tools: newTools(), served: make(chan struct{}),
+	}
 	if s.store == nil {
 		w.store = memstore.New(nil)
 		s.store = w.store
@@ -185,13 +188,20 @@ type toolInput struct {
 }
 
 func newTools() *tools {
-	ts := &tools{gates: map[string]chan struct{}{}, began: make(chan string, 1000), cancelled: make(chan string, 1000), calls: map[string]int{}}
+	ts := &tools{
+		gates:     map[string]chan struct{}{},
+		began:     make(chan string, 1000),
+		cancelled: make(chan string, 1000),
+		calls:     map[string]int{},
+	}
 	ts.server = mcp.NewServer(&mcp.Implementation{Name: "tools", Version: "1"}, &mcp.ServerOptions{
 		SubscribeHandler:   func(context.Context, *mcp.SubscribeRequest) error { return nil },
 		UnsubscribeHandler: func(context.Context, *mcp.UnsubscribeRequest) error { return nil },
 	})
 	add := func(name string, f func(context.Context, *mcp.CallToolRequest, toolInput) (string, error)) {
-		mcp.AddTool(ts.server, &mcp.Tool{Name: name}, func(ctx context.Context, req *mcp.CallToolRequest, in toolInput) (*mcp.CallToolResult, any, error) {
+		mcp.AddTool(ts.server, &mcp.Tool{
+			Name: name,
+		}, func(ctx context.Context, req *mcp.CallToolRequest, in toolInput) (*mcp.CallToolResult, any, error) {
 			ts.mu.Lock()
 			ts.calls[name]++
 			ts.mu.Unlock()
@@ -217,7 +227,10 @@ func newTools() *tools {
 	add("level", func(ctx context.Context, req *mcp.CallToolRequest, _ toolInput) (string, error) {
 		return "logged", req.Session.Log(ctx, &mcp.LoggingMessageParams{Level: "info", Data: "heard"})
 	})
-	ts.server.AddResource(&mcp.Resource{URI: "test://it", Name: "it"}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	ts.server.AddResource(&mcp.Resource{
+		URI:  "test://it",
+		Name: "it",
+	}, func(context.Context, *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: "test://it", Text: "it"}}}, nil
 	})
 	return ts
@@ -306,7 +319,8 @@ func (w *world) begin(version string) *client {
 	c := w.client(version)
 	res := c.post(fmt.Sprintf(initialize, version))
 	text := c.text(res)
-	if c.session = res.Header.Get("Mcp-Session-Id"); c.session == "" || !strings.Contains(text, `"protocolVersion":"`+version+`"`) {
+	c.session = res.Header.Get("Mcp-Session-Id")
+	if c.session == "" || !strings.Contains(text, `"protocolVersion":"`+version+`"`) {
 		w.Fatalf("initialize: %d %s", res.StatusCode, text)
 	}
 	c.accepted(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -394,7 +408,8 @@ func (c *client) tool(name string, in toolInput) *stream {
 	c.ids++
 	args, err := json.Marshal(in)
 	check(c, err)
-	return c.stream(c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":"t"}}}`, c.ids, name, args)))
+	return c.stream(c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":"t"}}}`,
+		c.ids, name, args)))
 }
 
 // listen opens the stream of the session as a whole, or resumes after an id.
@@ -489,7 +504,8 @@ func (ts *tools) updated() error {
 
 // stored is what the stream of the session as a whole holds.
 func (w *world) stored(c *client) string {
-	stream, err := w.log.Stream(w.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "mcp:" + c.session + "/0"})
+	stream, err := w.log.Stream(w.Context(),
+		reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "mcp:" + c.session + "/0"})
 	check(w, err)
 	reader, err := stream.Reader(w.Context(), reprise.Earliest())
 	check(w, err)

@@ -283,7 +283,9 @@ func TestSweep(t *testing.T) {
 		defer end()
 		response := `{"jsonrpc":"2.0","id":1,"result":{}}`
 		call := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
-		for stream, messages := range map[string][]string{"": nil, "done": {call, response}, "runs": {response, call}, "failed": {`{"id":2,"error":{"code":1}}`}} {
+		for stream, messages := range map[string][]string{
+			"": nil, "done": {call, response}, "runs": {response, call}, "failed": {`{"id":2,"error":{"code":1}}`},
+		} {
 			check(t, s.Open(t.Context(), "s1", stream))
 			appendAll(t, s, "s1", stream, messages...)
 		}

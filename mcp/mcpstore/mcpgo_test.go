@@ -72,7 +72,8 @@ func TestMCPGoRefusesForeignIDs(t *testing.T) {
 		forged := []string{
 			"", "~", "a", "a~", "a~0", "a~" + cursor, "b" + mine[3][1:], strings.ToUpper(mine[3]), mine[3] + "0",
 			"1" + mine[3], mine[3][:len(mine[3])-1] + "_",
-			"a~9" + mine[3][2:], theirs[3], theirs[9], "../theirs:a" + mine[3][1:], strings.Repeat("x", 10_000), "\x00~\xff",
+			"a~9" + mine[3][2:], theirs[3], theirs[9], "../theirs:a" + mine[3][1:], strings.Repeat("x", 10_000),
+			"\x00~\xff",
 		}
 		for _, id := range forged {
 			if _, got, err := replay(t, s, "mine", id); !errors.Is(err, server.ErrUnknownEventID) || len(got) > 0 {

@@ -84,7 +84,8 @@ func (k *keeper) events(
 	ctx context.Context, r ref, at func(*reprise.Stream) (reprise.Cursor, error),
 	yield func(seq uint64, data []byte, s *reprise.Stream) error,
 ) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, k.opts.MaxWait, fmt.Errorf("%w: it does not answer for %v", reprise.ErrUnavailable, k.opts.MaxWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, k.opts.MaxWait,
+		fmt.Errorf("%w: it does not answer for %v", reprise.ErrUnavailable, k.opts.MaxWait))
 	defer cancel()
 	var v view
 	err := k.patiently(ctx, func() (err error) {

@@ -82,7 +82,8 @@ func (w *writer) append(data []byte) (seq uint64, err error) {
 	it := item{data: data}
 	if !w.keeper.room.take(n, w.keeper.opts.MaxWait) {
 		it = item{lost: 1}
-		err = fmt.Errorf("append to %s: %w: %d bytes of messages wait for the store", w.key, reprise.ErrUnavailable, w.keeper.room.size)
+		err = fmt.Errorf("append to %s: %w: %d bytes of messages wait for the store",
+			w.key, reprise.ErrUnavailable, w.keeper.room.size)
 	}
 	seq, direct, gone := w.push(it)
 	if gone != nil {

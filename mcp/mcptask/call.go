@@ -180,7 +180,8 @@ func (c *call) run(next mcp.MethodHandler, req *mcp.CallToolRequest) {
 func (c *call) handle(next mcp.MethodHandler, req *mcp.CallToolRequest) (result mcp.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.tasks.opts.Logger.Error("the handler of an MCP tool has panicked", "tool", c.tool, "panic", p, "stack", string(debug.Stack()))
+			c.tasks.opts.Logger.Error("the handler of an MCP tool has panicked",
+				"tool", c.tool, "panic", p, "stack", string(debug.Stack()))
 			result, err = nil, fmt.Errorf("the tool %s has panicked", c.tool)
 		}
 	}()

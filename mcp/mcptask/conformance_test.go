@@ -31,8 +31,10 @@ func TestConformance(t *testing.T) {
 // conform runs the scenarios against a server at url.
 func conform(t *testing.T, dir, url string) {
 	for _, scenario := range []string{
-		"tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal", "tasks-mrtr-input",
-		"tasks-request-headers", "tasks-dispatch-and-envelope", "tasks-status-notifications", "tasks-required-task-error", "tasks-mrtr-composition",
+		"tasks-lifecycle", "tasks-capability-negotiation", "tasks-wire-fields", "tasks-request-state-removal",
+		"tasks-mrtr-input",
+		"tasks-request-headers", "tasks-dispatch-and-envelope", "tasks-status-notifications",
+		"tasks-required-task-error", "tasks-mrtr-composition",
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -40,7 +42,8 @@ func conform(t *testing.T, dir, url string) {
 			out := t.TempDir()
 			suite := exec.CommandContext(ctx, filepath.Join(dir, "node_modules/node/bin/node"),
 				filepath.Join(dir, "node_modules/@modelcontextprotocol/conformance/dist/index.js"),
-				"server", "--url", url, "--scenario", scenario, "--spec-version", "2026-07-28", "--force", "--output-dir", out)
+				"server", "--url", url, "--scenario", scenario, "--spec-version", "2026-07-28", "--force",
+				"--output-dir", out)
 			suite.WaitDelay = time.Second
 			text, err := suite.CombinedOutput()
 			if err != nil {
@@ -99,7 +102,8 @@ func TestConformanceOfTheSDK(t *testing.T) {
 	if err := tasks.Install(server); err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true}))
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{Stateless: true}))
 	defer web.Close()
 	defer http.DefaultClient.CloseIdleConnections()
 	conform(t, dir, web.URL)

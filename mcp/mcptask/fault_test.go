@@ -58,7 +58,8 @@ func TestStoreFails(t *testing.T) {
 	if a := w.call("slow_compute", `{}`); a.Error == nil {
 		t.Errorf("a task that is not kept: %+v", a)
 	}
-	if a := w.call("maybe_slow", `{"seconds":0.1,"label":"late"}`); a.Error != nil || a.Result.ResultType != "complete" {
+	if a := w.call("maybe_slow", `{"seconds":0.1,"label":"late"}`); a.Error != nil ||
+		a.Result.ResultType != "complete" {
 		t.Errorf("a call that need not be a task: %+v", a)
 	}
 	store.away.Store(false)
@@ -75,7 +76,8 @@ func TestTooManyTasks(t *testing.T) {
 	}
 	w.send("", "tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, id), withTasks)
 	w.until(id, mcptask.Cancelled)
-	for deadline := time.Now().Add(patience); w.call("slow_compute", `{}`).Error != nil; time.Sleep(10 * time.Millisecond) {
+	deadline := time.Now().Add(patience)
+	for ; w.call("slow_compute", `{}`).Error != nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("there is no place again")
 		}
@@ -141,7 +143,9 @@ func TestHooks(t *testing.T) {
 func TestOptions(t *testing.T) {
 	log := newLog(t, memstore.New(nil))
 	defer log.Close()
-	for _, bad := range []*mcptask.Options{{Name: "a/b"}, {Name: "012345678901234567890123456789012"}, {Keep: -1}, {Poll: -1}, {MaxRunning: -1}} {
+	for _, bad := range []*mcptask.Options{
+		{Name: "a/b"}, {Name: "012345678901234567890123456789012"}, {Keep: -1}, {Poll: -1}, {MaxRunning: -1},
+	} {
 		if _, err := mcptask.New(log, bad); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}

@@ -104,7 +104,9 @@ type losingReads struct {
 	armed atomic.Bool
 }
 
-func (s *losingReads) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+func (s *losingReads) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
+	reprise.Page, error,
+) {
 	if s.armed.Load() {
 		maxBytes = min(maxBytes, 1) // a batch at a time
 	}
@@ -140,7 +142,8 @@ func TestEndIsCountedWhenItsAcknowledgementIsLost(t *testing.T) {
 	log := newLog(t, store)
 	defer log.Close()
 	ended := make(chan mcptask.Status, 2)
-	w := newWorldOn(t, log, &mcptask.Options{Hooks: &mcptask.Hooks{Ended: func(_ reprise.Tenant, s mcptask.Status) { ended <- s }}})
+	w := newWorldOn(t, log,
+		&mcptask.Options{Hooks: &mcptask.Hooks{Ended: func(_ reprise.Tenant, s mcptask.Status) { ended <- s }}})
 	w.until(w.task("slow_compute", `{"label":"x"}`), mcptask.Completed)
 	w.close()
 	if !store.met.Load() || len(ended) != 1 || <-ended != mcptask.Completed {

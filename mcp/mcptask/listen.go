@@ -93,7 +93,9 @@ type listenParams struct {
 }
 
 // listen answers subscriptions/listen.
-func (t *Tasks) listen(ctx context.Context, next mcp.MethodHandler, req *mcp.SubscriptionsListenRequest) (mcp.Result, error) {
+func (t *Tasks) listen(ctx context.Context, next mcp.MethodHandler, req *mcp.SubscriptionsListenRequest) (
+	mcp.Result, error,
+) {
 	l, ids := t.heard(ctx, req)
 	if len(ids) == 0 {
 		return next(ctx, methodListen, req)

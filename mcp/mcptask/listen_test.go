@@ -40,7 +40,8 @@ type told struct {
 // listen sends a subscriptions/listen and returns what comes, until ctx is done.
 func (w *world) listen(ctx context.Context, user, notifications, capabilities string) <-chan told {
 	w.t.Helper()
-	response, err := http.DefaultClient.Do(w.request(ctx, user, "subscriptions/listen", `{"notifications":`+notifications+`}`, capabilities))
+	response, err := http.DefaultClient.Do(w.request(ctx, user, "subscriptions/listen",
+		`{"notifications":`+notifications+`}`, capabilities))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -78,18 +79,22 @@ func next(t *testing.T, from <-chan told) told {
 
 func TestListen(t *testing.T) {
 	w := newWorld(t, nil)
-	id, other := w.task("multi_input", `{}`), w.send("bob", "tools/call", `{"name":"slow_compute","arguments":{"seconds":60}}`, withTasks).Result.TaskID
+	id, other := w.task("multi_input", `{}`), w.send("bob", "tools/call",
+		`{"name":"slow_compute","arguments":{"seconds":60}}`, withTasks).Result.TaskID
 	asked := w.until(id, mcptask.InputRequired)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	heard := w.listen(ctx, "", fmt.Sprintf(`{"taskIds":[%q,%q,"nothing"],"toolsListChanged":true}`, id, other), withTasks)
+	heard := w.listen(ctx, "",
+		fmt.Sprintf(`{"taskIds":[%q,%q,"nothing"],"toolsListChanged":true}`, id, other), withTasks)
 	first := next(t, heard)
-	if got := first.Params.Notifications; first.Method != "notifications/subscriptions/acknowledged" || len(got.TaskIDs) != 1 || got.TaskIDs[0] != id || !got.ToolsListChanged {
+	if got := first.Params.Notifications; first.Method != "notifications/subscriptions/acknowledged" ||
+		len(got.TaskIDs) != 1 || got.TaskIDs[0] != id || !got.ToolsListChanged {
 		t.Fatalf("acknowledged: %+v", first)
 	}
 	now := next(t, heard)
 	subscription := now.Params.Meta[mcp.MetaKeySubscriptionID]
-	if now.Method != "notifications/tasks" || now.Params.TaskID != id || now.Params.Status != mcptask.InputRequired || subscription == nil ||
+	if now.Method != "notifications/tasks" || now.Params.TaskID != id ||
+		now.Params.Status != mcptask.InputRequired || subscription == nil ||
 		subscription != first.Params.Meta[mcp.MetaKeySubscriptionID] {
 		t.Fatalf("how it is: %+v", now)
 	}
@@ -112,11 +117,13 @@ func TestListenIsRefused(t *testing.T) {
 	id := w.task("slow_compute", `{"seconds":60}`)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if m := next(t, w.listen(ctx, "", fmt.Sprintf(`{"taskIds":[%q]}`, id), without)); m.Error == nil || m.Error.Code != -32021 {
+	if m := next(t, w.listen(ctx, "", fmt.Sprintf(`{"taskIds":[%q]}`, id), without)); m.Error == nil ||
+		m.Error.Code != -32021 {
 		t.Errorf("without the extension: %+v", m)
 	}
 	// Nothing to tell of: the acknowledgement says so.
-	if m := next(t, w.listen(ctx, "bob", fmt.Sprintf(`{"taskIds":[%q]}`, id), withTasks)); len(m.Params.Notifications.TaskIDs) != 0 || m.Method == "" {
+	m := next(t, w.listen(ctx, "bob", fmt.Sprintf(`{"taskIds":[%q]}`, id), withTasks))
+	if len(m.Params.Notifications.TaskIDs) != 0 || m.Method == "" {
 		t.Errorf("by somebody else: %+v", m)
 	}
 }

@@ -28,7 +28,8 @@ func TestErrorsOfTools(t *testing.T) {
 	if a := w.until(w.task("failing_job", `{}`), mcptask.Completed); !a.Result.Result.IsError {
 		t.Errorf("an error of the tool: %+v", a)
 	}
-	if a := w.until(w.task("protocol_error_job", `{}`), mcptask.Failed); a.Result.Error.Code != -32603 || a.Result.Result != nil {
+	if a := w.until(w.task("protocol_error_job", `{}`), mcptask.Failed); a.Result.Error.Code != -32603 ||
+		a.Result.Result != nil {
 		t.Errorf("a panic: %+v", a)
 	}
 	a := w.until(w.task("coded_error", `{}`), mcptask.Failed)
@@ -51,14 +52,17 @@ func TestCancel(t *testing.T) {
 
 func TestOnlyLongCallsBecomeTasks(t *testing.T) {
 	w := newWorld(t, nil)
-	if a := w.call("maybe_slow", `{"label":"quick"}`); a.Result.ResultType != "complete" || a.Result.Content[0]["text"] != "computed quick" {
+	if a := w.call("maybe_slow", `{"label":"quick"}`); a.Result.ResultType != "complete" ||
+		a.Result.Content[0]["text"] != "computed quick" {
 		t.Errorf("a quick call: %+v", a)
 	}
 	w.until(w.task("maybe_slow", `{"seconds":2.5}`), mcptask.Completed)
-	if a := w.send("", "tools/call", `{"name":"maybe_slow","arguments":{"seconds":0.1}}`, without); a.Result.ResultType != "complete" {
+	a := w.send("", "tools/call", `{"name":"maybe_slow","arguments":{"seconds":0.1}}`, without)
+	if a.Result.ResultType != "complete" {
 		t.Errorf("a client without tasks: %+v", a)
 	}
-	if a := w.send("", "tools/call", `{"name":"failing_job","arguments":{}}`, without); a.Error == nil || a.Error.Code != -32021 {
+	if a := w.send("", "tools/call", `{"name":"failing_job","arguments":{}}`, without); a.Error == nil ||
+		a.Error.Code != -32021 {
 		t.Errorf("a tool that needs tasks: %+v", a)
 	}
 }
@@ -67,7 +71,8 @@ func TestInput(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.task("confirm_delete", `{}`)
 	a := w.until(id, mcptask.InputRequired)
-	if len(a.Result.InputRequests) != 1 || !strings.Contains(string(a.Result.InputRequests["confirm"]), "elicitation/create") {
+	if len(a.Result.InputRequests) != 1 ||
+		!strings.Contains(string(a.Result.InputRequests["confirm"]), "elicitation/create") {
 		t.Fatalf("asked: %s", a.Result.InputRequests)
 	}
 	for _, bad := range []string{`{"confirm":7}`, `{"confirm":{}}`, `{"confirm":null}`} {
@@ -101,7 +106,8 @@ func TestAnswersOneByOne(t *testing.T) {
 	}
 	w.update(id, `{"first":{"action":"accept","content":{"name":"a"}}}`)
 	left := w.get(id).Result
-	if _, ok := left.InputRequests["second"]; left.Status != mcptask.InputRequired || len(left.InputRequests) != 1 || !ok {
+	if _, ok := left.InputRequests["second"]; left.Status != mcptask.InputRequired || len(left.InputRequests) != 1 ||
+		!ok {
 		t.Errorf("after one answer: %+v", left)
 	}
 	w.update(id, `{"second":{"action":"decline"}}`)
@@ -123,7 +129,8 @@ func TestInputBeforeTask(t *testing.T) {
 	if a := w.call("test_tool_with_task", `{}`); a.Result.ResultType != "input_required" || a.Result.TaskID != "" {
 		t.Fatalf("first: %+v", a)
 	}
-	a := w.send("", "tools/call", `{"name":"test_tool_with_task","arguments":{},"inputResponses":{"user_name":{"action":"accept","content":{"name":"Alice"}}}}`, withTasks)
+	a := w.send("", "tools/call", `{"name":"test_tool_with_task","arguments":{},"inputResponses":{"user_name":{"action":"accept","content":{"name":"Alice"}}}}`,
+		withTasks)
 	if a.Result.ResultType != "task" {
 		t.Fatalf("second: %+v", a)
 	}
@@ -149,8 +156,13 @@ func TestWhoMayAsk(t *testing.T) {
 		if a := w.send("alice", method, params, without); a.Error == nil || a.Error.Code != -32021 {
 			t.Errorf("%s without the extension: %+v", method, a)
 		}
-		for _, forged := range []string{"", "x", "..", "../x", strings.Repeat("A", 26), strings.Repeat("A", 300), "É" + id[2:], id + "/x", strings.ToLower(id)} {
-			if a := w.send("alice", method, fmt.Sprintf(`{"taskId":%q,"inputResponses":{}}`, forged), withTasks); a.Error == nil {
+		for _, forged := range []string{
+			"", "x", "..", "../x", strings.Repeat("A", 26), strings.Repeat("A", 300), "É" + id[2:], id + "/x",
+			strings.ToLower(id),
+		} {
+			if a := w.send(
+				"alice", method, fmt.Sprintf(`{"taskId":%q,"inputResponses":{}}`, forged), withTasks,
+			); a.Error == nil {
 				t.Errorf("%s of %q: %+v", method, forged, a)
 			}
 		}

@@ -94,7 +94,10 @@ func declares[P mcp.Params](req *mcp.ServerRequest[P]) bool {
 func (t *Tasks) serve(ctx context.Context, method string, req *mcp.ServerRequest[*taskParams]) (mcp.Result, error) {
 	switch {
 	case req.Params == nil || !isModern(req.Params):
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%q is not supported on this version of the protocol", method)}
+		return nil, &jsonrpc.Error{
+			Code:    jsonrpc.CodeMethodNotFound,
+			Message: fmt.Sprintf("%q is not supported on this version of the protocol", method),
+		}
 	case !declares(req):
 		return nil, missing()
 	case Exchange(ctx) == nil && !isNamed(req): // mcphttp has seen to that

@@ -80,7 +80,9 @@ func TestToolKnowsWhatCameOfIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tasks.Support("job", mcptask.Tool{Lost: func(_ context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error) {
+		tasks.Support("job", mcptask.Tool{Lost: func(_ context.Context, tenant reprise.Tenant, note json.RawMessage) (
+			*mcp.CallToolResult, error,
+		) {
 			return text("%s %s", tenant, note), nil
 		}})
 		if err := tasks.Install(server); err != nil {
@@ -90,7 +92,10 @@ func TestToolKnowsWhatCameOfIt(t *testing.T) {
 	}
 	noted := make(chan struct{})
 	server := mcp.NewServer(&mcp.Implementation{Name: "test"}, nil)
-	server.AddTool(&mcp.Tool{Name: "job", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	server.AddTool(&mcp.Tool{
+		Name:        "job",
+		InputSchema: json.RawMessage(`{"type":"object"}`),
+	}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if err := mcptask.FromContext(ctx).Note(ctx, "job 7"); err != nil {
 			return nil, err
 		}
@@ -163,7 +168,8 @@ func TestReplicas(t *testing.T) {
 	hub := shared.New(memstore.New(nil))
 	join := func() (*world, *replica.Member) {
 		log := newLog(t, hub.Store())
-		member, err := replica.Join(t.Context(), log, &replica.Options{Beat: 50 * time.Millisecond, TTL: 3 * time.Second})
+		member, err := replica.Join(t.Context(), log,
+			&replica.Options{Beat: 50 * time.Millisecond, TTL: 3 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,12 +20,14 @@ func TestClientsThatKnowNoTasks(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			client := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil)
-			session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: w.url}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+			session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: w.url},
+				&mcp.ClientSessionOptions{ProtocolVersion: version})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer session.Close()
-			result, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "slow_compute", Arguments: map[string]any{"seconds": 0.1, "label": version}})
+			result, err := session.CallTool(t.Context(),
+				&mcp.CallToolParams{Name: "slow_compute", Arguments: map[string]any{"seconds": 0.1, "label": version}})
 			if err != nil || result.IsError || result.Content[0].(*mcp.TextContent).Text != "computed "+version {
 				t.Errorf("%+v, %v", result, err)
 			}
@@ -50,12 +52,14 @@ func TestOldVersions(t *testing.T) {
 	if err := mcp.AddSendingCustomMethod[*params, *result](client, "tasks/get"); err != nil {
 		t.Fatal(err)
 	}
-	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: w.url}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: w.url},
+		&mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer session.Close()
-	got, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "slow_compute", Arguments: map[string]any{"label": "x"}})
+	got, err := session.CallTool(t.Context(),
+		&mcp.CallToolParams{Name: "slow_compute", Arguments: map[string]any{"label": "x"}})
 	if err != nil || got.Content[0].(*mcp.TextContent).Text != "computed x" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -85,7 +89,8 @@ func TestPrincipalsOfTheSDK(t *testing.T) {
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
 	}
-	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{Stateless: true})
 	users := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Set("Authorization", "Bearer "+r.Header.Get("X-User"))
 		auth.RequireBearerToken(verify, nil)(handler).ServeHTTP(w, r)

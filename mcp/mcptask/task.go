@@ -48,7 +48,9 @@ func (t *Tasks) create(ctx context.Context, who identity, tool string, cancel co
 	if err != nil {
 		return nil, err
 	}
-	meta, err := json.Marshal(taskMeta{Tool: tool, Principal: who.principal, Server: server, PollMs: t.opts.Poll.Milliseconds()})
+	meta, err := json.Marshal(
+		taskMeta{Tool: tool, Principal: who.principal, Server: server, PollMs: t.opts.Poll.Milliseconds()},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +121,11 @@ func (task *Task) change(ctx context.Context, edit func(*stateEvent)) error {
 	if err != nil {
 		return err
 	}
-	if _, err := task.stream.Append(ctx, reprise.Event{Type: typeState, Data: data, Format: reprise.FormatJSON}); err != nil {
+	if _, err := task.stream.Append(ctx, reprise.Event{
+		Type:   typeState,
+		Data:   data,
+		Format: reprise.FormatJSON,
+	}); err != nil {
 		return err
 	}
 	task.mu.Lock()
@@ -191,7 +197,9 @@ func answerOf(raw json.RawMessage) (mcp.InputResponse, error) {
 }
 
 // pose gives each question a key that was not used before.
-func (task *Task) pose(raw map[string]json.RawMessage) (keys map[string]string, questions map[string]json.RawMessage, waits map[string]chan json.RawMessage) {
+func (task *Task) pose(raw map[string]json.RawMessage) (
+	keys map[string]string, questions map[string]json.RawMessage, waits map[string]chan json.RawMessage,
+) {
 	keys, questions, waits = map[string]string{}, map[string]json.RawMessage{}, map[string]chan json.RawMessage{}
 	task.mu.Lock()
 	defer task.mu.Unlock()
@@ -226,7 +234,8 @@ func (task *Task) withdraw(keys map[string]string) {
 func (task *Task) attend(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := task.follow(ctx)
-		if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) || errors.Is(err, reprise.ErrClosed) {
+		if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) ||
+			errors.Is(err, reprise.ErrClosed) {
 			task.cancel(err)
 			return
 		}

@@ -88,7 +88,10 @@ type Tasks struct {
 // New makes Tasks that are kept in log. It must be closed before log. The error is reprise.ErrInvalid for options
 // that make no sense.
 func New(log *reprise.Log, opts *Options) (*Tasks, error) {
-	t := &Tasks{log: log, opts: opts.withDefaults(), name: "alone-" + rand.Text(), namespace: "mcp-task:", tools: map[string]Tool{}, tasks: map[string]*Task{}}
+	t := &Tasks{
+		log: log, opts: opts.withDefaults(), name: "alone-" + rand.Text(), namespace: "mcp-task:",
+		tools: map[string]Tool{}, tasks: map[string]*Task{},
+	}
 	if t.opts.Name != "" {
 		t.namespace = "mcp-task." + t.opts.Name + ":"
 	}

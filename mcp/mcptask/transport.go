@@ -61,7 +61,8 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (c *connection) mark(r *jsonrpc.Request) jsonrpc.Message {
 	var ours listenParams
 	var params, meta map[string]json.RawMessage
-	if json.Unmarshal(r.Params, &ours) != nil || len(ours.Notifications.TaskIDs) == 0 || json.Unmarshal(r.Params, &params) != nil {
+	if json.Unmarshal(r.Params, &ours) != nil || len(ours.Notifications.TaskIDs) == 0 ||
+		json.Unmarshal(r.Params, &params) != nil {
 		return r
 	}
 	id, err := json.Marshal(r.ID.Raw())

@@ -113,11 +113,17 @@ func invalid(message string) error {
 
 // missing refuses a client that has not declared the extension.
 func missing() error {
-	data, err := json.Marshal(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{Extension: map[string]any{}}}})
+	data, err := json.Marshal(map[string]any{
+		"requiredCapabilities": map[string]any{"extensions": map[string]any{Extension: map[string]any{}}},
+	})
 	if err != nil {
 		return err
 	}
-	return &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: "the client has not declared " + Extension, Data: data}
+	return &jsonrpc.Error{
+		Code:    mcp.CodeMissingRequiredClientCapabilities,
+		Message: "the client has not declared " + Extension,
+		Data:    data,
+	}
 }
 
 // refused is err as the answer to a request for a task.

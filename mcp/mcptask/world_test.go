@@ -134,15 +134,23 @@ func addTools(server *mcp.Server, tasks *mcptask.Tasks) {
 	tasks.Support("slow_compute", mcptask.Tool{})
 	mcp.AddTool(server, &mcp.Tool{Name: "maybe_slow"}, slow)
 	tasks.Support("maybe_slow", mcptask.Tool{After: 1500 * time.Millisecond})
-	mcp.AddTool(server, &mcp.Tool{Name: "failing_job"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(server, &mcp.Tool{
+		Name: "failing_job",
+	}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 		return nil, nil, errors.New("it does not work")
 	})
 	tasks.Support("failing_job", mcptask.Tool{Required: true})
-	server.AddTool(&mcp.Tool{Name: "protocol_error_job", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	server.AddTool(&mcp.Tool{
+		Name:        "protocol_error_job",
+		InputSchema: json.RawMessage(`{"type":"object"}`),
+	}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		panic("protocol error")
 	})
 	tasks.Support("protocol_error_job", mcptask.Tool{})
-	server.AddTool(&mcp.Tool{Name: "coded_error", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	server.AddTool(&mcp.Tool{
+		Name:        "coded_error",
+		InputSchema: json.RawMessage(`{"type":"object"}`),
+	}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return nil, &jsonrpc.Error{Code: -32050, Message: "no quota", Data: json.RawMessage(`{"quota":1}`)}
 	})
 	tasks.Support("coded_error", mcptask.Tool{})
@@ -159,7 +167,10 @@ func addTools(server *mcp.Server, tasks *mcptask.Tasks) {
 func addAskingTools(server *mcp.Server, tasks *mcptask.Tasks) {
 	raw := json.RawMessage(`{"type":"object"}`)
 	// It knows nothing of tasks: it asks as the protocol has it.
-	server.AddTool(&mcp.Tool{Name: "confirm_delete", InputSchema: raw}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	server.AddTool(&mcp.Tool{
+		Name:        "confirm_delete",
+		InputSchema: raw,
+	}, func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		answer, ok := req.Params.InputResponses["confirm"].(*mcp.ElicitResult)
 		if !ok {
 			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"confirm": ask("Delete?", "confirm")}}, nil
@@ -167,13 +178,17 @@ func addAskingTools(server *mcp.Server, tasks *mcptask.Tasks) {
 		return text("%s", answer.Action), nil
 	})
 	tasks.Support("confirm_delete", mcptask.Tool{})
-	server.AddTool(&mcp.Tool{Name: "multi_input", InputSchema: raw}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	server.AddTool(&mcp.Tool{
+		Name:        "multi_input",
+		InputSchema: raw,
+	}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		task := mcptask.FromContext(ctx)
 		if err := task.Say(ctx, "asking"); err != nil {
 			return nil, err
 		}
 		for range 2 { // the same keys, twice
-			if _, err := task.Ask(ctx, mcp.InputRequestMap{"first": ask("One?", "name"), "second": ask("Two?", "name")}); err != nil {
+			_, err := task.Ask(ctx, mcp.InputRequestMap{"first": ask("One?", "name"), "second": ask("Two?", "name")})
+			if err != nil {
 				return nil, err
 			}
 			if !strings.Contains(string(req(ctx)), "twice") {
@@ -183,7 +198,10 @@ func addAskingTools(server *mcp.Server, tasks *mcptask.Tasks) {
 		return text("both"), nil
 	})
 	tasks.Support("multi_input", mcptask.Tool{})
-	server.AddTool(&mcp.Tool{Name: "test_tool_with_task", InputSchema: raw}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	server.AddTool(&mcp.Tool{
+		Name:        "test_tool_with_task",
+		InputSchema: raw,
+	}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		answer, ok := req.Params.InputResponses["user_name"].(*mcp.ElicitResult)
 		if !ok {
 			return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"user_name": ask("Who?", "name")}}, nil
@@ -243,7 +261,8 @@ func (w *world) body(method, params, capabilities string) string {
 
 func (w *world) request(ctx context.Context, user, method, params, capabilities string) *http.Request {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, strings.NewReader(w.body(method, params, capabilities)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url,
+		strings.NewReader(w.body(method, params, capabilities)))
 	if err != nil {
 		w.t.Fatal(err)
 	}

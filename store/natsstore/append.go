@@ -216,7 +216,9 @@ func (a *appends) prepare(ctx context.Context, item *appendItem) (err error) {
 const maxEndData = 1 << 10
 
 // noteEnd writes what must be there before a stream ends.
-func (s *Store) noteEnd(ctx context.Context, key reprise.StreamKey, epoch reprise.Epoch, end *reprise.End) (data []part, err error) {
+func (s *Store) noteEnd(ctx context.Context, key reprise.StreamKey, epoch reprise.Epoch, end *reprise.End) (
+	data []part, err error,
+) {
 	if len(end.Data) > maxEndData {
 		if data, err = s.putParts(ctx, s.subjects.data(key), end.Data); err != nil {
 			return nil, err

@@ -35,7 +35,8 @@ func bare(b *testing.B, server *testserver.NATSServer) (*nats.Conn, jetstream.Je
 	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(256))
 	must(b, err)
 	name := fmt.Sprint("BARE", places.Add(1))
-	_, err = js.CreateStream(b.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name}, AllowDirect: true})
+	_, err = js.CreateStream(b.Context(),
+		jetstream.StreamConfig{Name: name, Subjects: []string{name}, AllowDirect: true})
 	must(b, err)
 	b.Cleanup(func() { must(b, js.DeleteStream(context.Background(), name)) })
 	return conn, js
@@ -58,7 +59,8 @@ func BenchmarkAppenders(b *testing.B) {
 	})
 	for _, streams := range []int{1, 100} {
 		for _, events := range []int{1, 10, 100} {
-			b.Run(fmt.Sprintf("streams=%d/events=%d", streams, events), func(b *testing.B) { benchmarkAppenders(b, server, streams, events) })
+			b.Run(fmt.Sprintf("streams=%d/events=%d", streams, events),
+				func(b *testing.B) { benchmarkAppenders(b, server, streams, events) })
 		}
 	}
 }
@@ -91,7 +93,8 @@ func benchmarkAppenders(b *testing.B, server *testserver.NATSServer, streams, ev
 	}
 	var handles []*reprise.Stream
 	for i := range streams {
-		h, _, err := log.Create(b.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: fmt.Sprint("s", i)}, reprise.StreamConfig{})
+		h, _, err := log.Create(b.Context(),
+			reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: fmt.Sprint("s", i)}, reprise.StreamConfig{})
 		must(b, err)
 		handles = append(handles, h)
 	}
@@ -163,7 +166,9 @@ func replayBare(b *testing.B, js jetstream.JetStream, name string) {
 func create(tb testing.TB, s reprise.Store, name string) reprise.StreamInfo {
 	tb.Helper()
 	info, err := s.Create(tb.Context(), reprise.StreamInfo{
-		Key: reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, Epoch: reprise.NewEpoch(), Created: time.UnixMilli(time.Now().UnixMilli()),
+		Key:     reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name},
+		Epoch:   reprise.NewEpoch(),
+		Created: time.UnixMilli(time.Now().UnixMilli()),
 	})
 	must(tb, err)
 	return info

@@ -37,7 +37,8 @@ func (s *Store) existing(ctx context.Context, info reprise.StreamInfo, last *ent
 	s.cache.put(info.Key, last)
 	have, err := s.info(ctx, info.Key, last.state)
 	if err == nil && !have.Config.Equal(info.Config) {
-		return reprise.StreamInfo{}, fmt.Errorf("%w: the stream is there with another configuration", reprise.ErrConflict)
+		return reprise.StreamInfo{}, fmt.Errorf("%w: the stream is there with another configuration",
+			reprise.ErrConflict)
 	}
 	return have, err
 }

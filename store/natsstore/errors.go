@@ -88,11 +88,13 @@ func isDamage(err error) bool { return errors.Is(err, ErrDamaged) || errors.Is(e
 
 // isFull reports whether there was no room for a message.
 func isFull(err error) bool {
-	return isCode(err, codeResources) || isCode(err, codeMemory) || isCode(err, codeStorage) || isCode(err, codeStoreFailed)
+	return isCode(err, codeResources) || isCode(err, codeMemory) || isCode(err, codeStorage) ||
+		isCode(err, codeStoreFailed)
 }
 
 // isPassing reports whether err is one that a cluster gives while its servers find each other.
 func isPassing(err error) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && e.Code == statusUnavailable || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
+	return ok && e.Code == statusUnavailable || errors.Is(err, nats.ErrNoResponders) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
 }

@@ -156,7 +156,8 @@ func underLoad(t *testing.T, where string, disturb func(progress func())) {
 	disturb(func() { // waits until every appender has got somewhere
 		for _, a := range appenders {
 			from := a.acknowledged.Load()
-			for deadline := time.Now().Add(30 * time.Second); a.acknowledged.Load() < from+20 && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(30 * time.Second); a.acknowledged.Load() < from+20 &&
+				time.Now().Before(deadline); {
 				time.Sleep(5 * time.Millisecond)
 			}
 			if a.acknowledged.Load() < from+20 {
@@ -270,7 +271,8 @@ func TestLostEvents(t *testing.T) {
 	for _, store := range []*natsstore.Store{s, other} {
 		after := tail(t, store, info.Key)
 		if after.Epoch == info.Epoch || after.Tail != 10 {
-			t.Errorf("epoch %s, tail %d after the loss of 5 of 15 events; the epoch was %s", after.Epoch, after.Tail, info.Epoch)
+			t.Errorf("epoch %s, tail %d after the loss of 5 of 15 events; the epoch was %s",
+				after.Epoch, after.Tail, info.Epoch)
 		}
 		want := []reprise.Ancestor{{Epoch: info.Epoch, Fork: 10}}
 		if !slices.Equal(after.Lineage, want) {

@@ -49,7 +49,9 @@ func sequenceOf(msg *nats.Msg) (uint64, error) {
 
 // direct asks any server that has the messages, which may be behind the others, and calls got with each.
 // upTo is the last sequence that the server has looked at, 0 where it does not say.
-func (s *Store) direct(ctx context.Context, stream string, req *getRequest, got func(*nats.Msg) error) (upTo uint64, err error) {
+func (s *Store) direct(ctx context.Context, stream string, req *getRequest, got func(*nats.Msg) error) (
+	upTo uint64, err error,
+) {
 	body, err := json.Marshal(req)
 	if err != nil {
 		return 0, err

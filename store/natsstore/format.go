@@ -221,7 +221,11 @@ func (s *state) decodeLive(d *decoder, flags uint64) {
 		s.owner = reprise.Owner{Name: d.text(), Fence: d.number()}
 	}
 	if flags&flagEnd != 0 {
-		s.end = &reprise.End{Outcome: d.text(), Time: time.UnixMilli(d.signed()).UTC(), Expires: time.UnixMilli(d.signed()).UTC()}
+		s.end = &reprise.End{
+			Outcome: d.text(),
+			Time:    time.UnixMilli(d.signed()).UTC(),
+			Expires: time.UnixMilli(d.signed()).UTC(),
+		}
 		if s.data = d.parts(); len(s.data) == 0 {
 			if data := d.text(); data != "" {
 				s.end.Data = []byte(data)
@@ -231,7 +235,9 @@ func (s *state) decodeLive(d *decoder, flags uint64) {
 	if flags&flagProducers != 0 {
 		s.producers = make([]reprise.Producer, d.length(5))
 		for i := range s.producers {
-			s.producers[i] = reprise.Producer{ID: d.text(), Epoch: d.number(), Seq: d.number(), First: d.number(), Last: d.number()}
+			s.producers[i] = reprise.Producer{
+				ID: d.text(), Epoch: d.number(), Seq: d.number(), First: d.number(), Last: d.number(),
+			}
 		}
 	}
 	if flags&flagLineage != 0 {

@@ -18,7 +18,8 @@ func exampleStates() []*state {
 		{gone: true, remember: at.UnixMilli()},
 		{epoch: "E", renewed: true, created: -1, index: 7, earliest: 1, skips: []skip{}},
 		{
-			epoch: "0123456789ABCDEF", created: at.UnixMilli(), index: 1 << 40, earliest: 5, tail: 1 << 50, kept: 1 << 33,
+			epoch: "0123456789ABCDEF", created: at.UnixMilli(), index: 1 << 40, earliest: 5, tail: 1 << 50,
+			kept:  1 << 33,
 			owner: reprise.Owner{Name: "replica-k3v9", Fence: 3}, bulky: true,
 			end:       &reprise.End{Outcome: "completed", Time: at, Expires: at.Add(time.Hour), Data: []byte("data")},
 			producers: []reprise.Producer{{ID: "p", Epoch: 1, Seq: 2, First: 3, Last: 4}, {ID: "q"}},
@@ -67,7 +68,9 @@ func TestStateWithoutLineageIsOfFirstVersion(t *testing.T) {
 
 func TestRecordsAreReadAsWritten(t *testing.T) {
 	want := &record{epoch: "E", config: reprise.StreamConfig{
-		Retention: reprise.Retention{MaxEvents: 1, MaxBytes: 2, MaxAge: 3}, Labels: map[string]string{"a": "b", "": ""}, Meta: []byte{0, 1},
+		Retention: reprise.Retention{MaxEvents: 1, MaxBytes: 2, MaxAge: 3},
+		Labels:    map[string]string{"a": "b", "": ""},
+		Meta:      []byte{0, 1},
 	}}
 	got, err := decodeRecord(want.encode())
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -164,7 +167,9 @@ func TestSkipsAreFewAndLeadEverywhere(t *testing.T) {
 
 func TestSubjects(t *testing.T) {
 	s := subjects{"N"}
-	for _, key := range []reprise.StreamKey{{Tenant: "a.b", Name: "x:y.z/w"}, {Tenant: ".", Name: ":a"}, {Tenant: "t", Name: "n"}} {
+	for _, key := range []reprise.StreamKey{
+		{Tenant: "a.b", Name: "x:y.z/w"}, {Tenant: ".", Name: ":a"}, {Tenant: "t", Name: "n"},
+	} {
 		for _, subject := range []string{s.stream(key), s.index(key), s.watch(key)} {
 			if got, err := s.keyOf(subject); err != nil || got != key {
 				t.Errorf("%s: %v, %v, want %v", subject, got, err, key)
@@ -185,8 +190,10 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "h:4222", "http://h", "nats://", "nats://h/x", "nats://h?x=1", "nats://h?timeout=3", "nats://h?timeout=-3s", "nats://h?replicas=2",
-		"nats://h?name=a.b", "nats://h?name=a%20b", "nats://h?storage=disk", "nats://h?max_bytes=-1", "nats://h?ca=/does/not/exist",
+		"", "h:4222", "http://h", "nats://", "nats://h/x", "nats://h?x=1", "nats://h?timeout=3",
+		"nats://h?timeout=-3s", "nats://h?replicas=2",
+		"nats://h?name=a.b", "nats://h?name=a%20b", "nats://h?storage=disk", "nats://h?max_bytes=-1",
+		"nats://h?ca=/does/not/exist",
 		"nats://h?cert=one", "nats://u:se%zzcret@h",
 	} {
 		_, err := parse(bad, nil)

@@ -41,8 +41,15 @@ func (s *Store) find(ctx context.Context, filter string, from, before uint64, li
 	return found, nil
 }
 
-func (s *Store) findSome(ctx context.Context, filter string, from, before uint64, limit int, found []indexed) ([]indexed, error) {
-	req := &getRequest{Seq: from, Next: filter, Batch: int(min(uint64(limit-len(found)), before-from, maxMessages)), MaxBytes: maxFetch}
+func (s *Store) findSome(ctx context.Context, filter string, from, before uint64, limit int, found []indexed) (
+	[]indexed, error,
+) {
+	req := &getRequest{
+		Seq:      from,
+		Next:     filter,
+		Batch:    int(min(uint64(limit-len(found)), before-from, maxMessages)),
+		MaxBytes: maxFetch,
+	}
 	_, err := s.direct(ctx, s.index, req, func(msg *nats.Msg) error {
 		seq, err := sequenceOf(msg)
 		if err != nil || seq >= before {

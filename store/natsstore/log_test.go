@@ -31,7 +31,8 @@ func newReplica(t *testing.T, where, name string) *replica {
 	if !log.Shared() {
 		t.Fatal("a Log on NATS is not shared")
 	}
-	stream, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s"}, reprise.StreamConfig{})
+	stream, _, err := log.Create(t.Context(),
+		reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s"}, reprise.StreamConfig{})
 	must(t, err)
 	return &replica{t: t, name: name, stream: stream}
 }
@@ -42,7 +43,8 @@ func (r *replica) append(ctx context.Context, events int) {
 	for n := range events {
 		producer.Seq = uint64(n)
 		for {
-			_, err := r.stream.AppendWith(ctx, reprise.AppendOptions{Producer: &producer}, reprise.Event{Data: fmt.Appendf(nil, "%s/%d", r.name, n)})
+			_, err := r.stream.AppendWith(ctx, reprise.AppendOptions{Producer: &producer},
+				reprise.Event{Data: fmt.Appendf(nil, "%s/%d", r.name, n)})
 			if err == nil {
 				break
 			}

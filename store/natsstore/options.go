@@ -91,7 +91,8 @@ func checkServer(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: the NATS URL cannot be read: is everything in user and password percent-encoded?", reprise.ErrInvalid)
+		return fmt.Errorf("%w: the NATS URL cannot be read: is everything in user and password percent-encoded?",
+			reprise.ErrInvalid)
 	case u.Scheme != "nats" && u.Scheme != "tls":
 		return fmt.Errorf("%w: the scheme of a NATS URL is nats or tls, not %q", reprise.ErrInvalid, u.Scheme)
 	case u.Hostname() == "":
@@ -135,8 +136,8 @@ func (s *settings) set(name, value string) error {
 		_, err = tls.LoadX509KeyPair(cert, key)
 		s.NATS = append(s.NATS, nats.ClientCert(cert, key))
 	default:
-		return fmt.Errorf("%w: the NATS URL has an unknown parameter %q; known are name, timeout, replicas, max_bytes, "+
-			"storage, domain, creds, ca and cert", reprise.ErrInvalid, name)
+		return fmt.Errorf("%w: the NATS URL has an unknown parameter %q; known are name, timeout, replicas, "+
+			"max_bytes, storage, domain, creds, ca and cert", reprise.ErrInvalid, name)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: parameter %s of the NATS URL: %w", reprise.ErrInvalid, name, err)
@@ -160,7 +161,8 @@ func (s *settings) complete() error {
 	}
 	switch {
 	case len(s.Name) > maxNameBytes || !isName(s.Name):
-		return fmt.Errorf("%w: the name of a NATS store is 1 to %d letters, digits, '_' and '-', not %q", reprise.ErrInvalid, maxNameBytes, s.Name)
+		return fmt.Errorf("%w: the name of a NATS store is 1 to %d letters, digits, '_' and '-', not %q",
+			reprise.ErrInvalid, maxNameBytes, s.Name)
 	case s.Timeout < 0 || s.MaxBytes < 0:
 		return fmt.Errorf("%w: a negative timeout or max_bytes", reprise.ErrInvalid)
 	case s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5:
@@ -209,7 +211,11 @@ func unfit(have *jetstream.StreamConfig, want *jetstream.StreamConfig) error {
 		{!have.AllowDirect, "it does not allow direct reads"},
 		{want.AllowRollup && !have.AllowRollup, "it does not allow rollups"},
 		{want.AllowMsgTTL && !have.AllowMsgTTL, "it does not allow messages that expire"},
-		{want.RePublish != nil && (have.RePublish == nil || have.RePublish.Destination != want.RePublish.Destination), "it does not republish to " + want.Name + ".w.>"},
+		{
+			want.RePublish != nil &&
+				(have.RePublish == nil || have.RePublish.Destination != want.RePublish.Destination),
+			"it does not republish to " + want.Name + ".w.>",
+		},
 		{have.Sealed || have.DenyDelete || have.DenyPurge, "it is sealed, or denies deletes or purges"},
 		{have.NoAck, "it does not acknowledge"},
 	} {
@@ -220,7 +226,8 @@ func unfit(have *jetstream.StreamConfig, want *jetstream.StreamConfig) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the JetStream stream %s cannot be used: %s", reprise.ErrInvalid, have.Name, strings.Join(wrong, "; "))
+	return fmt.Errorf("%w: the JetStream stream %s cannot be used: %s",
+		reprise.ErrInvalid, have.Name, strings.Join(wrong, "; "))
 }
 
 // withTimeout bounds a call.

@@ -14,7 +14,9 @@ import (
 // Read returns a page; see reprise.Store. It takes one round trip for the newest message, which is enough if the page
 // begins in it, at most O(log n) to find another beginning, which is known where the page before was read here, and
 // one for each 4 MiB.
-func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (_ reprise.Page, err error) {
+func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
+	_ reprise.Page, err error,
+) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
@@ -52,7 +54,9 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 }
 
 // page reads the page that ends at last, at the latest. The error wraps errGone where something is not there.
-func (s *Store) page(ctx context.Context, key reprise.StreamKey, last *entry, after uint64, maxBytes int) (reprise.Page, error) {
+func (s *Store) page(ctx context.Context, key reprise.StreamKey, last *entry, after uint64, maxBytes int) (
+	reprise.Page, error,
+) {
 	info, err := s.info(ctx, key, last.state)
 	if err != nil {
 		return reprise.Page{}, err
@@ -191,7 +195,8 @@ func (s *Store) batch(ctx context.Context, key reprise.StreamKey, e *entry) (rep
 		}
 	}
 	if sumOf(b) != e.sum {
-		return reprise.Batch{}, fmt.Errorf("stream %s: %w: the checksum of the batch that begins with event %d does not hold", key, ErrDamaged, e.first)
+		return reprise.Batch{}, fmt.Errorf("stream %s: %w: the checksum of the batch that begins with event %d does not hold",
+			key, ErrDamaged, e.first)
 	}
 	return reprise.Batch{First: e.first, Count: e.count, Bytes: b}, nil
 }

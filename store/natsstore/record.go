@@ -47,7 +47,11 @@ func decodeRecord(b []byte) (*record, error) {
 		return nil, err
 	}
 	r := &record{epoch: reprise.Epoch(d.text())}
-	r.config.Retention = reprise.Retention{MaxEvents: d.signed(), MaxBytes: d.signed(), MaxAge: time.Duration(d.signed())}
+	r.config.Retention = reprise.Retention{
+		MaxEvents: d.signed(),
+		MaxBytes:  d.signed(),
+		MaxAge:    time.Duration(d.signed()),
+	}
 	if n := d.length(2); n > 0 {
 		r.config.Labels = make(map[string]string, n)
 		for range n {
@@ -83,6 +87,10 @@ func decodeEnding(b []byte) (*ending, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &ending{key: reprise.StreamKey{Tenant: reprise.Tenant(d.text()), Name: d.text()}, epoch: reprise.Epoch(d.text()), expires: d.signed()}
+	e := &ending{
+		key:     reprise.StreamKey{Tenant: reprise.Tenant(d.text()), Name: d.text()},
+		epoch:   reprise.Epoch(d.text()),
+		expires: d.signed(),
+	}
 	return e, d.done()
 }

@@ -114,7 +114,8 @@ func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, re
 func (s *Store) makeRoom(ctx context.Context, key reprise.StreamKey, last *entry) error {
 	err := s.tidy.purgeSubject(ctx, s.subjects.stream(key), last.seq)
 	if last.bulky {
-		err = errors.Join(err, s.tidy.purgeSubject(ctx, s.subjects.parts(key), last.seq), s.tidy.purgeSubject(ctx, s.subjects.data(key), last.seq))
+		err = errors.Join(err, s.tidy.purgeSubject(ctx, s.subjects.parts(key), last.seq),
+			s.tidy.purgeSubject(ctx, s.subjects.data(key), last.seq))
 	}
 	return err
 }

@@ -118,8 +118,8 @@ func (s *Store) recordLengths(ctx context.Context) (map[uint64]int64, error) {
 	return lengths, err
 }
 
-// headers calls f with messages of a JetStream stream, without their bodies, as one server has them. Records of the index
-// may be deleted meanwhile, which are then not waited for.
+// headers calls f with messages of a JetStream stream, without their bodies, as one server has them. Records of the
+// index may be deleted meanwhile, which are then not waited for.
 func (s *Store) headers(ctx context.Context, stream, filter string, policy jetstream.DeliverPolicy,
 	f func(jetstream.Msg) error,
 ) error {

@@ -87,7 +87,8 @@ func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) 
 
 // connectError says why there is no connection, without the URL.
 func connectError(err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) {
 		return fmt.Errorf("%w: NATS refuses the login: %w", reprise.ErrInvalid, err)
 	}
 	return unavailable(fmt.Errorf("NATS: %w", err))
@@ -122,7 +123,8 @@ func (s *Store) start(ctx context.Context, set *settings) error {
 		s.single = have.Replicas <= 1
 	}
 	if s.room < leastPayload-headRoom {
-		return fmt.Errorf("%w: the JetStream streams bound messages to less than %d bytes", reprise.ErrInvalid, leastPayload)
+		return fmt.Errorf("%w: the JetStream streams bound messages to less than %d bytes",
+			reprise.ErrInvalid, leastPayload)
 	}
 	if s.single && !set.Memory {
 		s.logger.Warn("one NATS server keeps the events: unless it runs with sync_interval: always, which a client cannot see, " +
@@ -137,10 +139,12 @@ func (s *Store) start(ctx context.Context, set *settings) error {
 func (s *Store) checkServer() error {
 	nc := s.wire.nc
 	if major, minor := version(nc.ConnectedServerVersion()); major < 2 || major == 2 && minor < 11 {
-		return fmt.Errorf("%w: NATS server %s; 2.11 or later is needed", reprise.ErrInvalid, nc.ConnectedServerVersion())
+		return fmt.Errorf("%w: NATS server %s; 2.11 or later is needed",
+			reprise.ErrInvalid, nc.ConnectedServerVersion())
 	}
 	if nc.MaxPayload() < leastPayload {
-		return fmt.Errorf("%w: the NATS server takes messages of %d bytes; max_payload must be %d at least", reprise.ErrInvalid, nc.MaxPayload(), leastPayload)
+		return fmt.Errorf("%w: the NATS server takes messages of %d bytes; max_payload must be %d at least",
+			reprise.ErrInvalid, nc.MaxPayload(), leastPayload)
 	}
 	s.room = int(min(nc.MaxPayload(), maxBody)) - headRoom
 	return nil
@@ -162,7 +166,8 @@ func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*
 			return &config, unfit(&config, want)
 		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
 			continue // somebody else has just made it
-		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		case errors.Is(err, jetstream.ErrJetStreamNotEnabled),
+			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 			return nil, fmt.Errorf("%w: JetStream is not enabled on the NATS server", reprise.ErrInvalid)
 		}
 		if errors.Is(err, nats.ErrNoResponders) {

@@ -151,7 +151,8 @@ func TestDamageIsNotServed(t *testing.T) {
 	other := openAt(t, where)
 	for _, info := range []*reprise.StreamInfo{&hole, &foreign} {
 		_, err := other.Read(t.Context(), info.Key, 0, 1<<20)
-		if !errors.Is(err, natsstore.ErrDamaged) || errors.Is(err, reprise.ErrUnavailable) || errors.Is(err, reprise.ErrNotFound) {
+		if !errors.Is(err, natsstore.ErrDamaged) || errors.Is(err, reprise.ErrUnavailable) ||
+			errors.Is(err, reprise.ErrNotFound) {
 			t.Errorf("%s: %v, want ErrDamaged", info.Key, err)
 		}
 	}
@@ -253,13 +254,17 @@ func TestPermissions(t *testing.T) {
 			"STREAM.INFO", "STREAM.CREATE", "STREAM.MSG.GET", "STREAM.MSG.DELETE", "STREAM.PURGE", "DIRECT.GET",
 			"CONSUMER.CREATE", "CONSUMER.DELETE", "CONSUMER.MSG.NEXT",
 		} {
-			api = append(api, fmt.Sprintf("%q", "$JS.API."+call+"."+stream), fmt.Sprintf("%q", "$JS.API."+call+"."+stream+".>"))
+			api = append(api, fmt.Sprintf("%q", "$JS.API."+call+"."+stream),
+				fmt.Sprintf("%q", "$JS.API."+call+"."+stream+".>"))
 		}
 	}
 	server := testserver.NATS(t, &testserver.NATSOptions{Config: fmt.Sprintf(`authorization { users: [ { user: u, password: p, permissions: {
 		publish: [%q, %s], subscribe: [%q, "_INBOX.>"] } } ] }`, name+".>", strings.Join(api, ", "), name+".w.>")})
 	var text bytes.Buffer
-	opts := &natsstore.Options{Name: name, Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	opts := &natsstore.Options{
+		Name:   name,
+		Logger: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
 	s, err := natsstore.Open(t.Context(), "nats://u:p@"+server.Addr(), opts)
 	must(t, err)
 	info := create(t, s, "s")
@@ -288,7 +293,11 @@ func TestPermissions(t *testing.T) {
 	must(t, err)
 	defer s.Close()
 	start := time.Now()
-	_, err = s.Create(t.Context(), reprise.StreamInfo{Key: reprise.StreamKey{Tenant: "t", Name: "n"}, Epoch: reprise.NewEpoch(), Created: time.Now()})
+	_, err = s.Create(t.Context(), reprise.StreamInfo{
+		Key:     reprise.StreamKey{Tenant: "t", Name: "n"},
+		Epoch:   reprise.NewEpoch(),
+		Created: time.Now(),
+	})
 	if !errors.Is(err, reprise.ErrUnavailable) || time.Since(start) > 5*time.Second {
 		t.Errorf("after %v: %v", time.Since(start), err)
 	}

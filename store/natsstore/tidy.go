@@ -128,7 +128,8 @@ func (t *tidy) delete(stream string, seq uint64) {
 // purge deletes the parts and data that a stream has left which is gone.
 func (t *tidy) purge(key reprise.StreamKey, before uint64) {
 	t.add(func(ctx context.Context) error {
-		return errors.Join(t.purgeSubject(ctx, t.s.subjects.parts(key), before), t.purgeSubject(ctx, t.s.subjects.data(key), before))
+		return errors.Join(t.purgeSubject(ctx, t.s.subjects.parts(key), before),
+			t.purgeSubject(ctx, t.s.subjects.data(key), before))
 	})
 }
 

@@ -58,7 +58,9 @@ func (w *watch) start(s *Store) error {
 		return nil
 	}
 	for _, stream := range []string{s.name, s.index} {
-		if _, err := s.wire.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+stream, func(*nats.Msg) { w.newLeader() }); err != nil {
+		if _, err := s.wire.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+stream, func(*nats.Msg) {
+			w.newLeader()
+		}); err != nil {
 			return err
 		}
 	}

@@ -286,7 +286,9 @@ func (w *wire) ask(ctx context.Context, subject string, body []byte, got func(*n
 	}
 }
 
-func (w *wire) askOnce(ctx context.Context, subject string, body []byte, got func(*nats.Msg) (more bool, err error)) error {
+func (w *wire) askOnce(
+	ctx context.Context, subject string, body []byte, got func(*nats.Msg) (more bool, err error),
+) error {
 	r := &replies{fresh: make(chan struct{}, 1)}
 	id, reply := w.await(r)
 	defer w.leave(id)

@@ -127,7 +127,8 @@ func (s *Store) recognize(ctx context.Context, conn *pgx.Conn) error {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, s.opts.in(`WITH gone AS (DELETE FROM {schema}.origin) INSERT INTO {schema}.origin VALUES ($1)`), here)
+		_, err = tx.Exec(ctx,
+			s.opts.in(`WITH gone AS (DELETE FROM {schema}.origin) INSERT INTO {schema}.origin VALUES ($1)`), here)
 		return err
 	})
 }

@@ -96,7 +96,8 @@ func (c *commit) refuse(errs []error, place, reason int32, tail int64) error {
 	case 5:
 		errs[i] = errForeign
 	default:
-		errs[i] = fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, c.reqs[i].First, tail)
+		errs[i] = fmt.Errorf("%w: a batch that begins with %d, the tail is %d",
+			reprise.ErrConflict, c.reqs[i].First, tail)
 	}
 	return nil
 }

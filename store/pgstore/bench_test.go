@@ -22,7 +22,8 @@ func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, open, nil) }
 
 // durable is a server that syncs each commit to the disk, as PostgreSQL does by default.
 func durable(b *testing.B) *testserver.PostgresServer {
-	return testserver.Postgres(b, &testserver.PostgresOptions{Config: []string{"max_wal_size = 4GB", "checkpoint_timeout = 1h"}})
+	return testserver.Postgres(b,
+		&testserver.PostgresOptions{Config: []string{"max_wal_size = 4GB", "checkpoint_timeout = 1h"}})
 }
 
 func openLog(b *testing.B, url string) (*reprise.Log, *pgstore.Store) {
@@ -158,7 +159,8 @@ func BenchmarkReplay(b *testing.B) {
 	})
 	b.Run("limit=rows", func(b *testing.B) {
 		sql(b, url, `CREATE TABLE IF NOT EXISTS rows (id bigint PRIMARY KEY, data bytea)`, `TRUNCATE rows`,
-			fmt.Sprintf(`INSERT INTO rows SELECT n, repeat('x', 200)::bytea FROM generate_series(1, %d) n`, events), `VACUUM ANALYZE rows`)
+			fmt.Sprintf(`INSERT INTO rows SELECT n, repeat('x', 200)::bytea FROM generate_series(1, %d) n`,
+				events), `VACUUM ANALYZE rows`)
 		conn, err := pgx.Connect(b.Context(), url)
 		check(b, err)
 		defer conn.Close(context.Background())

@@ -66,7 +66,8 @@ func (s *Store) establish(ctx context.Context, p *params) (made bool, kept repri
 			return false, kept, err
 		}
 	}
-	return false, kept, fmt.Errorf("%w: stream %s: one server after the other takes over", reprise.ErrUnavailable, kept.Key)
+	return false, kept, fmt.Errorf("%w: stream %s: one server after the other takes over",
+		reprise.ErrUnavailable, kept.Key)
 }
 
 // addProducers adds the columns of producers as arrays.

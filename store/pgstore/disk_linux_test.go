@@ -35,7 +35,8 @@ func TestFullDisk(t *testing.T) {
 	space := filepath.Join(dir, "space")
 	check(t, os.Mkdir(space, 0o700))
 	check(t, own.Own(space))
-	sql(t, own.URL(), `CREATE TABLESPACE small LOCATION '`+space+`'`, `ALTER DATABASE reprise SET default_tablespace = small`)
+	sql(t, own.URL(), `CREATE TABLESPACE small LOCATION '`+space+`'`,
+		`ALTER DATABASE reprise SET default_tablespace = small`)
 	s := mustOpen(t, own.URL(), nil)
 	req := create(t, s, "s")
 	const size = 100 << 10

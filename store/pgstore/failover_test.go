@@ -46,7 +46,8 @@ func newPromotion(t *testing.T, parameters string) *promotion {
 		return p.count(t, `SELECT count(*) FROM reprise.streams WHERE tail = 10`) == 2
 	})
 	sql(t, p.standby.URL(), `ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
-	eventually(t, "the standby does not follow any more", func() bool { return p.count(t, `SELECT count(*) FROM pg_stat_wal_receiver`) == 0 })
+	eventually(t, "the standby does not follow any more",
+		func() bool { return p.count(t, `SELECT count(*) FROM pg_stat_wal_receiver`) == 0 })
 	p.append(t, "lossy", 5)
 	return p
 }
@@ -135,7 +136,8 @@ func TestPromotionTellsFork(t *testing.T) {
 	for range 2 {
 		after := p.info(t, "lossy")
 		if after.Epoch == before.Epoch || after.Tail != 10 || !slices.Equal(after.Lineage, want) {
-			t.Fatalf("epoch %s, tail %d, lineage %v, want another one than %s, 10, %v", after.Epoch, after.Tail, after.Lineage, before.Epoch, want)
+			t.Fatalf("epoch %s, tail %d, lineage %v, want another one than %s, 10, %v",
+				after.Epoch, after.Tail, after.Lineage, before.Epoch, want)
 		}
 	}
 	for _, name := range []string{"lossy", "idle"} {

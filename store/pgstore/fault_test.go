@@ -265,7 +265,8 @@ func TestStandbyAway(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	sql(t, own.URL(), `ALTER SYSTEM RESET synchronous_standby_names`, `SELECT pg_reload_conf()`)
-	eventually(t, "the append is to be shown when the standby is not needed any more", func() bool { return tail(t, other, "s") == req.First })
+	eventually(t, "the append is to be shown when the standby is not needed any more",
+		func() bool { return tail(t, other, "s") == req.First })
 	req.First++
 	put(t, s, &req, 100, 1000)
 	intact(t, other, "s", 100)

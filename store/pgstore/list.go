@@ -35,7 +35,8 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 		p.text(q.Namespace)
 		where += " AND s.namespace = $" + strconv.Itoa(len(p.values))
 	}
-	statement := s.opts.in(`SELECT s, {schema}.lineage_of(s.id) FROM {schema}.streams s WHERE s.id < $1`) + where + ` ORDER BY s.id DESC LIMIT $2`
+	statement := s.opts.in(`SELECT s, {schema}.lineage_of(s.id) FROM {schema}.streams s WHERE s.id < $1`) + where +
+		` ORDER BY s.id DESC LIMIT $2`
 	var page reprise.ListPage
 	err = s.run(ctx, statement, p, func() takeRow {
 		page = reprise.ListPage{}

@@ -47,14 +47,18 @@ func migrate(ctx context.Context, conn *pgx.Conn, o *Options) error {
 		return err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx))
-	if _, err := tx.Exec(ctx, o.in("SELECT pg_advisory_xact_lock({tidy})"), pgx.QueryExecModeSimpleProtocol); err != nil {
+	if _, err := tx.Exec(
+		ctx, o.in("SELECT pg_advisory_xact_lock({tidy})"), pgx.QueryExecModeSimpleProtocol,
+	); err != nil {
 		return err
 	}
 	if at, err = schemaVersion(ctx, tx.Conn(), o); err != nil {
 		return err
 	}
 	var there bool
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, o.Schema).Scan(&there); err != nil {
+	if err := tx.QueryRow(
+		ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, o.Schema,
+	).Scan(&there); err != nil {
 		return err
 	}
 	if !there {
@@ -71,7 +75,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, o *Options) error {
 			return fmt.Errorf("migration %d: %w", v, err)
 		}
 	}
-	note := fmt.Sprintf("CREATE OR REPLACE FUNCTION {schema}.schema_version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT %d'", version)
+	note := fmt.Sprintf("CREATE OR REPLACE FUNCTION {schema}.schema_version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT %d'",
+		version)
 	if _, err := tx.Exec(ctx, o.in(note), pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}

@@ -30,11 +30,13 @@ func TestRefused(t *testing.T) {
 		url  string
 		want error
 	}{
-		"password":                {with("reprise", "s3cret", "reprise", ""), pgstore.ErrRefused},
-		"user":                    {with("nobody", "s3cret", "reprise", ""), pgstore.ErrRefused},
-		"database":                {with("reprise", "correct", "absent", ""), pgstore.ErrRefused},
-		"no TLS":                  {with("reprise", "correct", "reprise", "sslmode=disable"), pgstore.ErrRefused},
-		"certificate":             {with("reprise", "correct", "reprise", "sslmode=verify-full"), reprise.ErrUnavailable},
+		"password": {with("reprise", "s3cret", "reprise", ""), pgstore.ErrRefused},
+		"user":     {with("nobody", "s3cret", "reprise", ""), pgstore.ErrRefused},
+		"database": {with("reprise", "correct", "absent", ""), pgstore.ErrRefused},
+		"no TLS":   {with("reprise", "correct", "reprise", "sslmode=disable"), pgstore.ErrRefused},
+		"certificate": {
+			with("reprise", "correct", "reprise", "sslmode=verify-full"), reprise.ErrUnavailable,
+		},
 		"unknown parameter":       {with("reprise", "s3cret", "reprise", "colour=red"), reprise.ErrInvalid},
 		"parameter twice":         {with("reprise", "s3cret", "reprise", "poll=1s&poll=2s"), reprise.ErrInvalid},
 		"not a duration":          {with("reprise", "s3cret", "reprise", "timeout=10"), reprise.ErrInvalid},
@@ -47,12 +49,14 @@ func TestRefused(t *testing.T) {
 		"commit":                  {with("reprise", "s3cret", "reprise", "commit=never"), reprise.ErrInvalid},
 		"polling all the time":    {with("reprise", "s3cret", "reprise", "poll=1us"), reprise.ErrInvalid},
 		"small partitions":        {with("reprise", "s3cret", "reprise", "part_bytes=1"), reprise.ErrInvalid},
-		"where to listen":         {with("reprise", "s3cret", "reprise", "listen=postgres%3A%2F%2Fx%3As3cret%40%3Ax"), reprise.ErrInvalid},
-		"tls mode":                {with("reprise", "s3cret", "reprise", "sslmode=perhaps"), reprise.ErrInvalid},
-		"scheme":                  {"mysql://reprise:s3cret@host/db", reprise.ErrInvalid},
-		"no URL":                  {"host=localhost password=s3cret", reprise.ErrInvalid},
-		"malformed":               {"postgres://reprise:s3cret@host:port/db", reprise.ErrInvalid},
-		"nobody there":            {"postgres://reprise:s3cret@127.0.0.1:1/db", reprise.ErrUnavailable},
+		"where to listen": {
+			with("reprise", "s3cret", "reprise", "listen=postgres%3A%2F%2Fx%3As3cret%40%3Ax"), reprise.ErrInvalid,
+		},
+		"tls mode":     {with("reprise", "s3cret", "reprise", "sslmode=perhaps"), reprise.ErrInvalid},
+		"scheme":       {"mysql://reprise:s3cret@host/db", reprise.ErrInvalid},
+		"no URL":       {"host=localhost password=s3cret", reprise.ErrInvalid},
+		"malformed":    {"postgres://reprise:s3cret@host:port/db", reprise.ErrInvalid},
+		"nobody there": {"postgres://reprise:s3cret@127.0.0.1:1/db", reprise.ErrUnavailable},
 	} {
 		s, err := pgstore.Open(t.Context(), c.url, nil)
 		if err == nil {
@@ -67,7 +71,8 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: the error holds the password: %s", what, text)
 		}
 	}
-	s := mustOpen(t, with("reprise", "correct", "reprise", "sslmode=verify-full&sslrootcert="+url.QueryEscape(own.CertFile())), nil)
+	s := mustOpen(t,
+		with("reprise", "correct", "reprise", "sslmode=verify-full&sslrootcert="+url.QueryEscape(own.CertFile())), nil)
 	req := create(t, s, "s")
 	put(t, s, &req, 100, 10)
 }
@@ -75,7 +80,8 @@ func TestRefused(t *testing.T) {
 // A role that owns the schema needs nothing else, and one that may only use the tables can open them.
 func TestPrivileges(t *testing.T) {
 	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
-	sql(t, own.URL(), `CREATE ROLE maker LOGIN`, `CREATE ROLE stranger LOGIN`, `CREATE SCHEMA reprise AUTHORIZATION maker`)
+	sql(t, own.URL(), `CREATE ROLE maker LOGIN`, `CREATE ROLE stranger LOGIN`,
+		`CREATE SCHEMA reprise AUTHORIZATION maker`)
 	as := func(role string) string { return strings.Replace(own.URL(), "//reprise@", "//"+role+"@", 1) }
 	if _, err := pgstore.Open(t.Context(), as("stranger"), nil); !errors.Is(err, pgstore.ErrRefused) {
 		t.Errorf("somebody without rights: %v", err)
@@ -96,7 +102,8 @@ func TestForeignTables(t *testing.T) {
 	}
 	sql(t, server.URL(), fmt.Sprintf(`DROP TABLE %q.streams`, name)) // an empty schema is taken
 	mustOpen(t, server.URL(), opts)
-	sql(t, server.URL(), fmt.Sprintf(`CREATE OR REPLACE FUNCTION %q.schema_version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 99'`, name))
+	sql(t, server.URL(), fmt.Sprintf(`CREATE OR REPLACE FUNCTION %q.schema_version() RETURNS integer LANGUAGE sql IMMUTABLE AS 'SELECT 99'`,
+		name))
 	if _, err := pgstore.Open(t.Context(), server.URL(), opts); !errors.Is(err, pgstore.ErrNewer) {
 		t.Errorf("tables of a newer version: %v", err)
 	}

@@ -184,11 +184,13 @@ func (o *Options) check() error {
 	case o.Connections < 1 || o.Connections > 1000:
 		return fmt.Errorf("%w: %d connections, 1 to 1000 are possible", reprise.ErrInvalid, o.Connections)
 	case o.Commits < 1 || o.Commits > o.Connections:
-		return fmt.Errorf("%w: %d commits at a time, 1 to the %d connections are possible", reprise.ErrInvalid, o.Commits, o.Connections)
+		return fmt.Errorf("%w: %d commits at a time, 1 to the %d connections are possible",
+			reprise.ErrInvalid, o.Commits, o.Connections)
 	case o.Poll < 0 || o.Poll > 0 && o.Poll < time.Millisecond:
 		return fmt.Errorf("%w: polling every %v", reprise.ErrInvalid, o.Poll)
 	case o.PartBytes < 1<<16:
-		return fmt.Errorf("%w: partitions of %d bytes, at least %d are possible", reprise.ErrInvalid, o.PartBytes, 1<<16)
+		return fmt.Errorf("%w: partitions of %d bytes, at least %d are possible",
+			reprise.ErrInvalid, o.PartBytes, 1<<16)
 	}
 	switch o.Commit {
 	case "", "on", "local", "remote_write", "remote_apply", "off":

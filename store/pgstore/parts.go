@@ -135,7 +135,8 @@ func (t *tidying) alone(ctx context.Context, f func(ctx context.Context, tx pgx.
 			return err
 		}
 		var mine bool
-		if err := tx.QueryRow(ctx, t.store.opts.in(`SELECT pg_try_advisory_xact_lock({tidy})`)).Scan(&mine); err != nil || !mine {
+		err := tx.QueryRow(ctx, t.store.opts.in(`SELECT pg_try_advisory_xact_lock({tidy})`)).Scan(&mine)
+		if err != nil || !mine {
 			return errors.Join(err, errBusy)
 		}
 		return f(ctx, tx)
@@ -184,14 +185,17 @@ func (t *tidying) choose(ctx context.Context, parts []part) (*part, error) {
 		}
 		var live int64
 		err := t.conn.QueryRow(ctx, t.store.opts.in(fmt.Sprintf(`SELECT coalesce(sum(b.size), 0)::bigint
-			FROM {schema}.batches_%d b JOIN {schema}.streams s ON s.id = b.stream WHERE b.last >= s.earliest`, one.n))).Scan(&live)
+			FROM {schema}.batches_%d b JOIN {schema}.streams s ON s.id = b.stream WHERE b.last >= s.earliest`, one.n))).
+			Scan(&live)
 		if err != nil {
 			return nil, err
 		}
 		if live <= one.bytes/liveShare {
 			return one, nil
 		}
-		if _, err := t.conn.Exec(ctx, t.store.opts.in(`UPDATE {schema}.parts SET looked = $2 WHERE n = $1`), one.n, now()); err != nil {
+		if _, err := t.conn.Exec(
+			ctx, t.store.opts.in(`UPDATE {schema}.parts SET looked = $2 WHERE n = $1`), one.n, now(),
+		); err != nil {
 			return nil, err
 		}
 	}
@@ -232,7 +236,9 @@ func (t *tidying) empty(ctx context.Context, n int) error {
 		}
 	}
 	return t.alone(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, t.store.opts.in(fmt.Sprintf(`DROP TABLE IF EXISTS {schema}.batches_%d`, n))); err != nil {
+		if _, err := tx.Exec(
+			ctx, t.store.opts.in(fmt.Sprintf(`DROP TABLE IF EXISTS {schema}.batches_%d`, n)),
+		); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, t.store.opts.in(`DELETE FROM {schema}.parts WHERE n = $1`), n)

@@ -189,8 +189,10 @@ func TestDamageIsNotServed(t *testing.T) {
 		}
 	}
 	sql(t, server.URL(),
-		fmt.Sprintf(`UPDATE %q.batches SET bytes = set_byte(bytes, 3, 0) WHERE last = 3 AND stream = (SELECT id FROM %q.streams WHERE key = 'default/changed')`, name, name),
-		fmt.Sprintf(`DELETE FROM %q.batches WHERE last = 4 AND stream = (SELECT id FROM %q.streams WHERE key = 'default/missing')`, name, name))
+		fmt.Sprintf(`UPDATE %q.batches SET bytes = set_byte(bytes, 3, 0) WHERE last = 3 AND stream = (SELECT id FROM %q.streams WHERE key = 'default/changed')`,
+			name, name),
+		fmt.Sprintf(`DELETE FROM %q.batches WHERE last = 4 AND stream = (SELECT id FROM %q.streams WHERE key = 'default/missing')`,
+			name, name))
 	intact(t, s, "good", 100)
 	for _, stream := range []string{"changed", "missing"} {
 		_, err := s.Read(t.Context(), key(stream), 1, 1<<20)

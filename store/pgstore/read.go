@@ -167,7 +167,8 @@ func (c *collector) fault() error {
 	}
 	if list := c.page.Batches; !c.intact() {
 		b := list[len(list)-1]
-		return fmt.Errorf("%w: stream %s: events %d to %d are not those that were written", ErrDamaged, c.key, b.First, b.Last())
+		return fmt.Errorf("%w: stream %s: events %d to %d are not those that were written",
+			ErrDamaged, c.key, b.First, b.Last())
 	}
 	return fmt.Errorf("%w: stream %s: event %d is missing", ErrDamaged, c.key, c.next)
 }

@@ -170,7 +170,9 @@ func (a *appending) call(which []int) call {
 			}
 			more = append(more, end, expires, marshalProducers(req.Producers))
 		}
-		c.args = append(c.args, life(req.Epoch, req.Owner), decimal(req.First-1), decimal(req.First+uint64(req.Count)-1),
+		c.args = append(c.args, life(req.Epoch, req.Owner), decimal(req.First-1), decimal(
+			req.First+uint64(req.Count)-1,
+		),
 			decimal(req.Earliest), strconv.FormatInt(req.Kept, 10), head(req), rueidis.BinaryString(req.Bytes), at)
 	}
 	c.args = append(c.args, more...)
@@ -195,7 +197,8 @@ func (a *appending) answer(i int, text string) {
 	case isEnded:
 		a.refuse(i, reprise.ErrEnded)
 	case isConflict:
-		a.refuse(i, fmt.Errorf("%w: a batch that begins with %d, the tail is %s", reprise.ErrConflict, a.reqs[i].First, text[1:]))
+		a.refuse(i, fmt.Errorf("%w: a batch that begins with %d, the tail is %s",
+			reprise.ErrConflict, a.reqs[i].First, text[1:]))
 	default:
 		a.refuse(i, fmt.Errorf("stream %s: %s", a.reqs[i].Key, text[1:]))
 	}

@@ -45,7 +45,8 @@ func benchmarkLog(b *testing.B, s reprise.Store, appenders, streams int) {
 	defer log.Close()
 	all := make([]*reprise.Stream, streams)
 	for i := range all {
-		all[i], _, err = log.Create(b.Context(), reprise.StreamKey{Tenant: "t", Name: fmt.Sprint("s", i)}, reprise.StreamConfig{})
+		all[i], _, err = log.Create(b.Context(),
+			reprise.StreamKey{Tenant: "t", Name: fmt.Sprint("s", i)}, reprise.StreamConfig{})
 		must(b, err)
 	}
 	event := reprise.Event{Type: "stdout", Data: []byte(strings.Repeat("x", 200))}
@@ -74,7 +75,11 @@ func BenchmarkXADD(b *testing.B) {
 	on := benchServer(b)
 	for _, appenders := range []int{1, 100, 800} {
 		b.Run(fmt.Sprintf("size=200/appenders=%d", appenders), func(b *testing.B) {
-			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{on.Addr()}, DisableCache: true, ForceSingleClient: true})
+			client, err := rueidis.NewClient(rueidis.ClientOption{
+				InitAddress:       []string{on.Addr()},
+				DisableCache:      true,
+				ForceSingleClient: true,
+			})
 			must(b, err)
 			defer client.Close()
 			data := strings.Repeat("x", 200)
@@ -82,7 +87,8 @@ func BenchmarkXADD(b *testing.B) {
 			b.SetBytes(200)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					must(b, client.Do(b.Context(), client.B().Xadd().Key("xadd").Id("*").FieldValue().FieldValue("b", data).Build()).Error())
+					must(b, client.Do(b.Context(),
+						client.B().Xadd().Key("xadd").Id("*").FieldValue().FieldValue("b", data).Build()).Error())
 				}
 			})
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
@@ -116,21 +122,28 @@ func BenchmarkReplay(b *testing.B) {
 		b.ReportMetric(float64(b.N)*events/b.Elapsed().Seconds(), "events/s")
 	})
 	b.Run("driver", func(b *testing.B) {
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{on.Addr()}, DisableCache: true, ForceSingleClient: true})
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress:       []string{on.Addr()},
+			DisableCache:      true,
+			ForceSingleClient: true,
+		})
 		must(b, err)
 		defer client.Close()
 		data := strings.Repeat("x", 200)
 		for i := 0; i < events; i += batch {
 			var commands []rueidis.Completed
 			for k := range batch {
-				commands = append(commands, client.B().Xadd().Key("replay").Id(fmt.Sprint(i+k+1, "-0")).FieldValue().FieldValue("b", data).Build())
+				commands = append(commands,
+					client.B().Xadd().Key("replay").Id(fmt.Sprint(i+k+1, "-0")).FieldValue().FieldValue("b", data).
+						Build())
 			}
 			must(b, client.DoMulti(b.Context(), commands...)[0].Error())
 		}
 		for b.Loop() {
 			last, n := "-", 0
 			for {
-				entries, err := client.Do(b.Context(), client.B().Xrange().Key("replay").Start(last).End("+").Count(1300).Build()).AsXRange()
+				entries, err := client.Do(b.Context(),
+					client.B().Xrange().Key("replay").Start(last).End("+").Count(1300).Build()).AsXRange()
 				must(b, err)
 				if len(entries) == 0 {
 					break
@@ -175,7 +188,11 @@ func BenchmarkWake(b *testing.B) {
 		}
 	})
 	b.Run("driver", func(b *testing.B) {
-		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{on.Addr()}, DisableCache: true, ForceSingleClient: true})
+		client, err := rueidis.NewClient(rueidis.ClientOption{
+			InitAddress:       []string{on.Addr()},
+			DisableCache:      true,
+			ForceSingleClient: true,
+		})
 		must(b, err)
 		defer client.Close()
 		ears, release := client.Dedicate()

@@ -54,7 +54,8 @@ func (s *Store) create(ctx context.Context, info *reprise.StreamInfo) (st state,
 		return st, err
 	}
 	args := []string{
-		config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano), "n", decimal(number),
+		config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano), "n",
+		decimal(number),
 		"s", decimal(info.Tail + 1), "t", decimal(info.Tail), "k", "0",
 	}
 	if end != "" {

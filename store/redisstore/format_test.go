@@ -62,7 +62,11 @@ func TestEqualConfigurations(t *testing.T) {
 // A time is rounded up, so that nothing happens before it.
 func TestMillis(t *testing.T) {
 	for text, at := range map[string]time.Time{
-		"0": {}, "1": time.UnixMicro(1), "2": time.UnixMilli(2), "3": time.UnixMicro(2001), "253370764800000": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
+		"0":               {},
+		"1":               time.UnixMicro(1),
+		"2":               time.UnixMilli(2),
+		"3":               time.UnixMicro(2001),
+		"253370764800000": time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
 		if got := millis(at); got != text {
 			t.Errorf("%v: %s, want %s", at, got, text)

@@ -22,7 +22,11 @@ func TestHalfDone(t *testing.T) {
 
 	ended, live, gone := create(t, s, "ended"), create(t, s, "live"), create(t, s, "gone")
 	req := one(&ended, []byte("end"))
-	req.End = &reprise.End{Outcome: "completed", Time: time.Now().Add(-2 * time.Hour), Expires: time.Now().Add(-time.Hour)}
+	req.End = &reprise.End{
+		Outcome: "completed",
+		Time:    time.Now().Add(-2 * time.Hour),
+		Expires: time.Now().Add(-time.Hour),
+	}
 	if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); errs != nil {
 		t.Fatal(errs)
 	}
@@ -40,7 +44,8 @@ func TestHalfDone(t *testing.T) {
 	if len(page.Streams) != 2 || page.Streams[0].Key != live.Key || page.Streams[1].Key != ended.Key {
 		t.Errorf("listed: %+v", page.Streams)
 	}
-	if left := command(t, on, "ZRANGE", index("list"), "0", "-1"); strings.Contains(left, "old") || !strings.Contains(left, "young") {
+	if left := command(t, on, "ZRANGE", index("list"), "0", "-1"); strings.Contains(left, "old") ||
+		!strings.Contains(left, "young") {
 		t.Errorf("the list holds %s", left)
 	}
 	sizes, err := s.Sizes(t.Context())

@@ -29,7 +29,8 @@ func TestCreateFindsLoss(t *testing.T) {
 	info := create(t, s, "s")
 	appendN(t, s, &info, 3)
 	restart(t, server, s)
-	found, err := s.Create(t.Context(), reprise.StreamInfo{Key: info.Key, Epoch: reprise.NewEpoch(), Created: time.Now()})
+	found, err := s.Create(t.Context(),
+		reprise.StreamInfo{Key: info.Key, Epoch: reprise.NewEpoch(), Created: time.Now()})
 	must(t, err)
 	forked(t, found, info.Epoch, 3)
 	if again := read(t, s, info.Key).Info; again.Epoch != found.Epoch || len(again.Lineage) != 1 {

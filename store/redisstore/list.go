@@ -47,7 +47,8 @@ func (s *Store) list(ctx context.Context, q *reprise.ListQuery, before uint64) (
 			return reprise.ListPage{}, err
 		}
 		if before > newest {
-			return reprise.ListPage{}, fmt.Errorf("%w: list after %d, there were only %d streams", reprise.ErrInvalid, before, newest)
+			return reprise.ListPage{}, fmt.Errorf("%w: list after %d, there were only %d streams",
+				reprise.ErrInvalid, before, newest)
 		}
 		states, err := s.states(ctx, places, listFields)
 		if err != nil {
@@ -79,7 +80,9 @@ type place struct {
 }
 
 // places reads members of a list before a number, or the newest if that is 0. newest is the number given last.
-func (s *Store) places(ctx context.Context, list string, before uint64, limit int) (places []place, newest uint64, err error) {
+func (s *Store) places(ctx context.Context, list string, before uint64, limit int) (
+	places []place, newest uint64, err error,
+) {
 	from := "+inf"
 	if before > 0 {
 		from = "(" + decimal(before)

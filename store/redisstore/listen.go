@@ -37,7 +37,10 @@ type slots struct {
 }
 
 func newEars(w *watches) *ears {
-	return &ears{watches: w, broken: make(chan struct{}, 1), byAddr: map[string]*ear{}, at: map[string]*ear{}, leaving: map[string]int{}}
+	return &ears{
+		watches: w, broken: make(chan struct{}, 1), byAddr: map[string]*ear{}, at: map[string]*ear{},
+		leaving: map[string]int{},
+	}
 }
 
 // follow keeps subscriptions as they are to be until a connection is lost or the Store is closed.

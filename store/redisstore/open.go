@@ -97,11 +97,14 @@ func (s *Store) warn(ctx context.Context) error {
 			log.Info("redis does not tell its settings: nothing is known of what a crash takes back", "server", addr)
 			continue
 		case settings["appendonly"] != "yes":
-			log.Warn("redis keeps no append-only file: a crash of the server takes back what was acknowledged", "server", addr)
+			log.Warn("redis keeps no append-only file: a crash of the server takes back what was acknowledged",
+				"server", addr)
 		case settings["appendfsync"] == "no" || settings["no-appendfsync-on-rewrite"] == "yes":
-			log.Warn("redis does not always sync its append-only file: a crash of the machine takes back what was acknowledged", "server", addr)
+			log.Warn("redis does not always sync its append-only file: a crash of the machine takes back what was acknowledged",
+				"server", addr)
 		case settings["appendfsync"] == "everysec":
-			log.Info("redis syncs its append-only file every second: a crash of the machine takes back what was acknowledged since", "server", addr)
+			log.Info("redis syncs its append-only file every second: a crash of the machine takes back what was acknowledged since",
+				"server", addr)
 		}
 		if policy := settings["maxmemory-policy"]; strings.HasPrefix(policy, "allkeys-") {
 			log.Warn("redis may evict streams when its memory is full", "server", addr, "maxmemory-policy", policy)
@@ -114,7 +117,8 @@ func (s *Store) warn(ctx context.Context) error {
 func (s *Store) settings(ctx context.Context) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
 	for addr, node := range s.client.Nodes() {
-		command := node.B().ConfigGet().Parameter("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory-policy").Build()
+		command := node.B().ConfigGet().Parameter("appendonly", "appendfsync", "no-appendfsync-on-rewrite",
+			"maxmemory-policy").Build()
 		settings, err := node.Do(ctx, command.ToRetryable()).AsStrMap()
 		if refusal, refused := rueidis.IsRedisErr(err); err != nil && (!refused || refusal.IsLoading()) {
 			return nil, err
@@ -134,7 +138,8 @@ func (s *Store) restartKeeps(ctx context.Context) (bool, error) {
 	}
 	all, err := s.settings(ctx)
 	for _, settings := range all {
-		if settings["appendonly"] != "yes" || settings["appendfsync"] != "always" || settings["no-appendfsync-on-rewrite"] == "yes" {
+		if settings["appendonly"] != "yes" || settings["appendfsync"] != "always" ||
+			settings["no-appendfsync-on-rewrite"] == "yes" {
 			return false, err
 		}
 	}

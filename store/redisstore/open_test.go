@@ -20,9 +20,12 @@ func TestURLs(t *testing.T) {
 	on := server(t)
 	login := strings.Replace(on.URL(), "redis://", "redis://user:hunter2@", 1)
 	for _, url := range []string{
-		"", "redis", "http://" + on.Addr(), "redis://:hunter2@%zz", "redis://user:hunter2@127.0.0.1:port", login + "/x", login + "/1/2",
-		on.URL() + "?unknown=1", on.URL() + "?prefix=a&prefix=b", on.URL() + "?prefix=a%7Bb", on.URL() + "?timeout=5", on.URL() + "?timeout=-1s",
-		on.URL() + "?wait=x", on.URL() + "?wait=-1", on.URL() + "?restart=maybe", on.URL() + "?ca=/nowhere", on.URL() + "?sentinel_auth=x",
+		"", "redis", "http://" + on.Addr(), "redis://:hunter2@%zz", "redis://user:hunter2@127.0.0.1:port",
+		login + "/x", login + "/1/2",
+		on.URL() + "?unknown=1", on.URL() + "?prefix=a&prefix=b", on.URL() + "?prefix=a%7Bb", on.URL() + "?timeout=5",
+		on.URL() + "?timeout=-1s",
+		on.URL() + "?wait=x", on.URL() + "?wait=-1", on.URL() + "?restart=maybe", on.URL() + "?ca=/nowhere",
+		on.URL() + "?sentinel_auth=x",
 		strings.Replace(on.URL(), "redis:", "rediss:", 1) + "?ca=/nowhere", login, // there is no such user
 	} {
 		s, err := redisstore.Open(t.Context(), url, nil)
@@ -64,7 +67,9 @@ func TestPassword(t *testing.T) {
 	s := mustOpen(t, on.URL(), nil)
 	info := create(t, s, "s")
 	appendN(t, s, &info, 1)
-	for _, url := range []string{"redis://" + on.Addr(), "redis://:wrong@" + on.Addr(), "redis://somebody:hunter2@" + on.Addr()} {
+	for _, url := range []string{
+		"redis://" + on.Addr(), "redis://:wrong@" + on.Addr(), "redis://somebody:hunter2@" + on.Addr(),
+	} {
 		_, err := redisstore.Open(t.Context(), url, nil)
 		wantError(t, err, reprise.ErrInvalid)
 	}

@@ -159,7 +159,8 @@ func (p *promotions) finish(t *testing.T) {
 			info, err = f.stream.Info(p.ctx)
 			return err == nil
 		})
-		within(t, 30*time.Second, "the reader is at the tail", func() bool { return f.last.Load() == info.Tail || t.Failed() })
+		within(t, 30*time.Second, "the reader is at the tail",
+			func() bool { return f.last.Load() == info.Tail || t.Failed() })
 		f.compare(t, &info)
 		p.writers[i].compare(t, f.stream, &info)
 	}
@@ -213,7 +214,8 @@ func (w *writer) run(t *testing.T) {
 	for n := 0; !w.all.stopped.Load(); <-tick.C {
 		data := fmt.Sprintf("%s/%d", w.producer.ID, n)
 		epoch := w.stream.Cursor(0).Epoch
-		a, err := w.stream.AppendWith(w.all.ctx, reprise.AppendOptions{Producer: &w.producer}, reprise.Event{Data: []byte(data)})
+		a, err := w.stream.AppendWith(w.all.ctx, reprise.AppendOptions{Producer: &w.producer},
+			reprise.Event{Data: []byte(data)})
 		switch {
 		case err == nil:
 			if w.stream.Cursor(0).Epoch != epoch {
@@ -248,7 +250,8 @@ func (w *writer) compare(t *testing.T, s *reprise.Stream, info *reprise.StreamIn
 		default:
 			w.all.lost++
 			if fork, known := info.ForkOf(a.epoch); known && fork >= a.seq {
-				t.Errorf("%s: %q was acknowledged at %d of %s, and is at %v; the fork is %d", info.Key, a.data, a.seq, a.epoch, at, fork)
+				t.Errorf("%s: %q was acknowledged at %d of %s, and is at %v; the fork is %d",
+					info.Key, a.data, a.seq, a.epoch, at, fork)
 			}
 		}
 	}

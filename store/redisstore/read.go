@@ -13,7 +13,9 @@ import (
 
 // Read takes state and batches from Redis in one script or transaction, which is one view and one round trip. A stream
 // that may have lost events is put into another epoch first, and read again.
-func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (_ reprise.Page, err error) {
+func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
+	_ reprise.Page, err error,
+) {
 	defer func() { err = storeError(ctx, err) }()
 	bounded, leave, err := s.enter(ctx)
 	if err != nil {
@@ -51,7 +53,9 @@ type view struct {
 }
 
 // view reads a page with the script. asked is the context of the caller.
-func (s *Store) view(ctx, asked context.Context, key reprise.StreamKey, after uint64, maxBytes int) (got view, err error) {
+func (s *Store) view(ctx, asked context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
+	got view, err error,
+) {
 	c := call{
 		keys: []string{s.keys.state(key), s.keys.batches(key)},
 		args: []string{decimal(after), strconv.Itoa(maxBytes)},

@@ -71,7 +71,8 @@ func removed(key reprise.StreamKey, r rueidis.RedisResult) (st *state, found boo
 
 // forgetEnd takes a life of a stream out of the queue of those that expire.
 func (s *Store) forgetEnd(ctx context.Context, key reprise.StreamKey, epoch reprise.Epoch) error {
-	return s.client.Do(ctx, s.client.B().Zrem().Key(s.keys.ends()).Member(string(epoch)+":"+key.String()).Build()).Error()
+	return s.client.Do(ctx,
+		s.client.B().Zrem().Key(s.keys.ends()).Member(string(epoch)+":"+key.String()).Build()).Error()
 }
 
 // overdue is for how long a place in the queue that is for nothing is left alone: the append of the end, or the

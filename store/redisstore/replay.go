@@ -62,7 +62,9 @@ func likely(maxBytes, bytes int) int64 {
 }
 
 // replay reads a page with plain commands in a transaction. done is false where the script is to read it.
-func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (got view, done bool, err error) {
+func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
+	got view, done bool, err error,
+) {
 	if s.cluster || s.opts.Wait > 0 {
 		return got, false, nil
 	}
@@ -81,7 +83,9 @@ func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64,
 var errAskScript = errors.New("ask the script")
 
 // take reads up to count batches. size is what they have in bytes.
-func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int, count int64) (got view, size int, err error) {
+func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int, count int64) (
+	got view, size int, err error,
+) {
 	results := s.client.DoMulti(ctx,
 		s.client.B().Multi().Build().ToRetryable(), s.client.B().Info().Section("replication").Build().ToRetryable(),
 		s.client.B().Hmget().Key(s.keys.state(key)).Field(pageFields...).Build(),

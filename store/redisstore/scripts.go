@@ -100,7 +100,8 @@ func (s *Store) send(ctx context.Context, sc *script, wait int, whole bool, call
 		return s.client.DoMulti(ctx, commands...)
 	}
 	// The server remembers for each connection what was last written when it answered, reads included.
-	commands = append(commands, s.client.B().Wait().Numreplicas(int64(wait)).Timeout(s.opts.Timeout.Milliseconds()/2+1).Build())
+	commands = append(commands,
+		s.client.B().Wait().Numreplicas(int64(wait)).Timeout(s.opts.Timeout.Milliseconds()/2+1).Build())
 	results := s.client.DoMulti(ctx, commands...)
 	last := len(calls)
 	n, err := results[last].AsInt64()

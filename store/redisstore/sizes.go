@@ -41,7 +41,9 @@ func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 
 // addSizes adds the streams with a number below before, or the newest if that is 0, as many as go into a round trip. It
 // returns the number to go on with.
-func (s *Store) addSizes(ctx context.Context, sizes map[reprise.Tenant]reprise.Size, before uint64) (next uint64, more bool, err error) {
+func (s *Store) addSizes(ctx context.Context, sizes map[reprise.Tenant]reprise.Size, before uint64) (
+	next uint64, more bool, err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	places, _, err := s.places(ctx, s.keys.listKey("", "", true), before, sizePlaces)

@@ -98,7 +98,8 @@ func (w *sweeping) some(limit int) (more bool, err error) {
 func (w *sweeping) forget(members []string, places []place) error {
 	s := w.store
 	if len(members) > 0 {
-		if err := s.client.Do(w.ctx, s.client.B().Zrem().Key(s.keys.ends()).Member(members...).Build()).Error(); err != nil {
+		err := s.client.Do(w.ctx, s.client.B().Zrem().Key(s.keys.ends()).Member(members...).Build()).Error()
+		if err != nil {
 			return err
 		}
 	}

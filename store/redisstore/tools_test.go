@@ -32,7 +32,9 @@ func must(tb testing.TB, err error) {
 func create(tb testing.TB, s *redisstore.Store, name string) reprise.StreamInfo {
 	tb.Helper()
 	info := reprise.StreamInfo{
-		Key: reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, Epoch: reprise.NewEpoch(), Created: time.Now(),
+		Key:     reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name},
+		Epoch:   reprise.NewEpoch(),
+		Created: time.Now(),
 	}
 	info, err := s.Create(tb.Context(), info)
 	must(tb, err)
@@ -44,7 +46,13 @@ func one(info *reprise.StreamInfo, data []byte) reprise.AppendRequest {
 	info.Tail++
 	info.Bytes += int64(len(data))
 	return reprise.AppendRequest{
-		Key: info.Key, Epoch: info.Epoch, First: info.Tail, Count: 1, Bytes: data, Earliest: info.Earliest, Kept: info.Bytes,
+		Key:      info.Key,
+		Epoch:    info.Epoch,
+		First:    info.Tail,
+		Count:    1,
+		Bytes:    data,
+		Earliest: info.Earliest,
+		Kept:     info.Bytes,
 	}
 }
 

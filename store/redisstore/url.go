@@ -23,7 +23,8 @@ var driverParameters = []string{"addr", "db", "master_set", "skip_verify"}
 func parseURL(text string, opts *Options) (rueidis.ClientOption, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return rueidis.ClientOption{}, fmt.Errorf("%w: the store is not named by a URL such as redis://user:password@host:6379/0", reprise.ErrInvalid)
+		return rueidis.ClientOption{}, fmt.Errorf("%w: the store is not named by a URL such as redis://user:password@host:6379/0",
+			reprise.ErrInvalid)
 	}
 	q, mine := u.Query(), url.Values{}
 	for name, values := range q {
@@ -40,14 +41,16 @@ func parseURL(text string, opts *Options) (rueidis.ClientOption, error) {
 	for name, values := range mine {
 		set := parameters[name]
 		if set == nil || len(values) != 1 {
-			return driver, fmt.Errorf("%w: URL of the store: there is no parameter %q, or it is there twice", reprise.ErrInvalid, name)
+			return driver, fmt.Errorf("%w: URL of the store: there is no parameter %q, or it is there twice",
+				reprise.ErrInvalid, name)
 		}
 		if err := set(opts, values[0]); err != nil {
 			return driver, fmt.Errorf("%w: URL of the store: %s: %w", reprise.ErrInvalid, name, err)
 		}
 	}
 	if (reprise.StreamKey{Tenant: reprise.Tenant(opts.Prefix), Name: "x"}).Validate() != nil {
-		return driver, fmt.Errorf("%w: prefix %q: 1 to 64 letters, digits, '.', '_' and '-' are taken", reprise.ErrInvalid, opts.Prefix)
+		return driver, fmt.Errorf("%w: prefix %q: 1 to 64 letters, digits, '.', '_' and '-' are taken",
+			reprise.ErrInvalid, opts.Prefix)
 	}
 	if err := certificates(&driver, opts); err != nil {
 		return driver, fmt.Errorf("%w: URL of the store: %w", reprise.ErrInvalid, err)

@@ -84,7 +84,8 @@ func (w *writer) mark(list []*stream, until time.Time) error {
 				return err
 			}
 			err := run(w.conn,
-				`UPDATE streams SET mark = ?, config = '{}', ended = NULL, producers = NULL, expires = NULL WHERE id = ?`, func(stmt *sqlite.Stmt) {
+				`UPDATE streams SET mark = ?, config = '{}', ended = NULL, producers = NULL, expires = NULL WHERE id = ?`,
+				func(stmt *sqlite.Stmt) {
 					stmt.BindInt64(1, nanos(until))
 					stmt.BindInt64(2, st.id)
 				})

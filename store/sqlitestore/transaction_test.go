@@ -44,10 +44,11 @@ func TestLargeBatchAndJournalAreOneTransaction(t *testing.T) {
 			t.Fatalf("after %s: append: %v", step.before, err)
 		}
 		rows := int64(-1)
-		err := sqlitex.Execute(s.writer.conn, `SELECT count(*) FROM batches`, &sqlitex.ExecOptions{ResultFunc: func(stmt *sqlite.Stmt) error {
-			rows = stmt.ColumnInt64(0)
-			return nil
-		}})
+		err := sqlitex.Execute(s.writer.conn, `SELECT count(*) FROM batches`,
+			&sqlitex.ExecOptions{ResultFunc: func(stmt *sqlite.Stmt) error {
+				rows = stmt.ColumnInt64(0)
+				return nil
+			}})
 		if want := map[bool]int64{true: 0, false: 1}[step.fails]; err != nil || rows != want {
 			t.Errorf("after %s: %d rows of batches (%v), want %d", step.before, rows, err, want)
 		}

@@ -23,8 +23,8 @@ func (s *Store) enableVacuum(conn *sqlite.Conn) error {
 	}
 	size := pages * pageSize
 	if size > s.maxRewrite() {
-		return fmt.Errorf("it has %d bytes, up to %d are rewritten: copy it into a new file with \"reprise store copy\"",
-			size, s.maxRewrite())
+		return fmt.Errorf("it has %d bytes, up to %d are rewritten: "+
+			"copy it into a new file with \"reprise store copy\"", size, s.maxRewrite())
 	}
 	room, err := freeBytes(filepath.Dir(s.path))
 	if err != nil {

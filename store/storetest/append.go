@@ -85,7 +85,9 @@ func appendSomeRefused(e *env) {
 	late.First = 2
 	foreign := other.request(2)
 	foreign.Epoch = reprise.NewEpoch()
-	reqs := []reprise.AppendRequest{absent.request(1), good.request(2), late, foreign, ended.request(1), last.request(3)}
+	reqs := []reprise.AppendRequest{
+		absent.request(1), good.request(2), late, foreign, ended.request(1), last.request(3),
+	}
 	want := []error{reprise.ErrNotFound, nil, reprise.ErrConflict, reprise.ErrNotFound, reprise.ErrEnded, nil}
 
 	errs := e.store.Append(e.ctx, reqs)
@@ -162,7 +164,8 @@ func appendContested(e *env) {
 	})
 	page := s.read(0, 1<<30)
 	if page.Info.Tail != uint64(wins.Load()) {
-		e.failf("%d events were acknowledged to %d concurrent callers, the tail is %d", wins.Load(), callers, page.Info.Tail)
+		e.failf("%d events were acknowledged to %d concurrent callers, the tail is %d",
+			wins.Load(), callers, page.Info.Tail)
 	}
 }
 

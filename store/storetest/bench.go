@@ -67,7 +67,8 @@ func newBench(b *testing.B, open Opener, streams, size, batch int) *bench {
 		if _, err := store.Create(b.Context(), info); err != nil {
 			b.Fatal(err)
 		}
-		m.reqs = append(m.reqs, reprise.AppendRequest{Key: info.Key, Epoch: info.Epoch, First: 1, Count: batch, Earliest: 1})
+		m.reqs = append(m.reqs,
+			reprise.AppendRequest{Key: info.Key, Epoch: info.Epoch, First: 1, Count: batch, Earliest: 1})
 	}
 	return m
 }

@@ -74,9 +74,12 @@ func Border(t *testing.T, mapError func(ctx context.Context, err error) error) {
 		reprise.ErrInvalid, reprise.ErrNotFound, reprise.ErrExpired, reprise.ErrEnded, reprise.ErrConflict,
 		reprise.ErrFenced, reprise.ErrQuota, reprise.ErrUnavailable, reprise.ErrClosed,
 	} {
-		for _, err := range []error{want, fmt.Errorf("a stream: %w", want), fmt.Errorf("%w: %w", want, io.EOF), errors.Join(io.EOF, want)} {
+		for _, err := range []error{
+			want, fmt.Errorf("a stream: %w", want), fmt.Errorf("%w: %w", want, io.EOF), errors.Join(io.EOF, want),
+		} {
 			if got := mapError(t.Context(), err); !errors.Is(got, want) || foreignIn(got) != nil {
-				t.Errorf("%v becomes %v, which wraps it: %v, and wraps %v", err, got, errors.Is(got, want), foreignIn(got))
+				t.Errorf("%v becomes %v, which wraps it: %v, and wraps %v",
+					err, got, errors.Is(got, want), foreignIn(got))
 			}
 		}
 	}
@@ -132,7 +135,8 @@ func cutUnderWay(e *env) {
 		defer end()
 		if i == users {
 			// A Store may hide every cut from its callers, by asking again.
-			for deadline := time.Now().Add(min(e.opts.patience/2, 5*time.Second)); time.Now().Before(deadline) && failed.Load() < rounds; {
+			for deadline := time.Now().Add(min(e.opts.patience/2, 5*time.Second)); time.Now().Before(deadline) &&
+				failed.Load() < rounds; {
 				e.noError(e.harness.Cut(e.store), "cut the connections")
 			}
 			return
@@ -144,7 +148,8 @@ func cutUnderWay(e *env) {
 			default:
 			}
 			err := streams[i].anyCall(n)
-			if err != nil && !errors.Is(err, reprise.ErrConflict) { // which says that the append before has come in late
+			// which says that the append before has come in late
+			if err != nil && !errors.Is(err, reprise.ErrConflict) {
 				e.passing(err, "a call while connections are cut")
 				failed.Add(1)
 			}

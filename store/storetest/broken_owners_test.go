@@ -110,7 +110,9 @@ var brokenOwners = []brokenStore{
 }
 
 // creating makes streams changed by edit.
-func creating(b *broken, edit func(*reprise.StreamInfo)) func(context.Context, reprise.StreamInfo) (reprise.StreamInfo, error) {
+func creating(
+	b *broken, edit func(*reprise.StreamInfo),
+) func(context.Context, reprise.StreamInfo) (reprise.StreamInfo, error) {
 	return func(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 		edit(&info)
 		return b.session.Create(ctx, info)
@@ -123,7 +125,9 @@ func ownerOf(ctx context.Context, b *broken, k reprise.StreamKey) reprise.Owner 
 }
 
 // asOwner appends as the owner that is kept where let returns true for the one that asks.
-func asOwner(b *broken, let func(asked, kept reprise.Owner) bool) func(context.Context, []reprise.AppendRequest) []error {
+func asOwner(
+	b *broken, let func(asked, kept reprise.Owner) bool,
+) func(context.Context, []reprise.AppendRequest) []error {
 	return eachAlone(b, func(ctx context.Context, req *reprise.AppendRequest) {
 		if kept := ownerOf(ctx, b, req.Key); let(req.Owner, kept) {
 			req.Owner = kept

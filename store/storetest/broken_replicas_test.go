@@ -152,7 +152,8 @@ var brokenReplicas = []brokenStore{
 	{"two replicas sweep", "share/sweep", func(b *broken) {
 		b.sweep = func(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 			page, err := b.session.List(ctx, everything)
-			due := slices.DeleteFunc(page.Streams, func(i reprise.StreamInfo) bool { return i.End == nil || i.End.Expires.After(now) })
+			due := slices.DeleteFunc(page.Streams,
+				func(i reprise.StreamInfo) bool { return i.End == nil || i.End.Expires.After(now) })
 			due = due[:min(limit, len(due))]
 			runtime.Gosched()
 			for i := range due {
@@ -165,7 +166,8 @@ var brokenReplicas = []brokenStore{
 	{"list goes by names", "share/list order", func(b *broken) {
 		b.list = func(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 			page, err := b.session.List(ctx, q)
-			slices.SortFunc(page.Streams, func(a, b reprise.StreamInfo) int { return cmp.Compare(a.Key.Name, b.Key.Name) })
+			slices.SortFunc(page.Streams,
+				func(a, b reprise.StreamInfo) int { return cmp.Compare(a.Key.Name, b.Key.Name) })
 			return page, err
 		}
 	}},

@@ -385,7 +385,8 @@ var brokenStores = []brokenStore{
 	}},
 	{"trim refuses to be repeated", "remove/trim less", func(b *broken) {
 		b.remove = func(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
-			if page, err := b.session.Read(ctx, key, 0, 0); err == nil && spec.Trim != 0 && spec.Trim <= page.Info.Earliest {
+			if page, err := b.session.Read(ctx, key, 0, 0); err == nil && spec.Trim != 0 &&
+				spec.Trim <= page.Info.Earliest {
 				return reprise.ErrInvalid
 			}
 			return b.session.Remove(ctx, key, spec)
@@ -487,7 +488,9 @@ var brokenStores = []brokenStore{
 }
 
 // eachAlone appends the requests one by one, changed by edit.
-func eachAlone(b *broken, edit func(context.Context, *reprise.AppendRequest)) func(context.Context, []reprise.AppendRequest) []error {
+func eachAlone(
+	b *broken, edit func(context.Context, *reprise.AppendRequest),
+) func(context.Context, []reprise.AppendRequest) []error {
 	return func(ctx context.Context, reqs []reprise.AppendRequest) []error {
 		reqs = slices.Clone(reqs)
 		for i := range reqs {
@@ -498,7 +501,9 @@ func eachAlone(b *broken, edit func(context.Context, *reprise.AppendRequest)) fu
 }
 
 // edited reads pages changed by edit.
-func edited(b *broken, edit func(*reprise.Page, uint64)) func(context.Context, reprise.StreamKey, uint64, int) (reprise.Page, error) {
+func edited(
+	b *broken, edit func(*reprise.Page, uint64),
+) func(context.Context, reprise.StreamKey, uint64, int) (reprise.Page, error) {
 	return func(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 		page, err := b.session.Read(ctx, key, after, maxBytes)
 		edit(&page, after)

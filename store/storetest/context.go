@@ -29,12 +29,15 @@ var contextChecks = []check{
 // everyCall makes a call of each kind that has an error.
 func (e *env) everyCall(ctx context.Context, s *stream) map[string]error {
 	errs := map[string]error{}
-	_, errs["Create"] = e.store.Create(ctx, reprise.StreamInfo{Key: key("new"), Epoch: reprise.NewEpoch(), Created: now()})
+	_, errs["Create"] = e.store.Create(ctx,
+		reprise.StreamInfo{Key: key("new"), Epoch: reprise.NewEpoch(), Created: now()})
 	_, errs["Read"] = e.store.Read(ctx, s.key, 0, 1<<20)
 	_, errs["List"] = e.store.List(ctx, everything)
 	errs["Remove"] = e.store.Remove(ctx, s.key, reprise.RemoveSpec{})
 	errs["Remove of events"] = e.store.Remove(ctx, s.key, reprise.RemoveSpec{Trim: 2, Kept: eventBytes})
-	reqs := []reprise.AppendRequest{s.request(1), {Key: key("absent"), Epoch: s.epoch, First: 1, Count: 1, Bytes: []byte("x")}}
+	reqs := []reprise.AppendRequest{
+		s.request(1), {Key: key("absent"), Epoch: s.epoch, First: 1, Count: 1, Bytes: []byte("x")},
+	}
 	got := e.store.Append(ctx, reqs)
 	if len(got) != len(reqs) {
 		e.failf("append of %d requests: %d errors, want one for each", len(reqs), len(got))

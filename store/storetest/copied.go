@@ -60,7 +60,9 @@ func createCopiedEnded(e *env) {
 func createCopiedProducers(e *env) {
 	var kept []reprise.Producer
 	for i := range reprise.MaxProducers {
-		kept = append(kept, reprise.Producer{ID: fmt.Sprint("p", i), Epoch: 1 << 63, Seq: uint64(i), First: uint64(i + 1), Last: uint64(i + 1)})
+		kept = append(kept, reprise.Producer{
+			ID: fmt.Sprint("p", i), Epoch: 1 << 63, Seq: uint64(i), First: uint64(i + 1), Last: uint64(i + 1),
+		})
 	}
 	want := reprise.StreamInfo{Key: key("s"), Tail: 64, Producers: kept}
 	p := newProducersOf(e.createInfo(want))

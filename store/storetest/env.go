@@ -185,7 +185,8 @@ func (e *env) createInfo(want reprise.StreamInfo) *stream {
 // sameInfo compares all of two states but their producers.
 func (e *env) sameInfo(got, want reprise.StreamInfo) {
 	same := got.Key == want.Key && got.Epoch == want.Epoch && got.Config.Equal(want.Config) &&
-		got.Created.Equal(want.Created) && got.Owner == want.Owner && got.Earliest == want.Earliest && got.Tail == want.Tail &&
+		got.Created.Equal(want.Created) && got.Owner == want.Owner && got.Earliest == want.Earliest &&
+		got.Tail == want.Tail &&
 		got.Bytes == want.Bytes && sameEnd(got.End, want.End) && slices.Equal(got.Lineage, want.Lineage)
 	if !same {
 		e.failf("%s: got %s\n\twant %s", want.Key, describe(got), describe(want))
@@ -205,5 +206,6 @@ func sameEnd(a, b *reprise.End) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Outcome == b.Outcome && a.Time.Equal(b.Time) && a.Expires.Equal(b.Expires) && string(a.Data) == string(b.Data)
+	return a.Outcome == b.Outcome && a.Time.Equal(b.Time) && a.Expires.Equal(b.Expires) &&
+		string(a.Data) == string(b.Data)
 }

@@ -27,7 +27,8 @@ var listChecks = []check{
 	{name: "newest first", rule: ruleListOrder, run: func(e *env) {
 		var want []reprise.StreamInfo
 		for i := range 30 {
-			s := e.createKey(key(fmt.Sprint("s/", i*7%30)), reprise.StreamConfig{Labels: map[string]string{"i": fmt.Sprint(i)}})
+			s := e.createKey(key(fmt.Sprint("s/", i*7%30)),
+				reprise.StreamConfig{Labels: map[string]string{"i": fmt.Sprint(i)}})
 			s.append(1 + i).trim(uint64(1 + i/2))
 			if i%3 == 0 {
 				s.finish(now().Add(time.Hour))
@@ -75,7 +76,8 @@ var listChecks = []check{
 	{name: "after nothing", rule: ruleListAfter, run: func(e *env) {
 		e.create("s")
 		for _, after := range []string{
-			"x", " ", "-1", "1 ", "+1", "00", "01", "0x1", "1.5", "1e3", "99999999999999999999999999", "\x00", "é", "' OR 1=1 --", "*",
+			"x", " ", "-1", "1 ", "+1", "00", "01", "0x1", "1.5", "1e3", "99999999999999999999999999", "\x00", "é",
+			"' OR 1=1 --", "*",
 			strings.Repeat("9", 19), strings.Repeat("A", 10_000),
 		} {
 			q := everything

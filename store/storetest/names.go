@@ -16,7 +16,8 @@ var nameChecks = []check{
 	{name: "tenants", rule: ruleTenants, run: func(e *env) {
 		var keys []reprise.StreamKey
 		for _, tenant := range hostileTenants() {
-			keys = append(keys, reprise.StreamKey{Tenant: tenant, Name: "s"}, reprise.StreamKey{Tenant: tenant, Name: "a-b/c"})
+			keys = append(keys, reprise.StreamKey{Tenant: tenant, Name: "s"},
+				reprise.StreamKey{Tenant: tenant, Name: "a-b/c"})
 		}
 		separate(e, keys)
 	}},
@@ -26,8 +27,10 @@ var nameChecks = []check{
 func hostileNames() []reprise.StreamKey {
 	long := strings.Repeat("x", 254)
 	names := []string{
-		"a", "A", "aA", "Aa", "a.", ".a", "a..", "..a", "...", "a/b", "a/B", "a.b", "a-b", "a_b", "ab", "a/b/c", "a/...",
-		"_", "-", "--", "-1", "0", "1", "01", "1e3", "0x1", "null", "NULL", "true", "nan", "con", "aux.txt", ".git/config",
+		"a", "A", "aA", "Aa", "a.", ".a", "a..", "..a", "...", "a/b", "a/B", "a.b", "a-b", "a_b", "ab", "a/b/c",
+		"a/...",
+		"_", "-", "--", "-1", "0", "1", "01", "1e3", "0x1", "null", "NULL", "true", "nan", "con", "aux.txt",
+		".git/config",
 		"SELECT", "drop-table-streams", "streams", "sqlite_master", "pg_catalog", "key.with.dots", "__proto__",
 		"execution:a", "execution:A", "Execution:a", "execution:a/b", "e:a", "e.:a", "..:a", ":a",
 		"i", "I", "ss", "SS", // case folding has made one of these

@@ -65,8 +65,13 @@ func ownersKept(e *env) {
 func ownersRefused(e *env) {
 	s := e.owned("s", owner("b", 3)).append(2)
 	for what, o := range map[string]reprise.Owner{
-		"a lower fence": owner("b", 2), "the same fence and another name": owner("a", 3), "a name that begins alike": owner("bb", 3),
-		"no name": owner("", 3), "another case": owner("B", 3), "no owner": {}, "the name alone": owner("b", 0),
+		"a lower fence":                   owner("b", 2),
+		"the same fence and another name": owner("a", 3),
+		"a name that begins alike":        owner("bb", 3),
+		"no name":                         owner("", 3),
+		"another case":                    owner("B", 3),
+		"no owner":                        {},
+		"the name alone":                  owner("b", 0),
 	} {
 		s.refused(s.by(o), reprise.ErrFenced, "by "+what)
 		s.same()
@@ -103,7 +108,8 @@ func ownersOrder(e *env) {
 }
 
 func ownersAmongOthers(e *env) {
-	kept, fenced, taken := e.owned("kept", owner("a", 1)), e.owned("fenced", owner("b", 2)), e.owned("taken", owner("a", 1))
+	kept, fenced, taken := e.owned("kept", owner("a", 1)), e.owned("fenced", owner("b", 2)),
+		e.owned("taken", owner("a", 1))
 	free := e.create("free")
 	reqs := []reprise.AppendRequest{kept.request(2), fenced.by(owner("a", 1)), taken.by(owner("b", 2)), free.request(1)}
 	errs := e.store.Append(e.ctx, reqs)
@@ -151,7 +157,8 @@ func ownersContested(one, other *env) {
 			if i%2 == 1 {
 				mine = s.on(other)
 			}
-			errs := mine.e.store.Append(one.ctx, []reprise.AppendRequest{mine.by(owner(fmt.Sprint("caller-", i), fence))})
+			errs := mine.e.store.Append(one.ctx,
+				[]reprise.AppendRequest{mine.by(owner(fmt.Sprint("caller-", i), fence))})
 			if won[i] = errs == nil; !won[i] {
 				one.wantError(errs[0], reprise.ErrFenced, "take over, too late")
 			}

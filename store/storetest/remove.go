@@ -57,7 +57,9 @@ var removeChecks = []check{
 	{name: "again", rule: ruleRemoveIdempotent, run: func(e *env) {
 		s := e.create("s").append(3)
 		until := now().Add(time.Hour)
-		for _, spec := range []reprise.RemoveSpec{{}, {Remember: until}, {Epoch: s.epoch}, {Epoch: s.epoch, Remember: until}} {
+		for _, spec := range []reprise.RemoveSpec{
+			{}, {Remember: until}, {Epoch: s.epoch}, {Epoch: s.epoch, Remember: until},
+		} {
 			s.remove(reprise.RemoveSpec{})
 			s.remove(spec)
 			s.gone(reprise.ErrNotFound)
@@ -83,7 +85,9 @@ var removeChecks = []check{
 		s := e.create("s").append(3, 4)
 		other := reprise.NewEpoch()
 		for _, spec := range []reprise.RemoveSpec{
-			{Epoch: other}, {Epoch: other, Remember: now().Add(time.Hour)}, {Epoch: other, Trim: 4, Kept: 4 * eventBytes},
+			{Epoch: other},
+			{Epoch: other, Remember: now().Add(time.Hour)},
+			{Epoch: other, Trim: 4, Kept: 4 * eventBytes},
 		} {
 			s.remove(spec)
 			s.same()

@@ -95,7 +95,8 @@ func manyStreams(e *env) {
 			s.same()
 		}
 	}
-	if got := e.list(reprise.ListQuery{Tenant: "t1", Namespace: "n1:", Limit: 1000}); len(got) != len(filter(streams, "t1", "n1:")) {
+	got := e.list(reprise.ListQuery{Tenant: "t1", Namespace: "n1:", Limit: 1000})
+	if len(got) != len(filter(streams, "t1", "n1:")) {
 		e.failf("%d streams in one namespace of one tenant, want %d", len(got), len(filter(streams, "t1", "n1:")))
 	}
 }

@@ -110,7 +110,8 @@ func shareAppend(e *env) {
 	for _, replica := range at {
 		page := s.on(replica).read(0, 1<<30)
 		if page.Info.Tail != uint64(events.Load()) {
-			e.failf("%d events were acknowledged to %d callers on two replicas, the tail is %d", events.Load(), callers, page.Info.Tail)
+			e.failf("%d events were acknowledged to %d callers on two replicas, the tail is %d",
+				events.Load(), callers, page.Info.Tail)
 		}
 	}
 }
@@ -123,7 +124,9 @@ func shareCreate(e *env) {
 		var created atomic.Int64
 		var kept [callers]reprise.StreamInfo
 		e.concurrently(callers, func(i int) {
-			want := reprise.StreamInfo{Key: k, Epoch: reprise.NewEpoch(), Created: now(), Owner: owner(fmt.Sprint("caller-", i), 1)}
+			want := reprise.StreamInfo{
+				Key: k, Epoch: reprise.NewEpoch(), Created: now(), Owner: owner(fmt.Sprint("caller-", i), 1),
+			}
 			info, err := at[i%2].store.Create(e.ctx, want)
 			e.noError(err, "create %s", k)
 			if info.Epoch == want.Epoch {

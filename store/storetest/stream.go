@@ -186,7 +186,8 @@ func (s *stream) consistent(page *reprise.Page, after uint64, maxBytes int) {
 		case b.First != next:
 			failf("batch %d begins with %d, want %d", i, b.First, next)
 		case !s.isBatch(b):
-			failf("the bytes of batch %d, with the events %d to %d, are not those that were appended", i, b.First, b.Last())
+			failf("the bytes of batch %d, with the events %d to %d, are not those that were appended",
+				i, b.First, b.Last())
 		case size >= maxBytes:
 			failf("%d bytes were reached before batch %d of %d", maxBytes, i, len(page.Batches))
 		}

@@ -61,7 +61,9 @@ var sweepChecks = []check{
 	}},
 	{name: "copied", rule: ruleSweep, needs: sweeps, run: func(e *env) {
 		end := copiedEnd()
-		s := e.createInfo(reprise.StreamInfo{Key: key("s"), Tail: 41, End: end, Owner: owner("a", 2), Producers: []reprise.Producer{{ID: "p"}}})
+		s := e.createInfo(reprise.StreamInfo{
+			Key: key("s"), Tail: 41, End: end, Owner: owner("a", 2), Producers: []reprise.Producer{{ID: "p"}},
+		})
 		left := e.copied("left", 7)
 		e.sweep(end.Expires.Add(-time.Millisecond), end.Expires, 10)
 		e.sweep(end.Expires, end.Expires.Add(time.Hour), 10, s)

@@ -39,7 +39,8 @@ var watchChecks = []check{
 		w := e.watch(key("s"))
 		for round := range uint64(5) {
 			s := other.create("s")
-			w.told(fmt.Sprintf("has appended in life %d", round), func() { s.append(1) }, func() bool { return e.tail(s.key) == 1 })
+			w.told(fmt.Sprintf("has appended in life %d", round), func() { s.append(1) },
+				func() bool { return e.tail(s.key) == 1 })
 			w.told("has removed the stream", func() { s.remove(reprise.RemoveSpec{}) }, func() bool {
 				return e.readError(s.key, reprise.ErrNotFound)
 			})
@@ -98,7 +99,8 @@ func (w *watched) until(seen func() bool, what string) {
 		select {
 		case <-w.wake:
 		case <-deadline.C:
-			w.e.failf("%s, and in %v its watcher was not told; there were %d calls in all", what, w.e.opts.patience, w.calls.Load())
+			w.e.failf("%s, and in %v its watcher was not told; there were %d calls in all",
+				what, w.e.opts.patience, w.calls.Load())
 		}
 	}
 }
@@ -145,7 +147,8 @@ func watchChanges(e *env) {
 	}
 	seen := func() bool {
 		page := s.read(0, 1<<20)
-		return page.Info.Tail == its.tail && page.Info.Earliest == its.earliest && (page.Info.End != nil) == (its.end != nil)
+		return page.Info.Tail == its.tail && page.Info.Earliest == its.earliest &&
+			(page.Info.End != nil) == (its.end != nil)
 	}
 	for range 20 {
 		w.told("has appended", func() { its.append(1) }, seen)
@@ -159,7 +162,8 @@ func watchChanges(e *env) {
 			want = reprise.ErrExpired
 		}
 		w := e.watch(gone.key)
-		w.told("has removed the stream", func() { gone.on(other).remove(spec) }, func() bool { return e.readError(gone.key, want) })
+		w.told("has removed the stream", func() { gone.on(other).remove(spec) },
+			func() bool { return e.readError(gone.key, want) })
 		w.stop()
 	}
 }
@@ -183,7 +187,8 @@ func watchFollow(e *env) {
 			e.pause(rand.N(20 * time.Millisecond))
 			w := e.watch(s)
 			defer w.stop()
-			w.until(func() bool { return e.tail(s) == appends }, fmt.Sprintf("another replica has appended %d times", appends))
+			w.until(func() bool { return e.tail(s) == appends },
+				fmt.Sprintf("another replica has appended %d times", appends))
 		})
 	}
 }
@@ -195,7 +200,8 @@ func watchDeafened(e *env) {
 	w, quietly := e.watch(s.key), e.watch(quiet.key)
 	for range 5 {
 		e.noError(e.harness.Deafen(e.store), "cut the connections of the watcher")
-		w.told("has appended while the connection was lost", func() { its.append(1, 1, 1) }, func() bool { return e.tail(s.key) == its.tail })
+		w.told("has appended while the connection was lost", func() { its.append(1, 1, 1) },
+			func() bool { return e.tail(s.key) == its.tail })
 		before := quietly.calls.Load()
 		e.noError(e.harness.Deafen(e.store), "cut the connections of the watcher")
 		quietly.until(func() bool { return quietly.calls.Load() > before }, "the connection was lost, so that changes may have been missed")
@@ -258,7 +264,8 @@ func watchMany(e *env) {
 			}
 		}
 		for i, w := range watchers {
-			w.until(func() bool { return w.calls.Load() > round && e.tail(w.key) == streams[i].tail }, "another replica has appended to all streams")
+			w.until(func() bool { return w.calls.Load() > round && e.tail(w.key) == streams[i].tail },
+				"another replica has appended to all streams")
 		}
 		// Those of other tests come and go; those of watches stay.
 		e.until(func() bool { return runtime.NumGoroutine()-before <= manyGoroutines },

@@ -92,7 +92,8 @@ func TestChangesAreRecorded(t *testing.T) {
 	who := func(context.Context) string { return "replica-1" }
 	everything(t, storewrap.Audit(memstore.New(nil), storewrap.AuditTo(logger), &storewrap.AuditOptions{Who: who}))
 	line := func(level, op, result, rest string) string {
-		return fmt.Sprintf("level=%s msg=audit audit.op=%s audit.result=%s audit.who=replica-1 audit.tenant=default %s\n", level, op, result, rest)
+		return fmt.Sprintf("level=%s msg=audit audit.op=%s audit.result=%s audit.who=replica-1 audit.tenant=default %s\n",
+			level, op, result, rest)
 	}
 	want := line("INFO", "create", "ok", "audit.stream=s audit.epoch="+string(epoch)) +
 		line("WARN", "create", "conflict", "audit.stream=s audit.epoch="+string(epoch)) +

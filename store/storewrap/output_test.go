@@ -36,7 +36,8 @@ func compilerOutput(tb testing.TB) []byte {
 		c.WriteString("#include <stdio.h>\n#include <string.h>\n")
 		for i := range 100 {
 			fmt.Fprintf(&c,
-				"static int count_%d(char *s, int n) { int unused; char buf[4]; if (n = %d) strcpy(buf, s); return printf(\"%%s\", n); }\n", i, i)
+				"static int count_%d(char *s, int n) { int unused; char buf[4]; if (n = %d) strcpy(buf, s); return printf(\"%%s\", n); }\n",
+				i, i)
 		}
 		write("mistakes.c", c.String())
 		compile := exec.CommandContext(tb.Context(), gcc, "-Wall", "-Wextra", "-O2", "-c", "mistakes.c", "-o",

@@ -35,7 +35,8 @@ const maxPrefix = 32
 func Prefix(inner reprise.Store, prefix string) (*Prefixed, error) {
 	key := reprise.StreamKey{Tenant: reprise.Tenant(prefix), Name: "x"}
 	if len(prefix) > maxPrefix || strings.Contains(prefix, ".") || key.Validate() != nil {
-		return nil, fmt.Errorf("%w: %q is not a prefix: 1 to %d letters, digits, '_' and '-'", reprise.ErrInvalid, prefix, maxPrefix)
+		return nil, fmt.Errorf("%w: %q is not a prefix: 1 to %d letters, digits, '_' and '-'",
+			reprise.ErrInvalid, prefix, maxPrefix)
 	}
 	return &Prefixed{around: around{inner}, prefix: prefix + "."}, nil
 }

@@ -63,7 +63,10 @@ func addChanging(server *mcp.Server) {
 		})
 	add(server, "test_trigger_prompt_change", "Changes the list of prompts.",
 		func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			addPrompt(server, &mcp.Prompt{Name: "added_prompt", Description: "Was added by test_trigger_prompt_change."},
+			addPrompt(server, &mcp.Prompt{
+				Name:        "added_prompt",
+				Description: "Was added by test_trigger_prompt_change.",
+			},
 				"It was added.")
 			return text("A prompt was added."), nil
 		})

@@ -36,7 +36,9 @@ func unseal(sealed string) (state string, err error) {
 
 // form asks the user for one thing, which must be given.
 func form(message, field, kind string) *mcp.ElicitParams {
-	schema := json.RawMessage(`{"type":"object","properties":{"` + field + `":{"type":"` + kind + `"}},"required":["` + field + `"]}`)
+	schema := json.RawMessage(
+		`{"type":"object","properties":{"` + field + `":{"type":"` + kind + `"}},"required":["` + field + `"]}`,
+	)
 	return &mcp.ElicitParams{Message: message, RequestedSchema: schema}
 }
 

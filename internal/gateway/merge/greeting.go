@@ -89,7 +89,8 @@ func (l *Link) greeting(wanted string, sessions []*session) json.RawMessage {
 			version = agreed
 		}
 		if text := wire.Text(s.greeting, "instructions"); text != "" {
-			instructions += fmt.Sprintf("The tools, prompts and resources that begin with %q:\n\n%s\n\n", s.m.Name, text)
+			instructions += fmt.Sprintf("The tools, prompts and resources that begin with %q:\n\n%s\n\n",
+				s.m.Name, text)
 		}
 	}
 	result := map[string]any{

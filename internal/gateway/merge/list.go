@@ -37,7 +37,8 @@ func listed(method string) *listKind { return listKinds[method] }
 // last known.
 func (l *Link) list(m link.Message, kind *listKind) {
 	if cursor := wire.Text(m.Params, "cursor"); cursor != "" {
-		l.refuse(m.ID, &wire.Failure{Code: wire.CodeInvalidParams, Message: "there is no such cursor: the list is one page"})
+		l.refuse(m.ID,
+			&wire.Failure{Code: wire.CodeInvalidParams, Message: "there is no such cursor: the list is one page"})
 		return
 	}
 	ctx, cancel := context.WithTimeout(l.life, listPatience)

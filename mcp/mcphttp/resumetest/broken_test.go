@@ -34,7 +34,8 @@ func isResume(r *http.Request) bool {
 
 var brokens = []broken{
 	{
-		name: "loses a replayed message", found: []string{"resume, then live", "resume from each id", "drop during replay"},
+		name:  "loses a replayed message",
+		found: []string{"resume, then live", "resume from each id", "drop during replay"},
 		block: func(r *http.Request, n int, block []byte) []byte {
 			if isResume(r) && n == 2 { // behind the priming event
 				return nil
@@ -84,7 +85,8 @@ var brokens = []broken{
 		},
 	},
 	{
-		name: "looks at the id alone", found: []string{"foreign session", "foreign session, call under way", "no session"},
+		name:  "looks at the id alone",
+		found: []string{"foreign session", "foreign session, call under way", "no session"},
 		ask: func(w *wrong, r *http.Request) {
 			if s := w.owner(r.Header.Get("Last-Event-Id")); isResume(r) && s != "" {
 				r.Header.Set("Mcp-Session-Id", s)
@@ -92,7 +94,8 @@ var brokens = []broken{
 		},
 	},
 	{
-		name: "refuses who comes back too early", found: []string{"takeover", "takeover ends the old response", "takeover of a resumed response"},
+		name:  "refuses who comes back too early",
+		found: []string{"takeover", "takeover ends the old response", "takeover of a resumed response"},
 		refuse: func(w *wrong, r *http.Request) int {
 			if isResume(r) && w.busy() {
 				return http.StatusConflict
@@ -130,12 +133,16 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 func TestNotRunIsNotPassed(t *testing.T) {
 	target := serveBroken(t, broken{})
 	target.Kept = 0
-	for _, name := range []string{"purged", "foreign principal", "restart, session", "replica, call ended", "store fails in the middle"} {
-		if r := resumetest.CheckCase(t.Context(), target, name, "2025-11-25"); r.Outcome != resumetest.NotRun || r.Detail == "" {
+	for _, name := range []string{
+		"purged", "foreign principal", "restart, session", "replica, call ended", "store fails in the middle",
+	} {
+		if r := resumetest.CheckCase(t.Context(), target, name, "2025-11-25"); r.Outcome != resumetest.NotRun ||
+			r.Detail == "" {
 			t.Errorf("%s: %s %s", name, r.Outcome, r.Detail)
 		}
 	}
-	if r := resumetest.CheckCase(t.Context(), target, "priming event", "2025-06-18"); r.Outcome != resumetest.NotApplicable {
+	r := resumetest.CheckCase(t.Context(), target, "priming event", "2025-06-18")
+	if r.Outcome != resumetest.NotApplicable {
 		t.Errorf("a matter of a newer version: %s", r.Outcome)
 	}
 	if r := resumetest.CheckCase(t.Context(), target, "uncut", "2025-06-18"); r.Outcome != resumetest.Passed {

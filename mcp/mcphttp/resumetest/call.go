@@ -34,7 +34,9 @@ func (s *session) startWith(pad string, steps int, pause time.Duration) (*call, 
 	s.calls++
 	c := &call{session: s, id: s.calls, steps: steps, token: fmt.Sprintf("token-%d%s", s.calls, pad)}
 	st, err := s.post(map[string]any{"jsonrpc": "2.0", "id": c.id, "method": "tools/call", "params": map[string]any{
-		"name": s.run.target.Tool.Name, "arguments": s.run.target.Tool.Arguments(steps, pause), "_meta": map[string]any{"progressToken": c.token},
+		"name":      s.run.target.Tool.Name,
+		"arguments": s.run.target.Tool.Arguments(steps, pause),
+		"_meta":     map[string]any{"progressToken": c.token},
 	}})
 	if err != nil {
 		return nil, nil, err
@@ -69,7 +71,8 @@ func (c *call) take(e event) error {
 	switch {
 	case m.Method == "notifications/progress":
 		if m.Params.ProgressToken != c.token {
-			return errorf("a message of another stream came: that of %.20s on the stream of %.20s", m.Params.ProgressToken, c.token)
+			return errorf("a message of another stream came: that of %.20s on the stream of %.20s",
+				m.Params.ProgressToken, c.token)
 		}
 		if c.answered {
 			return errorf("step %v came after the response", m.Params.Progress)

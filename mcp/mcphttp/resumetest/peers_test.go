@@ -29,7 +29,10 @@ import (
 // Environment of a child: what it serves (see peers), where, where its other replica does, and the file of its store,
 // "" for one in memory that two replicas share.
 const (
-	envPeer, envAddr, envReplica, envFile = "RESUMETEST_PEER", "RESUMETEST_ADDR", "RESUMETEST_REPLICA", "RESUMETEST_FILE"
+	envPeer    = "RESUMETEST_PEER"
+	envAddr    = "RESUMETEST_ADDR"
+	envReplica = "RESUMETEST_REPLICA"
+	envFile    = "RESUMETEST_FILE"
 )
 
 const (
@@ -59,11 +62,17 @@ var retention = reprise.Retention{MaxEvents: kept}
 
 var peers = []peer{
 	{name: "mcphttp", kept: kept, handler: ours},
-	{name: "Go SDK", kept: sdkKept, ownStore: true, handler: func(*replicaOf) http.Handler { return goSDK(mcp.NewMemoryEventStore(nil)) }},
+	{name: "Go SDK", kept: sdkKept, ownStore: true, handler: func(*replicaOf) http.Handler {
+		return goSDK(mcp.NewMemoryEventStore(nil))
+	}},
 	{name: "Go SDK with mcpstore", kept: kept, handler: func(r *replicaOf) http.Handler {
 		return goSDK(mcpstore.New(r.log, &mcpstore.Options{Retention: retention}))
 	}},
-	{name: "mcp-go", ownStore: true, handler: func(*replicaOf) http.Handler { return mcpGo(server.NewInMemoryEventStore()) }},
+	{
+		name:     "mcp-go",
+		ownStore: true,
+		handler:  func(*replicaOf) http.Handler { return mcpGo(server.NewInMemoryEventStore()) },
+	},
 	{name: "mcp-go with mcpstore", kept: kept, handler: func(r *replicaOf) http.Handler {
 		return mcpGo(mcpstore.NewForMCPGo(r.log, &mcpstore.Options{Retention: retention}))
 	}},
@@ -86,9 +95,12 @@ func (in countInput) count(step func(float64)) string {
 // counter is a server of the Go SDK with the tool.
 func counter() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "counter", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "count"}, func(ctx context.Context, req *mcp.CallToolRequest, in countInput) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(s, &mcp.Tool{
+		Name: "count",
+	}, func(ctx context.Context, req *mcp.CallToolRequest, in countInput) (*mcp.CallToolResult, any, error) {
 		text := in.count(func(n float64) {
-			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: n})
+			_ = req.Session.NotifyProgress(ctx,
+				&mcp.ProgressNotificationParams{ProgressToken: req.Params.GetProgressToken(), Progress: n})
 		})
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 	})
@@ -97,17 +109,21 @@ func counter() *mcp.Server {
 
 func goSDK(events mcp.EventStore) http.Handler {
 	s := counter()
-	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{EventStore: events})
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s },
+		&mcp.StreamableHTTPOptions{EventStore: events})
 }
 
 func mcpGo(events server.EventStore) http.Handler {
 	s := server.NewMCPServer("counter", "1")
-	s.AddTool(mcpgo.NewTool("count", mcpgo.WithNumber("steps"), mcpgo.WithNumber("delay_ms")), func(ctx context.Context, req mcpgo.CallToolRequest) (*mcpgo.CallToolResult, error) {
+	s.AddTool(mcpgo.NewTool(
+		"count", mcpgo.WithNumber("steps"), mcpgo.WithNumber("delay_ms"),
+	), func(ctx context.Context, req mcpgo.CallToolRequest) (*mcpgo.CallToolResult, error) {
 		in := countInput{Steps: req.GetInt("steps", 0), DelayMS: req.GetInt("delay_ms", 0)}
 		return mcpgo.NewToolResultText(in.count(func(n float64) {
 			params := map[string]any{"progressToken": req.Params.Meta.ProgressToken, "progress": n}
 			// Its channel is short and drops what does not fit, which is no matter of resuming.
-			for try := 0; s.SendNotificationToClient(ctx, "notifications/progress", params) != nil && try < 1000; try++ {
+			for try := 0; s.SendNotificationToClient(ctx, "notifications/progress", params) != nil &&
+				try < 1000; try++ {
 				time.Sleep(time.Millisecond)
 			}
 		})), nil

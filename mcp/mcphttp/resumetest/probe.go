@@ -33,7 +33,8 @@ func Probe(ctx context.Context, target Target) (Server, error) {
 			return server, err
 		}
 	}
-	return Server{}, errorf("the server at %s speaks none of the versions %s", target.URL, strings.Join(target.Versions, ", "))
+	return Server{}, errorf("the server at %s speaks none of the versions %s",
+		target.URL, strings.Join(target.Versions, ", "))
 }
 
 func (r *run) probe() (Server, error) {
@@ -51,7 +52,8 @@ func (r *run) probe() (Server, error) {
 	}
 	c, st, err := s.start(2, 0)
 	if err != nil {
-		return Server{}, errorf("the tool %q was not answered with a stream, so there is nothing to resume: %w", r.target.Tool.Name, err)
+		return Server{}, errorf("the tool %q was not answered with a stream, so there is nothing to resume: %w",
+			r.target.Tool.Name, err)
 	}
 	if err := c.finish(st); err != nil {
 		return Server{}, errorf("the tool %q does not count to 2: %w", r.target.Tool.Name, err)
@@ -78,8 +80,9 @@ func (r *run) greet() (Server, error) {
 	for st.status == http.StatusOK && answer.Result == nil && answer.Error == nil {
 		e, err := st.next(r.target.Patience)
 		if err != nil || len(e.data) > 0 && json.Unmarshal(e.data, &answer) != nil {
-			return Server{}, errorf("no MCP server at %s: initialize was answered with something else (Content-Type %q)",
-				s.url, st.header.Get("Content-Type"))
+			return Server{},
+				errorf("no MCP server at %s: initialize was answered with something else (Content-Type %q)",
+					s.url, st.header.Get("Content-Type"))
 		}
 	}
 	switch {
@@ -90,7 +93,8 @@ func (r *run) greet() (Server, error) {
 	case answer.Error != nil:
 		return Server{}, errorf("initialize was answered with an error: %s", answer.Error.Message)
 	case s.id == "":
-		return Server{}, errorf("the server at %s keeps no sessions (no Mcp-Session-Id), so nothing can be resumed", s.url)
+		return Server{}, errorf("the server at %s keeps no sessions (no Mcp-Session-Id), so nothing can be resumed",
+			s.url)
 	}
 	s.end()
 	return answer.Result.ServerInfo, nil

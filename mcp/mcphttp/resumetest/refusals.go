@@ -17,7 +17,10 @@ var refusalCases = []testCase{
 				return err
 			}
 			long := strings.Repeat("x", 3000)
-			for _, id := range []string{"x", "0", "-1", "999999", "_", "a_b_c", "%00", "../../etc/passwd", long, "x" + c.ids[3], c.ids[3] + "!", "unknown_3", "99999999999999999999_0"} {
+			for _, id := range []string{
+				"x", "0", "-1", "999999", "_", "a_b_c", "%00", "../../etc/passwd", long, "x" + c.ids[3],
+				c.ids[3] + "!", "unknown_3", "99999999999999999999_0",
+			} {
 				if err := c.session.refused(id); err != nil {
 					return errorf("id %.40q: %w", id, err)
 				}
@@ -47,8 +50,9 @@ var refusalCases = []testCase{
 		},
 	},
 	{
-		name:   "foreign session, call under way",
-		rule:   "an id of a call that is under way in another session is refused too, and that call loses nothing by it",
+		name: "foreign session, call under way",
+		rule: "an id of a call that is under way in another session is refused too, " +
+			"and that call loses nothing by it",
 		source: own,
 		run: func(r *run) error {
 			theirs, err := r.dropped(2)

@@ -62,9 +62,11 @@ func startPeer(tb testing.TB, p peer, file bool) resumetest.Target {
 	}
 	tb.Cleanup(c.kill)
 	target := resumetest.Target{
-		URL: "http://" + c.addr + "/mcp", Kept: p.kept,
+		URL:      "http://" + c.addr + "/mcp",
+		Kept:     p.kept,
 		Patience: 25 * time.Second, // less than it takes until a client that reads nothing is let go
-		Header:   http.Header{"Authorization": {"me"}}, Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		Header:   http.Header{"Authorization": {"me"}},
+		Client:   &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	if p.name == "mcphttp" {
 		target.Other = http.Header{"Authorization": {"somebody else"}}
@@ -165,7 +167,8 @@ func TestSideBySide(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			results = resumetest.Check(t.Context(), startPeer(t, p, true), seen)
 			for i, r := range resumetest.Check(t.Context(), startPeer(t, p, false), seen) {
-				if results[i].Outcome == resumetest.NotRun || results[i].Outcome == resumetest.Passed && r.Outcome == resumetest.Failed {
+				if results[i].Outcome == resumetest.NotRun ||
+					results[i].Outcome == resumetest.Passed && r.Outcome == resumetest.Failed {
 					results[i] = r
 				}
 			}

@@ -72,7 +72,9 @@ func (r *run) openAs(header http.Header) (*session, error) {
 
 func (r *run) initialize() map[string]any {
 	return map[string]any{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": map[string]any{
-		"protocolVersion": r.version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "resumetest", "version": "1"},
+		"protocolVersion": r.version,
+		"capabilities":    map[string]any{},
+		"clientInfo":      map[string]any{"name": "resumetest", "version": "1"},
 	}}
 }
 

@@ -12,7 +12,8 @@ func checkCgroups() Finding {
 	const name = "cgroup v2"
 	if err := execution.ProbeCgroups(); err != nil {
 		return warn(name,
-			"Delegate a cgroup to the server (systemd: Delegate=yes). Without one a process tree is found in /proc, and one that hides well survives.", "%v", err)
+			"Delegate a cgroup to the server (systemd: Delegate=yes). Without one a process tree is found in /proc, and one that hides well survives.",
+			"%v", err)
 	}
 	return ok(name, "writable: commands are killed with all their processes")
 }
@@ -22,14 +23,16 @@ func checkIsolation() []Finding {
 	m := isolation.Probe()
 	findings := []Finding{
 		checkLevel(), checkLandlock(m.Landlock),
-		layer("mount namespace", m.Mounts, "hides the data directory from commands", "Allow user namespaces for this user "+
-			"(kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces), or start the server as root with --run-as USER."),
+		layer("mount namespace", m.Mounts, "hides the data directory from commands",
+			"Allow user namespaces for this user "+
+				"(kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces), or start the server as root with --run-as USER."),
 		layer("network", m.Network, "a command can have none", "The same allows --network off."),
 		layer("system calls", m.SystemCalls, "can be denied", "The kernel was built without seccomp filters."),
 		layer("capabilities", m.Capabilities, "can be dropped", "As root the server needs CAP_SETPCAP for it."),
 	}
 	if m.Root {
-		findings = append(findings, layer("another user", m.SwitchUser, "--run-as works", "The server needs CAP_SETUID and CAP_SETGID."))
+		findings = append(findings,
+			layer("another user", m.SwitchUser, "--run-as works", "The server needs CAP_SETUID and CAP_SETGID."))
 	}
 	_, err := m.FindBubblewrap()
 	return append(findings, layer("bubblewrap", err, "works", "Only the isolation level bubblewrap needs it: install bubblewrap."))
@@ -52,9 +55,11 @@ func checkLevel() Finding {
 	case err != nil:
 		return warn(name, "", "%v", err)
 	case plan.Level == isolation.None:
-		return warn(name, "See what is missing below, and docs/isolation.md.", "commands can read the token and the store of the server")
+		return warn(name, "See what is missing below, and docs/isolation.md.",
+			"commands can read the token and the store of the server")
 	case plan.Layers.Signals == "":
-		return warn(name, "Landlock of version 6 (Linux 6.12) prevents that.", "the level %s; commands can signal the server", plan.Level)
+		return warn(name, "Landlock of version 6 (Linux 6.12) prevents that.",
+			"the level %s; commands can signal the server", plan.Level)
 	case isolation.Probe().Root:
 		return warn(name, "Start the server as another user, or with --run-as USER; see docs/isolation.md.",
 			"the level %s, and commands are root", plan.Level)
@@ -71,7 +76,8 @@ func checkLandlock(version int) Finding {
 	case version < 3:
 		return warn(name, "The isolation level landlock needs version 3 (Linux 6.2).", "version %d", version)
 	case version < 6:
-		return ok(name, "version %d; it does not keep commands from signalling the server, which version 6 does", version)
+		return ok(name,
+			"version %d; it does not keep commands from signalling the server, which version 6 does", version)
 	}
 	return ok(name, "version %d; commands cannot signal the server", version)
 }
