@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"reprise"
 	"reprise/internal/apikey"
@@ -74,6 +75,15 @@ func (s *server) openLogins(ctx context.Context) (err error) {
 	}
 	s.logins, err = logins.Open(ctx, journal)
 	return err
+}
+
+// proofToken is the token that the server proves to know, "" for none.
+func (c *serveCmd) proofToken() string {
+	text, err := os.ReadFile(filepath.Join(c.secrets(), tokenFile))
+	if err != nil {
+		return "" // of a server that lets everybody in
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // verifier knows the token, which is made on the first start.
