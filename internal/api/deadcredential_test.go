@@ -49,6 +49,7 @@ func (v *victimWorld) deadCredentials(i *issuer) map[string]func(*http.Request) 
 	v.send(wireRequest{method: "GET", path: "/v1/streams"}, bearer(jwt)).is(200)
 	header, rest, _ := strings.Cut(jwt, ".")
 	payload, _, _ := strings.Cut(rest, ".")
+	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`))
 	return map[string]func(*http.Request){
 		"nothing":                     func(*http.Request) {},
 		"an expired key":              bearer(v.expiredKey(all)),
@@ -68,7 +69,7 @@ func (v *victimWorld) deadCredentials(i *issuer) map[string]func(*http.Request) 
 		"a JWT for another audience":  bearer(proof(i, "https://other.example.org", time.Hour)),
 		"a JWT for another path":      bearer(proof(i, publicURL+"/mcp", time.Hour)),
 		"a JWT of a forger":           bearer(proof(v.forger(i), publicURL, time.Hour)),
-		"a JWT without an algorithm":  bearer(base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + payload + "."),
+		"a JWT without an algorithm":  bearer(unsigned + "." + payload + "."),
 		"a JWT with another body":     bearer(header + "." + unlike(payload) + jwt[strings.LastIndexByte(jwt, '.'):]),
 		"a JWT of another provider":   bearer(proof(v.stranger(), publicURL, time.Hour)),
 		"a JWT with the key as HS256": bearer(proof(v.confused(i), publicURL, time.Hour)),
