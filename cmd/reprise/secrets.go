@@ -107,6 +107,15 @@ func folderName(name string) string {
 	return folder.String()
 }
 
+// proofToken is the token that the server proves to know, "" for none.
+func (c *serveCmd) proofToken() string {
+	text, err := os.ReadFile(filepath.Join(c.secrets(), tokenFile))
+	if err != nil {
+		return "" // of a server that lets everybody in
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // verifier knows the token, which is made on the first start.
 func (c *serveCmd) verifier() (identity.Verifier, error) {
 	path := filepath.Join(c.secrets(), tokenFile)

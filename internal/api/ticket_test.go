@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/identity"
+	"reprise/internal/serverproof"
 )
 
 // TestTicketIsRenewedByItself: a page that has nothing but its ticket gets another one for the same stream and no
@@ -69,5 +70,23 @@ func TestExpiredTicketIsTold(t *testing.T) {
 			t.Errorf("%d %q", res.StatusCode, body)
 		}
 		return
+	}
+}
+
+// TestServerProvesItself: over the connection that asks, to everybody, and by a code that has the address in it.
+func TestServerProvesItself(t *testing.T) {
+	w := start(t, setup{})
+	w.token = ""
+	challenge := strings.Repeat("c", 26)
+	proof := w.do("GET", "/v1/proof?challenge="+challenge, "").is(200).text("proof")
+	address := strings.TrimPrefix(w.url, "http://")
+	if !serverproof.Good(proof, token, challenge, address) {
+		t.Errorf("the proof %q", proof)
+	}
+	if serverproof.Good(proof, token, challenge, "127.0.0.1:1") || serverproof.Good(proof, token+"x", challenge, address) {
+		t.Errorf("the proof %q is good for others", proof)
+	}
+	for _, bad := range []string{"", "short", strings.Repeat("c", 129)} {
+		w.do("GET", "/v1/proof?challenge="+bad, "").refused(400, "invalid")
 	}
 }

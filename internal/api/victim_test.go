@@ -49,8 +49,8 @@ func newVictim(t *testing.T, s setup) *victimWorld {
 	v.fillStreams()
 	v.fillFiles()
 	id := v.hidden.collection
-	id["/v1/webhooks"] = v.do("POST", "/v1/webhooks", `{"url":"http://127.0.0.1:1/`+secretContent+`"}`).is(201).
-		text("id")
+	hook := `{"url":"http://127.0.0.1:1/` + secretContent + `"}`
+	id["/v1/webhooks"] = v.do("POST", "/v1/webhooks", hook).is(201).text("id")
 	id["/v1/schedules"] = v.do("POST", "/v1/schedules", fmt.Sprintf(
 		`{"cron":"@yearly","execution":{"argv":["true"],"session":%q,"env":{"A":%q}}}`, v.hidden.word, secretContent),
 	).is(201).text("id")
@@ -71,15 +71,15 @@ func (v *victimWorld) fillStreams() {
 	tail := v.do("GET", "/v1/streams/"+word+"/events", "").is(200)
 	v.hidden.cursor = tail.header.Get("Stream-Tail")
 	start := func(id, more, key string) {
-		v.do("POST", "/v1/executions",
-			fmt.Sprintf(`{"id":%q,"session":%q,"labels":%s,%s}`, id, word, labels, more)).is(201)
+		named := fmt.Sprintf(`{"id":%q,"session":%q,"labels":%s,%s}`, id, word, labels, more)
+		v.do("POST", "/v1/executions", named).is(201)
 		v.do("POST", "/v1/executions", fmt.Sprintf(`{"session":%q,"labels":%s,%s}`, word, labels, more),
 			"Idempotency-Key: "+key).is(201)
 	}
 	dir := v.TempDir()
 	v.ok(os.WriteFile(filepath.Join(dir, word), []byte(secretContent), 0o600))
-	start("victim-ended", fmt.Sprintf(`"command":"echo %s","cwd":%q,"artifacts":[%q]`,
-		secretContent, dir, word), word+"-ended")
+	ends := fmt.Sprintf(`"command":"echo %s","cwd":%q,"artifacts":[%q]`, secretContent, dir, word)
+	start("victim-ended", ends, word+"-ended")
 	start(word, `"command":"echo `+secretContent+`; cat","stdin_open":true`, word)
 	v.ended("victim-ended")
 	id["artifacts"] = "victim-ended"

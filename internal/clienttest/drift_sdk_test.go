@@ -17,9 +17,10 @@ var unknownSchemas = map[string]string{
 	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding, "EventStream": encoding,
 	"Payload": encoding, "Numbered": encoding, "PublishRequest": "one of two that are known",
 	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text,
-	"Grant": text,
-	"ID":    text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
+	"Grant": text, "ID": text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text,
+	"Wait":    text,
 	"Expired": encoding, "Flag": text, "Seq": "a number", "Labels": "an object of texts",
+	"Acknowledgement": goAlone, "Proof": goAlone,
 	"ExecutionOutcome": inMembers, "ExecutionStatus": inMembers, "FileType": inMembers, "StreamOutcome": inMembers,
 }
 
@@ -28,6 +29,7 @@ const (
 	encoding  = "how an event is written, which the tests of events cover"
 	text      = "a text"
 	inMembers = "compared where a member has it"
+	goAlone   = "the Go client alone asks for it"
 )
 
 // unknownOperations are in no client.
@@ -38,10 +40,9 @@ var unknownOperations = map[string]string{
 	"readyz":    operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
 	"addSchedule": operators, "disableSchedule": operators, "enableSchedule": operators, "listSchedules": operators,
 	"removeSchedule": operators, "showSchedule": operators,
-
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
-	"login": "clients send the token", "logout": "clients send the token",
+	"proveServer": goAlone, "login": "clients send the token", "logout": "clients send the token",
 }
 
 // unknownParameters are sent by no client.

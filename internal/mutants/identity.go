@@ -5,6 +5,11 @@ package main
 // identityMutants are faults in who is let in, and for how long.
 var identityMutants = []mutant{
 	{
+		name: "a proof is good for every address", rule: "R10.1",
+		file: "internal/serverproof/serverproof.go", old: "label, challenge, address)", new: "label, challenge, \"\")",
+		pkg: "./client", run: "TestSquattersNeverSeeTheToken",
+	},
+	{
 		name: "a prefix does not hide executions of other sessions", rule: "R10.2",
 		file: "internal/api/grants.go", old: "err == nil && !allowed(session)", new: "false && !allowed(session)",
 		pkg: "./internal/api", run: "TestAdversariesLearnNothing",
