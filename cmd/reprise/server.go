@@ -94,8 +94,10 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
 		return s, err
 	}
-	paths := map[string]oidc.PathScopes{"/mcp": toolScopes}
-	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, paths, logger); err != nil {
+	tokens := &oidc.Options{
+		Resource: &oidc.Resource{Paths: map[string]oidc.PathScopes{"/mcp": toolScopes}}, Logger: logger,
+	}
+	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, tokens); err != nil {
 		return s, err
 	}
 	s.front.console = console.New()

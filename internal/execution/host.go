@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -112,17 +113,17 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		d = *o
 	}
-	orDefault(&d.MaxRunning, 64)
-	orDefault(&d.MaxQueued, 1000)
-	orDefault(&d.Grace, 5*time.Second)
-	orDefault(&d.DrainTimeout, 10*time.Second)
-	orDefault(&d.DisconnectGrace, 5*time.Second)
-	orDefault(&d.StateDir, os.TempDir())
-	orDefault(&d.SpoolBytes, 256<<20)
-	orDefault(&d.MaxIdle, 8)
-	orDefault(&d.MaxInterpreters, 32)
-	orDefault(&d.MaxArtifactBytes, 64<<20)
-	orDefault(&d.InterpreterIdle, time.Hour)
+	d.MaxRunning = cmp.Or(d.MaxRunning, 64)
+	d.MaxQueued = cmp.Or(d.MaxQueued, 1000)
+	d.Grace = cmp.Or(d.Grace, 5*time.Second)
+	d.DrainTimeout = cmp.Or(d.DrainTimeout, 10*time.Second)
+	d.DisconnectGrace = cmp.Or(d.DisconnectGrace, 5*time.Second)
+	d.StateDir = cmp.Or(d.StateDir, os.TempDir())
+	d.SpoolBytes = cmp.Or(d.SpoolBytes, 256<<20)
+	d.MaxIdle = cmp.Or(d.MaxIdle, 8)
+	d.MaxInterpreters = cmp.Or(d.MaxInterpreters, 32)
+	d.MaxArtifactBytes = cmp.Or(d.MaxArtifactBytes, 64<<20)
+	d.InterpreterIdle = cmp.Or(d.InterpreterIdle, time.Hour)
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())
 	}
@@ -143,13 +144,6 @@ func (o *Options) withDefaults() (Options, error) {
 		d.Dir = dir
 	}
 	return d, nil
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Host runs executions and keeps them as streams of a Log. It is safe for concurrent use.
