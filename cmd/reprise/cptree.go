@@ -17,8 +17,8 @@ import (
 	"reprise/client"
 )
 
-// treeCopy copies a directory to the server or from it, file by file. On this machine all is done through an os.Root, so
-// that no link leads out of the directory, whoever makes it.
+// treeCopy copies a directory to the server or from it, file by file. On this machine all is done through an os.Root,
+// so that no link leads out of the directory, whoever makes it.
 type treeCopy struct {
 	server *client.Client
 	opts   *client.TransferOptions

@@ -365,8 +365,8 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 }
 
-// Leave takes no new executions and returns once nothing more is appended here. Commands that supervisors have go on, and
-// the next Host takes them up, as it does with those that wait; left is how many. Without supervisors it is Close.
+// Leave takes no new executions and returns once nothing more is appended here. Commands that supervisors have go on,
+// and the next Host takes them up, as it does with those that wait; left is how many. Without supervisors it is Close.
 func (h *Host) Leave() (left int, err error) {
 	if h.supervisors == nil {
 		return 0, h.Close()

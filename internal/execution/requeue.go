@@ -22,9 +22,10 @@ type accepted struct {
 	suffix string
 }
 
-// takeWaiting finds the runs among open that waited when their server ended, in the order of the queue, and removes them
-// from left, the directories of runs. Files that no run has any more are removed. A run whose turn had come and whose
-// command may have been started is not among them: its directory, which is made if it is gone, tells what it became.
+// takeWaiting finds the runs among open that waited when their server ended, in the order of the queue, and removes
+// them from left, the directories of runs. Files that no run has any more are removed. A run whose turn had come and
+// whose command may have been started is not among them: its directory, which is made if it is gone, tells what it
+// became.
 func (h *Host) takeWaiting(
 	open []reprise.StreamInfo, left map[reprise.Epoch]bool, files map[reprise.Epoch]string,
 ) []accepted {
@@ -91,7 +92,8 @@ func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
 	r := newRun(h, a.info.Key, strings.TrimPrefix(a.info.Key.Name, namespace), a.Request, nil)
 	r.config, r.created, r.tail, r.arrived = a.info.Config, a.info.Created, a.info.Tail, a.Arrived
 	r.holder = quota.Holder{
-		Account: quota.Account{Tenant: a.info.Key.Tenant, Principal: a.Principal}, Limits: a.Quotas, Operator: a.Operator,
+		Account: quota.Account{Tenant: a.info.Key.Tenant, Principal: a.Principal},
+		Limits:  a.Quotas, Operator: a.Operator,
 	}
 	if r.hold = newHold(time.Duration(a.Request.Hold), h.log.Retention(a.info.Config)); r.hold != nil {
 		r.hold.token = a.HoldToken

@@ -163,7 +163,9 @@ func (r *run) progress() *progress {
 	queued := r.host.queue.status(r) == StatusQueued
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := &progress{Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized, Driven: driven}
+	p := &progress{
+		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized, Driven: driven,
+	}
 	if !r.startedAt.IsZero() {
 		p.Started, p.Isolation = ms(r.startedAt), r.isolated
 	}

@@ -24,7 +24,8 @@ const (
 	begunSuffix   = ".begun"
 )
 
-// waiting is what the file of a run that waits holds: all that is needed to start it. Of secrets it has the names alone.
+// waiting is what the file of a run that waits holds: all that is needed to start it. Of secrets it has the names
+// alone.
 type waiting struct {
 	ID string `json:"id"`
 	// Arrived is the place in the queue.

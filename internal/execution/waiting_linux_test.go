@@ -55,7 +55,9 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 	}
 	const queued = 5
 	keyed := execution.Request{Key: "k", Command: "echo keyed >> order"}
-	hold := execution.Request{ID: "held", Command: "echo held >> order; echo out", Hold: execution.Duration(time.Minute)}
+	hold := execution.Request{
+		ID: "held", Command: "echo held >> order; echo out", Hold: execution.Duration(time.Minute),
+	}
 	var token, key string
 	leave(t, log, opts, func(h *execution.Host) {
 		blocked(t, h)
@@ -63,7 +65,8 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 			id := fmt.Sprint("q", i)
 			start(t, h, execution.Request{
 				ID: id, Command: `echo "$REPRISE_EXECUTION $V $TOKEN $TRACEPARENT" >> order; cat; ulimit -v >/dev/null`,
-				Env: map[string]string{"V": "value" + id}, Secrets: map[string]string{"TOKEN": "token"}, MaskSecrets: true,
+				Env:     map[string]string{"V": "value" + id},
+				Secrets: map[string]string{"TOKEN": "token"}, MaskSecrets: true,
 				StdinBase64: []byte("in " + id), Limits: execution.Limits{OutputBytes: 5},
 				TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 			})
@@ -127,7 +130,9 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(work, "order")); err != nil || string(got) != want {
 		t.Errorf("got\n%s%v, want\n%s", got, err, want)
 	}
-	until(t, "nothing is left of the queue", func() bool { return len(waitingFiles(t, opts))+len(runDirs(t, opts)) == 0 })
+	until(t, "nothing is left of the queue", func() bool {
+		return len(waitingFiles(t, opts))+len(runDirs(t, opts)) == 0
+	})
 }
 
 // TestQueuedRunOfWhichNobodyKnows: the server died at each of the steps between accepted and started. The command is
@@ -162,14 +167,18 @@ func TestQueuedRunOfWhichNobodyKnows(t *testing.T) {
 		"its file was being written": {crash: cut, lost: notStarted},
 		"its turn has come":          {crash: begun},
 		"it has a directory":         {crash: func(t *testing.T, file string) { begun(t, file); dir(t, file, "") }},
-		"a directory without a lock": {crash: func(t *testing.T, file string) { begun(t, file); _ = os.Mkdir(file, 0o700) }},
+		"a directory without a lock": {
+			crash: func(t *testing.T, file string) { begun(t, file); _ = os.Mkdir(file, 0o700) },
+		},
 		"a supervisor has taken it": {
 			crash: func(t *testing.T, file string) { begun(t, file); dir(t, file, "\n") }, lost: restarted,
 		},
 		"the machine has crashed": {
 			crash: func(t *testing.T, file string) { begun(t, file); otherMachine(t, file+".begun") }, lost: restarted,
 		},
-		"the machine was restarted":       {crash: func(t *testing.T, file string) { otherMachine(t, file+".waiting") }},
+		"the machine was restarted": {
+			crash: func(t *testing.T, file string) { otherMachine(t, file+".waiting") },
+		},
 		"the next file was being written": {crash: func(t *testing.T, file string) { dirty(t, file+".waiting.new") }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +254,8 @@ func TestQueuedRunCannotBeStarted(t *testing.T) {
 	leave(t, log, opts, func(h *execution.Host) {
 		blocked(t, h)
 		start(t, h, execution.Request{ID: "secret", Command: "true", Secrets: map[string]string{"T": "token"}})
-		start(t, h, execution.Request{ID: "access", Command: "true", Access: execution.Access{Hidden: []string{hidden}}})
+		away := execution.Access{Hidden: []string{hidden}}
+		start(t, h, execution.Request{ID: "access", Command: "true", Access: away})
 	})
 	err := errors.Join(os.Remove(filepath.Join(secrets, string(tenant), "token")), os.Remove(hidden))
 	if err != nil {

@@ -34,7 +34,8 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "supervisor that comes too late starts the command", rule: "G9 R6.7",
-		file: "internal/execution/supervise_linux.go", old: "loadBrief(next.Dir).Attempt != next.Attempt {", new: "false {",
+		file: "internal/execution/supervise_linux.go",
+		old:  "loadBrief(next.Dir).Attempt != next.Attempt {", new: "false {",
 		pkg: "./internal/execution", run: "TestSupervisorThatComesTooLate",
 	},
 	{
@@ -44,7 +45,8 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "queue is taken up in another order", rule: "R6.7",
-		file: "internal/execution/requeue.go", old: "cmp.Compare(a.Arrived, b.Arrived)", new: "cmp.Compare(b.Arrived, a.Arrived)",
+		file: "internal/execution/requeue.go",
+		old:  "cmp.Compare(a.Arrived, b.Arrived)", new: "cmp.Compare(b.Arrived, a.Arrived)",
 		pkg: "./internal/execution", run: "TestQueueOutlivesTheServer",
 	},
 }
