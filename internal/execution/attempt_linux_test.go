@@ -30,10 +30,8 @@ func TestSupervisorThatComesTooLate(t *testing.T) {
 	late := &order{
 		Dir: dir, Secret: s.secret, DisableCgroups: true, Attempt: "first",
 		Plan: &plan{
-			Argv:    []string{"touch", file},
-			Cwd:     "/",
-			Environ: []string{"PATH=" + os.Getenv("PATH")},
-			Mark:    markOf("epoch"),
+			Argv: []string{"touch", file}, Cwd: "/", Environ: []string{"PATH=" + os.Getenv("PATH")},
+			Mark: markOf("epoch"),
 		},
 	}
 	if _, err := s.give(late); err == nil || !strings.Contains(err.Error(), "out of date") {

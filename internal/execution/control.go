@@ -26,9 +26,9 @@ func (h *Host) whoRuns(ctx context.Context, tenant reprise.Tenant, id string) (r
 	return r, "", err
 }
 
-// Cancel ends an execution: TERM to all its processes and, after a time of grace, KILL.
-// It does not wait for that, but takes what waits in the queue out of it. Cancelling what has ended does nothing. The
-// errors are those of Show, and reprise.ErrUnavailable if the replica that runs it does not answer.
+// Cancel ends an execution: TERM to all its processes and, after a time of grace, KILL. It does not wait for that, but
+// takes what waits in the queue out of it. Cancelling what has ended does nothing. The errors are those of Show, and
+// reprise.ErrUnavailable if the replica that runs it does not answer.
 func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
 	r, owner, err := h.whoRuns(ctx, tenant, id)
 	switch {

@@ -92,9 +92,8 @@ func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
 	r := newRun(h, a.info.Key, strings.TrimPrefix(a.info.Key.Name, namespace), a.Request, nil)
 	r.config, r.created, r.tail, r.arrived = a.info.Config, a.info.Created, a.info.Tail, a.Arrived
 	r.holder = quota.Holder{
-		Account:  quota.Account{Tenant: a.info.Key.Tenant, Principal: a.Principal},
-		Limits:   a.Quotas,
-		Operator: a.Operator,
+		Account: quota.Account{Tenant: a.info.Key.Tenant, Principal: a.Principal},
+		Limits:  a.Quotas, Operator: a.Operator,
 	}
 	if r.hold = newHold(time.Duration(a.Request.Hold), h.log.Retention(a.info.Config)); r.hold != nil {
 		r.hold.token = a.HoldToken

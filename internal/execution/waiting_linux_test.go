@@ -56,9 +56,7 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 	const queued = 5
 	keyed := execution.Request{Key: "k", Command: "echo keyed >> order"}
 	hold := execution.Request{
-		ID:      "held",
-		Command: "echo held >> order; echo out",
-		Hold:    execution.Duration(time.Minute),
+		ID: "held", Command: "echo held >> order; echo out", Hold: execution.Duration(time.Minute),
 	}
 	var token, key string
 	leave(t, log, opts, func(h *execution.Host) {
@@ -66,13 +64,10 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 		for i := range queued {
 			id := fmt.Sprint("q", i)
 			start(t, h, execution.Request{
-				ID:          id,
-				Command:     `echo "$REPRISE_EXECUTION $V $TOKEN $TRACEPARENT" >> order; cat; ulimit -v >/dev/null`,
-				Env:         map[string]string{"V": "value" + id},
-				Secrets:     map[string]string{"TOKEN": "token"},
-				MaskSecrets: true,
-				StdinBase64: []byte("in " + id),
-				Limits:      execution.Limits{OutputBytes: 5},
+				ID: id, Command: `echo "$REPRISE_EXECUTION $V $TOKEN $TRACEPARENT" >> order; cat; ulimit -v >/dev/null`,
+				Env:     map[string]string{"V": "value" + id},
+				Secrets: map[string]string{"TOKEN": "token"}, MaskSecrets: true,
+				StdinBase64: []byte("in " + id), Limits: execution.Limits{OutputBytes: 5},
 				TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 			})
 		}
@@ -135,8 +130,9 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(work, "order")); err != nil || string(got) != want {
 		t.Errorf("got\n%s%v, want\n%s", got, err, want)
 	}
-	until(t, "nothing is left of the queue",
-		func() bool { return len(waitingFiles(t, opts))+len(runDirs(t, opts)) == 0 })
+	until(t, "nothing is left of the queue", func() bool {
+		return len(waitingFiles(t, opts))+len(runDirs(t, opts)) == 0
+	})
 }
 
 // TestQueuedRunOfWhichNobodyKnows: the server died at each of the steps between accepted and started. The command is
@@ -258,11 +254,8 @@ func TestQueuedRunCannotBeStarted(t *testing.T) {
 	leave(t, log, opts, func(h *execution.Host) {
 		blocked(t, h)
 		start(t, h, execution.Request{ID: "secret", Command: "true", Secrets: map[string]string{"T": "token"}})
-		start(t, h, execution.Request{
-			ID:      "access",
-			Command: "true",
-			Access:  execution.Access{Hidden: []string{hidden}},
-		})
+		away := execution.Access{Hidden: []string{hidden}}
+		start(t, h, execution.Request{ID: "access", Command: "true", Access: away})
 	})
 	err := errors.Join(os.Remove(filepath.Join(secrets, string(tenant), "token")), os.Remove(hidden))
 	if err != nil {

@@ -33,13 +33,10 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestTurnIsWrittenDownFirst",
 	},
 	{
-		name: "supervisor that comes too late starts the command",
-		rule: "G9 R6.7",
+		name: "supervisor that comes too late starts the command", rule: "G9 R6.7",
 		file: "internal/execution/supervise_linux.go",
-		old:  "loadBrief(next.Dir).Attempt != next.Attempt {",
-		new:  "false {",
-		pkg:  "./internal/execution",
-		run:  "TestSupervisorThatComesTooLate",
+		old:  "loadBrief(next.Dir).Attempt != next.Attempt {", new: "false {",
+		pkg: "./internal/execution", run: "TestSupervisorThatComesTooLate",
 	},
 	{
 		name: "queued command is started again of which a supervisor had the lock", rule: "G9 R6.7",
@@ -47,12 +44,9 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestQueuedRunOfWhichNobodyKnows",
 	},
 	{
-		name: "queue is taken up in another order",
-		rule: "R6.7",
+		name: "queue is taken up in another order", rule: "R6.7",
 		file: "internal/execution/requeue.go",
-		old:  "cmp.Compare(a.Arrived, b.Arrived)",
-		new:  "cmp.Compare(b.Arrived, a.Arrived)",
-		pkg:  "./internal/execution",
-		run:  "TestQueueOutlivesTheServer",
+		old:  "cmp.Compare(a.Arrived, b.Arrived)", new: "cmp.Compare(b.Arrived, a.Arrived)",
+		pkg: "./internal/execution", run: "TestQueueOutlivesTheServer",
 	},
 }
