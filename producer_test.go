@@ -199,7 +199,9 @@ func TestProducersOfEvents(t *testing.T) {
 				wantError(t, err, step.err)
 				continue
 			}
-			want := reprise.Appended{First: step.first, Last: step.last, Epoch: appended.Epoch, Duplicate: step.duplicate}
+			want := reprise.Appended{
+				First: step.first, Last: step.last, Epoch: appended.Epoch, Duplicate: step.duplicate,
+			}
 			if err != nil || appended != want {
 				t.Errorf("%s: %+v, %v, want %+v", step.what, appended, err, want)
 			}
