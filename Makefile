@@ -70,7 +70,7 @@ webhooks: ## webhooks of a real server to receivers that use the official librar
 	scripts/check-webhooks
 
 .PHONY: otlp
-otlp: ## traces of a real server to the decoder of the OpenTelemetry Collector
+otlp: ## traces and metrics of a real server to a whole OpenTelemetry Collector, which it builds
 	scripts/check-otlp
 
 .PHONY: sse-contract

@@ -2,6 +2,7 @@ package reprise
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -341,14 +342,14 @@ func (o *Options) withDefaults() Options {
 		d.Keys = NewKeys()
 	}
 	d.Retention = d.Retention.or(DefaultRetention)
-	orDefault(&d.MaxTotalBytes, 16<<30)
-	orDefault(&d.MaxEventBytes, 1<<20)
-	orDefault(&d.TailBytes, 1<<20)
-	orDefault(&d.TailTotalBytes, 256<<20)
-	orDefault(&d.MaxStreams, 1<<16)
-	orDefault(&d.MaxReaders, 10_000)
-	orDefault(&d.SweepEvery, 5*time.Minute)
-	orDefault(&d.Remember, 24*time.Hour)
+	d.MaxTotalBytes = cmp.Or(d.MaxTotalBytes, 16<<30)
+	d.MaxEventBytes = cmp.Or(d.MaxEventBytes, 1<<20)
+	d.TailBytes = cmp.Or(d.TailBytes, 1<<20)
+	d.TailTotalBytes = cmp.Or(d.TailTotalBytes, 256<<20)
+	d.MaxStreams = cmp.Or(d.MaxStreams, 1<<16)
+	d.MaxReaders = cmp.Or(d.MaxReaders, 10_000)
+	d.SweepEvery = cmp.Or(d.SweepEvery, 5*time.Minute)
+	d.Remember = cmp.Or(d.Remember, 24*time.Hour)
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -356,11 +357,4 @@ func (o *Options) withDefaults() Options {
 		d.Hooks = &Hooks{}
 	}
 	return d
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

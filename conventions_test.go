@@ -22,7 +22,7 @@ import (
 // plainPackages import the standard library and this module alone.
 var plainPackages = []string{
 	".", "store/memstore", "store/storetest", "sse", "sseclient", "ssehttp", "client",
-	"internal/problem", "internal/backoff", "internal/ssefollow",
+	"internal/problem", "internal/backoff", "internal/ssefollow", "internal/listing",
 }
 
 func TestPlainPackagesNeedTheStandardLibraryAlone(t *testing.T) {

@@ -36,18 +36,19 @@ backend replicas
 END
 }
 
-# free_port: below those that the system gives to others, who could take it before it is used, or while a replica is away.
-free_port() {
+# free_ports COUNT: different ones, below those that the system gives to others, who could take them before they are used, or
+# while a replica is away.
+free_ports() {
   python3 -c '
-import random, socket
-while True:
+import random, socket, sys
+found = []
+while len(found) < int(sys.argv[1]):
     try:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", random.randrange(10000, 32768)))
-            print(s.getsockname()[1])
-            break
+        found.append(socket.socket())
+        found[-1].bind(("127.0.0.1", random.randrange(10000, 32768)))
     except OSError:
-        pass'
+        found.pop()
+print(*(s.getsockname()[1] for s in found))' "$1"
 }
 
 declare -A port pid
@@ -142,7 +143,7 @@ for engine in "${@:-redis}"; do
   "$tmp/engine" "$engine" >"$dir/engine.out" &
   children+=($!)
   store=$(until_listening "$dir/engine.out")
-  port[a]=$(free_port) port[b]=$(free_port) front=$(free_port)
+  read -r port[a] port[b] front < <(free_ports 3)
   start a
   start b
   REPRISE_TOKEN=$(cat "$dir/secrets/token")
@@ -150,7 +151,11 @@ for engine in "${@:-redis}"; do
   balance "$dir/haproxy.cfg"
   haproxy -f "$dir/haproxy.cfg" -db >"$dir/haproxy.log" 2>&1 &
   children+=($!)
-  until curl -sf "http://127.0.0.1:$front/healthz" >/dev/null; do sleep 0.1; done
+  for _ in $(seq 1200); do
+    curl -sf "http://127.0.0.1:$front/healthz" >/dev/null && break
+    kill -0 "${children[-1]}" || { cat "$dir/haproxy.log" >&2; exit 1; }
+    sleep 0.1
+  done
   published
   ran
   controlled

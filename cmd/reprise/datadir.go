@@ -17,6 +17,8 @@ const (
 	tokenFile = "token"
 	keysFile  = "keys"
 	namedDir  = "named" // has a folder for each tenant, and in it a file for each secret
+	// principalsDir has a folder for each tenant, in it one for each principal, and in that a file for each secret.
+	principalsDir = "principals"
 	lockFile  = "lock"
 	storeFile = "reprise.db"
 	// loginsFile is where logins are that have ended, for a server whose store no other shares.

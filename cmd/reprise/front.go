@@ -184,6 +184,7 @@ func isRemote(url string) bool {
 
 // closeEngine closes what lies behind the front, from the outside in.
 func (s *server) closeEngine() error {
+	s.telemetry.meter.Close() // while there is something to measure
 	errs := []error{s.mcp.close(), s.closeDuties(), s.closeFiles()}
 	s.mcp = nil
 	left := 0
@@ -216,8 +217,8 @@ func (s *server) closeEngine() error {
 		errs = append(errs, s.store.Close())
 		s.store = nil
 	}
-	s.tracer.Close()
-	s.tracer = nil
+	s.telemetry.tracer.Close()
+	s.telemetry = telemetry{}
 	return errors.Join(errs...)
 }
 

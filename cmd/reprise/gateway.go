@@ -28,9 +28,9 @@ type gatewayCmd struct {
 	Shared         bool              `help:"One connection to the upstream for all sessions, and not one for each."`
 	KeepsState     bool              `help:"Refuse a session whose upstream has ended, and do not begin another one for it."`
 	Dir            string            `placeholder:"DIR" help:"Directory of the command. Default: ours."`
-	Env            map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable for the command. May be repeated."`
+	Env            map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable for the command. May be repeated. In the value, {{name}}, {{tenant}}, {{claims.CLAIM}} and {{secrets.NAME}} stand for what belongs to who calls."`
 	PassEnv        []string          `placeholder:"NAME" sep:"none" help:"Variable of our environment that the command gets. May be repeated."`
-	Header         map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Header that each request to the URL has. May be repeated."`
+	Header         map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Header that each request to the URL has. May be repeated. The value may refer to who calls, as that of --env."`
 	CallTimeout    time.Duration     `placeholder:"DURATION" help:"How long the upstream may say nothing about a request. Default: no bound."`
 	StartTimeout   time.Duration     `placeholder:"DURATION" help:"How long a new connection may take to be initialized. Default: 30s."`
 	TaskAfter      time.Duration     `placeholder:"DURATION" help:"How long a tool may take before its call becomes a task, for clients of version 2026-07-28 that know tasks. Default: 5s."`
@@ -42,7 +42,8 @@ type gatewayCmd struct {
 	Store       string        `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve. Default: ${default}"`
 	Secrets     string        `placeholder:"DIR" help:"Directory of the token and of the keys. The replicas of a store need the same. Default: the data directory."`
 	Replica     string        `placeholder:"NAME" help:"What the name of this server begins with among the replicas of its store. Default: the name of the machine."`
-	Auth        string        `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the gateway: token (who has the token), or none (everybody; only on loopback). Default: ${default}."`
+	Auth        string        `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the gateway: token (who has the token, or an API key with a scope), or none (everybody; only on loopback). Default: ${default}."`
+	Audit       bool          `help:"Record who calls what in the stream audit of the tenant reprise.audit; \"reprise audit\" reads it."`
 	AllowOrigin []string      `placeholder:"ORIGIN" help:"Origin whose pages may use the gateway, for example https://example.org. May be repeated."`
 	AllowHost   []string      `placeholder:"NAME" help:"Name by which the gateway may be called, and no other then. May be repeated."`
 	Drain       time.Duration `default:"10s" help:"How long calls that are under way may go on after the first INT or TERM. Default: ${default}."`
@@ -133,7 +134,7 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 func (c *gatewayCmd) base() *serveCmd {
 	return &serveCmd{
 		storeKeys: c.storeKeys, Listen: c.Listen, Data: c.Data, Store: c.Store, Secrets: c.Secrets, Replica: c.Replica,
-		Auth:          c.Auth,
+		Auth: c.Auth, Audit: c.Audit,
 		MaxTotalBytes: c.MaxTotalBytes,
 	}
 }

@@ -78,11 +78,15 @@ func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
 	if s.front, err = listenFront(ctx, c.Listen, encrypt, listening); err != nil {
 		return s, err
 	}
-	paths := map[string]oidc.PathScopes{}
-	for _, route := range routes {
-		paths[route.Path] = passScopes
+	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
+		return s, err
 	}
-	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, paths, logger); err != nil {
+	tokens := &oidc.Options{Resource: &oidc.Resource{Paths: map[string]oidc.PathScopes{}}, Logger: logger}
+	for _, route := range routes {
+		tokens.Resource.Paths[route.Path] = passScopes
+		tokens.Claims = append(tokens.Claims, route.Claims()...)
+	}
+	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, tokens); err != nil {
 		return s, err
 	}
 	return s, s.awaitStore(ctx, c.Store, func() error { return c.openEngine(ctx, s, routes, keys, verifier, mark) },
@@ -107,12 +111,25 @@ func (c *gatewayCmd) openEngine(
 	if err = s.join(ctx, base, keys); err != nil {
 		return err
 	}
+	if verifier, err = s.openAPIKeys(ctx, verifier); err != nil {
+		return err
+	}
+	if err = s.openAudit(ctx, base, keys); err != nil {
+		return err
+	}
 	gate := identity.NewGate(keys, s.knowIssuers(verifier), nil)
 	if err = c.openEndpoints(s, routes, gate, apiMetrics.Registry(), mark); err != nil {
 		return err
 	}
 	apiMetrics.WatchLog(s.log)
-	s.front.serve(s.newHandler(gate, apiMetrics.Registry()))
+	management, err := api.NewManagement(s.log, gate, &api.Options{
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, Keys: s.keys, Audit: s.audit, Metrics: apiMetrics, Logger: s.logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.front.http.RegisterOnShutdown(management.Drain)
+	s.front.serve(s.newHandler(gate, apiMetrics.Registry(), management))
 	return nil
 }
 
@@ -126,6 +143,7 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 	registry *metrics.Registry, mark string,
 ) error {
 	counted, passed := mcpmetrics.New(registry), newGatewayMetrics(registry)
+	secrets := principalSecrets(c.base().secrets())
 	for _, route := range routes {
 		e := &gatewayEndpoint{route: route}
 		s.endpoints = append(s.endpoints, e)
@@ -139,15 +157,15 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 			return err
 		}
 		e.gateway, err = gateway.New(&route.Upstream, &gateway.Options{
-			Mark: mark, Tasks: e.tasks, TaskAfter: c.TaskAfter, Logger: s.logger, Hooks: passed.hooks(),
+			Mark: mark, Tasks: e.tasks, TaskAfter: c.TaskAfter, Claims: claimsOf, Secrets: secrets,
+			Logger: s.logger, Hooks: passed.hooks(),
 		})
 		if err != nil {
 			return usage("%w", err)
 		}
 		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
-			Identify: identifyFor(gate, s.issuers), Name: route.Name, Replica: s.member, SessionIdle: c.SessionIdle,
-			Quick:        c.Quick,
-			MaxBody:      int64(c.MaxBody),
+			Identify: identifyFor(gate, s.issuers), Allow: s.recordPassed(route.Name), Name: route.Name,
+			Replica: s.member, SessionIdle: c.SessionIdle, Quick: c.Quick, MaxBody: int64(c.MaxBody),
 			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
 			Hooks: counted.HTTP(), Logger: s.logger,
 		})
@@ -158,12 +176,12 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 	return nil
 }
 
-func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Registry) http.Handler {
+func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Registry, management http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	for _, e := range s.endpoints {
 		mux.HandleFunc(e.route.Path, func(w http.ResponseWriter, r *http.Request) {
 			if who, err := gate.Known(r); err == nil { // whom the endpoint identifies by itself
-				ctx, release := identity.WhileGood(r.Context(), &who)
+				ctx, release := identity.WhileGood(identity.NewContext(r.Context(), &who), &who)
 				defer release()
 				r = r.WithContext(ctx)
 			}
@@ -184,7 +202,10 @@ func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Regist
 		}
 		registry.ServeHTTP(w, r)
 	})
-	return s.logged(mux)
+	all := http.NewServeMux()
+	all.Handle("/v1/", management) // which logs its requests itself
+	all.Handle("/", s.logged(mux))
+	return all
 }
 
 // mayReadMetrics refuses requests that a page of another origin, or under a name of another server, has sent with the

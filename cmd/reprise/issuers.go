@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -50,11 +49,9 @@ func (f *issuerFlags) issuers() ([]oidc.Issuer, error) {
 	return append(issuers, more...), nil
 }
 
-// open makes the verifier of the providers, nil if there are none. url is where the server listens, paths are those
-// that are resources of their own.
-func (f *issuerFlags) open(url, listen, auth string, paths map[string]oidc.PathScopes,
-	logger *slog.Logger,
-) (*oidc.Verifier, error) {
+// open makes the verifier of the providers, nil if there are none. url is where the server listens. What else opts has
+// stays: its resource has the paths that are resources of their own.
+func (f *issuerFlags) open(url, listen, auth string, opts *oidc.Options) (*oidc.Verifier, error) {
 	issuers, err := f.issuers()
 	if err != nil || len(issuers) == 0 {
 		return nil, err
@@ -62,7 +59,8 @@ func (f *issuerFlags) open(url, listen, auth string, paths map[string]oidc.PathS
 	if auth == "none" {
 		return nil, usage("--auth none lets everybody in: there is no use for tokens of an identity provider")
 	}
-	resource := &oidc.Resource{URL: strings.TrimSuffix(f.PublicURL, "/"), Paths: paths}
+	resource := opts.Resource
+	resource.URL = strings.TrimSuffix(f.PublicURL, "/")
 	if f.PublicURL == "" {
 		if host, _, err := net.SplitHostPort(listen); err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {
 			return nil, usage("--listen %s is no address under which clients reach the server: name that with --public-url, "+
@@ -73,7 +71,7 @@ func (f *issuerFlags) open(url, listen, auth string, paths map[string]oidc.PathS
 	if err := resource.Validate(); err != nil {
 		return nil, usage("--public-url: %w", err)
 	}
-	verifier, err := oidc.New(issuers, &oidc.Options{Resource: resource, Logger: logger})
+	verifier, err := oidc.New(issuers, opts)
 	if err != nil {
 		return nil, usage("%w", err)
 	}

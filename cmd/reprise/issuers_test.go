@@ -269,13 +269,13 @@ func TestIssuersThatAreRefused(t *testing.T) {
 		"a file that is not there":    {issuerFlags{OIDCConfig: filepath.Join(dir, "none.yaml")}, loopback, "token"},
 		"a file with a wrong setting": {issuerFlags{OIDCConfig: bad}, loopback, "token"},
 	} {
-		v, err := tt.flags.open(url, tt.listen, tt.auth, nil, nil)
+		v, err := tt.flags.open(url, tt.listen, tt.auth, &oidc.Options{Resource: &oidc.Resource{}})
 		if err == nil {
 			v.Close()
 			t.Errorf("%s: taken", name)
 		}
 	}
-	if v, err := (&issuerFlags{}).open(url, loopback, "none", nil, nil); v != nil || err != nil {
+	if v, err := (&issuerFlags{}).open(url, loopback, "none", &oidc.Options{Resource: &oidc.Resource{}}); v != nil || err != nil {
 		t.Errorf("without flags: %v, %v", v, err)
 	}
 }

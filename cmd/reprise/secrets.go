@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"strings"
 
 	"reprise"
 	"reprise/internal/apikey"
+	"reprise/internal/execution"
+	"reprise/internal/gateway/credential"
 	"reprise/internal/identity"
 	"reprise/internal/logins"
 )
@@ -62,7 +66,9 @@ func (s *server) openAPIKeys(ctx context.Context, token identity.Verifier) (iden
 	if s.keys, err = apikey.Open(ctx, journal, opts); err != nil {
 		return nil, err
 	}
-	s.quotas.keys.Store(s.keys)
+	if s.quotas != nil { // those of a server that runs something
+		s.quotas.keys.Store(s.keys)
+	}
 	return identity.Verifiers{token, s.keys}, nil
 }
 
@@ -74,6 +80,31 @@ func (s *server) openLogins(ctx context.Context) (err error) {
 	}
 	s.logins, err = logins.Open(ctx, journal)
 	return err
+}
+
+// principalSecrets reads the secrets that are kept for principals below a directory: each in a folder of its tenant and
+// of its own.
+func principalSecrets(dir string) credential.Secrets {
+	return func(p *credential.Principal, secret string) (string, error) {
+		folder := path.Join(folderName(p.Tenant), folderName(p.Name))
+		return execution.ReadSecret(filepath.Join(dir, principalsDir), reprise.Tenant(folder), secret)
+	}
+}
+
+// folderName is the name of a folder that stands for a name and for no other, also where file systems do not tell upper
+// case from lower case. Bytes but lower-case letters, digits, '-', '_', '@' and '.', which is not the first, are written
+// as % and two digits.
+func folderName(name string) string {
+	var folder strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '@' || c == '.' && i > 0 {
+			folder.WriteByte(c)
+		} else {
+			fmt.Fprintf(&folder, "%%%02x", c)
+		}
+	}
+	return folder.String()
 }
 
 // verifier knows the token, which is made on the first start.

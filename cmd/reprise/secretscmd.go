@@ -24,7 +24,7 @@ type secretsCmd struct {
 
 // Help is shown below the usage.
 func (*secretsCmd) Help() string {
-	return `"reprise secrets DIR" makes a token and the keys that sign cursors. The other verbs work on secrets with a name, which commands get as variables: reprise run --secret TOKEN=NAME. They are files of their owner alone in named/TENANT/ of the directory that --secrets of serve names, on each machine that runs commands, and a change holds for the next command.`
+	return `"reprise secrets DIR" makes a token and the keys that sign cursors. The other verbs work on secrets with a name, which commands get as variables: reprise run --secret TOKEN=NAME. They are files of their owner alone in named/TENANT/ of the directory that --secrets of serve names, on each machine that runs commands, and a change holds for the next command. With --principal they are those that "reprise gateway" puts into the headers and variables of upstreams for one principal, in principals/TENANT/PRINCIPAL/.`
 }
 
 // secretsMakeCmd makes the token and the keys.
@@ -50,15 +50,20 @@ func (c *secretsMakeCmd) Run() error {
 
 // namedPlace says where named secrets are.
 type namedPlace struct {
-	Tenant  string `default:"default" placeholder:"NAME" help:"Tenant whose commands may get them. Default: ${default}."`
-	Secrets string `placeholder:"DIR" help:"The directory that --secrets of serve names. Default: its data directory."`
-	Data    string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Tenant    string `default:"default" placeholder:"NAME" help:"Tenant whose commands may get them, or that of the principal. Default: ${default}."`
+	Principal string `placeholder:"NAME" help:"Those with which \"reprise gateway\" calls upstreams for a principal, such as ci.k7x2m9q4wd or alice@corp, and which commands do not get."`
+	Secrets   string `placeholder:"DIR" help:"The directory that --secrets of serve or gateway names. Default: its data directory."`
+	Data      string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state, and with --principal gateway in that."`
 }
 
-// dir is the folder of the secrets of the tenant.
+// dir is the folder of the secrets of the tenant, or of the principal.
 func (p *namedPlace) dir() (string, error) {
 	if err := (reprise.StreamKey{Tenant: reprise.Tenant(p.Tenant), Name: "x"}).Validate(); err != nil {
 		return "", usage("--tenant: %w", err)
+	}
+	if p.Principal != "" {
+		base := cmp.Or(p.Secrets, p.Data, defaultGatewayDir())
+		return filepath.Join(base, principalsDir, folderName(p.Tenant), folderName(p.Principal)), nil
 	}
 	return filepath.Join(cmp.Or(p.Secrets, p.Data, defaultDataDir()), namedDir, p.Tenant), nil
 }
@@ -129,8 +134,8 @@ func (c *secretsSetCmd) Run() error {
 		return err
 	}
 	// As a server would read it: what it could not use is refused now.
-	tenant := filepath.Dir(dir)
-	if _, err := execution.ReadSecret(tenant, reprise.Tenant(c.Tenant), filepath.Base(f.Name())); err != nil {
+	folder := reprise.Tenant(filepath.Base(dir))
+	if _, err := execution.ReadSecret(filepath.Dir(dir), folder, filepath.Base(f.Name())); err != nil {
 		return fmt.Errorf("the value cannot be used: %w", err)
 	}
 	return os.Rename(f.Name(), path)
@@ -152,7 +157,7 @@ func (c *secretsRmCmd) Run() error {
 			err = os.Remove(path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("the tenant %s has no secret %q", c.Tenant, name)
+			err = fmt.Errorf("%s has no secret %q", cmp.Or(c.Principal, "the tenant "+c.Tenant), name)
 		}
 		errs = append(errs, err)
 	}

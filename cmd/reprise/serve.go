@@ -21,7 +21,7 @@ type serveCmd struct {
 	dutyFlags       `embed:""`
 	issuerFlags     `embed:""`
 	quotaFlags      `embed:""`
-	tracerFlags     `embed:""`
+	telemetryFlags  `embed:""`
 
 	Config string `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment win over it. Default: none."`
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`

@@ -21,7 +21,6 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/logins"
 	"reprise/internal/oidc"
-	"reprise/internal/otlp"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
 	"reprise/internal/webhook"
@@ -44,9 +43,9 @@ type server struct {
 	host    *execution.Host
 	mcp     *mcpEndpoint
 	// files are the roots of --files, and watches what watches them; nil where there are none.
-	files   *files.Roots
-	watches *files.Watches
-	tracer  *otlp.Tracer // nil where nothing is traced
+	files     *files.Roots
+	watches   *files.Watches
+	telemetry telemetry
 	// webhooks are sent by one replica, as one of its duties.
 	webhooks *webhook.Hooks
 	// schedules too are run by one.
@@ -95,8 +94,10 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
 		return s, err
 	}
-	paths := map[string]oidc.PathScopes{"/mcp": toolScopes}
-	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, paths, logger); err != nil {
+	tokens := &oidc.Options{
+		Resource: &oidc.Resource{Paths: map[string]oidc.PathScopes{"/mcp": toolScopes}}, Logger: logger,
+	}
+	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, tokens); err != nil {
 		return s, err
 	}
 	s.front.console = console.New()
@@ -116,7 +117,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openQuotas(c, metrics); err != nil {
 		return err
 	}
-	if s.tracer, err = c.openTracer(metrics.Registry(), s.logger); err != nil {
+	if s.telemetry, err = c.openTelemetry(metrics.Registry(), s.logger); err != nil {
 		return err
 	}
 	s.store = storewrap.Observe(s.store, metrics.StoreCalled)
@@ -164,7 +165,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
 		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
-		NoCompression: !c.Compress, Tracer: s.tracer,
+		NoCompression: !c.Compress, Tracer: s.telemetry.tracer,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -91,12 +92,12 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	orDefault(&d.MaxReadersPerPrincipal, 20_000)
-	orDefault(&d.MaxBody, 1<<20)
-	orDefault(&d.MaxStdin, 16<<20)
-	orDefault(&d.BodyTimeout, 30*time.Second)
-	orDefault(&d.WriteTimeout, 30*time.Second)
-	orDefault(&d.Heartbeat, 15*time.Second)
+	d.MaxReadersPerPrincipal = cmp.Or(d.MaxReadersPerPrincipal, 20_000)
+	d.MaxBody = cmp.Or(d.MaxBody, 1<<20)
+	d.MaxStdin = cmp.Or(d.MaxStdin, 16<<20)
+	d.BodyTimeout = cmp.Or(d.BodyTimeout, 30*time.Second)
+	d.WriteTimeout = cmp.Or(d.WriteTimeout, 30*time.Second)
+	d.Heartbeat = cmp.Or(d.Heartbeat, 15*time.Second)
 	if d.Quotas == nil {
 		d.Quotas = quota.New(nil)
 	}
@@ -109,18 +110,11 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
 // Server answers the requests of the API. It is safe for concurrent use. What it
 // was made of stays the caller's.
 type Server struct {
 	log     *reprise.Log
-	host    *execution.Host
+	host    *execution.Host // nil for one of NewManagement
 	gate    *identity.Gate
 	opts    Options
 	readers readerLimit
@@ -135,14 +129,29 @@ type Server struct {
 // whom gate knows. opts may be nil. The error wraps reprise.ErrInvalid if an
 // entry of Hosts or Origins is none.
 func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (*Server, error) {
+	s, err := newServer(log, host, gate, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.opts.Metrics.WatchLog(log)
+	s.opts.Metrics.watchExecutions(host)
+	s.opts.Metrics.watchQuotas(s.opts.Quotas, host, log)
+	return s, nil
+}
+
+// NewManagement returns a Server for what has neither streams nor executions of its own, such as a gateway. It answers
+// /v1/keys with Options.Keys and /v1/audit with Options.Audit, which is in log, and nothing else. The error is that of
+// New.
+func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Server, error) {
+	return newServer(log, nil, gate, opts)
+}
+
+func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (*Server, error) {
 	s := &Server{log: log, host: host, gate: gate, opts: opts.withDefaults()}
 	if err := s.opts.checkNames(); err != nil {
 		return nil, err
 	}
 	s.readers.max = s.opts.MaxReadersPerPrincipal
-	s.opts.Metrics.WatchLog(log)
-	s.opts.Metrics.watchExecutions(host)
-	s.opts.Metrics.watchQuotas(s.opts.Quotas, host, log)
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.mux = s.newMux()
 	return s, nil

@@ -88,6 +88,7 @@ func coreRoutes() []route {
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},
+		{"POST", "/v1/tickets/renew", oneStream, []string{identity.TicketParam}, (*Server).renewTicket},
 
 		{"GET", "/v1/quota", anybody, []string{"tenant", "principal"}, (*Server).showQuota},
 
@@ -169,7 +170,9 @@ const (
 
 // lacks reports whether the server was not given what a path is about.
 func (s *Server) lacks(path string) bool {
-	return s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
+	managed := strings.HasPrefix(path, keysPath) || strings.HasPrefix(path, auditPath)
+	return s.host == nil && !managed ||
+		s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
 		s.opts.Files == nil && strings.HasPrefix(path, filesPath) ||
 		s.opts.Webhooks == nil && strings.HasPrefix(path, webhooksPath) ||
 		s.opts.Schedules == nil && strings.HasPrefix(path, schedulesPath) ||
@@ -237,7 +240,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request) {
 	detail := "there is no such path; /openapi.yaml lists those there are"
-	if s.lacks(r.URL.Path) {
+	if s.host == nil {
+		detail = "there is no such path; below /v1 there are /v1/keys and, with --audit, /v1/audit alone"
+	} else if s.lacks(r.URL.Path) {
 		detail = cmp.Or(offDetail(r.URL.Path), detail)
 	}
 	s.refuse(w, r, problem.New(problem.CodeNotFound, detail))

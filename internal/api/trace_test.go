@@ -37,7 +37,9 @@ func TestRequestsAreTraced(t *testing.T) {
 		}
 	}))
 	defer collector.Close()
-	tracer, err := otlp.New(&otlp.Options{Endpoint: collector.URL, Ratio: 1, Every: 10 * time.Millisecond})
+	tracer, err := otlp.NewTracer(&otlp.TracerOptions{
+		Target: otlp.Target{URL: collector.URL}, Ratio: 1, Every: 10 * time.Millisecond,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,8 +93,8 @@ func cutAtEveryByte(ctx context.Context, r *run) error {
 		return err
 	}
 	err = r.exactly(r.follow(whole.Addr(), r.name, nil), want)
+	closeProxy() // before which it may not have counted what the client has read
 	size := int(whole.Passed())
-	closeProxy()
 	if err != nil {
 		return fmt.Errorf("without a cut: %w", err)
 	}

@@ -16,10 +16,9 @@ var unknownSchemas = map[string]string{
 	"LoginRequest": "clients send the token",
 	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding, "EventStream": encoding,
 	"Payload": encoding, "Numbered": encoding, "PublishRequest": "one of two that are known",
-	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text,
-	"Grant": text,
-	"ID":    text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
-	"Flag": text, "Seq": "a number", "Labels": "an object of texts",
+	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text, "Grant": text,
+	"ID": text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
+	"Expired": encoding, "Flag": text, "Seq": "a number", "Labels": "an object of texts",
 	"ExecutionOutcome": inMembers, "ExecutionStatus": inMembers, "FileType": inMembers, "StreamOutcome": inMembers,
 }
 
@@ -59,6 +58,7 @@ var operations = map[string][2]string{
 	"createStream":        {"Streams.create", "AsyncStreams.create"},
 	"endStream":           {"Producer.end", "AsyncProducer.end"},
 	"issueTicket":         {"Tickets.create", "AsyncTickets.create"},
+	"renewTicket":         {"Tickets.renew", "AsyncTickets.renew"},
 	"listExecutions":      {"Reprise.list", "AsyncReprise.list"},
 	"listFiles":           {"Files.list", "AsyncFiles.list"},
 	"listKeys":            {"Keys.list", "AsyncKeys.list"},

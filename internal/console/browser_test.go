@@ -274,6 +274,19 @@ func (p *page) reload() {
 // eval is the value of a JavaScript expression, which may be a promise.
 func (p *page) eval(expression string) any {
 	p.Helper()
+	value, err := p.evaluate(expression)
+	check(p, err)
+	return value
+}
+
+// evaluate is eval for an expression that may fail, as any does in a page that is just being left.
+func (p *page) evaluate(expression string) (any, error) {
+	answer, err := p.browser.call(p.session, "Runtime.evaluate", map[string]any{
+		"expression": expression, "awaitPromise": true, "returnByValue": true,
+	})
+	if err != nil {
+		return nil, err
+	}
 	var result struct {
 		Result struct {
 			Value any `json:"value"`
@@ -284,24 +297,31 @@ func (p *page) eval(expression string) any {
 			} `json:"exception"`
 		} `json:"exceptionDetails"`
 	}
-	check(p, json.Unmarshal(p.call("Runtime.evaluate", map[string]any{
-		"expression": expression, "awaitPromise": true, "returnByValue": true,
-	}), &result))
-	if e := result.ExceptionDetails; e != nil {
-		p.Fatalf("%s: %s", expression, e.Exception.Description)
+	if err := json.Unmarshal(answer, &result); err != nil {
+		return nil, err
 	}
-	return result.Result.Value
+	if e := result.ExceptionDetails; e != nil {
+		return nil, fmt.Errorf("%s: %s", expression, e.Exception.Description)
+	}
+	return result.Result.Value, nil
 }
 
-// until waits until an expression is true. One that throws, as what it asks for is not there yet, is not.
+// until waits until an expression is true. One that throws, as what it asks for is not there yet, is not, nor is one
+// that is asked of a page that is just being left.
 func (p *page) until(expression string) {
 	p.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
+	var failed error
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
-		if p.eval("(() => { try { return Boolean("+expression+") } catch { return false } })()") == true {
+		var value any
+		value, failed = p.evaluate("(() => { try { return Boolean(" + expression + ") } catch { return false } })()")
+		if value == true {
 			return
 		}
+	}
+	if failed != nil {
+		p.Fatal(failed)
 	}
 	p.Fatalf("not so within %v: %s\nthe page says:\n%s", patience, expression, p.eval("document.body.innerText"))
 }

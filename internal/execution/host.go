@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -112,17 +113,17 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		d = *o
 	}
-	orDefault(&d.MaxRunning, 64)
-	orDefault(&d.MaxQueued, 1000)
-	orDefault(&d.Grace, 5*time.Second)
-	orDefault(&d.DrainTimeout, 10*time.Second)
-	orDefault(&d.DisconnectGrace, 5*time.Second)
-	orDefault(&d.StateDir, os.TempDir())
-	orDefault(&d.SpoolBytes, 256<<20)
-	orDefault(&d.MaxIdle, 8)
-	orDefault(&d.MaxInterpreters, 32)
-	orDefault(&d.MaxArtifactBytes, 64<<20)
-	orDefault(&d.InterpreterIdle, time.Hour)
+	d.MaxRunning = cmp.Or(d.MaxRunning, 64)
+	d.MaxQueued = cmp.Or(d.MaxQueued, 1000)
+	d.Grace = cmp.Or(d.Grace, 5*time.Second)
+	d.DrainTimeout = cmp.Or(d.DrainTimeout, 10*time.Second)
+	d.DisconnectGrace = cmp.Or(d.DisconnectGrace, 5*time.Second)
+	d.StateDir = cmp.Or(d.StateDir, os.TempDir())
+	d.SpoolBytes = cmp.Or(d.SpoolBytes, 256<<20)
+	d.MaxIdle = cmp.Or(d.MaxIdle, 8)
+	d.MaxInterpreters = cmp.Or(d.MaxInterpreters, 32)
+	d.MaxArtifactBytes = cmp.Or(d.MaxArtifactBytes, 64<<20)
+	d.InterpreterIdle = cmp.Or(d.InterpreterIdle, time.Hour)
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())
 	}
@@ -143,13 +144,6 @@ func (o *Options) withDefaults() (Options, error) {
 		d.Dir = dir
 	}
 	return d, nil
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Host runs executions and keeps them as streams of a Log. It is safe for concurrent use.
@@ -371,8 +365,8 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 }
 
-// Leave takes no new executions, cancels those that wait, and returns once nothing more is appended here. Commands that
-// supervisors have go on, and the next Host takes them up; left is how many. Others are ended as by Close.
+// Leave takes no new executions and returns once nothing more is appended here. Commands that supervisors have go on, and
+// the next Host takes them up, as it does with those that wait; left is how many. Without supervisors it is Close.
 func (h *Host) Leave() (left int, err error) {
 	if h.supervisors == nil {
 		return 0, h.Close()
@@ -386,22 +380,6 @@ func (h *Host) Leave() (left int, err error) {
 		return int(h.left.Load()), nil
 	}
 	defer close(h.closed)
-	var waiting []*run
-	h.cancelAll(func(r *run) bool {
-		queued := h.queue.status(r) == StatusQueued
-		if queued {
-			waiting = append(waiting, r)
-		}
-		return queued
-	})
-	patience, cancel := context.WithTimeout(h.ctx, stopPatience)
-	defer cancel()
-	for _, r := range waiting {
-		select {
-		case <-r.done:
-		case <-patience.Done():
-		}
-	}
 	h.giveUp(reprise.ErrClosed)
 	h.active.Wait()
 	h.release()

@@ -52,7 +52,7 @@ func TestOutcomesAreDistinct(t *testing.T) {
 		signal := func(name string) func(string) error {
 			return func(id string) error { return h.Signal(within(t), tenant, id, name) }
 		}
-		timeout := execution.Duration(4 * time.Second) // within which each is up
+		timeout := execution.Duration(8 * time.Second) // within which each is up
 		first := up(execution.Request{Command: plain, Timeout: timeout})
 		second := up(execution.Request{Command: polite, Timeout: timeout})
 		third := up(execution.Request{Command: stubborn, Timeout: timeout, Grace: short})
@@ -122,7 +122,7 @@ func TestWholeTreeDies(t *testing.T) {
 			sleep 1001 & echo "child $!"
 			setsid sh -c 'echo "child $$"; exec sleep 1002' &
 			(setsid sh -c '(trap "" TERM HUP; exec sleep 1003) & echo "child $!"; (sleep 1004 & echo "child $!")' &)
-			wait; sleep 1005`, Grace: execution.Duration(300 * time.Millisecond)})
+			wait; sleep 1005`, Grace: execution.Duration(1500 * time.Millisecond)})
 		var pids []int
 		until(t, "all children are up", func() bool {
 			pids = children(string(output(t, h, x.ID, execution.Stdout)))

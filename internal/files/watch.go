@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -38,22 +39,15 @@ func (o *WatchOptions) withDefaults() WatchOptions {
 	if o != nil {
 		d = *o
 	}
-	orDefault(&d.Interval, 500*time.Millisecond)
-	orDefault(&d.Linger, time.Minute)
-	orDefault(&d.Forget, 24*time.Hour)
-	orDefault(&d.MaxWatches, 64)
-	orDefault(&d.MaxEntries, 50_000)
+	d.Interval = cmp.Or(d.Interval, 500*time.Millisecond)
+	d.Linger = cmp.Or(d.Linger, time.Minute)
+	d.Forget = cmp.Or(d.Forget, 24*time.Hour)
+	d.MaxWatches = cmp.Or(d.MaxWatches, 64)
+	d.MaxEntries = cmp.Or(d.MaxEntries, 50_000)
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	return d
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Watches turn what happens below directories into streams of events. A watch has a name that follows from its

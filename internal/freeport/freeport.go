@@ -2,7 +2,8 @@
 // again at the same address.
 //
 // A port that the system gives for ":0" is one that it gives to outgoing connections too. While its server is not there
-// somebody else may get it. The ports here are below those on Linux, macOS and Windows.
+// somebody else may get it. The ports here are below those on Linux, macOS and Windows, and each is given once: to
+// nobody else of this process, nor of another one that asks here while this one lives.
 package freeport
 
 import (
@@ -10,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Ports are from first to last-1.
@@ -23,11 +25,31 @@ const (
 func Find(offset int) (int, error) {
 	for range 100 {
 		port := first + rand.IntN(last-first-offset)
-		if free(port) && (offset == 0 || free(port+offset)) {
+		if take(port) && (offset == 0 || take(port+offset)) {
 			return port, nil
 		}
 	}
 	return 0, errors.New("no free port")
+}
+
+// given are the ports that this process was given.
+var given struct {
+	sync.Mutex
+	ports map[int]bool
+}
+
+// take reports whether a port is free and nobody's, which makes it the caller's.
+func take(port int) bool {
+	given.Lock()
+	defer given.Unlock()
+	if given.ports[port] || !reserve(port) || !free(port) {
+		return false
+	}
+	if given.ports == nil {
+		given.ports = map[int]bool{}
+	}
+	given.ports[port] = true
+	return true
 }
 
 func free(port int) bool {

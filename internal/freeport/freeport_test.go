@@ -1,7 +1,11 @@
 package freeport_test
 
 import (
+	"bufio"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
 	"testing"
 
@@ -33,4 +37,54 @@ func TestPortIsNoneOfOutgoingConnections(t *testing.T) {
 	if host, _, err := net.SplitHostPort(address); err != nil || host != "127.0.0.1" {
 		t.Errorf("%q, %v", address, err)
 	}
+}
+
+// TestPortsAreGivenOnce: not even two processes that ask at the same time are given the same one, although nobody
+// listens. Of so many they would have 45 in common by chance.
+func TestPortsAreGivenOnce(t *testing.T) {
+	const count = 1000
+	if os.Getenv("FREEPORT_TEST") != "" {
+		for range count {
+			fmt.Println(find(t))
+		}
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the other one has its ports too
+		os.Exit(0)
+	}
+	t.Setenv("TMPDIR", t.TempDir()) // of no other tests
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for range 2 {
+		cmd := exec.Command(program, "-test.run=^TestPortsAreGivenOnce$")
+		cmd.Env = append(os.Environ(), "FREEPORT_TEST=1")
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
+		lines := bufio.NewScanner(stdout)
+		for range count {
+			if !lines.Scan() || seen[lines.Text()] {
+				t.Fatalf("%q was given twice, or none: %v", lines.Text(), lines.Err())
+			}
+			seen[lines.Text()] = true
+		}
+	}
+}
+
+func find(t *testing.T) int {
+	port, err := freeport.Find(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }

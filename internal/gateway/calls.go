@@ -49,6 +49,7 @@ type callTable struct {
 	calls map[int64]*call
 	ended bool
 	used  time.Time // when a call began or ended last
+	idle  func()    // is called once there is no call of a client, nil if nobody wants to know
 }
 
 // add gives a call its id. At most limit calls of clients are added; those of the gateway's own always are.
@@ -77,6 +78,7 @@ func (t *callTable) remove(c *call) bool {
 	}
 	delete(t.calls, c.id)
 	t.used = time.Now()
+	t.tellIdle()
 	return true
 }
 
@@ -88,6 +90,7 @@ func (t *callTable) take(id int64) *call {
 	if c != nil {
 		delete(t.calls, id)
 		t.used = time.Now()
+		t.tellIdle()
 	}
 	return c
 }
@@ -186,6 +189,28 @@ func (t *callTable) idleSince() (since time.Time, ok bool) {
 		}
 	}
 	return t.used, true
+}
+
+// whenIdle has f called, in a goroutine of its own, once no client has a call.
+func (t *callTable) whenIdle(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.idle = f
+	t.tellIdle()
+}
+
+// tellIdle calls idle if no client has a call. The caller holds mu.
+func (t *callTable) tellIdle() {
+	if t.idle == nil {
+		return
+	}
+	for _, c := range t.calls {
+		if c.request != nil {
+			return
+		}
+	}
+	go t.idle()
+	t.idle = nil
 }
 
 // end has add refuse calls. It removes and returns those of clients; the gateway's own see the end of the link.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,9 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"reprise"
-
 	"go.yaml.in/yaml/v3"
+
+	"reprise"
+	"reprise/internal/gateway/credential"
 )
 
 // Route is an upstream and where it is served.
@@ -108,6 +110,9 @@ var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
 // taken are the paths that the server itself serves.
 var taken = []string{"/", "/healthz", "/readyz", "/metrics"}
 
+// managed is below which the server itself answers, too.
+const managed = "/v1"
+
 // route returns the route of the upstream with a name.
 func (u fileUpstream) route(name string) (Route, error) {
 	route := Route{Path: u.Path, Upstream: Upstream{
@@ -115,7 +120,7 @@ func (u fileUpstream) route(name string) (Route, error) {
 		Timeout: u.Timeout, StartTimeout: u.StartTimeout,
 		MaxConnections: u.MaxConnections, MaxCalls: u.MaxCalls, Idle: u.Idle,
 	}}
-	orDefault(&route.Path, "/"+name)
+	route.Path = cmp.Or(route.Path, "/"+name)
 	if !names.MatchString(name) {
 		return Route{}, invalidConfig("the name of upstream %q is not 1 to 32 letters, digits, '.', '_' and '-'", name)
 	}
@@ -150,7 +155,8 @@ func (s fileServer) fill(name string, u *Upstream) (err error) {
 
 // canServe reports whether an upstream may be served at a path.
 func canServe(at string) bool {
-	return path.Clean(at) == at && at[0] == '/' && !slices.Contains(taken, at) && !strings.ContainsAny(at, "{} ?#%")
+	return path.Clean(at) == at && at[0] == '/' && !slices.Contains(taken, at) && !strings.ContainsAny(at, "{} ?#%") &&
+		at != managed && !strings.HasPrefix(at, managed+"/")
 }
 
 var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
@@ -166,7 +172,7 @@ func expandAll(name string, values map[string]string) (map[string]string, error)
 			if !ok {
 				missing = variable
 			}
-			return v
+			return credential.Escape(v) // what the variable holds is no template
 		})
 		if missing != "" {
 			return nil, invalidConfig("upstream %s: %s needs the variable %s, which is not set", name, key, missing)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"reprise/internal/gateway/credential"
 	"reprise/internal/gateway/link"
 	"reprise/internal/gateway/merge"
 	"reprise/internal/gateway/wire"
@@ -23,18 +24,18 @@ func (e *refusedGreeting) Error() string {
 }
 
 // openConnection makes a connection without an agreement. There are at most Upstream.MaxConnections.
-func (g *Gateway) openConnection(key slotKey) (*connection, error) {
+func (g *Gateway) openConnection(u user) (*connection, error) {
 	g.makeRoom()
 	if err := g.countLink(); err != nil {
 		return nil, err
 	}
 	c := &connection{
-		g: g, key: key, opened: time.Now(), ended: make(chan struct{}),
+		g: g, key: u.key, credential: u.credential, opened: time.Now(), ended: make(chan struct{}),
 		calls: callTable{calls: map[int64]*call{}}, sessions: map[*mcphttp.Session]bool{},
 	}
 	c.subscription.conn = c
 	var err error
-	if c.link, err = g.openLink(); err != nil {
+	if c.link, err = g.openLink(u.credential); err != nil {
 		g.uncountLink()
 		return nil, wire.Internal(wire.ReasonUnavailable, "the upstream cannot be started: "+err.Error())
 	}
@@ -53,34 +54,38 @@ func (g *Gateway) openConnection(key slotKey) (*connection, error) {
 	return c, nil
 }
 
-// openLink makes a link to the upstream.
-func (g *Gateway) openLink() (link.Link, error) {
+// openLink makes a link to the upstream, which is called with what filled says.
+func (g *Gateway) openLink(filled *credential.Filled) (link.Link, error) {
 	logger := g.opts.Logger.With("upstream", g.up.Name)
 	if len(g.up.Merge) == 0 {
-		return g.openTransport(&g.up, logger)
+		return g.openTransport(&g.up, filled.Values[0], logger)
 	}
 	members := make([]merge.Member, 0, len(g.up.Merge))
 	for i := range g.up.Merge {
 		m := &g.up.Merge[i]
-		members = append(members, merge.Member{Name: m.Name, Open: func() (link.Link, error) {
-			return g.openTransport(m, logger.With("member", m.Name))
-		}})
+		member := merge.Member{Name: m.Name, Open: func() (link.Link, error) {
+			return g.openTransport(m, filled.Values[i], logger.With("member", m.Name))
+		}}
+		if lacks := filled.Missing[i]; lacks != nil {
+			member.Refused = missing(m.Name, lacks)
+		}
+		members = append(members, member)
 	}
 	opts := merge.Options{Name: clientInfo["name"], StartTimeout: g.up.StartTimeout, Logger: logger}
 	return merge.Open(members, opts), nil
 }
 
 // openTransport makes a link to one server.
-func (g *Gateway) openTransport(u *Upstream, logger *slog.Logger) (link.Link, error) {
+func (g *Gateway) openTransport(u *Upstream, v *credential.Values, logger *slog.Logger) (link.Link, error) {
 	if u.URL != "" {
-		return link.OpenHTTP(link.Endpoint{URL: u.URL, Header: u.Header}, logger), nil
+		return link.OpenHTTP(link.Endpoint{URL: u.URL, Header: v.Header}, logger), nil
 	}
-	return link.StartProcess(g.spawn, u.command(g.opts.Mark+"/"+rand.Text()), logger)
+	return link.StartProcess(g.spawn, u.command(v.Env, g.opts.Mark+"/"+rand.Text()), logger)
 }
 
 // command is the program of an upstream that is one.
-func (u *Upstream) command(mark string) *link.Command {
-	return &link.Command{Args: u.Command, Dir: u.Dir, Env: u.Env, PassEnv: u.PassEnv, Mark: mark}
+func (u *Upstream) command(env map[string]string, mark string) *link.Command {
+	return &link.Command{Args: u.Command, Dir: u.Dir, Env: env, PassEnv: u.PassEnv, Mark: mark}
 }
 
 // checkCommands returns an error if a program of the upstream does not exist.
@@ -93,7 +98,7 @@ func (u *Upstream) checkCommands() error {
 	if len(u.Command) == 0 {
 		return nil
 	}
-	if err := u.command("").Check(); err != nil {
+	if err := u.command(u.Env, "").Check(); err != nil {
 		return fmt.Errorf("%s: %w", u.Name, err)
 	}
 	return nil
@@ -101,8 +106,8 @@ func (u *Upstream) checkCommands() error {
 
 // greet makes a connection and sends initialize with params. The error is a *refusedGreeting if the upstream answers
 // with one.
-func (g *Gateway) greet(ctx context.Context, key slotKey, params json.RawMessage) (*connection, error) {
-	c, err := g.openConnection(key)
+func (g *Gateway) greet(ctx context.Context, u user, params json.RawMessage) (*connection, error) {
+	c, err := g.openConnection(u)
 	if err != nil {
 		return nil, err
 	}
@@ -128,8 +133,8 @@ func startFailure(err error) error {
 }
 
 // greetAsGateway makes a connection for a client of the gateway's own with the given capabilities.
-func (g *Gateway) greetAsGateway(ctx context.Context, key slotKey, capabilities json.RawMessage) (*connection, error) {
-	c, err := g.greet(ctx, key, wire.Compact(map[string]any{
+func (g *Gateway) greetAsGateway(ctx context.Context, u user, capabilities json.RawMessage) (*connection, error) {
+	c, err := g.greet(ctx, u, wire.Compact(map[string]any{
 		"protocolVersion": wire.Version20251125, "capabilities": capabilities, "clientInfo": clientInfo,
 	}))
 	if err != nil {
@@ -140,11 +145,11 @@ func (g *Gateway) greetAsGateway(ctx context.Context, key slotKey, capabilities 
 
 // greetAgain makes a connection for a session that has had another one, and tells the upstream what the session has
 // agreed on.
-func (g *Gateway) greetAgain(ctx context.Context, key slotKey, s *mcphttp.Session) (*connection, error) {
+func (g *Gateway) greetAgain(ctx context.Context, u user, s *mcphttp.Session) (*connection, error) {
 	params := wire.Edit(s.Initialize(), func(m map[string]json.RawMessage) {
 		m["protocolVersion"] = wire.Compact(s.Version())
 	})
-	c, err := g.greet(ctx, key, params)
+	c, err := g.greet(ctx, u, params)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"reprise/internal/gateway/credential"
 	"reprise/internal/gateway/link"
 	"reprise/internal/gateway/wire"
 	"reprise/mcp/mcphttp"
@@ -25,7 +26,8 @@ const (
 // connection is a connection to an upstream: a link, what was agreed on over it, and the calls under way.
 type connection struct {
 	g            *Gateway
-	key          slotKey // who uses it
+	key          slotKey            // who uses it
+	credential   *credential.Filled // what the upstream is called with
 	link         link.Link
 	opened       time.Time
 	ended        chan struct{} // closed when the link has ended and is not counted any more

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -33,7 +34,7 @@ type client interface {
 // newDelivery makes the delivery of an exchange, with its requests.
 func (g *Gateway) newDelivery(x *mcphttp.Exchange) *delivery {
 	d := &delivery{g: g, x: x, to: x, in: newInbox(!x.Stateless()), silence: silence{limit: g.up.Timeout}}
-	orDefault(&d.silence.limit, noLimit)
+	d.silence.limit = cmp.Or(d.silence.limit, noLimit)
 	for _, m := range x.Messages {
 		if m.ID != "" {
 			r := &clientRequest{x: x, in: d.in, id: m.ID, method: m.Method, params: m.Params, began: time.Now()}

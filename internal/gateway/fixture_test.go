@@ -25,6 +25,7 @@ import (
 
 	"reprise"
 	"reprise/internal/gateway"
+	"reprise/internal/gateway/credential"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 	"reprise/store/memstore"
@@ -71,6 +72,8 @@ type fixture struct {
 	up      gateway.Upstream
 	opts    mcphttp.Options
 	hooks   *gateway.Hooks
+	claims  func(r *http.Request, tenant reprise.Tenant, principal string) map[string]string
+	secrets credential.Secrets
 	log     *reprise.Log
 	gateway *gateway.Gateway
 	// taskAfter has long calls become tasks, unless it is 0.
@@ -109,7 +112,9 @@ func (f *fixture) start() *fixture {
 	f.log, err = reprise.Open(context.Background(), f.store, &reprise.Options{SweepEvery: -1, Keys: keys})
 	check(f, err)
 	logger := slog.New(slog.NewTextHandler(f.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	opts := &gateway.Options{Logger: logger, Hooks: f.hooks, TaskAfter: f.taskAfter}
+	opts := &gateway.Options{
+		Logger: logger, Hooks: f.hooks, TaskAfter: f.taskAfter, Claims: f.claims, Secrets: f.secrets,
+	}
 	if f.taskAfter > 0 {
 		opts.Tasks, err = mcptask.New(f.log, &mcptask.Options{Poll: 50 * time.Millisecond, Logger: logger})
 		check(f, err)

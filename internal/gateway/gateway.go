@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/gateway/credential"
 	"reprise/internal/gateway/link"
 	"reprise/internal/gateway/wire"
 	"reprise/internal/spawn"
@@ -19,12 +21,14 @@ import (
 // Gateway is the mcphttp.Backend of an upstream. It is safe for concurrent use. It must be closed after the Handler
 // whose backend it is.
 type Gateway struct {
-	up       Upstream
-	opts     Options
-	spawn    *spawn.Spawner
-	versions upstreamVersions
-	parked   parkings
-	tasks    *taskServer // nil without Options.Tasks
+	up        Upstream
+	opts      Options
+	templates credential.Set     // of the upstream, or of those that are merged
+	fixed     *credential.Filled // what is the same for all principals, nil if the templates refer to them
+	spawn     *spawn.Spawner
+	versions  upstreamVersions
+	parked    parkings
+	tasks     *taskServer // nil without Options.Tasks
 
 	life context.Context // ends with the Gateway
 	end  context.CancelCauseFunc
@@ -47,6 +51,10 @@ func New(u *Upstream, opts *Options) (*Gateway, error) {
 	if err := g.up.validate(); err != nil {
 		return nil, fmt.Errorf("gateway: %w", err)
 	}
+	g.templates, _ = g.up.templates() // they are valid
+	if !g.templates.Refer() {
+		g.fixed, _ = g.templates.Fill(&credential.Principal{}, nil) // nothing is missing
+	}
 	if err := g.up.checkCommands(); err != nil {
 		return nil, fmt.Errorf("gateway: %w: upstream %w", reprise.ErrInvalid, err)
 	}
@@ -56,8 +64,8 @@ func New(u *Upstream, opts *Options) (*Gateway, error) {
 	if opts != nil {
 		g.opts = *opts
 	}
-	orDefault(&g.opts.Mark, rand.Text())
-	orDefault(&g.opts.TaskAfter, 5*time.Second)
+	g.opts.Mark = cmp.Or(g.opts.Mark, rand.Text())
+	g.opts.TaskAfter = cmp.Or(g.opts.TaskAfter, 5*time.Second)
 	if g.opts.Logger == nil {
 		g.opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -145,7 +153,7 @@ func (g *Gateway) connectionFor(ctx context.Context, x *mcphttp.Exchange) (*conn
 	if x.Stateless() {
 		return g.poolConnection(ctx, x)
 	}
-	return g.sessionConnection(ctx, x.Session)
+	return g.sessionConnection(ctx, x.Session, x.Request)
 }
 
 // Cancel implements mcphttp.Backend.
@@ -153,24 +161,23 @@ func (g *Gateway) Cancel(x *mcphttp.Exchange, notification mcphttp.Message) {
 	if x.Stateless() {
 		return // the end of the exchange cancels
 	}
-	c := g.live(g.sessionKey(x.Session))
-	if c == nil {
-		return
-	}
-	if k := c.calls.findRequest(x, wire.Members(notification.Params)["requestId"]); k != nil {
-		c.cancelForClient(k, wire.Text(notification.Params, "reason"))
+	for _, c := range g.connections(g.sessionKey(x.Session)) {
+		if k := c.calls.findRequest(x, wire.Members(notification.Params)["requestId"]); k != nil {
+			c.cancelForClient(k, wire.Text(notification.Params, "reason"))
+			return
+		}
 	}
 }
 
 // Attach implements mcphttp.Backend. An initialized session gets a connection, on which its upstream may say something.
-func (g *Gateway) Attach(ctx context.Context, s *mcphttp.Session, _ *http.Request) error {
+func (g *Gateway) Attach(ctx context.Context, s *mcphttp.Session, r *http.Request) error {
 	if c := g.live(g.sessionKey(s)); c != nil {
 		c.attached.Store(true)
 		return nil
 	}
 	if s.Initialized() {
 		g.background(func() { // what is kept is read without it
-			if c, err := g.sessionConnection(ctx, s); err == nil {
+			if c, err := g.sessionConnection(ctx, s, r); err == nil {
 				c.attached.Store(true)
 			}
 		})

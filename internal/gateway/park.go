@@ -72,7 +72,7 @@ func (d *delivery) park(a arrival) error {
 		return nil
 	}
 	p := &parking{
-		key: d.g.poolKey(d.x), request: r, form: d.form, name: calledName(r.params), conn: a.from,
+		key: a.from.key, request: r, form: d.form, name: calledName(r.params), conn: a.from,
 		questions: map[string]mcphttp.Message{"1": a.m},
 	}
 	for _, more := range d.in.park() {
@@ -128,9 +128,12 @@ func (g *Gateway) takeParked(x *mcphttp.Exchange) *parking {
 	if state == "" {
 		return nil
 	}
-	key := g.poolKey(x)
+	u, err := g.poolUser(x)
+	if err != nil {
+		return nil // poolConnection says why
+	}
 	p := g.parked.take(state, func(p *parking) bool {
-		return p.key == key && p.request.method == m.Method && p.name == calledName(m.Params)
+		return p.key == u.key && p.request.method == m.Method && p.name == calledName(m.Params)
 	})
 	if p != nil {
 		p.timer.Stop()

@@ -46,9 +46,12 @@ func (g *Gateway) poolConnection(ctx context.Context, x *mcphttp.Exchange) (*con
 		capabilities = json.RawMessage("{}")
 	}
 	for {
-		key := g.poolKey(x)
-		c, err := g.slot(key).connect(ctx, func(ctx context.Context) (*connection, error) {
-			return g.connectPool(ctx, key, capabilities)
+		u, err := g.poolUser(x)
+		if err != nil {
+			return nil, err
+		}
+		c, err := g.slot(u.key).connect(ctx, u, func(ctx context.Context) (*connection, error) {
+			return g.connectPool(ctx, u, capabilities)
 		})
 		if err != errSlotClosed { //nolint:errorlint // never wrapped
 			return c, err
@@ -59,24 +62,24 @@ func (g *Gateway) poolConnection(ctx context.Context, x *mcphttp.Exchange) (*con
 // learnEra finds out what the upstream speaks. The sessions' connection, which clients without sessions may share,
 // must not be made for that.
 func (g *Gateway) learnEra(ctx context.Context) error {
-	key := slotKey{pool: poolProbe}
-	_, err := g.slot(key).connect(ctx, func(ctx context.Context) (*connection, error) { return g.probe(ctx, key) })
+	u := user{slotKey{pool: poolProbe}, g.fixed} // what is shared is called with the same for all
+	_, err := g.slot(u.key).connect(ctx, u, func(ctx context.Context) (*connection, error) { return g.probe(ctx, u) })
 	if err != nil && g.versions.known() == eraUnknown {
 		return err
 	}
-	g.dropSlot(key)
+	g.dropSlot(u.key)
 	return nil
 }
 
 // connectPool makes a connection on version 2026-07-28, or on an older one to an upstream that does not speak it.
-func (g *Gateway) connectPool(ctx context.Context, key slotKey, capabilities json.RawMessage) (*connection, error) {
+func (g *Gateway) connectPool(ctx context.Context, u user, capabilities json.RawMessage) (*connection, error) {
 	if g.versions.known() != eraSessions {
-		c, err := g.probe(ctx, key)
+		c, err := g.probe(ctx, u)
 		if err == nil || g.versions.known() != eraSessions {
 			return c, err
 		}
 	}
-	c, err := g.greetAsGateway(ctx, key, capabilities)
+	c, err := g.greetAsGateway(ctx, u, capabilities)
 	if err != nil && g.versions.known() == eraSessions {
 		g.versions.learn(eraUnknown) // it may have been too slow to answer server/discover
 	}

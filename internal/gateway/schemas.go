@@ -41,7 +41,7 @@ func (g *Gateway) InputSchema(ctx context.Context, x *mcphttp.Exchange, tool str
 	if err != nil {
 		return nil, nil //nolint:nilerr // Serve returns it in the form of the protocol
 	}
-	return g.slot(g.poolKey(x)).tools.tool(ctx, c, tool).schema, nil
+	return g.slot(c.key).tools.tool(ctx, c, tool).schema, nil
 }
 
 // repeatable reports whether a tool says that it may be called again.

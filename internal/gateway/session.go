@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 
 	"reprise/internal/gateway/wire"
@@ -13,7 +14,8 @@ import (
 // serveSession serves the messages of a session after its initialize request.
 func (g *Gateway) serveSession(ctx context.Context, x *mcphttp.Exchange) error {
 	if !slices.ContainsFunc(x.Messages, func(m mcphttp.Message) bool { return m.ID != "" }) {
-		if c := g.live(g.sessionKey(x.Session)); c != nil { // notifications alone are no reason to make a connection
+		u, err := g.sessionUser(x.Session, x.Request)
+		if c := g.live(u.key); c != nil && err == nil && c.isFor(u) { // they are no reason to make a connection
 			for _, m := range x.Messages {
 				c.passNotification(ctx, m)
 			}
@@ -21,7 +23,7 @@ func (g *Gateway) serveSession(ctx context.Context, x *mcphttp.Exchange) error {
 		return nil
 	}
 	d := g.newDelivery(x)
-	c, err := g.sessionConnection(ctx, x.Session)
+	c, err := g.sessionConnection(ctx, x.Session, x.Request)
 	if err != nil {
 		d.refuse(failureOf(err))
 		return d.run(ctx)
@@ -32,13 +34,9 @@ func (g *Gateway) serveSession(ctx context.Context, x *mcphttp.Exchange) error {
 
 // serveInitialize answers the first request of a session.
 func (g *Gateway) serveInitialize(ctx context.Context, x *mcphttp.Exchange) error {
-	d, key := g.newDelivery(x), g.sessionKey(x.Session)
+	d := g.newDelivery(x)
 	r := d.requests[0]
-	c, err := g.slot(key).connect(ctx, func(ctx context.Context) (*connection, error) {
-		return g.greetSession(ctx, key, func(ctx context.Context) (*connection, error) {
-			return g.greet(ctx, key, r.params)
-		})
-	})
+	c, err := g.firstConnection(ctx, x, r)
 	if refused, ok := errors.AsType[*refusedGreeting](err); ok {
 		r.in.push(arrival{request: r, m: mcphttp.Message{ID: r.id, Err: refused.response.Err}, result: Answered})
 	} else if err != nil {
@@ -52,11 +50,28 @@ func (g *Gateway) serveInitialize(ctx context.Context, x *mcphttp.Exchange) erro
 	return d.run(ctx)
 }
 
-// sessionConnection returns the connection of a session. A new one is told what the session has agreed on.
-func (g *Gateway) sessionConnection(ctx context.Context, s *mcphttp.Session) (*connection, error) {
-	key := g.sessionKey(s)
-	c, err := g.slot(key).connect(ctx, func(ctx context.Context) (*connection, error) {
-		return g.reconnect(ctx, key, s)
+// firstConnection returns the connection of a session that begins with r.
+func (g *Gateway) firstConnection(ctx context.Context, x *mcphttp.Exchange, r *clientRequest) (*connection, error) {
+	u, err := g.sessionUser(x.Session, x.Request)
+	if err != nil {
+		return nil, err
+	}
+	return g.slot(u.key).connect(ctx, u, func(ctx context.Context) (*connection, error) {
+		return g.greetSession(ctx, u, func(ctx context.Context) (*connection, error) {
+			return g.greet(ctx, u, r.params)
+		})
+	})
+}
+
+// sessionConnection returns the connection of a session, one of whose requests r is. A new one is told what the session
+// has agreed on.
+func (g *Gateway) sessionConnection(ctx context.Context, s *mcphttp.Session, r *http.Request) (*connection, error) {
+	u, err := g.sessionUser(s, r)
+	if err != nil {
+		return nil, err
+	}
+	c, err := g.slot(u.key).connect(ctx, u, func(ctx context.Context) (*connection, error) {
+		return g.reconnect(ctx, u, s)
 	})
 	if err == nil && g.up.Shared {
 		c.join(s)
@@ -65,13 +80,13 @@ func (g *Gateway) sessionConnection(ctx context.Context, s *mcphttp.Session) (*c
 }
 
 // reconnect makes a connection for a session that was initialized before.
-func (g *Gateway) reconnect(ctx context.Context, key slotKey, s *mcphttp.Session) (*connection, error) {
+func (g *Gateway) reconnect(ctx context.Context, u user, s *mcphttp.Session) (*connection, error) {
 	if g.up.KeepsState && !g.up.Shared {
 		message := "the upstream of this session has ended, with what it knew; begin a new session"
 		return nil, wire.Internal(wire.ReasonLost, message)
 	}
-	c, err := g.greetSession(ctx, key, func(ctx context.Context) (*connection, error) {
-		return g.greetAgain(ctx, key, s)
+	c, err := g.greetSession(ctx, u, func(ctx context.Context) (*connection, error) {
+		return g.greetAgain(ctx, u, s)
 	})
 	if err != nil {
 		return nil, startFailure(err)
@@ -85,20 +100,20 @@ func (g *Gateway) reconnect(ctx context.Context, key slotKey, s *mcphttp.Session
 
 // greetSession makes the connection of a session with greet or, if all share one, as the gateway. An upstream that
 // has no sessions is connected to on version 2026-07-28.
-func (g *Gateway) greetSession(ctx context.Context, key slotKey, greet connector) (*connection, error) {
+func (g *Gateway) greetSession(ctx context.Context, u user, greet connector) (*connection, error) {
 	if g.versions.lackSessions() {
-		return g.probe(ctx, key)
+		return g.probe(ctx, u)
 	}
 	if g.up.Shared {
 		greet = func(ctx context.Context) (*connection, error) {
-			return g.greetAsGateway(ctx, key, json.RawMessage("{}"))
+			return g.greetAsGateway(ctx, u, json.RawMessage("{}"))
 		}
 	}
 	c, err := greet(ctx)
 	if _, ok := errors.AsType[*refusedGreeting](err); !ok {
 		return c, err
 	}
-	c, failed := g.probe(ctx, key)
+	c, failed := g.probe(ctx, u)
 	if failed != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type slot struct {
 	conn    *connection // nil if there is none
 	attempt *attempt    // to make one, nil if there is none
 	closed  bool
+	// retired are connections with another credential, which end when their last call has.
+	retired []*connection
 	// fails counts the attempts in a row that failed, and the connections that ended soon. No attempt begins before
 	// notBefore.
 	fails     int
@@ -28,6 +31,7 @@ type slot struct {
 
 // attempt is an attempt to make a connection. done is closed when conn and err are set.
 type attempt struct {
+	user user
 	done chan struct{}
 	conn *connection
 	err  error
@@ -53,21 +57,24 @@ func (s *slot) live() *connection {
 	return s.conn
 }
 
-// connect returns the connection, which it makes with open if there is none. The attempt goes on when ctx ends:
+// connect returns the connection for u, which it makes with open if there is none. The attempt goes on when ctx ends:
 // others may wait for it.
-func (s *slot) connect(ctx context.Context, open connector) (*connection, error) {
+func (s *slot) connect(ctx context.Context, u user, open connector) (*connection, error) {
 	for {
-		c, a, err := s.connOrAttempt(open)
+		c, a, err := s.connOrAttempt(u, open)
 		switch {
 		case err != nil:
 			return nil, err
 		case a != nil:
 			select {
 			case <-a.done:
-				return a.conn, a.err
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
+			if a.user.same(u) {
+				return a.conn, a.err
+			}
+			continue
 		case !c.link.Ending():
 			return c, nil
 		}
@@ -80,10 +87,16 @@ func (s *slot) connect(ctx context.Context, open connector) (*connection, error)
 	}
 }
 
-// connOrAttempt returns the connection or, if there is none, the attempt to make one, which it begins with open.
-func (s *slot) connOrAttempt(open connector) (*connection, *attempt, error) {
+// connOrAttempt returns the connection for u or, if there is none, the attempt to make one, which it begins with open,
+// or an attempt for somebody else that is under way.
+func (s *slot) connOrAttempt(u user, open connector) (*connection, *attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.conn != nil && !s.conn.isFor(u) {
+		if err := s.retire(); err != nil {
+			return nil, nil, err
+		}
+	}
 	wait := time.Until(s.notBefore)
 	switch {
 	case s.conn != nil:
@@ -96,7 +109,7 @@ func (s *slot) connOrAttempt(open connector) (*connection, *attempt, error) {
 		message := fmt.Sprintf("the upstream does not stay; it is tried again in %v", wait.Round(time.Millisecond))
 		return nil, nil, wire.Internal(wire.ReasonUnavailable, message)
 	}
-	a := &attempt{done: make(chan struct{})}
+	a := &attempt{user: u, done: make(chan struct{})}
 	if !s.g.background(func() { s.try(a, open) }) {
 		return nil, nil, errClosed
 	}
@@ -152,6 +165,7 @@ func (s *slot) awaitEnd(c *connection) {
 func (s *slot) release(c *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.retired = slices.DeleteFunc(s.retired, func(old *connection) bool { return old == c })
 	if s.conn != c {
 		return
 	}
@@ -168,9 +182,45 @@ func (s *slot) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if s.conn != nil {
-		s.conn.link.Close()
+	for _, c := range s.all() {
+		c.link.Close()
 	}
+}
+
+// maxRetired bounds the connections of a slot with credentials that were replaced while calls are under way.
+const maxRetired = 2
+
+// retire makes room for a connection with another credential. Calls under way go on over the old one. The caller holds
+// mu.
+func (s *slot) retire() error {
+	switch {
+	case s.g.up.KeepsState:
+		message := "what the upstream is called with for you has changed; begin a new session"
+		return wire.Internal(wire.ReasonLost, message)
+	case len(s.retired) >= maxRetired:
+		message := "what the upstream is called with for you changes too often while calls are under way"
+		return wire.Internal(wire.ReasonLimit, message)
+	}
+	old := s.conn
+	s.conn, s.retired = nil, append(s.retired, old)
+	old.calls.whenIdle(old.link.Close)
+	return nil
+}
+
+// connections returns the connection, and those with another credential that have calls under way.
+func (s *slot) connections() []*connection {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all()
+}
+
+// all is connections. The caller holds mu.
+func (s *slot) all() []*connection {
+	all := slices.Clone(s.retired)
+	if s.conn != nil {
+		all = append(all, s.conn)
+	}
+	return all
 }
 
 // closeIfIdle closes the slot if its connection was unused for so long or if there is none, and reports whether it did.
@@ -178,7 +228,7 @@ func (s *slot) closeIfIdle(idle time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.attempt != nil:
+	case s.attempt != nil || len(s.retired) > 0:
 		return false
 	case s.conn == nil:
 		if time.Now().Before(s.notBefore) {

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 
+	"reprise/internal/gateway/credential"
 	"reprise/internal/gateway/wire"
 	"reprise/mcp/mcphttp"
 )
@@ -29,8 +31,8 @@ func (g *Gateway) sessionKey(s *mcphttp.Session) slotKey {
 }
 
 // poolKey returns the key of the connection of a client without a session, which it shares with the clients of the same
-// principal that have the same capabilities.
-func (g *Gateway) poolKey(x *mcphttp.Exchange) slotKey {
+// principal that have the same capabilities and for whom the upstream is called with the same.
+func (g *Gateway) poolKey(x *mcphttp.Exchange, filled *credential.Filled) slotKey {
 	era := g.versions.known()
 	switch {
 	case g.up.Shared && era == eraSessions:
@@ -38,7 +40,8 @@ func (g *Gateway) poolKey(x *mcphttp.Exchange) slotKey {
 	case g.up.Shared:
 		return slotKey{pool: "shared"}
 	}
-	key := string(wire.Compact(string(x.Tenant))) + string(wire.Compact(x.Principal))
+	digest := filled.Digest()
+	key := string(wire.Compact(string(x.Tenant))) + string(wire.Compact(x.Principal)) + hex.EncodeToString(digest[:])
 	if era != eraStateless { // else each request declares the capabilities
 		key += string(wire.Edit(capabilitiesOf(x), func(map[string]json.RawMessage) {}))
 	}
@@ -84,6 +87,18 @@ func (g *Gateway) live(key slotKey) *connection {
 	return s.live()
 }
 
+// connections returns the connections of a key: that of live, and those that have another credential and calls under
+// way.
+func (g *Gateway) connections(key slotKey) []*connection {
+	g.mu.Lock()
+	s := g.slots[key]
+	g.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	return s.connections()
+}
+
 func (g *Gateway) allSlots() []*slot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,7 +108,7 @@ func (g *Gateway) allSlots() []*slot {
 // Calls returns how many requests of clients have no response yet.
 func (g *Gateway) Calls() (n int) {
 	for _, s := range g.allSlots() {
-		if c := s.live(); c != nil {
+		for _, c := range s.connections() {
 			n += c.calls.waiting()
 		}
 	}

@@ -48,15 +48,15 @@ func (t *taskServer) takes(x *mcphttp.Exchange, c *connection) bool {
 	case wire.MethodListen:
 		return wire.Members(wire.Members(m.Params)["notifications"])["taskIds"] != nil
 	case wire.MethodCall:
-		return t.takesCall(x, wire.Text(m.Params, "name"))
+		return t.takesCall(x, c, wire.Text(m.Params, "name"))
 	}
 	return false
 }
 
 // takesCall reports whether a call may become a task: the client knows tasks, and the upstream has listed the tool.
-func (t *taskServer) takesCall(x *mcphttp.Exchange, tool string) bool {
+func (t *taskServer) takesCall(x *mcphttp.Exchange, c *connection, tool string) bool {
 	extensions := wire.Members(wire.Members(capabilitiesOf(x))["extensions"])
-	if extensions[mcptask.Extension] == nil || !t.g.slot(t.g.poolKey(x)).tools.has(tool) {
+	if extensions[mcptask.Extension] == nil || !t.g.slot(c.key).tools.has(tool) {
 		return false
 	}
 	t.g.opts.Tasks.Support(tool, mcptask.Tool{After: t.g.opts.TaskAfter})

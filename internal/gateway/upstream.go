@@ -1,14 +1,17 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"regexp"
 	"time"
 
 	"reprise"
+	"reprise/internal/gateway/credential"
 	"reprise/mcp/mcptask"
 )
 
@@ -22,7 +25,8 @@ type Upstream struct {
 	// Dir is the directory in which Command is started. Default: that of this process.
 	Dir string
 	// Env are variables for Command, besides those that it inherits: PATH, HOME, USER, LOGNAME, SHELL, LANG,
-	// LANGUAGE, TZ, TMPDIR, those that begin with LC_, and those that PassEnv names.
+	// LANGUAGE, TZ, TMPDIR, those that begin with LC_, and those that PassEnv names. Their values are templates over
+	// who calls, as those of Header are; see package credential.
 	Env     map[string]string
 	PassEnv []string
 	// URL is the http or https URL of an endpoint of Streamable HTTP.
@@ -33,11 +37,12 @@ type Upstream struct {
 	// Command and URL, and nothing else. KeepsState must not be set.
 	Merge []Upstream
 	// Header is sent with each request to URL, for example Authorization. Of the headers of clients, Mcp-Param-*
-	// alone are passed on, on version 2026-07-28.
+	// alone are passed on, on version 2026-07-28. The values are templates over who calls; see package credential.
 	Header map[string]string
 	// Shared has all sessions use one connection. The upstream is told that its client has no capabilities, because
 	// it could not say which client it asks. Its log messages are dropped, except those that an upstream at a URL
-	// sends in the answer to a request. A log level set by a client is not passed on.
+	// sends in the answer to a request. A log level set by a client is not passed on. Then no template may refer to who
+	// calls.
 	Shared bool
 	// KeepsState says that a new connection cannot replace one that has ended. Later requests of the session are
 	// refused with an error whose data say "upstream_lost", until the client begins a new session.
@@ -69,6 +74,10 @@ type Options struct {
 	Tasks *mcptask.Tasks
 	// TaskAfter is how long such a call may take before it becomes a task. Default: 5 s.
 	TaskAfter time.Duration
+	// Claims returns the claims of the token that a request has shown, which is that of a principal. Default: none.
+	Claims func(r *http.Request, tenant reprise.Tenant, principal string) map[string]string
+	// Secrets reads the secrets that are kept for principals. Default: there are none.
+	Secrets credential.Secrets
 	// Logger gets errors, and what upstreams write to stderr. Default: silent.
 	Logger *slog.Logger
 	// Hooks are called as things happen. Default: none.
@@ -106,25 +115,51 @@ const (
 
 func (u *Upstream) withDefaults() Upstream {
 	d := *u
-	orDefault(&d.Name, "upstream")
-	orDefault(&d.StartTimeout, 30*time.Second)
-	orDefault(&d.MaxConnections, 100)
-	orDefault(&d.MaxCalls, 1000)
-	orDefault(&d.Idle, 5*time.Minute)
+	d.Name = cmp.Or(d.Name, "upstream")
+	d.StartTimeout = cmp.Or(d.StartTimeout, 30*time.Second)
+	d.MaxConnections = cmp.Or(d.MaxConnections, 100)
+	d.MaxCalls = cmp.Or(d.MaxCalls, 1000)
+	d.Idle = cmp.Or(d.Idle, 5*time.Minute)
 	return d
 }
 
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// templates are those of the upstream, or of each that is merged.
+func (u *Upstream) templates() (set credential.Set, err error) {
+	members := u.Merge
+	if len(members) == 0 {
+		members = []Upstream{*u}
 	}
+	for i := range members {
+		t, err := credential.New(credential.Texts{Header: members[i].Header, Env: members[i].Env})
+		if err != nil && len(u.Merge) > 0 {
+			err = fmt.Errorf("%s: %w", members[i].Name, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		set = append(set, t)
+	}
+	return set, nil
+}
+
+// Claims are the names of the claims that the templates of u refer to. u is valid.
+func (u *Upstream) Claims() (names []string) {
+	templates, _ := u.templates()
+	for _, t := range templates {
+		names = append(names, t.Claims()...)
+	}
+	return names
 }
 
 func (u *Upstream) validate() error {
 	what := u.invalidTransport()
+	templates, err := u.templates()
 	switch {
 	case what != "":
+	case err != nil:
+		what = err.Error()
+	case u.Shared && templates.Refer():
+		what = "what is shared by all is called with nothing of who calls"
 	case len(u.Merge) > 0 && u.KeepsState:
 		what = "upstreams that are merged cannot keep state"
 	case u.Dir != "" && !filepath.IsAbs(u.Dir):

@@ -71,8 +71,8 @@ func ownMeta() map[string]any {
 
 // probe makes a connection to an upstream that speaks version 2026-07-28. The error is errOtherEra if the upstream
 // does not.
-func (g *Gateway) probe(ctx context.Context, key slotKey) (*connection, error) {
-	c, err := g.openConnection(key)
+func (g *Gateway) probe(ctx context.Context, u user) (*connection, error) {
+	c, err := g.openConnection(u)
 	if err != nil {
 		return nil, err
 	}

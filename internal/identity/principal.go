@@ -72,6 +72,9 @@ type Principal struct {
 	// Issuer is the identity provider that has vouched for the principal, "" for none: by it the principal may get a
 	// proof with other scopes.
 	Issuer string
+	// Claims are those of the token that was shown which a gateway calls upstreams with, nil for other proofs. They are
+	// shared: nobody changes them.
+	Claims map[string]string
 	// Paths, if not nil, are the paths of the requests for which the proof is good: it was made for a part of the
 	// server.
 	Paths []string

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -28,7 +29,13 @@ type Registry struct {
 // family is everything that is shown under one name.
 type family struct {
 	name, help, kind string
-	collectors       []func(*page)
+	collectors       []func(sink)
+}
+
+// sink takes the values of metrics, as a page of text or as a snapshot.
+type sink interface {
+	sample(name string, labels, values []string, value float64)
+	histogram(name string, labels, values []string, h *Histogram)
 }
 
 // NewRegistry returns an empty Registry.
@@ -41,7 +48,7 @@ var (
 
 // register adds a collector under name. A name that is in use is shared if its help and
 // kind are the same. Anything else is a mistake of the program, and panics.
-func (r *Registry) register(name, help, kind string, labels []string, collect func(*page)) {
+func (r *Registry) register(name, help, kind string, labels []string, collect func(sink)) {
 	invalid := func(label string) bool { return !validLabel.MatchString(label) }
 	if !validName.MatchString(name) || slices.ContainsFunc(labels, invalid) {
 		panic(fmt.Sprintf("metrics: invalid name or label: %s%v", name, labels))
@@ -59,6 +66,18 @@ func (r *Registry) register(name, help, kind string, labels []string, collect fu
 	f.collectors = append(f.collectors, collect)
 }
 
+// sorted returns the families as they are now, in the order of their names.
+func (r *Registry) sorted() []*family {
+	r.mu.Lock()
+	families := make([]*family, 0, len(r.families))
+	for _, f := range r.families {
+		families = append(families, &family{f.name, f.help, f.kind, slices.Clone(f.collectors)})
+	}
+	r.mu.Unlock()
+	slices.SortFunc(families, func(a, b *family) int { return strings.Compare(a.name, b.name) })
+	return families
+}
+
 // Counter registers a counter without labels.
 func (r *Registry) Counter(name, help string) *Counter {
 	return r.Counters(name, help).With()
@@ -67,8 +86,8 @@ func (r *Registry) Counter(name, help string) *Counter {
 // Counters registers a counter for each combination of the labels' values.
 func (r *Registry) Counters(name, help string, labels ...string) *Vec[Counter] {
 	v := newVec(labels, func() *Counter { return new(Counter) })
-	r.register(name, help, "counter", labels, func(p *page) {
-		v.each(func(values []string, c *Counter) { p.sample(name, labels, values, c.Value()) })
+	r.register(name, help, "counter", labels, func(to sink) {
+		v.each(func(values []string, c *Counter) { to.sample(name, labels, values, c.Value()) })
 	})
 	return v
 }
@@ -81,8 +100,8 @@ func (r *Registry) Gauge(name, help string) *Gauge {
 // Gauges registers a gauge for each combination of the labels' values.
 func (r *Registry) Gauges(name, help string, labels ...string) *Vec[Gauge] {
 	v := newVec(labels, func() *Gauge { return new(Gauge) })
-	r.register(name, help, "gauge", labels, func(p *page) {
-		v.each(func(values []string, g *Gauge) { p.sample(name, labels, values, g.Value()) })
+	r.register(name, help, "gauge", labels, func(to sink) {
+		v.each(func(values []string, g *Gauge) { to.sample(name, labels, values, g.Value()) })
 	})
 	return v
 }
@@ -96,8 +115,8 @@ func (r *Registry) Histogram(name, help string, buckets []float64) *Histogram {
 // Histograms registers a histogram for each combination of the labels' values.
 func (r *Registry) Histograms(name, help string, buckets []float64, labels ...string) *Vec[Histogram] {
 	v := newVec(labels, func() *Histogram { return newHistogram(buckets) })
-	r.register(name, help, "histogram", labels, func(p *page) {
-		v.each(func(values []string, h *Histogram) { p.histogram(name, labels, values, h) })
+	r.register(name, help, "histogram", labels, func(to sink) {
+		v.each(func(values []string, h *Histogram) { to.histogram(name, labels, values, h) })
 	})
 	return v
 }
@@ -116,8 +135,8 @@ const (
 func (r *Registry) Func(
 	kind Kind, name, help string, labels []string, measure func(emit func(value float64, labelValues ...string)),
 ) {
-	r.register(name, help, string(kind), labels, func(p *page) {
-		measure(func(value float64, labelValues ...string) { p.sample(name, labels, labelValues, value) })
+	r.register(name, help, string(kind), labels, func(to sink) {
+		measure(func(value float64, labelValues ...string) { to.sample(name, labels, labelValues, value) })
 	})
 }
 

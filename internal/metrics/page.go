@@ -3,7 +3,6 @@ package metrics
 import (
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,15 +19,8 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // AppendText appends all metrics of r to b, in the order of their names. A Vec without members has its description
 // alone, so that the page says from the start what there is.
 func (r *Registry) AppendText(b []byte) []byte {
-	r.mu.Lock()
-	families := make([]*family, 0, len(r.families))
-	for _, f := range r.families {
-		families = append(families, &family{f.name, f.help, f.kind, slices.Clone(f.collectors)})
-	}
-	r.mu.Unlock()
-	slices.SortFunc(families, func(a, b *family) int { return strings.Compare(a.name, b.name) })
 	p := &page{text: b}
-	for _, f := range families {
+	for _, f := range r.sorted() {
 		p.text = append(p.text, "# HELP "+f.name+" "+helpEscapes.Replace(f.help)+"\n# TYPE "+f.name+" "+f.kind+"\n"...)
 		for _, collect := range f.collectors {
 			collect(p)

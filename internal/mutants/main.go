@@ -17,6 +17,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -43,6 +44,8 @@ type mutant struct {
 	pkg, run string
 	// torture is the arguments of internal/torture, for a fault that the checker from outside must find.
 	torture string
+
+	patience time.Duration // with its tests
 }
 
 func main() {
@@ -83,10 +86,14 @@ func test(ctx context.Context, only string, list bool, atOnce int) error {
 		return nil
 	}
 	began := time.Now()
-	if err := checkUnchanged(ctx, chosen); err != nil {
+	took, err := checkUnchanged(ctx, chosen, atOnce)
+	if err != nil {
 		return err
 	}
 	fmt.Printf("the tests pass without a fault (%.0fs)\n", time.Since(began).Seconds())
+	for i := range chosen {
+		chosen[i].patience = perMutant + slower*took[chosen[i].pkg]
+	}
 	return report(chosen, testAll(ctx, chosen, atOnce), began)
 }
 
@@ -98,26 +105,50 @@ func (m *mutant) command() string {
 	return fmt.Sprintf("go test %s -run '%s'", m.pkg, m.run)
 }
 
-// checkUnchanged runs the tests of all mutants on the code as it is, where they must pass.
-func checkUnchanged(ctx context.Context, chosen []mutant) error {
+// checkUnchanged runs the tests of all mutants on the code as it is, where they must pass. It returns how long those of
+// each package have taken, with the build.
+func checkUnchanged(ctx context.Context, chosen []mutant, atOnce int) (map[string]time.Duration, error) {
 	patterns := map[string][]string{}
-	for _, m := range chosen {
-		if m.pkg != "" && !slices.Contains(patterns[m.pkg], m.run) {
+	for i := range chosen {
+		if m := &chosen[i]; m.pkg != "" && !slices.Contains(patterns[m.pkg], m.run) {
 			patterns[m.pkg] = append(patterns[m.pkg], m.run)
 		}
 	}
-	for pkg, runs := range patterns {
-		cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=5m", pkg, "-run", strings.Join(runs, "|"))
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s fails without a fault: %w: %s", pkg, err, out)
-		}
-		if bytes.Contains(out, []byte("no tests to run")) {
-			return fmt.Errorf("%s has none of the tests %s", pkg, runs)
-		}
+	pkgs := slices.Sorted(maps.Keys(patterns))
+	took, errs := make([]time.Duration, len(pkgs)), make([]error, len(pkgs))
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for i, pkg := range pkgs {
+		slots <- struct{}{}
+		wg.Go(func() {
+			began := time.Now()
+			errs[i] = checkPackage(ctx, pkg, patterns[pkg])
+			took[i] = time.Since(began)
+			<-slots
+		})
+	}
+	wg.Wait()
+	times := map[string]time.Duration{}
+	for i, pkg := range pkgs {
+		times[pkg] = took[i]
+	}
+	return times, errors.Join(errs...)
+}
+
+func checkPackage(ctx context.Context, pkg string, runs []string) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", noSymbols, "-count=1", "-timeout=20m", pkg, "-run", strings.Join(runs, "|"))
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s fails without a fault: %w: %s", pkg, err, out)
+	case bytes.Contains(out, []byte("no tests to run")):
+		return fmt.Errorf("%s has none of the tests %s", pkg, runs)
 	}
 	return nil
 }
+
+// noSymbols leaves out what debuggers need: a binary is linked for each mutant, and that is a quarter of the work.
+const noSymbols = "-ldflags=-s -w"
 
 // result is what has become of a mutant.
 type result struct {
@@ -170,8 +201,12 @@ func testOne(ctx context.Context, m *mutant) result {
 	return result{verdict, by, time.Since(began)}
 }
 
-// perMutant bounds the tests of one mutant. Tests that hang for so long have found it.
-const perMutant = 90 * time.Second
+// Tests of a mutant that run for perMutant, and slower times as long as those of their package without a fault, have
+// found it: they hang. A busy machine makes all of them slow.
+const (
+	perMutant = 60 * time.Second
+	slower    = 3
+)
 
 func tryOne(ctx context.Context, m *mutant) (verdict, by string, err error) {
 	dir, err := os.MkdirTemp("", "mutant-")
@@ -183,9 +218,11 @@ func tryOne(ctx context.Context, m *mutant) (verdict, by string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, perMutant+5*time.Minute) // with the build, on a busy machine
+	ctx, cancel := context.WithTimeout(ctx, m.patience+10*time.Minute) // with the build, on a busy machine
 	defer cancel()
-	args := []string{"test", "-vet=off", "-count=1", "-failfast", "-timeout", perMutant.String(), m.pkg, "-run", m.run}
+	args := []string{
+		"test", "-vet=off", noSymbols, "-count=1", "-failfast", "-timeout", m.patience.String(), m.pkg, "-run", m.run,
+	}
 	if m.torture != "" {
 		args = append([]string{"run", "./internal/torture"}, strings.Fields(m.torture)...)
 	}

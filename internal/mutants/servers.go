@@ -53,6 +53,16 @@ var serverMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestPrincipalsDoNotShareAConnection",
 	},
 	{
+		name: "what a connection was made with is not compared", rule: "G8",
+		file: "internal/gateway/user.go", old: " && u.credential.Digest() == other.credential.Digest()", new: "",
+		pkg: "./internal/gateway", run: "TestAnotherCredentialIsAnotherConnection",
+	},
+	{
+		name: "a claim may hold the next value of a header", rule: "docs/gateway.md",
+		file: "internal/gateway/credential/credential.go", old: "		bad = notInHeader\n", new: "		bad = isControl\n",
+		pkg: "./internal/gateway/credential", run: "TestNothingIsPutInThatIsMissing|FuzzClaimsDoNotBreakOut",
+	},
+	{
 		name: "merged upstream that is away is not listed", rule: "docs/gateway.md",
 		file: "internal/gateway/merge/list.go", old: "	m.remember(method, items)\n", new: "",
 		pkg: "./internal/gateway", run: "TestMergedUpstreamEndsAlone",
@@ -68,13 +78,9 @@ var serverMutants = []mutant{
 		pkg: "./internal/execution", run: "TestStartIsOnce",
 	},
 	{
-		name: "a prefix does not bound the sessions that are read",
-		rule: "G8",
-		file: "internal/api/grants.go",
-		old:  "err == nil && !x.who.MayReadAs(key, session)",
-		new:  "false && session == id",
-		pkg:  "./internal/api",
-		run:  "TestPrefixesHideTheRest",
+		name: "a prefix does not bound the sessions that are read", rule: "G8",
+		file: "internal/api/grants.go", old: "return x.who.MayReadAs(key, session) })", new: "return key.Name != session })",
+		pkg: "./internal/api", run: "TestPrefixesHideTheRest",
 	},
 	{
 		name: "a store that has lost a revocation is not told again", rule: "G8, R10.1",

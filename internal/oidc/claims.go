@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,21 @@ func (c claims) list(name string, spaced bool) []string {
 	default:
 		return []string{s}
 	}
+}
+
+// texts are those of some claims that are strings, or whole numbers.
+func (c claims) texts(names []string) map[string]string {
+	texts := map[string]string{}
+	for _, name := range names {
+		text := c.text(name)
+		if _, err := strconv.ParseInt(string(c[name]), 10, 64); err == nil {
+			text = string(c[name])
+		}
+		if text != "" {
+			texts[name] = text
+		}
+	}
+	return texts
 }
 
 // time is a NumericDate, the zero Time where there is none.

@@ -2,6 +2,7 @@ package oidc
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -89,11 +90,11 @@ func (i Issuer) withDefaults() (Issuer, error) {
 			return refuse("jwks: %v", err)
 		}
 	}
-	orDefault(&i.Name, strings.TrimSuffix(i.URL[strings.Index(i.URL, "://")+3:], "/"))
-	orDefault(&i.NameClaim, "sub")
-	orDefault(&i.GroupsClaim, "groups")
+	i.Name = cmp.Or(i.Name, strings.TrimSuffix(i.URL[strings.Index(i.URL, "://")+3:], "/"))
+	i.NameClaim = cmp.Or(i.NameClaim, "sub")
+	i.GroupsClaim = cmp.Or(i.GroupsClaim, "groups")
 	if i.TenantClaim == "" {
-		orDefault(&i.Tenant, reprise.DefaultTenant)
+		i.Tenant = cmp.Or(i.Tenant, reprise.DefaultTenant)
 	}
 	if i.Allow == nil {
 		i.Allow = []identity.Scope{identity.ScopeRead, identity.ScopePublish, identity.ScopeRun, identity.ScopeControl}
@@ -173,11 +174,4 @@ func isPrintable(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '"' || r == '\\'
 	})
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }

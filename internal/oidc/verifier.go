@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -30,6 +31,9 @@ type Options struct {
 	FetchTimeout time.Duration
 	// MaxCached is how many verified tokens are known again at once. Default: 10,000.
 	MaxCached int
+	// Claims names the claims that Principal.Claims has of each token, where they are text or whole numbers. They are in
+	// no cookie: who shows one has none of them. Default: none.
+	Claims []string
 	// Logger is told of what goes wrong. Default: silent.
 	Logger *slog.Logger
 
@@ -59,11 +63,11 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		d = *o
 	}
-	orDefault(&d.Leeway, 30*time.Second)
-	orDefault(&d.RefetchEvery, 5*time.Second)
-	orDefault(&d.RefreshEvery, 15*time.Minute)
-	orDefault(&d.FetchTimeout, 5*time.Second)
-	orDefault(&d.MaxCached, 10_000)
+	d.Leeway = cmp.Or(d.Leeway, 30*time.Second)
+	d.RefetchEvery = cmp.Or(d.RefetchEvery, 5*time.Second)
+	d.RefreshEvery = cmp.Or(d.RefreshEvery, 15*time.Minute)
+	d.FetchTimeout = cmp.Or(d.FetchTimeout, 5*time.Second)
+	d.MaxCached = cmp.Or(d.MaxCached, 10_000)
 	if d.Resource == nil {
 		d.Resource = &Resource{}
 	}
@@ -239,7 +243,7 @@ func (v *Verifier) admit(i *issuer, k *key, c claims) (identity.Principal, error
 		return identity.Principal{}, refused("is for another audience")
 	}
 	p, err := v.describe(i, k, c)
-	p.Paths = paths
+	p.Paths, p.Claims = paths, c.texts(v.opts.Claims)
 	return p, err
 }
 

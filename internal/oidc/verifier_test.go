@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -363,4 +364,21 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("%q: %v", rest, err)
 		}
 	})
+}
+
+// TestClaimsThatAreAskedFor: those alone are kept, where they are text or whole numbers.
+func TestClaimsThatAreAskedFor(t *testing.T) {
+	key := newEd(t, "k1")
+	p := newProvider(t, key)
+	v := p.verifier(oidc.Issuer{}, oidc.Options{Claims: []string{"email", "uid", "groups", "half", "none", "yes"}})
+	token := key.sign(t, p.claims(map[string]any{
+		"email": "a@b.org", "uid": 1042, "groups": []string{"x"}, "half": 0.5, "yes": true, "other": "o", "Email": "E",
+	}), nil)
+	for range 2 { // the second time it is known
+		who, err := v.Verify(t.Context(), token)
+		ok(t, err)
+		if want := map[string]string{"email": "a@b.org", "uid": "1042"}; !maps.Equal(who.Claims, want) {
+			t.Errorf("%v and not %v", who.Claims, want)
+		}
+	}
 }

@@ -63,14 +63,19 @@ func wireAttributes(list []Attribute) []wireAttribute {
 	return wire
 }
 
-// resourceHead is what stands before the spans of each batch.
-func resourceHead(resource []Attribute) []byte {
+// resourceAttributes is what describes this process.
+func resourceAttributes(resource []Attribute) string {
 	attrs, err := json.Marshal(append([]wireAttribute{}, wireAttributes(resource)...))
 	if err != nil {
 		panic(err) // strings and numbers have a JSON form
 	}
-	return []byte(`{"resourceSpans":[{"resource":{"attributes":` + string(attrs) +
-		`},"scopeSpans":[{"scope":{"name":"reprise"},"spans":`)
+	return `{"attributes":` + string(attrs) + `}`
+}
+
+// resourceHead is what stands before the spans of each batch.
+func resourceHead(resource []Attribute) []byte {
+	return []byte(`{"resourceSpans":[{"resource":` + resourceAttributes(resource) +
+		`,"scopeSpans":[{"scope":{"name":"reprise"},"spans":`)
 }
 
 func encode(head []byte, batch []*Span) []byte {

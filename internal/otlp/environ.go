@@ -2,60 +2,106 @@ package otlp
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"reprise"
 )
 
-// FromEnvironment returns the options that the variables of OpenTelemetry name (OTEL_EXPORTER_OTLP_ENDPOINT,
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, their _HEADERS, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
-// OTEL_TRACES_SAMPLER_ARG, OTEL_TRACES_EXPORTER, OTEL_SDK_DISABLED), with endpoint in front of theirs. It returns nil
-// where nothing is to be sent. The error wraps reprise.ErrInvalid.
-func FromEnvironment(environ func(string) string, endpoint string) (*Options, error) {
-	get := func(names ...string) string {
-		for _, name := range names {
-			if value := strings.TrimSpace(environ("OTEL_" + name)); value != "" {
-				return value
-			}
+// Environment reads the variables of OpenTelemetry.
+type Environment func(name string) string
+
+// get returns the first of the variables that is set.
+func (e Environment) get(names ...string) string {
+	for _, name := range names {
+		if value := strings.TrimSpace(e("OTEL_" + name)); value != "" {
+			return value
 		}
-		return ""
 	}
-	o := &Options{Endpoint: endpoint, Ratio: 1}
+	return ""
+}
+
+// target returns where a signal is sent: to endpoint or, where that is empty, to where the variables say. It returns
+// nil where the signal is not sent.
+func (e Environment) target(signal, endpoint string) (*Target, error) {
+	upper := strings.ToUpper(signal)
+	own := "EXPORTER_OTLP_" + upper + "_"
+	target := &Target{}
 	if endpoint == "" {
-		o.Endpoint, o.Traces = get("EXPORTER_OTLP_ENDPOINT"), get("EXPORTER_OTLP_TRACES_ENDPOINT")
+		target.URL, endpoint = e.get(own+"ENDPOINT"), e.get("EXPORTER_OTLP_ENDPOINT")
 	}
-	if o.Endpoint == "" && o.Traces == "" || get("TRACES_EXPORTER") == "none" ||
-		strings.EqualFold(get("SDK_DISABLED"), "true") {
+	if target.URL == "" && endpoint != "" {
+		target.URL = signalURL(endpoint, signal)
+	}
+	if target.URL == "" || e.get(upper+"_EXPORTER") == "none" || strings.EqualFold(e.get("SDK_DISABLED"), "true") {
 		return nil, nil
 	}
-	if p := get("EXPORTER_OTLP_TRACES_PROTOCOL", "EXPORTER_OTLP_PROTOCOL"); p == "grpc" {
+	if p := e.get(own+"PROTOCOL", "EXPORTER_OTLP_PROTOCOL"); p == "grpc" {
 		return nil, fmt.Errorf("%w: OTLP is spoken over HTTP alone: OTEL_EXPORTER_OTLP_PROTOCOL=http/json",
 			reprise.ErrInvalid)
 	}
 	var err error
-	if o.Headers, err = pairs(get("EXPORTER_OTLP_TRACES_HEADERS", "EXPORTER_OTLP_HEADERS")); err != nil {
+	if target.Headers, err = pairs(e.get(own+"HEADERS", "EXPORTER_OTLP_HEADERS")); err != nil {
 		return nil, fmt.Errorf("%w: OTEL_EXPORTER_OTLP_HEADERS", err)
 	}
-	resource, err := pairs(get("RESOURCE_ATTRIBUTES"))
+	target.Resource, err = e.resource()
+	return target, err
+}
+
+// resource returns what describes this process.
+func (e Environment) resource() (list []Attribute, err error) {
+	resource, err := pairs(e.get("RESOURCE_ATTRIBUTES"))
 	if err != nil {
 		return nil, fmt.Errorf("%w: OTEL_RESOURCE_ATTRIBUTES", err)
 	}
-	if name := get("SERVICE_NAME"); name != "" || resource["service.name"] == "" {
-		if name == "" {
-			name = "reprise"
-		}
+	if name := e.get("SERVICE_NAME"); name != "" {
 		resource["service.name"] = name
+	} else if resource["service.name"] == "" {
+		resource["service.name"] = "reprise"
 	}
-	for name, value := range resource {
-		o.Resource = append(o.Resource, Attribute{name, value})
+	for _, name := range slices.Sorted(maps.Keys(resource)) {
+		list = append(list, Attribute{name, resource[name]})
 	}
-	return o, o.sample(get("TRACES_SAMPLER"), get("TRACES_SAMPLER_ARG"))
+	return list, nil
+}
+
+// Tracer returns the options of a Tracer that the variables name (OTEL_EXPORTER_OTLP_ENDPOINT,
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, their _HEADERS, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
+// OTEL_TRACES_SAMPLER_ARG, OTEL_TRACES_EXPORTER, OTEL_SDK_DISABLED). An endpoint that is not empty goes before theirs.
+// Tracer returns nil where nothing is to be sent. The error wraps reprise.ErrInvalid.
+func (e Environment) Tracer(endpoint string) (*TracerOptions, error) {
+	target, err := e.target("traces", endpoint)
+	if target == nil || err != nil {
+		return nil, err
+	}
+	o := &TracerOptions{Target: *target, Ratio: 1}
+	return o, o.sample(e.get("TRACES_SAMPLER"), e.get("TRACES_SAMPLER_ARG"))
+}
+
+// Meter returns the options of a Meter that the variables name: those of [Environment.Tracer] for metrics, and
+// OTEL_METRIC_EXPORT_INTERVAL in milliseconds.
+func (e Environment) Meter(endpoint string) (*MeterOptions, error) {
+	target, err := e.target("metrics", endpoint)
+	if target == nil || err != nil {
+		return nil, err
+	}
+	o := &MeterOptions{Target: *target}
+	if text := e.get("METRIC_EXPORT_INTERVAL"); text != "" {
+		millis, err := strconv.ParseUint(text, 10, 31)
+		if err != nil || millis == 0 {
+			return nil, fmt.Errorf("%w: OTEL_METRIC_EXPORT_INTERVAL is a number of milliseconds", reprise.ErrInvalid)
+		}
+		o.Every = time.Duration(millis) * time.Millisecond
+	}
+	return o, nil
 }
 
 // sample sets the ratio. All samplers go by the parent, where there is one.
-func (o *Options) sample(sampler, arg string) (err error) {
+func (o *TracerOptions) sample(sampler, arg string) (err error) {
 	switch strings.TrimPrefix(sampler, "parentbased_") {
 	case "", "always_on":
 	case "always_off":

@@ -82,9 +82,12 @@ func TestSpansAreSent(t *testing.T) {
 		return 200
 	})
 	sent := 0
-	tracer, err := otlp.New(&otlp.Options{
-		Endpoint: c.URL + "/", Ratio: 1, Headers: map[string]string{"Api-Key": "k"}, Sent: func(n int) { sent += n },
-		Resource: []otlp.Attribute{{Name: "service.name", Value: "reprise"}},
+	tracer, err := otlp.NewTracer(&otlp.TracerOptions{
+		Target: otlp.Target{
+			URL: c.URL + "/v1/traces", Headers: map[string]string{"Api-Key": "k"},
+			Resource: []otlp.Attribute{{Name: "service.name", Value: "reprise"}},
+		},
+		Ratio: 1, Sent: func(n int) { sent += n },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +123,7 @@ func TestSpansAreSent(t *testing.T) {
 // Nothing is sampled below a parent that was not, or beyond the ratio; and what is off does nothing.
 func TestSpansThatAreNotSampled(t *testing.T) {
 	c := newCollector(t, nil)
-	tracer, err := otlp.New(&otlp.Options{Endpoint: c.URL})
+	tracer, err := otlp.NewTracer(&otlp.TracerOptions{Target: otlp.Target{URL: c.URL + "/v1/traces"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +148,9 @@ func TestSpansThatAreNotSampled(t *testing.T) {
 func TestSpansAreDropped(t *testing.T) {
 	c := newCollector(t, func(int) int { return 400 })
 	dropped := 0
-	tracer, err := otlp.New(&otlp.Options{Endpoint: c.URL, Ratio: 1, Dropped: func(n int) { dropped += n }})
+	tracer, err := otlp.NewTracer(&otlp.TracerOptions{
+		Target: otlp.Target{URL: c.URL + "/v1/traces"}, Ratio: 1, Dropped: func(n int) { dropped += n },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,30 +161,39 @@ func TestSpansAreDropped(t *testing.T) {
 	if dropped != 3 {
 		t.Errorf("%d dropped", dropped)
 	}
-	if _, err := otlp.New(&otlp.Options{Endpoint: "collector:4318"}); !errors.Is(err, reprise.ErrInvalid) {
+	_, err = otlp.NewTracer(&otlp.TracerOptions{Target: otlp.Target{URL: "collector:4318"}})
+	if !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("no URL: %v", err)
 	}
 }
 
 func TestVariablesOfOpenTelemetry(t *testing.T) {
-	read := func(env map[string]string, endpoint string) (*otlp.Options, error) {
-		return otlp.FromEnvironment(func(name string) string { return env[name] }, endpoint)
+	read := func(env map[string]string, endpoint string) (*otlp.TracerOptions, error) {
+		return otlp.Environment(func(name string) string { return env[name] }).Tracer(endpoint)
 	}
 	if o, err := read(nil, ""); o != nil || err != nil {
 		t.Errorf("nothing set: %+v, %v", o, err)
 	}
-	o, err := read(map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_EXPORTER_OTLP_HEADERS": "a=b%20c, d=e",
+	env := map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318/", "OTEL_EXPORTER_OTLP_HEADERS": "a=b%20c, d=e",
 		"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.25",
 		"OTEL_SERVICE_NAME": "ci", "OTEL_RESOURCE_ATTRIBUTES": "service.name=other",
-	}, "")
-	if err != nil || o.Endpoint != "http://c:4318" || o.Headers["a"] != "b c" || o.Headers["d"] != "e" ||
+		"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://m/own", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "f=g",
+		"OTEL_METRIC_EXPORT_INTERVAL": "1500",
+	}
+	o, err := read(env, "")
+	if err != nil || o.URL != "http://c:4318/v1/traces" || o.Headers["a"] != "b c" || o.Headers["d"] != "e" ||
 		o.Ratio != 0.25 || !slices.Equal(o.Resource, []otlp.Attribute{{Name: "service.name", Value: "ci"}}) {
 		t.Errorf("%+v, %v", o, err)
 	}
-	off := map[string]string{"OTEL_SDK_DISABLED": "true"}
-	if o, err := read(off, "http://c"); o != nil || err != nil {
-		t.Errorf("disabled: %+v, %v", o, err)
+	m, err := otlp.Environment(func(name string) string { return env[name] }).Meter("")
+	if err != nil || m.URL != "http://m/own" || m.Headers["f"] != "g" || m.Every != 1500*time.Millisecond {
+		t.Errorf("metrics: %+v, %v", m, err)
+	}
+	for _, env := range []map[string]string{{"OTEL_SDK_DISABLED": "true"}, {"OTEL_TRACES_EXPORTER": "none"}} {
+		if o, err := read(env, "http://c"); o != nil || err != nil {
+			t.Errorf("%v: %+v, %v", env, o, err)
+		}
 	}
 	for _, env := range []map[string]string{
 		{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
@@ -191,5 +205,10 @@ func TestVariablesOfOpenTelemetry(t *testing.T) {
 		if _, err := read(env, "http://c"); !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%v: %v", env, err)
 		}
+	}
+	env["OTEL_METRIC_EXPORT_INTERVAL"] = "0"
+	_, err = otlp.Environment(func(name string) string { return env[name] }).Meter("")
+	if !errors.Is(err, reprise.ErrInvalid) {
+		t.Errorf("an interval of nothing: %v", err)
 	}
 }

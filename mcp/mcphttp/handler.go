@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -123,16 +124,16 @@ func (o *Options) withDefaults() Options {
 	if d.Versions == nil {
 		d.Versions = Versions
 	}
-	orDefault(&d.SessionIdle, time.Hour)
-	orDefault(&d.MaxBody, 4<<20)
-	orDefault(&d.BodyTimeout, 30*time.Second)
-	orDefault(&d.Retry, time.Second)
-	orDefault(&d.Quick, 50*time.Millisecond)
-	orDefault(&d.KeepAlive, 15*time.Second)
-	orDefault(&d.WriteTimeout, 30*time.Second)
-	orDefault(&d.Retention.MaxEvents, 100_000)
-	orDefault(&d.Retention.MaxBytes, 64<<20)
-	orDefault(&d.Retention.MaxAge, time.Hour)
+	d.SessionIdle = cmp.Or(d.SessionIdle, time.Hour)
+	d.MaxBody = cmp.Or(d.MaxBody, 4<<20)
+	d.BodyTimeout = cmp.Or(d.BodyTimeout, 30*time.Second)
+	d.Retry = cmp.Or(d.Retry, time.Second)
+	d.Quick = cmp.Or(d.Quick, 50*time.Millisecond)
+	d.KeepAlive = cmp.Or(d.KeepAlive, 15*time.Second)
+	d.WriteTimeout = cmp.Or(d.WriteTimeout, 30*time.Second)
+	d.Retention.MaxEvents = cmp.Or(d.Retention.MaxEvents, 100_000)
+	d.Retention.MaxBytes = cmp.Or(d.Retention.MaxBytes, 64<<20)
+	d.Retention.MaxAge = cmp.Or(d.Retention.MaxAge, time.Hour)
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -140,13 +141,6 @@ func (o *Options) withDefaults() Options {
 		d.Hooks = &Hooks{}
 	}
 	return d
-}
-
-func orDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Handler serves the endpoint: POST, GET and DELETE. It is safe for concurrent use.

@@ -3,7 +3,6 @@ package logstore
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"reprise"
@@ -123,7 +122,7 @@ func (v *view) read() ([]reprise.Batch, error) {
 }
 
 // List returns streams; see reprise.Store. The cost is O(log n) in the number of streams, and O(1) for each that is
-// returned, but for those that were removed lately.
+// returned.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -132,33 +131,15 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 	defer s.use.RUnlock()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	below := s.lastID + 1
-	if q.After != "" {
-		n, err := strconv.ParseUint(q.After, 10, 64)
-		if err != nil || n == 0 || n > s.lastID || strconv.FormatUint(n, 10) != q.After {
-			return reprise.ListPage{}, fmt.Errorf("%w: %q is no place in a list", reprise.ErrInvalid, q.After)
-		}
-		below = n
+	ids, next, err := s.index.Page(q, s.lastID)
+	if err != nil {
+		return reprise.ListPage{}, err
 	}
-	in := scope{tenant: q.Tenant, namespace: q.Namespace, allNamespaces: q.AllNamespaces}
-	if q.AllNamespaces {
-		in.namespace = ""
-	}
-	var page reprise.ListPage
-	o := s.orders[in]
-	if o == nil {
-		return page, nil
-	}
-	last := below
-	for id := range o.before(below) {
-		if len(page.Streams) == q.Limit {
-			page.Next = strconv.FormatUint(last, 10)
-			break
-		}
+	page := reprise.ListPage{Next: next}
+	for _, id := range ids {
 		info := s.byID[id].info
 		info.Producers = nil
 		page.Streams = append(page.Streams, info)
-		last = id
 	}
 	return page, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/listing"
 )
 
 // state is all streams. It is what the records of the log, applied one after the other, have made of it: the same
@@ -14,7 +15,7 @@ type state struct {
 	byKey    map[reprise.StreamKey]*stream // streams and marks
 	byID     map[uint64]*stream            // the same
 	lastID   uint64                        // the highest that was ever given
-	orders   map[scope]*order              // of streams
+	index    listing.Index                 // of streams
 	tenants  map[reprise.Tenant]*reprise.Size
 	queue    queue
 	segments map[uint32]*segment
@@ -47,7 +48,7 @@ func (b *batch) end() int64   { return int64(b.at) + sumBytes + int64(b.size) }
 
 func newState() state {
 	return state{
-		byKey: map[reprise.StreamKey]*stream{}, byID: map[uint64]*stream{}, orders: map[scope]*order{},
+		byKey: map[reprise.StreamKey]*stream{}, byID: map[uint64]*stream{},
 		tenants: map[reprise.Tenant]*reprise.Size{}, segments: map[uint32]*segment{},
 	}
 }
@@ -135,14 +136,7 @@ func (s *state) add(st *stream) {
 		s.queue.add(st)
 		return
 	}
-	for _, in := range scopes(st.info.Key) {
-		o := s.orders[in]
-		if o == nil {
-			o = &order{}
-			s.orders[in] = o
-		}
-		o.add(st.id)
-	}
+	s.index.Add(st.info.Key, st.id)
 	size := s.tenants[st.info.Key.Tenant]
 	if size == nil {
 		size = &reprise.Size{}
@@ -175,12 +169,7 @@ func (s *state) remove(st *stream, until time.Time) {
 
 // hide undoes what add does for streams alone, and lets go of the batches.
 func (s *state) hide(st *stream) {
-	for _, in := range scopes(st.info.Key) {
-		o := s.orders[in]
-		if o.remove(st.id); o.empty() {
-			delete(s.orders, in)
-		}
-	}
+	s.index.Remove(st.info.Key, st.id)
 	size := s.tenants[st.info.Key.Tenant]
 	size.Events -= int64(st.info.Kept())
 	size.Bytes -= st.info.Bytes

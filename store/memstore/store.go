@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/listing"
 )
 
 // Options are the settings of a Store. The zero value of each field means its default.
@@ -45,7 +46,7 @@ type Store struct {
 	tenants map[reprise.Tenant]*tenant
 	created uint64 // streams ever created; the newest has this number
 	numbers map[uint64]*stream
-	orders  map[scope]*order
+	index   listing.Index
 	marks   marks
 
 	// last is the stream that was appended to last, if it is still there. It
@@ -79,7 +80,6 @@ func New(opts *Options) *Store {
 		streams:    map[reprise.StreamKey]*stream{},
 		tenants:    map[reprise.Tenant]*tenant{},
 		numbers:    map[uint64]*stream{},
-		orders:     map[scope]*order{},
 		marks:      marks{byKey: map[reprise.StreamKey]*due{}},
 	}
 	if opts != nil && opts.MaxStreams > 0 {
@@ -163,14 +163,7 @@ func (s *Store) add(st *stream) {
 	st.tenant.overhead += st.info.Overhead()
 	s.streams[key] = st
 	s.numbers[st.number] = st
-	for _, in := range scopes(key) {
-		o := s.orders[in]
-		if o == nil {
-			o = &order{}
-			s.orders[in] = o
-		}
-		o.add(st.number)
-	}
+	s.index.Add(key, st.number)
 }
 
 // drop is the inverse of add. The caller holds mu for writing.
@@ -179,13 +172,7 @@ func (s *Store) drop(st *stream) {
 	delete(s.streams, key)
 	delete(s.numbers, st.number)
 	s.last.Store(nil)
-	for _, in := range scopes(key) {
-		o := s.orders[in]
-		o.remove(st.number)
-		if o.empty() {
-			delete(s.orders, in)
-		}
-	}
+	s.index.Remove(key, st.number)
 	st.tenant.count(-int64(st.info.Kept()), -st.info.Bytes)
 	st.tenant.overhead -= st.info.Overhead()
 	if st.tenant.streams--; st.tenant.streams == 0 {
@@ -276,7 +263,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.streams, s.numbers, s.tenants, s.orders = nil, nil, nil, nil
+	s.streams, s.numbers, s.tenants, s.index = nil, nil, nil, listing.Index{}
 	s.last.Store(nil)
 	s.marks, s.ending.queue = marks{}, nil
 	return nil

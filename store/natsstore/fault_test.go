@@ -103,7 +103,7 @@ func (a *appender) run(ctx context.Context, size int) error {
 // openWhenThere opens a place as soon as the servers answer for it.
 func openWhenThere(t *testing.T, where string) *natsstore.Store {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		s, err := natsstore.Open(t.Context(), where, nil)
 		if err == nil {
 			t.Cleanup(func() { must(t, s.Close()) })
@@ -156,8 +156,7 @@ func underLoad(t *testing.T, where string, disturb func(progress func())) {
 	disturb(func() { // waits until every appender has got somewhere
 		for _, a := range appenders {
 			from := a.acknowledged.Load()
-			for deadline := time.Now().Add(30 * time.Second); a.acknowledged.Load() < from+20 &&
-				time.Now().Before(deadline); {
+			for deadline := time.Now().Add(2 * time.Minute); a.acknowledged.Load() < from+20 && time.Now().Before(deadline); {
 				time.Sleep(5 * time.Millisecond)
 			}
 			if a.acknowledged.Load() < from+20 {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"reprise"
 	"reprise/internal/testserver"
@@ -49,7 +48,7 @@ func slotMoves(t *testing.T, cluster *testserver.RedisCluster) {
 	stop, err := other.Watch(info.Key, func() { moved.Add(1) })
 	must(t, err)
 	defer stop()
-	within(t, 5*time.Second, "it listens", func() bool { return moved.Load() > 0 })
+	until(t, "it listens", func() bool { return moved.Load() > 0 })
 
 	state := "moves:{" + info.Key.String() + "}:state"
 	slot := command(t, cluster.Nodes[0], "CLUSTER", "KEYSLOT", state)
@@ -65,14 +64,13 @@ func slotMoves(t *testing.T, cluster *testserver.RedisCluster) {
 	}
 
 	before := moved.Load()
-	within(t, 10*time.Second, "appends go on", func() bool { return tryOne(t, s, &info, "event") == nil })
-	within(t, 10*time.Second, "it is told", func() bool { return moved.Load() > before })
-	if page := read(t, other, info.Key); page.Info.Epoch != info.Epoch || page.Info.Tail != 11 ||
-		len(page.Batches) != 11 {
+	until(t, "appends go on", func() bool { return tryOne(t, s, &info, "event") == nil })
+	until(t, "it is told", func() bool { return moved.Load() > before })
+	if page := read(t, other, info.Key); page.Info.Epoch != info.Epoch || page.Info.Tail != 11 || len(page.Batches) != 11 {
 		t.Errorf("after the move: %+v", page.Info)
 	}
 	before = moved.Load()
-	within(t, 10*time.Second, "it hears the node that has the slot now", func() bool {
+	until(t, "it hears the node that has the slot now", func() bool {
 		must(t, tryOne(t, s, &info, "event"))
 		return moved.Load() > before+3
 	})

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"reprise"
 	"reprise/internal/testserver"
@@ -27,7 +26,7 @@ func follow(t *testing.T, replica *testserver.RedisServer, addr string) {
 	t.Helper()
 	host, port, _ := strings.Cut(addr, ":")
 	command(t, replica, "REPLICAOF", host, port)
-	within(t, 20*time.Second, "the replica is in sync", func() bool {
+	until(t, "the replica is in sync", func() bool {
 		return strings.Contains(command(t, replica, "INFO", "replication"), "master_link_status:up")
 	})
 }
@@ -51,7 +50,7 @@ func TestPromotedReplicaWithoutTheLastEvents(t *testing.T) {
 	for _, info := range []*reprise.StreamInfo{&first, &second, &same} {
 		appendN(t, knows, info, 10)
 	}
-	within(t, 10*time.Second, "the replica has all", func() bool {
+	until(t, "the replica has all", func() bool {
 		return field(command(t, replica, "INFO", "replication"), "slave_repl_offset") ==
 			field(command(t, primary, "INFO", "replication"), "master_repl_offset")
 	})
@@ -122,13 +121,13 @@ func TestRestart(t *testing.T) {
 			s := mustOpen(t, place(t, server)+c.parameter, nil)
 			info := create(t, s, "s")
 			appendN(t, s, &info, 10)
-			within(t, 5*time.Second, "the system has the file", func() bool {
+			until(t, "the system has the file", func() bool {
 				return field(command(t, server, "INFO", "persistence"), "aof_buffer_length") == "0"
 			})
 			must(t, server.Kill())
 			must(t, server.Start())
 			var err error
-			within(t, 5*time.Second, "the server is back", func() bool {
+			until(t, "the server is back", func() bool {
 				err = tryOne(t, s, &info, "event")
 				return !isUnavailable(err)
 			})
@@ -155,13 +154,13 @@ func TestOlderFile(t *testing.T) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	must(t, os.CopyFS(backup, os.DirFS(server.Dir())))
 	must(t, server.Start())
-	within(t, 5*time.Second, "the server is back", func() bool { return tryOne(t, s, &info, "lost") == nil })
+	until(t, "the server is back", func() bool { return tryOne(t, s, &info, "lost") == nil })
 	must(t, server.Kill())
 	must(t, os.RemoveAll(server.Dir()))
 	must(t, os.CopyFS(server.Dir(), os.DirFS(backup)))
 	must(t, server.Start())
 	var err error
-	within(t, 5*time.Second, "the server is back", func() bool {
+	until(t, "the server is back", func() bool {
 		err = tryOne(t, s, &info, "event")
 		return !isUnavailable(err)
 	})
@@ -219,7 +218,7 @@ func TestWait(t *testing.T) {
 	_, err := other.Read(t.Context(), info.Key, 0, 1<<20)
 	wantError(t, err, reprise.ErrUnavailable)
 	must(t, replica.Resume())
-	within(t, 5*time.Second, "the replica has all", func() bool {
+	until(t, "the replica has all", func() bool {
 		page, err := other.Read(t.Context(), info.Key, 0, 1<<20)
 		return err == nil && page.Info.Tail == 4
 	})

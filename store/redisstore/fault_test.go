@@ -45,7 +45,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	}
 	for range kills {
 		before := acknowledged[0].Load()
-		within(t, 10*time.Second, "appends go on", func() bool { return acknowledged[0].Load() > before+20 })
+		until(t, "appends go on", func() bool { return acknowledged[0].Load() > before+20 })
 		must(t, server.Kill())
 		must(t, server.Start())
 	}
@@ -80,7 +80,7 @@ func TestConnectionIsCutInAnAppend(t *testing.T) {
 		t.Helper()
 		wantError(t, err, reprise.ErrUnavailable)
 		tail := info.Tail
-		within(t, 5*time.Second, "the connection is back", func() bool {
+		until(t, "the connection is back", func() bool {
 			err = tryOne(t, s, &info, data)
 			return !isUnavailable(err)
 		})
@@ -142,7 +142,7 @@ func TestServerIsHeldUp(t *testing.T) {
 		t.Errorf("open: %v", err)
 	}
 	must(t, server.Resume())
-	within(t, 10*time.Second, "appends work again", func() bool {
+	until(t, "appends work again", func() bool {
 		page, err := s.Read(t.Context(), info.Key, 1<<62, 0)
 		if err != nil {
 			wantError(t, err, reprise.ErrUnavailable)
@@ -181,7 +181,7 @@ func TestServerIsFull(t *testing.T) {
 	read(t, s, other.Key)
 	must(t, s.Remove(t.Context(), other.Key, reprise.RemoveSpec{Trim: 2, Kept: other.Bytes - 1<<20}))
 	must(t, s.Remove(t.Context(), other.Key, reprise.RemoveSpec{Remember: time.Now().Add(time.Hour)}))
-	within(t, 5*time.Second, "there is room again", func() bool { return tryOne(t, s, &info, large) == nil })
+	until(t, "there is room again", func() bool { return tryOne(t, s, &info, large) == nil })
 }
 
 // A server that has too few replicas for writes, by its own settings, refuses appends whole. Reads go on.
@@ -249,19 +249,19 @@ func TestWatchOverARestart(t *testing.T) {
 	rises := func(what string, do func()) {
 		before := moved.Load()
 		do()
-		within(t, 5*time.Second, what, func() bool { return moved.Load() > before })
+		until(t, what, func() bool { return moved.Load() > before })
 	}
-	within(t, 5*time.Second, "it listens", func() bool { return moved.Load() > 0 })
+	until(t, "it listens", func() bool { return moved.Load() > 0 })
 	rises("an append", func() { appendN(t, other, &info, 1) })
 	must(t, server.Kill())
 	rises("a restart", func() { must(t, server.Start()) })
 	rises("an append after it", func() {
-		within(t, 5*time.Second, "the server is back", func() bool { return tryOne(t, other, &info, "event") == nil })
+		until(t, "the server is back", func() bool { return tryOne(t, other, &info, "event") == nil })
 	})
 	rises("a lost connection", func() { command(t, server, "CLIENT", "KILL", "TYPE", "pubsub") })
 	info = read(t, s, info.Key).Info
 	rises("its other connections are back", func() {
-		within(t, 5*time.Second, "s appends", func() bool { return tryOne(t, s, &info, "event") == nil })
+		until(t, "s appends", func() bool { return tryOne(t, s, &info, "event") == nil })
 		must(t, tryOne(t, other, &info, "event"))
 	})
 	before := moved.Load()

@@ -16,7 +16,7 @@ func restart(t *testing.T, server *testserver.RedisServer, s *redisstore.Store) 
 	t.Helper()
 	must(t, server.Kill())
 	must(t, server.Start())
-	within(t, 5*time.Second, "the server is back", func() bool {
+	until(t, "the server is back", func() bool {
 		_, err := s.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 1})
 		return err == nil
 	})

@@ -79,7 +79,7 @@ func TestTwoLogsOverRestarts(t *testing.T) {
 		})
 	}
 	for _, after := range []int64{100, 300, 500} {
-		within(t, 30*time.Second, "appends go on", func() bool { return appended.Load() >= after || ctx.Err() != nil })
+		until(t, "appends go on", func() bool { return appended.Load() >= after || ctx.Err() != nil })
 		must(t, server.Kill())
 		must(t, server.Start())
 	}
@@ -112,7 +112,7 @@ func TestLogAfterLostEvents(t *testing.T) {
 	for range 10 {
 		must(t, add(stream))
 	}
-	within(t, 10*time.Second, "the replica has all", func() bool {
+	until(t, "the replica has all", func() bool {
 		return field(command(t, replica, "INFO", "replication"), "slave_repl_offset") ==
 			field(command(t, primary, "INFO", "replication"), "master_repl_offset")
 	})
@@ -129,7 +129,7 @@ func TestLogAfterLostEvents(t *testing.T) {
 	p.redirect(replica.Addr())
 
 	var again *reprise.Stream
-	within(t, 20*time.Second, "appends go on", func() bool {
+	until(t, "appends go on", func() bool {
 		if again, _, err = log.Create(t.Context(), key, reprise.StreamConfig{}); err != nil {
 			return false
 		}

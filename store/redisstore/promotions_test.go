@@ -120,7 +120,7 @@ func (p *promotions) replicated(t *testing.T) {
 		return n
 	}
 	sent := offset(p.primary, "master_repl_offset")
-	within(t, 20*time.Second, "the replica has what the primary had", func() bool {
+	until(t, "the replica has what the primary had", func() bool {
 		return offset(p.replica, "slave_repl_offset") >= sent
 	})
 }
@@ -136,7 +136,7 @@ func (p *promotions) goOn(t *testing.T, n int64) {
 	for _, c := range counters {
 		marks = append(marks, c.Load())
 	}
-	within(t, 30*time.Second, "the clients go on", func() bool {
+	until(t, "the clients go on", func() bool {
 		for i, c := range counters {
 			if c.Load() < marks[i]+n && !t.Failed() {
 				return false
@@ -154,13 +154,12 @@ func (p *promotions) finish(t *testing.T) {
 	p.appending.Wait()
 	for i, f := range p.readers {
 		var info reprise.StreamInfo
-		within(t, 30*time.Second, "the tail is known", func() (ok bool) {
+		until(t, "the tail is known", func() (ok bool) {
 			var err error
 			info, err = f.stream.Info(p.ctx)
 			return err == nil
 		})
-		within(t, 30*time.Second, "the reader is at the tail",
-			func() bool { return f.last.Load() == info.Tail || t.Failed() })
+		until(t, "the reader is at the tail", func() bool { return f.last.Load() == info.Tail || t.Failed() })
 		f.compare(t, &info)
 		p.writers[i].compare(t, f.stream, &info)
 	}

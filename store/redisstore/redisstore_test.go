@@ -107,7 +107,7 @@ func TestStoreOnServerThatLoses(t *testing.T) {
 
 // answers waits until a store can be used. It looks at no stream.
 func answers(tb testing.TB, s reprise.Store) (err error) {
-	within(tb, 10*time.Second, "the server is back", func() bool {
+	until(tb, "the server is back", func() bool {
 		_, err = s.List(tb.Context(), reprise.ListQuery{Tenant: "nobody", Limit: 1})
 		return !isUnavailable(err)
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"reprise"
 	"reprise/internal/testserver"
@@ -21,19 +20,19 @@ func TestSentinel(t *testing.T) {
 		"sentinel down-after-milliseconds mymaster 300",
 		"sentinel failover-timeout mymaster 3000",
 	}})
-	within(t, 15*time.Second, "sentinel knows the replica", func() bool {
+	until(t, "sentinel knows the replica", func() bool {
 		return strings.Contains(command(t, sentinel, "SENTINEL", "replicas", "mymaster"), replica.Addr())
 	})
 	s := mustOpen(t, sentinel.URL()+"?master_set=mymaster&timeout=2s", nil)
 	info := create(t, s, "s")
 	appendN(t, s, &info, 10)
-	within(t, 10*time.Second, "the replica has all", func() bool {
+	until(t, "the replica has all", func() bool {
 		return field(command(t, replica, "INFO", "replication"), "slave_repl_offset") ==
 			field(command(t, primary, "INFO", "replication"), "master_repl_offset")
 	})
 	must(t, primary.Kill())
 	var err error
-	within(t, 30*time.Second, "the store has found the new master", func() bool {
+	until(t, "the store has found the new master", func() bool {
 		err = tryOne(t, s, &info, "event")
 		return !isUnavailable(err)
 	})

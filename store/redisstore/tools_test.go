@@ -90,12 +90,13 @@ func read(tb testing.TB, s *redisstore.Store, key reprise.StreamKey) reprise.Pag
 	return page
 }
 
-// within calls done until it returns true.
-func within(tb testing.TB, bound time.Duration, what string, done func() bool) {
+// until calls done until it returns true.
+func until(tb testing.TB, what string, done func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(bound); !done(); time.Sleep(5 * time.Millisecond) {
+	const patience = 2 * time.Minute
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			tb.Fatalf("%s: not after %v", what, bound)
+			tb.Fatalf("%s: not after %v", what, patience)
 		}
 	}
 }

@@ -72,6 +72,8 @@ func (m *member) sessionOrAttempt() (*session, *attempt, error) {
 	defer m.mu.Unlock()
 	wait := time.Until(m.notBefore)
 	switch {
+	case m.Refused != nil:
+		return nil, nil, m.Refused
 	case m.live != nil && !m.live.link.Ending():
 		return m.live, nil, nil
 	case m.attempt != nil:

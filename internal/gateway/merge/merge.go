@@ -20,6 +20,8 @@ type Member struct {
 	Name string
 	// Open makes a Link to the member, which is not started.
 	Open func() (link.Link, error)
+	// Refused, if not nil, is what requests for the member are answered with. Then it is away, and never opened.
+	Refused *wire.Failure
 }
 
 // Options are the settings of a Link.

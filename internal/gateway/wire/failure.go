@@ -18,6 +18,7 @@ const (
 	ReasonNoClient    = "no_client"
 	ReasonNoAnswer    = "no_answer"
 	ReasonCancelled   = "cancelled"
+	ReasonCredential  = "credential_missing" // the principal has none for the upstream, which was not called
 )
 
 // Failure is the error of a response.

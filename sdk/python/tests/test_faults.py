@@ -78,9 +78,10 @@ def test_retry_after_is_waited_for(kind: str) -> None:
 def test_retry_is_waited_for_unless_the_connection_was_of_use(kind: str) -> None:
     slow = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 700\n"
     with Scripted(slow, slow + block(1).encode(), slow + end(2).encode()) as server:
-        read(kind, server.url, "", stream="s")
+        drops: list[Any] = []
+        read(kind, server.url, "", stream="s", on_drop=drops.append)
         assert server.times[1] - server.times[0] >= 0.7
-        assert server.times[2] - server.times[1] < 0.5
+        assert [drop.wait > 0 for drop in drops] == [True, False]
 
 
 def test_foreign_answers_are_final_before_the_server_was_met_and_retried_after(kind: str) -> None:
@@ -128,12 +129,15 @@ def test_silence_ends_a_connection_and_heartbeats_do_not(kind: str) -> None:
 
 
 def test_give_up(kind: str) -> None:
-    begun = time.monotonic()
-    with pytest.raises(NetworkError) as raised:
-        seqs(kind, stream(block(1)), stream(), give_up=0.3)
-    assert raised.value.retryable
+    for give_up in (0.3, 3, 30):  # a machine that stands still for the first one has time for a second try in the next
+        begun = time.monotonic()
+        with pytest.raises(NetworkError) as raised:
+            seqs(kind, stream(block(1)), stream(), give_up=give_up)
+        assert raised.value.retryable
+        assert time.monotonic() - begun < give_up + 60
+        if raised.value.tries > 1:
+            break
     assert raised.value.tries > 1
-    assert time.monotonic() - begun < 60
     with Scripted(stream()) as server:
         with pytest.raises(NetworkError):
             read(kind, server.url, "", stream="s", give_up=0)

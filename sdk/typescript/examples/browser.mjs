@@ -2,11 +2,12 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer as createWebServer } from 'node:http'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { build } from 'esbuild'
 import { chromium } from 'playwright-core'
+
+export { freePort } from '../build/test/server.js'
 
 function findChromium() {
   try {
@@ -50,15 +51,6 @@ export async function clientPage(t) {
   return { page, origin }
 }
 
-export async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address()
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
 /** Starts the server of an example, and returns what kills it. */
 export async function startApp(t, name, port, env) {
   const args = [join(import.meta.dirname, name, 'server.mjs'), String(port)]
@@ -70,6 +62,8 @@ export async function startApp(t, name, port, env) {
     await exit
   }
   t.after(kill)
-  await once(createInterface({ input: child.stdout }), 'line')
+  const ended = once(child, 'exit').then(([code]) => Promise.reject(new Error(`the server of ${name} ended with ${code}`)))
+  ended.catch(() => {}) // as it does when it is killed
+  await Promise.race([once(createInterface({ input: child.stdout }), 'line'), ended])
   return kill
 }

@@ -10,7 +10,7 @@ import { test } from 'node:test'
 import { Decoder, Reprise } from 'reprise'
 import { EventStores } from 'reprise/mcp'
 import { startServer } from 'reprise/node'
-import { Server } from '../build/test/server.js'
+import { Server, freePort } from '../build/test/server.js'
 
 /** Starts an MCP server on a port, 0 for any. */
 async function startMCP(t, version, port, reprise) {
@@ -23,7 +23,9 @@ async function startMCP(t, version, port, reprise) {
     await exit
   }
   t.after(stop)
-  const [line] = await once(createInterface({ input: child.stdout }), 'line')
+  const ended = once(child, 'exit').then(([code]) => Promise.reject(new Error(`the MCP server ended with ${code}`)))
+  ended.catch(() => {}) // as it does when it is killed
+  const [line] = await Promise.race([once(createInterface({ input: child.stdout }), 'line'), ended])
   const found = Number(line.split(' ').at(-1))
   return { port: found, url: `http://127.0.0.1:${found}/mcp`, stop }
 }
@@ -102,7 +104,7 @@ for (const version of ['1', '2']) {
 
   test(`SDK ${version}.x: a server that is killed in mid-call; what it has said is got from the next one`, async (t) => {
     const reprise = await Server.start(t)
-    const first = await startMCP(t, version, 0, reprise)
+    const first = await startMCP(t, version, await freePort(), reprise)
     const session = await initialize(first.url)
     const got = { messages: [], last: '' }
     await read(await post(first.url, session, call), got, (message) => message.params?.progress === 3)
@@ -142,15 +144,15 @@ test('a message that is too large is sent, and a resume from before it is refuse
 
 test('stores are bounded and swept, and messages at the same time keep their order', async (t) => {
   const reprise = (await Server.start(t)).client()
-  const stores = new EventStores(reprise, { retention: { max_events: 100 }, maxSilence: 3000 })
+  const stores = new EventStores(reprise, { retention: { max_events: 100 }, maxSilence: 100 })
   const store = stores.session('s')
   const ids = await Promise.all(counted(300).map((id) => store.storeEvent('stream', { jsonrpc: '2.0', id })))
   const page = await reprise.streams.page('mcp/s', { limit: 1000 })
   assert.deepEqual(page.events.map((event) => event.data.id), counted(300).slice(200))
   assert.equal(await store.getStreamIdForEventId(ids[0]), undefined, 'before what is kept')
   assert.equal(await store.getStreamIdForEventId(ids[250]), 'stream')
-  assert.equal(await stores.sweep(), 0)
-  await new Promise((resolve) => setTimeout(resolve, 3050))
+  assert.equal(await new EventStores(reprise, { maxSilence: 60_000 }).sweep(), 0)
+  await new Promise((resolve) => setTimeout(resolve, 150))
   await reprise.streams.create('somebody-else')
   assert.equal(await stores.sweep(), 1)
   assert.equal(await stores.has('s'), false)
@@ -172,7 +174,7 @@ test('a server that is a child keeps what it has in sqlite, and ends with its pa
   const reprise = new Reprise({ url, token: first.token, giveUp: 0 })
   assert.equal(await new EventStores(reprise).session('s').getStreamIdForEventId(id), 'a')
   parent.kill('SIGKILL')
-  for (const deadline = Date.now() + 10_000; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
+  for (const deadline = Date.now() + 60_000; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
     const answer = await reprise.streams.list().catch((error) => error)
     if (answer.code === 'connection') break
     assert.ok(Date.now() < deadline, 'the server outlives its parent')

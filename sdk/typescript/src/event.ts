@@ -67,81 +67,47 @@ export type StreamEvent<Types extends object = Record<string, unknown>> =
   | EndEvent
   | GapEvent
 
-const DOT = 46
-const BRACE = 125
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** An event as it came. What is dear is done when it is asked for. */
-export class ReceivedEvent implements EventBase {
-  /** The value of the whole object, where it had to be parsed. */
-  private object: Record<string, unknown> | undefined = undefined
+/** An event of either form, as the parts of the client hand it to each other. */
+export interface Received extends EventBase {
+  readonly type: string
+  readonly data: unknown
+  /** What `ReceivedEvent.from` makes it of. */
+  readonly wire: readonly [cursor: string, type: string, json: string]
+}
 
+/** An event that was taken apart. Most come in a Series, which does so when it is asked for. */
+export class ReceivedEvent implements Received {
   private constructor(
     readonly seq: number,
-    /** The cursor, or what follows seq in it. */
-    private readonly cursorEnd: string,
+    readonly cursor: string,
     readonly type: string,
     private readonly json: string,
-    /** Where the JSON value of data begins, which ends before the last brace; 0 if that is not known. */
-    private readonly at: number,
-    /** Where the text begins, which ends before the last quote and has no escapes; 0 if that is not known. */
-    private readonly plain: number,
+    /** The value of the whole object. */
+    private readonly value: Record<string, unknown>,
     private readonly parse: Parse | undefined,
   ) {}
 
-  get cursor(): string {
-    return this.cursorEnd.charCodeAt(0) === DOT ? this.seq + this.cursorEnd : this.cursorEnd
-  }
-
   /** Makes an event of the JSON text of a frame or of an object in a page. */
   static from(cursor: string, type: string, json: string, parse: Parse | undefined): ReceivedEvent {
-    const seq = cursor === '' || type === 'end' || type === 'gap' ? 0 : fastSeq(json)
-    if (seq > 0) {
-      const event = ReceivedEvent.quick(seq, digits(seq), cursor, type, json, parse)
-      if (event) return event
+    let value: Record<string, unknown>
+    try {
+      value = JSON.parse(json) as Record<string, unknown>
+    } catch (error) {
+      throw new ProtocolError(`event ${JSON.stringify(cursor.slice(0, 60))} is no JSON`, { cause: error })
     }
-    const object = parsed(json, cursor)
-    const found = object?.['seq'] ?? 0
-    if (cursor === '' || !Number.isSafeInteger(found) || ((found as number) < 1 && type !== 'gap')) {
+    const seq = value?.['seq'] ?? 0
+    if (cursor === '' || !Number.isSafeInteger(seq) || ((seq as number) < 1 && type !== 'gap')) {
       throw new ProtocolError(`no cursor or no seq in ${json.slice(0, 100)}`)
     }
-    const event = new ReceivedEvent(found as number, cursor, type, json, 0, 0, parse)
-    event.object = object
-    return event
-  }
-
-  /**
-   * Makes an event of JSON text that looks exactly as the server writes it; otherwise undefined:
-   *
-   *     {"seq":7,"time":"2026-11-20T09:30:00.000Z","text":"..."}
-   *
-   * or "data" in place of "text". cursor may be what follows the seq in it.
-   */
-  static quick(
-    seq: number,
-    width: number,
-    cursor: string,
-    type: string,
-    json: string,
-    parse: Parse | undefined,
-  ): ReceivedEvent | undefined {
-    const member = width + 42
-    if (json.startsWith('"text":"', member) && json.endsWith('"}') && json.length >= member + 10) {
-      plainText.lastIndex = member + 8
-      if (plainText.test(json)) return new ReceivedEvent(seq, cursor, type, json, 0, member + 8, parse)
-    }
-    if (json.startsWith('"data":', member) && json.charCodeAt(json.length - 1) === BRACE) {
-      return new ReceivedEvent(seq, cursor, type, json, member + 7, 0, parse)
-    }
-    return undefined
+    return new ReceivedEvent(seq as number, cursor, type, json, value, parse)
   }
 
   /** Makes the notice of a gap that the client has found itself, in the form of the server's. */
   static gap(cursor: string, gap: Gap): ReceivedEvent {
-    const event = new ReceivedEvent(0, cursor, 'gap', JSON.stringify(gap), 0, 0, undefined)
-    event.object = gap as unknown as Record<string, unknown>
-    return event
+    return new ReceivedEvent(0, cursor, 'gap', JSON.stringify(gap), gap as unknown as Record<string, unknown>, undefined)
   }
 
   /** What `from` makes the event of. */
@@ -151,19 +117,14 @@ export class ReceivedEvent implements EventBase {
 
   /** The same event with another cursor. */
   movedTo(cursor: string): ReceivedEvent {
-    const event = new ReceivedEvent(this.seq, cursor, this.type, this.json, this.at, this.plain, this.parse)
-    event.object = this.object
-    return event
+    return new ReceivedEvent(this.seq, cursor, this.type, this.json, this.value, this.parse)
   }
 
   get time(): Date {
-    if (this.plain === 0 && this.at === 0) return new Date(this.value['time'] as string)
-    const start = 16 + digits(this.seq)
-    return new Date(this.json.slice(start, start + 24))
+    return new Date(this.value['time'] as string)
   }
 
   get text(): string {
-    if (this.plain > 0) return this.json.slice(this.plain, -2)
     switch (this.kind) {
       case 'text':
         return this.value['text'] as string
@@ -184,14 +145,6 @@ export class ReceivedEvent implements EventBase {
   }
 
   get data(): unknown {
-    if (this.plain > 0) return this.text
-    if (this.at > 0 && !this.object && !this.parse) {
-      try {
-        return JSON.parse(this.json.slice(this.at, -1))
-      } catch {
-        // Something stands behind it.
-      }
-    }
     switch (this.kind) {
       case 'text':
         return this.value['text']
@@ -210,24 +163,11 @@ export class ReceivedEvent implements EventBase {
 
   /** Which member holds what was published; the events of Reprise itself are objects. */
   private get kind(): 'text' | 'base64' | 'data' | 'object' {
-    if (this.plain > 0) return 'text'
     const { value } = this
     if (this.type === 'end' || this.type === 'gap') return 'object'
     if (typeof value['text'] === 'string') return 'text'
     if (typeof value['base64'] === 'string') return 'base64'
     return 'data' in value ? 'data' : 'object'
-  }
-
-  private get value(): Record<string, unknown> {
-    return (this.object ??= parsed(this.json, this.cursor))
-  }
-}
-
-function parsed(json: string, cursor: string): Record<string, unknown> {
-  try {
-    return JSON.parse(json) as Record<string, unknown>
-  } catch (error) {
-    throw new ProtocolError(`event ${JSON.stringify(cursor.slice(0, 60))} is no JSON`, { cause: error })
   }
 }
 
@@ -235,22 +175,6 @@ function parsed(json: string, cursor: string): Record<string, unknown> {
 export function decodeFrame(frame: Frame, parse: Parse | undefined): ReceivedEvent {
   return ReceivedEvent.from(frame.id ?? '', frame.type, frame.data!, parse)
 }
-
-/** The number at the beginning of `{"seq":7,`, 0 if the text does not begin so. */
-function fastSeq(json: string): number {
-  if (!json.startsWith('{"seq":')) return 0
-  let n = 0
-  let at = 7
-  for (; at < 22; at++) {
-    const digit = json.charCodeAt(at) - 48
-    if (digit < 0 || digit > 9) break
-    n = n * 10 + digit
-  }
-  return at > 7 && json.charCodeAt(7) !== 48 && json.charCodeAt(at) === 44 ? n : 0
-}
-
-/** The rest of a JSON string without escapes, and without what needs one, and the end of its object. */
-const plainText = /[^\u0000-\u001f"\\]*"}$/y
 
 /** The number of digits of n. */
 export function digits(n: number): number {

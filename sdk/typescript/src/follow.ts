@@ -11,12 +11,13 @@ import {
   givenUp,
   isRetryable,
 } from './errors.js'
-import { ReceivedEvent, decodeFrame, digits } from './event.js'
+import { type Received, ReceivedEvent, decodeFrame } from './event.js'
 import type { FollowOptions, Target } from './follow-options.js'
 import { ForeignSpell } from './foreign.js'
 import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
 import { Saver } from './saver.js'
-import { Decoder, type Frame, SEQ } from './sse.js'
+import { Series, SeriesEvent } from './series.js'
+import { Decoder, type Frame } from './sse.js'
 import { Track } from './track.js'
 import { type Failures, type Linked, linked, sleep } from './wait.js'
 import type { Gap } from './wire.js'
@@ -49,7 +50,7 @@ interface Connection {
 }
 
 /** One loop over the events of a stream. */
-export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
+export class Follower implements AsyncIterator<Received, undefined> {
   private readonly scope: Linked
   private readonly track: Track
   private readonly saver: Saver
@@ -63,11 +64,10 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
   private ended = false // the end event, or 204, has come
   private finished = false
   /** The event that the program is handling. */
-  private given: ReceivedEvent | undefined
-  /** The type of the event before, and what stands between the two numbers of a block of that type; see nextLikely. */
-  private lastType = ''
-  private middle = ''
-  private tail = ''
+  private given: Received | undefined
+  /** Events that were read and not given yet, and which of them comes next. */
+  private series: Series | undefined
+  private drawn = 0
   /** The frame that comes after a gap which was told first. */
   private held: Frame | undefined
   /** The gap before the first event, to be told first. */
@@ -100,7 +100,11 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     return this.track.cursor
   }
 
-  next(): Promise<IteratorResult<ReceivedEvent, undefined>> {
+  next(): Promise<IteratorResult<Received, undefined>> {
+    const { series } = this
+    if (series !== undefined && this.busy === undefined && this.options.cursors === undefined && !this.scope.aborted) {
+      return Promise.resolve({ value: this.draw(series), done: false })
+    }
     if (this.busy) {
       const again = () => this.next()
       return this.busy.then(again, again)
@@ -128,8 +132,8 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
   }
 
   /** Ends the loop. The event that was given last counts as not handled. */
-  async return(): Promise<IteratorResult<ReceivedEvent, undefined>> {
-    this.given = undefined
+  async return(): Promise<IteratorResult<Received, undefined>> {
+    this.given = this.series = undefined
     if (!this.finished) {
       this.finished = true
       this.scope.abort(left)
@@ -140,7 +144,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
   }
 
   /** Waits for the next event, through as many connections as that takes. */
-  private async slow(failure: { error: unknown } | undefined): Promise<IteratorResult<ReceivedEvent, undefined>> {
+  private async slow(failure: { error: unknown } | undefined): Promise<IteratorResult<Received, undefined>> {
     try {
       const event = await this.advance(failure)
       if (this.finished) return { value: undefined, done: true }
@@ -162,7 +166,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     await this.saver.flush()
   }
 
-  private async advance(failure: { error: unknown } | undefined): Promise<ReceivedEvent | undefined> {
+  private async advance(failure: { error: unknown } | undefined): Promise<Received | undefined> {
     if (!this.begun) {
       checkName(this.target.op, this.target.name)
       this.scope.signal.throwIfAborted()
@@ -277,7 +281,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
 
   private disconnect(): void {
     const { connection } = this
-    this.connection = this.held = this.firstGap = undefined
+    this.connection = this.held = this.firstGap = this.series = undefined
     if (!connection) return
     if (connection.decoder.retry !== undefined) this.retry = Math.min(connection.decoder.retry, maxAsked)
     connection.scope.unlink()
@@ -286,7 +290,7 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
   }
 
   /** Returns the next event that has been read already. */
-  private ready({ decoder }: Connection): ReceivedEvent | undefined {
+  private ready({ decoder }: Connection): Received | undefined {
     if (this.firstGap) {
       const gap = this.firstGap
       this.firstGap = undefined
@@ -303,31 +307,28 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
     }
   }
 
-  /** Returns the next event if it looks like the one before, which nearly all do, without taking it apart. */
-  private nextLikely(decoder: Decoder): ReceivedEvent | undefined {
-    const seq = this.track.expected
-    if (seq === 0 || this.held || this.middle === '' || this.tail !== this.track.tail) return undefined
-    const width = digits(seq)
-    const json = decoder.nextExpected(seq, width, this.middle)
-    if (json === undefined) return undefined
-    const event =
-      ReceivedEvent.quick(seq, width, this.tail, this.lastType, json, this.options.parse) ??
-      ReceivedEvent.from(seq + this.tail, this.lastType, json, this.options.parse)
-    this.track.step()
-    this.progress()
-    return (this.given = event)
+  /** Returns the next event if it looks as nearly all do, without taking it apart. */
+  private nextLikely(decoder: Decoder): Received | undefined {
+    const { expected, tail } = this.track
+    if (!this.series) {
+      if (expected === 0 || this.held) return undefined
+      this.series = Series.take(decoder, expected, tail, this.options.parse)
+      this.drawn = 0
+      if (!this.series) return undefined
+      this.progress()
+    }
+    return (this.given = this.draw(this.series))
   }
 
-  /** Notes what the block of the next event probably looks like. */
-  private expectLike(event: ReceivedEvent): void {
-    const likely = event.type !== 'end' && event.type !== 'gap' && event.type !== 'cursor' && this.track.expected > 0
-    this.tail = this.track.tail
-    this.lastType = event.type
-    this.middle = likely ? [this.tail, '\nevent: ', event.type, '\ndata: ', SEQ].join('') : '' // in one piece: it is compared often
+  private draw(series: Series): Received {
+    const event = new SeriesEvent(series.first + this.drawn, series, this.drawn)
+    if (++this.drawn === series.length) this.series = undefined
+    this.track.step()
+    return event
   }
 
   /** Deals with one frame. It is undefined if there is nothing to yield. */
-  private frame(frame: Frame): ReceivedEvent | undefined {
+  private frame(frame: Frame): Received | undefined {
     if (!frame.id && frame.data !== undefined && !hasSeq(frame.data)) return undefined
     if (frame.data === undefined || isMove(frame)) {
       if (this.track.pass(frame.id ?? '')) {
@@ -351,7 +352,6 @@ export class Follower implements AsyncIterator<ReceivedEvent, undefined> {
       this.saving = this.saver.handled(event.cursor)
       return undefined
     }
-    if (event.type !== this.lastType || this.tail !== this.track.tail) this.expectLike(event)
     this.given = event
     return event
   }

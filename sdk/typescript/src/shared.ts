@@ -1,5 +1,5 @@
 import { InvalidError, RepriseError } from './errors.js'
-import { ReceivedEvent } from './event.js'
+import { type Received, ReceivedEvent } from './event.js'
 import { Feed, type Fed, type Hearer, type Place, placeOf } from './feed.js'
 import { type FollowOptions, Follower, type Target } from './follow.js'
 import type { Follow } from './loop.js'
@@ -53,7 +53,7 @@ const maxHeld = 1_000
 const left = new RepriseError('connection', false, 'the loop was left')
 
 /** One loop over a shared stream. */
-class SharedLoop implements AsyncIterator<ReceivedEvent, undefined>, Hearer {
+class SharedLoop implements AsyncIterator<Received, undefined>, Hearer {
   private readonly scope: Linked
   private readonly saver: Saver
   private readonly types: Set<string> | undefined
@@ -65,8 +65,8 @@ class SharedLoop implements AsyncIterator<ReceivedEvent, undefined>, Hearer {
   private admitted = false
   /** It reads from the very first event. */
   private fromFirst = false
-  private solo: { follower: Follower; next?: Promise<IteratorResult<ReceivedEvent, undefined>> | undefined } | undefined
-  private given: ReceivedEvent | undefined
+  private solo: { follower: Follower; next?: Promise<IteratorResult<Received, undefined>> | undefined } | undefined
+  private given: Received | undefined
   private aloneFrom = Infinity
   private quietFrom = Infinity
   private finished = false
@@ -84,14 +84,14 @@ class SharedLoop implements AsyncIterator<ReceivedEvent, undefined>, Hearer {
     this.saver = new Saver(options.cursors, options.saveEvery ?? 100)
   }
 
-  next(): Promise<IteratorResult<ReceivedEvent, undefined>> {
+  next(): Promise<IteratorResult<Received, undefined>> {
     const result = this.busy.then(() => this.step())
     this.busy = result.catch(() => {})
     return result
   }
 
   /** Ends the loop. The event that was given last counts as not handled. */
-  async return(): Promise<IteratorResult<ReceivedEvent, undefined>> {
+  async return(): Promise<IteratorResult<Received, undefined>> {
     this.given = undefined
     this.scope.abort(left)
     await this.busy
@@ -107,7 +107,7 @@ class SharedLoop implements AsyncIterator<ReceivedEvent, undefined>, Hearer {
     this.woken()
   }
 
-  private async step(): Promise<IteratorResult<ReceivedEvent, undefined>> {
+  private async step(): Promise<IteratorResult<Received, undefined>> {
     try {
       if (this.given && !this.finished) await this.saver.handled(this.given.cursor)
       const last = this.given
@@ -140,7 +140,7 @@ class SharedLoop implements AsyncIterator<ReceivedEvent, undefined>, Hearer {
   }
 
   /** Waits for the next event, from the feed or from a connection of its own. */
-  private async advance(): Promise<ReceivedEvent | undefined> {
+  private async advance(): Promise<Received | undefined> {
     if (!this.feed) {
       this.cursor = await this.saver.load()
       this.scope.signal.throwIfAborted()
@@ -179,7 +179,7 @@ class SharedLoop implements AsyncIterator<ReceivedEvent, undefined>, Hearer {
     }
   }
 
-  private pass(event: ReceivedEvent): ReceivedEvent {
+  private pass(event: Received): Received {
     this.cursor = event.cursor
     this.place = placeOf(this.cursor)
     return event

@@ -17,8 +17,8 @@ function binary(): string {
   return built
 }
 
-/** An address that nothing listens at, and that no outgoing connection gets while its server is not there. */
-async function freeAddress(): Promise<string> {
+/** A port that nothing listens at, and that no outgoing connection gets while its server is not there. */
+export async function freePort(): Promise<number> {
   for (;;) {
     const port = 10_000 + Math.floor(Math.random() * 22_000)
     const probe = createServer()
@@ -26,7 +26,7 @@ async function freeAddress(): Promise<string> {
       probe.once('error', () => resolve(false))
       probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
     })
-    if (free) return `127.0.0.1:${port}`
+    if (free) return port
   }
 }
 
@@ -47,8 +47,19 @@ export class Server {
 
   private constructor(private readonly flags: string[]) {}
 
+  /** Starts the server, again at the address that it had. */
   async start(): Promise<void> {
-    const listen = this.url ? new URL(this.url).host : await freeAddress()
+    if (this.url) return this.listen(new URL(this.url).host)
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.listen(`127.0.0.1:${await freePort()}`)
+      } catch (error) {
+        if (tries === 3) throw error // twice, another program may have been faster to take the port
+      }
+    }
+  }
+
+  private async listen(listen: string): Promise<void> {
     const args = ['serve', '--listen', listen, '--data', this.directory, '--log-level', 'error', ...this.flags]
     const child = spawn(binary(), args, { stdio: ['ignore', 'pipe', 'inherit'] })
     this.process = child

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// writeKeyPair writes the certificate of a test server and its key where nginx finds them.
+// writeKeyPair writes the certificate of a test server and its key where proxies find them.
 func writeKeyPair(t *testing.T, server *httptest.Server, dir string) {
 	t.Helper()
 	pair := server.TLS.Certificates[0]
@@ -52,8 +52,35 @@ func startNginx(t *testing.T, path, dir, upstream string) string {
 	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	startProxy(t, addr, exec.Command(path, "-p", dir, "-e", "stderr", "-c", file))
+	return addr
+}
+
+// startCaddy starts Caddy with deploy/Caddyfile in front of a server, and returns its address.
+func startCaddy(t *testing.T, path, dir, upstream string) string {
+	t.Helper()
+	addr := freeAddress(t)
+	_, port, _ := net.SplitHostPort(addr)
+	site := "https://reprise.example.org:" + port + " {\n\tbind 127.0.0.1\n\ttls " +
+		dir + "/fullchain.pem " + dir + "/privkey.pem"
+	conf := strings.NewReplacer("reprise.example.org {", site, "127.0.0.1:7070 {", upstream+" {").
+		Replace(deployed(t, "Caddyfile"))
+	// Without its own address for administration, and with its files below dir.
+	conf = "{\n\tadmin off\n\tauto_https disable_redirects\n\tstorage file_system " + dir + "/caddy\n}\n" + conf
+	file := filepath.Join(dir, "Caddyfile")
+	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "run", "--config", file, "--adapter", "caddyfile")
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "XDG_DATA_HOME="+dir)
+	startProxy(t, addr, cmd)
+	return addr
+}
+
+// startProxy starts a program that ends with the test, and waits until it listens.
+func startProxy(t *testing.T, addr string, cmd *exec.Cmd) {
+	t.Helper()
 	var said strings.Builder
-	cmd := exec.Command(path, "-p", dir, "-e", "stderr", "-c", file)
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -78,21 +105,30 @@ func startNginx(t *testing.T, path, dir, upstream string) string {
 		return err == nil
 	})
 	if !listens {
-		t.Fatal("nginx does not listen")
+		t.Fatalf("%s does not listen", cmd.Path)
 	}
-	return addr
 }
 
-// TestEventsThroughNginx: with deploy/nginx.conf and TLS each event comes when it happens, and stdin goes the other
-// way.
-func TestEventsThroughNginx(t *testing.T) {
-	path, err := exec.LookPath("nginx")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("nginx is not installed: apt-get install nginx-light")
-		}
-		t.Skip("nginx is not installed")
+// TestEventsThroughProxies: with deploy/nginx.conf, deploy/Caddyfile and TLS each event comes when it happens, and
+// stdin goes the other way.
+func TestEventsThroughProxies(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T, path, dir, upstream string) (addr string){
+		"nginx": startNginx, "caddy": startCaddy,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, err := exec.LookPath(name)
+			if err != nil {
+				if os.Getenv("CI") != "" {
+					t.Fatalf("%s is not installed: apt-get install nginx-light caddy", name)
+				}
+				t.Skipf("%s is not installed", name)
+			}
+			eventsThroughProxy(t, func(dir, upstream string) string { return start(t, path, dir, upstream) })
+		})
 	}
+}
+
+func eventsThroughProxy(t *testing.T, start func(dir, upstream string) (addr string)) {
 	dir := t.TempDir()
 	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data",
 		filepath.Join(dir, "data"), "--allow-host", "reprise.example.org", "--trusted-proxies", "127.0.0.1")
@@ -107,7 +143,9 @@ func TestEventsThroughNginx(t *testing.T) {
 	pair := httptest.NewTLSServer(nil)
 	t.Cleanup(pair.Close)
 	writeKeyPair(t, pair, dir)
-	addr := startNginx(t, path, dir, d.addr)
+	client := pair.Client()
+	client.Transport.(*http.Transport).TLSClientConfig.ServerName = "example.com" // as the certificate has it
+	addr := start(dir, d.addr)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ask := func(method, path, contentType, body string) *http.Response {
@@ -120,8 +158,8 @@ func TestEventsThroughNginx(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("Accept", "text/event-stream, application/json")
-		req.Header.Set("Forwarded", "for=198.51.100.1;proto=http") // which nginx takes away
-		res, err := pair.Client().Do(req)
+		req.Header.Set("Forwarded", "for=198.51.100.1;proto=http") // which the proxy takes away
+		res, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+
+	"reprise"
+	"reprise/internal/audit"
+	"reprise/internal/gateway/wire"
+	"reprise/internal/identity"
+	"reprise/mcp/mcphttp"
+)
+
+// claimsOf are the claims of a principal by the token that a request has shown.
+func claimsOf(r *http.Request, tenant reprise.Tenant, principal string) map[string]string {
+	if who := identity.FromContext(r.Context()); who != nil && who.Tenant == tenant && who.Name == principal {
+		return who.Claims
+	}
+	return nil
+}
+
+// recordPassed records what is asked of an upstream, before it is asked.
+func (s *gatewayServer) recordPassed(upstream string) func(*http.Request, []mcphttp.Message) error {
+	if s.audit == nil {
+		return nil
+	}
+	return func(r *http.Request, messages []mcphttp.Message) error {
+		e := audit.Entry{Remote: r.RemoteAddr}
+		if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+			e.Remote = host
+		}
+		if who := identity.FromContext(r.Context()); who != nil {
+			e.Principal, e.Tenant = who.Name, who.Tenant
+		}
+		for i := range messages {
+			m := &messages[i]
+			if m.Method == "" || m.ID == "" {
+				continue
+			}
+			e.Act, e.Object = "MCP "+m.Method, upstream
+			if name := cmp.Or(wire.Text(m.Params, "name"), wire.Text(m.Params, "uri")); name != "" {
+				e.Object += " " + name
+			}
+			if err := s.recordMCP(r.Context(), e, m.Method == wire.MethodCall); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+
+	"reprise/internal/metrics"
+	"reprise/internal/otlp"
+)
+
+// telemetryFlags say where traces and metrics are sent.
+type telemetryFlags struct {
+	OTLPEndpoint string `name:"otlp-endpoint" placeholder:"URL" help:"Collector of OpenTelemetry that traces and metrics are sent to, over OTLP on HTTP, for example http://127.0.0.1:4318. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or nowhere."`
+}
+
+// telemetry is what is sent to a collector. Each is nil where it is not sent.
+type telemetry struct {
+	tracer *otlp.Tracer
+	meter  *otlp.Meter
+}
+
+// openTelemetry begins to send what the flags and the environment ask for.
+func (c *telemetryFlags) openTelemetry(r *metrics.Registry, logger *slog.Logger) (t telemetry, err error) {
+	if t.tracer, err = c.openTracer(r, logger); err == nil {
+		t.meter, err = c.openMeter(r, logger)
+	}
+	if err != nil {
+		t.tracer.Close()
+		return telemetry{}, usage("--otlp-endpoint: %w", err)
+	}
+	return t, nil
+}
+
+func (c *telemetryFlags) openTracer(r *metrics.Registry, logger *slog.Logger) (*otlp.Tracer, error) {
+	sent := r.Counter("reprise_spans_sent_total", "Spans that a collector has taken.")
+	dropped := r.Counter("reprise_spans_dropped_total",
+		"Spans that were dropped, because the collector did not take them or did not keep up.")
+	opts, err := otlp.Environment(os.Getenv).Tracer(c.OTLPEndpoint)
+	if opts == nil || err != nil {
+		return nil, err
+	}
+	describe(&opts.Target, logger)
+	opts.Sent = func(spans int) { sent.Add(float64(spans)) }
+	opts.Dropped = func(spans int) { dropped.Add(float64(spans)) }
+	return otlp.NewTracer(opts)
+}
+
+func (c *telemetryFlags) openMeter(r *metrics.Registry, logger *slog.Logger) (*otlp.Meter, error) {
+	opts, err := otlp.Environment(os.Getenv).Meter(c.OTLPEndpoint)
+	if opts == nil || err != nil {
+		return nil, err
+	}
+	describe(&opts.Target, logger)
+	opts.Registry = r
+	return otlp.NewMeter(opts)
+}
+
+// describe completes what a target says of this process.
+func describe(target *otlp.Target, logger *slog.Logger) {
+	target.Logger = logger
+	target.Resource = append(target.Resource, otlp.Attribute{Name: "service.version", Value: buildVersion()})
+}

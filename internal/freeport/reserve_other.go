@@ -1,0 +1,5 @@
+//go:build !unix
+
+package freeport
+
+func reserve(int) bool { return true }

@@ -1,0 +1,70 @@
+package listing
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"reprise"
+)
+
+// TestPagesHaveEveryStreamOnce: whatever was added and removed, and wherever a page ends, the pages of a list are the
+// streams of a scan, the newest first.
+func TestPagesHaveEveryStreamOnce(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var x Index
+	there := map[uint64]reprise.StreamKey{}
+	newest := uint64(0)
+	for newest < 3000 {
+		newest++
+		key := reprise.StreamKey{
+			Tenant: reprise.Tenant(fmt.Sprintf("t%d", random.IntN(2))),
+			Name:   []string{"", "a:", "b:"}[random.IntN(3)] + fmt.Sprint(newest),
+		}
+		there[newest] = key
+		x.Add(key, newest)
+		for len(there) > 900 || random.IntN(4) == 0 {
+			for number, key := range there {
+				x.Remove(key, number)
+				delete(there, number)
+				break
+			}
+		}
+	}
+	for _, q := range []reprise.ListQuery{
+		{AllNamespaces: true}, {}, {Tenant: "t1"}, {Tenant: "t1", Namespace: "a:"}, {Namespace: "b:"},
+		{Tenant: "t0", AllNamespaces: true, Namespace: "a:"}, {Tenant: "t2"},
+	} {
+		var want []uint64
+		for number, key := range there {
+			if (q.Tenant == "" || q.Tenant == key.Tenant) && (q.AllNamespaces || q.Namespace == key.Namespace()) {
+				want = append(want, number)
+			}
+		}
+		slices.Sort(want)
+		slices.Reverse(want)
+		for _, q.Limit = range []int{1, 7, 256, 1000} {
+			var got []uint64
+			for q.After = ""; ; {
+				numbers, next, err := x.Page(q, newest)
+				if err != nil || len(numbers) > q.Limit {
+					t.Fatalf("%+v: %d streams, %v", q, len(numbers), err)
+				}
+				got = append(got, numbers...)
+				if q.After = next; next == "" {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v: %d streams, want %d", q, len(got), len(want))
+			}
+		}
+	}
+	for _, after := range []string{"0", "3001", "01", "-1", "x", "1 "} {
+		if _, _, err := x.Page(reprise.ListQuery{After: after, Limit: 1}, newest); !errors.Is(err, reprise.ErrInvalid) {
+			t.Errorf("after %q: %v", after, err)
+		}
+	}
+}
