@@ -284,9 +284,8 @@ func (st *staged) add(lv *live, c *call) {
 		st.end = &end
 	}
 	if p := c.opts.Producer; p != nil {
-		newest := Producer{
-			ID: p.ID, Epoch: p.Epoch, Seq: p.last(len(c.events)), First: c.found.First, Last: c.found.Last,
-		}
+		newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.last(len(c.events))}
+		newest.First, newest.Last = c.found.First, c.found.Last
 		st.producers = withProducer(st.producers, newest)
 		st.fresh = withProducer(st.fresh, newest)
 	}

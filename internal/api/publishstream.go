@@ -18,6 +18,8 @@ import (
 type acknowledgement struct {
 	// Events is how many events of the request are kept, from its first one on.
 	Events uint64 `json:"events"`
+	// First is the seq of the first event that was added since the line before, left out if there is none.
+	First uint64 `json:"first,omitempty"`
 	// Last and Cursor are those of the newest of them. They are left out before the first one, and for a duplicate of
 	// which it is no longer known what it had become.
 	Last   uint64 `json:"last,omitempty"`
@@ -156,6 +158,9 @@ func (p *publishing) append(events []reprise.Event) error {
 func (p *publishing) note(appended reprise.Appended, events int) {
 	p.kept.Events += uint64(events)
 	p.kept.Last, p.kept.Cursor = appended.Last, ""
+	if p.kept.First == 0 && !appended.Duplicate {
+		p.kept.First = appended.First
+	}
 	if appended.Last > 0 {
 		p.kept.Cursor = p.stream.CursorIn(appended.Epoch, appended.Last).String()
 	}
@@ -172,6 +177,7 @@ func (p *publishing) acknowledge() error {
 	if err != nil {
 		return err
 	}
+	p.kept.First = 0
 	w := p.x.w
 	w.Header().Set("Content-Type", ndjsonType)
 	w.Header().Set("X-Accel-Buffering", "no")

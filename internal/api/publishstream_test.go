@@ -109,6 +109,8 @@ func (p *publication) end() {
 	}
 }
 
+const asLinesBody = "Content-Type: application/x-ndjson"
+
 // lineOf is an event as it is published.
 func lineOf(i int) string { return fmt.Sprintf(`{"type":"note","data":%d}`+"\n", i) }
 
@@ -136,8 +138,8 @@ func wantNumbers(w *world, s *reprise.Stream, count int) {
 	}
 }
 
-// TestPublishIsAcknowledgedWhileItGoesOn: over both versions of HTTP each line is kept and acknowledged before the next
-// one is sent, and the last line comes with the end of the body.
+// TestPublishIsAcknowledgedWhileItGoesOn: over both versions of HTTP each line is kept and acknowledged before the
+// next one is sent, and the last line comes with the end of the body.
 func TestPublishIsAcknowledgedWhileItGoesOn(t *testing.T) {
 	w := start(t, setup{})
 	second, transport, _ := overTLS(w)
@@ -187,22 +189,19 @@ func TestPublishWithoutAskingIsOneAnswer(t *testing.T) {
 		"Accept: ", "Accept: */*", "Accept: application/json", "Accept: text/html",
 		"Accept: application/json, application/x-ndjson;q=0.5",
 	} {
-		a := w.do("POST", "/v1/streams/s/events", lineOf(1)+lineOf(2),
-			"Content-Type: application/x-ndjson", accept).is(200)
+		a := w.do("POST", "/v1/streams/s/events", lineOf(1)+lineOf(2), asLinesBody, accept).is(200)
 		if a.number("last") != a.number("first")+1 {
 			t.Errorf("%s: %s", accept, a.body)
 		}
-		w.do("POST", "/v1/streams/s/events", lineOf(1)+"{\n", "Content-Type: application/x-ndjson",
-			accept).refused(400, "invalid")
+		w.do("POST", "/v1/streams/s/events", lineOf(1)+"{\n", asLinesBody, accept).refused(400, "invalid")
 	}
 	for _, kind := range []string{"application/json", "text/plain"} {
-		a := w.do("POST", "/v1/streams/s/events", lineOf(1), "Content-Type: "+kind,
-			"Accept: application/x-ndjson").is(200)
+		a := w.do("POST", "/v1/streams/s/events", lineOf(1), "Content-Type: "+kind, asLines).is(200)
 		if a.text("cursor") == "" || a.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s", kind, a.body)
 		}
 	}
-	done := w.do("POST", "/v1/streams/s/events", "\n"+lineOf(1), "Content-Type: application/x-ndjson",
+	done := w.do("POST", "/v1/streams/s/events", "\n"+lineOf(1), asLinesBody,
 		"Accept: application/json;q=0.5, application/x-ndjson").is(200)
 	if !strings.HasSuffix(done.body, `"done":true}`+"\n") {
 		t.Errorf("asked for by weight: %s", done.body)
@@ -228,7 +227,7 @@ func TestPublishThatIsWrong(t *testing.T) {
 	} {
 		s := w.stream(name)
 		path := "/v1/streams/" + name + "/events"
-		headers := []string{"Content-Type: application/x-ndjson", "Accept: application/x-ndjson"}
+		headers := []string{asLinesBody, asLines}
 		a := w.do("POST", path, tt.line+lineOf(1), headers...).refused(tt.status, tt.code)
 		if !strings.Contains(a.text("detail"), tt.detail+"1: ") {
 			t.Errorf("%s: %s", name, a.body)
@@ -247,11 +246,9 @@ func TestPublishThatIsWrong(t *testing.T) {
 		}
 		wantNumbers(w, s, 100)
 	}
-	w.do("POST", "/v1/streams/none/events", lineOf(1), "Content-Type: application/x-ndjson",
-		"Accept: application/x-ndjson").
+	w.do("POST", "/v1/streams/none/events", lineOf(1), asLinesBody, asLines).
 		refused(404, "not_found")
-	w.do("POST", "/v1/streams/json/events?type=x", lineOf(1), "Content-Type: application/x-ndjson",
-		"Accept: application/x-ndjson").refused(400, "invalid")
+	w.do("POST", "/v1/streams/json/events?type=x", lineOf(1), asLinesBody, asLines).refused(400, "invalid")
 }
 
 // TestPublishEndsWithTheStream: the end of the stream is the last line, and so is a quota that is used up.
@@ -263,8 +260,8 @@ func TestPublishEndsWithTheStream(t *testing.T) {
 	p := w.publishOn(transport, w.url, "s")
 	p.send(lineOf(1))
 	p.until(1)
-	_, err := s.End(t.Context(), "completed",
-		reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers})
+	last := reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers}
+	_, err := s.End(t.Context(), "completed", last)
 	w.ok(err)
 	p.send(lineOf(2))
 	if a := p.next(); a.Error == nil || a.Error.Code != "stream_ended" || a.Error.Retryable || a.Events != 1 {
@@ -305,8 +302,7 @@ func TestPublishEndsWithTheKey(t *testing.T) {
 	}
 	p.end()
 	reader := w.do("POST", "/v1/keys", `{"name":"reader","scopes":["read"]}`).is(201)
-	w.do("POST", "/v1/streams/s/events", lineOf(1), "Content-Type: application/x-ndjson",
-		"Accept: application/x-ndjson",
+	w.do("POST", "/v1/streams/s/events", lineOf(1), asLinesBody, asLines,
 		"Authorization: Bearer "+reader.text("key")).refused(403, "forbidden")
 }
 
