@@ -28,4 +28,4 @@ if [ ! -e "$cache/done" ]; then
   timeout 300 npm install --silent --no-audit --no-fund --prefix "$cache" "${node[@]}"
   touch "$cache/done"
 fi
-READERS_MODULES=$cache timeout 120 "$cache/venv/bin/python" examples/readers/readers.py
+READERS_MODULES=$cache timeout 400 "$cache/venv/bin/python" examples/readers/readers.py

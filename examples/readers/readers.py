@@ -20,7 +20,7 @@ import sseclient
 URL, TOKEN = os.environ["REPRISE_URL"], os.environ["REPRISE_TOKEN"]
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 HERE = pathlib.Path(__file__).resolve().parent
-TIMEOUT = 40  # seconds for all of it
+TIMEOUT = 120  # seconds for all of it
 SEPARATORS = "\u0085\u2028\u2029"
 PLAIN, FILTERED = "types=note,noise,end", "types=note,end"
 

@@ -5,6 +5,7 @@ package execution
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -178,4 +179,22 @@ func peakOf(usage *syscall.Rusage) int64 {
 		return 0
 	}
 	return usage.Maxrss * maxRSSUnit
+}
+
+// readFile reads from a descriptor that does not block, once.
+func readFile(fd uintptr, buf []byte) (int, error) {
+	for {
+		n, err := unix.Read(int(fd), buf)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return 0, os.ErrDeadlineExceeded
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
 }

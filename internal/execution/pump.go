@@ -50,7 +50,7 @@ func (p *pump) run() {
 	held := 0 // bytes of an incomplete rune at the start of buf
 	for {
 		p.await(held > 0)
-		n, err := p.file.Read(buf[held:])
+		n, err := p.read(buf[held:])
 		if n > 0 {
 			n += held
 			held = incompleteRune(buf[:n])
@@ -70,6 +70,27 @@ func (p *pump) run() {
 			return
 		}
 	}
+}
+
+// read reads within the time that await has set. What is there when that is over is read all the same: a process that
+// had no time itself finds both at once. The error is os.ErrDeadlineExceeded if there is nothing.
+func (p *pump) read(buf []byte) (n int, err error) {
+	if n, err = p.file.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	_ = p.file.SetReadDeadline(time.Time{}) // await sets the next one
+	failed := raw.Read(func(fd uintptr) bool {
+		n, err = readFile(fd, buf)
+		return true // does not wait
+	})
+	if failed != nil {
+		return 0, failed
+	}
+	return n, err
 }
 
 // await sets how long the next read may take.

@@ -1,0 +1,42 @@
+package execution
+
+import (
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestOutputThatIsThereIsRead: a process that had no time itself until the time for a read was over reads what has come
+// meanwhile, and neither splits a rune nor stops before the end.
+func TestOutputThatIsThereIsRead(t *testing.T) {
+	near, far, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	defer far.Close()
+	p := &pump{file: near}
+	buf := make([]byte, 10)
+	read := func() (string, error) {
+		_ = near.SetReadDeadline(time.Now().Add(-time.Second))
+		n, err := p.read(buf)
+		return string(buf[:n]), err
+	}
+	if _, err := far.WriteString("there"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := read(); got != "there" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := read(); got != "" || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("where nothing is there: %q, %v", got, err)
+	}
+	if err := far.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := read(); got != "" || !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %q, %v", got, err)
+	}
+}
