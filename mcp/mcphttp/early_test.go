@@ -160,7 +160,8 @@ func TestCallWhoseStreamCannotBeMade(t *testing.T) {
 }
 
 // TestKilledBetweenCallAndItsStream: a process dies after a tool was called and before the stream of the call is kept.
-// The client has seen no event id, the next process finds no call that it would have to answer, and calls nothing again.
+// The client has seen no event id, the next process finds no call that it would have to answer, and calls nothing
+// again.
 func TestKilledBetweenCallAndItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memstore.New(nil)
