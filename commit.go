@@ -160,14 +160,16 @@ func (m *lane) stage(c *call) error {
 	if c.opts.Owner != st.owner && c.opts.Owner.Fence <= st.owner.Fence {
 		return fmt.Errorf("%w: it belongs to %q", ErrFenced, st.owner.Name)
 	}
-	if done, err := c.repeats(st.producers); done || err != nil {
+	if done, err := c.repeats(st.producers); done || c.skip > 0 || err != nil {
 		// The producer may have gone on at another replica, and a promotion may have taken back what it had appended:
 		// a duplicate of that would be an event that is stored nowhere.
 		if !c.asked && m.log.Shared() {
 			c.asked = true
 			return errStale
 		}
-		return err
+		if done || err != nil {
+			return err
+		}
 	}
 	if st.end != nil || lv.info.End != nil {
 		return ErrEnded
@@ -198,8 +200,9 @@ func (lv *live) appendable() error {
 	return nil
 }
 
-// repeats checks the producer of c. done is true if the events are there already.
+// repeats checks the producer of c. done is true if the events are there already; c.skip is how many are, if not all.
 func (c *call) repeats(known []Producer) (done bool, err error) {
+	c.skip = 0
 	p := c.opts.Producer
 	if p == nil {
 		return false, nil
@@ -223,11 +226,27 @@ func (c *call) repeats(known []Producer) (done bool, err error) {
 	case p.Seq > next:
 		return false, fmt.Errorf("%w: producer %q is to go on with %d, not %d", ErrConflict, p.ID, next, p.Seq)
 	}
+	if p.PerEvent && next-p.Seq < uint64(len(c.events)) {
+		c.skip = int(next - p.Seq)
+		return false, nil
+	}
 	c.found = Appended{Duplicate: true, Epoch: c.live.info.Epoch}
-	if p.Seq == newest.Seq {
+	switch {
+	case p.last(len(c.events)) != newest.Seq:
+	case p.PerEvent:
+		c.found.First, c.found.Last = newest.Last, newest.Last
+	default:
 		c.found.First, c.found.Last = newest.First, newest.Last
 	}
 	return true, nil
+}
+
+// last is the number that an append of so many events takes last.
+func (p *ProducerID) last(events int) uint64 {
+	if p.PerEvent {
+		return p.Seq + uint64(events) - 1
+	}
+	return p.Seq
 }
 
 // begin stages nothing yet. Here and in fill, fields are set one by one: for a lone
@@ -249,14 +268,15 @@ func (st *staged) add(lv *live, c *call) {
 	st.owner = c.opts.Owner
 	st.reserve(c.size)
 	next := st.first + uint64(st.count)
-	c.found = Appended{First: next, Last: next + uint64(len(c.events)) - 1, Epoch: lv.info.Epoch}
+	events := c.events[c.skip:]
+	c.found = Appended{First: next, Last: next + uint64(len(events)) - 1, Epoch: lv.info.Epoch}
 	before := len(st.buf)
 	ms := time.Now().UnixMilli()
-	for i := range c.events {
-		st.buf = appendRecord(st.buf, &c.events[i], ms)
+	for i := range events {
+		st.buf = appendRecord(st.buf, &events[i], ms)
 		st.ends = append(st.ends, uint32(len(st.buf)))
 	}
-	st.count += len(c.events)
+	st.count += len(events)
 	st.kept += int64(len(st.buf) - before)
 	if c.end != nil {
 		end := *c.end
@@ -264,7 +284,8 @@ func (st *staged) add(lv *live, c *call) {
 		st.end = &end
 	}
 	if p := c.opts.Producer; p != nil {
-		newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.Seq, First: c.found.First, Last: c.found.Last}
+		newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.last(len(c.events))}
+		newest.First, newest.Last = c.found.First, c.found.Last
 		st.producers = withProducer(st.producers, newest)
 		st.fresh = withProducer(st.fresh, newest)
 	}

@@ -59,6 +59,7 @@ type call struct {
 	joined  bool
 	found   Appended
 	refusal error
+	skip    int // how many of the first events the stream has already
 
 	asked bool  // the store was asked about a refusal for what is known of the producer
 	need  int64 // with errUnmeasured: how many bytes of the oldest events are to be measured

@@ -162,3 +162,87 @@ func TestEndOnce(t *testing.T) {
 		t.Errorf("the outcome is %q", outcome)
 	}
 }
+
+func producingEvents(id string, epoch, seq uint64) reprise.AppendOptions {
+	opts := producing(id, epoch, seq)
+	opts.Producer.PerEvent = true
+	return opts
+}
+
+// TestProducersOfEvents: what is sent again in other groups than before is added once, in order.
+func TestProducersOfEvents(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		keys := reprise.NewKeys()
+		log := openLog(t, store, &reprise.Options{Keys: keys})
+		s := create(t, log, "s", reprise.Retention{})
+		for _, step := range []struct {
+			what      string
+			seq       uint64
+			events    int
+			first     uint64
+			last      uint64
+			duplicate bool
+			err       error
+		}{
+			{"the first three", 0, 3, 1, 3, false, nil},
+			{"all of them again", 0, 3, 3, 3, true, nil},
+			{"the last two again", 1, 2, 3, 3, true, nil},
+			{"the first again", 0, 1, 0, 0, true, nil},
+			{"two known, three new", 1, 5, 4, 6, false, nil},
+			{"a gap", 7, 1, 0, 0, false, reprise.ErrConflict},
+			{"no number left", math.MaxUint64, 1, 0, 0, false, reprise.ErrInvalid},
+			{"new ones alone", 6, 2, 7, 8, false, nil},
+		} {
+			appended, err := s.AppendWith(t.Context(), producingEvents("a", 0, step.seq),
+				numbered(int(step.seq)+1, step.events)...)
+			if step.err != nil {
+				wantError(t, err, step.err)
+				continue
+			}
+			want := reprise.Appended{
+				First: step.first, Last: step.last, Epoch: appended.Epoch, Duplicate: step.duplicate,
+			}
+			if err != nil || appended != want {
+				t.Errorf("%s: %+v, %v, want %+v", step.what, appended, err, want)
+			}
+		}
+		check(t, log.Close())
+		again, err := openLog(t, store, &reprise.Options{Keys: keys}).Stream(t.Context(), named("s"))
+		check(t, err)
+		appended, err := again.AppendWith(t.Context(), producingEvents("a", 0, 4), numbered(5, 6)...)
+		if err != nil || appended.First != 9 || appended.Last != 10 {
+			t.Errorf("after a restart: %+v, %v", appended, err)
+		}
+		wantNumbered(t, kept(t, again), 1, 10)
+		_, err = again.AppendWith(t.Context(), producing("a", 0, 10), numbered(11, 3)...)
+		check(t, err) // an append that takes one number goes on behind them
+		appended, err = again.AppendWith(t.Context(), producingEvents("a", 0, 10), numbered(11, 2)...)
+		if err != nil || appended.First != 14 || appended.Last != 14 {
+			t.Errorf("after an append with one number: %+v, %v", appended, err)
+		}
+	})
+}
+
+// TestProducerOfEventsOverlapsInOneCommit: what waits beside its original leaves out what that one adds.
+func TestProducerOfEventsOverlapsInOneCommit(t *testing.T) {
+	store := newGate(memory(t))
+	log := openLog(t, store, nil)
+	s := create(t, log, "s", reprise.Retention{})
+	store.shut()
+	under := appending(t.Context(), s, text("first"))
+	<-store.stored
+	appends := make(chan error, 2)
+	send := func(seq uint64, events int) {
+		_, err := s.AppendWith(t.Context(), producingEvents("p", 0, seq), numbered(int(seq)+2, events)...)
+		appends <- err
+	}
+	go send(0, 4)
+	until(t, func() bool { return log.Waiting() == 1 })
+	go send(2, 5)
+	until(t, func() bool { return log.Waiting() == 2 })
+	store.open()
+	check(t, <-under)
+	check(t, <-appends)
+	check(t, <-appends)
+	wantNumbered(t, kept(t, s)[1:], 2, 7)
+}

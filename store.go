@@ -125,7 +125,8 @@ type Producer struct {
 	ID string
 	// Epoch is the producer's own: a higher one fences off the lower.
 	Epoch uint64
-	// Seq is the number of the append, counted by the producer from 0 in each epoch.
+	// Seq is the number of the append, counted by the producer from 0 in each epoch, or of the last event of it; see
+	// ProducerID.
 	Seq uint64
 	// First and Last are the seqs of the events that it appended.
 	First, Last uint64

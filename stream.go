@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,7 @@ var errEvicted = errors.New("evicted")
 // Appended is the result of an append.
 type Appended struct {
 	// First and Last are the seqs of the events. Both are 0 for a duplicate that is older than
-	// the producer's newest append.
+	// the producer's newest append. With ProducerID.PerEvent see there.
 	First, Last uint64
 	// Epoch is that of the events; see Stream.CursorIn.
 	Epoch Epoch
@@ -57,6 +58,11 @@ type ProducerID struct {
 	ID string
 	// Epoch is raised by a producer that starts anew; Seq then begins at 0.
 	Epoch, Seq uint64
+	// PerEvent numbers events in place of appends: Seq is the number of the first event, and each event takes one.
+	// Events that the stream has already are left out, so a producer may send them again in other appends than before.
+	// Appended then tells of the events that were added. It is a Duplicate if there were none; both First and Last are
+	// then the seq of the last event, or 0 if the producer has sent others since.
+	PerEvent bool
 }
 
 // Key is the name of the stream.
@@ -242,6 +248,8 @@ func (l *Log) check(opts AppendOptions, events []Event, end bool) (size int, err
 	}
 	if p := opts.Producer; p != nil && (p.ID == "" || len(p.ID) > maxTypeBytes) {
 		return 0, fmt.Errorf("%w: a producer id is 1 to %d bytes long", ErrInvalid, maxTypeBytes)
+	} else if p != nil && p.PerEvent && p.Seq > math.MaxUint64-uint64(len(events)) {
+		return 0, fmt.Errorf("%w: a producer has no numbers after %d", ErrInvalid, uint64(math.MaxUint64))
 	}
 	return size, nil
 }

@@ -33,6 +33,7 @@ type request struct {
 	query  url.Values
 	header http.Header
 	body   []byte
+	stream io.Reader // the body in place of body, of a request that is sent once
 	// once forbids another try of what may have arrived.
 	once bool
 	// patient is for what waits by its nature: no try of it takes too long.
@@ -78,6 +79,8 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	var body io.Reader
 	if r.body != nil {
 		body = bytes.NewReader(r.body)
+	} else if r.stream != nil {
+		body = r.stream
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
 	if err != nil {

@@ -28,7 +28,9 @@ type Options struct {
 	// Token is sent with each request. Default: the environment's REPRISE_TOKEN;
 	// without it, for a server on a loopback address, what the file "reprise/token" in the
 	// user's state directory holds ($XDG_STATE_HOME, or ~/.local/state), if it exists.
-	// "-" is no token at all.
+	// "-" is no token at all. The token of that file is sent over connections alone on which
+	// the server has proven to know it, if HTTPClient has no Transport of its own; others fail
+	// with ErrUnproven.
 	Token string
 	// HTTPClient sends the requests. Its Timeout does not count, for it would cut
 	// those off that follow. Redirects are never followed: the token is not for other
@@ -88,10 +90,12 @@ func New(opts *Options) (*Client, error) {
 		return nil, fmt.Errorf("%w: the server's URL %q is no http or https URL without a query",
 			reprise.ErrInvalid, o.URL)
 	}
+	found := false // in a file of this machine, for which the server has to prove itself
 	if o.Token == "" && isLoopback(base.Hostname()) {
 		if o.Token, err = localToken(); err != nil {
 			return nil, err
 		}
+		found = o.Token != ""
 	}
 	if o.Token == "-" {
 		o.Token = ""
@@ -113,6 +117,9 @@ func New(opts *Options) (*Client, error) {
 	}
 	if c.http.Transport == nil {
 		c.http.Transport = sharedTransport()
+		if found && base.Scheme == "http" {
+			c.http.Transport = provenTransport(c.http.Transport, o.Token)
+		}
 	}
 	c.http.Timeout = 0
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

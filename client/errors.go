@@ -68,7 +68,7 @@ func Retryable(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false
 	}
-	if errors.Is(err, ErrProtocol) {
+	if errors.Is(err, ErrProtocol) || errors.Is(err, ErrUnproven) {
 		return false
 	}
 	for _, passing := range []error{errTimeout, ssefollow.ErrIdle, ssefollow.ErrDropped} {

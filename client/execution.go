@@ -215,7 +215,8 @@ type Window struct {
 	Tail     string `json:"tail"`
 }
 
-// Usage is what the processes of a run used.
+// Usage is what the processes of an execution used. MaxRSSBytes is the most resident memory that was seen in one
+// process.
 type Usage struct {
 	UserMS      int64 `json:"user_ms"`
 	SystemMS    int64 `json:"system_ms"`

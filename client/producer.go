@@ -84,17 +84,25 @@ func (p *Producer) End(ctx context.Context, outcome string, data json.RawMessage
 	return p.send(ctx, r)
 }
 
+// take waits until nobody else publishes.
+func (p *Producer) take(ctx context.Context) error {
+	select {
+	case p.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // send sends one numbered request, again and again with the same number.
 func (p *Producer) send(ctx context.Context, r *request) (Published, error) {
 	if err := checkName(r.op, p.name); err != nil {
 		return Published{}, err
 	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return Published{}, context.Cause(ctx)
+	if err := p.take(ctx); err != nil {
+		return Published{}, err
 	}
+	defer func() { <-p.turn }()
 	r.header.Set("Producer-Id", p.id)
 	r.header.Set("Producer-Epoch", strconv.FormatUint(p.epoch, 10))
 	r.header.Set("Producer-Seq", strconv.FormatUint(p.seq, 10))

@@ -105,12 +105,17 @@ type uploaded struct {
 // lost connections and restarts of the server; called again after an error, or by another process, it goes on with what
 // has arrived before. The error wraps ErrFileChanged if the local file was changed meanwhile. opts may be nil.
 func (c *Client) Upload(ctx context.Context, local, p string, opts *TransferOptions) (File, error) {
-	t := c.transfer("upload "+p, opts)
 	f, err := openLocal(local)
 	if err != nil {
 		return File{}, err
 	}
 	defer f.Close()
+	return c.UploadFile(ctx, f, p, opts)
+}
+
+// UploadFile is Upload for a regular file that is open for reading. The caller closes it.
+func (c *Client) UploadFile(ctx context.Context, f *os.File, p string, opts *TransferOptions) (File, error) {
+	t := c.transfer("upload "+p, opts)
 	info, err := f.Stat()
 	if err != nil {
 		return File{}, err

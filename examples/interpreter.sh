@@ -2,14 +2,13 @@
 # An interpreter that remembers, while its server is killed and started again: what was declared before is there
 # afterwards, and the code that ran meanwhile has all of its output and its result.
 . "$(dirname "$0")/server.sh" build-only
-port=0
+port=$(free_ports 1)
 serve() { # starts a server and sets $server
   : >"$tmp/serve.out"
   "$reprise" serve --listen "127.0.0.1:$port" --data "$tmp/data" --log-level warn >"$tmp/serve.out" &
   server=$!
   children+=("$server")
   REPRISE_URL=$(until_listening "$tmp/serve.out")
-  port=${REPRISE_URL##*:}
   REPRISE_TOKEN=$(cat "$tmp/data/token")
   export REPRISE_URL REPRISE_TOKEN
 }

@@ -2,24 +2,13 @@
 # A build goes on while its server is killed three times and replaced by another build of the program, whose file was removed
 # meanwhile. A client that follows the build all the while gets every byte of it once, and its exit code.
 . "$(dirname "$0")/server.sh" build-only
-# Below those that the system gives to others, who could take it while the server is away.
-port=$(python3 -c '
-import random, socket
-while True:
-    try:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", random.randrange(10000, 32000)))
-            print(s.getsockname()[1])
-            break
-    except OSError:
-        pass')
+port=$(free_ports 1)
 serve() { # serve PROGRAM: starts a server and sets $server
   : >"$tmp/serve.out" # what the server before has said
   "$1" serve --listen "127.0.0.1:$port" --data "$tmp/data" --log-level warn >"$tmp/serve.out" &
   server=$!
   children+=("$server")
   REPRISE_URL=$(until_listening "$tmp/serve.out")
-  port=${REPRISE_URL##*:}
   REPRISE_TOKEN=$(cat "$tmp/data/token")
   export REPRISE_URL REPRISE_TOKEN
 }

@@ -36,21 +36,6 @@ backend replicas
 END
 }
 
-# free_ports COUNT: different ones, below those that the system gives to others, who could take them before they are used, or
-# while a replica is away.
-free_ports() {
-  python3 -c '
-import random, socket, sys
-found = []
-while len(found) < int(sys.argv[1]):
-    try:
-        found.append(socket.socket())
-        found[-1].bind(("127.0.0.1", random.randrange(10000, 32768)))
-    except OSError:
-        found.pop()
-print(*(s.getsockname()[1] for s in found))' "$1"
-}
-
 declare -A port pid
 start() { # start REPLICA
   : >"$dir/$1.out"

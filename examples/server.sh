@@ -26,6 +26,21 @@ until_listening() {
   return 1
 }
 
+# free_ports COUNT: different ones, below those that the system gives to others, who could take them before they are used, or
+# while a server is away.
+free_ports() {
+  python3 -c '
+import random, socket, sys
+found = []
+while len(found) < int(sys.argv[1]):
+    try:
+        found.append(socket.socket())
+        found[-1].bind(("127.0.0.1", random.randrange(10000, 32000)))
+    except OSError:
+        found.pop()
+print(*(s.getsockname()[1] for s in found))' "$1"
+}
+
 go build -o "$tmp/reprise" ./cmd/reprise
 reprise=$tmp/reprise
 if [ "${1:-}" != build-only ]; then

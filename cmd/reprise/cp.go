@@ -12,11 +12,12 @@ import (
 	"reprise/client"
 )
 
-// cpCmd copies a file to the server or from it.
+// cpCmd copies a file or a directory to the server or from it.
 type cpCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
+	Recursive bool   `short:"r" help:"Copy a directory with all that is in it. Links are not followed and not copied."`
 	NoClobber bool   `short:"n" help:"Do not replace a file that is there."`
 	Mode      string `placeholder:"MODE" help:"Permissions of an uploaded file, for example 0755. Default: those of the local one."`
 	JSON      bool   `name:"json" help:"Print the file of the server as JSON."`
@@ -32,7 +33,12 @@ func (*cpCmd) Help() string {
 A lost connection and a restart of the server are bridged. After a failure, or when this program was killed, the same command goes on with what has arrived. The file appears under its name when all of it is there and its checksum is right. A file that is changed meanwhile is an error, never a mixture.
 
   reprise cp model.bin :work/models/
-  reprise cp :work/out/report.pdf .`
+  reprise cp :work/out/report.pdf .
+
+With -r the target is the copy itself, whether it is there or not; one that ends with a slash gets the name of the source. Files that are there already with the same bytes are passed over, so that the same command goes on after a failure.
+
+  reprise cp -r src :work/src
+  reprise cp -r :work/out results`
 }
 
 // isRemote reports whether a name is that of a file of the server, and returns its path.
@@ -57,6 +63,11 @@ func (c *cpCmd) Run(ctx context.Context, asked *stops) error {
 	defer bar.end()
 	opts := &client.TransferOptions{
 		Keep: c.NoClobber, Mode: c.Mode, OnProgress: bar.show, OnDrop: bridge.dropped, OnConnected: bridge.connected,
+	}
+	if c.Recursive {
+		err := c.copyTree(ctx, server, opts)
+		bar.end()
+		return err
 	}
 	var file client.File
 	if toServer {

@@ -19,8 +19,8 @@ const (
 	namedDir  = "named" // has a folder for each tenant, and in it a file for each secret
 	// principalsDir has a folder for each tenant, in it one for each principal, and in that a file for each secret.
 	principalsDir = "principals"
-	lockFile  = "lock"
-	storeFile = "reprise.db"
+	lockFile      = "lock"
+	storeFile     = "reprise.db"
 	// loginsFile is where logins are that have ended, for a server whose store no other shares.
 	loginsFile = "logins"
 	runsDir    = "runs" // of supervisors

@@ -87,6 +87,8 @@ func hint(err error) string {
 	p, _ := problem.As(err)
 	dial, _ := errors.AsType[*net.OpError](err)
 	switch {
+	case errors.Is(err, client.ErrUnproven):
+		return `If that is your server, start it again with this version, or set REPRISE_TOKEN to what is in its file "token".`
 	case dial != nil && dial.Op == "dial":
 		return `Is the server running? Start it with "reprise serve", or set REPRISE_URL.`
 	case dial != nil && dial.Op == "listen":

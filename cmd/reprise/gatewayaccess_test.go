@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestUsersOfTheGateway: an upstream is called with the claims of the token that a request has shown, and not at all for
-// who has none.
+// TestUsersOfTheGateway: an upstream is called with the claims of the token that a request has shown, and not at all
+// for who has none.
 func TestUsersOfTheGateway(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -41,9 +41,11 @@ func TestUsersOfTheGateway(t *testing.T) {
 	}
 	start := func(name, header string) mcpCaller {
 		d, err := startProgram(&daemonSpec{
-			path: program, dir: dir, log: filepath.Join(dir, name+".log"), env: append(os.Environ(), "HOME="+dir), args: []string{
-				"reprise", "gateway", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, name), "--store", "memory:",
-				"--oidc-issuer", i.url, "--oidc-audience", "all", "--header", "X-User=" + header, upstream.URL,
+			path: program, dir: dir, log: filepath.Join(dir, name+".log"), env: append(os.Environ(), "HOME="+dir),
+			args: []string{
+				"reprise", "gateway", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, name),
+				"--store", "memory:", "--oidc-issuer", i.url, "--oidc-audience", "all",
+				"--header", "X-User=" + header, upstream.URL,
 			},
 		})
 		if err != nil {
@@ -66,5 +68,6 @@ func TestUsersOfTheGateway(t *testing.T) {
 	c.want("who has no claims", got, 200, "", `the claim \"sub\"`)
 	c.want("who has no claims", got, 200, "", "credential_missing")
 	c = start("unknown", "{{claims.email}}")
-	c.want("a token without the claim", c.send(i.token("alice", "run", "all", time.Hour), "", beginSession), 200, "", "credential_missing")
+	got = c.send(i.token("alice", "run", "all", time.Hour), "", beginSession)
+	c.want("a token without the claim", got, 200, "", "credential_missing")
 }

@@ -176,7 +176,9 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 	return nil
 }
 
-func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Registry, management http.Handler) http.Handler {
+func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Registry,
+	management http.Handler,
+) http.Handler {
 	mux := http.NewServeMux()
 	for _, e := range s.endpoints {
 		mux.HandleFunc(e.route.Path, func(w http.ResponseWriter, r *http.Request) {

@@ -275,7 +275,8 @@ func TestIssuersThatAreRefused(t *testing.T) {
 			t.Errorf("%s: taken", name)
 		}
 	}
-	if v, err := (&issuerFlags{}).open(url, loopback, "none", &oidc.Options{Resource: &oidc.Resource{}}); v != nil || err != nil {
+	v, err := (&issuerFlags{}).open(url, loopback, "none", &oidc.Options{Resource: &oidc.Resource{}})
+	if v != nil || err != nil {
 		t.Errorf("without flags: %v, %v", v, err)
 	}
 }

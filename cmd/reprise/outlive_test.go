@@ -30,13 +30,23 @@ type outliving struct {
 	t      *testing.T
 	dir    string
 	listen string
+	flags  []string // of the server, besides
 	daemon *daemon
 	client *client.Client
 }
 
 func startOutliving(t *testing.T) *outliving {
 	t.Helper()
-	o := &outliving{t: t, dir: t.TempDir(), listen: freeAddress(t)}
+	o := &outliving{t: t}
+	o.open()
+	return o
+}
+
+// open starts the server for the first time.
+func (o *outliving) open() {
+	t := o.t
+	t.Helper()
+	o.dir, o.listen = t.TempDir(), freeAddress(t)
 	o.start()
 	t.Cleanup(func() {
 		_ = o.daemon.kill()
@@ -53,14 +63,14 @@ func startOutliving(t *testing.T) *outliving {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o
 }
 
 func (o *outliving) start() {
 	o.t.Helper()
-	d, err := startDaemon(os.Environ(), o.dir, filepath.Join(o.dir, "log"),
+	d, err := startDaemon(os.Environ(), o.dir, filepath.Join(o.dir, "log"), append([]string{
 		"--listen", o.listen, "--data", filepath.Join(o.dir, "data"), "--log-level", "warn",
-		"--retain-events", "1000000", "--retain-bytes", "1GiB")
+		"--retain-events", "1000000", "--retain-bytes", "1GiB",
+	}, o.flags...)...)
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"unicode/utf8"
 
 	"reprise"
@@ -31,16 +33,17 @@ type publishCmd struct {
 
 // Help is shown below the usage.
 func (*publishCmd) Help() string {
-	return `Lines that are there at the same time are published together. Each is published once, however often a request has to be sent again. A line that is not UTF-8 is published as bytes.`
+	return `Each line is published as it comes, over one request that goes on, and once, however often the connection is lost. Lines that come fast are kept together. A line that is not UTF-8 is published as bytes.`
 }
 
 const (
 	// maxLine is the most that a line may have, the server's bound on events.
 	maxLine = 1 << 20
-	// maxTogether and togetherBytes bound what is published in one request, which may
-	// be 1 MiB of JSON, in which a byte takes six at worst.
-	maxTogether   = 1000
-	togetherBytes = 64 << 10
+	// maxTextLine is the most that a line may have that is published as text: in JSON, of which an event may have
+	// 1 MiB, a byte takes six at worst.
+	maxTextLine = 64 << 10
+	// maxLinesAhead is how many lines are read ahead.
+	maxLinesAhead = 1000
 )
 
 // Run publishes until the end of stdin.
@@ -55,20 +58,85 @@ func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
 		return err
 	}
 	lines, failed := readLines(ctx, os.Stdin)
-	producer := server.Producer(c.Stream)
-	for first := range lines {
-		published, err := c.publish(ctx, producer, together(first, lines))
-		if err != nil {
-			return err
+	p := &linePublisher{cmd: c, producer: server.Producer(c.Stream)}
+	for line := range lines {
+		if err := p.publish(ctx, line); err != nil {
+			return errors.Join(err, p.close())
 		}
-		if err := c.acknowledge(published); err != nil {
-			return err
-		}
+	}
+	if err := p.close(); err != nil {
+		return err
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return <-failed
+}
+
+// linePublisher publishes lines in order over a request that goes on. Those that are large or no text go alone, as
+// bytes.
+type linePublisher struct {
+	cmd      *publishCmd
+	producer *client.Producer
+	stream   *client.PublishStream // nil while no request goes on
+
+	mu     sync.Mutex
+	failed error // to print what was acknowledged
+}
+
+func (p *linePublisher) publish(ctx context.Context, line []byte) error {
+	if !p.cmd.Parse && (len(line) > maxTextLine || !utf8.Valid(line)) {
+		if err := p.close(); err != nil {
+			return err
+		}
+		published, err := p.producer.PublishBytes(ctx, p.cmd.Type, line)
+		if err == nil {
+			p.acknowledge(published)
+		}
+		return errors.Join(err, p.printed())
+	}
+	event, err := p.cmd.event(line)
+	if err != nil {
+		return err
+	}
+	if p.stream == nil {
+		p.stream, err = p.producer.Stream(ctx, &client.PublishStreamOptions{Acknowledged: p.acknowledge})
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.stream.Publish(event); err != nil {
+		return p.close() // which says why, once
+	}
+	return p.printed()
+}
+
+// close ends the request that goes on, if one does, once all of its lines are kept.
+func (p *linePublisher) close() error {
+	if p.stream == nil {
+		return nil
+	}
+	_, err := p.stream.Close()
+	p.stream = nil
+	return errors.Join(err, p.printed())
+}
+
+// acknowledge prints what has become of lines.
+func (p *linePublisher) acknowledge(published client.Published) {
+	if !p.cmd.JSON {
+		return
+	}
+	err := printObject(published)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = cmp.Or(p.failed, err)
+}
+
+// printed is why an acknowledgement could not be printed.
+func (p *linePublisher) printed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
 }
 
 // create makes the stream if it is not there. One that is may have been made with
@@ -86,7 +154,7 @@ func (c *publishCmd) create(ctx context.Context, server *client.Client) error {
 
 // readLines sends the lines of r without their ends, and then the error, nil at the end.
 func readLines(ctx context.Context, r io.Reader) (<-chan []byte, <-chan error) {
-	lines, failed := make(chan []byte, maxTogether), make(chan error, 1)
+	lines, failed := make(chan []byte, maxLinesAhead), make(chan error, 1)
 	go func() {
 		scanner := bufio.NewScanner(r)
 		scanner.Buffer(nil, maxLine+1)
@@ -107,60 +175,6 @@ func readLines(ctx context.Context, r io.Reader) (<-chan []byte, <-chan error) {
 	return lines, failed
 }
 
-// together is first and what else is there now, as far as one request takes it.
-func together(first []byte, lines <-chan []byte) [][]byte {
-	batch, size := [][]byte{first}, len(first)
-	for len(batch) < maxTogether && size < togetherBytes {
-		select {
-		case line, ok := <-lines:
-			if !ok {
-				return batch
-			}
-			batch, size = append(batch, line), size+len(line)
-		default:
-			return batch
-		}
-	}
-	return batch
-}
-
-// publish publishes lines in order. Those that are large or no text go alone, as bytes.
-func (c *publishCmd) publish(ctx context.Context, producer *client.Producer, lines [][]byte) (client.Published, error) {
-	var all client.Published
-	var events []client.NewEvent
-	note := func(p client.Published, err error) error {
-		if err == nil {
-			if all.First == 0 {
-				all.First = p.First
-			}
-			all.Last, all.Cursor = p.Last, p.Cursor
-		}
-		return err
-	}
-	flush := func() error {
-		if len(events) == 0 {
-			return nil
-		}
-		err := note(producer.Publish(ctx, events...))
-		events = nil
-		return err
-	}
-	for _, line := range lines {
-		if !c.Parse && (len(line) > togetherBytes || !utf8.Valid(line)) {
-			if err := errors.Join(flush(), note(producer.PublishBytes(ctx, c.Type, line))); err != nil {
-				return all, err
-			}
-			continue
-		}
-		event, err := c.event(line)
-		if err != nil {
-			return all, errors.Join(flush(), err)
-		}
-		events = append(events, event)
-	}
-	return all, flush()
-}
-
 // event is a line as an event.
 func (c *publishCmd) event(line []byte) (client.NewEvent, error) {
 	if !c.Parse {
@@ -171,11 +185,4 @@ func (c *publishCmd) event(line []byte) (client.NewEvent, error) {
 		return client.NewEvent{}, usage("not a JSON value: %.100q; the lines before it are published", line)
 	}
 	return client.NewEvent{Type: c.Type, Data: line}, nil
-}
-
-func (c *publishCmd) acknowledge(p client.Published) error {
-	if !c.JSON {
-		return nil
-	}
-	return printObject(p)
 }

@@ -92,8 +92,8 @@ func principalSecrets(dir string) credential.Secrets {
 }
 
 // folderName is the name of a folder that stands for a name and for no other, also where file systems do not tell upper
-// case from lower case. Bytes but lower-case letters, digits, '-', '_', '@' and '.', which is not the first, are written
-// as % and two digits.
+// case from lower case. Bytes but lower-case letters, digits, '-', '_', '@' and '.', which is not the first, are
+// written as % and two digits.
 func folderName(name string) string {
 	var folder strings.Builder
 	for i := range len(name) {
@@ -105,6 +105,15 @@ func folderName(name string) string {
 		}
 	}
 	return folder.String()
+}
+
+// proofToken is the token that the server proves to know, "" for none.
+func (c *serveCmd) proofToken() string {
+	text, err := os.ReadFile(filepath.Join(c.secrets(), tokenFile))
+	if err != nil {
+		return "" // of a server that lets everybody in
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // verifier knows the token, which is made on the first start.

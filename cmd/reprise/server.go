@@ -165,7 +165,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
 		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
-		NoCompression: !c.Compress, Tracer: s.telemetry.tracer,
+		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: c.proofToken(),
 	})
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ launch() { # launch NAME COMMAND...: starts a server and sets the variable NAME 
   shift
   "$@" >"$tmp/$name.out" 2>"$tmp/$name.log" &
   pids+=($!)
-  for _ in $(seq 600); do
+  for _ in $(seq 2400); do
     printf -v "$name" %s "$(sed -n 's/^listening on //p' "$tmp/$name.out")"
     [ -z "${!name}" ] || return 0
     sleep 0.05

@@ -71,6 +71,9 @@ type Options struct {
 	Webhooks *webhook.Hooks
 	// Schedules are what /v1/schedules shows and changes. Default: none, and these paths do not exist.
 	Schedules *schedule.Schedules
+	// Token, if not "", is what the server proves to know to clients that have found it in a file of this machine,
+	// before they send it.
+	Token string
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
 	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"sync"
@@ -154,12 +156,29 @@ func (s *Server) send(x *exchange, rd *reading) error {
 	}
 	if coding == contentcoding.Identity {
 		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &opts)
+		s.tellExpiry(x, x.w, rd)
 		return nil
 	}
 	w := contentcoding.NewWriter(x.w, coding)
 	defer w.Close()
 	ssehttp.Serve(w, x.r, rd.stream, rd.Request, &opts)
+	s.tellExpiry(x, w, rd)
 	return nil
+}
+
+// expiredBlock is the last block for who reads with a ticket that has expired. It is no event of the stream and has no
+// id, so that clients leave it out, and what was read last stays where a reader goes on.
+const expiredBlock = "event: expired\ndata: {\"code\":\"unauthenticated\",\"detail\":\"the ticket has expired\"}\n\n"
+
+// tellExpiry tells a page why its response ends: it reads with EventSource, which shows it no status.
+func (s *Server) tellExpiry(x *exchange, w http.ResponseWriter, rd *reading) {
+	rec := recordOf(x.w)
+	if rd.form != sseType || x.who.Only == (reprise.StreamKey{}) || !rec.Begun() ||
+		!errors.Is(context.Cause(x.r.Context()), identity.ErrExpired) {
+		return
+	}
+	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
+	_, _ = io.WriteString(w, expiredBlock) // who has gone has gone
 }
 
 // coding is how events are compressed for a client. It is apart from send for the sake of the stack: see dispatch.

@@ -3,6 +3,7 @@ package api
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"reprise"
 	"reprise/internal/identity"
@@ -62,11 +63,7 @@ func (s *Server) mayReadExecution(x *exchange, id string) error {
 	if err := x.mayReadAny(key); err != nil || !x.who.Bounded(identity.ScopeRead) {
 		return err
 	}
-	session, err := s.sessionOf(x, id)
-	if err == nil && !x.who.MayReadAs(key, session) {
-		err = notYours(key)
-	}
-	return err
+	return s.bySession(x, id, func(session string) bool { return x.who.MayReadAs(key, session) })
 }
 
 // mayUseExecution refuses who has a scope for other sessions than that of an execution.
@@ -74,21 +71,22 @@ func (s *Server) mayUseExecution(x *exchange, scope identity.Scope, id string) e
 	if x.who.MayAll(scope) {
 		return nil
 	}
-	session, err := s.sessionOf(x, id)
-	if err == nil && !x.who.MayOn(scope, session) {
-		err = notYours(streamKey(x.who.Tenant, executionNamespace+id))
-	}
-	return err
+	return s.bySession(x, id, func(session string) bool { return x.who.MayOn(scope, session) })
 }
 
-// sessionOf is the session of an execution, for one whose scopes are for sessions. Nobody knows any more of which
-// session an execution was that has expired: that one does not exist either.
-func (s *Server) sessionOf(x *exchange, id string) (string, error) {
+// bySession refuses an execution whose session is not allowed, for one whose scopes are for sessions. Nobody knows any
+// more of which session an execution was that has expired: that one does not exist either. All that does not exist is
+// refused after the same time.
+func (s *Server) bySession(x *exchange, id string, allowed func(session string) bool) error {
+	begun := time.Now()
 	session, err := s.host.SessionOf(x.r.Context(), x.who.Tenant, id)
-	if errors.Is(err, reprise.ErrExpired) {
+	if errors.Is(err, reprise.ErrExpired) || err == nil && !allowed(session) {
 		err = notYours(streamKey(x.who.Tenant, executionNamespace+id))
 	}
-	return session, err
+	if errors.Is(err, reprise.ErrNotFound) {
+		identity.EvenOut(x.r.Context(), begun)
+	}
+	return err
 }
 
 // sessionFilter is which sessions a principal may read, nil for all.

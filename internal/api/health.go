@@ -3,12 +3,14 @@ package api
 import (
 	"context"
 	_ "embed"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
 	"reprise"
+	"reprise/internal/serverproof"
 )
 
 // document is the contract of the API.
@@ -34,6 +36,23 @@ type healthBody struct {
 // healthz says that the process answers, and asks nobody else.
 func (s *Server) healthz(x *exchange) error {
 	return s.answer(x, http.StatusOK, healthBody{"ok"})
+}
+
+type proofBody struct {
+	Proof string `json:"proof"`
+}
+
+// prove answers a challenge as one can who knows the token; see package serverproof.
+func (s *Server) prove(x *exchange) error {
+	address, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if address == nil {
+		return reprise.ErrNotFound
+	}
+	proof, err := serverproof.Answer(s.opts.Token, x.query.text(serverproof.Param), address.String())
+	if err != nil {
+		return badRequest(serverproof.Param, err.Error())
+	}
+	return s.answer(x, http.StatusOK, proofBody{proof})
 }
 
 // readyz says whether requests can be served: the store can be read and written and the server is

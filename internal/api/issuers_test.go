@@ -64,8 +64,14 @@ func newIssuer(tb testing.TB, rule oidc.Issuer) (*issuer, *oidc.Verifier) {
 // token is one of a user, for a time.
 func (i *issuer) token(scope, audience string, good time.Duration) string {
 	i.Helper()
+	return i.tokenOf("acme", scope, audience, good)
+}
+
+// tokenOf is one of a user of a tenant.
+func (i *issuer) tokenOf(tenant, scope, audience string, good time.Duration) string {
+	i.Helper()
 	claims, err := json.Marshal(map[string]any{
-		"iss": i.url, "sub": "alice", "aud": audience, "scope": scope, "tenant": "acme",
+		"iss": i.url, "sub": "alice", "aud": audience, "scope": scope, "tenant": tenant,
 		"exp": float64(time.Now().Add(good).UnixMilli()) / 1000,
 	})
 	if err != nil {

@@ -98,10 +98,39 @@ func (s *Server) issueTicket(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	return s.answerTicket(x, ticket, expires, path)
+}
+
+// answerTicket answers with a ticket for the stream at path.
+func (s *Server) answerTicket(x *exchange, ticket string, expires time.Time, path string) error {
 	return s.answer(x, http.StatusCreated, ticketBody{
 		Ticket: ticket, Expires: execution.Time{Time: expires},
 		Events: path + "/events?" + identity.TicketParam + "=" + url.QueryEscape(ticket),
 	})
+}
+
+// renewTicket gives the bearer of a ticket another one that expires later.
+func (s *Server) renewTicket(x *exchange) error {
+	if x.who.Only == (reprise.StreamKey{}) {
+		if err := x.needs(identity.ScopeRead); err != nil {
+			return err
+		}
+		return badRequest(identity.TicketParam, "a ticket is needed; POST /v1/tickets issues one")
+	}
+	name := x.who.Only.Name
+	executionID, ofExecution := strings.CutPrefix(name, executionNamespace)
+	if !ofExecution {
+		executionID = ""
+	}
+	_, path, err := s.ticketStream(x, executionID, name)
+	if err != nil {
+		return err
+	}
+	ticket, expires, err := s.gate.RenewTicket(x.r)
+	if err != nil {
+		return err
+	}
+	return s.answerTicket(x, ticket, expires, path)
 }
 
 // ticketStream finds what a ticket is asked for, and its path.

@@ -41,6 +41,7 @@ var wanted = map[string][]int{
 	"GET /v1/mcp/sessions/{id}":    {200, 404},
 	"DELETE /v1/mcp/sessions/{id}": {204},
 
+	"GET /v1/proof":             {200, 400},
 	"GET /v1/keys":              {200},
 	"POST /v1/keys":             {201, 422},
 	"GET /v1/keys/{id}":         {200, 404},

@@ -36,6 +36,9 @@ func (s *Server) publish(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if wantsAcknowledgements(x.r) {
+		return s.publishOn(x, stream, producer)
+	}
 	body, err := s.readBody(x, s.opts.MaxBody)
 	if err != nil {
 		return err
@@ -67,13 +70,15 @@ func decodeEvents(mediaType, eventType string, body []byte) ([]reprise.Event, er
 		return []reprise.Event{{Type: eventType, Data: body}}, nil
 	}
 	if eventType != "" {
-		return nil, badRequest("type", "the type of JSON events stands in the events")
+		return nil, errTypeOfJSON
 	}
 	if events, ok := scanEvents(mediaType, body); ok {
 		return events, nil
 	}
 	return decodeEventsSlowly(mediaType, body)
 }
+
+var errTypeOfJSON = badRequest("type", "the type of JSON events stands in the events")
 
 // decodeEventsSlowly reads what scanEvents does not take, and finds out what is wrong with it.
 func decodeEventsSlowly(mediaType string, body []byte) ([]reprise.Event, error) {
@@ -122,30 +127,39 @@ func decodeBatch(body []byte) ([]eventBody, error) {
 
 // decodeLines reads one event a line; empty lines are passed over.
 func decodeLines(body []byte) ([]reprise.Event, error) {
-	var events []reprise.Event
-	n := 0
-	for line := range bytes.Lines(body) {
-		n++
-		if len(bytes.TrimSpace(line)) == 0 {
-			continue
-		}
-		var one eventBody
-		err := decode(line, &one)
-		if err == nil {
-			var e reprise.Event
-			e, err = one.event()
-			events = append(events, e)
-		}
-		if err != nil {
-			p := ProblemOf(err)
-			p.Detail = fmt.Sprintf("line %d: %s", n, p.Detail)
-			return nil, p
-		}
+	events, err := decodeLinesFrom(nil, 1, body)
+	if err == nil && len(events) == 0 {
+		err = badRequest("", "at least one event is needed")
 	}
-	if len(events) == 0 {
-		return nil, badRequest("", "at least one event is needed")
+	if err != nil {
+		return nil, err
 	}
 	return events, nil
+}
+
+// decodeLinesFrom appends the events of lines to events, those before a bad line too. The first line has the number n.
+func decodeLinesFrom(events []reprise.Event, n int, lines []byte) ([]reprise.Event, error) {
+	for line := range bytes.Lines(lines) {
+		if len(bytes.TrimSpace(line)) > 0 {
+			e, err := decodeLine(line)
+			if err != nil {
+				p := ProblemOf(err)
+				p.Detail = fmt.Sprintf("line %d: %s", n, p.Detail)
+				return events, p
+			}
+			events = append(events, e)
+		}
+		n++
+	}
+	return events, nil
+}
+
+func decodeLine(line []byte) (reprise.Event, error) {
+	var one eventBody
+	if err := decode(line, &one); err != nil {
+		return reprise.Event{}, err
+	}
+	return one.event()
 }
 
 // event checks what was published. Data that was left out is null.

@@ -19,7 +19,8 @@ func scanEvents(mediaType string, body []byte) (events []reprise.Event, ok bool)
 	s := eventScanner{body: body}
 	switch mediaType {
 	case ndjsonType:
-		return s.lines()
+		events, ok = s.lines(nil)
+		return events, ok && len(events) > 0
 	case jsonType:
 		return s.batch()
 	}
@@ -108,11 +109,10 @@ func eventsOf(size, first int) []reprise.Event {
 
 func (s *eventScanner) atEnd() bool { return jsonscan.Space(s.body, s.i) == len(s.body) }
 
-// lines scans one event a line; empty lines are passed over.
-func (s *eventScanner) lines() (events []reprise.Event, ok bool) {
-	var lastType string
+// lines scans one event a line and appends them to events; empty lines are passed over.
+func (s *eventScanner) lines(events []reprise.Event) (_ []reprise.Event, ok bool) {
 	for line := range bytes.Lines(s.body) {
-		one := eventScanner{body: line, lastType: lastType}
+		one := eventScanner{body: line, lastType: s.lastType}
 		if one.atEnd() {
 			continue
 		}
@@ -123,13 +123,13 @@ func (s *eventScanner) lines() (events []reprise.Event, ok bool) {
 		if !ok || !one.atEnd() {
 			return nil, false
 		}
-		lastType = one.lastType
+		s.lastType = one.lastType
 		if events == nil {
 			events = eventsOf(len(s.body), len(line))
 		}
 		events = append(events, e)
 	}
-	return events, len(events) > 0
+	return events, true
 }
 
 // nullData is the data of an event that has none.

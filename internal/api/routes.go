@@ -12,6 +12,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
 	"reprise/internal/problem"
+	"reprise/internal/serverproof"
 )
 
 // Who may use a route: a scope, or one of these.
@@ -88,6 +89,7 @@ func coreRoutes() []route {
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},
+		{"POST", "/v1/tickets/renew", oneStream, []string{identity.TicketParam}, (*Server).renewTicket},
 
 		{"GET", "/v1/quota", anybody, []string{"tenant", "principal"}, (*Server).showQuota},
 
@@ -105,6 +107,7 @@ func coreRoutes() []route {
 		{"POST", "/v1/store/check", identity.ScopeAdmin, []string{"opaque"}, (*Server).checkStore},
 		{"POST", "/v1/store/backup", identity.ScopeAdmin, nil, (*Server).backupStore},
 
+		{"GET", serverproof.Path, public, []string{serverproof.Param}, (*Server).prove},
 		{"GET", "/openapi.yaml", public, nil, (*Server).openAPI},
 		{"GET", "/healthz", public, nil, (*Server).healthz},
 		{"GET", "/readyz", public, nil, (*Server).readyz},
@@ -171,6 +174,7 @@ const (
 func (s *Server) lacks(path string) bool {
 	managed := strings.HasPrefix(path, keysPath) || strings.HasPrefix(path, auditPath)
 	return s.host == nil && !managed ||
+		s.opts.Token == "" && path == serverproof.Path ||
 		s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
 		s.opts.Files == nil && strings.HasPrefix(path, filesPath) ||
 		s.opts.Webhooks == nil && strings.HasPrefix(path, webhooksPath) ||
@@ -294,7 +298,7 @@ func (s *Server) noSuchMethod(w http.ResponseWriter, r *http.Request, ops *opera
 
 // admit checks who sent the request and which parameters it has.
 func (s *Server) admit(x *exchange, rt *route) error {
-	if s.draining.Err() != nil && rt.path != "/healthz" && rt.path != "/metrics" {
+	if s.draining.Err() != nil && rt.path != "/healthz" && rt.path != "/metrics" && rt.path != serverproof.Path {
 		return errDraining
 	}
 	if rt.scope != public {

@@ -114,7 +114,7 @@ func start(tb testing.TB, s setup) *world {
 	}
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
-	s.api.Store, s.api.Keys = s.store, w.keys
+	s.api.Store, s.api.Keys, s.api.Token = s.store, w.keys, token
 	if s.audit {
 		s.api.Audit, err = audit.Open(context.Background(), w.log, keys,
 			&audit.Options{NoteEvery: 10 * time.Millisecond, RefusedEvery: 20 * time.Millisecond})

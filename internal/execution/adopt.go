@@ -31,13 +31,15 @@ func (h *Host) adoptAll(ctx context.Context) error {
 			left[reprise.Epoch(e.Name())] = true
 		}
 	}
-	if len(left) == 0 {
+	waiting := h.supervisors.waitingFiles(entries)
+	if len(left)+len(waiting) == 0 {
 		return nil
 	}
 	open, err := h.unended(ctx)
 	if err != nil {
 		return err
 	}
+	queued := h.takeWaiting(open, left, waiting)
 	for i := range open {
 		if left[open[i].Epoch] {
 			delete(left, open[i].Epoch)
@@ -53,6 +55,11 @@ func (h *Host) adoptAll(ctx context.Context) error {
 	for epoch := range left {
 		h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(epoch)) })
 	}
+	for i := range queued {
+		if err := h.requeue(ctx, &queued[i]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -62,6 +69,12 @@ const (
 	// holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
 	lockFile = "lock"
 )
+
+// hasBegun reports whether a supervisor has ever taken the directory.
+func hasBegun(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, lockFile))
+	return err == nil && info.Size() > 0
+}
 
 // adoptedGrace is how long a run with KillOnDisconnect goes on at least after a restart until its followers are back.
 const adoptedGrace = 30 * time.Second
@@ -246,6 +259,9 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 			why, left = supervisorKilled, !killLeft(m.dir)
 			killMarked([]string{markOf(r.epoch())})
 			r.logCrash(m.dir)
+			if !hasBegun(m.dir) {
+				why, left = neverStarted, false
+			}
 		}
 		kept = r.endLost(t, why, left)
 	}
@@ -266,8 +282,7 @@ func (r *run) logCrash(dir string) {
 // endLost ends the run as lost, with what its events tell.
 func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
 	e := ending{Outcome: Lost, Error: why, ProcessesLeft: processesLeft, Isolation: r.isolated, judged: true}
-	if t.reader.Next() == 1 {
-		e.Error, e.ProcessesLeft = neverStarted, false
+	if t.reader.Next() == 1 { // nothing is known of it
 		return r.end(e)
 	}
 	if counted, err := count(r.host.ctx, r.stream, r.tail); err == nil && !counted.started.IsZero() {

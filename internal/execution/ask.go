@@ -142,7 +142,7 @@ func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, er
 	switch a.Op {
 	case opCancel:
 		if r != nil {
-			r.cancel()
+			h.cancelRun(ctx, r)
 		}
 		return nil, nil
 	case opSignal:

@@ -26,22 +26,42 @@ func (h *Host) whoRuns(ctx context.Context, tenant reprise.Tenant, id string) (r
 	return r, "", err
 }
 
-// Cancel ends an execution: TERM to all its processes and, after a time of grace, KILL.
-// It does not wait for that. Cancelling what has ended does nothing. The errors are
-// those of Show, and reprise.ErrUnavailable if the replica that runs it does not answer.
+// Cancel ends an execution: TERM to all its processes and, after a time of grace, KILL. It does not wait for that, but
+// takes what waits in the queue out of it. Cancelling what has ended does nothing. The errors are those of Show, and
+// reprise.ErrUnavailable if the replica that runs it does not answer.
 func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
 	r, owner, err := h.whoRuns(ctx, tenant, id)
 	switch {
 	case err != nil:
 		return err
 	case r != nil:
-		r.cancel()
+		h.cancelRun(ctx, r)
 		return nil
 	case owner == "":
 		return nil
 	}
 	_, err = h.ask(ctx, owner, ask{Op: opCancel, Tenant: tenant, ID: id})
 	return err
+}
+
+// endPatience bounds how long Cancel waits for the end of what it takes from the queue.
+const endPatience = 2 * time.Second
+
+// cancelRun cancels a run of ours. What it takes from the queue has its end when it returns: a server that is killed
+// then does not start it later.
+func (h *Host) cancelRun(ctx context.Context, r *run) {
+	queued := h.queue.status(r) == StatusQueued
+	r.cancel()
+	if !queued {
+		return
+	}
+	patience := time.NewTimer(endPatience)
+	defer patience.Stop()
+	select {
+	case <-r.done:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
 }
 
 // Signal sends a signal, by its POSIX name with or without SIG, to the process group of the

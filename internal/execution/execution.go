@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"reprise/client"
 	"reprise/internal/artifact"
 	"reprise/internal/isolation"
 )
@@ -89,20 +90,11 @@ const (
 	Lost          Outcome = "lost"
 )
 
-// Window holds the cursors of the events that are kept: Earliest is just before
-// the first, Tail just after the last.
-type Window struct {
-	Earliest string `json:"earliest"`
-	Tail     string `json:"tail"`
-}
-
-// Usage is what the processes of a run used. MaxRSSBytes is the most resident
-// memory that was seen in one process.
-type Usage struct {
-	UserMS      int64 `json:"user_ms"`
-	SystemMS    int64 `json:"system_ms"`
-	MaxRSSBytes int64 `json:"max_rss_bytes"`
-}
+// What a client is shown of an execution; see package client.
+type (
+	Window = client.Window
+	Usage  = client.Usage
+)
 
 // Bytes counts the output of each channel that the stream was given, kept or not.
 type Bytes struct {

@@ -39,7 +39,7 @@ type appended struct {
 // counted as the command wrote them, and escapes make them up to six times as many.
 const byteShare = 8
 
-// newHold returns nil where nothing is held back.
+// newHold makes a token, and returns nil where nothing is held back.
 func newHold(patience time.Duration, keeps reprise.Retention) *Hold {
 	if patience <= 0 {
 		return nil

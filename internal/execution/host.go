@@ -186,6 +186,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
+	heedSignals()
 	if opts != nil && opts.StateDir != "" {
 		if err := clearCode(opts.StateDir); err != nil {
 			return nil, fmt.Errorf("open host: %w", err)
@@ -365,8 +366,8 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 }
 
-// Leave takes no new executions, cancels those that wait, and returns once nothing more is appended here. Commands that
-// supervisors have go on, and the next Host takes them up; left is how many. Others are ended as by Close.
+// Leave takes no new executions and returns once nothing more is appended here. Commands that supervisors have go on,
+// and the next Host takes them up, as it does with those that wait; left is how many. Without supervisors it is Close.
 func (h *Host) Leave() (left int, err error) {
 	if h.supervisors == nil {
 		return 0, h.Close()
@@ -380,22 +381,6 @@ func (h *Host) Leave() (left int, err error) {
 		return int(h.left.Load()), nil
 	}
 	defer close(h.closed)
-	var waiting []*run
-	h.cancelAll(func(r *run) bool {
-		queued := h.queue.status(r) == StatusQueued
-		if queued {
-			waiting = append(waiting, r)
-		}
-		return queued
-	})
-	patience, cancel := context.WithTimeout(h.ctx, stopPatience)
-	defer cancel()
-	for _, r := range waiting {
-		select {
-		case <-r.done:
-		case <-patience.Done():
-		}
-	}
 	h.giveUp(reprise.ErrClosed)
 	h.active.Wait()
 	h.release()

@@ -436,8 +436,8 @@ func TestMuchOutputOfCode(t *testing.T) {
 	}
 }
 
-// TestInterpretersExpire: one that is not used ends after its idle timeout, and one that is used at the end of its time.
-// Where the machine is so busy that one has ended before it was given code, the next one has longer.
+// TestInterpretersExpire: one that is not used ends after its idle timeout, and one that is used at the end of its
+// time. Where the machine is so busy that one has ended before it was given code, the next one has longer.
 func TestInterpretersExpire(t *testing.T) {
 	h := newHost(t, execution.Options{MaxInterpreters: 1})
 	tries := func(once func(time.Duration) error) {

@@ -70,6 +70,15 @@ func (h *Host) isolate(req *Request) (*isolation.Plan, error) {
 	return plan, err
 }
 
+// isolateFor is isolate with what the request wants besides.
+func (h *Host) isolateFor(req *Request) (*isolation.Plan, error) {
+	plan, err := h.isolate(req)
+	if err == nil && plan.User != nil && len(req.Artifacts) > 0 {
+		err = invalid("artifacts", "this server runs commands as another user, and would read what that one may not")
+	}
+	return plan, err
+}
+
 // codeDir is where the files of code are put: in dir, unless the user that commands run as does not get there.
 func codeDir(plan *isolation.Plan, dir string) string {
 	if plan.User != nil {

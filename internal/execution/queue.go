@@ -83,9 +83,7 @@ func (q *queue) enter(r *run) error {
 	}
 	q.arrived++
 	r.arrived = q.arrived
-	l.waiting = append(l.waiting, r)
-	l.tenant.waiting++
-	q.waiting++
+	q.await(l, r)
 	return nil
 }
 
@@ -109,6 +107,27 @@ func (q *queue) adopt(r *run) {
 	defer q.mu.Unlock()
 	q.book.Meet(&r.holder)
 	q.begin(q.line(r), r)
+}
+
+// requeue gives a run a turn or lets it wait that another server has accepted. Its place in the queue is r.arrived.
+func (q *queue) requeue(r *run) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.book.Meet(&r.holder)
+	q.arrived = max(q.arrived, r.arrived)
+	l := q.line(r)
+	if q.fits(l, r) {
+		q.begin(l, r)
+		return
+	}
+	q.await(l, r)
+}
+
+// await lets r wait.
+func (q *queue) await(l *line, r *run) {
+	l.waiting = append(l.waiting, r)
+	l.tenant.waiting++
+	q.waiting++
 }
 
 // line is that of the principal of r.

@@ -22,6 +22,8 @@ type order struct {
 	SpoolBytes     int64  `json:"spool_bytes"`
 	DisableCgroups bool   `json:"disable_cgroups,omitempty"`
 	Plan           *plan  `json:"plan"`
+	// Attempt must be that of the brief in Dir.
+	Attempt string `json:"attempt"`
 }
 
 // taken is the answer: first that the supervisor has the directory and listens, or why not; then, when the run

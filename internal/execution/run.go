@@ -23,7 +23,7 @@ type run struct {
 	id      string
 	session string
 	request Request
-	// isolation is how the command is isolated; nil for a run that was found again.
+	// isolation is how the command is isolated. It is nil for a run that was found again, until its turn comes.
 	isolation *isolation.Plan
 	config    reprise.StreamConfig
 	stream    *reprise.Stream
@@ -37,6 +37,9 @@ type run struct {
 	// it has left and is not over.
 	arrived             uint64
 	begun, left, ending bool
+
+	// waitsIn is its file without the suffix, where it has one; see waiting.
+	waitsIn string
 
 	remote *remote       // the supervisor; nil where there is none, or none yet
 	ready  chan struct{} // closed when remote is set
@@ -86,9 +89,15 @@ func (r *run) run() {
 	select {
 	case <-r.turn:
 	case <-r.stopping:
+	case <-r.host.ctx.Done():
 	}
-	if r.isStopping() { // in the queue, or just as its turn came
+	switch {
+	case r.isStopping(): // in the queue, or just as its turn came
 		r.end(ending{})
+		r.forgetKept()
+		return
+	case r.isKept() && r.host.ctx.Err() != nil: // the next server starts it
+		r.host.left.Add(1)
 		return
 	}
 	if hook := r.host.opts.Hooks.Started; hook != nil {
@@ -146,6 +155,11 @@ func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
 func (r *run) makePlan(dir string) (remove func(), err error) {
 	req := &r.request
 	remove = func() {}
+	if r.isolation == nil { // another server has accepted it
+		if r.isolation, err = r.host.isolateFor(req); err != nil {
+			return remove, err
+		}
+	}
 	p := &plan{
 		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: req.cwd(r.host.opts.Dir), TTY: req.TTY,
 		Mark: markOf(r.epoch()), Input: req.input(), StdinOpen: req.StdinOpen,

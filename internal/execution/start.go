@@ -59,12 +59,9 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 	if d != nil {
 		config.Labels[labelInterpreter] = d.language
 	}
-	plan, err := h.isolate(&req)
+	plan, err := h.isolateFor(&req)
 	if err == nil {
 		_, err = h.secrets(who.Tenant, &req)
-	}
-	if err == nil && plan.User != nil && len(req.Artifacts) > 0 {
-		err = invalid("artifacts", "this server runs commands as another user, and would read what that one may not")
 	}
 	if err != nil {
 		if x, attached := h.attach(ctx, key, config); attached {
@@ -157,6 +154,11 @@ func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created b
 		h.mu.Lock()
 		h.runs[r.key] = r
 		h.mu.Unlock()
+		if err := r.keepWaiting(); err != nil {
+			h.opts.Logger.Error("an execution that has to wait cannot be written down", "execution", r.id,
+				"tenant", r.key.Tenant, "error", err)
+			r.stop(verdict{Outcome: FailedToStart, Reason: "it has to wait, and that cannot be kept: " + err.Error()})
+		}
 		h.checkOwner(r)
 		go r.run()
 	}

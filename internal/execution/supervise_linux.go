@@ -109,6 +109,9 @@ func (o *owner) take(next *order) (s *session, err error) {
 			_ = lock.Close()
 		}
 	}()
+	if loadBrief(next.Dir).Attempt != next.Attempt { // a later server has made another attempt
+		return nil, errors.New("the order is out of date")
+	}
 	if _, err := lock.WriteAt([]byte{'\n'}, 0); err != nil { // see hasBegun
 		return nil, err
 	}

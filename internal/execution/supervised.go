@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -37,6 +38,9 @@ type brief struct {
 	Operator  bool   `json:"operator,omitempty"`
 	// Artifacts are collected at the end.
 	Artifacts *artifact.Collection `json:"artifacts,omitempty"`
+	// Attempt is that of the order by which the command is started. A supervisor that comes too late with an older one
+	// finds another here.
+	Attempt string `json:"attempt,omitempty"`
 }
 
 const (
@@ -63,12 +67,19 @@ func loadBrief(dir string) (b brief) {
 func (r *run) runSupervised() {
 	s := r.host.supervisors
 	m := &remote{dir: s.dirOf(r.epoch()), secret: s.secret}
-	if err := r.handOver(m); err != nil {
+	err := r.beginKept()
+	if err == nil {
+		err = r.handOver(m)
+	}
+	if err != nil {
 		_ = os.RemoveAll(m.dir)
-		r.end(ending{Outcome: FailedToStart, Error: err.Error()})
+		if r.end(ending{Outcome: FailedToStart, Error: err.Error()}) {
+			r.forgetKept()
+		}
 		return
 	}
-	r.followRemote(m, &tracker{reader: supervisor.NewReader(m.dir, 1)})
+	r.forgetKept()
+	r.followRemote(m, &tracker{reader: supervisor.NewReader(m.dir, 1), shifts: loadShifts(m.dir)})
 }
 
 // handOver gives the command to a supervisor.
@@ -80,6 +91,13 @@ func (r *run) handOver(m *remote) error {
 	if _, err := r.makePlan(m.dir); err != nil {
 		return err
 	}
+	if r.tail > 0 { // it was claimed while it waited
+		var s shifts
+		s.move(1, r.tail)
+		if err := s.save(m.dir); err != nil {
+			return err
+		}
+	}
 	b := brief{
 		StdinOpen:        r.request.StdinOpen,
 		KillOnDisconnect: r.request.KillOnDisconnect,
@@ -87,7 +105,7 @@ func (r *run) handOver(m *remote) error {
 		Machine:          thisMachine(),
 	}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
-	b.Artifacts = r.artifacts
+	b.Artifacts, b.Attempt = r.artifacts, rand.Text()
 	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
 		return err
 	}
@@ -96,7 +114,7 @@ func (r *run) handOver(m *remote) error {
 	}
 	w, err := s.give(&order{
 		Dir: m.dir, Secret: m.secret, SpoolBytes: r.host.opts.SpoolBytes,
-		DisableCgroups: r.host.opts.DisableCgroups, Plan: r.plan,
+		DisableCgroups: r.host.opts.DisableCgroups, Plan: r.plan, Attempt: b.Attempt,
 	})
 	if err != nil {
 		return err

@@ -195,13 +195,12 @@ func (p *supervisors) give(o *order) (*worker, error) {
 		case ok:
 			p.warm()
 			return w, nil
+		case hasBegun(o.Dir): // what has become of the command is known by its lock and its frames
+			return w, nil
 		case !used:
 			return nil, errors.New("the supervisor ended before it took the command")
 		}
-		// One that was idle has ended meanwhile. Whether it has begun the command is known by its lock and its frames.
-		if hasBegun(o.Dir) {
-			return w, nil
-		}
+		// One that was idle has ended meanwhile.
 	}
 }
 
@@ -217,12 +216,6 @@ func (p *supervisors) takeOne() (w *worker, used bool, err error) {
 	}
 	w, err = p.start()
 	return w, false, err
-}
-
-// hasBegun reports whether a supervisor has ever taken the directory.
-func hasBegun(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, lockFile))
-	return err == nil && info.Size() > 0
 }
 
 // close ends the supervisors that have nothing to do, and waits for that. Those that have a command go on.

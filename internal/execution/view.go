@@ -127,6 +127,8 @@ func (x *Execution) end(end *reprise.End) {
 
 // progress is how far a run is that has not ended.
 type progress struct {
+	// Queued: it waits for its turn.
+	Queued bool `json:"queued,omitempty"`
 	// Started is nil where the process has not been started.
 	Started   *Time      `json:"started,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
@@ -158,9 +160,12 @@ func (r *run) progress() *progress {
 	if r.driven != nil {
 		driven = r.driven.progress()
 	}
+	queued := r.host.queue.status(r) == StatusQueued
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := &progress{counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized, Driven: driven}
+	p := &progress{
+		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized, Driven: driven,
+	}
 	if !r.startedAt.IsZero() {
 		p.Started, p.Isolation = ms(r.startedAt), r.isolated
 	}
@@ -171,6 +176,9 @@ func (r *run) progress() *progress {
 func (x *Execution) show(p *progress) {
 	if p != nil {
 		x.Bytes, x.Started, x.Isolation, x.driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven
+		if p.Queued && x.Status == StatusRunning {
+			x.Status = StatusQueued
+		}
 		if p.Resized != nil {
 			x.TTY = p.Resized
 		}

@@ -82,11 +82,12 @@ func newWitness(tb testing.TB) *witness {
 	w := &witness{began: make(chan struct{}, 10), goOn: make(chan struct{}), seen: map[string]map[string]bool{}}
 	server := mcp.NewServer(&mcp.Implementation{Name: "witness", Version: "1"}, nil)
 	add := func(name string, before func()) {
-		mcp.AddTool(server, &mcp.Tool{Name: name}, func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+		answer := func(_ context.Context, r *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 			before()
 			text := r.Extra.Header.Get("Authorization")
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
-		})
+		}
+		mcp.AddTool(server, &mcp.Tool{Name: name}, answer)
 	}
 	add("whoami", func() {})
 	add("wait", func() { w.began <- struct{}{}; <-w.goOn })
@@ -159,7 +160,8 @@ func TestUserWithoutTheClaimIsRefused(t *testing.T) {
 			f.client = &http.Client{Transport: tt.who}
 			for _, version := range versions {
 				_, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
-					&mcp.StreamableClientTransport{Endpoint: f.http.URL, HTTPClient: f.client}, &mcp.ClientSessionOptions{ProtocolVersion: version})
+					&mcp.StreamableClientTransport{Endpoint: f.http.URL, HTTPClient: f.client},
+					&mcp.ClientSessionOptions{ProtocolVersion: version})
 				if codeOf(err) != "credential_missing" || !strings.Contains(err.Error(), tt.names) {
 					t.Errorf("%s: %v", version, err)
 				}
@@ -171,8 +173,8 @@ func TestUserWithoutTheClaimIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnotherCredentialIsAnotherConnection (G8): a principal whose token says something else than before does not use what
-// was opened with the one before. A call that is under way goes on.
+// TestAnotherCredentialIsAnotherConnection (G8): a principal whose token says something else than before does not use
+// what was opened with the one before. A call that is under way goes on.
 func TestAnotherCredentialIsAnotherConnection(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		up := newWitness(t)
@@ -222,7 +224,8 @@ func TestStateIsNotGivenToAnotherCredential(t *testing.T) {
 // TestCommandHasVariablesOfItsUser: they are in its environment, and not in its arguments.
 func TestCommandHasVariablesOfItsUser(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
-		f := newFixture(t, gateway.Upstream{Env: map[string]string{"KEY": "{{secrets.key}} of {{tenant}}"}}).identifiesCallers().start()
+		up := gateway.Upstream{Env: map[string]string{"KEY": "{{secrets.key}} of {{tenant}}"}}
+		f := newFixture(t, up).identifiesCallers().start()
 		for _, name := range []string{"ann", "bob"} {
 			s := f.as(newCaller(name, "x"), version)
 			f.want(s, "env", args{"text": "KEY"}, "secret-of-"+name+" of default")
@@ -243,7 +246,8 @@ func TestMergedUpstreamWithoutCredentialIsAway(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		poor := f.as(newCaller("poor", "x"), version)
 		f.want(poor, "here_echo", args{"text": "hi"}, "hi")
-		if _, err := call(poor, "there_whoami", nil); codeOf(err) != "credential_missing" || !strings.Contains(err.Error(), "there") {
+		_, err := call(poor, "there_whoami", nil)
+		if codeOf(err) != "credential_missing" || !strings.Contains(fmt.Sprint(err), "there") {
 			t.Errorf("a call of one without a credential: %v", err)
 		}
 		if n := up.requests.Load(); n > 0 {
@@ -255,7 +259,8 @@ func TestMergedUpstreamWithoutCredentialIsAway(t *testing.T) {
 }
 
 func TestSharedUpstreamHasOneCredential(t *testing.T) {
-	_, err := gateway.New(&gateway.Upstream{URL: "http://127.0.0.1:1", Shared: true, Header: map[string]string{"A": "{{name}}"}}, nil)
+	up := gateway.Upstream{URL: "http://127.0.0.1:1", Shared: true, Header: map[string]string{"A": "{{name}}"}}
+	_, err := gateway.New(&up, nil)
 	if !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("one connection for all, with what belongs to each: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -49,8 +50,32 @@ func hasNoBody(r *http.Request) bool {
 // for a body that GuardBody does not guard.
 func BoundBody(r *http.Request, whole time.Duration) {
 	if b, ok := r.Body.(*body); ok {
-		b.until = time.Now().Add(whole)
+		b.until = time.Now().Add(whole) // before anybody reads
 	}
+}
+
+// Interleave lets a handler answer while it still reads the body of r, which GuardBody guards: the response may begin
+// before the body ends, and one goroutine may read while another one writes. Over HTTP/1 the connection is closed after
+// the response.
+//
+// finish gives the client half a second to end the body; reads fail then, also one under way. Safe for concurrent use.
+func Interleave(w http.ResponseWriter, r *http.Request) (finish func(), err error) {
+	b, ok := r.Body.(*body)
+	if !ok { // no body
+		return func() {}, nil
+	}
+	if err := b.rc.EnableFullDuplex(); err != nil {
+		return nil, err
+	}
+	b.interleaved = true
+	if b.whole != nil { // of a sender that is known: the body may have no end to wait for
+		b.whole()
+		b.whole = nil
+	}
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+	return b.finish, nil
 }
 
 // IsEncoded reports whether r has a body in a content coding, which nobody here reads.
@@ -68,14 +93,18 @@ func IsEncoded(r *http.Request) bool {
 	return false
 }
 
-// body is a request's body. It is used by the goroutine of the handler alone.
+// body is a request's body. It is used by one goroutine at a time, but for finish.
 type body struct {
 	inner io.ReadCloser
 	rc    *http.ResponseController
 	pause time.Duration
-	until time.Time // zero for no bound on the whole
 	ended bool
 	whole func() // called at the end of the body, if not nil
+	// interleaved is set if the response may begin before the end of the body.
+	interleaved bool
+
+	mu    sync.Mutex
+	until time.Time // zero for no bound on the whole
 }
 
 // Read implements io.Reader. At the end of the body net/http takes the deadline back, as it reads on to see whether
@@ -99,11 +128,21 @@ func (b *body) Close() error { return b.inner.Close() }
 
 // allow gives the client the time d for the next bytes. A ResponseWriter without deadlines has no network behind it.
 func (b *body) allow(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	deadline := time.Now().Add(d)
 	if !b.until.IsZero() && b.until.Before(deadline) {
 		deadline = b.until
 	}
 	_ = b.rc.SetReadDeadline(deadline)
+}
+
+// finish bounds the rest of the body, from another goroutine than the one that reads it.
+func (b *body) finish() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until = time.Now().Add(linger)
+	_ = b.rc.SetReadDeadline(b.until)
 }
 
 // response is the ResponseWriter of a request with a body.
@@ -140,7 +179,7 @@ func (w *response) begin(status int) {
 	}
 	w.begun = true
 	b := w.body
-	if b.ended {
+	if b.interleaved || b.ended {
 		return
 	}
 	b.pause, b.until = linger, time.Time{}

@@ -184,11 +184,9 @@ func (g *Gate) issued(r *http.Request, label, text string) (Principal, error) {
 	if err != nil {
 		return Principal{}, err
 	}
-	p := anybody()
-	if g.verifier != nil {
-		if p, err = g.verifier.Current(r.Context(), c.Credential); err != nil {
-			return Principal{}, err
-		}
+	p, err := g.current(r.Context(), c.Credential)
+	if err != nil {
+		return Principal{}, err
 	}
 	if c.ID != "" && g.opts.Logins != nil {
 		p.LoggedOut = g.opts.Logins.Life(c.ID, time.Unix(c.Expires, 0))
@@ -201,6 +199,14 @@ func (g *Gate) issued(r *http.Request, label, text string) (Principal, error) {
 		p.Only = reprise.StreamKey{Tenant: p.Tenant, Name: c.Stream}
 	}
 	return p, nil
+}
+
+// current is whose a credential is that a cookie or ticket names.
+func (g *Gate) current(ctx context.Context, credential string) (Principal, error) {
+	if g.verifier == nil {
+		return anybody(), nil
+	}
+	return g.verifier.Current(ctx, credential)
 }
 
 // Login verifies a credential and returns the cookie that stands for it from now
@@ -247,29 +253,6 @@ func (g *Gate) cookie(r *http.Request, value string) *http.Cookie {
 		Name: cookieName(r), Value: value, Path: "/",
 		HttpOnly: true, Secure: httpserver.IsSecure(r), SameSite: http.SameSiteStrictMode,
 	}
-}
-
-// Ticket returns the text of a ticket that reads one stream for ttl from now on,
-// or for as long as the proof of p itself is good. The caller has checked that p may read that stream. ttl is whole
-// seconds, from one to MaxTicketTTL; 0 means DefaultTicketTTL. The error wraps ErrForbidden if p may not
-// read streams of its tenant and reprise.ErrInvalid if ttl is out of bounds.
-func (g *Gate) Ticket(p Principal, stream reprise.StreamKey,
-	ttl time.Duration,
-) (text string, expires time.Time, err error) {
-	if !p.May(ScopeRead) || stream.Tenant != p.Tenant {
-		return "", time.Time{}, fmt.Errorf("%w: a ticket for what you may not read", ErrForbidden)
-	}
-	if ttl == 0 {
-		ttl = DefaultTicketTTL
-	}
-	if ttl < time.Second || ttl > MaxTicketTTL {
-		return "", time.Time{}, fmt.Errorf("%w: a ticket lives from 1s to %v", reprise.ErrInvalid, MaxTicketTTL)
-	}
-	expires = earlier(time.Now().Add(ttl), p.Expires).Truncate(time.Second)
-	text, err = seal(g.keys, ticketLabel, claims{
-		Credential: p.Credential, Stream: stream.Name, Expires: expires.Unix(),
-	})
-	return text, expires, err
 }
 
 // earlier is the earlier of two times, of which the second may be none.

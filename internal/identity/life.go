@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// errExpired is why a request ends whose credential has expired meanwhile.
-var errExpired = fmt.Errorf("%w: expired", ErrUnauthenticated)
+// ErrExpired is why a request ends whose credential has expired meanwhile. It wraps ErrUnauthenticated.
+var ErrExpired = fmt.Errorf("%w: expired", ErrUnauthenticated)
 
 // WhileGood returns a context that ends with the credential of a principal: when it expires or is revoked, or when the
 // login ends by which it came. release must be called.
@@ -23,7 +23,7 @@ func WhileGood(ctx context.Context, p *Principal) (_ context.Context, release fu
 		}
 	}
 	if !p.Expires.IsZero() {
-		stops = append(stops, time.AfterFunc(time.Until(p.Expires), func() { cancel(errExpired) }).Stop)
+		stops = append(stops, time.AfterFunc(time.Until(p.Expires), func() { cancel(ErrExpired) }).Stop)
 	}
 	return ctx, func() {
 		for _, stop := range stops {

@@ -28,6 +28,10 @@ type claims struct {
 	Stream     string `json:"stream,omitempty"`
 	ID         string `json:"id,omitempty"` // of a login
 	Expires    int64  `json:"expires"`      // Unix seconds
+	// Begun, in Unix seconds, is when the first ticket was issued of those that were renewed since, and TTL, in
+	// seconds, how long each of them lives. Logins have neither.
+	Begun int64 `json:"begun,omitempty"`
+	TTL   int64 `json:"ttl,omitempty"`
 }
 
 // seal signs claims for a purpose. The error wraps reprise.ErrInvalid for more claims than unseal reads.

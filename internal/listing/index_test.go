@@ -34,8 +34,13 @@ func TestPagesHaveEveryStreamOnce(t *testing.T) {
 		}
 	}
 	for _, q := range []reprise.ListQuery{
-		{AllNamespaces: true}, {}, {Tenant: "t1"}, {Tenant: "t1", Namespace: "a:"}, {Namespace: "b:"},
-		{Tenant: "t0", AllNamespaces: true, Namespace: "a:"}, {Tenant: "t2"},
+		{AllNamespaces: true},
+		{},
+		{Tenant: "t1"},
+		{Tenant: "t1", Namespace: "a:"},
+		{Namespace: "b:"},
+		{Tenant: "t0", AllNamespaces: true, Namespace: "a:"},
+		{Tenant: "t2"},
 	} {
 		var want []uint64
 		for number, key := range there {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -106,10 +107,13 @@ func (s *Server) enterFor(ctx context.Context, req mcp.Request, tool, id string)
 		if c.who.MayAll(scope) {
 			continue
 		}
+		begun := time.Now()
 		session, err := s.host.SessionOf(ctx, c.tenant, id)
-		switch {
-		case errors.Is(err, reprise.ErrExpired), err == nil && !c.who.MayOn(scope, session):
+		if errors.Is(err, reprise.ErrExpired) || err == nil && !c.who.MayOn(scope, session) {
 			err = reprise.ErrNotFound
+		}
+		if errors.Is(err, reprise.ErrNotFound) {
+			identity.EvenOut(ctx, begun)
 		}
 		if err != nil {
 			return c, s.unknown(ctx, c, id, err)

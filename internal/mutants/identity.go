@@ -5,6 +5,25 @@ package main
 // identityMutants are faults in who is let in, and for how long.
 var identityMutants = []mutant{
 	{
+		name: "a proof is good for every address", rule: "R10.1",
+		file: "internal/serverproof/serverproof.go", old: "label, challenge, address)", new: "label, challenge, \"\")",
+		pkg: "./client", run: "TestSquattersNeverSeeTheToken",
+	},
+	{
+		name: "a prefix does not hide executions of other sessions", rule: "R10.2",
+		file: "internal/api/grants.go", old: "err == nil && !allowed(session)", new: "false && !allowed(session)",
+		pkg: "./internal/api", run: "TestAdversariesLearnNothing",
+	},
+	{
+		name: "the time of a refusal tells what exists",
+		rule: "R10.2",
+		file: "internal/api/grants.go",
+		old:  "		identity.EvenOut(x.r.Context(), begun)\n",
+		new:  "		_ = begun\n",
+		pkg:  "./internal/api",
+		run:  "TestAnswersTakeTheSameTime",
+	},
+	{
 		name: "a token is good for every audience", rule: "R10.1",
 		file: "internal/oidc/resource.go", old: "	return paths, paths != nil\n", new: "	return nil, true\n",
 		pkg: "./internal/oidc", run: "TestBadTokensAreRefused",
@@ -31,7 +50,7 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "what is open outlives its token", rule: "R10.1",
-		file: "internal/identity/life.go", old: "cancel(errExpired)", new: "_ = errExpired",
+		file: "internal/identity/life.go", old: "cancel(ErrExpired)", new: "_ = ErrExpired",
 		pkg: "./cmd/reprise", run: "TestTokensOfIssuersOverMCP",
 	},
 	{

@@ -27,4 +27,26 @@ var interpreterMutants = []mutant{
 		file: "internal/artifact/artifact.go", old: " || belowHidden(root, name, hidden) {\n", new: " {\n",
 		pkg: "./internal/artifact", run: "TestCollect",
 	},
+	{
+		name: "turn of a queued command is not written down before it is started", rule: "G9 R6.7",
+		file: "internal/execution/supervised.go", old: "	err := r.beginKept()\n", new: "	err := error(nil)\n",
+		pkg: "./internal/execution", run: "TestTurnIsWrittenDownFirst",
+	},
+	{
+		name: "supervisor that comes too late starts the command", rule: "G9 R6.7",
+		file: "internal/execution/supervise_linux.go",
+		old:  "loadBrief(next.Dir).Attempt != next.Attempt {", new: "false {",
+		pkg: "./internal/execution", run: "TestSupervisorThatComesTooLate",
+	},
+	{
+		name: "queued command is started again of which a supervisor had the lock", rule: "G9 R6.7",
+		file: "internal/execution/waiting.go", old: "		if hasBegun(dir) {\n", new: "		if false {\n",
+		pkg: "./internal/execution", run: "TestQueuedRunOfWhichNobodyKnows",
+	},
+	{
+		name: "queue is taken up in another order", rule: "R6.7",
+		file: "internal/execution/requeue.go",
+		old:  "cmp.Compare(a.Arrived, b.Arrived)", new: "cmp.Compare(b.Arrived, a.Arrived)",
+		pkg: "./internal/execution", run: "TestQueueOutlivesTheServer",
+	},
 }

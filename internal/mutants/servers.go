@@ -58,8 +58,15 @@ var serverMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestAnotherCredentialIsAnotherConnection",
 	},
 	{
+		name: "a call that has begun is refused as if it had not", rule: "G9, docs/mcp.md",
+		file: "mcp/mcphttp/early.go", old: "		answerUnknown(w, x, err)\n		return nil\n",
+		new: "		return refusalOf(err)\n",
+		pkg: "./mcp/mcphttp", run: "TestCallWhoseStreamCannotBeMade",
+	},
+	{
 		name: "a claim may hold the next value of a header", rule: "docs/gateway.md",
-		file: "internal/gateway/credential/credential.go", old: "		bad = notInHeader\n", new: "		bad = isControl\n",
+		file: "internal/gateway/credential/credential.go",
+		old:  "		bad = notInHeader\n", new: "		bad = isControl\n",
 		pkg: "./internal/gateway/credential", run: "TestNothingIsPutInThatIsMissing|FuzzClaimsDoNotBreakOut",
 	},
 	{
@@ -81,8 +88,8 @@ var serverMutants = []mutant{
 		name: "a prefix does not bound the sessions that are read",
 		rule: "G8",
 		file: "internal/api/grants.go",
-		old:  "err == nil && !x.who.MayReadAs(key, session)",
-		new:  "false && session == id",
+		old:  "return x.who.MayReadAs(key, session) })",
+		new:  "return key.Name != session })",
 		pkg:  "./internal/api",
 		run:  "TestPrefixesHideTheRest",
 	},

@@ -31,8 +31,8 @@ type Options struct {
 	FetchTimeout time.Duration
 	// MaxCached is how many verified tokens are known again at once. Default: 10,000.
 	MaxCached int
-	// Claims names the claims that Principal.Claims has of each token, where they are text or whole numbers. They are in
-	// no cookie: who shows one has none of them. Default: none.
+	// Claims names the claims that Principal.Claims has of each token, where they are text or whole numbers. They are
+	// in no cookie: who shows one has none of them. Default: none.
 	Claims []string
 	// Logger is told of what goes wrong. Default: silent.
 	Logger *slog.Logger

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"sync"
 	"time"
 
 	"reprise"
@@ -27,50 +26,11 @@ const (
 	maxSleep = 30 * time.Second
 )
 
-// runner runs one schedule in one version.
-type runner struct {
-	version uint64
-	stop    context.CancelFunc
-	done    chan struct{}
-}
-
 // Run starts what is due until ctx is done, whose cause it returns. fence is higher than those of all earlier calls, on
 // any replica: where another call has a higher one the error is reprise.ErrFenced.
 func (s *Schedules) Run(ctx context.Context, fence uint64) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	runners := map[string]*runner{}
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer cancel(nil)
-	for {
-		all, changed := s.known.All()
-		for id, r := range runners {
-			if e, ok := all[id]; !ok || e.Version != r.version {
-				r.stop()
-				<-r.done
-				delete(runners, id)
-			}
-		}
-		for id, e := range all {
-			if runners[id] != nil || e.Value.Disabled != nil {
-				continue
-			}
-			life, stop := context.WithCancel(ctx)
-			r := &runner{version: e.Version, stop: stop, done: make(chan struct{})}
-			runners[id] = r
-			tasks.Go(func() {
-				defer close(r.done)
-				if err := s.run(life, e, fence); errors.Is(err, reprise.ErrFenced) {
-					cancel(err)
-				}
-			})
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return s.known.Each(ctx, func(one *Schedule) bool { return one.Disabled == nil },
+		func(ctx context.Context, e registry.Entry[Schedule]) error { return s.run(ctx, e, fence) })
 }
 
 // run runs one schedule, over failures of the store.

@@ -61,3 +61,28 @@ func WriteFile(path string, data []byte) error {
 	}
 	return os.Rename(path+".new", path)
 }
+
+// WriteFileSync is WriteFile for what must be there after a crash of the machine.
+func WriteFileSync(path string, data []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path+".new"))
+	}
+	return RenameSync(path+".new", path)
+}
+
+// RenameSync renames a file within its directory so that it has its new name after a crash of the machine.
+func RenameSync(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -14,51 +14,12 @@ import (
 // ownerName is the name of who sends, with the fence of Send.
 const ownerName = "webhooks"
 
-// worker works for one hook in one version.
-type worker struct {
-	version uint64
-	stop    context.CancelFunc
-	done    chan struct{}
-}
-
 // Send works for all webhooks until ctx is done, whose cause it returns. fence is higher than those of all earlier
 // calls, on any replica: where another call has a higher one the error is reprise.ErrFenced.
 func (h *Hooks) Send(ctx context.Context, fence uint64) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	workers := map[string]*worker{}
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer cancel(nil)
 	owner := reprise.Owner{Name: ownerName, Fence: fence}
-	for {
-		all, changed := h.known.All()
-		for id, w := range workers {
-			if e, ok := all[id]; !ok || e.Version != w.version {
-				w.stop()
-				<-w.done
-				delete(workers, id)
-			}
-		}
-		for id, e := range all {
-			if workers[id] != nil || e.Value.Disabled != nil {
-				continue
-			}
-			life, stop := context.WithCancel(ctx)
-			w := &worker{version: e.Version, stop: stop, done: make(chan struct{})}
-			workers[id] = w
-			tasks.Go(func() {
-				defer close(w.done)
-				if err := h.work(life, e, owner); errors.Is(err, reprise.ErrFenced) {
-					cancel(err)
-				}
-			})
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return h.known.Each(ctx, func(hook *Hook) bool { return hook.Disabled == nil },
+		func(ctx context.Context, e registry.Entry[Hook]) error { return h.work(ctx, e, owner) })
 }
 
 // The spans of the pauses after a failure of ours.

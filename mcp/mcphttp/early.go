@@ -1,6 +1,8 @@
 package mcphttp
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ type early struct {
 	room  sync.Cond
 	queue [][]byte
 	bytes int
+	json  bool // a response that is all there is needs no stream
 	quick bool // the response is all there is
 	over  bool // decided is closed
 	// out is where messages go once there is a stream. Without one, gone is true when nobody reads, and
@@ -30,8 +33,9 @@ type early struct {
 	retry   time.Duration
 }
 
-func newEarly() *early {
-	e := &early{decided: make(chan struct{})}
+// newEarly makes the sink of an exchange. With json its response may be sent without a stream.
+func newEarly(json bool) *early {
+	e := &early{json: json, decided: make(chan struct{})}
 	e.room.L = &e.mu
 	return e
 }
@@ -56,7 +60,7 @@ func (e *early) send(message []byte, last bool) error {
 	if e.quick {
 		return reprise.ErrEnded
 	}
-	e.quick = last && len(e.queue) == 0 && !e.over
+	e.quick = e.json && last && len(e.queue) == 0 && !e.over
 	e.queue = append(e.queue, message)
 	e.bytes += len(message)
 	if last && !e.quick {
@@ -145,35 +149,45 @@ func (h *Handler) quick(messages []Message) time.Duration {
 	return h.opts.Quick
 }
 
-// callQuickly answers a request as JSON if that takes no longer than quick, and else by a stream.
-func (s *Session) callQuickly(w http.ResponseWriter, r *http.Request, x *Exchange, quick time.Duration) *refusal {
-	e := newEarly()
+// callEarly answers a request as JSON if that takes no longer than quick, which may be 0 or less, and else by a stream.
+//
+// The backend has the request before the stream is made, so that the commit which makes it takes place while the
+// backend works: what takes as long as a commit waits for one alone, that of its answer. What takes less waits for the
+// rest of the first one, too. That takes nothing from what is promised:
+//
+//   - Nothing is missed. A client that is to come back needs an event id, and the first is shown by follow, once the
+//     stream is kept. Whoever drops before, or whose server dies then, has seen nothing and knows no more about the
+//     call than somebody whose request never arrived whole.
+//   - Nothing is seen twice. Messages wait in early, in their order, until promote hands them to the outlet of the
+//     stream, and go there directly from then on.
+//   - Nothing runs twice. What has begun is never refused with a status that invites to send it again, as 503 does: if
+//     the stream cannot be made, each request is answered, and the answer says that its outcome is not known. A process
+//     that dies in between leaves no stream that another one could take over, and no call is ever repeated by a server.
+//
+// A client that goes away does not end the making of the stream: a disconnect cancels nothing.
+func (s *Session) callEarly(w http.ResponseWriter, r *http.Request, x *Exchange, quick time.Duration) *refusal {
+	e := newEarly(quick > 0)
 	x.sink = e
 	if !s.h.run(s.life, x) {
 		s.dismiss(x)
 		return refusalOf(errNoSession)
 	}
-	timer := time.NewTimer(quick)
-	defer timer.Stop()
-	select {
-	case <-e.decided:
-	case <-timer.C:
-	case <-r.Context().Done(): // the client knows of nothing to come back to; the request goes on
-		e.giveUp(nil)
+	if quick > 0 && !e.wait(r.Context(), quick) { // the client knows of nothing to come back to; the request goes on
 		return nil
 	}
 	if response := e.response(); response != nil {
 		writeJSON(w, http.StatusOK, response)
 		return nil
 	}
-	reader, out, err := s.keepCall(r.Context(), x)
+	reader, out, err := s.keepCall(context.WithoutCancel(r.Context()), x)
 	if err == nil {
 		err = e.promote(out)
 	}
 	if err != nil {
 		e.giveUp(err)
 		x.end(err)
-		return refusalOf(err)
+		answerUnknown(w, x, err)
+		return nil
 	}
 	s.follow(w, r, x.name, reader, func() {
 		if e.closing {
@@ -181,4 +195,35 @@ func (s *Session) callQuickly(w http.ResponseWriter, r *http.Request, x *Exchang
 		}
 	})
 	return nil
+}
+
+// wait waits until it is decided what the answer is, but not longer than quick. It reports false if ctx ends: then
+// there is nobody to answer.
+func (e *early) wait(ctx context.Context, quick time.Duration) bool {
+	timer := time.NewTimer(quick)
+	defer timer.Stop()
+	select {
+	case <-e.decided:
+	case <-timer.C:
+	case <-ctx.Done():
+		e.giveUp(nil)
+		return false
+	}
+	return true
+}
+
+// answerUnknown answers the requests of an exchange that has begun and whose messages cannot be kept.
+func answerUnknown(w http.ResponseWriter, x *Exchange, why error) {
+	e := rpcError{
+		Code:    codeInternal,
+		Message: fmt.Sprintf("the answer cannot be kept; whether the request was carried out is not known (%v)", why),
+		Data:    map[string]string{"code": "answer_lost"},
+	}
+	var answers [][]byte
+	for i := range x.Messages {
+		if x.Messages[i].isCall() {
+			answers = append(answers, errorResponse(x.Messages[i].ID, e))
+		}
+	}
+	writeAnswers(w, answers, len(x.Messages) == 1)
 }

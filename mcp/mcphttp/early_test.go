@@ -1,13 +1,16 @@
 package mcphttp_test
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"reprise"
 	"reprise/mcp/mcphttp"
+	"reprise/store/memstore"
 )
 
 // streams is how many streams of calls there are.
@@ -64,5 +67,139 @@ func TestQuick(t *testing.T) {
 		if n := w.streams(); n != 4 {
 			t.Errorf("%d streams were made, want 4", n)
 		}
+	})
+}
+
+// callOfSteps is a call that waits for the gate g.
+const callOfSteps = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"steps","arguments":{"gate":"g"}}}`
+
+// slowToMake is a Store whose Create of the stream of a call waits for made, and then fails if it is told to.
+type slowToMake struct {
+	reprise.Store
+	made  chan struct{}
+	fails atomic.Bool
+}
+
+func (s *slowToMake) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	if info.Key.Namespace() == "mcp:" {
+		<-s.made
+		if s.fails.Load() {
+			return reprise.StreamInfo{}, reprise.ErrUnavailable
+		}
+	}
+	return s.Store.Create(ctx, info)
+}
+
+// TestCallRunsWhileItsStreamIsMade: the tool does not wait for the commit. Nothing is shown before the stream is kept,
+// and then all of it, once.
+func TestCallRunsWhileItsStreamIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowToMake{Store: memstore.New(nil), made: make(chan struct{})}
+		defer store.Close()
+		w := newWorld(t, setup{store: store})
+		c := w.begin("2025-11-25")
+		began := make(chan *stream, 1)
+		go func() { began <- c.tool("steps", toolInput{N: 2}) }()
+		synctest.Wait()
+		if n := w.tools.called("steps"); n != 1 {
+			t.Errorf("the tool was called %d times before its stream was there", n)
+		}
+		select {
+		case <-began:
+			t.Error("the client was answered before the stream was there")
+		default:
+		}
+		close(store.made)
+		s := <-began
+		s.prime()
+		primed := s.lastID
+		for range 2 {
+			s.want(progress(1, 4)...)
+			s.want(`"done"`)
+			s.ends()
+			s = c.stream(c.get(primed))
+		}
+	})
+}
+
+// TestCallWhoseStreamCannotBeMade: the tool has been called, so that nothing may invite the client to send the call
+// again, as the status 503 does.
+func TestCallWhoseStreamCannotBeMade(t *testing.T) {
+	for what, quick := range map[string]time.Duration{"always kept": -1, "kept if slow": 5 * time.Millisecond} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &slowToMake{Store: memstore.New(nil), made: make(chan struct{})}
+				defer store.Close()
+				w := newWorld(t, setup{store: store, opts: mcphttp.Options{Quick: quick}})
+				c := w.begin("2025-11-25")
+				store.fails.Store(true)
+				go func() {
+					<-w.tools.began
+					close(store.made)
+				}()
+				res := c.post(callOfSteps)
+				text := c.text(res)
+				if res.StatusCode != 200 || !strings.Contains(text, `"id":7,"error"`) ||
+					!strings.Contains(text, "answer_lost") {
+					t.Errorf("%d %s", res.StatusCode, text)
+				}
+				if n := w.tools.called("steps"); n != 1 {
+					t.Errorf("the tool was called %d times", n)
+				}
+				if gate := <-w.tools.cancelled; gate != "g" {
+					t.Errorf("%s was cancelled", gate)
+				}
+				store.fails.Store(false)
+				s := c.tool("steps", toolInput{N: 1}) // the session goes on
+				s.prime()
+				s.want(progress(1, 2)...)
+				s.want(`"done"`)
+			})
+		})
+	}
+}
+
+// TestKilledBetweenCallAndItsStream: a process dies after a tool was called and before the stream of the call is kept.
+// The client has seen no event id, the next process finds no call that it would have to answer, and calls nothing again.
+func TestKilledBetweenCallAndItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := memstore.New(nil)
+		defer inner.Close()
+		keys := reprise.NewKeys()
+		store := &slowToMake{Store: inner, made: make(chan struct{})}
+		first := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+		c := first.begin("2025-11-25")
+		ctx, gone := context.WithCancel(t.Context())
+		req := c.request("POST", callOfSteps)
+		failed := make(chan error, 1)
+		go func() {
+			res, err := first.http.Do(req.WithContext(ctx))
+			if err == nil {
+				res.Body.Close()
+			}
+			failed <- err
+		}()
+		<-first.tools.began
+		gone() // what the client sees of the death
+		if err := <-failed; err == nil {
+			t.Error("the client was answered")
+		}
+		// What the first process had in memory is not looked at: the second has the store alone.
+		second := newWorld(t, setup{store: inner, log: reprise.Options{Keys: keys}})
+		again := c.with(second)
+		synctest.Wait()
+		if n := second.streams(); n != 0 {
+			t.Errorf("%d streams of calls are kept", n)
+		}
+		s := again.tool("steps", toolInput{N: 1})
+		s.prime()
+		s.want(progress(1, 2)...)
+		s.want(`"done"`)
+		if n := second.tools.called("steps"); n != 1 {
+			t.Errorf("the tool was called %d times", n)
+		}
+		store.fails.Store(true)
+		close(store.made)
+		<-first.tools.cancelled
 	})
 }

@@ -165,19 +165,24 @@ func (h *Handler) answerWhole(w http.ResponseWriter, r *http.Request, x *Exchang
 	case <-r.Context().Done():
 		return nil
 	}
-	if calls == 1 && len(x.Messages) == 1 {
-		writeJSON(w, http.StatusOK, answer.responses[0])
-		return nil
+	writeAnswers(w, answer.responses, calls == 1 && len(x.Messages) == 1)
+	return nil
+}
+
+// writeAnswers answers with responses: the only one by itself, or as a batch.
+func writeAnswers(w http.ResponseWriter, responses [][]byte, alone bool) {
+	if alone {
+		writeJSON(w, http.StatusOK, responses[0])
+		return
 	}
 	body := []byte{'['}
-	for i, response := range answer.responses {
+	for i, response := range responses {
 		if i > 0 {
 			body = append(body, ',')
 		}
 		body = append(body, response...)
 	}
 	writeJSON(w, http.StatusOK, append(body, ']'))
-	return nil
 }
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) {

@@ -175,21 +175,7 @@ func (s *Session) call(w http.ResponseWriter, r *http.Request, messages []Messag
 		return s.h.answerWhole(w, r, x)
 	}
 	x.name = randomText(exchangeName)
-	if quick := s.h.quick(x.Messages); quick > 0 {
-		return s.callQuickly(w, r, x, quick)
-	}
-	reader, out, err := s.keepCall(r.Context(), x)
-	if err != nil {
-		s.dismiss(x)
-		return refusalOf(err)
-	}
-	x.sink = out
-	s.follow(w, r, x.name, reader, func() {
-		if !s.h.run(s.life, x) {
-			s.dismiss(x)
-		}
-	})
-	return nil
+	return s.callEarly(w, r, x, s.h.quick(x.Messages))
 }
 
 // admit notes the requests of an exchange. It refuses an id that waits for its answer already.

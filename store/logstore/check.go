@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"reprise"
+	"reprise/internal/storecheck"
 )
 
 // Check reads everything and returns what is wrong, a sentence each: commits, also those whose batches are not needed
@@ -21,26 +22,13 @@ func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	if err != nil {
 		return wrong, err
 	}
-	q := reprise.ListQuery{AllNamespaces: true, Limit: 1000}
-	for {
-		page, err := s.List(ctx, q)
-		if err != nil {
-			return wrong, err
-		}
-		for i := range page.Streams {
-			fault, err := s.checkStream(ctx, page.Streams[i].Key)
-			if err != nil {
-				return wrong, err
-			}
-			if fault != "" {
-				wrong = append(wrong, fault)
-			}
-		}
-		if q.After = page.Next; q.After == "" {
-			return wrong, nil
-		}
-	}
+	faults, err := storecheck.Streams(ctx, s.List, func(ctx context.Context, key reprise.StreamKey) (string, error) {
+		return storecheck.Batches(ctx, s.Read, key, isDamage, nil)
+	})
+	return append(wrong, faults...), err
 }
+
+func isDamage(err error) bool { return errors.Is(err, ErrDamaged) }
 
 // checkFiles reads all commits and the snapshot.
 func (s *Store) checkFiles(ctx context.Context) (wrong []string, err error) {
@@ -131,25 +119,6 @@ func (s *Store) checkSnapshot() (fault string, err error) {
 		return fmt.Sprintf("snapshot %d: %v", base, err), nil
 	}
 	return "", err
-}
-
-// checkStream reads all batches of a stream. fault says what is wrong.
-func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
-	for after := uint64(0); ; {
-		page, err := s.Read(ctx, key, after, 1<<20)
-		switch {
-		case errors.Is(err, reprise.ErrNotFound), errors.Is(err, reprise.ErrExpired):
-			return "", nil // removed meanwhile
-		case errors.Is(err, ErrDamaged):
-			return err.Error(), nil
-		case err != nil:
-			return "", err
-		}
-		if len(page.Batches) == 0 {
-			return "", nil
-		}
-		after = page.Batches[len(page.Batches)-1].Last()
-	}
 }
 
 // Stats says how large things are.

@@ -6,53 +6,29 @@ import (
 	"fmt"
 
 	"reprise"
+	"reprise/internal/storecheck"
 )
 
 // Check reads everything and returns what is wrong, a sentence each: checksums that do not hold, streams whose
 // batches have a hole or do not reach the tail. It may take long. Appends go on meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
-	q := reprise.ListQuery{AllNamespaces: true, Limit: 1000}
-	for {
-		page, err := s.list(ctx, q, func(err error) { wrong = append(wrong, err.Error()) })
-		if err != nil {
-			return wrong, err
-		}
-		for i := range page.Streams {
-			fault, err := s.checkStream(ctx, page.Streams[i].Key)
-			if err != nil {
-				return wrong, err
-			}
-			if fault != "" {
-				wrong = append(wrong, fault)
-			}
-		}
-		if q.After = page.Next; q.After == "" {
-			return wrong, nil
-		}
+	list := func(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+		return s.list(ctx, q, func(err error) { wrong = append(wrong, err.Error()) })
 	}
+	faults, err := storecheck.Streams(ctx, list, s.checkStream)
+	return append(wrong, faults...), err
 }
 
 // checkStream reads all batches of a stream. fault says what is wrong.
 func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
-	for after := uint64(0); ; {
-		page, err := s.Read(ctx, key, after, 1<<20)
-		switch {
-		case errors.Is(err, reprise.ErrNotFound), errors.Is(err, reprise.ErrExpired):
-			return "", nil // removed meanwhile
-		case isDamage(err), errors.Is(err, errBehind):
-			return err.Error(), nil
-		case err != nil:
-			return "", err
+	damaged := func(err error) bool { return isDamage(err) || errors.Is(err, errBehind) }
+	return storecheck.Batches(ctx, s.Read, key, damaged, func(page reprise.Page, after uint64) string {
+		if fault := storecheck.Missing(page, after); fault != "" {
+			return fmt.Sprintf("stream %s: %s", key, fault)
 		}
-		if len(page.Batches) == 0 {
-			if want := max(after+1, page.Info.Earliest); want <= page.Info.Tail {
-				return fmt.Sprintf("stream %s: events %d to %d are missing", key, want, page.Info.Tail), nil
-			}
-			return "", nil
-		}
-		after = page.Batches[len(page.Batches)-1].Last()
-	}
+		return ""
+	})
 }
 
 // Stats says how large things are.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"reprise"
+	"reprise/internal/storecheck"
 )
 
 // Check reads all streams and returns what is wrong, a sentence each: checksums that do not hold, batches that are
@@ -47,20 +48,12 @@ func (s *Store) checkPlaces(ctx context.Context, before uint64) ([]place, error)
 	return places, err
 }
 
-// checkStream reads all batches of a stream. fault says what is wrong.
+// checkStream reads all batches of a stream. Read makes sure that the tail is reached. fault says what is wrong.
 func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
-	for after := uint64(0); ; {
-		page, err := s.Read(ctx, key, after, 1<<20)
-		switch {
-		case errors.Is(err, reprise.ErrNotFound), errors.Is(err, reprise.ErrExpired):
-			return "", nil // removed meanwhile, or never made
-		case errors.Is(err, ErrDamaged):
-			return err.Error(), nil
-		case err != nil:
-			return "", fmt.Errorf("stream %s: %w", key, err)
-		case len(page.Batches) == 0:
-			return "", nil // Read has made sure that the tail is reached
-		}
-		after = page.Batches[len(page.Batches)-1].Last()
+	damaged := func(err error) bool { return errors.Is(err, ErrDamaged) }
+	fault, err = storecheck.Batches(ctx, s.Read, key, damaged, nil)
+	if err != nil {
+		err = fmt.Errorf("stream %s: %w", key, err)
 	}
+	return fault, err
 }

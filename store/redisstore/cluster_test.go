@@ -66,7 +66,8 @@ func slotMoves(t *testing.T, cluster *testserver.RedisCluster) {
 	before := moved.Load()
 	until(t, "appends go on", func() bool { return tryOne(t, s, &info, "event") == nil })
 	until(t, "it is told", func() bool { return moved.Load() > before })
-	if page := read(t, other, info.Key); page.Info.Epoch != info.Epoch || page.Info.Tail != 11 || len(page.Batches) != 11 {
+	if page := read(t, other, info.Key); page.Info.Epoch != info.Epoch || page.Info.Tail != 11 ||
+		len(page.Batches) != 11 {
 		t.Errorf("after the move: %+v", page.Info)
 	}
 	before = moved.Load()

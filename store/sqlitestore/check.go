@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"reprise"
+	"reprise/internal/storecheck"
 )
 
 // Check reads everything and returns what is wrong, a sentence each: pages that SQLite
@@ -24,25 +25,8 @@ func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	if err != nil {
 		return wrong, err
 	}
-	q := reprise.ListQuery{AllNamespaces: true, Limit: 1000}
-	for {
-		page, err := s.List(ctx, q)
-		if err != nil {
-			return wrong, err
-		}
-		for i := range page.Streams {
-			fault, err := s.checkStream(ctx, page.Streams[i].Key)
-			if err != nil {
-				return wrong, err
-			}
-			if fault != "" {
-				wrong = append(wrong, fmt.Sprintf("stream %s: %s", page.Streams[i].Key, fault))
-			}
-		}
-		if q.After = page.Next; q.After == "" {
-			return wrong, nil
-		}
-	}
+	faults, err := storecheck.Streams(ctx, s.List, s.checkStream)
+	return append(wrong, faults...), err
 }
 
 func (s *Store) checkPages(ctx context.Context) (wrong []string, err error) {
@@ -64,22 +48,10 @@ func (s *Store) checkPages(ctx context.Context) (wrong []string, err error) {
 
 // checkStream reads all batches of a stream. fault says what is wrong.
 func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
-	for after := uint64(0); ; {
-		page, err := s.Read(ctx, key, after, 1<<20)
-		switch {
-		case errors.Is(err, reprise.ErrNotFound), errors.Is(err, reprise.ErrExpired):
-			return "", nil // removed meanwhile
-		case errors.Is(err, ErrDamaged):
-			return err.Error(), nil
-		case err != nil:
-			return "", err
-		}
-		if len(page.Batches) == 0 {
-			if want := max(after+1, page.Info.Earliest); want <= page.Info.Tail {
-				return fmt.Sprintf("events %d to %d are missing", want, page.Info.Tail), nil
-			}
-			return "", nil
-		}
-		after = page.Batches[len(page.Batches)-1].Last()
+	damaged := func(err error) bool { return errors.Is(err, ErrDamaged) }
+	fault, err = storecheck.Batches(ctx, s.Read, key, damaged, storecheck.Missing)
+	if fault != "" {
+		fault = fmt.Sprintf("stream %s: %s", key, fault)
 	}
+	return fault, err
 }

@@ -1,7 +1,7 @@
 // Package credential makes the headers and variables that an upstream is called with of who calls it, so that many
 // users behind one gateway reach an upstream each with a credential of their own.
 //
-//	templates, err := credential.New(credential.Texts{Header: map[string]string{"Authorization": "Bearer {{secrets.github}}"}})
+//	templates, err := credential.New(credential.Texts{Header: map[string]string{"X-Token": "{{secrets.github}}"}})
 //	filled, err := templates.Fill(&credential.Principal{Tenant: "default", Name: "alice@corp"}, secrets)
 //
 // The value of a header or of a variable is text with references between {{ and }}:

@@ -51,7 +51,8 @@ func parse(text string) (t template, err error) {
 		}
 		reference, rest, found := strings.Cut(rest, shut)
 		if !found {
-			return nil, fmt.Errorf("there is a %q without a %q; %q stands for itself as %q", open, shut, open, open+open)
+			return nil, fmt.Errorf("there is a %q without a %q; %q stands for itself as %q",
+				open, shut, open, open+open)
 		}
 		p, err := parseReference(strings.TrimSpace(reference))
 		if err != nil {
@@ -73,11 +74,12 @@ func parseReference(text string) (part, error) {
 	}
 	if of, ok := strings.CutPrefix(text, secrets); ok {
 		if !secretNames.MatchString(of) {
-			return part{}, fmt.Errorf("%q is no name of a secret: 1 to 64 letters, digits, '.', '_' and '-', not '.' first", of)
+			return part{}, fmt.Errorf("%q is not the name of a secret: 1 to 64 letters, digits, '.', '_' and '-'", of)
 		}
 		return part{secret, of}, nil
 	}
-	return part{}, fmt.Errorf("%q is none of {{name}}, {{tenant}}, {{claims.CLAIM}} and {{secrets.NAME}}", open+text+shut)
+	return part{}, fmt.Errorf("%q is none of {{name}}, {{tenant}}, {{claims.CLAIM}} and {{secrets.NAME}}",
+		open+text+shut)
 }
 
 // withText appends a piece of text.

@@ -5,8 +5,9 @@ import { Follow, Run } from './loop.js'
 import type { FollowOptions } from './follow.js'
 import { Files } from './files.js'
 import { randomID } from './id.js'
+import { Interpreters } from './interpreters.js'
 import { Keys } from './keys.js'
-import { type OutputOptions, OutputReader } from './output.js'
+import type { OutputOptions } from './output.js'
 import { type Page, type PageOptions, readPage } from './page.js'
 import { Producer, type ProducerOptions } from './producer.js'
 import { Sessions, Streams, Tickets } from './resources.js'
@@ -65,6 +66,8 @@ export class Reprise {
   readonly files: Files
   /** API keys. */
   readonly keys: Keys
+  /** Interpreters that remember what was declared. */
+  readonly interpreters: Interpreters
   private readonly caller: Caller
 
   constructor(options: Options = {}) {
@@ -76,6 +79,7 @@ export class Reprise {
     this.tickets = new Tickets(this.caller)
     this.files = new Files(this.caller)
     this.keys = new Keys(this.caller)
+    this.interpreters = new Interpreters(this.caller, this)
   }
 
   /**
@@ -133,35 +137,15 @@ export class Reprise {
 
   /** Reads the bytes of a channel exactly as the command wrote them, through connections that break. */
   output(id: string, channel: 'stdout' | 'stderr', options: OutputOptions = {}): ReadableStream<Uint8Array> {
-    const reader = new OutputReader(this.caller, id, channel, options)
-    const stop = new AbortController()
-    const onAbort = () => stop.abort(options.signal!.reason)
-    options.signal?.addEventListener('abort', onAbort, { once: true })
-    if (options.signal?.aborted) onAbort()
-    const done = () => {
-      options.signal?.removeEventListener('abort', onAbort)
-      reader.close()
-    }
-    return new ReadableStream<Uint8Array>(
-      {
-        async pull(controller) {
-          try {
-            const bytes = await reader.read(stop.signal)
-            if (bytes) return controller.enqueue(bytes)
-            controller.close()
-            done()
-          } catch (error) {
-            done()
-            throw error
-          }
-        },
-        cancel(reason) {
-          stop.abort(reason)
-          done()
-        },
-      },
-      { highWaterMark: 0 },
-    )
+    return this.bytes(id, channel, options)
+  }
+
+  /**
+   * Reads a file that was kept with an execution, through connections that break, and compares its checksum before the end.
+   * {@link show} lists those that there are, as `artifacts`.
+   */
+  artifact(id: string, path: string, options: CallOptions = {}): ReadableStream<Uint8Array> {
+    return this.bytes(id, `artifacts/${encodeURIComponent(path)}`, options)
   }
 
   /**
@@ -226,6 +210,20 @@ export class Reprise {
   /** Returns a Producer for a stream, which must exist when it publishes. */
   producer(stream: string, options?: ProducerOptions): Producer {
     return new Producer(this.caller, stream, options)
+  }
+
+  /** Reads bytes of an execution. What does so is loaded when it is first used. */
+  private bytes(id: string, what: string, options: OutputOptions): ReadableStream<Uint8Array> {
+    checkName(`read ${what} of execution ${id}`, id)
+    const loading = import('./output.js').then(({ OutputReader }) => new OutputReader(this.caller, id, what, options))
+    loading.catch(() => {}) // pull tells
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => (await loading).pull(controller),
+        cancel: async (reason) => (await loading).cancel(reason),
+      },
+      { highWaterMark: 0 },
+    )
   }
 
   private plain(op: string, method: string, id: string, rest = ''): Request {

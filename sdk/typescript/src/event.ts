@@ -1,7 +1,7 @@
 import { ProtocolError } from './errors.js'
 import { memberText } from './json.js'
 import type { Frame } from './sse.js'
-import type { End, Gap, Started } from './wire.js'
+import type { CodeException, End, Gap, Shown, Started } from './wire.js'
 
 /** Reads JSON text; see FollowOptions.parse. */
 export type Parse = (text: string) => unknown
@@ -55,8 +55,14 @@ export interface PublishedEvent<Type extends string = string, Data = unknown> ex
   readonly data: Data
 }
 
-/** The events of an execution, told apart by their type. */
-export type ExecutionEvent = StartedEvent | OutputEvent | EndEvent | GapEvent
+/** The value of the last expression of code in an interpreter (`result`), or one that the code has shown (`display`). */
+export type ShownEvent = PublishedEvent<'result' | 'display', Shown>
+
+/** Code in an interpreter has failed. */
+export type ExceptionEvent = PublishedEvent<'exception', CodeException>
+
+/** The events of an execution, told apart by their type. The last two are those of code in an interpreter. */
+export type ExecutionEvent = StartedEvent | OutputEvent | EndEvent | GapEvent | ShownEvent | ExceptionEvent
 
 /**
  * The events of a stream. With the types of what is published they are told apart by their type:

@@ -13,17 +13,20 @@ export {
 export type {
   EndEvent,
   EventBase,
+  ExceptionEvent,
   ExecutionEvent,
   GapEvent,
   OutputEvent,
   Parse,
   PublishedEvent,
+  ShownEvent,
   StartedEvent,
   StreamEvent,
 } from './event.js'
 export type { DownloadOptions } from './download.js'
 export type { ChangeEvent, Files } from './files.js'
 export type { Drop, FollowOptions } from './follow.js'
+export type { CodeResult, Interpreters } from './interpreters.js'
 export type { Keys } from './keys.js'
 export type { Follow, Run, RunResult } from './loop.js'
 export type { OutputOptions } from './output.js'

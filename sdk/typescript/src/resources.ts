@@ -94,6 +94,13 @@ export class Tickets {
   create(request: TicketRequest, options?: CallOptions): Promise<Ticket> {
     return this.caller.json(jsonRequest('issue a ticket', 'POST', '/v1/tickets', request), options?.signal)
   }
+
+  /** Gets another ticket for one that has not expired, for as long again, up to 24 hours after the first was issued. */
+  renew(ticket: string, options?: CallOptions): Promise<Ticket> {
+    const query = parameters({ ticket })
+    const request: Request = { op: 'renew a ticket', method: 'POST', path: '/v1/tickets/renew', query, anonymous: true }
+    return this.caller.json(request, options?.signal)
+  }
 }
 
 function plain(op: string, method: string, kind: 'streams' | 'sessions', name: string): Request {

@@ -125,6 +125,7 @@ export type StartRequest = StartMembers &
     | { argv: string[]; command?: never; language?: never; code?: never }
     | { command: string; argv?: never; language?: never; code?: never }
     | { language: string; code: string; argv?: never; command?: never }
+    | { interpreter: string; code?: string; argv?: never; command?: never; language?: never }
   )
 
 export type ExecutionStatus = 'queued' | 'running' | 'ended'
@@ -142,6 +143,69 @@ export interface Artifact {
   path: string
   size: number
   sha256: string
+}
+
+/** Asks for an interpreter that remembers. */
+export interface InterpreterRequest {
+  /** 1 to 128 letters, digits, `.`, `_` and `-`. The client makes an unguessable one where there is none. */
+  id?: string
+  session?: string
+  /** `bash`, `javascript` or `python`. */
+  language: string
+  cwd?: string
+  env?: Record<string, string>
+  labels?: Record<string, string>
+  /** Ends it when it has had no code for so long. At most what the server allows. */
+  idle_timeout?: Duration
+  /** Ends it after so long in all. */
+  timeout?: Duration
+  /** How long code that was cancelled may take to end before the interpreter is killed. */
+  grace?: Duration
+  limits?: Limits
+  isolation?: string
+  access?: Access
+}
+
+/** A process that runs code, one piece after the other, and remembers what was declared. */
+export interface Interpreter {
+  id: string
+  language: string
+  session?: string
+  status: ExecutionStatus
+  outcome: ExecutionOutcome | null
+  error?: string
+  cwd: string
+  labels: Record<string, string> | null
+  created: string
+  ended: string | null
+  /** The execution whose code it runs now. */
+  running?: string
+  /** How often it was given code. Not there once it has ended. */
+  runs?: number
+  /** When its last code ended. */
+  used?: string
+  idle_timeout?: Duration
+  timeout?: Duration
+  isolation: Isolation | null
+  links: { self: string; execution: string }
+}
+
+export interface InterpreterList {
+  interpreters: Interpreter[]
+}
+
+/** A value that code has shown, by MIME type; binary types in base64. */
+export interface Shown {
+  mime: Record<string, string>
+  /** The sizes of what was too large, by MIME type. */
+  omitted?: Record<string, number>
+}
+
+/** Why code has failed. */
+export interface CodeException {
+  name: string
+  value: string
+  traceback: string[]
 }
 
 /** One run of a command. */

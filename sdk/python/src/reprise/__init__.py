@@ -15,6 +15,7 @@ gives each event once.
 from ._async.client import AsyncReprise
 from ._async.files import AsyncFiles
 from ._async.follow import AsyncFollow
+from ._async.interpreters import AsyncInterpreters
 from ._async.keys import AsyncKeys
 from ._async.producer import AsyncProducer
 from ._async.stdin import AsyncStdin
@@ -23,6 +24,7 @@ from ._flow import Drop
 from ._sync.client import Reprise
 from ._sync.files import Files
 from ._sync.follow import Follow
+from ._sync.interpreters import Interpreters
 from ._sync.keys import Keys
 from ._sync.producer import Producer
 from ._sync.stdin import Stdin
@@ -32,9 +34,12 @@ from .cursors import AsyncCursorStore, CursorStore, FileCursor, MemoryCursor, SQ
 from .errors import CommandError, FileChangedError, GapError, NetworkError, ProblemError, ProtocolError, RepriseError
 from .events import End, Event, Gap, Started
 from .models import (
+    CodeException,
+    CodeResult,
     Execution,
     FileChange,
     FileInfo,
+    Interpreter,
     Key,
     Listing,
     Page,
@@ -42,6 +47,7 @@ from .models import (
     Result,
     Screen,
     Session,
+    Shown,
     Stream,
     Ticket,
     Watch,
@@ -56,6 +62,7 @@ __all__ = [
     "AsyncCursorStore",
     "AsyncFiles",
     "AsyncFollow",
+    "AsyncInterpreters",
     "AsyncKeys",
     "AsyncProducer",
     "AsyncReprise",
@@ -63,6 +70,8 @@ __all__ = [
     "AsyncStdin",
     "AsyncStreams",
     "AsyncTickets",
+    "CodeException",
+    "CodeResult",
     "CommandError",
     "CursorStore",
     "Drop",
@@ -78,6 +87,8 @@ __all__ = [
     "Follow",
     "Gap",
     "GapError",
+    "Interpreter",
+    "Interpreters",
     "Key",
     "Keys",
     "Limits",
@@ -97,6 +108,7 @@ __all__ = [
     "Screen",
     "Session",
     "Sessions",
+    "Shown",
     "StartOptions",
     "Started",
     "Stdin",

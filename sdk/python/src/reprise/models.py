@@ -15,7 +15,7 @@ T = TypeVar("T")
 AnyStr = TypeVar("AnyStr", str, bytes)
 
 Object = dict[str, Any]
-_TIMES = frozenset(("created", "started", "ended", "expires", "updated", "modified", "rotated", "revoked"))
+_TIMES = frozenset(("created", "started", "ended", "expires", "updated", "modified", "rotated", "revoked", "used"))
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,72 @@ class Execution(Model):
     bytes: dict[str, int] = field(default_factory=dict)
     isolation: dict[str, Any] | None = None
     links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Interpreter(Model):
+    """A process that runs code, one piece after the other, and remembers what was declared."""
+
+    id: str = ""
+    #: "bash", "javascript" or "python".
+    language: str = ""
+    session: str = ""
+    #: "queued", "running" or "ended".
+    status: str = ""
+    #: "" until the end.
+    outcome: str = ""
+    error: str = ""
+    cwd: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    created: datetime | None = None
+    ended: datetime | None = None
+    #: The execution whose code it runs now.
+    running: str = ""
+    #: How often it was given code, and when the last code ended.
+    runs: int = 0
+    used: datetime | None = None
+    idle_timeout: str = ""
+    timeout: str = ""
+    isolation: dict[str, Any] | None = None
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Shown(Model):
+    """A value that code has shown: the data of an event "result" or "display"."""
+
+    #: By MIME type; binary types in base64.
+    mime: dict[str, str] = field(default_factory=dict)
+    #: The sizes of what was too large.
+    omitted: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CodeException(Model):
+    """Why code has failed: the data of an event "exception"."""
+
+    name: str = ""
+    value: str = ""
+    traceback: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CodeResult:
+    """What code in an interpreter has come to."""
+
+    #: That of the execution.
+    id: str
+    stdout: str
+    stderr: str
+    #: The value of the last expression, None where it has none.
+    result: Shown | None
+    #: What the code has shown, in order.
+    displays: list[Shown]
+    #: Why it has failed, None if it has not.
+    exception: CodeException | None
+    #: As that of `Result`: 0, 1 after an exception, 130 after an interruption, in bash the status of the last command.
+    returncode: int
+    outcome: str
 
 
 @dataclass(frozen=True)

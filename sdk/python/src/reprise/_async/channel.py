@@ -1,8 +1,9 @@
-"""The bytes of a channel of an execution."""
+"""The bytes of a channel of an execution, or of a file that was kept with it."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 
 from .. import _wire
 from .._io import async_sleep
@@ -10,8 +11,18 @@ from ..errors import NetworkError, RepriseError
 from .http import AsyncTransport, next_chunk
 
 
-async def channel(transport: AsyncTransport, id: str, name: str, offset: int, follow: bool) -> AsyncGenerator[bytes, None]:
-    """Yields the bytes from an offset on, through as many connections as that takes."""
+@dataclass
+class Etag:
+    """The version of an artifact, which the answer tells."""
+
+    value: str = ""
+
+
+async def channel(
+    transport: AsyncTransport, id: str, name: str, offset: int, follow: bool, etag: Etag | None = None
+) -> AsyncGenerator[bytes, None]:
+    """Yields the bytes from an offset on, through as many connections as that takes. name is what stands below the path of
+    the execution."""
     op, path = f"read {name} of execution {id}", _wire.named_path("executions", id)
     patience, end = transport.patience(), -1
     while end < 0 or offset < end:
@@ -23,6 +34,8 @@ async def channel(transport: AsyncTransport, id: str, name: str, offset: int, fo
                 if response.status_code != 200 or _wire.media_type(response.headers) != _wire.BYTES:
                     raise _wire.not_ours(response.status_code, response.headers)
                 transport.met.yes = True
+                if etag is not None:
+                    etag.value = response.headers.get("etag", "")
                 if not follow and end < 0 and (length := response.headers.get("content-length")) is not None:
                     end = offset + int(length)
                 chunks = response.aiter_raw()

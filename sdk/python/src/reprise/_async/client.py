@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Literal, overload
+from urllib.parse import quote
 
 import httpx
 
@@ -14,13 +16,15 @@ from .._flow import Drop, FollowOptions
 from .._io import async_finish
 from .._output import Output
 from ..cursors import AnyCursorStore
-from ..errors import ProblemError, RepriseError
+from ..errors import ProblemError, ProtocolError, RepriseError
 from ..events import Event
 from ..models import Execution, Listing, Page, Result, Screen
+from .channel import Etag
 from .channel import channel as _channel
 from .files import AsyncFiles
 from .follow import AsyncFollow
 from .http import AsyncTransport
+from .interpreters import AsyncInterpreters
 from .keys import AsyncKeys
 from .producer import AsyncProducer
 from .stdin import AsyncStdin
@@ -69,6 +73,7 @@ class AsyncReprise:
         self.tickets = AsyncTickets(self._transport)
         self.files = AsyncFiles(self._transport)
         self.keys = AsyncKeys(self._transport)
+        self.interpreters = AsyncInterpreters(self._transport, self)
 
     @property
     def url(self) -> str:
@@ -204,6 +209,17 @@ class AsyncReprise:
             is asked.
         """
         return _channel(self._transport, id, channel, offset, follow)
+
+    async def artifact(self, id: str, path: str) -> bytes:
+        """Returns a file that was kept with an execution, with the right checksum, through connections that break. `show` lists
+        those that there are, as `artifacts`."""
+        data, etag = bytearray(), Etag()
+        async with aclosing(_channel(self._transport, id, f"artifacts/{quote(path, safe='')}", 0, False, etag)) as chunks:
+            async for chunk in chunks:
+                data += chunk
+        if etag.value != f'"{hashlib.sha256(data).hexdigest()}"':
+            raise ProtocolError(f"artifact {path} of execution {id}: the bytes have another checksum than the server's")
+        return bytes(data)
 
     def stdin(self, id: str, offset: int = 0, *, writer: str = "") -> AsyncStdin:
         """Returns a writer to the stdin of an execution that begins at an offset: 0, or the number of bytes that the

@@ -110,3 +110,8 @@ class AsyncTickets:
         members = {"execution": execution, "stream": stream, "ttl": _wire.duration_text(ttl) if ttl else ""}
         body = {name: value for name, value in members.items() if value}
         return Ticket._read(await self._transport.call(_wire.json_request("issue a ticket", "POST", "/v1/tickets", body)))
+
+    async def renew(self, ticket: str) -> Ticket:
+        """Gets another ticket for one that has not expired, for as long again, up to 24 hours after the first was issued."""
+        query = [("ticket", ticket)]
+        return Ticket._read(await self._transport.call(_wire.Request("renew a ticket", "POST", "/v1/tickets/renew", query=query)))

@@ -1,9 +1,10 @@
 # Made by tools/unasync.py of ../_async/channel.py: change that file.
-"""The bytes of a channel of an execution."""
+"""The bytes of a channel of an execution, or of a file that was kept with it."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 
 from .. import _wire
 from .._io import sleep
@@ -11,8 +12,18 @@ from ..errors import NetworkError, RepriseError
 from .http import Transport, next_chunk
 
 
-def channel(transport: Transport, id: str, name: str, offset: int, follow: bool) -> Generator[bytes, None, None]:
-    """Yields the bytes from an offset on, through as many connections as that takes."""
+@dataclass
+class Etag:
+    """The version of an artifact, which the answer tells."""
+
+    value: str = ""
+
+
+def channel(
+    transport: Transport, id: str, name: str, offset: int, follow: bool, etag: Etag | None = None
+) -> Generator[bytes, None, None]:
+    """Yields the bytes from an offset on, through as many connections as that takes. name is what stands below the path of
+    the execution."""
     op, path = f"read {name} of execution {id}", _wire.named_path("executions", id)
     patience, end = transport.patience(), -1
     while end < 0 or offset < end:
@@ -24,6 +35,8 @@ def channel(transport: Transport, id: str, name: str, offset: int, follow: bool)
                 if response.status_code != 200 or _wire.media_type(response.headers) != _wire.BYTES:
                     raise _wire.not_ours(response.status_code, response.headers)
                 transport.met.yes = True
+                if etag is not None:
+                    etag.value = response.headers.get("etag", "")
                 if not follow and end < 0 and (length := response.headers.get("content-length")) is not None:
                     end = offset + int(length)
                 chunks = response.iter_raw()

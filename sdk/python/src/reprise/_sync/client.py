@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Generator, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Literal, overload
+from urllib.parse import quote
 
 import httpx
 
@@ -15,13 +17,15 @@ from .._flow import Drop, FollowOptions
 from .._io import finish
 from .._output import Output
 from ..cursors import CursorStore
-from ..errors import ProblemError, RepriseError
+from ..errors import ProblemError, ProtocolError, RepriseError
 from ..events import Event
 from ..models import Execution, Listing, Page, Result, Screen
+from .channel import Etag
 from .channel import channel as _channel
 from .files import Files
 from .follow import Follow
 from .http import Transport
+from .interpreters import Interpreters
 from .keys import Keys
 from .producer import Producer
 from .stdin import Stdin
@@ -70,6 +74,7 @@ class Reprise:
         self.tickets = Tickets(self._transport)
         self.files = Files(self._transport)
         self.keys = Keys(self._transport)
+        self.interpreters = Interpreters(self._transport, self)
 
     @property
     def url(self) -> str:
@@ -205,6 +210,17 @@ class Reprise:
             is asked.
         """
         return _channel(self._transport, id, channel, offset, follow)
+
+    def artifact(self, id: str, path: str) -> bytes:
+        """Returns a file that was kept with an execution, with the right checksum, through connections that break. `show` lists
+        those that there are, as `artifacts`."""
+        data, etag = bytearray(), Etag()
+        with closing(_channel(self._transport, id, f"artifacts/{quote(path, safe='')}", 0, False, etag)) as chunks:
+            for chunk in chunks:
+                data += chunk
+        if etag.value != f'"{hashlib.sha256(data).hexdigest()}"':
+            raise ProtocolError(f"artifact {path} of execution {id}: the bytes have another checksum than the server's")
+        return bytes(data)
 
     def stdin(self, id: str, offset: int = 0, *, writer: str = "") -> Stdin:
         """Returns a writer to the stdin of an execution that begins at an offset: 0, or the number of bytes that the

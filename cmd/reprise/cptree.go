@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"reprise"
+	"reprise/client"
+)
+
+// treeCopy copies a directory to the server or from it, file by file. On this machine all is done through an os.Root,
+// so that no link leads out of the directory, whoever makes it.
+type treeCopy struct {
+	server *client.Client
+	opts   *client.TransferOptions
+	root   *os.Root // of the local directory
+	sum    treeSummary
+	dirs   []treeDir // whose modes are set at the end, for some do not allow writing
+}
+
+// treeDir is a directory that was made, by its path below the top.
+type treeDir struct{ rel, mode string }
+
+// treeSummary says what was copied.
+type treeSummary struct {
+	Files       int        `json:"files"`
+	Bytes       int64      `json:"bytes"`
+	Directories int        `json:"directories"`
+	Unchanged   int        `json:"unchanged"`
+	Skipped     []treeSkip `json:"skipped"`
+}
+
+// treeSkip is an entry that was not copied.
+type treeSkip struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+}
+
+func (s *treeSummary) String() string {
+	said := fmt.Sprintf("%d files (%d bytes) and %d directories copied, %d files unchanged",
+		s.Files, s.Bytes, s.Directories, s.Unchanged)
+	if len(s.Skipped) > 0 {
+		said += fmt.Sprintf(", %d entries skipped", len(s.Skipped))
+	}
+	return said
+}
+
+func (t *treeCopy) skip(name, reason string) {
+	t.sum.Skipped = append(t.sum.Skipped, treeSkip{name, reason})
+}
+
+// copied counts a file.
+func (t *treeCopy) copied(file *client.File) {
+	t.sum.Files++
+	t.sum.Bytes += file.Size
+}
+
+// up copies the local directory to a path of the server.
+func (t *treeCopy) up(ctx context.Context, target string) error {
+	err := fs.WalkDir(t.root.FS(), ".", func(rel string, e fs.DirEntry, err error) error {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.IsDir():
+			if _, err := t.server.MakeDirectory(ctx, path.Join(target, rel), ""); err != nil {
+				return err
+			}
+			t.dirs = append(t.dirs, treeDir{rel, fmt.Sprintf("%04o", info.Mode().Perm())})
+			t.sum.Directories++
+			return nil
+		case !info.Mode().IsRegular():
+			t.skip(rel, "it is no file and no directory")
+			return nil
+		}
+		return t.upFile(ctx, rel, info, path.Join(target, rel))
+	})
+	for i := len(t.dirs) - 1; i >= 0 && err == nil; i-- {
+		if p := path.Join(target, t.dirs[i].rel); strings.Contains(p, "/") { // a root is its operator's
+			_, err = t.server.SetFileMode(ctx, p, t.dirs[i].mode)
+		}
+	}
+	return err
+}
+
+// upFile copies a file to the server.
+func (t *treeCopy) upFile(ctx context.Context, rel string, info fs.FileInfo, target string) error {
+	f, err := t.root.Open(filepath.FromSlash(rel))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err != nil || !os.SameFile(now, info) {
+		return errors.Join(fmt.Errorf("%s: %w", rel, client.ErrFileChanged), err)
+	}
+	sent := false
+	opts := *t.opts
+	opts.OnProgress = func(done, total int64) {
+		sent = sent || done < total
+		t.opts.OnProgress(done, total)
+	}
+	file, err := t.server.UploadFile(ctx, f, target, &opts)
+	switch {
+	case t.opts.Keep && errors.Is(err, reprise.ErrConflict):
+		t.skip(rel, "it is there")
+	case err != nil:
+		return err
+	case !sent && info.Size() > 0:
+		t.sum.Unchanged++
+	default:
+		t.copied(&file)
+	}
+	return nil
+}
+
+// down copies a directory of the server into the local one, which is there. rel is "." at first.
+func (t *treeCopy) down(ctx context.Context, source, rel string) error {
+	cursor := ""
+	for {
+		page, err := t.server.ListFiles(ctx, source, 1000, cursor)
+		if err != nil {
+			return err
+		}
+		for i := range page.Files {
+			if err := t.downEntry(ctx, &page.Files[i], rel); err != nil {
+				return err
+			}
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return nil
+		}
+	}
+}
+
+func (t *treeCopy) downEntry(ctx context.Context, file *client.File, dir string) error {
+	source := file.FullPath()
+	name := source[strings.LastIndexByte(source, '/')+1:]
+	rel := filepath.Join(dir, name)
+	switch {
+	case name == "" || name == "." || name == ".." || !filepath.IsLocal(name) || filepath.Base(name) != name:
+		t.skip(source, "its name cannot be used here")
+		return nil
+	case file.Type == "directory":
+		if err := t.root.Mkdir(rel, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if info, err := t.root.Lstat(rel); err != nil || !info.IsDir() {
+			return errors.Join(&fs.PathError{Op: "mkdir", Path: rel, Err: errors.New("something else is there")}, err)
+		}
+		t.dirs = append(t.dirs, treeDir{rel, file.Mode})
+		t.sum.Directories++
+		return t.down(ctx, source, rel)
+	case file.Type != "file":
+		t.skip(source, "it is a "+file.Type)
+		return nil
+	}
+	return t.downFile(ctx, file, rel)
+}
+
+// downFile copies a file from the server. It is collected at the top of the local directory, and moved from there.
+func (t *treeCopy) downFile(ctx context.Context, file *client.File, rel string) error {
+	there, err := t.root.Lstat(rel)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case there.IsDir():
+		return &fs.PathError{Op: "write", Path: rel, Err: errors.New("it is a directory")}
+	case t.opts.Keep:
+		t.skip(rel, "it is there")
+		return nil
+	default:
+		same, err := t.isSame(ctx, file, rel, there)
+		if err != nil {
+			return err
+		}
+		if same {
+			t.sum.Unchanged++
+			return nil
+		}
+	}
+	sum := sha256.Sum256([]byte(rel))
+	collected := ".reprise-" + hex.EncodeToString(sum[:8]) + ".whole"
+	opts := *t.opts
+	opts.Keep = false
+	got, err := t.server.Download(ctx, file.FullPath(), filepath.Join(t.root.Name(), collected), &opts)
+	if err != nil {
+		return err
+	}
+	t.copied(&got)
+	return t.root.Rename(collected, rel)
+}
+
+// isSame reports whether the local file has the bytes of the server's.
+func (t *treeCopy) isSame(ctx context.Context, file *client.File, rel string, there fs.FileInfo) (bool, error) {
+	if !there.Mode().IsRegular() || there.Size() != file.Size {
+		return false, nil
+	}
+	f, err := t.root.Open(rel)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if _, err := io.Copy(hash, f); err != nil {
+		return false, err
+	}
+	remote, err := t.server.SumFile(ctx, file.FullPath())
+	return err == nil && remote.SHA256 == hex.EncodeToString(hash.Sum(nil)), err
+}
+
+// setModes gives the local directories their permissions, the innermost first.
+func (t *treeCopy) setModes() error {
+	for i := len(t.dirs) - 1; i >= 0; i-- {
+		var mode uint32
+		if _, err := fmt.Sscanf(t.dirs[i].mode, "%o", &mode); err != nil {
+			continue
+		}
+		if err := t.root.Chmod(t.dirs[i].rel, fs.FileMode(mode)&fs.ModePerm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTree is cp -r. The target is the copy itself, whether it is there or not, so that the same command goes on.
+func (c *cpCmd) copyTree(ctx context.Context, server *client.Client, opts *client.TransferOptions) error {
+	source, fromServer := remotePath(c.Source)
+	target, _ := remotePath(c.Target)
+	if c.Mode != "" {
+		return usage("cp: with -r each file keeps its permissions, and --mode says nothing")
+	}
+	source = strings.TrimSuffix(source, "/")
+	t := &treeCopy{server: server, opts: opts}
+	t.sum.Skipped = []treeSkip{}
+	var err error
+	if fromServer {
+		err = t.openTarget(target, path.Base(source))
+	} else {
+		if strings.HasSuffix(target, "/") {
+			target += filepath.Base(source)
+		}
+		t.root, err = os.OpenRoot(source)
+	}
+	if err != nil {
+		return err
+	}
+	defer t.root.Close()
+	if fromServer {
+		if err = t.down(ctx, source, "."); err == nil {
+			err = t.setModes()
+		}
+	} else {
+		err = t.up(ctx, target)
+	}
+	return errors.Join(err, c.tell(&t.sum))
+}
+
+// openTarget makes the local directory that a tree is copied to.
+func (t *treeCopy) openTarget(target, name string) (err error) {
+	if strings.HasSuffix(target, "/") || filepath.Base(target) == "." || filepath.Base(target) == ".." {
+		target = filepath.Join(target, name)
+	}
+	if err := os.MkdirAll(target, 0o777); err != nil { //nolint:gosec // as mkdir does; the umask holds
+		return err
+	}
+	t.root, err = os.OpenRoot(target)
+	return err
+}
+
+// tell prints the summary.
+func (c *cpCmd) tell(sum *treeSummary) error {
+	if c.JSON {
+		return printObject(sum)
+	}
+	if c.Quiet {
+		return nil
+	}
+	for _, s := range sum.Skipped {
+		fmt.Fprintf(os.Stderr, "reprise: %q is not copied: %s\n", s.Path, s.Reason)
+	}
+	fmt.Fprintln(os.Stderr, "reprise:", sum)
+	return nil
+}

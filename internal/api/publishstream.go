@@ -1,0 +1,197 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/internal/httpserver"
+	"reprise/internal/problem"
+)
+
+// acknowledgement is a line of the answer to a publish that goes on.
+type acknowledgement struct {
+	// Events is how many events of the request are kept, from its first one on.
+	Events uint64 `json:"events"`
+	// First is the seq of the first event that was added since the line before, left out if there is none.
+	First uint64 `json:"first,omitempty"`
+	// Last and Cursor are those of the newest of them. They are left out before the first one, and for a duplicate of
+	// which it is no longer known what it had become.
+	Last   uint64 `json:"last,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
+	// Done says that the body has ended and all of it is kept; Error says why the request has ended before. One of them
+	// stands in the last line.
+	Done  bool             `json:"done,omitempty"`
+	Error *problem.Problem `json:"error,omitempty"`
+}
+
+// wantsAcknowledgements reports whether a publish is to be acknowledged while it goes on: its body is lines, and lines
+// are what the client wants most of the forms of the answer.
+func wantsAcknowledgements(r *http.Request) bool {
+	if !strings.Contains(r.Header.Get("Accept"), ndjsonType) || mediaType(r) != ndjsonType {
+		return false
+	}
+	form, err := accepts(r, jsonType, ndjsonType)
+	return err == nil && form == ndjsonType
+}
+
+// publishing is a publish whose body is appended while it comes. One goroutine reads the body and finds the events in
+// it, while that of the handler appends what has been found meanwhile in one go and acknowledges it: events that come
+// one by one are committed one by one, and those that come faster share commits.
+type publishing struct {
+	s        *Server
+	x        *exchange
+	stream   *reprise.Stream
+	producer *reprise.ProducerID // numbers the next event; nil for none
+	found    *foundEvents
+	kept     acknowledgement
+}
+
+// publishOn answers a publish with acknowledgements.
+func (s *Server) publishOn(x *exchange, stream *reprise.Stream, producer *reprise.ProducerID) error {
+	if x.query.text("type") != "" {
+		return errTypeOfJSON
+	}
+	if producer != nil {
+		producer.PerEvent = true
+	}
+	finish, err := httpserver.Interleave(x.w, x.r)
+	if err != nil {
+		return err
+	}
+	defer x.endWithConnection()()
+	found := newFoundEvents(s.opts.MaxBody, s.opts.BodyTimeout)
+	stop := func(cause error) {
+		if found.stop(cause) {
+			finish()
+		}
+	}
+	defer context.AfterFunc(x.r.Context(), func() {
+		// A client that has gone is noticed by reading: what has come before is appended.
+		if cause := context.Cause(x.r.Context()); !errors.Is(cause, context.Canceled) {
+			stop(cause)
+		}
+	})()
+	defer context.AfterFunc(s.draining, func() { stop(errDraining) })()
+	go found.read(x.r.Body)
+	defer func() { <-found.ended }() // which the body must not outlive
+	defer stop(errAnswered)
+	p := &publishing{s: s, x: x, stream: stream, producer: producer, found: found}
+	return p.run()
+}
+
+// errAnswered is why reading is stopped when the last line has been written.
+var errAnswered = errors.New("the publish has been answered")
+
+// run appends and acknowledges until the body ends or something is refused. A refusal before anything is kept or
+// acknowledged is an answer with a status of its own.
+func (p *publishing) run() error {
+	for {
+		events, err := p.found.take()
+		if len(events) > 0 {
+			if refused := p.append(events); refused != nil {
+				err = refused
+			}
+		}
+		switch {
+		case errors.Is(err, errWholeBody):
+			p.kept.Done = true
+			_ = p.acknowledge()
+			return nil
+		case err != nil && p.kept.Events == 0 && !recordOf(p.x.w).Begun():
+			p.s.refuse(p.x.w, p.x.r, err)
+			_ = http.NewResponseController(p.x.w).Flush()
+			return nil
+		case err != nil:
+			p.refuse(err)
+			return nil
+		}
+		if err := p.acknowledge(); err != nil {
+			return nil //nolint:nilerr // nobody is left to be told
+		}
+	}
+}
+
+// refuse writes the last line.
+func (p *publishing) refuse(err error) {
+	refused := ProblemOf(err)
+	recordOf(p.x.w).NoteProblem(refused.Code)
+	if refused.Code == problem.CodeInternal {
+		p.s.opts.Logger.ErrorContext(p.x.r.Context(), "a publish failed",
+			"id", recordOf(p.x.w).ID, "error", err, "path", httpserver.Clip(p.x.r.URL.Path, 256))
+	}
+	p.kept.Error = &refused
+	_ = p.acknowledge()
+}
+
+// append appends events in one commit, but for those that the stream refuses, which are found by halving.
+func (p *publishing) append(events []reprise.Event) error {
+	// What has arrived is appended, whether or not the client is still there.
+	ctx := context.WithoutCancel(p.x.r.Context())
+	traced := traceAppend(p.x, p.stream, len(events))
+	appended, err := p.stream.AppendWith(ctx, reprise.AppendOptions{Producer: p.producer}, events...)
+	traced(err)
+	switch {
+	case err == nil:
+		p.note(appended, len(events))
+		return nil
+	case !errors.Is(err, reprise.ErrInvalid):
+		return err
+	case len(events) == 1:
+		refused := ProblemOf(err)
+		refused.Detail = fmt.Sprintf("event %d: %s", p.kept.Events+1, refused.Detail)
+		return refused
+	}
+	half := len(events) / 2
+	if err := p.append(events[:half]); err != nil {
+		return err
+	}
+	return p.append(events[half:])
+}
+
+// note counts events that are kept.
+func (p *publishing) note(appended reprise.Appended, events int) {
+	p.kept.Events += uint64(events)
+	p.kept.Last, p.kept.Cursor = appended.Last, ""
+	if p.kept.First == 0 && !appended.Duplicate {
+		p.kept.First = appended.First
+	}
+	if appended.Last > 0 {
+		p.kept.Cursor = p.stream.CursorIn(appended.Epoch, appended.Last).String()
+	}
+	if p.producer != nil {
+		next := *p.producer // a copy: the Log may hold the one before for longer than the append lasts
+		next.Seq += uint64(events)
+		p.producer = &next
+	}
+}
+
+// acknowledge writes a line and sends it. It fails if the client takes nothing for WriteTimeout.
+func (p *publishing) acknowledge() error {
+	text, err := json.Marshal(&p.kept)
+	if err != nil {
+		return err
+	}
+	p.kept.First = 0
+	w := p.x.w
+	w.Header().Set("Content-Type", ndjsonType)
+	w.Header().Set("X-Accel-Buffering", "no")
+	p.s.allowWrite(w)
+	if _, err := w.Write(reprise.AppendJSONLine(nil, append(text, '\n'))); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
+}
+
+// errPause refuses a body that brings nothing for a while. The client may go on with another request.
+func errPause(pause time.Duration) error {
+	p := problem.Invalid(http.StatusBadRequest, "",
+		fmt.Sprintf("nothing came for %v; a blank line now and then keeps a request", pause))
+	p.Retryable = true
+	return p
+}

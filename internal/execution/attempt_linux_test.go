@@ -1,0 +1,48 @@
+package execution
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"reprise/internal/spawn"
+	"reprise/internal/supervisor"
+)
+
+// TestSupervisorThatComesTooLate: an order of an attempt that a later server has given up starts nothing.
+func TestSupervisorThatComesTooLate(t *testing.T) {
+	spawner := spawn.New()
+	defer spawner.Close()
+	s, err := openSupervisors(&Options{RunsDir: t.TempDir(), MaxIdle: 1}, spawner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	dir := s.dirOf("epoch")
+	if err := supervisor.Create(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, briefFile), mustMarshal(brief{Attempt: "second"}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "started")
+	late := &order{
+		Dir: dir, Secret: s.secret, DisableCgroups: true, Attempt: "first",
+		Plan: &plan{
+			Argv: []string{"touch", file}, Cwd: "/", Environ: []string{"PATH=" + os.Getenv("PATH")},
+			Mark: markOf("epoch"),
+		},
+	}
+	if _, err := s.give(late); err == nil || !strings.Contains(err.Error(), "out of date") {
+		t.Errorf("the order is answered with %v", err)
+	}
+	if _, err := os.Stat(file); err == nil || hasBegun(dir) {
+		t.Errorf("it was started: %v, has begun %t", err, hasBegun(dir))
+	}
+	lock, err := supervisor.Lock(dir)
+	if err != nil {
+		t.Fatalf("the directory is not free: %v", err)
+	}
+	_ = lock.Close()
+}

@@ -1,0 +1,129 @@
+package execution
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/internal/quota"
+	"reprise/internal/supervisor"
+)
+
+// accepted is a run that waited for its turn when its server ended.
+type accepted struct {
+	waiting
+	info   *reprise.StreamInfo
+	suffix string
+}
+
+// takeWaiting finds the runs among open that waited when their server ended, in the order of the queue, and removes
+// them from left, the directories of runs. Files that no run has any more are removed. A run whose turn had come and
+// whose command may have been started is not among them: its directory, which is made if it is gone, tells what it
+// became.
+func (h *Host) takeWaiting(
+	open []reprise.StreamInfo, left map[reprise.Epoch]bool, files map[reprise.Epoch]string,
+) []accepted {
+	var queue []accepted
+	for i := range open {
+		epoch := open[i].Epoch
+		suffix, ok := files[epoch]
+		if !ok {
+			continue
+		}
+		file := h.supervisors.waitingFile(epoch) + suffix
+		w, err := loadWaiting(file)
+		switch {
+		case err != nil:
+			h.opts.Logger.Error("an execution that waited cannot be read", "file", file, "error", err)
+		case h.supervisors.neverBegan(epoch, &w, suffix):
+			queue = append(queue, accepted{w, &open[i], suffix})
+			delete(files, epoch)
+			delete(left, epoch)
+			continue
+		}
+		if suffix == begunSuffix && !left[epoch] {
+			left[epoch] = supervisor.Create(h.supervisors.dirOf(epoch)) == nil
+		}
+	}
+	for epoch, suffix := range files {
+		_ = os.Remove(h.supervisors.waitingFile(epoch) + suffix)
+	}
+	slices.SortFunc(queue, func(a, b accepted) int { return cmp.Compare(a.Arrived, b.Arrived) })
+	return queue
+}
+
+// requeue lets a run wait again that an earlier server has accepted.
+func (h *Host) requeue(ctx context.Context, a *accepted) error {
+	r, err := h.acceptedRun(ctx, a)
+	if isOver(err) || errors.Is(err, reprise.ErrFenced) { // it was removed, or another replica has taken it for lost
+		return os.Remove(h.supervisors.waitingFile(a.info.Epoch) + a.suffix)
+	}
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.runs[r.key] = r
+	h.mu.Unlock()
+	h.active.Add(1)
+	h.queue.requeue(r)
+	if r.request.KillOnDisconnect {
+		r.alone = time.AfterFunc(max(h.opts.DisconnectGrace, adoptedGrace), r.deserted)
+	}
+	h.opts.Logger.Info("an execution waits again", "execution", r.id, "tenant", r.key.Tenant)
+	go r.run()
+	return nil
+}
+
+// acceptedRun makes the run anew, and its stream ours.
+func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
+	s, err := h.log.Stream(ctx, a.info.Key)
+	if err != nil {
+		return nil, err
+	}
+	if s.Cursor(0).Epoch != a.info.Epoch {
+		return nil, reprise.ErrNotFound // the id was used again
+	}
+	r := newRun(h, a.info.Key, strings.TrimPrefix(a.info.Key.Name, namespace), a.Request, nil)
+	r.config, r.created, r.tail, r.arrived = a.info.Config, a.info.Created, a.info.Tail, a.Arrived
+	r.holder = quota.Holder{
+		Account: quota.Account{Tenant: a.info.Key.Tenant, Principal: a.Principal},
+		Limits:  a.Quotas, Operator: a.Operator,
+	}
+	if r.hold = newHold(time.Duration(a.Request.Hold), h.log.Retention(a.info.Config)); r.hold != nil {
+		r.hold.token = a.HoldToken
+	}
+	if a.Language != "" {
+		r.driven = &driven{language: a.Language}
+		r.driven.state.Used, r.driven.state.Idle = time.Now(), a.Idle
+	}
+	if r.owner, err = h.nextOwner(a.info); err != nil {
+		return nil, err
+	}
+	r.writeAs(s, producerID+"-"+rand.Text())
+	if h.opts.Replica != nil { // see run.claim
+		if err := r.append([]reprise.Event{{Type: Stdout, Format: reprise.FormatBytes}}); err != nil {
+			return nil, err
+		}
+	}
+	return r, r.keepAgain(a)
+}
+
+// keepAgain is keepWaiting for a run that has a file.
+func (r *run) keepAgain(a *accepted) error {
+	file := r.host.supervisors.waitingFile(r.epoch())
+	r.waitsIn = file
+	if a.Machine != thisMachine() {
+		a.Machine = thisMachine()
+		return supervisor.WriteFileSync(file+waitingSuffix, mustMarshal(&a.waiting))
+	}
+	if a.suffix == begunSuffix {
+		return supervisor.RenameSync(file+begunSuffix, file+waitingSuffix)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package execution
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/internal/quota"
+	"reprise/internal/supervisor"
+)
+
+// A run that has to wait for its turn is written to a file beside the directories of runs, so that the next server
+// starts it. The file is "EPOCH.waiting" while it waits. When its turn has come, and before any process can have been
+// started, it becomes "EPOCH.begun", and it is removed when a supervisor has the command. So the name of the file, the
+// directory of the run and its lock say together whether the command was started; see Host.requeue.
+
+const (
+	waitingSuffix = ".waiting"
+	begunSuffix   = ".begun"
+)
+
+// waiting is what the file of a run that waits holds: all that is needed to start it. Of secrets it has the names
+// alone.
+type waiting struct {
+	ID string `json:"id"`
+	// Arrived is the place in the queue.
+	Arrived uint64  `json:"arrived"`
+	Request Request `json:"request"`
+	// TraceParent, TraceState and Hold are members of the request that its JSON form does not have.
+	TraceParent string        `json:"trace_parent,omitempty"`
+	TraceState  string        `json:"trace_state,omitempty"`
+	Hold        time.Duration `json:"hold,omitempty"`
+	HoldToken   string        `json:"hold_token,omitempty"`
+	// Principal, Operator and Quotas say for whom it is counted.
+	Principal string       `json:"principal,omitempty"`
+	Operator  bool         `json:"operator,omitempty"`
+	Quotas    quota.Limits `json:"quotas,omitempty"`
+	// Language and Idle are those of an interpreter.
+	Language string        `json:"language,omitempty"`
+	Idle     time.Duration `json:"idle,omitempty"`
+	// Machine is that of the server which wrote the file; see thisMachine.
+	Machine string `json:"machine"`
+}
+
+// waitingFile is the name of the file of a run without its suffix.
+func (p *supervisors) waitingFile(epoch reprise.Epoch) string {
+	return filepath.Join(p.dir, string(epoch))
+}
+
+// keepWaiting writes the file of a run that has to wait, if commands outlive the server at all. The run has it until
+// its turn has come or it is over.
+func (r *run) keepWaiting() error {
+	s := r.host.supervisors
+	if s == nil || r.host.queue.status(r) != StatusQueued {
+		return nil
+	}
+	w := waiting{
+		ID: r.id, Arrived: r.arrived, Request: r.request,
+		TraceParent: r.request.TraceParent, TraceState: r.request.TraceState, Hold: time.Duration(r.request.Hold),
+		Principal: r.holder.Principal, Operator: r.holder.Operator, Quotas: r.holder.Limits, Machine: thisMachine(),
+	}
+	if r.hold != nil {
+		w.HoldToken = r.hold.token
+	}
+	if r.driven != nil {
+		w.Language, w.Idle = r.driven.language, r.driven.state.Idle
+	}
+	file := s.waitingFile(r.epoch())
+	if err := supervisor.WriteFileSync(file+waitingSuffix, mustMarshal(w)); err != nil {
+		return err
+	}
+	r.waitsIn = file
+	return nil
+}
+
+// isKept reports whether a later server can start the run, which has not begun here.
+func (r *run) isKept() bool { return r.waitsIn != "" }
+
+// beginKept takes note that the turn of the run has come. Without that nothing may be started: a later server would
+// start it again.
+func (r *run) beginKept() error {
+	if r.waitsIn == "" {
+		return nil
+	}
+	return supervisor.RenameSync(r.waitsIn+waitingSuffix, r.waitsIn+begunSuffix)
+}
+
+// forgetKept removes the file of a run that a supervisor has, or that has its end.
+func (r *run) forgetKept() {
+	if r.waitsIn == "" {
+		return
+	}
+	_ = os.Remove(r.waitsIn + begunSuffix)
+	_ = os.Remove(r.waitsIn + waitingSuffix)
+	r.waitsIn = ""
+}
+
+// waitingFiles are the files in the directory of all runs, by epoch: with the suffix that each has. What was being
+// written is removed.
+func (p *supervisors) waitingFiles(entries []os.DirEntry) map[reprise.Epoch]string {
+	found := map[reprise.Epoch]string{}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), waitingSuffix+".new") {
+			_ = os.Remove(filepath.Join(p.dir, e.Name()))
+		}
+		for _, suffix := range []string{waitingSuffix, begunSuffix} {
+			if epoch, ok := strings.CutSuffix(e.Name(), suffix); ok && !e.IsDir() {
+				found[reprise.Epoch(epoch)] = suffix
+			}
+		}
+	}
+	return found
+}
+
+// loadWaiting reads the file of a run that waits.
+func loadWaiting(file string) (w waiting, err error) {
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = json.Unmarshal(text, &w)
+	}
+	w.Request.TraceParent, w.Request.TraceState, w.Request.Hold = w.TraceParent, w.TraceState, Duration(w.Hold)
+	return w, err
+}
+
+// neverBegan reports whether it is certain that no supervisor has started the command of a run, nor will, and removes
+// what there is of the directory of the run then. suffix is that of the file of the run, which w was read from.
+func (p *supervisors) neverBegan(epoch reprise.Epoch, w *waiting, suffix string) bool {
+	if suffix == waitingSuffix {
+		return true
+	}
+	if w.Machine != thisMachine() {
+		return false // a crash of the machine may have undone what a supervisor wrote
+	}
+	dir := p.dirOf(epoch)
+	lock, err := supervisor.Lock(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return false
+	default:
+		defer lock.Close()
+		if hasBegun(dir) {
+			return false
+		}
+	}
+	return os.RemoveAll(dir) == nil
+}

@@ -1,0 +1,51 @@
+// Package serverproof is how a server of this machine proves to a client that it knows the token, before the client
+// sends that: whoever listens at the address while the server is down does not.
+//
+// The client sends a challenge of its own making over the connection that it is going to use, and the server answers
+// with a code over the challenge and the address that the connection has reached. The address keeps somebody in between
+// from asking the real server, which listens elsewhere, and passing its answer on.
+package serverproof
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+
+	"reprise"
+)
+
+// Path is where a challenge is answered, with the query parameter Param. The answer is JSON with the member Member.
+const (
+	Path   = "/v1/proof"
+	Param  = "challenge"
+	Member = "proof"
+)
+
+// Bounds of the length of a challenge, inclusive.
+const (
+	minChallenge = 16
+	maxChallenge = 128
+)
+
+// label keeps the code from being good for anything else.
+const label = "reprise server proof 1"
+
+// Answer returns the code for a challenge over a connection to an address, such as "127.0.0.1:7070". The error wraps
+// reprise.ErrInvalid for a challenge that is too short or too long.
+func Answer(token, challenge, address string) (string, error) {
+	if len(challenge) < minChallenge || len(challenge) > maxChallenge {
+		return "", fmt.Errorf("%w: a challenge of %d characters, %d to %d are taken",
+			reprise.ErrInvalid, len(challenge), minChallenge, maxChallenge)
+	}
+	key := sha256.Sum256([]byte(label + "\n" + token))
+	mac := hmac.New(sha256.New, key[:])
+	fmt.Fprintf(mac, "%s\n%q\n%q", label, challenge, address)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)), nil
+}
+
+// Good reports whether proof is the answer to a challenge.
+func Good(proof, token, challenge, address string) bool {
+	want, err := Answer(token, challenge, address)
+	return err == nil && hmac.Equal([]byte(proof), []byte(want))
+}

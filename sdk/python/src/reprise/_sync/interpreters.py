@@ -1,0 +1,126 @@
+# Made by tools/unasync.py of ../_async/interpreters.py: change that file.
+"""Interpreters that remember."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .. import _wire
+from ..events import Event
+from ..models import CodeException, CodeResult, Interpreter, Shown
+from .http import Transport
+
+if TYPE_CHECKING:
+    from ..options import Access, Limits, StartOptions
+    from .client import Reprise
+
+
+class Interpreters:
+    """`client.interpreters`: processes for bash, Python and JavaScript in which variables and definitions live on from run to
+    run."""
+
+    def __init__(self, transport: Transport, client: Reprise) -> None:
+        self._transport, self._client = transport, client
+
+    def open(
+        self,
+        language: str,
+        *,
+        id: str = "",
+        session: str = "",
+        cwd: str = "",
+        env: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        idle_timeout: _wire.Duration = "",
+        timeout: _wire.Duration = "",
+        grace: _wire.Duration = "",
+        limits: Limits | None = None,
+        isolation: str = "",
+        access: Access | None = None,
+    ) -> Interpreter:
+        """Starts an interpreter. It is tried again after a lost connection, and there is one: each has an id.
+
+        language: "bash", "javascript" or "python".
+        idle_timeout: ends it when it has had no code for so long. At most what the server allows.
+        timeout: ends it after so long in all.
+        grace: how long code that was cancelled may take to end before the interpreter is killed.
+        """
+        spans = {"idle_timeout": idle_timeout, "timeout": timeout, "grace": grace}
+        members: dict[str, Any] = {
+            "id": id or secrets.token_hex(16),
+            "session": session,
+            "language": language,
+            "cwd": cwd,
+            "env": dict(env or {}),
+            "labels": dict(labels or {}),
+            "limits": dict(limits or {}),
+            "isolation": isolation,
+            "access": dict(access or {}),
+            **{name: _wire.duration_text(span) if span else "" for name, span in spans.items()},
+        }
+        if cpu_time := members["limits"].get("cpu_time"):
+            members["limits"]["cpu_time"] = _wire.duration_text(cpu_time)
+        body = {name: value for name, value in members.items() if value}
+        request = _wire.json_request(f"open interpreter {body['id']}", "POST", "/v1/interpreters", body)
+        return Interpreter._read(self._transport.call(request))
+
+    def list(self) -> list[Interpreter]:
+        """Returns all interpreters that are kept, newest first."""
+        answer = self._transport.call(_wire.Request("list interpreters", "GET", "/v1/interpreters"))
+        return [Interpreter._read(one) for one in answer["interpreters"]]
+
+    def show(self, id: str) -> Interpreter:
+        """Returns the state of an interpreter."""
+        return Interpreter._read(self._transport.call(_request("show", "GET", id)))
+
+    def run(self, id: str, code: str, *, execution: str = "", timeout: _wire.Duration = "") -> CodeResult:
+        """Runs code to its end, once, over connections that break, and returns what it has come to.
+
+        An interpreter runs one piece of code at a time; more is refused with the code "conflict". Output that the server no
+        longer keeps raises a GapError. If this is abandoned, the code is interrupted. To get the events as they come, give
+        `Reprise.run` the options `interpreter`, `code` and `on_event`.
+
+        execution: the id of the execution that it is. Given again, it attaches to that one. Default: one that nobody can guess.
+        timeout: interrupts the code after so long.
+        """
+        options: StartOptions = {"interpreter": id, "code": code}
+        if execution:
+            options["id"] = execution
+        if timeout:
+            options["timeout"] = timeout
+        return self._finish(options)
+
+    def clear(self, id: str) -> CodeResult:
+        """Forgets all that was declared, and goes back to the first directory and environment."""
+        return self._finish({"interpreter": id, "clear": True})
+
+    def interrupt(self, id: str) -> None:
+        """Interrupts the code that runs, and not the interpreter. Without any it does nothing."""
+        self._transport.call(_request("interrupt", "POST", id, "/interrupt", empty=True))
+
+    def remove(self, id: str) -> None:
+        """Ends an interpreter and forgets it. The executions of its code are kept."""
+        self._transport.call(_request("remove", "DELETE", id, empty=True))
+
+    def _finish(self, options: StartOptions) -> CodeResult:
+        shown: dict[str, Any] = {"result": None, "exception": None}
+        displays: list[Shown] = []
+
+        def take(event: Event) -> None:
+            if event.type == "display":
+                displays.append(Shown._read(event.data))
+            elif event.type == "result":
+                shown["result"] = Shown._read(event.data)
+            elif event.type == "exception":
+                shown["exception"] = CodeException._read(event.data)
+
+        run = self._client.run(text=True, on_event=take, **options)
+        return CodeResult(
+            run.id, run.stdout, run.stderr, shown["result"], displays, shown["exception"], run.returncode, run.outcome
+        )
+
+
+def _request(verb: str, method: str, id: str, rest: str = "", empty: bool = False) -> _wire.Request:
+    return _wire.Request(f"{verb} interpreter {id}", method, _wire.named_path("interpreters", id, rest), empty=empty)
