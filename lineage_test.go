@@ -343,6 +343,9 @@ func TestRemoveDuringPromotionIsDone(t *testing.T) {
 	if _, err := s.Info(t.Context()); !errors.Is(err, reprise.ErrNotFound) {
 		t.Errorf("the stream that was removed answers %v", err)
 	}
+	if _, err := store.Read(t.Context(), s.Key(), 1<<63, 0); !errors.Is(err, reprise.ErrNotFound) {
+		t.Errorf("the stream that was removed is in the store: %v", err)
+	}
 }
 
 // TestRemovalThatPanics: a store panics after it has removed a stream or trimmed it. The Log asks it what there is.
