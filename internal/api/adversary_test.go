@@ -59,11 +59,13 @@ var plainBodies = map[string]map[string]any{
 	"POST /v1/streams/{name}/events":  {"type": "note", "data": 1},
 	"POST /v1/streams/{name}/end":     {"outcome": "completed"},
 	"POST /v1/webhooks":               {"url": "http://127.0.0.1:1/hook"},
-	"POST /v1/schedules":              {"cron": "@yearly", "execution": map[string]any{"argv": []any{"true"}, "session": ""}},
-	"POST /v1/login":                  {"token": "no-token-of-this-server"},
-	"POST /v1/files/permissions":      {"path": "work/victim", "mode": "600"},
-	"POST /v1/webhooks stream":        {"url": "http://127.0.0.1:1/hook", "source": "streams"},
-	"POST /v1/webhooks prefix":        {"url": "http://127.0.0.1:1/hook", "source": "streams"},
+	"POST /v1/schedules": {
+		"cron": "@yearly", "execution": map[string]any{"argv": []any{"true"}, "session": ""},
+	},
+	"POST /v1/login":             {"token": "no-token-of-this-server"},
+	"POST /v1/files/permissions": {"path": "work/victim", "mode": "600"},
+	"POST /v1/webhooks stream":   {"url": "http://127.0.0.1:1/hook", "source": "streams"},
+	"POST /v1/webhooks prefix":   {"url": "http://127.0.0.1:1/hook", "source": "streams"},
 }
 
 // attempts are those on every operation of the document; ownSession is a session in which the adversary may make

@@ -19,7 +19,8 @@ var unknownSchemas = map[string]string{
 	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text,
 	"Grant": text,
 	"ID":    text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text, "Wait": text,
-	"Expired": encoding, "Proof": "the Go client alone asks for it", "Flag": text, "Seq": "a number", "Labels": "an object of texts",
+	"Expired": encoding, "Proof": "the Go client alone asks for it",
+	"Flag": text, "Seq": "a number", "Labels": "an object of texts",
 	"ExecutionOutcome": inMembers, "ExecutionStatus": inMembers, "FileType": inMembers, "StreamOutcome": inMembers,
 }
 
@@ -43,7 +44,8 @@ var unknownOperations = map[string]string{
 	"openInterpreter":  missing, "readArtifact": missing, "removeInterpreter": missing, "showInterpreter": missing,
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
-	"proveServer": "the Go client alone asks for it", "login": "clients send the token", "logout": "clients send the token",
+	"proveServer": "the Go client alone asks for it",
+	"login":       "clients send the token", "logout": "clients send the token",
 }
 
 // unknownParameters are sent by no client.
