@@ -33,8 +33,8 @@ func (g *Gate) Ticket(p Principal, stream reprise.StreamKey,
 	return text, expires, err
 }
 
-// RenewTicket returns another ticket in the place of the one that r carries and Identify has taken: for the same stream,
-// of the same credential, and for as long again, but not beyond MaxTicketTTL after the first of them was issued, or the
+// RenewTicket returns another ticket in the place of the one that r carries and Identify has taken: for the same
+// stream, of the same credential, and for as long again, but not beyond MaxTicketTTL after the first of them was issued, or the
 // end of the credential. The error wraps ErrForbidden for a ticket that lives as long as it can.
 func (g *Gate) RenewTicket(r *http.Request) (text string, expires time.Time, err error) {
 	c, err := unseal(g.keys, ticketLabel, r.URL.Query().Get(TicketParam), time.Now())
@@ -47,7 +47,8 @@ func (g *Gate) RenewTicket(r *http.Request) (text string, expires time.Time, err
 	}
 	limit := earlier(time.Unix(c.Begun, 0).Add(MaxTicketTTL), p.Expires)
 	if limit.Unix() <= c.Expires {
-		return "", time.Time{}, fmt.Errorf("%w: tickets are renewed for %v, and no longer than their credential is good",
+		return "", time.Time{}, fmt.Errorf(
+			"%w: tickets are renewed for %v, and no longer than their credential is good",
 			ErrForbidden, MaxTicketTTL)
 	}
 	expires = earlier(time.Now().Add(time.Duration(c.TTL)*time.Second), limit)

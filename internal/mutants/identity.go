@@ -16,7 +16,8 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "the time of a refusal tells what exists", rule: "R10.2",
-		file: "internal/api/grants.go", old: "		identity.EvenOut(x.r.Context(), begun)\n", new: "		_ = begun\n",
+		file: "internal/api/grants.go",
+		old:  "		identity.EvenOut(x.r.Context(), begun)\n", new: "		_ = begun\n",
 		pkg: "./internal/api", run: "TestAnswersTakeTheSameTime",
 	},
 	{
