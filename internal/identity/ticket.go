@@ -34,7 +34,8 @@ func (g *Gate) Ticket(p Principal, stream reprise.StreamKey,
 }
 
 // RenewTicket returns another ticket in the place of the one that r carries and Identify has taken: for the same
-// stream, of the same credential, and for as long again, but not beyond MaxTicketTTL after the first of them was issued, or the
+// stream, of the same credential, and for as long again, but not beyond MaxTicketTTL after the
+// first of them was issued, or the
 // end of the credential. The error wraps ErrForbidden for a ticket that lives as long as it can.
 func (g *Gate) RenewTicket(r *http.Request) (text string, expires time.Time, err error) {
 	c, err := unseal(g.keys, ticketLabel, r.URL.Query().Get(TicketParam), time.Now())
