@@ -57,6 +57,7 @@ mcpb: ## a desktop bundle for MCP hosts, of this machine and this tree, into bin
 test: ## tests with the race detector, in random order
 	go test -race -shuffle=on -timeout 30m ./...
 	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
+	go test -count=1 -run AnswersTakeTheSameTime ./internal/api # whose times it blurs
 	go test -count=1 ./store/storewrap # around SQLite, for which it has no time either
 	go test -count=1 -run CrashStates ./store/logstore # 100,000 disks
 	go test -count=1 ./internal/sim # whose seeds repeat without it alone

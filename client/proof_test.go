@@ -64,8 +64,9 @@ func proveBy(token string) func(*http.Request) (int, string) {
 	}
 }
 
-// TestSquattersNeverSeeTheToken: the token that lies in a file of this machine goes to who has proven to know it, and to
-// nobody who merely listens: not to another program, not to one that asks the real server for its proof, and not to a
+// TestSquattersNeverSeeTheToken: the token that lies in a file of this machine goes to who has proven to know it, and
+// to nobody who merely listens: not to another program, not to one that asks the real server for
+// its proof, and not to a
 // server that does not know of proofs.
 func TestSquattersNeverSeeTheToken(t *testing.T) {
 	const token = "the-token-of-this-machine"
@@ -92,10 +93,12 @@ func TestSquattersNeverSeeTheToken(t *testing.T) {
 		t.Fatalf("the server itself: %v", err)
 	}
 	for name, prove := range map[string]func(*http.Request) (int, string){
-		"that answers anything":      func(*http.Request) (int, string) { return 200, `{"proof":"x"}` },
-		"that repeats the challenge": func(r *http.Request) (int, string) { return 200, `{"proof":"` + r.URL.RawQuery + `"}` },
-		"that knows another token":   proveBy("another-token-of-somebody"),
-		"of an older version":        func(*http.Request) (int, string) { return 404, `{"code":"not_found"}` },
+		"that answers anything": func(*http.Request) (int, string) { return 200, `{"proof":"x"}` },
+		"that repeats the challenge": func(r *http.Request) (int, string) {
+			return 200, `{"proof":"` + r.URL.RawQuery + `"}`
+		},
+		"that knows another token": proveBy("another-token-of-somebody"),
+		"of an older version":      func(*http.Request) (int, string) { return 404, `{"code":"not_found"}` },
 		"that asks the real server": func(r *http.Request) (int, string) {
 			res, err := http.Get(real.URL + r.RequestURI)
 			if err != nil {

@@ -36,7 +36,9 @@ func TestWhoIsTurnedAway(t *testing.T) {
 func TestEveryPathButThePublicOnesNeedsAToken(t *testing.T) {
 	w := start(t, setup{gate: identity.Options{Failures: 1000}, audit: true})
 	w.token = ""
-	public := map[string]bool{"/openapi.yaml": true, "/healthz": true, "/readyz": true, "/v1/login": true, "/v1/proof": true}
+	public := map[string]bool{
+		"/openapi.yaml": true, "/healthz": true, "/readyz": true, "/v1/login": true, "/v1/proof": true,
+	}
 	for _, op := range api.Operations() {
 		path := strings.NewReplacer("{id}", "x", "{name}", "x").Replace(op.Path)
 		if a := w.do(op.Method, path, ""); (a.status == 401) == public[op.Path] && op.Path != "/v1/login" {

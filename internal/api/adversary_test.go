@@ -60,8 +60,7 @@ var plainBodies = map[string]map[string]any{
 	"POST /v1/streams/{name}/end":     {"outcome": "completed"},
 	"POST /v1/webhooks":               {"url": "http://127.0.0.1:1/hook"},
 	"POST /v1/schedules": {
-		"cron":      "@yearly",
-		"execution": map[string]any{"argv": []any{"true"}, "session": ""},
+		"cron": "@yearly", "execution": map[string]any{"argv": []any{"true"}, "session": ""},
 	},
 	"POST /v1/login":             {"token": "no-token-of-this-server"},
 	"POST /v1/files/permissions": {"path": "work/victim", "mode": "600"},

@@ -83,7 +83,8 @@ func TestServerProvesItself(t *testing.T) {
 	if !serverproof.Good(proof, token, challenge, address) {
 		t.Errorf("the proof %q", proof)
 	}
-	if serverproof.Good(proof, token, challenge, "127.0.0.1:1") || serverproof.Good(proof, token+"x", challenge, address) {
+	if serverproof.Good(proof, token, challenge, "127.0.0.1:1") ||
+		serverproof.Good(proof, token+"x", challenge, address) {
 		t.Errorf("the proof %q is good for others", proof)
 	}
 	for _, bad := range []string{"", "short", strings.Repeat("c", 129)} {

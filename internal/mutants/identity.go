@@ -15,13 +15,10 @@ var identityMutants = []mutant{
 		pkg: "./internal/api", run: "TestAdversariesLearnNothing",
 	},
 	{
-		name: "the time of a refusal tells what exists",
-		rule: "R10.2",
+		name: "the time of a refusal tells what exists", rule: "R10.2",
 		file: "internal/api/grants.go",
-		old:  "		identity.EvenOut(x.r.Context(), begun)\n",
-		new:  "		_ = begun\n",
-		pkg:  "./internal/api",
-		run:  "TestAnswersTakeTheSameTime",
+		old:  "		identity.EvenOut(x.r.Context(), begun)\n", new: "		_ = begun\n",
+		pkg: "./internal/api", run: "TestAnswersTakeTheSameTime",
 	},
 	{
 		name: "a token is good for every audience", rule: "R10.1",
