@@ -95,6 +95,9 @@ func supervise() error {
 	}
 }
 
+// errOutOfDate refuses the order of a server that a later one has followed.
+var errOutOfDate = errors.New("the order is out of date")
+
 // take locks the directory of a run and listens there.
 func (o *owner) take(next *order) (s *session, err error) {
 	if next.Plan == nil {
@@ -110,7 +113,7 @@ func (o *owner) take(next *order) (s *session, err error) {
 		}
 	}()
 	if loadBrief(next.Dir).Attempt != next.Attempt { // a later server has made another attempt
-		return nil, errors.New("the order is out of date")
+		return nil, errOutOfDate
 	}
 	if _, err := lock.WriteAt([]byte{'\n'}, 0); err != nil { // see hasBegun
 		return nil, err
