@@ -360,11 +360,17 @@ func (n *nameSet) texts() []string {
 	return slices.DeleteFunc(slices.AppendSeq(texts, maps.Values(n.page)), func(s string) bool { return len(s) < 6 })
 }
 
+// ofAnEnd are the members that an execution may have once it has ended, which it may have when its start is answered.
+var ofAnEnd = []string{"error", "limit", "output_truncated", "processes_left", "artifacts", "artifact_notes"}
+
 // shape is what an object has, without the values.
 func shape(text string) string {
 	var object map[string]any
 	if json.Unmarshal([]byte(text), &object) != nil {
 		return ""
+	}
+	for _, name := range ofAnEnd {
+		delete(object, name)
 	}
 	return fmt.Sprint(slices.Sorted(maps.Keys(object)))
 }
