@@ -40,6 +40,7 @@ test(`a page that is reloaded ${reloads} times shows each of ${count} pieces onc
     }
     await page.reload()
   }
+  await page.waitForSelector('pre.assistant') // the page has been told where the answer is before the program is gone
   const answers = (await server.client().streams.list()).streams.filter((stream) => /^chat\/chat\/./.test(stream.name))
   assert.deepEqual(answers.map((stream) => stream.status), ['open'], 'the answer was written while the page was reloaded')
   await killApp()
