@@ -114,4 +114,5 @@ class AsyncTickets:
     async def renew(self, ticket: str) -> Ticket:
         """Gets another ticket for one that has not expired, for as long again, up to 24 hours after the first was issued."""
         query = [("ticket", ticket)]
-        return Ticket._read(await self._transport.call(_wire.Request("renew a ticket", "POST", "/v1/tickets/renew", query=query)))
+        request = _wire.Request("renew a ticket", "POST", "/v1/tickets/renew", query=query)
+        return Ticket._read(await self._transport.call(request))
