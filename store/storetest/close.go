@@ -95,6 +95,9 @@ func (s *stream) anyCall(n int) error {
 	case 0:
 		page, err := e.store.Read(e.ctx, s.key, 50, 1<<20)
 		if err == nil {
+			if e.harness.Renews && page.Info.Epoch != s.epoch {
+				s.goOn(&page.Info)
+			}
 			s.consistent(&page, 50, 1<<20)
 		}
 		return err
