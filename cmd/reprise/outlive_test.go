@@ -355,9 +355,9 @@ func TestSupervisorIsKilled(t *testing.T) {
 	}
 }
 
-// TestUpgrade: a server of another build is killed, its program is removed, and this build takes up what its
-// supervisors have. Then the other build takes up what this one's have, as after a step back.
-func TestUpgrade(t *testing.T) {
+// TestUpgradeAndRollbackTakeOverCommands: a server of another build is killed, its program is removed, and this build
+// takes up what its supervisors have. Then the other build takes up what this one's have, as after a step back.
+func TestUpgradeAndRollbackTakeOverCommands(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "reprise-old")
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", old, ".")
