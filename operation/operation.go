@@ -46,19 +46,18 @@ func (o *Operation) Input() []byte { return o.attempt.record.Input }
 // refuses fences below the highest one that it has seen is safe from attempts that have been superseded.
 func (o *Operation) Fence() uint64 { return o.attempt.owner.Fence }
 
-// Step does the step of a name, 1 to 255 bytes, once for the operation, and returns the result of f, which is
+// Step runs the step of the given name, 1 to 255 bytes, once for the operation, and returns the result of f, which is
 // recorded. If the step was done before, in this attempt or an earlier one, Step returns the recorded result and does
-// not call f. A result has at most 512 KiB. It is the caller's. opts may be nil.
+// not call f. A result has at most 512 KiB. The caller owns it. opts may be nil.
 //
-// That the step begins is kept as safely as the store states before f is called. An error of f is returned as it is
-// and recorded as the failure of the step, which is done when Step is called again. That holds not for an error that
-// wraps ErrUnknown, context.Canceled or context.DeadlineExceeded, after which the step may have taken effect, nor for
-// a panic.
+// The begin of the step is as durable as the store states before f is called. An error of f is returned unchanged and
+// recorded as the failure of the step; the next call of Step runs it again. This does not apply to a panic and to an
+// error that wraps ErrUnknown, context.Canceled or context.DeadlineExceeded: then the step may have taken effect.
 //
 // A step that began and was not recorded as done or failed returns an *UnknownError, unless it is Idempotent. So does
-// any step whose f has just returned, if it may have taken effect and that cannot be recorded; the *UnknownError then
-// wraps the cause. The other errors are reprise.ErrInvalid for a name that is not allowed and for a step that is
-// being done already, reprise.ErrFenced if another attempt has taken over, those of the Log, and the cause if the
+// any step whose f has just returned, if it may have taken effect and the result cannot be recorded; the *UnknownError
+// then wraps the cause. The other errors are reprise.ErrInvalid for a name that is not allowed and for a step that is
+// already running, reprise.ErrFenced if another attempt has taken over, those of the Log, and the cause if the
 // attempt was cancelled before; f was not called then.
 func (o *Operation) Step(ctx context.Context, name string, f StepFunc, opts *StepOptions) ([]byte, error) {
 	known, err := o.acquire(name)
