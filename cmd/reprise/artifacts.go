@@ -18,7 +18,7 @@ import (
 type artifactsCmd struct {
 	connect `embed:""`
 
-	To   string `placeholder:"DIR" help:"Fetch them into this directory. Default: they are listed."`
+	To   string `placeholder:"DIR" help:"Fetch the files into this directory. Default: list them."`
 	JSON bool   `name:"json" help:"Print lines of JSON."`
 
 	ID    string   `arg:"" help:"Id of the execution."`
@@ -27,7 +27,7 @@ type artifactsCmd struct {
 
 // Help is shown below the usage.
 func (*artifactsCmd) Help() string {
-	return `They are the files that "run --artifact" has named, as they were when the execution ended.
+	return `Artifacts are the files named by "run --artifact", as they were when the execution ended.
 
   reprise run --id build --artifact 'dist/*.tar.gz' -- make dist
   reprise artifacts build --to .`

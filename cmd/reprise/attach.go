@@ -15,21 +15,21 @@ type attachCmd struct {
 	bridging  `embed:""`
 	detaching `embed:""`
 
-	ReadOnly bool `short:"r" env:"-" help:"Watch: what is typed goes nowhere, and the size stays."`
+	ReadOnly bool `short:"r" env:"-" help:"Only watch: ignore typed keys, and keep the size."`
 
 	ID string `arg:"" help:"Id of an execution that was started with run --tty."`
 }
 
 // detaching is how to leave a command alone.
 type detaching struct {
-	DetachKeys string `default:"ctrl-p,ctrl-q" placeholder:"KEYS" help:"Keys that leave the command alone in its terminal, such as ctrl-],d; none for no keys. Default: ${default}."`
+	DetachKeys string `default:"ctrl-p,ctrl-q" placeholder:"KEYS" help:"Keys that detach from the command, such as ctrl-],d; none for no keys. Default: ${default}."`
 }
 
 // Help is shown below the usage.
 func (*attachCmd) Help() string {
-	return `The last screen of the command is shown, and all keys go to it, Ctrl-C too, until the detach keys come or the command ends; then the exit code is the command's. Any number may be attached, to type or to watch. The terminal has the size of who attached or changed theirs last.
+	return `Shows the last screen of the command and sends it all keys, including Ctrl-C, until the detach keys are typed or the command ends; then the exit code is the command's. Any number of terminals may be attached, to type or to watch. The size is that of the terminal that attached or was resized last.
 
-A lost connection comes back by itself. What is typed in the meantime is sent then, once.`
+A lost connection is restored automatically. Input that was typed meanwhile is then sent once.`
 }
 
 // Run attaches until the end, or until the detach keys.

@@ -42,10 +42,10 @@ func (s *server) recordMCP(ctx context.Context, e audit.Entry, change bool) erro
 type auditCmd struct {
 	Server connect `embed:""`
 
-	Follow bool   `help:"Go on as there are more records."`
-	After  string `placeholder:"CURSOR" help:"Go on after this position: a cursor as --json prints it, earliest or tail. Default: earliest."`
+	Follow bool   `help:"Wait for new records and print them."`
+	After  string `placeholder:"CURSOR" help:"Begin after this position: a cursor as --json prints it, earliest or tail. Default: earliest."`
 	JSON   bool   `name:"json" help:"Print lines of JSON."`
-	Check  bool   `help:"Look for records that were changed or removed, and exit 1 if there are any."`
+	Check  bool   `help:"Check for changed or removed records, and exit 1 if there are any."`
 }
 
 // Help is shown below the usage.

@@ -24,11 +24,11 @@ type backupCmd struct {
 
 // Help is shown below the usage.
 func (*backupCmd) Help() string {
-	return `Appends go on meanwhile. The backup of a store in a file is all that was acknowledged before one moment; of other stores it is each stream as it was when it was copied. FILE is there whole or not at all, and is itself a store: "reprise store stats sqlite:FILE" looks into it.
+	return `Appends continue meanwhile. The backup of a store in a file contains everything that was acknowledged before one moment; that of other stores contains each stream as it was when it was copied. FILE appears complete or not at all, and is itself a store: "reprise store stats sqlite:FILE" inspects it.
 
-What is encrypted in the store is encrypted in the backup. The files "keys", "store.keys" and "token" of the data directory are not part of it: keep a copy of them as well, since without "keys" no cursor is good any more, and without "store.keys" nothing that is encrypted can be read.
+Encrypted data stays encrypted in the backup. The files "keys", "store.keys" and "token" of the data directory are not part of it: keep a copy of them too. Without "keys" no cursor is valid any more, and without "store.keys" encrypted data cannot be read.
 
-Exit codes: 0 it is backed up; 1 it is not; 2 wrong usage.`
+Exit codes: 0 success; 1 no backup was made; 2 wrong usage.`
 }
 
 // Run backs up.
@@ -81,7 +81,7 @@ func (c *backupCmd) download(ctx context.Context, server *client.Client) (err er
 // restoreCmd makes a store of a backup.
 type restoreCmd struct {
 	File string `arg:"" type:"existingfile" help:"The backup."`
-	To   string `arg:"" optional:"" help:"The store to make, which must be empty. Default: the file in the data directory."`
+	To   string `arg:"" optional:"" help:"The store to restore into, which must be empty. Default: the file in the data directory."`
 
 	Data string `placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	JSON bool   `name:"json" help:"Print lines of JSON: progress, what failed, and the result."`
@@ -89,11 +89,11 @@ type restoreCmd struct {
 
 // Help is shown below the usage.
 func (*restoreCmd) Help() string {
-	return `Cursors that were given out before the backup stay good, as long as the server has the file "keys" that it had then. A cursor of what was appended after the backup is answered with epoch_changed and the last event of the backup, so that a reader is told how many events it had seen that no longer exist, and never goes on in others.
+	return `Cursors from before the backup stay valid if the server has the file "keys" that it had then. A cursor of an event that was appended after the backup is answered with epoch_changed and the last event of the backup: the reader is told how many of its events no longer exist, and never continues among other events.
 
-A store that was encrypted or compressed is restored as it was: start the server with the same "compress+" or "encrypt+" in front of its URL, and the same "store.keys". What was running when the backup was made ends as "lost".
+An encrypted or compressed store is restored unchanged: start the server with the same "compress+" or "encrypt+" in front of its URL, and the same "store.keys". Executions that were running at the time of the backup end as "lost".
 
-Exit codes: 0 it is restored; 1 it is not: empty the store before the next try; 2 wrong usage.`
+Exit codes: 0 success; 1 failure: empty the store before the next try; 2 wrong usage.`
 }
 
 // Run restores.

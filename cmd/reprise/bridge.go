@@ -37,7 +37,7 @@ type bridge struct {
 
 // bridging is what the user may say about it.
 type bridging struct {
-	Quiet bool `short:"q" help:"Say nothing about lost connections."`
+	Quiet bool `short:"q" help:"Do not report lost connections."`
 }
 
 // newBridge returns a bridge to the server at url, and the context to follow with, which ends where there

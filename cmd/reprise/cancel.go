@@ -9,7 +9,7 @@ import (
 type cancelCmd struct {
 	connect `embed:""`
 
-	IDs []string `arg:"" name:"id" help:"Ids of executions. One that has ended stays as it is."`
+	IDs []string `arg:"" name:"id" help:"Ids of executions. Ended executions are not changed."`
 }
 
 // Run asks for the end and does not wait for it.

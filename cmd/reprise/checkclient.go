@@ -14,7 +14,7 @@ import (
 // checkClientCmd runs the suite for clients.
 type checkClientCmd struct {
 	Only  string `env:"-" placeholder:"REGEXP" help:"Only the cases whose names match."`
-	Quick bool   `env:"-" help:"Cut at every 11th byte and 30 times in 2,000 events, in place of every byte and 300 times in 20,000."`
+	Quick bool   `env:"-" help:"Cut at every 11th byte and 30 times in 2,000 events, instead of every byte and 300 times in 20,000."`
 	JSON  bool   `env:"-" name:"json" help:"Print the results as JSON."`
 
 	Command []string `arg:"" passthrough:"" help:"Program that wraps the client, and its arguments."`
@@ -22,7 +22,7 @@ type checkClientCmd struct {
 
 // Help is shown below the usage.
 func (*checkClientCmd) Help() string {
-	return `Holds a client, in any language, to what docs/clients.md asks of it: a server of its own, a bad network in front of it, and streams whose every event the client must be given exactly once, in order. The command is a small program around the client, which takes commands on stdin and tells events on stdout, a line of JSON each: docs/clients.md says how, in a page.
+	return `Tests a client, in any language, against the rules of docs/clients.md. It starts a server with a bad network in front of it, and checks that the client gets every event of its streams exactly once and in order. The command is a small program around the client, which reads commands from stdin and writes events to stdout, one line of JSON each; docs/clients.md describes them.
 
 For example: reprise check-client -- python3 service.py`
 }

@@ -20,27 +20,27 @@ import (
 type checkMCPCmd struct {
 	URL string `arg:"" help:"The MCP endpoint, for example http://127.0.0.1:8080/mcp."`
 
-	Header    []string      `env:"-" short:"H" sep:"none" placeholder:"NAME:VALUE" help:"Header that each request has, such as 'Authorization: Bearer x'. May be repeated."`
+	Header    []string      `env:"-" short:"H" sep:"none" placeholder:"NAME:VALUE" help:"Header of each request, such as 'Authorization: Bearer x'. May be repeated."`
 	Tool      string        `env:"-" default:"count" placeholder:"NAME" help:"Tool that counts. Default: ${default}."`
 	Arguments string        `env:"-" default:"{\"steps\":STEPS,\"delay_ms\":MS}" placeholder:"JSON" help:"Its arguments, in which STEPS, MS and SECONDS stand for the number of steps, the pause after each in milliseconds, and all pauses together in seconds. Default: ${default}"`
 	Only      string        `env:"-" placeholder:"REGEXP" help:"Only the cases whose names match."`
 	Versions  []string      `env:"-" name:"protocol" placeholder:"VERSION" help:"Protocol version to check. May be repeated. Default: 2025-03-26, 2025-06-18 and 2025-11-25."`
-	Patience  time.Duration `env:"-" default:"10s" help:"How long something may take that must come. Default: ${default}."`
+	Patience  time.Duration `env:"-" default:"10s" help:"How long to wait for an expected message. Default: ${default}."`
 	JSON      bool          `env:"-" name:"json" help:"Print the results as JSON."`
 
-	Kept       int      `env:"-" placeholder:"N" help:"How many messages of a call the server keeps at most."`
+	Kept       int      `env:"-" placeholder:"N" help:"Maximum number of messages of a call that the server keeps."`
 	Other      []string `env:"-" sep:"none" placeholder:"NAME:VALUE" help:"Header of another principal, in place of those of --header. May be repeated."`
 	Replica    string   `env:"-" placeholder:"URL" help:"Another replica of the server."`
-	RestartCmd string   `env:"-" placeholder:"COMMAND" help:"Shell command that kills the server and starts it again; it is waited for until it answers."`
+	RestartCmd string   `env:"-" placeholder:"COMMAND" help:"Shell command that kills the server and starts it again; the suite waits until the server answers."`
 	FaultOn    string   `env:"-" placeholder:"COMMAND" help:"Shell command that makes the store of the server fail."`
-	FaultOff   string   `env:"-" placeholder:"COMMAND" help:"Shell command that makes it work again."`
+	FaultOff   string   `env:"-" placeholder:"COMMAND" help:"Shell command that makes the store work again."`
 }
 
 // Help is shown below the usage.
 func (*checkMCPCmd) Help() string {
-	return `Holds an MCP server over Streamable HTTP to what a client relies on that loses its connection: it breaks connections in mid-call, comes back with Last-Event-ID, and compares what arrives. The server needs an event store and a tool which sends, to a request with a progress token, progress 1, 2, 3, ... with a pause after each, and then returns a result.
+	return `Tests what a client of an MCP server over Streamable HTTP can rely on when it loses its connection. It breaks connections during calls, reconnects with Last-Event-ID, and compares what arrives. The server needs an event store and a tool that answers a request with a progress token by progress 1, 2, 3, ... with a pause after each, and then returns a result.
 
-Each case is "passed", "failed", "not run" (it needs a flag such as --replica or --restart-cmd) or "not applicable" (it is of another version, or tries what a server need not have), with its rule and what that rests on: the specification, or, where that is silent, what keeps a client from missing something without being told. docs/mcp.md has the results of known servers.
+Each case is "passed", "failed", "not run" (it needs a flag such as --replica or --restart-cmd) or "not applicable" (it belongs to another version, or tests something optional). The report names its rule and the source of the rule: the specification or, where the specification is silent, the principle that a client never misses a message without being told. docs/mcp.md has the results of known servers.
 
 For example: reprise check-mcp --tool trigger-long-running-operation --arguments '{"steps":STEPS,"duration":SECONDS}' http://127.0.0.1:3001/mcp`
 }

@@ -20,7 +20,7 @@ type completionCmd struct {
 
 // Help is shown below the usage.
 func (*completionCmd) Help() string {
-	return `Verbs, flags, their values and the names of executions and streams are completed; the names are asked of the server.
+	return `Completes verbs, flags, their values, and the names of executions and streams, which it asks the server for.
 
   bash: source <(reprise completion bash), in ~/.bashrc
   zsh:  source <(reprise completion zsh), in ~/.zshrc after compinit
@@ -47,7 +47,7 @@ func (c *completionCmd) Run() error {
 
 // completeCmd is what the scripts call.
 type completeCmd struct {
-	Words []string `arg:"" optional:"" help:"The words behind the name of the program, the last of which is not finished."`
+	Words []string `arg:"" optional:"" help:"The words after the program name; the last one is incomplete."`
 }
 
 // Run prints a line for each word that can stand there: the word, a tab, and what it is. No line means a file, or

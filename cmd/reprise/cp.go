@@ -17,25 +17,25 @@ type cpCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
-	Recursive bool   `short:"r" help:"Copy a directory with all that is in it. Links are not followed and not copied."`
-	NoClobber bool   `short:"n" help:"Do not replace a file that is there."`
-	Mode      string `placeholder:"MODE" help:"Permissions of an uploaded file, for example 0755. Default: those of the local one."`
+	Recursive bool   `short:"r" help:"Copy a directory with its contents. Links are neither followed nor copied."`
+	NoClobber bool   `short:"n" help:"Do not replace an existing file."`
+	Mode      string `placeholder:"MODE" help:"Permissions of an uploaded file, for example 0755. Default: those of the local file."`
 	JSON      bool   `name:"json" help:"Print the file of the server as JSON."`
 
-	Source string `arg:"" help:"File to copy. One of the server begins with a colon: :ROOT/PATH."`
-	Target string `arg:"" help:"Where to. A directory, or what ends with a slash, gets the name of the source."`
+	Source string `arg:"" help:"File to copy. A path on the server begins with a colon: :ROOT/PATH."`
+	Target string `arg:"" help:"Target. If it is a directory or ends with a slash, the name of the source is appended."`
 }
 
 // Help is shown below the usage.
 func (*cpCmd) Help() string {
-	return `One of the two is a file of the server below a directory that "serve --files" names; "reprise files list" shows those directories.
+	return `One of the two paths is on the server, below a directory that "serve --files" names; "reprise files list" shows those directories.
 
-A lost connection and a restart of the server are bridged. After a failure, or when this program was killed, the same command goes on with what has arrived. The file appears under its name when all of it is there and its checksum is right. A file that is changed meanwhile is an error, never a mixture.
+The copy continues after a lost connection and a restart of the server. After a failure, or when this program was killed, the same command continues with the bytes that have arrived. The file appears under its name when it is complete and its checksum is right. A file that changes meanwhile is an error, never a mixture.
 
   reprise cp model.bin :work/models/
   reprise cp :work/out/report.pdf .
 
-With -r the target is the copy itself, whether it is there or not; one that ends with a slash gets the name of the source. Files that are there already with the same bytes are passed over, so that the same command goes on after a failure.
+With -r the target is the path of the copy, whether it exists or not; if it ends with a slash, the name of the source is appended. Files that already exist with the same bytes are skipped, so the same command continues after a failure.
 
   reprise cp -r src :work/src
   reprise cp -r :work/out results`

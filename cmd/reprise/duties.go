@@ -21,7 +21,7 @@ import (
 
 // dutyFlags are those of what one replica does for all.
 type dutyFlags struct {
-	WebhookAllow  []string      `placeholder:"NETWORK" help:"Network whose addresses webhooks may be sent to, beside public ones, for example 10.0.0.0/8; http:// is for these alone. May be repeated."`
+	WebhookAllow  []string      `placeholder:"NETWORK" help:"Network to which webhooks may be sent, in addition to public addresses, for example 10.0.0.0/8; http:// is allowed only for these. May be repeated."`
 	WebhookGiveUp time.Duration `placeholder:"DURATION" help:"How long the receiver of a webhook may fail before the webhook is disabled. Default: 72h."`
 }
 

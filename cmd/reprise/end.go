@@ -10,10 +10,10 @@ type endCmd struct {
 	connect `embed:""`
 	named   `embed:""`
 
-	Outcome string `enum:"completed,failed,cancelled" default:"completed" placeholder:"OUTCOME" help:"How it has ended: completed, failed or cancelled. Default: ${default}."`
-	Result  string `placeholder:"JSON" help:"JSON value that the end event carries."`
+	Outcome string `enum:"completed,failed,cancelled" default:"completed" placeholder:"OUTCOME" help:"Outcome: completed, failed or cancelled. Default: ${default}."`
+	Result  string `placeholder:"JSON" help:"JSON value for the data of the end event."`
 
-	JSON bool `name:"json" help:"Print which event the end has become: {\"first\":3,\"last\":3,...}."`
+	JSON bool `name:"json" help:"Print the seq of the end event: {\"first\":3,\"last\":3,...}."`
 
 	Stream string `arg:"" help:"Name of the stream."`
 }

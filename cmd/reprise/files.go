@@ -11,7 +11,7 @@ import (
 
 // filesFlags name the directories that clients get at.
 type filesFlags struct {
-	Files []string `sep:"none" placeholder:"[NAME=]DIR" help:"Directory whose files clients may read and write, as NAME/...; NAME is what DIR is called where it is left out. May be repeated. Default: none."`
+	Files []string `sep:"none" placeholder:"[NAME=]DIR" help:"Directory whose files clients may read and write, as NAME/...; NAME defaults to the base name of DIR. May be repeated. Default: none."`
 }
 
 // directories are the roots by name. None may hold what is a secret of the server, or lie in it.

@@ -45,7 +45,7 @@ func (c *filesMkdirCmd) Run(ctx context.Context, asked *stops) error {
 type filesMoveCmd struct {
 	connect `embed:""`
 
-	NoClobber bool `short:"n" help:"Do not replace a file that is there."`
+	NoClobber bool `short:"n" help:"Do not replace an existing file."`
 	JSON      bool `name:"json" help:"Print the file as JSON."`
 
 	From string `arg:"" help:"The file or directory, as ROOT/PATH."`
@@ -80,9 +80,9 @@ func (c *filesModeCmd) Run(ctx context.Context, asked *stops) error {
 type filesRemoveCmd struct {
 	connect `embed:""`
 
-	Recursive bool `short:"r" help:"Directories with everything in them."`
+	Recursive bool `short:"r" help:"Remove directories with their contents."`
 
-	Paths []string `arg:"" name:"path" help:"Files or directories, as ROOT/PATH. One that does not exist is no error."`
+	Paths []string `arg:"" name:"path" help:"Files or directories, as ROOT/PATH. Missing ones are not an error."`
 }
 
 // Run removes them all, as far as it can.

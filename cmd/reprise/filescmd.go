@@ -15,9 +15,9 @@ type filesCmd struct {
 	List   filesListCmd   `cmd:"" aliases:"ls" help:"List a directory of the server, or the directories that can be used."`
 	Show   filesShowCmd   `cmd:"" help:"Show a file of the server."`
 	Search filesSearchCmd `cmd:"" help:"Search below a directory of the server, by name and by text."`
-	Watch  filesWatchCmd  `cmd:"" help:"Print what happens below a directory of the server, as it happens."`
-	Mkdir  filesMkdirCmd  `cmd:"" help:"Make a directory of the server, and those above it."`
-	Move   filesMoveCmd   `cmd:"" aliases:"mv" help:"Give a file of the server another path."`
+	Watch  filesWatchCmd  `cmd:"" help:"Print changes below a directory of the server, live."`
+	Mkdir  filesMkdirCmd  `cmd:"" help:"Make a directory on the server, and its parents."`
+	Move   filesMoveCmd   `cmd:"" aliases:"mv" help:"Move a file on the server."`
 	Mode   filesModeCmd   `cmd:"" aliases:"chmod" help:"Set the permissions of a file of the server."`
 	Remove filesRemoveCmd `cmd:"" aliases:"rm" help:"Remove files of the server."`
 }
@@ -32,7 +32,7 @@ func serverPath(path string) string {
 type filesListCmd struct {
 	connect `embed:""`
 
-	Limit int  `default:"100" placeholder:"N" help:"At most so many; 0 is all. Default: ${default}."`
+	Limit int  `default:"100" placeholder:"N" help:"Maximum number; 0 for all. Default: ${default}."`
 	JSON  bool `name:"json" help:"Print each as a line of JSON."`
 
 	Path string `arg:"" optional:"" help:"The directory, as ROOT/PATH. Default: all roots."`
@@ -82,7 +82,7 @@ func fileRow(f client.File) []string {
 type filesShowCmd struct {
 	connect `embed:""`
 
-	Checksum bool `help:"With its SHA-256."`
+	Checksum bool `help:"Print its SHA-256 too."`
 	JSON     bool `name:"json" help:"Print it as JSON."`
 
 	Path string `arg:"" help:"The file, as ROOT/PATH."`
@@ -133,9 +133,9 @@ func printFile(f client.File, asJSON bool) error {
 type filesSearchCmd struct {
 	connect `embed:""`
 
-	Name  string `placeholder:"PATTERN" env:"-" help:"What the last part of the path has to match, for example '*.go'."`
-	Text  string `placeholder:"TEXT" env:"-" help:"What a line of the file has to contain."`
-	Limit int    `default:"100" placeholder:"N" help:"At most so many; 0 is all. Default: ${default}."`
+	Name  string `placeholder:"PATTERN" env:"-" help:"Pattern for the last part of the path, for example '*.go'."`
+	Text  string `placeholder:"TEXT" env:"-" help:"Text that a line of the file must contain."`
+	Limit int    `default:"100" placeholder:"N" help:"Maximum number; 0 for all. Default: ${default}."`
 	JSON  bool   `name:"json" help:"Print each as a line of JSON."`
 
 	Path string `arg:"" help:"The directory, as ROOT/PATH."`
@@ -164,7 +164,7 @@ type filesWatchCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
-	Recursive bool `short:"r" help:"In the directories below it too."`
+	Recursive bool `short:"r" help:"Watch subdirectories too."`
 	JSON      bool `name:"json" help:"Print each as a line of JSON, with its cursor."`
 
 	Path string `arg:"" help:"The directory, as ROOT/PATH."`

@@ -13,18 +13,18 @@ type followCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
-	Stream     bool     `short:"s" env:"-" help:"NAME is that of a stream, not the id of an execution. One of which there is no execution is anyway."`
-	After      string   `placeholder:"CURSOR" help:"Go on after this position: a cursor as --json shows it, earliest, or tail (from now on). Default: the start."`
+	Stream     bool     `short:"s" env:"-" help:"NAME is a stream, not the id of an execution. This is assumed if there is no such execution."`
+	After      string   `placeholder:"CURSOR" help:"Begin after this position: a cursor as --json shows it, earliest, or tail (new events only). Default: the start."`
 	Types      []string `placeholder:"TYPE,..." help:"Only events of these types, and the end."`
 	JSON       bool     `name:"json" help:"Print each event as a line of JSON, with its cursor."`
-	CursorFile string   `placeholder:"FILE" help:"Keep the position in this file, and begin with the one that is there. It is saved every 100 ms and at the end: after a kill nothing is missing, and what came in the last 100 ms may come twice."`
+	CursorFile string   `placeholder:"FILE" help:"Save the position in this file, and begin at the saved one. It is saved every 100 ms and at the end: after a kill no event is missing, and events of the last 100 ms may come twice."`
 
 	Name string `arg:"" help:"Id of the execution or name of the stream."`
 }
 
 // Help is shown below the usage.
 func (*followCmd) Help() string {
-	return `Following changes nothing: any number may follow, and Ctrl-C leaves the execution alone. The exit code is that of the command. A stream that ends as completed is 0, one that ends otherwise 1. Where events are lost that the server no longer keeps, it is 125 in either case; with --after earliest the start does not count.
+	return `Following changes nothing: any number of clients may follow, and Ctrl-C does not affect the execution. The exit code is that of the command. For a stream it is 0 if the stream ends as completed, and 1 otherwise. In both cases it is 125 if events are lost that the server no longer keeps; with --after earliest, missing events at the start do not count.
 
 Without --json the output of an execution goes to stdout and stderr as it was written, and each event of a stream is a line.`
 }

@@ -24,9 +24,9 @@ import (
 
 // connectionFlags are those that bound the connections of clients.
 type connectionFlags struct {
-	MaxClientConnections     int           `placeholder:"N" help:"Connections of clients at a time. At the bound the oldest one that has not authenticated is closed. Default: what the limit on open files leaves."`
-	MaxConnectionsPerAddress int           `placeholder:"N" help:"Connections of one remote address that have not authenticated; the oldest is closed. Behind a proxy all clients have its address, unless --trusted-proxies names it. Default: half of all."`
-	MaxConnectionAge         time.Duration `placeholder:"DURATION" help:"How long a connection is used, for proxies that cut long ones: readers are told to come back, and resume. Default: no bound."`
+	MaxClientConnections     int           `placeholder:"N" help:"Maximum number of client connections. At the limit the oldest unauthenticated connection is closed. Default: derived from the limit on open files."`
+	MaxConnectionsPerAddress int           `placeholder:"N" help:"Maximum number of unauthenticated connections of one remote address; the oldest is closed. Behind a proxy all clients have its address, unless --trusted-proxies names it. Default: half of all."`
+	MaxConnectionAge         time.Duration `placeholder:"DURATION" help:"Maximum age of a connection, for proxies that cut old ones: readers are told to reconnect, and resume. Default: no limit."`
 }
 
 func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {

@@ -22,45 +22,45 @@ type gatewayCmd struct {
 
 	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
 
-	Config string `placeholder:"FILE" help:"YAML file with several upstreams, each at a path of its own, in place of one that is named here."`
-	Path   string `default:"/mcp" placeholder:"PATH" help:"Path of the one that is named here. Default: ${default}"`
+	Config string `placeholder:"FILE" help:"YAML file with several upstreams, each at its own path, instead of one upstream on the command line."`
+	Path   string `default:"/mcp" placeholder:"PATH" help:"Path of the upstream on the command line. Default: ${default}"`
 
-	Shared         bool              `help:"One connection to the upstream for all sessions, and not one for each."`
-	KeepsState     bool              `help:"Refuse a session whose upstream has ended, and do not begin another one for it."`
-	Dir            string            `placeholder:"DIR" help:"Directory of the command. Default: ours."`
-	Env            map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable for the command. May be repeated. In the value, {{name}}, {{tenant}}, {{claims.CLAIM}} and {{secrets.NAME}} stand for what belongs to who calls."`
-	PassEnv        []string          `placeholder:"NAME" sep:"none" help:"Variable of our environment that the command gets. May be repeated."`
-	Header         map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Header that each request to the URL has. May be repeated. The value may refer to who calls, as that of --env."`
-	CallTimeout    time.Duration     `placeholder:"DURATION" help:"How long the upstream may say nothing about a request. Default: no bound."`
+	Shared         bool              `help:"Use one connection to the upstream for all sessions, instead of one per session."`
+	KeepsState     bool              `help:"Refuse a session whose upstream has ended, instead of starting another upstream for it."`
+	Dir            string            `placeholder:"DIR" help:"Directory of the command. Default: the current one."`
+	Env            map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable for the command. May be repeated. In the value, {{name}}, {{tenant}}, {{claims.CLAIM}} and {{secrets.NAME}} are replaced by values of the caller."`
+	PassEnv        []string          `placeholder:"NAME" sep:"none" help:"Variable of the gateway's environment that the command gets. May be repeated."`
+	Header         map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Header of each request to the URL. May be repeated. The value may refer to the caller, as with --env."`
+	CallTimeout    time.Duration     `placeholder:"DURATION" help:"How long the upstream may be silent about a request. Default: no limit."`
 	StartTimeout   time.Duration     `placeholder:"DURATION" help:"How long a new connection may take to be initialized. Default: 30s."`
-	TaskAfter      time.Duration     `placeholder:"DURATION" help:"How long a tool may take before its call becomes a task, for clients of version 2026-07-28 that know tasks. Default: 5s."`
-	MaxConnections int               `placeholder:"N" help:"Connections to the upstream at a time. Default: 100."`
-	MaxCalls       int               `placeholder:"N" help:"Requests of one connection that have no answer yet. Default: 1000."`
+	TaskAfter      time.Duration     `placeholder:"DURATION" help:"How long a tool may take before its call becomes a task, for clients of version 2026-07-28 with tasks. Default: 5s."`
+	MaxConnections int               `placeholder:"N" help:"Maximum number of connections to the upstream. Default: 100."`
+	MaxCalls       int               `placeholder:"N" help:"Maximum number of unanswered requests of one connection. Default: 1000."`
 
 	Listen      string        `default:"127.0.0.1:7071" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data        string        `default:"${gatewayState}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise/gateway in $$XDG_STATE_HOME or ~/.local/state."`
 	Store       string        `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve. Default: ${default}"`
 	Secrets     string        `placeholder:"DIR" help:"Directory of the token and of the keys. The replicas of a store need the same. Default: the data directory."`
-	Replica     string        `placeholder:"NAME" help:"What the name of this server begins with among the replicas of its store. Default: the name of the machine."`
-	Auth        string        `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the gateway: token (who has the token, or an API key with a scope), or none (everybody; only on loopback). Default: ${default}."`
+	Replica     string        `placeholder:"NAME" help:"Prefix of this server's name among the replicas of its store. Default: the name of the machine."`
+	Auth        string        `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the gateway: token (anyone with the token, or an API key with a scope), or none (everybody; only on loopback). Default: ${default}."`
 	Audit       bool          `help:"Record who calls what in the stream audit of the tenant reprise.audit; \"reprise audit\" reads it."`
 	AllowOrigin []string      `placeholder:"ORIGIN" help:"Origin whose pages may use the gateway, for example https://example.org. May be repeated."`
-	AllowHost   []string      `placeholder:"NAME" help:"Name by which the gateway may be called, and no other then. May be repeated."`
-	Drain       time.Duration `default:"10s" help:"How long calls that are under way may go on after the first INT or TERM. Default: ${default}."`
+	AllowHost   []string      `placeholder:"NAME" help:"Host name by which the gateway may be called; others are then refused. May be repeated."`
+	Drain       time.Duration `default:"10s" help:"How long running calls may continue after the first INT or TERM. Default: ${default}."`
 
-	SessionIdle time.Duration `placeholder:"DURATION" help:"How long a session is kept that nobody uses. Default: 1h."`
-	Quick       time.Duration `placeholder:"DURATION" help:"How long an answer may take that is sent as JSON and not kept; a negative time makes each a stream. Default: 50ms."`
+	SessionIdle time.Duration `placeholder:"DURATION" help:"How long an unused session is kept. Default: 1h."`
+	Quick       time.Duration `placeholder:"DURATION" help:"How long an answer may take to be sent as JSON and not kept; with a negative time each answer is a stream. Default: 50ms."`
 	MaxBody     byteCount     `placeholder:"SIZE" help:"Largest message of a client. Default: 4MiB."`
 	RetainAge   time.Duration `placeholder:"DURATION" help:"How long the answer to a call is kept. Default: 1h."`
 
-	MaxTotalBytes byteCount  `placeholder:"SIZE" help:"Bytes that all streams keep. Default: 16GiB."`
+	MaxTotalBytes byteCount  `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. Default: 16GiB."`
 	LogFormat     string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
-	LogLevel      slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (a line a request), warn or error. Default: ${default}."`
+	LogLevel      slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (one line per request), warn or error. Default: ${default}."`
 }
 
 // Help is shown below the usage.
 func (*gatewayCmd) Help() string {
-	return `Clients get sessions and streams that outlive broken connections and restarts, on all protocol versions; the MCP server stays as it is. What it had not answered when it ended is answered with an error, and never sent again.
+	return `Clients get sessions and streams that outlive broken connections and restarts, on all protocol versions. The MCP server is not changed. Requests that it had not answered when it ended are answered with an error, and never sent again.
 
 Once the line "listening on URL" is on stdout, requests are answered. docs/gateway.md describes the configuration file, and what cannot be kept when an upstream ends.`
 }

@@ -19,14 +19,14 @@ type interpreterCmd struct {
 	Open      interpreterOpenCmd      `cmd:"" help:"Start an interpreter and print its id; \"reprise run --interpreter ID CODE\" runs code in it."`
 	List      interpreterListCmd      `cmd:"" help:"List interpreters, the newest first."`
 	Show      interpreterShowCmd      `cmd:"" help:"Show an interpreter as JSON."`
-	Interrupt interpreterInterruptCmd `cmd:"" help:"Interrupt the code that an interpreter runs, and leave the interpreter."`
-	Clear     interpreterClearCmd     `cmd:"" help:"Forget all that was declared in an interpreter."`
-	Remove    interpreterRemoveCmd    `cmd:"" aliases:"rm" help:"End interpreters and forget them; what their code printed is kept."`
+	Interrupt interpreterInterruptCmd `cmd:"" help:"Interrupt the code that an interpreter runs, and keep the interpreter."`
+	Clear     interpreterClearCmd     `cmd:"" help:"Delete all variables and definitions in an interpreter."`
+	Remove    interpreterRemoveCmd    `cmd:"" aliases:"rm" help:"End and remove interpreters; the output of their code is kept."`
 }
 
 // Help is shown below the usage.
 func (*interpreterCmd) Help() string {
-	return `The directory, variables and definitions of an interpreter live on from run to run, through restarts of the server too. Each run is an execution: "reprise follow", "logs" and "show" know it.
+	return `An interpreter keeps its directory, variables and definitions between runs, also through restarts of the server. Each run is an execution, for "reprise follow", "logs" and "show".
 
   id=$(reprise interpreter open python)
   reprise run --interpreter $id 'x = 41'
@@ -36,15 +36,15 @@ func (*interpreterCmd) Help() string {
 type interpreterOpenCmd struct {
 	connect `embed:""`
 
-	ID          string            `placeholder:"ID" env:"-" help:"Id of the interpreter. Opening the same again under the same id finds it."`
+	ID          string            `placeholder:"ID" env:"-" help:"Id of the interpreter. Opening it again with the same id finds it."`
 	Session     string            `placeholder:"ID" help:"Session that its runs belong to."`
 	Label       map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to find it by. May be repeated."`
 	Cwd         string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
-	Env         []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for its code; without a value, ours. May be repeated."`
-	IdleTimeout time.Duration     `placeholder:"DURATION" help:"End it when it has had no code for so long. Default: the server's."`
-	Timeout     time.Duration     `placeholder:"DURATION" help:"End it after so long in all."`
+	Env         []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for its code; without a value, the local one. May be repeated."`
+	IdleTimeout time.Duration     `placeholder:"DURATION" help:"End it after this time without code. Default: the server's."`
+	Timeout     time.Duration     `placeholder:"DURATION" help:"End it after this total time."`
 	Isolation   string            `placeholder:"LEVEL" help:"Isolation: none, limits, landlock or bubblewrap. Default: the server's."`
-	Limits      limits            `placeholder:"NAME=VALUE,..." help:"Bounds on what it uses, as of run."`
+	Limits      limits            `placeholder:"NAME=VALUE,..." help:"Resource limits, as with run."`
 
 	Language string `arg:"" help:"bash, javascript or python."`
 }

@@ -13,12 +13,12 @@ import (
 
 // isolationFlags say how the commands that we start are isolated.
 type isolationFlags struct {
-	Isolation      string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Isolation of commands whose start names no level: none, limits, landlock or bubblewrap. Default: limits where this machine gives it."`
+	Isolation      string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Default isolation of commands: none, limits, landlock or bubblewrap. Default: limits if this machine supports it."`
 	LeastIsolation string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Weakest level that a start may ask for. Default: none."`
-	Hide           []string `sep:"none" placeholder:"PATH" help:"File or directory that commands do not get at, beside the data directory. May be repeated."`
+	Hide           []string `sep:"none" placeholder:"PATH" help:"File or directory that commands cannot reach, in addition to the data directory. May be repeated."`
 	Writable       []string `sep:"none" placeholder:"DIR" help:"Directory below which commands may write at the levels landlock and bubblewrap. May be repeated."`
-	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them a loopback of their own. Default: ${default}."`
-	RunAs          string   `placeholder:"USER" help:"User that commands run as; we must be root. Default: our own."`
+	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them only their own loopback interface. Default: ${default}."`
+	RunAs          string   `placeholder:"USER" help:"User that commands run as; the server must be root. Default: the server's user."`
 }
 
 // config is what the flags ask for. hidden is out of reach at every level but none.

@@ -19,10 +19,10 @@ import (
 
 // issuerFlags name the identity providers whose tokens are taken.
 type issuerFlags struct {
-	OIDCIssuer   []string `name:"oidc-issuer" placeholder:"URL" help:"Identity provider (OpenID Connect) whose access tokens are taken, with the scopes that they name. May be repeated."`
-	OIDCAudience []string `name:"oidc-audience" placeholder:"NAME" help:"Audience of tokens that are for this server, beside its --public-url. May be repeated."`
+	OIDCIssuer   []string `name:"oidc-issuer" placeholder:"URL" help:"Identity provider (OpenID Connect) whose access tokens are accepted, with the scopes that they name. May be repeated."`
+	OIDCAudience []string `name:"oidc-audience" placeholder:"NAME" help:"Audience of tokens for this server, in addition to its --public-url. May be repeated."`
 	OIDCConfig   string   `name:"oidc-config" placeholder:"FILE" help:"YAML file with identity providers, each with its own rule for tenants, names and scopes; docs/security.md describes it."`
-	PublicURL    string   `name:"public-url" placeholder:"URL" help:"Under which clients reach the server, and for which they get tokens, such as https://reprise.example.org. Default: the address that it listens on."`
+	PublicURL    string   `name:"public-url" placeholder:"URL" help:"URL by which clients reach the server, and for which they get tokens, such as https://reprise.example.org. Default: the address that it listens on."`
 }
 
 // issuers are the providers that the flags name.

@@ -16,16 +16,16 @@ import (
 
 // keyCmd makes, shows and revokes API keys.
 type keyCmd struct {
-	Add    keyAddCmd    `cmd:"" help:"Make an API key and print its text, which nobody can find out again."`
+	Add    keyAddCmd    `cmd:"" help:"Make an API key and print its text, which is not shown again."`
 	List   keyListCmd   `cmd:"" help:"List the API keys of all tenants."`
 	Show   keyShowCmd   `cmd:"" help:"Show an API key."`
-	Rotate keyRotateCmd `cmd:"" help:"Give an API key another text, and print that."`
-	Revoke keyRevokeCmd `cmd:"" help:"Revoke API keys for good; what was opened with them ends."`
+	Rotate keyRotateCmd `cmd:"" help:"Replace the text of an API key, and print the new one."`
+	Revoke keyRevokeCmd `cmd:"" help:"Revoke API keys permanently; everything that they have open ends."`
 }
 
 // Help is shown below the usage.
 func (*keyCmd) Help() string {
-	return `The server is asked that the other verbs talk to, with its token or a key that has the scope admin. Where none runs, the keys are changed in its place: in the data directory, or in the store where replicas share one.`
+	return `The verb asks the same server as the other verbs, with its token or a key with the scope admin. If no server runs, it changes the keys itself: in the data directory, or in a store that replicas share.`
 }
 
 // keyPlace says whose keys.
@@ -87,10 +87,10 @@ type keyAddCmd struct {
 	keyPlace `embed:""`
 
 	Name   string        `arg:"" help:"Name of the agent or person, for lists and logs."`
-	Tenant string        `default:"default" placeholder:"NAME" help:"Tenant whose data it sees. Default: ${default}."`
-	Scope  []string      `required:"" placeholder:"SCOPE" help:"What it may do: read, publish, run, control, admin or audit. The first four also for what begins with a prefix, as in read:ci-. May be repeated."`
-	TTL    time.Duration `name:"ttl" placeholder:"DURATION" help:"How long it is good. Default: for ever."`
-	Limit  []string      `placeholder:"QUOTA=N" help:"Quota of its own, in place of that of --limit-principal of serve: running, queued, starts, streams, bytes, readers, sessions or upload, as in running=5,bytes=1GiB. May be repeated."`
+	Tenant string        `default:"default" placeholder:"NAME" help:"Tenant whose data the key can access. Default: ${default}."`
+	Scope  []string      `required:"" placeholder:"SCOPE" help:"Scope: read, publish, run, control, admin or audit. The first four may have a name prefix, as in read:ci-. May be repeated."`
+	TTL    time.Duration `name:"ttl" placeholder:"DURATION" help:"Lifetime. Default: no expiry."`
+	Limit  []string      `placeholder:"QUOTA=N" help:"Quota of the key, instead of --limit-principal of serve: running, queued, starts, streams, bytes, readers, sessions or upload, as in running=5,bytes=1GiB. May be repeated."`
 }
 
 // Run makes it.

@@ -16,14 +16,14 @@ import (
 type listCmd struct {
 	connect `embed:""`
 
-	Streams  bool              `xor:"kind" env:"-" help:"List streams in place of executions."`
-	Sessions bool              `xor:"kind" env:"-" help:"List sessions in place of executions."`
-	MCP      bool              `name:"mcp" xor:"kind" env:"-" help:"List the sessions of MCP clients in place of executions."`
+	Streams  bool              `xor:"kind" env:"-" help:"List streams instead of executions."`
+	Sessions bool              `xor:"kind" env:"-" help:"List sessions instead of executions."`
+	MCP      bool              `name:"mcp" xor:"kind" env:"-" help:"List the sessions of MCP clients instead of executions."`
 	Session  string            `placeholder:"ID" help:"Only executions of this session."`
 	Status   string            `enum:",queued,running,ended" default:"" placeholder:"STATUS" help:"Only executions that are queued, running or ended."`
 	Label    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Only executions with this label. May be repeated."`
-	Limit    int               `default:"100" placeholder:"N" help:"At most so many; 0 is all. Default: ${default}."`
-	Quiet    bool              `short:"q" help:"Do not say that there is more."`
+	Limit    int               `default:"100" placeholder:"N" help:"Maximum number; 0 for all. Default: ${default}."`
+	Quiet    bool              `short:"q" help:"Do not report that there are more."`
 	JSON     bool              `name:"json" help:"Print each as a line of JSON."`
 }
 

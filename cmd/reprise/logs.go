@@ -12,7 +12,7 @@ type logsCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
-	Follow bool `short:"f" help:"Wait for what is still to come, and exit as the command does: the same as \"reprise follow\"."`
+	Follow bool `short:"f" help:"Wait for more output, and exit as the command does: the same as \"reprise follow\"."`
 	JSON   bool `name:"json" help:"Print each event as a line of JSON, with its cursor."`
 
 	ID string `arg:"" help:"Id of the execution."`
@@ -20,7 +20,7 @@ type logsCmd struct {
 
 // Help is shown below the usage.
 func (*logsCmd) Help() string {
-	return `What the command has written so far goes to stdout and stderr as it was written. The exit code says whether that could be read, and nothing of the command.`
+	return `Prints what the command has written so far to stdout and stderr. The exit code says whether the output could be read, and nothing about the command.`
 }
 
 // Run prints.

@@ -28,54 +28,54 @@ type cli struct {
 
 	Serve       serveCmd       `cmd:"" help:"Run the server."`
 	Run         runCmd         `cmd:"" help:"Run a command on the server as if it ran here."`
-	Follow      followCmd      `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from where you were."`
-	Watch       watchCmd       `cmd:"" help:"Run a command of this machine for each event of a stream."`
-	Attach      attachCmd      `cmd:"" help:"Bring the terminal of a command that runs on the server to this one."`
+	Follow      followCmd      `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from a saved position."`
+	Watch       watchCmd       `cmd:"" help:"Run a local command for each event of a stream."`
+	Attach      attachCmd      `cmd:"" help:"Attach this terminal to the terminal of a running command."`
 	Logs        logsCmd        `cmd:"" help:"Print the output of an execution so far."`
 	Wait        waitCmd        `cmd:"" help:"Wait until executions have ended, and exit as they did."`
 	List        listCmd        `cmd:"" aliases:"ps" help:"List executions, streams or sessions, the newest first."`
 	Show        showCmd        `cmd:"" help:"Show the state of an execution, a stream or a session."`
 	Input       inputCmd       `cmd:"" help:"Send our stdin to the stdin of an execution."`
 	Signal      signalCmd      `cmd:"" help:"Send a signal to the command of an execution."`
-	Cancel      cancelCmd      `cmd:"" help:"End an execution with all its processes: TERM, a time of grace, KILL."`
-	Remove      removeCmd      `cmd:"" aliases:"rm" help:"Forget executions, streams or sessions; what runs is cancelled."`
+	Cancel      cancelCmd      `cmd:"" help:"End an execution with all its processes: TERM, a grace period, KILL."`
+	Remove      removeCmd      `cmd:"" aliases:"rm" help:"Remove executions, streams or sessions; running ones are cancelled."`
 	Artifacts   artifactsCmd   `cmd:"" help:"List or fetch the files that are kept with an execution."`
-	Interpreter interpreterCmd `cmd:"" help:"Start, show and end interpreters in which variables and definitions live on from run to run."`
+	Interpreter interpreterCmd `cmd:"" help:"Start, show and end interpreters, which keep variables and definitions between runs."`
 	Publish     publishCmd     `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
 	End         endCmd         `cmd:"" help:"End a stream."`
 	Cp          cpCmd          `cmd:"" help:"Copy a file to the server or from it, through lost connections."`
 	Files       filesCmd       `cmd:"" help:"Work on files of the server."`
-	Store       storeCmd       `cmd:"" help:"Look at or tidy a store, in the place of a server or while one uses it."`
+	Store       storeCmd       `cmd:"" help:"Inspect or maintain a store, without a server or while one uses it."`
 	Backup      backupCmd      `cmd:"" help:"Back up a store into a file, also while a server uses it."`
-	Restore     restoreCmd     `cmd:"" help:"Make a store of a backup."`
+	Restore     restoreCmd     `cmd:"" help:"Restore a store from a backup."`
 	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
-	Gateway     gatewayCmd     `cmd:"" help:"Put resumption, durability and both protocol eras in front of another MCP server."`
-	Proxy       proxyCmd       `cmd:"" help:"Be a bad network in front of a server, to test a client."`
-	CheckClient checkClientCmd `cmd:"" help:"Hold a client in any language to its contract, through connections that break."`
-	CheckMCP    checkMCPCmd    `cmd:"" name:"check-mcp" help:"Hold an MCP server to what its clients rely on when connections break."`
-	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that replicas share, and keep the secrets that commands get."`
-	Config      configCmd      `cmd:"" help:"Print the settings that serve would take, and where each comes from."`
+	Gateway     gatewayCmd     `cmd:"" help:"Add resumption, durability and both protocol eras to another MCP server."`
+	Proxy       proxyCmd       `cmd:"" help:"Simulate a bad network in front of a server, to test a client."`
+	CheckClient checkClientCmd `cmd:"" help:"Test a client in any language against its contract, over connections that break."`
+	CheckMCP    checkMCPCmd    `cmd:"" name:"check-mcp" help:"Test what clients of an MCP server can rely on when connections break."`
+	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that replicas share, and manage the secrets of commands."`
+	Config      configCmd      `cmd:"" help:"Print the settings that serve would use, and where each comes from."`
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
 	Webhook     webhookCmd     `cmd:"" help:"Make, list, rotate, test and remove webhooks."`
-	Quota       quotaCmd       `cmd:"" help:"Show what is in use of each quota, and the bounds."`
+	Quota       quotaCmd       `cmd:"" help:"Show the usage and the limit of each quota."`
 	Schedule    scheduleCmd    `cmd:"" help:"Run commands on the server by the clock."`
-	Audit       auditCmd       `cmd:"" help:"Read or check the record of who did what."`
-	Doctor      doctorCmd      `cmd:"" help:"Check what the server needs, and say what to do about what is missing."`
-	Demo        demoCmd        `cmd:"" help:"Show a job being followed through a connection that is cut every second."`
-	Completion  completionCmd  `cmd:"" help:"Print what makes bash, zsh or fish complete command lines."`
+	Audit       auditCmd       `cmd:"" help:"Read or check the audit log."`
+	Doctor      doctorCmd      `cmd:"" help:"Check the requirements of the server, and say how to fix what is missing."`
+	Demo        demoCmd        `cmd:"" help:"Demonstrate a job followed over a connection that is cut every second."`
+	Completion  completionCmd  `cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Man         manCmd         `cmd:"" help:"Print or write manual pages."`
-	Help        helpCmd        `cmd:"" help:"Show how a verb is used."`
+	Help        helpCmd        `cmd:"" help:"Show the usage of a verb."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
-	Complete    completeCmd    `cmd:"" name:"__complete" hidden:"" help:"List what can stand at the cursor."`
+	Complete    completeCmd    `cmd:"" name:"__complete" hidden:"" help:"List the completions of a command line."`
 }
 
 const description = `Run commands and publish events over connections that break: miss nothing, see nothing twice, run nothing again.
 
 Start a server with "reprise serve", then "reprise run -- COMMAND".
 
-Every flag has an environment variable, REPRISE_LISTEN for --listen and so on, but for --id of run and those that say what kind of thing a name is. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token that it has written.
+Every flag has an environment variable, such as REPRISE_LISTEN for --listen, except --id of run and flags that say what kind of thing a name is. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token file of that server.
 
-Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run", "follow" and "wait" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled and took that for a success; 125 is a failure of ours, a run that was lost or events that were lost.`
+Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run", "follow" and "wait" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled but exited with 0; 125 is a failure of reprise, a lost run or lost events.`
 
 func main() {
 	execution.Supervise() // if that is what we were started for

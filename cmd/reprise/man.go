@@ -14,7 +14,7 @@ import (
 type manCmd struct {
 	Dir string `placeholder:"DIR" env:"-" help:"Write all pages to this directory, for example ~/.local/share/man/man1."`
 
-	Verb []string `arg:"" optional:"" help:"Verb whose page is printed. Default: that of the program."`
+	Verb []string `arg:"" optional:"" help:"Verb whose page is printed. Default: the page of the program."`
 }
 
 // Help is shown below the usage.

@@ -29,19 +29,19 @@ type mcpCmd struct {
 	storeKeys      `embed:""`
 	isolationFlags `embed:""`
 
-	URL       string `placeholder:"URL" help:"Let the server at URL run the commands, for example http://127.0.0.1:7070. Default: run them here, or in the process that holds the data directory."`
-	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or what a server of this machine has written to the data directory."`
+	URL       string `placeholder:"URL" help:"Let the server at URL run the commands, for example http://127.0.0.1:7070. Default: run them here, or in the process that has the data directory open."`
+	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or the token file in the data directory."`
 
 	Data    string `default:"${state}" placeholder:"DIR" help:"Data directory: store and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Store   string `default:"sqlite:" placeholder:"URL" help:"Where events are kept, as for serve. Default: ${default}"`
 	Secrets string `placeholder:"DIR" help:"Directory of the keys that sign cursors. Default: the data directory."`
 
-	MaxRunning int           `placeholder:"N" help:"Executions that run at a time; others wait. Default: 64."`
+	MaxRunning int           `placeholder:"N" help:"Maximum number of running executions; others wait. Default: 64."`
 	MaxTimeout time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv    []string      `placeholder:"NAME" help:"Variable of our environment that every command gets. May be repeated."`
 	RetainAge  time.Duration `placeholder:"DURATION" help:"How long output is kept after the end. Default: 1h."`
-	MaxBytes   int           `default:"30000" placeholder:"N" help:"Bytes of output that a call shows where it asks for no bound of its own, 256 to 1048576. Default: ${default}."`
-	Drain      time.Duration `default:"0s" help:"How long running commands may go on when the client has gone. Default: ${default}."`
+	MaxBytes   int           `default:"30000" placeholder:"N" help:"Bytes of output that a call shows by default, 256 to 1048576. Default: ${default}."`
+	Drain      time.Duration `default:"0s" help:"How long running commands may continue after the client has disconnected. Default: ${default}."`
 
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"warn" placeholder:"LEVEL" help:"debug, info, warn or error. Default: ${default}."`
@@ -49,13 +49,13 @@ type mcpCmd struct {
 
 // Help is shown below the usage.
 func (*mcpCmd) Help() string {
-	return `A program that speaks the Model Context Protocol starts this one and talks to it over stdin and stdout. The tools are execute_code, execute_code_async, get_execution_output, get_execution_status, send_stdin, cancel_execution and list_executions.
+	return `A client of the Model Context Protocol starts this program and talks to it over stdin and stdout. The tools are execute_code, execute_code_async, get_execution_output, get_execution_status, send_stdin, cancel_execution and list_executions.
 
-Without --url it runs commands itself, and keeps their output in the data directory. What runs when the client goes is ended after --drain, and what was kept can be read after the next start.
+Without --url it runs commands itself, and keeps their output in the data directory. Commands that still run when the client disconnects are ended after --drain; their output can be read after the next start.
 
-Any number may use one data directory, also beside "reprise serve": the first holds it, and the others pass all on to that one through a socket in the directory. When it goes another one takes its place.
+Any number of processes may use one data directory, also beside "reprise serve": the first one opens it, and the others forward to it through a socket in the directory. When it exits, another one takes its place.
 
-With --url all is passed on to the server at URL. Commands then go on when the client goes, and a connection that breaks is resumed.`
+With --url everything is forwarded to the server at URL. Commands then go on when the client disconnects, and broken connections are resumed.`
 }
 
 // Run serves until the client goes or we are asked to stop.

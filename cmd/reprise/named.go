@@ -11,7 +11,7 @@ import (
 
 // named is the flag of the verbs that know streams alone, so that -s NAME means a stream for every verb.
 type named struct {
-	Stream bool `short:"s" name:"stream" env:"-" help:"The name is that of a stream, which it is anyway."`
+	Stream bool `short:"s" name:"stream" env:"-" help:"The name is a stream. This is the default."`
 }
 
 // isStreamName reports whether a name can be that of a stream alone: the id of an execution has no slash.

@@ -8,8 +8,8 @@ import (
 
 // proxyFlags say what lies between the server and its clients.
 type proxyFlags struct {
-	TrustedProxies []string `placeholder:"ADDRESS" help:"Proxy, or network of proxies such as 10.0.0.0/8, that tells who its clients are by Forwarded, or X-Forwarded-For and X-Forwarded-Proto. May be repeated. Default: none; these headers are nothing then."`
-	Insecure       bool     `help:"Speak plain HTTP where others can listen. Without it, and without --trusted-proxies, an address that is not loopback takes --tls-cert and --tls-key."`
+	TrustedProxies []string `placeholder:"ADDRESS" help:"Proxy, or network of proxies such as 10.0.0.0/8, that reports its clients by Forwarded, or X-Forwarded-For and X-Forwarded-Proto. May be repeated. Default: none; these headers are then ignored."`
+	Insecure       bool     `help:"Allow plain HTTP on an address that is not loopback. Without it, and without --trusted-proxies, such an address needs --tls-cert and --tls-key."`
 }
 
 // apply hands the proxies to the server's options.

@@ -14,9 +14,9 @@ import (
 // proxyCmd is a bad network, for tests of clients.
 type proxyCmd struct {
 	Listen string   `env:"-" default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
-	Cut    []string `env:"-" sep:"none" placeholder:"KIND@AT*TIMES" help:"What is done to connections; see below. May be repeated. Without it all are passed on."`
-	On     string   `env:"-" placeholder:"TEXT" help:"With times in --cut: count from when the client sends this text, and cut no other connections."`
-	Seed   uint64   `env:"-" placeholder:"N" help:"Makes the same random choices again. Default: others each time; they are printed."`
+	Cut    []string `env:"-" sep:"none" placeholder:"KIND@AT*TIMES" help:"Fault to inject; see below. May be repeated. Default: no faults."`
+	On     string   `env:"-" placeholder:"TEXT" help:"With times in --cut: count from the moment when the client sends this text, and cut no other connections."`
+	Seed   uint64   `env:"-" placeholder:"N" help:"Seed that repeats the same random choices. Default: a random seed, which is printed."`
 
 	Target string `arg:"" help:"The server: HOST:PORT or its URL."`
 }

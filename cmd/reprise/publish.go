@@ -24,8 +24,8 @@ type publishCmd struct {
 
 	Type  string            `placeholder:"TYPE" help:"Type of the events. Default: message."`
 	Parse bool              `help:"Each line is a JSON value, not text."`
-	JSON  bool              `name:"json" help:"Print what became of the lines as they are kept: {\"first\":1,\"last\":3,...}."`
-	Label map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label of a stream that is created. May be repeated."`
+	JSON  bool              `name:"json" help:"Print the seqs of the lines as they are kept: {\"first\":1,\"last\":3,...}."`
+	Label map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label for the stream if it is created. May be repeated."`
 	retain
 
 	Stream string `arg:"" help:"Name of the stream."`
@@ -33,7 +33,7 @@ type publishCmd struct {
 
 // Help is shown below the usage.
 func (*publishCmd) Help() string {
-	return `Each line is published as it comes, over one request that goes on, and once, however often the connection is lost. Lines that come fast are kept together. A line that is not UTF-8 is published as bytes.`
+	return `Each line is published as it arrives, over one continuous request, and once, however often the connection is lost. Lines that arrive quickly are committed together. A line that is not UTF-8 is published as bytes.`
 }
 
 const (

@@ -18,8 +18,8 @@ import (
 
 // quotaFlags bound what principals and tenants use.
 type quotaFlags struct {
-	LimitPrincipal []string `placeholder:"QUOTA=N" help:"Quota of each principal, where its API key states none: running, queued, starts (a minute), streams, bytes, readers, sessions (of MCP), upload (bytes a minute). May be repeated. Default: none."`
-	LimitTenant    []string `placeholder:"[TENANT:]QUOTA=N" help:"Quota of each tenant, or of the one that is named. May be repeated. Default: none."`
+	LimitPrincipal []string `placeholder:"QUOTA=N" help:"Quota of each principal whose API key has none: running, queued, starts (per minute), streams, bytes, readers, sessions (of MCP), upload (bytes per minute). May be repeated. Default: none."`
+	LimitTenant    []string `placeholder:"[TENANT:]QUOTA=N" help:"Quota of each tenant, or of a named tenant. May be repeated. Default: none."`
 }
 
 // parseLimit reads a quota and its bound, such as "running=5" or "bytes=1GiB", into limits.
@@ -142,14 +142,14 @@ func (q *quotas) admitMCP(tenant reprise.Tenant, principal string, opening bool)
 type quotaCmd struct {
 	Server connect `embed:""`
 
-	Tenant    string `placeholder:"NAME" help:"Those of a tenant; for the admin. Default: one's own, and those of one's principal."`
-	Principal string `placeholder:"NAME" help:"Those of a principal of the tenant too, such as ci.k7x2m9q4wd; for the admin."`
+	Tenant    string `placeholder:"NAME" help:"Show the quotas of a tenant; for the admin. Default: those of your tenant and your principal."`
+	Principal string `placeholder:"NAME" help:"Also show those of a principal of the tenant, such as ci.k7x2m9q4wd; for the admin."`
 	JSON      bool   `name:"json" help:"Print lines of JSON."`
 }
 
 // Help is shown below the usage.
 func (*quotaCmd) Help() string {
-	return `Shows what is in use of each quota of the principal and of its tenant, and the bound where there is one. Where replicas share a store, streams and bytes are those of all of them, and the rest is that of the replica that is asked. Quotas are set by --limit of "reprise key add", and by --limit-principal and --limit-tenant of "reprise serve".`
+	return `Shows the usage of each quota of the principal and of its tenant, and the limit if there is one. If replicas share a store, streams and bytes are those of all replicas, and the other values are those of the replica that answers. Quotas are set by --limit of "reprise key add", and by --limit-principal and --limit-tenant of "reprise serve".`
 }
 
 // quotaShown is one quota as the server shows it.

@@ -9,11 +9,11 @@ import (
 type removeCmd struct {
 	connect `embed:""`
 
-	Stream  bool `short:"s" xor:"kind" env:"-" help:"The names are those of streams. Those with a slash are anyway."`
-	Session bool `xor:"kind" env:"-" help:"The names are those of sessions, which go with all their executions."`
-	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"The names are those of sessions of MCP clients, whose calls are cancelled."`
+	Stream  bool `short:"s" xor:"kind" env:"-" help:"The names are streams. Names with a slash always are."`
+	Session bool `xor:"kind" env:"-" help:"The names are sessions, which are removed with all their executions."`
+	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"The names are sessions of MCP clients, whose calls are cancelled."`
 
-	Names []string `arg:"" name:"name" help:"Ids of executions, or names of streams or sessions. One that does not exist is no error."`
+	Names []string `arg:"" name:"name" help:"Ids of executions, or names of streams or sessions. Missing ones are not an error."`
 }
 
 // Run removes them all, as far as it can.

@@ -22,51 +22,51 @@ type runCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
-	Detach           bool              `short:"d" help:"Print the id and leave; \"reprise follow ID\" goes on."`
-	ID               string            `xor:"name" placeholder:"ID" env:"-" help:"Id of the execution. Running the same again under the same id attaches to it."`
-	Key              string            `xor:"name" placeholder:"KEY" env:"-" help:"Key of the command. Running the same again under the same key attaches to it while it runs, shows what it printed after it has exited with 0, and otherwise starts it again."`
+	Detach           bool              `short:"d" help:"Print the id and exit; \"reprise follow ID\" follows it."`
+	ID               string            `xor:"name" placeholder:"ID" env:"-" help:"Id of the execution. Running the same command with the same id attaches to it."`
+	Key              string            `xor:"name" placeholder:"KEY" env:"-" help:"Key of the command. Running the same command with the same key attaches to it while it runs, shows its output after it has exited with 0, and otherwise starts it again."`
 	Session          string            `placeholder:"ID" help:"Session that the execution belongs to."`
 	Label            map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to find it by. May be repeated."`
 	Timeout          time.Duration     `placeholder:"DURATION" help:"End the command after this time."`
 	Grace            time.Duration     `placeholder:"DURATION" help:"Time between TERM and KILL. Default: 5s."`
 	Cwd              string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
-	Env              []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, ours. May be repeated."`
-	Secret           []string          `sep:"none" placeholder:"NAME[=SECRET]" help:"Variable for the command with the value of a secret that the server has, by default of the same name; see \"reprise secrets\". May be repeated."`
-	MaskSecrets      bool              `help:"Have the values of --secret replaced by *** in the output."`
+	Env              []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, the local one. May be repeated."`
+	Secret           []string          `sep:"none" placeholder:"NAME[=SECRET]" help:"Variable for the command with the value of a secret of the server, by default with the same name; see \"reprise secrets\". May be repeated."`
+	MaskSecrets      bool              `help:"Replace the values of --secret by *** in the output."`
 	Stdin            bool              `short:"i" help:"Send our stdin to the command. Without it the command's stdin is empty."`
-	TTY              bool              `short:"t" name:"tty" env:"-" help:"Run the command in a terminal. Where ours is one, they become one: keys, size, Ctrl-C, job control; \"reprise attach ID\" brings it elsewhere."`
+	TTY              bool              `short:"t" name:"tty" env:"-" help:"Run the command in a terminal, connected to ours if we have one: keys, size, Ctrl-C, job control. \"reprise attach ID\" shows it elsewhere."`
 	Isolation        string            `placeholder:"LEVEL" help:"Isolation of the command: none, limits, landlock or bubblewrap. Default: the server's."`
-	Network          string            `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it a loopback of its own. Default: the server's."`
-	Writable         []string          `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, beside its own. May be repeated."`
-	Hide             []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command does not get at. May be repeated."`
+	Network          string            `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it only its own loopback interface. Default: the server's."`
+	Writable         []string          `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, in addition to its own. May be repeated."`
+	Hide             []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command cannot reach. May be repeated."`
 	Language         string            `env:"-" xor:"runs" placeholder:"NAME" help:"Run code, the one argument or our stdin, with the interpreter of a language, for example python."`
-	Interpreter      string            `env:"-" xor:"runs" placeholder:"ID" help:"Run code, the one argument or our stdin, in an interpreter that remembers; see \"reprise interpreter\"."`
-	Limits           limits            `env:"-" placeholder:"NAME=VALUE,..." help:"Bounds on what the command uses: output_bytes, memory_bytes, processes and cpu_time, for example memory_bytes=512MiB,processes=64."`
-	Artifact         []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory below the working directory, * and ? allowed, that is kept with the execution when it has ended; see \"reprise artifacts\". May be repeated."`
+	Interpreter      string            `env:"-" xor:"runs" placeholder:"ID" help:"Run code, the one argument or our stdin, in an open interpreter; see \"reprise interpreter\"."`
+	Limits           limits            `env:"-" placeholder:"NAME=VALUE,..." help:"Resource limits of the command: output_bytes, memory_bytes, processes and cpu_time, for example memory_bytes=512MiB,processes=64."`
+	Artifact         []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory below the working directory, with * and ?, to keep with the execution when it has ended; see \"reprise artifacts\". May be repeated."`
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
 	detaching        `embed:""`
 	retain           `embed:""`
 	Hold             time.Duration `default:"30s" placeholder:"DURATION" help:"Hold the output back while we have much to read, instead of losing what the server keeps no longer. Whoever takes nothing for this long is waited for no more; 0 for not at all. Default: 30s."`
 
-	Argv []string `arg:"" optional:"" passthrough:"" name:"command" help:"The command and its arguments, behind \"--\"."`
+	Argv []string `arg:"" optional:"" passthrough:"" name:"command" help:"The command and its arguments, after \"--\"."`
 }
 
 // Help is shown below the usage.
 func (*runCmd) Help() string {
-	return `stdout and stderr are the command's, byte for byte, and so is the exit code. A lost connection is bridged in silence, with a line on stderr when that takes longer than 2 seconds.
+	return `stdout, stderr and the exit code are those of the command. A lost connection is restored silently; a line on stderr reports it if that takes longer than 2 seconds.
 
-The first Ctrl-C sends INT to the command, as in a terminal; what it makes of it is its own affair, and so is the exit code. The second one, or TERM, cancels it with all its processes. Without a connection either is tried for a minute. The third one leaves at once, and what was not ended goes on.
+The first Ctrl-C sends INT to the command, as in a terminal; the command decides how to react. The second one, or TERM, cancels it with all its processes. Without a connection both are retried for a minute. The third one exits at once, and a command that has not ended goes on.
 
-With --tty at a terminal all keys go to the command, Ctrl-C too, and the detach keys leave it alone. While the connection is lost a notice says so; what is typed then is sent once when it is back.
+With --tty at a terminal all keys go to the command, including Ctrl-C; the detach keys leave it running. A notice is shown while the connection is lost. Input that is typed then is sent once when the connection is back.
 
-Where output is lost that the server no longer keeps, the exit code is 125, whatever the command's is.`
+If output is lost because the server no longer keeps it, the exit code is 125, whatever the command's is.`
 }
 
 // retain bounds what is kept of a stream that is created.
 type retain struct {
-	RetainEvents int64         `placeholder:"N" help:"Events that are kept. Default: the server's."`
-	RetainBytes  byteCount     `placeholder:"SIZE" help:"Bytes that are kept, for example 64MiB. Default: the server's."`
-	RetainAge    time.Duration `placeholder:"DURATION" help:"For how long after the end. Default: the server's."`
+	RetainEvents int64         `placeholder:"N" help:"Maximum number of kept events. Default: the server's."`
+	RetainBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of kept bytes, for example 64MiB. Default: the server's."`
+	RetainAge    time.Duration `placeholder:"DURATION" help:"How long the output is kept after the end. Default: the server's."`
 }
 
 func (r *retain) retention() client.Retention {

@@ -19,15 +19,15 @@ import (
 type scheduleCmd struct {
 	Add     scheduleAddCmd     `cmd:"" help:"Run a command on the server by the clock, and print the id of the schedule."`
 	List    scheduleListCmd    `cmd:"" help:"List the schedules."`
-	Show    scheduleShowCmd    `cmd:"" help:"Show a schedule and what became of its newest slots."`
+	Show    scheduleShowCmd    `cmd:"" help:"Show a schedule and the results of its newest slots."`
 	Disable scheduleDisableCmd `cmd:"" help:"Stop a schedule."`
-	Enable  scheduleEnableCmd  `cmd:"" help:"Let a schedule go on with its next slot."`
-	Remove  scheduleRemoveCmd  `cmd:"" aliases:"rm" help:"Remove schedules. What they have started stays."`
+	Enable  scheduleEnableCmd  `cmd:"" help:"Continue a schedule with its next slot."`
+	Remove  scheduleRemoveCmd  `cmd:"" aliases:"rm" help:"Remove schedules. Commands that they have started are kept."`
 }
 
 // Help is shown below the usage.
 func (*scheduleCmd) Help() string {
-	return `A schedule starts an execution at each of its slots, once over all replicas. Its id is that of the schedule with the time of the slot, and its label "schedule" that of the schedule: "reprise follow" and "reprise list" show it.`
+	return `A schedule starts an execution at each of its slots, once over all replicas. The id of the execution is the id of the schedule with the time of the slot, and its label "schedule" is the id of the schedule: "reprise follow" and "reprise list" show it.`
 }
 
 // scheduleShown is a schedule as the server shows it.
@@ -102,18 +102,18 @@ type scheduleAddCmd struct {
 
 	Zone      string            `default:"UTC" placeholder:"ZONE" help:"Time zone of the line, for example Europe/Berlin. Default: ${default}."`
 	Overlap   string            `enum:"skip,allow" default:"skip" placeholder:"RULE" help:"While an earlier execution runs: skip the slot, or allow another one. Default: ${default}."`
-	Missed    string            `enum:"skip,once" default:"skip" placeholder:"RULE" help:"Slots that passed while no server was there: skip them, or make up for the newest once. Default: ${default}."`
+	Missed    string            `enum:"skip,once" default:"skip" placeholder:"RULE" help:"Slots that passed while no server ran: skip them, or start the newest one once. Default: ${default}."`
 	Session   string            `placeholder:"ID" help:"Session that the executions belong to."`
 	Label     map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to find them by. May be repeated."`
 	Timeout   time.Duration     `placeholder:"DURATION" help:"End the command after this time."`
 	Cwd       string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
-	Env       []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, ours. May be repeated."`
+	Env       []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, the local one. May be repeated."`
 	Isolation string            `placeholder:"LEVEL" help:"Isolation of the command. Default: the server's."`
 	retain    `embed:""`
 	JSON      bool `name:"json" help:"Print the schedule as JSON."`
 
 	Cron string   `arg:"" help:"A cron line in quotes, such as \"*/5 * * * *\", or @hourly, @daily, @every 90s and the like."`
-	Argv []string `arg:"" passthrough:"" name:"command" help:"The command and its arguments, behind \"--\"."`
+	Argv []string `arg:"" passthrough:"" name:"command" help:"The command and its arguments, after \"--\"."`
 }
 
 // Run makes it.

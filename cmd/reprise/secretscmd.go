@@ -16,9 +16,9 @@ import (
 
 // secretsCmd makes what all replicas of a store share, and keeps the secrets that commands get.
 type secretsCmd struct {
-	Make secretsMakeCmd `cmd:"" default:"withargs" help:"Make the token and the keys that the replicas of a store share. This is what \"reprise secrets DIR\" does."`
+	Make secretsMakeCmd `cmd:"" default:"withargs" help:"Make the token and the keys that the replicas of a store share; the same as \"reprise secrets DIR\"."`
 	List secretsListCmd `cmd:"" help:"List the names of the secrets that commands may get."`
-	Set  secretsSetCmd  `cmd:"" help:"Keep a secret, whose value is our stdin."`
+	Set  secretsSetCmd  `cmd:"" help:"Store a secret; its value is read from stdin."`
 	Rm   secretsRmCmd   `cmd:"" help:"Remove secrets."`
 }
 
@@ -34,7 +34,7 @@ type secretsMakeCmd struct {
 
 // Help is shown below the usage.
 func (*secretsMakeCmd) Help() string {
-	return `Makes a token and the keys that sign cursors, for their owner alone, and prints their files. What is there already stays. Copy the directory to each machine that serves the same store, and name it there with --secrets.`
+	return `Makes a token and the keys that sign cursors, readable by their owner only, and prints the names of the files. Existing files are not changed. Copy the directory to each machine that serves the same store, and name it there with --secrets.`
 }
 
 // Run makes what is missing.
@@ -50,8 +50,8 @@ func (c *secretsMakeCmd) Run() error {
 
 // namedPlace says where named secrets are.
 type namedPlace struct {
-	Tenant    string `default:"default" placeholder:"NAME" help:"Tenant whose commands may get them, or that of the principal. Default: ${default}."`
-	Principal string `placeholder:"NAME" help:"Those with which \"reprise gateway\" calls upstreams for a principal, such as ci.k7x2m9q4wd or alice@corp, and which commands do not get."`
+	Tenant    string `default:"default" placeholder:"NAME" help:"Tenant whose commands may get the secrets, or tenant of the principal. Default: ${default}."`
+	Principal string `placeholder:"NAME" help:"Secrets with which \"reprise gateway\" calls upstreams for a principal, such as ci.k7x2m9q4wd or alice@corp. Commands do not get them."`
 	Secrets   string `placeholder:"DIR" help:"The directory that --secrets of serve or gateway names. Default: its data directory."`
 	Data      string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state, and with --principal gateway in that."`
 }

@@ -15,9 +15,9 @@ import (
 type showCmd struct {
 	connect `embed:""`
 
-	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is that of a stream. One with a slash is anyway."`
-	Session bool `xor:"kind" env:"-" help:"NAME is that of a session."`
-	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"NAME is that of the session of an MCP client."`
+	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is a stream. A name with a slash always is."`
+	Session bool `xor:"kind" env:"-" help:"NAME is a session."`
+	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"NAME is a session of an MCP client."`
 	JSON    bool `name:"json" help:"Print it as a line of JSON."`
 
 	Name string `arg:"" help:"Id of an execution, or name of a stream or session."`

@@ -24,9 +24,9 @@ type storeArchiveCmd struct {
 	Dest string `arg:"" help:"The archive: file:DIR, s3://BUCKET/PREFIX?endpoint=URL&region=REGION, or kafka://HOST:PORT,HOST:PORT/TOPIC?tls=true."`
 
 	Data      string         `default:"${state}" placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	OlderThan time.Duration  `placeholder:"DURATION" help:"Archive what ended at least so long ago. Default: all that has ended."`
+	OlderThan time.Duration  `placeholder:"DURATION" help:"Archive streams that ended at least this long ago. Default: all ended streams."`
 	Remove    bool           `help:"Remove each stream from the store once it is archived."`
-	Tenant    reprise.Tenant `placeholder:"TENANT" help:"Archive the streams of this tenant alone."`
+	Tenant    reprise.Tenant `placeholder:"TENANT" help:"Archive only the streams of this tenant."`
 	JSON      bool           `name:"json" help:"Print lines of JSON: what failed, and the result."`
 }
 

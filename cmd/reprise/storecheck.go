@@ -18,14 +18,14 @@ import (
 type storeCheckCmd struct {
 	storePlace `embed:""`
 
-	Opaque bool `help:"Do not look into batches, so that a store can be checked without the wrappers and keys with which it was written."`
+	Opaque bool `help:"Do not decode batches, so that a store can be checked without the wrappers and keys that it was written with."`
 }
 
 // Help is shown below the usage.
 func (*storeCheckCmd) Help() string {
-	return `Every stream is read whole, and what the store can check by itself is checked too. A line on stdout names each thing that is wrong. A stream may be named twice, once by the store and once by what reads it.
+	return `Reads every stream completely, and runs the checks of the store itself. A line on stdout names each fault. A stream may be named twice, once by the store and once by the reader.
 
-Exit codes: 0 nothing is wrong; 1 something is, or the store could not be read; 2 wrong usage.`
+Exit codes: 0 no fault; 1 a fault, or the store could not be read; 2 wrong usage.`
 }
 
 // Run checks, and exits with 1 if anything is wrong.

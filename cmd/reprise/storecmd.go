@@ -18,11 +18,11 @@ import (
 // storeCmd looks at a store or tidies it, in the place of a server or while one uses it.
 type storeCmd struct {
 	Stats storeStatsCmd `cmd:"" help:"Print what each tenant keeps."`
-	Sweep storeSweepCmd `cmd:"" help:"Remove streams that are over age now. A server does so by itself."`
+	Sweep storeSweepCmd `cmd:"" help:"Remove expired streams now. A server does so by itself."`
 	Check storeCheckCmd `cmd:"" help:"Read everything and report what is damaged."`
-	Copy  storeCopyCmd  `cmd:"" help:"Copy all streams to another store, where their cursors stay good."`
+	Copy  storeCopyCmd  `cmd:"" help:"Copy all streams to another store, where their cursors stay valid."`
 
-	Retire storeRetireCmd `cmd:"" help:"Let a store that is encrypted open without one of its old keys."`
+	Retire storeRetireCmd `cmd:"" help:"Remove an old key from an encrypted store, so that it opens without the key."`
 
 	Archive storeArchiveCmd `cmd:"" help:"Archive streams that have ended to files, a bucket or a topic."`
 }
@@ -133,7 +133,7 @@ func (c *storeStatsCmd) print(s *upkeep.Stats) error {
 type storeSweepCmd struct {
 	storePlace `embed:""`
 
-	Archive string `placeholder:"URL" help:"Archive them before, as \"serve --archive\" does. Default: nowhere."`
+	Archive string `placeholder:"URL" help:"Archive them first, as \"serve --archive\" does. Default: nowhere."`
 }
 
 // Run sweeps.

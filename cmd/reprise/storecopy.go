@@ -20,18 +20,18 @@ type storeCopyCmd struct {
 	To   string `arg:"" help:"The store to copy to."`
 
 	Data     string         `default:"${state}" placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Tenant   reprise.Tenant `placeholder:"TENANT" help:"Copy the streams of this tenant alone."`
+	Tenant   reprise.Tenant `placeholder:"TENANT" help:"Copy only the streams of this tenant."`
 	Parallel int            `default:"16" placeholder:"N" help:"Streams to copy at a time. Default: ${default}."`
 	JSON     bool           `name:"json" help:"Print lines of JSON: progress, what failed, and the result."`
 }
 
 // Help is shown below the usage.
 func (*storeCopyCmd) Help() string {
-	return `Streams keep their epoch, window, owner, producers, end and time of expiry, so that cursors which were given out stay good, as long as the new server has the file "keys" of the old one's data directory. What was copied is read back and compared with the source, byte by byte.
+	return `Streams keep their epoch, window, owner, producers, end and time of expiry. So issued cursors stay valid if the new server has the file "keys" of the old one's data directory. Copied data is read back and compared with the source, byte by byte.
 
-A copy that was interrupted goes on where it stopped when it is run again. A stream that is still being appended to is copied up to where it was caught up with, and named at the end: run the copy again when its writers have stopped. Marks of expired streams are not copied. What the target already holds in another life, or has gone on with, is not touched, and named.
+An interrupted copy continues where it stopped when it is run again. A stream with active writers is copied as far as possible and named at the end: run the copy again when its writers have stopped. Marks of expired streams are not copied. Streams that exist in the target with another epoch or with later events are not touched, and are named.
 
-Exit codes: 0 all is copied; 1 something could not be copied; 2 wrong usage.`
+Exit codes: 0 everything is copied; 1 something could not be copied; 2 wrong usage.`
 }
 
 // Run copies.

@@ -10,14 +10,14 @@ import (
 
 // storeRetireCmd takes a key out of use.
 type storeRetireCmd struct {
-	Key string `arg:"" help:"Id of the key, as it stands in the file of the keys."`
+	Key string `arg:"" help:"Id of the key, as in the key file."`
 
 	storePlace `embed:""`
 }
 
 // Help is shown below the usage.
 func (*storeRetireCmd) Help() string {
-	return `A store is not opened without a key that its marker names. This reads the whole store, refuses if anything is encrypted with the key, and takes the key out of the marker. Remove the key from the file afterwards: a store that is opened with the key names it again.
+	return `A store does not open without the keys that its marker names. This verb reads the whole store, refuses if anything is encrypted with the key, and removes the key from the marker. Remove the key from the file afterwards: a store that is opened with the key names it again.
 
 Exit codes: 0 the key is retired; 1 something is encrypted with it, or the store could not be read; 2 wrong usage.`
 }

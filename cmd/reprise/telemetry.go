@@ -10,7 +10,7 @@ import (
 
 // telemetryFlags say where traces and metrics are sent.
 type telemetryFlags struct {
-	OTLPEndpoint string `name:"otlp-endpoint" placeholder:"URL" help:"Collector of OpenTelemetry that traces and metrics are sent to, over OTLP on HTTP, for example http://127.0.0.1:4318. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or nowhere."`
+	OTLPEndpoint string `name:"otlp-endpoint" placeholder:"URL" help:"OpenTelemetry collector for traces and metrics, over OTLP on HTTP, for example http://127.0.0.1:4318. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or none."`
 }
 
 // telemetry is what is sent to a collector. Each is nil where it is not sent.

@@ -13,8 +13,8 @@ import (
 
 // tlsFlags encrypt the connections of clients.
 type tlsFlags struct {
-	TLSCert string `name:"tls-cert" placeholder:"FILE" help:"Certificate of the server and those it was signed by, in PEM: connections are then encrypted. It is read again when it changes."`
-	TLSKey  string `name:"tls-key" placeholder:"FILE" help:"Key of the certificate, in PEM, which others must not be able to read."`
+	TLSCert string `name:"tls-cert" placeholder:"FILE" help:"Certificate of the server and its chain, in PEM; enables TLS. It is read again when it changes."`
+	TLSKey  string `name:"tls-key" placeholder:"FILE" help:"Key of the certificate, in PEM. Others must not be able to read the file."`
 }
 
 // tlsConfig is what encrypts connections, nil if they are plain.
@@ -38,7 +38,7 @@ func (f *tlsFlags) tlsConfig(logger *slog.Logger) (*tls.Config, error) {
 
 // clientCAFlags let clients show certificates.
 type clientCAFlags struct {
-	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Certificates, in PEM, of those who sign the certificates of clients. One of a client stands for the API key whose id is its common name, or in its URI reprise:key:ID."`
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Certificates, in PEM, of the authorities that sign client certificates. A client certificate stands for the API key whose id is its common name, or is in its URI reprise:key:ID."`
 }
 
 // apply lets clients show certificates, if that was asked for. Those without one show another credential.

@@ -13,14 +13,14 @@ type waitCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
-	JSON bool `name:"json" help:"Print each execution as a line of JSON, as it was at its end."`
+	JSON bool `name:"json" help:"Print each execution as a line of JSON when it has ended."`
 
 	IDs []string `arg:"" name:"id" help:"Ids of executions."`
 }
 
 // Help is shown below the usage.
 func (*waitCmd) Help() string {
-	return `A line for each says how it ended, in the order in which they are named. The exit code is that of the first command that did not succeed, as "follow" gives it; 0 if all did. Ctrl-C leaves the executions alone.`
+	return `Prints a line with the outcome of each execution, in the order of the arguments. The exit code is that of the first command that did not succeed, as with "follow", and 0 if all did. Ctrl-C does not affect the executions.`
 }
 
 // Run waits for all.

@@ -23,24 +23,24 @@ type watchCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
-	Exec       string   `required:"" placeholder:"COMMAND" help:"What to run for each event, by sh -c."`
-	Prefix     string   `placeholder:"TEXT" help:"Watch all streams whose name begins so, and those that come, in place of NAME."`
-	Stream     bool     `short:"s" env:"-" help:"NAME is that of a stream, not the id of an execution. One of which there is no execution is anyway."`
-	After      string   `placeholder:"CURSOR" help:"Begin after this position: a cursor, earliest, or tail (from now on). Default: the start."`
+	Exec       string   `required:"" placeholder:"COMMAND" help:"Command to run for each event, by sh -c."`
+	Prefix     string   `placeholder:"TEXT" help:"Watch all streams whose names begin with this prefix, including new ones, instead of NAME."`
+	Stream     bool     `short:"s" env:"-" help:"NAME is a stream, not the id of an execution. This is assumed if there is no such execution."`
+	After      string   `placeholder:"CURSOR" help:"Begin after this position: a cursor, earliest, or tail (new events only). Default: the start."`
 	Types      []string `placeholder:"TYPE,..." help:"Only events of these types, and the end."`
-	CursorFile string   `placeholder:"FILE" help:"Keep the position in this file, and begin with the one that is there. Without it each start begins anew."`
-	Tries      int      `default:"3" placeholder:"N" help:"How often the command is run for an event until it succeeds. Default: ${default}."`
-	SkipFailed bool     `help:"Go on after an event for which every try has failed. Default: stop there."`
-	Data       bool     `help:"Give the command the data of the event alone on stdin, as a line, as follow shows it. Default: the event as a line of JSON."`
+	CursorFile string   `placeholder:"FILE" help:"Save the position in this file, and begin at the saved one. Without it each start begins at the beginning."`
+	Tries      int      `default:"3" placeholder:"N" help:"How often the command is tried for an event. Default: ${default}."`
+	SkipFailed bool     `help:"Continue after an event for which every try has failed. Default: stop there."`
+	Data       bool     `help:"Pass only the data of the event to the command's stdin, as follow shows it. Default: the event as a line of JSON."`
 
 	Name string `arg:"" optional:"" help:"Name of the stream or id of the execution."`
 }
 
 // Help is shown below the usage.
 func (*watchCmd) Help() string {
-	return `The command runs once at a time, in the order of the events of a stream. The position is kept when it has exited with 0, so an event is handled at least once: after a kill it may come again, under the same EVENT_ID. It gets EVENT_ID, EVENT_STREAM, EVENT_SEQ, EVENT_TYPE, EVENT_TIME and EVENT_CURSOR in its environment. Events that are no longer kept are one event of the type gap.
+	return `One command runs at a time, in the order of the events of a stream. The position is saved when the command has exited with 0, so an event is handled at least once: after a kill it may come again, with the same EVENT_ID. It gets EVENT_ID, EVENT_STREAM, EVENT_SEQ, EVENT_TYPE, EVENT_TIME and EVENT_CURSOR in its environment. Events that are no longer kept are one event of the type gap.
 
-At INT or TERM the command that runs is waited for and its event is done; a second signal kills it, and the event comes again. The exit code is 0 at the end of the stream, that of the command where it has failed for the last time, and 125 for a failure of ours.`
+At INT or TERM the watch waits for the running command, and its event is done; a second signal kills the command, and the event comes again. The exit code is 0 at the end of the stream, that of the command if its last try has failed, and 125 for a failure of reprise.`
 }
 
 // Run watches.

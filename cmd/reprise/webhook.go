@@ -19,16 +19,16 @@ import (
 type webhookCmd struct {
 	Add    webhookAddCmd    `cmd:"" help:"Make a webhook and print its secret, which is not shown again."`
 	List   webhookListCmd   `cmd:"" help:"List the webhooks."`
-	Show   webhookShowCmd   `cmd:"" help:"Show a webhook and how far it is."`
-	Rotate webhookRotateCmd `cmd:"" help:"Give a webhook another secret, and print that; the one before signs as well for a day."`
-	Enable webhookEnableCmd `cmd:"" help:"Let a webhook that was disabled go on after what it has sent."`
-	Test   webhookTestCmd   `cmd:"" help:"Send a message to the receiver once, and say what came of it."`
-	Remove webhookRemoveCmd `cmd:"" aliases:"rm" help:"Remove webhooks, with what was not sent."`
+	Show   webhookShowCmd   `cmd:"" help:"Show a webhook and its progress."`
+	Rotate webhookRotateCmd `cmd:"" help:"Replace the secret of a webhook, and print the new one; the old one also signs for a day."`
+	Enable webhookEnableCmd `cmd:"" help:"Enable a disabled webhook, which continues where it stopped."`
+	Test   webhookTestCmd   `cmd:"" help:"Send a test message to the receiver, and print the result."`
+	Remove webhookRemoveCmd `cmd:"" aliases:"rm" help:"Remove webhooks and their unsent messages."`
 }
 
 // Help is shown below the usage.
 func (*webhookCmd) Help() string {
-	return `The server sends a signed POST at the end of each execution, or for each event of streams, until the receiver answers with 2xx. Requests have the headers of Standard Webhooks, so any of its libraries checks them; the id in webhook-id is the same for each try.`
+	return `The server sends a signed POST at the end of each execution, or for each event of streams, until the receiver answers with 2xx. Requests have the headers of Standard Webhooks, so the libraries of that project verify them. The id in webhook-id is the same for each attempt.`
 }
 
 // webhookShown is a webhook as the server shows it.
@@ -101,7 +101,7 @@ type webhookAddCmd struct {
 
 	Stream     string   `short:"s" placeholder:"NAME" help:"Send the events of this stream."`
 	Streams    bool     `help:"Send the events of all streams, or of those whose name begins with --prefix. Default: the ends of executions."`
-	Prefix     string   `placeholder:"TEXT" help:"Only executions whose session begins so, or with --streams, streams whose name does."`
+	Prefix     string   `placeholder:"TEXT" help:"Only executions whose session begins with this prefix, or with --streams, streams whose name does."`
 	Types      []string `placeholder:"TYPE,..." help:"Only events of these types, with --stream or --streams."`
 	SecretFile string   `placeholder:"FILE" help:"File with the secret to sign with. Default: the server makes one."`
 	JSON       bool     `name:"json" help:"Print the webhook as JSON, with its secret."`
