@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestEveryMutantApplies: each has its place in the code, exactly one, and a name of its own; each guarantee has one.
@@ -38,5 +39,16 @@ func TestBuildThatFailsIsNotKilled(t *testing.T) {
 	verdict, by, err := judge(m, []byte("--- FAIL: TestX (0.00s)\n    --- FAIL: TestX/a (0.00s)\nFAIL\n"))
 	if verdict != killed || by != "TestX/a" || err != nil {
 		t.Errorf("%q by %q, %v", verdict, by, err)
+	}
+}
+
+func TestTimeOfItsTests(t *testing.T) {
+	took := times{"p": {"TestA": 1, "TestB": 2, "TestBoth": 4}}
+	for run, want := range map[string]time.Duration{
+		"TestA$": 1, "TestA/(x|TestB)": 1, "TestA/x|TestB$": 3, "TestB": 6, "TestC": 0,
+	} {
+		if got := took.of(&mutant{pkg: "p", run: run}); got != want {
+			t.Errorf("%s: %d, want %d", run, got, want)
+		}
 	}
 }
