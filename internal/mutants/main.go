@@ -161,7 +161,7 @@ func testOne(ctx context.Context, m *mutant) result {
 // Tests of a mutant that run for perMutant, and slower times as long as without a fault, have found it: they hang. A
 // busy machine makes all of them slow.
 const (
-	perMutant = 60 * time.Second
+	perMutant = 30 * time.Second
 	slower    = 5
 )
 

@@ -47,7 +47,7 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "quotas count no labels", rule: "G7, row 10",
-		file: "usage.go", old: "u.over(whose, info.Overhead());", new: "u.over(whose, 0);",
+		file: "log.go", old: "amount{streams: 1, bytes: info.Overhead()})", new: "amount{streams: 1})",
 		pkg: ".", run: "TestQuotaCountsStreamsBesideEvents/memory",
 	},
 	{
@@ -82,9 +82,10 @@ var rowMutants = []mutant{
 		pkg: "./cmd/reprise", run: "TestLossIsNeverExitZero",
 	},
 	{
-		name: "a cancel is given up while there is no connection", rule: "row 12",
-		file: "cmd/reprise/interrupt.go", old: "		if err == nil || ctx.Err() != nil || !again {", new: "		if again || true {",
-		pkg: "./cmd/reprise", run: "TestScripts/interrupt",
+		name: "a Ctrl-C before the start is followed by the start", rule: "row 12",
+		file: "cmd/reprise/interrupt.go", old: "	case errors.Is(err, reprise.ErrNotFound) && !c.started.Load():\n",
+		new: "	case false:\n",
+		pkg: "./cmd/reprise", run: "TestInterruptEndsRunThatIsNotStarted",
 	},
 	{
 		name: "a cursor is saved for each event", rule: "row 12",
@@ -105,7 +106,7 @@ var rowMutants = []mutant{
 	{
 		name: "a heartbeat is a block of its own", rule: "row 14",
 		file: "ssehttp/form.go", old: `append(dst, ":\n"...)`, new: `append(dst, ":\n\n"...)`,
-		pkg: "./ssehttp", run: "TestWireForm|TestHeartbeat",
+		pkg: "./ssehttp", run: "TestHeartbeat$",
 	},
 	{
 		name: "a server without its store exits", rule: "row 15",
