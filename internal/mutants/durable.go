@@ -145,7 +145,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "driver's error leaves the store",
-		rule: "Store: an error must not wrap one of a driver",
+		rule: "Store: an error must not wrap one of a driver; row 2",
 		file: "internal/border/border.go",
 		old:  `return fmt.Errorf("%w: %v", reprise.ErrUnavailable, err)`,
 		new:  `return fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)`,

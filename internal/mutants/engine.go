@@ -10,7 +10,7 @@ var engineMutants = []mutant{
 		pkg: ".", run: "TestG1ReaderInTheMiddleIsToldOfALoss|TestG1NoSilentLoss",
 	},
 	{
-		name: "cursor beyond the fork is accepted", rule: "G1",
+		name: "cursor beyond the fork is accepted", rule: "G1, row 9",
 		file: "live.go", old: "(!shared || c.Seq > fork):", new: "(!shared || c.Seq > fork+100):",
 		pkg: ".", run: "TestCursorAtOrBelowForkIsExact|TestReaderIsToldOfForkItIsBeyond",
 	},
