@@ -240,7 +240,8 @@ func (s *halfMade) Read(ctx context.Context, key reprise.StreamKey, after uint64
 }
 
 // TestCancelOfWhatIsJustStarting: between the stream of a run and the run itself, a cancel waits and is not
-// acknowledged, and the next one ends the run. The store holds a start there that looks at what an earlier one has left.
+// acknowledged, and the next one ends the run. The store holds a start there that looks at what an earlier one has
+// left.
 func TestCancelOfWhatIsJustStarting(t *testing.T) {
 	store := &halfMade{Store: memstore.New(nil), reading: make(chan struct{}), goOn: make(chan struct{})}
 	h := openHost(t, newLog(t, store, nil), execution.Options{})

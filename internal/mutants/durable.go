@@ -95,7 +95,8 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "nats does not see that its server was started again", rule: "G1",
-		file: "store/natsstore/boot.go", old: `id != "" && id == last.server {`, new: `last.server != "" && len(id) >= 0 {`,
+		file: "store/natsstore/boot.go", old: `id != "" && id == last.server {`,
+		new: `last.server != "" && len(id) >= 0 {`,
 		pkg: "./store/natsstore", run: "TestLossIsToldWhenAsMuchIsThereAgain|TestRestartLosesNothing",
 	},
 	{

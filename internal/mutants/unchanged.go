@@ -87,7 +87,9 @@ func checkUnchanged(ctx context.Context, chosen []mutant, atOnce int) (times, er
 var passed = regexp.MustCompile(`(?m)^--- PASS: (\S+) \((\S+)\)`)
 
 func checkPackage(ctx context.Context, pkg string, runs []string) (map[string]time.Duration, error) {
-	args := []string{"test", "-v", "-vet=off", noSymbols, "-count=1", "-timeout=20m", pkg, "-run", strings.Join(runs, "|")}
+	args := []string{
+		"test", "-v", "-vet=off", noSymbols, "-count=1", "-timeout=20m", pkg, "-run", strings.Join(runs, "|"),
+	}
 	cmd := exec.CommandContext(ctx, "go", args...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
