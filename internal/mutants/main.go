@@ -64,7 +64,8 @@ func main() {
 
 func all() []mutant {
 	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, serverMutants,
-		clientMutants, identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants, outsideMutants)
+		clientMutants, identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants,
+		outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {
