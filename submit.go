@@ -14,7 +14,7 @@ const maxTries = 32
 func (l *Log) submit(ctx context.Context, c *call) error {
 	lv := c.live
 	for range maxTries {
-		c.verdict = verdict{}
+		c.begin()
 		err := lv.lane.do(ctx, c)
 		switch err { //nolint:errorlint // ours, never wrapped
 		case errStale:
