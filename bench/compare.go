@@ -43,7 +43,7 @@ func ReadSamples(r io.Reader) (Samples, error) {
 type Comparison struct {
 	Target, What, Unit string
 	Before, After      float64 // medians of the rounds
-	// Ratio is the median of the rounds' ratios, after divided by before. Least and Most are the smallest and the largest.
+	// Ratio is the median of the rounds' ratios, after divided by before. Least and Most are their bounds.
 	Ratio, Least, Most float64
 	Rounds             int
 }

@@ -4,11 +4,11 @@
 //	go run ./compare -only 'Append|Replay' v0.1.0 HEAD
 //	go run ./compare -rounds 9 v0.1.0 .        "." is the working tree as it is
 //
-// It checks both commits out into a temporary folder, builds the programs of each, and runs the races of both in turns,
-// beginning with the other one in each round. A round is slow for both or for none, so that only the two values of one
-// round are divided. With seven rounds the true ratio lies between the smallest and the largest with a probability of 98
-// in 100: a row is slower if all of that is worse than before, and its median by more than 5 in 100. Run it while the machine does
-// nothing else.
+// It checks both commits out into a temporary folder, builds the programs of each, and runs the races of both in
+// turns, beginning with the other one in each round. A round is slow for both or for none, so that only the two values
+// of one round are divided. With seven rounds the true ratio lies between the smallest and the largest with a
+// probability of 98 in 100: a row is slower if all of that is worse than before, and its median by more than 5 in 100.
+// Run it while the machine does nothing else.
 //
 // Its status is 0 whatever it finds, unless a race cannot run.
 package main
@@ -89,7 +89,8 @@ func build(ctx context.Context, commit, folder string) (side, error) {
 	if err != nil {
 		return side{}, err
 	}
-	s := side{name: commit, folder: filepath.Join(top, "bench"), report: folder + "-report", binary: folder + "-reprise"}
+	s := side{name: commit, folder: filepath.Join(top, "bench")}
+	s.report, s.binary = folder+"-report", folder+"-reprise"
 	if commit != "." {
 		if s.name, err = output(ctx, top, "git", "rev-parse", "--short", commit+"^{commit}"); err != nil {
 			return side{}, err
