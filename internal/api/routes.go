@@ -70,6 +70,8 @@ func coreRoutes() []route {
 		{"POST", "/v1/executions/{id}/signal", identity.ScopeControl, nil, (*Server).signalExecution},
 		{"POST", "/v1/executions/{id}/cancel", identity.ScopeControl, nil, (*Server).cancelExecution},
 
+		{"GET", "/v1/events", identity.ScopeRead, []string{"of"}, (*Server).readSeveral},
+
 		{"GET", "/v1/streams", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listStreams},
 		{"PUT", "/v1/streams/{name}", identity.ScopePublish, nil, (*Server).createStream},
 		{"GET", "/v1/streams/{name}", identity.ScopeRead, nil, (*Server).showStream},
