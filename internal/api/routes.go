@@ -100,6 +100,7 @@ func coreRoutes() []route {
 		{"GET", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).showKey},
 		{"DELETE", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).revokeKey},
 		{"POST", "/v1/keys/{id}/rotate", identity.ScopeAdmin, nil, (*Server).rotateKey},
+		{"PUT", "/v1/keys/{id}/limits", identity.ScopeAdmin, nil, (*Server).limitKey},
 
 		{"GET", "/v1/audit/events", identity.ScopeAudit, eventQuery[:len(eventQuery)-1], (*Server).auditEvents},
 		{"POST", "/v1/audit/check", identity.ScopeAudit, nil, (*Server).checkAudit},

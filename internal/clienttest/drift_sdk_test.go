@@ -43,6 +43,7 @@ var unknownOperations = map[string]string{
 	"removeSchedule": operators, "showSchedule": operators,
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
+	"limitKey":    operators,
 	"proveServer": goAlone, "login": "clients send the token", "logout": "clients send the token",
 }
 
