@@ -30,7 +30,7 @@ import (
 // epoch before is refused with ErrNotFound. The owner and the producers stay as they are kept.
 //
 // A Store around another one implements every optional ability (Watcher, Sweeper,
-// Sizer, Concurrent) and returns errors.ErrUnsupported if the wrapped Store does not implement it.
+// Sizer, Concurrent, CreateAppender) and returns errors.ErrUnsupported if the wrapped Store does not implement it.
 //
 // What the rules below say with "must" is checked by package storetest.
 type Store interface {
@@ -207,6 +207,16 @@ type Watcher interface {
 type Concurrent interface {
 	// ConcurrentAppends is how many calls of Append are worth having under way at a time, at least 1. It never changes.
 	ConcurrentAppends() int
+}
+
+// CreateAppender is a Store that makes a stream together with its first batch.
+type CreateAppender interface {
+	// CreateAppend is Create of info and, if that makes the stream, Append of first, in one commit. It must make the
+	// stream with the batch or not at all. It must return the stream as it is kept then, which is what Append leaves of
+	// first. A stream that exists must be left as it is, with the results of Create.
+	//
+	// Of info, Tail, End, Producers and Lineage are zero. first has the Key, Epoch and Owner of info, and First is 1.
+	CreateAppend(ctx context.Context, info StreamInfo, first AppendRequest) (StreamInfo, error)
 }
 
 // Sweeper is a Store that finds expired streams without listing all of them.
