@@ -177,14 +177,19 @@ func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string
 	if err := checkOutcome(outcome); err != nil {
 		return Appended{}, s.op("end", err)
 	}
+	event, end := endEvent(outcome, event)
+	appended, err := s.append(ctx, opts, []Event{event}, end)
+	return appended, s.op("end", err)
+}
+
+// endEvent is event as the end of a stream.
+func endEvent(outcome string, event Event) (Event, *End) {
 	event.Type = TypeEnd
 	if event.Time.IsZero() {
 		event.Time = now()
 	}
 	event.Time = time.UnixMilli(event.Time.UnixMilli()).UTC() // as it is kept
-	end := &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
-	appended, err := s.append(ctx, opts, []Event{event}, end)
-	return appended, s.op("end", err)
+	return event, &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
 }
 
 func checkOutcome(outcome string) error {
