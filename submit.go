@@ -15,6 +15,7 @@ func (l *Log) submit(ctx context.Context, c *call) error {
 	lv := c.live
 	for range maxTries {
 		c.verdict = verdict{}
+		c.opts.Trace.ask()
 		err := lv.lane.do(ctx, c)
 		switch err { //nolint:errorlint // ours, never wrapped
 		case errStale:
