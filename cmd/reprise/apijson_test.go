@@ -20,7 +20,7 @@ import (
 func TestJSONIsThatOfTheAPI(t *testing.T) {
 	files := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(files, "file.txt"), []byte("text\n"), 0o600))
-	o := &outliving{t: t, flags: []string{"--audit", "--files", "work=" + files, "--max-interpreters", "2"}}
+	o := &outliving{t: t, flags: []string{"--files", "work=" + files, "--max-interpreters", "2"}}
 	o.open()
 	run := o.verbs(t)
 	id := strings.TrimSpace(run("run", "--detach", "--session", "s1", "--label", "a=b", "--artifact", "out.txt",
@@ -59,7 +59,7 @@ func TestJSONIsThatOfTheAPI(t *testing.T) {
 		{"schedule show --json " + schedule, "/v1/schedules/" + schedule, ""},
 		{"files list --json", "/v1/files", "files"},
 		{"files list --json work", "/v1/files?path=work", "files"},
-		{"files show --json --checksum work/file.txt", "/v1/files/stat?checksum=sha256&path=work/file.txt", ""},
+		{"files show --json --checksum work/file.txt", "/v1/files/stat?checksum=true&path=work/file.txt", ""},
 		{"files search --json --text text work", "/v1/files/search?path=work&text=text", "files"},
 		{"quota --json", "/v1/quota", "quotas"},
 		{"store stats --json --url " + o.url(), "/v1/store", ""},
