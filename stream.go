@@ -48,6 +48,8 @@ type AppendOptions struct {
 	// Owner is the writer. Only its owner may append to a stream that has one; an Owner with a
 	// higher Fence takes over the stream with the append. Appends of others are refused with ErrFenced.
 	Owner Owner
+	// Trace, if it is not nil, is told how the append was committed. It must not be used before the append has returned.
+	Trace *AppendTrace
 }
 
 // ProducerID numbers the appends of an idempotent producer. An append is a duplicate if its

@@ -15,6 +15,7 @@ func (l *Log) submit(ctx context.Context, c *call) error {
 	lv := c.live
 	for range maxTries {
 		c.begin()
+		c.opts.Trace.ask()
 		err := lv.lane.do(ctx, c)
 		switch err {
 		case errStale: //nolint:errorlint // ours, never wrapped

@@ -105,7 +105,7 @@ func coreRoutes() []route {
 		{"GET", "/v1/audit/events", identity.ScopeAudit, eventQuery[:len(eventQuery)-1], (*Server).auditEvents},
 		{"POST", "/v1/audit/check", identity.ScopeAudit, nil, (*Server).checkAudit},
 
-		{"GET", "/v1/store", identity.ScopeAdmin, nil, (*Server).storeStats},
+		{"GET", "/v1/store", identity.ScopeAdmin, []string{"advise"}, (*Server).storeStats},
 		{"POST", "/v1/store/sweep", identity.ScopeAdmin, nil, (*Server).sweepStore},
 		{"POST", "/v1/store/check", identity.ScopeAdmin, []string{"opaque"}, (*Server).checkStore},
 		{"POST", "/v1/store/backup", identity.ScopeAdmin, nil, (*Server).backupStore},
