@@ -60,6 +60,15 @@ func newLive(info StreamInfo, defaults Retention, charged *tally, lane *lane) *l
 	return lv
 }
 
+// fill gives a stream that nobody else knows yet the events that it was made with as its hot tail.
+func (l *Log) fill(lv *live, filled *staged) {
+	filled.block.buf, filled.block.ends = filled.buf, filled.ends
+	lv.blocks, lv.hotBytes = []*block{filled.block}, cap(filled.block.buf)
+	l.hotBytes.Add(int64(lv.hotBytes))
+	lv.sizes = sizeIndex{}
+	lv.sizes.add(lv.info.Tail, lv.info.Bytes)
+}
+
 // currentEpoch is the epoch that the stream is in.
 func (lv *live) currentEpoch() Epoch {
 	lv.mu.Lock()

@@ -28,7 +28,7 @@ import (
 // StreamInfo.Renew. An append for the old epoch is refused with ErrNotFound. The owner and the producers stay as they are kept.
 //
 // A Store that wraps another one implements every optional ability (Watcher, Sweeper,
-// Sizer, Concurrent) and returns errors.ErrUnsupported if the wrapped Store does not implement it.
+// Sizer, Concurrent, CreateAppender) and returns errors.ErrUnsupported if the wrapped Store does not implement it.
 //
 // Package storetest checks every rule below that says "must".
 type Store interface {
@@ -205,6 +205,16 @@ type Watcher interface {
 type Concurrent interface {
 	// ConcurrentAppends returns the useful number of concurrent calls of Append, at least 1. It never changes.
 	ConcurrentAppends() int
+}
+
+// CreateAppender is a Store that makes a stream together with its first batch.
+type CreateAppender interface {
+	// CreateAppend is Create of info and, if that makes the stream, Append of first, in one commit. It must make the
+	// stream with the batch or not at all. It must return the stream as it is kept then, which is what Append leaves of
+	// first. A stream that exists must be left as it is, with the results of Create.
+	//
+	// Of info, Tail, End, Producers and Lineage are zero. first has the Key, Epoch and Owner of info, and First is 1.
+	CreateAppend(ctx context.Context, info StreamInfo, first AppendRequest) (StreamInfo, error)
 }
 
 // Sweeper is a Store that finds expired streams without listing all of them.

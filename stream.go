@@ -48,6 +48,8 @@ type AppendOptions struct {
 	// Owner is the writer. Only its owner may append to a stream that has one; an Owner with a
 	// higher Fence takes over the stream with the append. Appends of others are refused with ErrFenced.
 	Owner Owner
+	// Trace, if it is not nil, is told how the append was committed. It must not be used before the append has returned.
+	Trace *AppendTrace
 }
 
 // ProducerID numbers the appends of an idempotent producer. An append is a duplicate if its
@@ -177,14 +179,19 @@ func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string
 	if err := checkOutcome(outcome); err != nil {
 		return Appended{}, s.op("end", err)
 	}
+	event, end := endEvent(outcome, event)
+	appended, err := s.append(ctx, opts, []Event{event}, end)
+	return appended, s.op("end", err)
+}
+
+// endEvent is event as the end of a stream.
+func endEvent(outcome string, event Event) (Event, *End) {
 	event.Type = TypeEnd
 	if event.Time.IsZero() {
 		event.Time = now()
 	}
 	event.Time = time.UnixMilli(event.Time.UnixMilli()).UTC() // as it is kept
-	end := &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
-	appended, err := s.append(ctx, opts, []Event{event}, end)
-	return appended, s.op("end", err)
+	return event, &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
 }
 
 func checkOutcome(outcome string) error {

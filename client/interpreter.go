@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -52,6 +53,9 @@ type Interpreter struct {
 	IdleTimeout Duration   `json:"idle_timeout"`
 	Timeout     Duration   `json:"timeout"`
 	Isolation   *Isolation `json:"isolation"`
+
+	// Raw is the object as the server sent it.
+	Raw json.RawMessage `json:"-"`
 }
 
 // Exception is the data of an event of type "exception": the failure of code in an interpreter.

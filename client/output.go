@@ -68,7 +68,7 @@ func (o *outputReader) Read(p []byte) (int, error) {
 	o.err = o.c.tryAgain(o.ctx, &o.request, func(ctx context.Context) (err error) {
 		n, err = o.read(ctx, p)
 		// A lost connection is an io.EOF too, but within another error.
-		if err == io.EOF { //nolint:errorlint
+		if err == io.EOF { //nolint:errorlint // not within another error
 			atEnd, err = true, nil
 		}
 		return err

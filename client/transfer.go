@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -134,9 +135,7 @@ func (c *Client) UploadFile(ctx context.Context, f *os.File, p string, opts *Tra
 		"mode":    {cmp.Or(t.opts.Mode, fmt.Sprintf("%04o", info.Mode().Perm()))},
 		"parents": {"true"}, "overwrite": {strconv.FormatBool(!t.opts.Keep)},
 	}
-	for key, value := range name {
-		query[key] = value
-	}
+	maps.Copy(query, name)
 	t.progress(at.Offset, info.Size())
 	if at, err = t.upload(ctx, f, info.Size(), query, at.Offset); err != nil {
 		return File{}, err

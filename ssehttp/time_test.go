@@ -24,9 +24,8 @@ func TestHeartbeatAfterSilence(t *testing.T) {
 		begin := time.Now()
 		next := func(want string, at time.Duration) {
 			t.Helper()
-			for in.Scan() && in.Text() == "" {
-			}
-			if !strings.HasPrefix(in.Text(), want) || time.Since(begin) != at {
+			came := in.Scan() && strings.HasPrefix(in.Text(), want) && (want == "") == (in.Text() == "")
+			if !came || time.Since(begin) != at {
 				t.Fatalf("after %v came %q, want %q after %v", time.Since(begin), in.Text(), want, at)
 			}
 		}
@@ -38,6 +37,7 @@ func TestHeartbeatAfterSilence(t *testing.T) {
 		next("id: 1.", 40*time.Second)
 		next("event: note", 40*time.Second)
 		next("data: ", 40*time.Second)
+		next("", 40*time.Second)
 		next(":", 55*time.Second)
 	})
 }

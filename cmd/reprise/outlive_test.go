@@ -340,7 +340,7 @@ func TestSupervisorIsKilled(t *testing.T) {
 			if got != output || end == nil || end.Error != "its supervisor was killed" {
 				t.Errorf("output %q, %+v", got, end)
 			}
-			for _, line := range strings.Split(output, "\n") {
+			for line := range strings.SplitSeq(output, "\n") {
 				var pid int
 				if _, err := fmt.Sscanf(line, "pid %d", &pid); err == nil {
 					if !eventually(func() bool { return unix.Kill(pid, 0) != nil }) {

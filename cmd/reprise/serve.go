@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"reprise"
@@ -61,6 +62,8 @@ type serveCmd struct {
 	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv              []string      `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 
+	passed net.Listener // by the service manager; nil for none
+
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (one line per request), warn or error. Default: ${default}."`
 }
@@ -73,11 +76,21 @@ At INT or TERM the server answers running requests, tells readers to reconnect, 
 
 If this machine supports the isolation level limits, commands cannot become another user, signal or inspect other processes, or reach the data directory; "reprise doctor" says whether it does. Start a command that needs sudo with --isolation none.
 
-Under systemd this needs KillMode=process and Delegate=yes.`
+Under systemd this needs KillMode=process and Delegate=yes. A socket that systemd passes (LISTEN_FDS) is taken in place of --listen, so that clients that connect while the server is restarted wait and are answered; WATCHDOG_USEC is served as long as /healthz answers.`
 }
 
 // Run serves until it is asked to stop.
-func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
+func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
+	if c.passed, err = passedSocket(); err != nil {
+		return err
+	}
+	if c.passed != nil {
+		c.Listen = c.passed.Addr().String()
+	}
+	watchdog, err := watchdogPeriod()
+	if err != nil {
+		return err
+	}
 	if c.Auth == "none" {
 		if err := checkOpenAddress(c.Listen); err != nil {
 			return err
@@ -100,6 +113,9 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	s.hello(c)
 	notifySystemd(s.logger, "READY=1")
+	if watchdog > 0 {
+		defer feedWatchdog(s.logger, watchdog, s.front.healthy)()
+	}
 	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())
 }
 

@@ -88,7 +88,7 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	if s.front, err = listenFront(ctx, c.Listen, encrypt, opts); err != nil {
+	if s.front, err = listenFront(ctx, c.passed, c.Listen, encrypt, opts); err != nil {
 		return s, err
 	}
 	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
@@ -229,10 +229,7 @@ const answerTimeout = 5 * time.Second
 func (s *server) shutdown(now context.Context) error {
 	ctx, cancel := context.WithTimeout(now, answerTimeout)
 	defer cancel()
-	if err := s.front.http.Shutdown(ctx); err != nil {
-		return s.front.http.Close()
-	}
-	return nil
+	return s.front.shutdown(ctx)
 }
 
 // close closes what was opened, from the outside in.

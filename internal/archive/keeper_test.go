@@ -28,6 +28,8 @@ var (
 	_ reprise.Sweeper = (*archive.Keeper)(nil)
 	_ reprise.Sizer   = (*archive.Keeper)(nil)
 
+	_ reprise.CreateAppender = (*archive.Keeper)(nil)
+
 	_ reprise.Concurrent = (*archive.Keeper)(nil)
 )
 

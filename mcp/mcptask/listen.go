@@ -251,7 +251,7 @@ func (l *listening) follow(ctx context.Context, reader *reprise.Reader, id strin
 		if news {
 			news = false
 			if err := l.notify(ctx, notificationTask, notified(v.wire(), l.id)); err != nil {
-				return nil // the client has gone
+				return nil //nolint:nilerr // the client has gone
 			}
 		}
 		if v.end != nil {

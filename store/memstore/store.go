@@ -34,7 +34,7 @@ const defaultMaxStreams = 1 << 21
 
 // Store is a reprise.Store in memory. It is safe for concurrent use, and its
 // methods wait only for concurrent calls. It is also a
-// reprise.Sweeper and a reprise.Sizer.
+// reprise.Sweeper, a reprise.Sizer and a reprise.CreateAppender.
 type Store struct {
 	maxStreams int
 
@@ -119,6 +119,20 @@ func (s *Store) change(ctx context.Context) error {
 // Create makes a stream or finds it; see reprise.Store. The error wraps
 // reprise.ErrQuota if there are Options.MaxStreams streams.
 func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, nil)
+}
+
+// CreateAppend makes a stream with its first batch, or finds it; see reprise.CreateAppender. It keeps first.Bytes.
+func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, &first)
+}
+
+// create is Create without first, and CreateAppend with it.
+func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
+	first *reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
 	if err := s.change(ctx); err != nil {
 		return reprise.StreamInfo{}, err
 	}
@@ -145,6 +159,12 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 		end := *info.End
 		end.Data = bytes.Clone(end.Data)
 		s.end(st, end)
+	}
+	if first != nil {
+		if err := s.append(first); err != nil {
+			s.drop(st)
+			return reprise.StreamInfo{}, err
+		}
 	}
 	return st.state(), nil
 }

@@ -91,6 +91,7 @@ var listChecks = []check{
 // list collects all pages.
 func (e *env) list(q reprise.ListQuery) []reprise.StreamInfo {
 	var all []reprise.StreamInfo
+	told := map[string]bool{}
 	for {
 		page, err := e.store.List(e.ctx, q)
 		e.noError(err, "list %+v", q)
@@ -104,6 +105,10 @@ func (e *env) list(q reprise.ListQuery) []reprise.StreamInfo {
 		if q.After = page.Next; q.After == "" {
 			return all
 		}
+		if told[q.After] {
+			e.failf("list %+v: the same page comes again", q)
+		}
+		told[q.After] = true
 	}
 }
 
