@@ -10,7 +10,7 @@ import (
 	"reprise/internal/problem"
 )
 
-// AuditEntry is one change of a Store, or one that was refused. It holds no data: no bytes of an event, no labels, no
+// AuditEntry is one change of a Store, or a refused change. It contains no data: no bytes of an event, no labels, no
 // Meta.
 type AuditEntry struct {
 	// Time is when the change was answered.
@@ -18,26 +18,26 @@ type AuditEntry struct {
 	// Op is "create", "append", "end" (an append with the end event), "trim", "remove" or "sweep"
 	// (once for each stream that was swept).
 	Op string
-	// Who is what AuditOptions.Who says.
+	// Who is the result of AuditOptions.Who.
 	Who string
-	// Key and Epoch name the stream. Key is zero for a sweep that has failed, and Epoch is "" where the caller named
+	// Key and Epoch name the stream. Key is zero for a failed sweep, and Epoch is "" if the caller named
 	// none.
 	Key   reprise.StreamKey
 	Epoch reprise.Epoch
-	// Owner is who appends or creates, where the stream has an owner.
+	// Owner is the writer or creator, if the stream has an owner.
 	Owner reprise.Owner
-	// First and Last are the seqs of the events that were appended, or that a trim has removed at least up to Last.
+	// First and Last are the seqs of the appended events. A trim has removed at least the events up to Last.
 	First, Last uint64
-	// Bytes is the size of what was appended, as it passes this place among the wrappers.
+	// Bytes is the size of the append at this place among the wrappers.
 	Bytes int
-	// Outcome is that of the end.
+	// Outcome is the outcome of the end.
 	Outcome string
 	// Result is "ok", "fenced" for reprise.ErrFenced, or the code that package problem has for the error, such as
 	// "conflict". An append with "store_unavailable" may have been stored, or be stored later.
 	Result string
 }
 
-// LogValue is the entry as the attributes of a log line, without those that are zero.
+// LogValue returns the entry as the attributes of a log line, without zero values.
 func (e AuditEntry) LogValue() slog.Value {
 	attrs := []slog.Attr{slog.String("op", e.Op), slog.String("result", e.Result)}
 	text := func(name, value string) {
@@ -64,7 +64,7 @@ func (e AuditEntry) LogValue() slog.Value {
 }
 
 // AuditTo returns a function that writes each entry as a line of logger, with the message "audit" and the entry as
-// the group "audit": what went well as Info, what was refused or has failed as Warn.
+// the group "audit": successful changes as Info, refused and failed ones as Warn.
 func AuditTo(logger *slog.Logger) func(AuditEntry) {
 	return func(e AuditEntry) {
 		level := slog.LevelInfo
@@ -75,15 +75,15 @@ func AuditTo(logger *slog.Logger) func(AuditEntry) {
 	}
 }
 
-// auditOK is the result of what went well.
+// auditOK is the result of a successful change.
 const auditOK = "ok"
 
 // AuditOptions are the settings of Audit. The zero value of each field means its default.
 type AuditOptions struct {
-	// Who says who makes a change, from the context of the call. The context of an append is that of the
-	// Log and not of a caller, since it is for several callers at once. Default: nobody is named.
+	// Who returns the name of the caller, from the context of the call. The context of an append is that of the
+	// Log and not of a caller, because an append serves several callers at once. Default: no names.
 	Who func(ctx context.Context) string
-	// WithoutAppends leaves out appends that went well and did not end their stream. Default: every batch is an entry.
+	// WithoutAppends omits successful appends that did not end their stream. Default: every batch is an entry.
 	WithoutAppends bool
 }
 
@@ -94,11 +94,11 @@ type Audited struct {
 	opts   AuditOptions
 }
 
-// Audit calls record for each change of inner, after it was made or refused: which stream, which events, by whom, and
-// how it ended. Creating a stream that exists already changes nothing, and is no entry. record is called in the
-// goroutine that makes the change, so it must be quick and safe for concurrent use. opts may be nil.
+// Audit calls record for each change of inner, after the change was made or refused: which stream, which events, by
+// whom, and with which result. Creating an existing stream changes nothing, and is not an entry. record is called in
+// the goroutine that makes the change, so it must be quick and safe for concurrent use. opts may be nil.
 //
-// A change that is made while the program is killed may be missing. What other programs do to inner is not recorded.
+// A change at the moment when the program is killed may be missing. Changes by other programs are not recorded.
 func Audit(inner reprise.Store, record func(AuditEntry), opts *AuditOptions) *Audited {
 	a := &Audited{around: around{inner}, record: record}
 	if opts != nil {
@@ -131,8 +131,8 @@ func (a *Audited) Create(ctx context.Context, info reprise.StreamInfo) (reprise.
 	return kept, err
 }
 
-// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. It is recorded as the two changes that
-// it is.
+// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. It is recorded as two
+// changes.
 func (a *Audited) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -174,7 +174,7 @@ func (a *Audited) noteAppends(ctx context.Context, reqs []reprise.AppendRequest,
 	}
 }
 
-// Remove forgets events or a stream; see reprise.Store.
+// Remove removes events or a stream; see reprise.Store.
 func (a *Audited) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	err := a.inner.Remove(ctx, key, spec)
 	e := AuditEntry{Op: removal(spec), Key: key, Epoch: spec.Epoch}

@@ -15,26 +15,25 @@ import (
 
 // CacheOptions are the settings of Cache. The zero value of each field means its default.
 type CacheOptions struct {
-	// MaxBytes bounds the batches in memory, counted with about 200 bytes each on top of their own. Default: 64 MiB.
+	// MaxBytes limits the batches in memory, each counted with an overhead of about 200 bytes. Default: 64 MiB.
 	MaxBytes int64
 }
 
-// Cached is a Store that keeps batches that were read in memory. It is safe for concurrent use.
+// Cached is a Store that keeps read batches in memory. It is safe for concurrent use.
 type Cached struct {
 	around
 	batches batchCache
 }
 
-// Cache keeps the batches that are read from inner in memory, those that were used last, so that many readers of the
-// same history make the Store inside send, decrypt and decompress it once. A page for which something
-// is in memory asks inner for the state of the stream alone, and then for the batches that are missing.
+// Cache keeps the most recently used batches that were read from inner in memory. So many readers of the
+// same history make the wrapped Store send, decrypt and decompress it once. For a page with batches
+// in memory, Cache asks inner only for the state of the stream and for the missing batches.
 //
-// The state of a stream is never kept: it comes from inner with each page, whoever has changed it
-// there. A batch never changes within an epoch, so that what is in memory holds for as long as it is in the window.
-// What is read first in any page, and what is appended, is as slow as without a Cache: a Log keeps the newest events
-// itself.
+// The state of a stream is never cached: it comes from inner with each page, whoever has changed it. A batch never
+// changes within an epoch, so a cached batch is valid while it is in the window. A first read, and an append, are as
+// slow as without a Cache: a Log keeps the newest events itself.
 //
-// The error wraps reprise.ErrInvalid: a negative bound, or a Cache inside. opts may be nil.
+// The error wraps reprise.ErrInvalid for a negative limit, or if inner has a Cache. opts may be nil.
 func Cache(inner reprise.Store, opts *CacheOptions) (*Cached, error) {
 	if err := place(caches, inner); err != nil {
 		return nil, err
@@ -56,12 +55,12 @@ func Cache(inner reprise.Store, opts *CacheOptions) (*Cached, error) {
 
 func (c *Cached) layer() layer { return caches }
 
-// CacheStats says how a Cache does.
+// CacheStats are statistics of a Cache.
 type CacheStats struct {
-	// Bytes and Batches are what is in memory.
+	// Bytes and Batches count what is in memory.
 	Bytes   int64
 	Batches int
-	// Hits counts the batches that came from memory, Misses those that came from the Store inside.
+	// Hits counts the batches that came from memory, Misses those that came from the wrapped Store.
 	Hits, Misses uint64
 }
 
@@ -102,7 +101,7 @@ func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, 
 	}
 }
 
-// Remove forgets events or the whole stream; see reprise.Store.
+// Remove removes events or the whole stream; see reprise.Store.
 func (c *Cached) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	err := c.inner.Remove(ctx, key, spec)
 	if err == nil && spec.Trim == 0 {

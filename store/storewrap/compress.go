@@ -9,17 +9,17 @@ import (
 
 // CompressOptions are the settings of Compress. The zero value of each field means its default.
 type CompressOptions struct {
-	// Level is how hard to try, 1 to 3. Level 1 uses S2 in place of zstd for batches of up to 1 KiB. Level 3 made
+	// Level is the effort, 1 to 3. Level 1 uses S2 in place of zstd for batches of up to 1 KiB. Level 3 made
 	// compiler output a tenth smaller than that, and took more than twice as long for large batches and up to
-	// fifteen times as long for small ones; level 2 lies between. Default: 1.
+	// fifteen times as long for small ones; level 2 is in between. Default: 1.
 	Level int
-	// Dictionaries are for batches of up to 16 KiB, which have too little in them to be compressed
-	// by themselves: the first for new ones, all of them for reading. Each is in the format of
-	// "zstd --train" and has an id of its own. The one that is built in is used for
-	// new batches where none is given, and always for reading.
+	// Dictionaries are for batches of up to 16 KiB, which are too small to be compressed well
+	// by themselves: the first for new ones, all of them for reading. Each has the format of
+	// "zstd --train" and an id of its own. The built-in dictionary is used for
+	// new batches if none is given, and always for reading.
 	Dictionaries [][]byte
-	// MaxBatchBytes bounds what a batch may become when it is read, inclusive, so that a damaged
-	// store cannot fill the memory. Larger batches are stored as they are. Default: 64 MiB.
+	// MaxBatchBytes is the maximum size of a decompressed batch, so that a damaged
+	// store cannot fill the memory. Larger batches are stored uncompressed. Default: 64 MiB.
 	MaxBatchBytes int
 }
 
@@ -37,7 +37,7 @@ func (o *CompressOptions) withDefaults() CompressOptions {
 	return d
 }
 
-// Compressed is a Store whose batches are compressed in the Store inside. It is safe for
+// Compressed is a Store whose batches are compressed in the wrapped Store. It is safe for
 // concurrent use.
 type Compressed struct {
 	around
@@ -45,16 +45,16 @@ type Compressed struct {
 	pages pager
 }
 
-// Compress compresses the batches of inner, with zstd, or with S2 where that is faster. What does not get smaller by an
-// eighth at least is stored as it is. opts may be nil.
+// Compress compresses the batches of inner, with zstd, or with S2 where that is faster. A batch that would not become
+// smaller by at least an eighth is stored uncompressed. opts may be nil.
 //
-// Batches that were stored before inner was wrapped are read as they are, so that a Store can be
-// wrapped at any time; it cannot be used without the wrapper after that. Only Bytes is
-// compressed: StreamInfo, with Bytes and End.Data in it, is the same inside and outside. A batch
+// Batches that were stored before inner was wrapped are read unchanged, so a Store can be
+// wrapped at any time. After that it cannot be used without the wrapper. Only Bytes is
+// compressed: StreamInfo, including Bytes and End.Data, is the same inside and outside. A batch
 // that cannot be decoded is an error that names the stream and the seq.
 //
-// The error wraps reprise.ErrInvalid: a setting out of its range, a dictionary that is none, or a
-// wrapper inside that must be outside.
+// The error wraps reprise.ErrInvalid for a setting out of its range, an invalid dictionary, or a
+// wrapped Store that must be outside of Compress.
 func Compress(inner reprise.Store, opts *CompressOptions) (*Compressed, error) {
 	if err := place(compresses, inner); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (c *Compressed) Mark() reprise.WrapperMark {
 	return reprise.WrapperMark{Name: "compress", Later: true}
 }
 
-// Append compresses the batches, on all processors where there is much to do, and stores them.
+// Append compresses the batches, in parallel if there are many bytes, and stores them.
 func (c *Compressed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	smaller := make([]reprise.AppendRequest, len(reqs))
 	copy(smaller, reqs)
@@ -92,7 +92,7 @@ func (c *Compressed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	return c.around.CreateAppend(ctx, info, first)
 }
 
-// Read returns a page of batches as they were appended. maxBytes counts their bytes as they are then.
+// Read returns a page of batches as they were appended. maxBytes counts their uncompressed bytes.
 func (c *Compressed) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	maxBytes int,
 ) (reprise.Page, error) {

@@ -1,5 +1,5 @@
-// Package storewrap holds Stores around a Store: each changes one thing about every Store
-// that there is, and they stack.
+// Package storewrap has Stores that wrap another Store. Each changes one aspect of any Store,
+// and they can be stacked.
 //
 //	store, _ := sqlitestore.Open(ctx, "reprise.db", nil)
 //	keys, _ := storewrap.LoadKeyset("store.keys")
@@ -7,9 +7,9 @@
 //	compressed, _ := storewrap.Compress(encrypted, nil)
 //	log, _ := reprise.Open(ctx, compressed, nil)
 //
-// What a Log appends goes through the outermost wrapper first: here it is compressed, then encrypted, then stored.
+// An append of a Log passes the outermost wrapper first: here it is compressed, then encrypted, then stored.
 //
-// From the outermost to the innermost, the order that makes sense is
+// The sensible order, from the outermost to the innermost, is
 //
 //	Audit      a record of each change, never of data
 //	Transform  change, redact or drop events
@@ -20,20 +20,19 @@
 //	Retry      try again what fails for a cause that may pass
 //	Observe    metrics of what the Store itself does
 //
-// Any of them may be left out; Audit, Observe and Prefix may be anywhere. What cannot work is refused: encrypted bytes
-// cannot be compressed, a Transform must see plain events, and a Retry tells a stored batch by the bytes that it has
-// appended. The constructors look through every wrapper that has a method Unwrap.
+// All of them are optional; Audit, Observe and Prefix may be anywhere. Orders that cannot work are refused: encrypted
+// bytes cannot be compressed, a Transform must see plain events, and a Retry recognizes a stored batch by the bytes
+// that it has appended. The constructors look through every wrapper that has a method Unwrap.
 //
-// The order of those that change what is stored, and what Prefix and the key of an Encrypt are, must
-// stay as it was for as long as the data is kept. A Store can be wrapped by Compress later; by Encrypt it must be from
+// The order of the wrappers that change stored data, the prefix of Prefix and the keys of Encrypt must
+// not change while the data is kept. A Store can be wrapped by Compress later; by Encrypt it must be wrapped from
 // its first stream on.
 //
-// # What is common to all
+// # Common properties
 //
-// They are Stores and keep the contract of reprise.Store; package storetest checks each of them around two Stores,
-// and all of them around each other. What is not kept to the letter is said at Prefixed.Sweep and at Retrying.Sweep.
-// They have every optional ability and return errors.ErrUnsupported if the Store inside does not implement it.
-// Closing one closes the Store inside, which waits for the calls under way. Errors of the Store inside come through
-// as they are. What is counted, in StreamInfo.Bytes and Sizes, stays what the Log has counted, before anything was
-// compressed.
+// They implement the contract of reprise.Store. Package storetest checks each of them around two Stores, and all of
+// them around each other. Prefixed.Sweep and Retrying.Sweep document the two deviations. They have every optional
+// ability and return errors.ErrUnsupported if the wrapped Store does not implement it. Closing a wrapper closes the
+// wrapped Store, which waits for concurrent calls. Errors of the wrapped Store are returned unchanged. The counts in
+// StreamInfo.Bytes and Sizes stay those of the Log, before compression.
 package storewrap

@@ -10,33 +10,33 @@ import (
 	"reprise"
 )
 
-// Encrypted is a Store whose data is encrypted in the Store inside. It is safe for concurrent use.
+// Encrypted is a Store whose data is encrypted in the wrapped Store. It is safe for concurrent use.
 type Encrypted struct {
 	around
 	sealer sealer
 	pages  pager
 }
 
-// Encrypt encrypts with AES-256-GCM what the streams of inner hold: the batches, the labels and Meta of
-// the configuration, and End.Data. What is encrypted is bound to its place: a batch that was
-// changed, or moved to another seq, stream, epoch or tenant, is an error that names the stream and the seq,
-// as is a key that is missing or a batch that was never encrypted; so inner must be wrapped from its first
-// stream on. The same is true of the configuration, with the retention, and of the outcome and the place of the end.
+// Encrypt encrypts the contents of the streams of inner with AES-256-GCM: the batches, the labels and Meta of
+// the configuration, and End.Data. Encrypted data is bound to its place. A batch that was
+// changed, or moved to another seq, stream, epoch or tenant, is an error that names the stream and the seq.
+// So is a missing key, or a batch that was never encrypted; therefore inner must be wrapped from its first
+// stream on. The same applies to the configuration, with the retention, and to the outcome and the place of the end.
 //
-// Not encrypted are names, tenants and epochs, times, retention, counts and sizes, the outcome, owners and the
-// ids of producers. Who can write to inner can change times, owners and producers, remove streams, take events from
-// either end of a stream together with the record that it has ended, and go back to an older state: what is read is
-// what was appended there, but nothing says that it is all. A Log and its Hooks work on plain text, and keep it in
-// memory.
+// Not encrypted are names, tenants and epochs, times, retention, counts and sizes, the outcome, owners and the ids of
+// producers. Whoever can write to inner can change times, owners and producers, remove streams, remove events from
+// either end of a stream together with the record that it has ended, and restore an older state. Data that is read was
+// appended at that place, but nothing proves that it is complete. A Log and its Hooks work on plain text, and keep it
+// in memory.
 //
-// A stream that has lost events goes on in another epoch, with what was encrypted in those before. An epoch that
-// StreamInfo.Lineage has forgotten, which takes more than reprise.MaxLineage losses, takes with it what was encrypted
-// in it, the configuration included.
+// A stream that has lost events continues in another epoch, with the data that was encrypted in earlier epochs. When
+// StreamInfo.Lineage drops an epoch, after more than reprise.MaxLineage losses, the data that was encrypted
+// in that epoch is lost, including the configuration.
 //
-// Creating a stream again, with a configuration that is equal, costs a second call: the same
+// Creating a stream again with an equal configuration costs a second call, because the same
 // text is encrypted differently each time.
 //
-// The error wraps reprise.ErrInvalid: no keys, or a wrapper inside that must be outside.
+// The error wraps reprise.ErrInvalid if there are no keys, or for a wrapped Store that must be outside of Encrypt.
 func Encrypt(inner reprise.Store, keys *Keyset) (*Encrypted, error) {
 	if err := place(encrypts, inner); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (e *Encrypted) existing(ctx context.Context, key reprise.StreamKey) (repris
 	return e.opened(page.Info)
 }
 
-// Append encrypts the batches, on all processors where there is much to do, and stores them.
+// Append encrypts the batches, in parallel if there are many bytes, and stores them.
 func (e *Encrypted) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	sealed := slices.Clone(reqs)
 	errs := make([]error, len(reqs))
@@ -145,7 +145,7 @@ func (e *Encrypted) sealRequest(req *reprise.AppendRequest) (err error) {
 	return err
 }
 
-// Read returns a page of batches as they were appended. maxBytes counts their bytes as they are then.
+// Read returns a page of batches as they were appended. maxBytes counts their decrypted bytes.
 func (e *Encrypted) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 	page, err := e.pages.read(
 		ctx,
@@ -169,8 +169,8 @@ func (e *Encrypted) Read(ctx context.Context, key reprise.StreamKey, after uint6
 	return page, nil
 }
 
-// List returns streams; see reprise.Store. One that cannot be decrypted is an error, for it can be neither shown nor
-// left out.
+// List returns streams; see reprise.Store. A stream that cannot be decrypted is an error, because it can neither be
+// shown nor omitted.
 func (e *Encrypted) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 	page, err := e.inner.List(ctx, q)
 	if err != nil {
@@ -186,8 +186,8 @@ func (e *Encrypted) List(ctx context.Context, q reprise.ListQuery) (reprise.List
 	return page, nil
 }
 
-// Sweep removes expired streams; see reprise.Sweeper. One that cannot be decrypted is removed and returned too, with
-// its configuration and End.Data as they are stored, and is an error besides.
+// Sweep removes expired streams; see reprise.Sweeper. A stream that cannot be decrypted is also removed and returned,
+// with its configuration and End.Data as they are stored, and is also an error.
 func (e *Encrypted) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 	swept, err := e.around.Sweep(ctx, now, remember, limit)
 	swept = slices.Clone(swept)
