@@ -33,6 +33,11 @@ var durableMutants = []mutant{
 		run:  "TestHoldKeepsWhatWasNotRead",
 	},
 	{
+		name: "what was sent counts as received", rule: "hold",
+		file: "internal/execution/hold.go", old: "	if !hd.receipts {\n", new: "	if true {\n",
+		pkg: "./internal/execution", run: "TestHoldCountsReceipts",
+	},
+	{
 		name: "output is held back for ever", rule: "hold",
 		file: "internal/execution/hold.go", old: "		if left <= 0 {\n", new: "		if false {\n",
 		pkg: "./internal/execution", run: "TestHoldLapses",
