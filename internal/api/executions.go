@@ -100,10 +100,21 @@ func (s *Server) startExecution(x *exchange) error {
 
 // mayStart refuses who has not a scope for the session that an execution will have: for code that of its interpreter.
 func (s *Server) mayStart(x *exchange, scope identity.Scope, req *execution.Request) error {
+	if err := x.mayBe(req); err != nil {
+		return err
+	}
 	if req.Interpreter != "" {
 		return s.mayUseExecution(x, scope, req.Interpreter)
 	}
 	return x.mayMake(scope, req.Session, "session")
+}
+
+// mayBe refuses a command of another user to all but those who look after the server.
+func (x *exchange) mayBe(req *execution.Request) error {
+	if req.User != "" {
+		return x.needs(identity.ScopeAdmin)
+	}
+	return nil
 }
 
 // start starts a run and names it in the header of the answer.
@@ -166,22 +177,11 @@ func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 	}
 	if rd.hold != nil {
 		x.w.Header().Set(holdHeader, rd.hold.Token())
+		x.awaitReceipts(rd.hold)
 	}
 	return s.send(x, rd)
 }
 
-func (s *Server) listExecutions(x *exchange) error {
-	limit, cursor, err := x.query.page()
-	if err != nil {
-		return err
-	}
-	q := execution.ListQuery{
-		Session: x.query.text("session"), Limit: limit, After: cursor, Allowed: x.sessionFilter(),
-		x.awaitReceipts(rd.hold)
-	}
-	switch q.Status = execution.Status(x.query.text("status")); q.Status {
-	case "", execution.StatusQueued, execution.StatusRunning, execution.StatusEnded:
-	default:
 // awaitReceipts makes the receipts of a follower count that says it sends them.
 func (x *exchange) awaitReceipts(hold *execution.Hold) {
 	if x.r.Header.Get(receiptsHeader) != "" {
@@ -212,6 +212,17 @@ func (s *Server) takeReceipt(x *exchange) error {
 	return x.done()
 }
 
+func (s *Server) listExecutions(x *exchange) error {
+	limit, cursor, err := x.query.page()
+	if err != nil {
+		return err
+	}
+	q := execution.ListQuery{
+		Session: x.query.text("session"), Limit: limit, After: cursor, Allowed: x.sessionFilter(),
+	}
+	switch q.Status = execution.Status(x.query.text("status")); q.Status {
+	case "", execution.StatusQueued, execution.StatusRunning, execution.StatusEnded:
+	default:
 		return badRequest("status", "queued, running or ended is taken")
 	}
 	for _, label := range x.query["label"] {
