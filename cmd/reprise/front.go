@@ -40,21 +40,28 @@ func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {
 // is one, and refuses the rest with store_unavailable.
 type front struct {
 	console  http.Handler // nil for none; set before begin
-	listener net.Listener
-	scheme   string // of the URL
+	tcp      *net.TCPListener
+	listener net.Listener // tcp, or the encrypted connections of it
+	scheme   string       // of the URL
 	http     *http.Server
 	handler  atomic.Pointer[http.Handler]
 	begun    bool
 	failed   chan error // of Serve
 }
 
-// listenFront opens the listener, for encrypted connections unless encrypt is nil.
-func listenFront(ctx context.Context, address string, encrypt *tls.Config, opts *httpserver.Options) (*front, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
+// listenFront returns the front of the socket that was passed to us, or if that is nil, of one that it opens at an
+// address. Its connections are encrypted unless encrypt is nil.
+func listenFront(ctx context.Context, passed net.Listener, address string,
+	encrypt *tls.Config, opts *httpserver.Options,
+) (*front, error) {
+	listener := passed
+	if passed == nil {
+		var err error
+		if listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err != nil {
+			return nil, err
+		}
 	}
-	f := &front{listener: listener, scheme: "http", failed: make(chan error, 1)}
+	f := &front{tcp: listener.(*net.TCPListener), listener: listener, scheme: "http", failed: make(chan error, 1)}
 	if encrypt != nil {
 		f.listener, f.scheme = tls.NewListener(listener, encrypt), "https"
 	}

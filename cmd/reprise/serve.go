@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"reprise"
@@ -22,6 +23,7 @@ type serveCmd struct {
 	issuerFlags     `embed:""`
 	quotaFlags      `embed:""`
 	telemetryFlags  `embed:""`
+	takeOverFlag    `embed:""`
 
 	Config string `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment win over it. Default: none."`
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
@@ -61,6 +63,8 @@ type serveCmd struct {
 	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv              []string      `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 
+	passed net.Listener // in place of one at Listen; nil for none
+
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (a line a request), warn or error. Default: ${default}."`
 }
@@ -97,6 +101,9 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	if err != nil {
 		return err
+	}
+	if please, err = s.offer(please); err != nil {
+		return errors.Join(err, s.close())
 	}
 	s.hello(c)
 	notifySystemd(s.logger, "READY=1")
