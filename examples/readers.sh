@@ -15,7 +15,7 @@ while True:
     except OSError:
         pass')
 export READERS_PORT REPRISE_ALLOW_ORIGIN=http://127.0.0.1:$READERS_PORT # of the page
-python=(httpx==0.28.1 httpx-sse==0.4.3 sseclient==0.0.27)
+python=(httpx==0.28.1 zstandard==0.25.0 httpx-sse==0.4.3 sseclient==0.0.27) # with zstandard, httpx asks for zstd too
 node=(@microsoft/fetch-event-source@2.0.1 eventsource@4.0.0 eventsource-parser@3.0.6)
 . "$(dirname "$0")/server.sh"
 

@@ -46,7 +46,9 @@ func TestPick(t *testing.T) {
 		{"gzip", gz},
 		{"x-gzip", gz},
 		{"GZip ; Q=0.5", gz},
-		{"gzip, deflate, br, zstd", zst},
+		{"zstd", zst},
+		{"gzip, deflate, br, zstd", gz}, // httpx with zstandard, which cannot decode a stream of frames
+		{"gzip;q=0.9, zstd", zst},
 		{"gzip;q=1.0, zstd;q=0.9", gz},
 		{"zstd;q=0, gzip", gz},
 		{"gzip;q=0", identity},
@@ -60,8 +62,8 @@ func TestPick(t *testing.T) {
 		{"gzip;q=", identity},
 		{"gzip;level=9", identity},
 		{"gzip;q=0, *;q=0.5", identity},
-		{"identity;q=0, *", zst},
-		{"identity;q=0, zstd;q=0, *;q=0.1", gz},
+		{"identity;q=0, *", gz},
+		{"identity;q=0, gzip;q=0, *;q=0.1", zst},
 		{"identity;q=0", identity}, // there is nothing else
 		{"*;q=0", identity},
 		{",,;;,=", identity},

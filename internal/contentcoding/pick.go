@@ -9,7 +9,7 @@ import (
 // Coding is a content coding by its name.
 type Coding string
 
-// The codings that there are. Where the client wants two of them equally, zstd is taken.
+// The codings that there are.
 const (
 	Identity Coding = "identity"
 	Zstd     Coding = "zstd"
@@ -20,6 +20,10 @@ const (
 // counts only for those that refuse identity. Where a client takes none of the three it gets Identity, which is what
 // RFC 9110, section 12.1, calls to disregard the header.
 //
+// Where a client wants zstd and gzip equally, it gets gzip. Some decoders of zstd expect one frame, and fail at a live
+// stream of frames: httpx asks for zstd by itself as soon as the package zstandard is installed, and raises an error
+// when a read ends where a frame ends.
+//
 // The library requests for Python names codings by itself, and sseclient, a reader on it that is much in use, takes the
 // bytes from below where they are decoded. So it gets Identity.
 func Pick(h http.Header) Coding {
@@ -29,7 +33,7 @@ func Pick(h http.Header) Coding {
 	weights, star := parseAccept(h.Values("Accept-Encoding"))
 	identity, named := weights[Identity]
 	best, most := Identity, 0.0
-	for _, offer := range []Coding{Zstd, Gzip} {
+	for _, offer := range offers {
 		if q := weights[offer]; q > most && q >= identity {
 			best, most = offer, q
 		}
@@ -37,13 +41,16 @@ func Pick(h http.Header) Coding {
 	if most > 0 || star <= 0 || !named || identity > 0 {
 		return best
 	}
-	for _, offer := range []Coding{Zstd, Gzip} {
+	for _, offer := range offers {
 		if _, listed := weights[offer]; !listed {
 			return offer
 		}
 	}
 	return Identity
 }
+
+// offers are the codings that compress, the one that is taken where a client wants both equally first.
+var offers = []Coding{Gzip, Zstd}
 
 // parseAccept reads the weights of codings, and that of "*". A weight that is no number is 0.
 func parseAccept(values []string) (weights map[Coding]float64, star float64) {
