@@ -102,9 +102,7 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
-	if please, err = s.offer(please); err != nil {
-		return errors.Join(err, s.close())
-	}
+	please = s.offer(please)
 	s.hello(c)
 	notifySystemd(s.logger, "READY=1")
 	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())

@@ -232,12 +232,15 @@ func awaitHolder(ctx context.Context, path string) (*dataDir, error) {
 }
 
 // offer offers our socket to the server that is to take over. The context that it returns is done, too, when one has
-// it.
-func (s *server) offer(please context.Context) (context.Context, error) {
+// it. A server that cannot offer it, for the path of its directory is too long for example, goes on without.
+func (s *server) offer(please context.Context) context.Context {
 	please, stop := context.WithCancelCause(please)
 	var err error
 	s.handover, err = openHandover(s.dir, s.front.tcp, s.logger, func() { stop(errTakenOver) })
-	return please, err
+	if err != nil {
+		s.logger.Warn("no other server can take over from this one", "reason", err)
+	}
+	return please
 }
 
 // isTakenOver reports whether a server stops because another one has its socket.

@@ -10,7 +10,7 @@ type handover struct{}
 
 func (*handover) close() error { return nil }
 
-func (*server) offer(please context.Context) (context.Context, error) { return please, nil }
+func (*server) offer(please context.Context) context.Context { return please }
 
 func isTakenOver(context.Context) bool { return false }
 
