@@ -91,8 +91,8 @@ type StartRequest struct {
 	// Isolation is a level; "" leaves it to the server. Access is what the command may besides.
 	Isolation string `json:"isolation,omitempty"`
 	Access    Access `json:"access,omitzero"`
-	// User is the one of the server's machine that the command runs as, by name or number. It needs the scope "admin", and
-	// a server that is root. Default: the server's choice.
+	// User is the user of the server's machine that the command runs as, by name or number. It needs the scope "admin"
+	// and a server that is root. Default: the server's choice.
 	User string `json:"user,omitempty"`
 }
 

@@ -170,8 +170,8 @@ type follower struct {
 
 	plain bool   // an answer in gzip was damaged
 	hold  string // names us as the one for whom output is held back
-	// receipts are sent to a server that holds output back and wants them; nil for another. withReceipts starts them, if
-	// the head of an answer asks for them.
+	// receipts are sent to a server that holds output back and wants them; nil for another. withReceipts starts them,
+	// if the head of an answer asks for them.
 	receipts     *receipts
 	withReceipts func(head http.Header) *receipts
 

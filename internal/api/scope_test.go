@@ -109,7 +109,8 @@ func TestUserNeedsAdmin(t *testing.T) {
 	w := start(t, setup{})
 	_, runner := w.key(reprise.DefaultTenant, "run", "read", "control")
 	_, admin := w.key(reprise.DefaultTenant, "run", "read", "admin")
-	start, schedule := `{"argv":["true"],"user":"no-such-user"}`, `{"cron":"@yearly","execution":{"argv":["true"],"user":"x"}}`
+	start := `{"argv":["true"],"user":"no-such-user"}`
+	schedule := `{"cron":"@yearly","execution":{"argv":["true"],"user":"x"}}`
 	w.with(runner, func() {
 		w.do("POST", "/v1/executions", start).refused(403, "forbidden")
 		w.do("POST", "/v1/executions", start, "Accept: text/event-stream").refused(403, "forbidden")

@@ -42,7 +42,8 @@ var unknownOperations = map[string]string{
 	"removeSchedule": operators, "showSchedule": operators,
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
-	"proveServer": goAlone, "sendReceipt": goAlone, "login": "clients send the token", "logout": "clients send the token",
+	"proveServer": goAlone, "sendReceipt": goAlone,
+	"login": "clients send the token", "logout": "clients send the token",
 }
 
 // unknownParameters are sent by no client.

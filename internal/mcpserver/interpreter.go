@@ -14,8 +14,8 @@ import (
 // maxInterpreterName bounds the name of an interpreter in bytes.
 const maxInterpreterName = 64
 
-// interpreterOf returns the interpreter that a call names, and opens it if there is none that runs: the names of one
-// session and language are their own, so that nobody learns of those of others. fresh is true for one that this call has
+// interpreterOf returns the interpreter that a call names, and opens it if there is none that runs. Each session and
+// language has names of its own, so that nobody learns of those of others. fresh is true for one that this call has
 // opened. The caller may start runs in the session.
 func (s *Server) interpreterOf(ctx context.Context, c *caller, in *runInput) (id string, fresh bool, err error) {
 	// Of two calls that find the interpreter ended, the second must not remove what the first has opened.
