@@ -16,7 +16,9 @@ func TestRunAsNamesUsers(t *testing.T) {
 	if c.User == nil || len(c.Users) != 2 || c.Users["a"].Name != "root" || c.Users["b"].Name != "root" {
 		t.Errorf("%+v", c)
 	}
-	other := isolation.Config{Users: map[string]*isolation.User{"a": {Name: "theirs"}}, User: &isolation.User{Name: "all"}}
+	other := isolation.Config{
+		User: &isolation.User{Name: "all"}, Users: map[string]*isolation.User{"a": {Name: "theirs"}},
+	}
 	if of := other.For("a"); of.User.Name != "theirs" {
 		t.Errorf("commands of a run as %s", of.User.Name)
 	}
