@@ -90,6 +90,9 @@ type StartRequest struct {
 	// Isolation is a level; "" means the server's default. Access sets further permissions of the command.
 	Isolation string `json:"isolation,omitempty"`
 	Access    Access `json:"access,omitzero"`
+	// User is the user of the server's machine that the command runs as, by name or number. It needs the scope "admin"
+	// and a server that is root. Default: the server's choice.
+	User string `json:"user,omitempty"`
 }
 
 // Access sets what a command may do at every level of isolation except "none". Zero values mean the server's defaults.

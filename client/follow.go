@@ -117,6 +117,9 @@ func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions)
 	start.header.Set("Accept", eventStreamType)
 	if run.Hold > 0 {
 		start.query = url.Values{"hold": {time.Duration(run.Hold).String()}}
+		if opts == nil || len(opts.Types) == 0 { // nobody says when events have passed that are not asked for
+			start.header.Set(receiptsHeader, "yes")
+		}
 	}
 	return c.follow(ctx, "run execution "+id, id, executionPath(id, ""), start, opts)
 }
@@ -165,8 +168,13 @@ type follower struct {
 	opts  FollowOptions
 	yield func(Event, error) bool
 
-	plain  bool   // an answer in gzip was damaged
-	hold   string // names us as the one for whom output is held back
+	plain bool   // an answer in gzip was damaged
+	hold  string // names us as the one for whom output is held back
+	// receipts are sent to a server that holds output back and wants them; nil for another. withReceipts starts them,
+	// if the head of an answer asks for them.
+	receipts     *receipts
+	withReceipts func(head http.Header) *receipts
+
 	track  track
 	saver  saver
 	wait   backoff.Failures
@@ -201,6 +209,12 @@ func (f *follower) run(ctx context.Context) (err error) {
 			err = saveErr
 		}
 	}()
+	defer func() {
+		if f.receipts != nil {
+			f.receipts.stop()
+		}
+	}()
+	f.withReceipts = func(head http.Header) *receipts { return startReceipts(ctx, f, head) }
 	loop := ssefollow.Loop{IdleTimeout: f.opts.IdleTimeout}
 	err = loop.Run(ctx, f)
 	stopped = errors.Is(err, errStopped)
@@ -296,6 +310,9 @@ func (f *follower) request() *request {
 	}
 	if f.hold != "" {
 		r.header.Set("Execution-Hold", f.hold)
+	}
+	if f.receipts != nil {
+		r.header.Set(receiptsHeader, "yes")
 	}
 	if f.opts.OnGap == GapYield {
 		r.query.Set("gap", "event")

@@ -54,6 +54,7 @@ func coreRoutes() []route {
 		{"GET", "/v1/executions/{id}", identity.ScopeRead, nil, (*Server).showExecution},
 		{"DELETE", "/v1/executions/{id}", identity.ScopeControl, nil, (*Server).removeExecution},
 		{"GET", "/v1/executions/{id}/events", oneStream, eventQuery, (*Server).executionEvents},
+		{"POST", receiptsPath, identity.ScopeRead, []string{"seq"}, (*Server).takeReceipt},
 		{"GET", "/v1/executions/{id}/stdout", oneStream, output, (*Server).executionOutput},
 		{"GET", "/v1/executions/{id}/stderr", oneStream, output, (*Server).executionOutput},
 		{
@@ -165,6 +166,9 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("/", s.noSuchPath)
 	return mux
 }
+
+// receiptsPath is where receipts are sent, which are part of reading.
+const receiptsPath = "/v1/executions/{id}/receipts"
 
 // storePath, keysPath and auditPath are where the paths begin that need Options.Store, Options.Keys and Options.Audit.
 const (

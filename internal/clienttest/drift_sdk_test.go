@@ -44,7 +44,8 @@ var unknownOperations = map[string]string{
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
 	"limitKey":    operators,
-	"proveServer": goAlone, "login": "clients send the token", "logout": "clients send the token",
+	"proveServer": goAlone, "sendReceipt": goAlone,
+	"login": "clients send the token", "logout": "clients send the token",
 }
 
 // unknownParameters are sent by no client.
