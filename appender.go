@@ -11,11 +11,11 @@ import (
 )
 
 // Appender appends events to a stream, in order and each of them once, over failures of the Store. It is one idempotent
-// producer (see ProducerID): an append that fails with ErrUnavailable or ErrQuota, and may have been kept all
-// the same, is repeated with the same number and the same events until the stream takes or refuses it.
+// producer (see ProducerID). An append that fails with ErrUnavailable or ErrQuota may have been kept. The Appender
+// repeats it with the same number and the same events until the stream accepts or refuses it.
 //
-// Append and End wait until the Store has acknowledged; Queue and QueueEnd return before, and an Appender that is used
-// with them fails for good at the first error. What was queued first is appended first: Append and End wait until
+// Append and End wait until the Store has acknowledged. Queue and QueueEnd return before; an Appender that is used
+// with them fails permanently at the first error. Queued events are appended first: Append and End wait until
 // nothing is queued.
 //
 // An Appender is safe for concurrent use and needs no Close. It has a goroutine only while events are queued.
@@ -36,11 +36,11 @@ type Appender struct {
 
 // AppenderOptions are the settings of an Appender. The zero value of each field means its default.
 type AppenderOptions struct {
-	// ID is the producer's, 1 to 64 bytes. Two Appenders of one stream must not share an ID. Default: a random one.
+	// ID is the id of the producer, 1 to 64 bytes. Two Appenders of one stream must not share an ID. Default: random.
 	ID string
-	// Owner is who appends; see AppendOptions.Owner.
+	// Owner is the writer; see AppendOptions.Owner.
 	Owner Owner
-	// Failed is called when events that were queued cannot be appended, once and before Flush returns. It must not
+	// Failed is called when queued events cannot be appended, once and before Flush returns. It must not
 	// wait for the Appender.
 	Failed func(error)
 }
@@ -55,8 +55,8 @@ const (
 	maxQueuedAppend, maxQueuedEvents = 7 << 20, 10_000
 )
 
-// Appender returns a new Appender to the stream. Nothing is appended, and nothing tried again, after ctx is done: what
-// waits then returns the cause, and events that are still queued are dropped. nil options are the defaults.
+// Appender returns a new Appender to the stream. Nothing is appended or retried after ctx is done: waiting calls then
+// return the cause, and queued events are dropped. opts may be nil.
 func (s *Stream) Appender(ctx context.Context, opts *AppenderOptions) *Appender {
 	a := &Appender{stream: s, life: ctx}
 	if opts != nil {
@@ -70,13 +70,13 @@ func (s *Stream) Appender(ctx context.Context, opts *AppenderOptions) *Appender 
 	return a
 }
 
-// Append appends events as Stream.Append does, and repeats the append until the stream takes or refuses it.
+// Append appends events like Stream.Append, and repeats the append until the stream accepts or refuses it.
 //
 // The errors are those of Stream.AppendWith without ErrUnavailable and ErrQuota. ErrConflict says that the Store has
 // lost acknowledged appends of this Appender, and that these events are not kept; or that the stream no longer
 // remembers the producer, because MaxProducers others have appended since. The Appender has then begun a new producer
-// epoch, and the next append goes on after what the stream has kept. Other errors change nothing; the Appender can be
-// used on, unless its context is done.
+// epoch, and the next append continues after the events that the stream has kept. After other errors the Appender can
+// still be used, unless its context is done.
 func (a *Appender) Append(events ...Event) (Appended, error) {
 	if err := a.acquire(); err != nil {
 		return Appended{}, err
@@ -85,7 +85,7 @@ func (a *Appender) Append(events ...Event) (Appended, error) {
 	return a.repeat("", events)
 }
 
-// End appends the last event as Stream.End does, and repeats that as Append does.
+// End appends the last event like Stream.End, and repeats it like Append.
 func (a *Appender) End(outcome string, event Event) (Appended, error) {
 	if err := checkOutcome(outcome); err != nil {
 		return Appended{}, a.stream.op("end", err)
@@ -100,8 +100,8 @@ func (a *Appender) End(outcome string, event Event) (Appended, error) {
 	return a.repeat(outcome, []Event{event})
 }
 
-// Try is Append with a single try, for a caller that decides itself when to try again. After an error that wraps
-// ErrUnavailable or ErrQuota the events may have been kept, and the next call must be made with the same ones.
+// Try is Append with a single attempt, for a caller that decides itself when to retry. After an error that wraps
+// ErrUnavailable or ErrQuota the events may have been kept, and the next call must have the same events.
 func (a *Appender) Try(events ...Event) (Appended, error) {
 	if err := a.acquire(); err != nil {
 		return Appended{}, err
@@ -113,13 +113,13 @@ func (a *Appender) Try(events ...Event) (Appended, error) {
 // Queue appends events later. Those of one call are appended together, up to 8 MiB. The Data must not be changed until
 // Flush returns or the Appender has failed; the slice of events is copied.
 //
-// While more than 4 MiB are queued it waits until they are being appended. The error is ErrInvalid for events that are
-// not allowed, ErrEnded after QueueEnd, or why the Appender has failed.
+// While more than 4 MiB are queued, Queue waits until they are being appended. The error is ErrInvalid for events that
+// are not allowed, ErrEnded after QueueEnd, or the reason why the Appender has failed.
 func (a *Appender) Queue(events ...Event) error {
 	return a.enqueue("", events)
 }
 
-// QueueEnd ends the stream, as Stream.End does, when what is queued has been appended.
+// QueueEnd ends the stream, like Stream.End, after all queued events have been appended.
 func (a *Appender) QueueEnd(outcome string, event Event) error {
 	if err := checkOutcome(outcome); err != nil {
 		return a.stream.op("end", err)
@@ -131,7 +131,7 @@ func (a *Appender) QueueEnd(outcome string, event Event) error {
 	return a.enqueue(outcome, []Event{event})
 }
 
-// Flush waits until nothing is queued. The error is why the Appender has failed.
+// Flush waits until nothing is queued. The error is the reason why the Appender has failed.
 func (a *Appender) Flush() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -37,9 +37,9 @@ type wire struct {
 	ends []uint32
 }
 
-// Encoder makes the wire form of events. A Log keeps what the first Encoder made
-// of the newest events, so that it is made once for all readers; it knows an Encoder
-// again by ==.
+// Encoder makes the wire form of events. A Log keeps the wire form that the first Encoder made
+// of the newest events, so that it is made once for all readers. Encoders are compared
+// with ==.
 type Encoder interface {
 	// AppendEvent appends the wire form of e to dst. The text of the cursor
 	// just after e is its seq in decimal followed by cursorSuffix. It must
@@ -75,7 +75,7 @@ func pageBlock(batches []Batch) (b *block, rest []Batch, err error) {
 	return b, batches[n:], nil
 }
 
-// longBatch is the size from which on a batch becomes a block by itself.
+// longBatch is the size from which a batch becomes a block by itself.
 const longBatch = 16 << 10
 
 // recordEnds says where each of the count records of b ends.
@@ -126,7 +126,7 @@ func (b *block) run(first uint64, suffix string) Run {
 	return Run{block: b, buf: b.buf, ends: b.ends, lo: int(first - b.first), suffix: suffix}
 }
 
-// Run is consecutive events that a Reader handed out. It stays valid for as long as it is
+// Run is a sequence of consecutive events that a Reader returned. It stays valid for as long as it is
 // kept. The zero Run is empty.
 type Run struct {
 	block  *block
@@ -136,13 +136,13 @@ type Run struct {
 	suffix string
 }
 
-// Len is the number of events.
+// Len returns the number of events.
 func (r Run) Len() int { return len(r.ends) - r.lo }
 
-// First is the seq of the first event of a run that is not empty.
+// First returns the seq of the first event of a run that is not empty.
 func (r Run) First() uint64 { return r.block.first + uint64(r.lo) }
 
-// Last is the seq of the last event of a run that is not empty.
+// Last returns the seq of the last event of a run that is not empty.
 func (r Run) Last() uint64 { return r.block.first + uint64(len(r.ends)) - 1 }
 
 // All yields the events. They share their data with other readers: it must not be changed.
@@ -175,11 +175,11 @@ func startOf(ends []uint32, i int) uint32 {
 	return ends[i-1]
 }
 
-// CursorSuffix is what the cursor of each event of the run has after its seq, as an Encoder is given it.
+// CursorSuffix returns the part of the cursors of the run after the seq, which an Encoder gets.
 func (r Run) CursorSuffix() string { return r.suffix }
 
-// Encoded returns the wire form of the events, one after the other. What is
-// returned is shared with other readers and must not be changed.
+// Encoded returns the wire form of the events, one after the other. The
+// result is shared with other readers and must not be changed.
 func (r Run) Encoded(enc Encoder) []byte {
 	if r.Len() == 0 {
 		return nil
@@ -223,9 +223,9 @@ const (
 	maxPiece   = 2 * pieceBytes
 )
 
-// WriteEncoded writes the wire form of the events to w, in as few pieces as make sense. The
-// bytes are those of Encoded; but for events that were read from the store, and that no other reader
-// shares, only a piece of them is in memory at a time. w must not keep what is written.
+// WriteEncoded writes the wire form of the events to w, in few pieces. The
+// bytes are those of Encoded. Of events that were read from the store for this reader alone, only one piece
+// is in memory at a time. w must not keep what is written.
 func (r Run) WriteEncoded(w io.Writer, enc Encoder) error {
 	if r.Len() == 0 {
 		return nil
@@ -249,7 +249,7 @@ func (r Run) WriteEncoded(w io.Writer, enc Encoder) error {
 	return nil
 }
 
-// frameOverhead is a guess at what a frame takes beside its record, to size buffers.
+// frameOverhead is an estimate of the size of a frame in addition to its record, for the size of buffers.
 const frameOverhead = 160
 
 // extend encodes what r has and w has not.

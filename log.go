@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// Log keeps streams of events in a Store and lets any number of readers follow
-// them. It is safe for concurrent use. Only one Log may
-// use a Store at a time, unless the Store is a Watcher: then any number of them, its
-// replicas, keep the same streams.
+// Log keeps streams of events in a Store and lets any number of readers follow them. It is safe for concurrent use.
+// Only one Log may use a Store at a time, unless the Store is a Watcher: then any number of Logs, its replicas, keep
+// the same streams.
 type Log struct {
 	store Store
 	opts  Options
@@ -45,7 +44,7 @@ type Log struct {
 	background background
 }
 
-// Open makes a Log of what is in store. The caller keeps ownership of the store and closes
+// Open returns a Log of the streams in store. The caller keeps ownership of the store and closes
 // it after the Log. opts may be nil.
 func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	l := &Log{store: store, opts: opts.withDefaults(), streams: map[StreamKey]*live{}, seed: maphash.MakeSeed()}
@@ -87,7 +86,7 @@ func commitsAtATime(store Store) int {
 	return 1
 }
 
-// Close ends the commits under way and lets every reader go with ErrClosed. It does not
+// Close finishes the commits in progress and ends all readers with ErrClosed. It does not
 // close the Store. Closing again does nothing.
 func (l *Log) Close() error {
 	l.background.end()
@@ -136,11 +135,11 @@ func (l *Log) Stream(ctx context.Context, key StreamKey) (*Stream, error) {
 	return l.handle(lv), nil
 }
 
-// Retention is what a stream is kept by whose configuration is config.
+// Retention returns the retention of a stream with the given configuration.
 func (l *Log) Retention(config StreamConfig) Retention { return config.Retention.or(l.opts.Retention) }
 
-// List lists streams, the newest first; see ListQuery. The marker of the store's wrappers is left out, so that a page
-// of SystemTenant, or of all tenants, may have one stream fewer than there is room for. A page of streams with large
+// List lists streams, the newest first; see ListQuery. The marker of the store's wrappers is omitted, so a page
+// of SystemTenant, or of all tenants, may have one stream less than its limit. A page of streams with large
 // labels and Meta may have fewer too.
 func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	if q.Limit < 1 || q.Limit > 1000 {
@@ -350,8 +349,8 @@ func (l *Log) logPanic(p any) {
 	l.opts.Logger.Error("panic in a hook or in the store", "panic", p, "stack", string(debug.Stack()))
 }
 
-// Ready asks whether the Store can serve: it lists a stream, and if the last commit found the store
-// unavailable, it also writes something small, since a store that is full can still be read. The error is
+// Ready reports whether the Store can serve: it lists a stream. If the last commit found the store
+// unavailable, it also writes something small, because a full store can still be read. The error is
 // that of the store, or ErrClosed.
 func (l *Log) Ready(ctx context.Context) error {
 	if _, err := l.List(ctx, ListQuery{Tenant: SystemTenant, Limit: 1}); err != nil {
@@ -388,8 +387,8 @@ func (m *lane) noteHealth(errs []error) {
 	}
 }
 
-// Window returns the cursors of the window of a stream, from what List, a Reader or a
-// Stream told of it: just before the first kept event, and just after the last one. It
+// Window returns the cursors of the window of a stream, given its state from List, a Reader or a
+// Stream: just before the first kept event, and just after the last one. It
 // does no I/O.
 func (l *Log) Window(info *StreamInfo) (earliest, tail Cursor) {
 	tag := l.opts.Keys.cursorTags(info.Key, info.Epoch)[0]

@@ -11,8 +11,8 @@ import (
 // pageBytes is how much a reader takes from the store at first.
 const pageBytes = 256 << 10
 
-// Reader follows a stream from a position: it hands out the events that are
-// there and then waits for more. It holds a position and nothing else; reading
+// Reader follows a stream from a position: it returns the existing events
+// and then waits for more. It holds only a position; reading
 // takes nothing from other readers. A Reader is for one goroutine, except for Close.
 type Reader struct {
 	stream *Stream
@@ -28,12 +28,12 @@ type Reader struct {
 }
 
 // Reader opens a reader after the position at, which is checked first. The
-// error is a *WindowError if the position lies outside the window,
+// error is a *WindowError if the position is outside the window,
 // ErrCursorForeign for a cursor of another stream, or ErrTooManyReaders. The Reader
 // must be closed.
 //
-// A store that is shared with other replicas is asked first. While it fails, the reader begins with what is in
-// memory, which may lack what others have appended; a position beyond that is refused with ErrUnavailable.
+// A store that is shared with other replicas is asked first. While it fails, the reader begins with the events in
+// memory, which may lack appends of others; a position beyond them is refused with ErrUnavailable.
 func (s *Stream) Reader(ctx context.Context, at Position) (*Reader, error) {
 	r := &Reader{stream: s}
 	err := s.use(ctx, func(lv *live) error { return r.open(ctx, lv, at) })
@@ -102,7 +102,7 @@ func isAhead(err error) bool {
 	return ok && window.Reason == CursorAhead
 }
 
-// Close lets the reader go. A Next that waits returns ErrClosed. Other readers of the stream are not woken.
+// Close ends the reader. A waiting Next returns ErrClosed. Other readers of the stream are not woken.
 // Closing again does nothing.
 func (r *Reader) Close() error {
 	lv := r.live
@@ -122,10 +122,10 @@ func (r *Reader) Close() error {
 	return nil
 }
 
-// Stream is the stream that r follows.
+// Stream returns the stream that r follows.
 func (r *Reader) Stream() *Stream { return r.stream }
 
-// Cursor is the position just after the last event that was handed out.
+// Cursor returns the position just after the last event that was returned.
 func (r *Reader) Cursor() Cursor {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
@@ -140,7 +140,7 @@ func (r *Reader) cursor() Cursor {
 	return Cursor{Seq: r.next - 1, Epoch: r.epoch, Tag: r.stream.log.opts.Keys.cursorTags(r.live.key, r.epoch)[0]}
 }
 
-// Info is the state of the stream.
+// Info returns the state of the stream.
 func (r *Reader) Info() StreamInfo {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
@@ -164,8 +164,8 @@ func (r *Reader) seek(at Position) error {
 }
 
 // Changed returns a channel that is closed when Poll may have something new to
-// say. Ask for it before Poll, so that nothing falls in between. All readers of a stream
-// share the channel, so that Close of this Reader does not close one that was returned before.
+// return. Call it before Poll, so that no change is missed. All readers of a stream
+// share the channel, so Close of this Reader does not close a channel that was returned before.
 func (r *Reader) Changed() <-chan struct{} {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
@@ -180,11 +180,11 @@ func (r *Reader) changed() <-chan struct{} {
 	return r.live.changed(r.next)
 }
 
-// Poll hands out events that are there now, as many as lie together; the run is
+// Poll returns the events that exist now, as many as are adjacent in memory; the run is
 // empty if there are none. It may read from the store but does not wait for
-// events. The error is ErrEnded when the end event was handed out before, a
-// *WindowError when the next event is no longer kept (Seek to its Earliest to go
-// on), ErrClosed, ErrNotFound or ErrExpired when Reader, Log or stream have gone,
+// events. The error is ErrEnded after the end event was returned, a
+// *WindowError if the next event is no longer kept (Seek to its Earliest to continue),
+// ErrClosed, ErrNotFound or ErrExpired if the Reader, the Log or the stream is gone,
 // or that of the store.
 func (r *Reader) Poll(ctx context.Context) (Run, error) {
 	for range maxTries {
@@ -204,7 +204,7 @@ func (r *Reader) Poll(ctx context.Context) (Run, error) {
 		fmt.Errorf("%w: window and epoch move faster than they can be read", ErrUnavailable))
 }
 
-// errMoved is why a page cannot be used: the window has moved on, or the stream has got another epoch.
+// errMoved reports that a page cannot be used: the window has moved, or the stream is in another epoch.
 var errMoved = errors.New("the window or the epoch has moved on")
 
 // poll looks in memory. cold is true if the events are in the store alone.
@@ -346,7 +346,7 @@ func (r *Reader) lookAgain(ctx context.Context) error {
 // learn brings what is known of the stream up to what the store has told.
 func (r *Reader) learn(ctx context.Context) error { return r.stream.log.refresh(ctx, r.live) }
 
-// Next is Poll, but waits until there is an event or an error.
+// Next is like Poll, but waits until there is an event or an error.
 func (r *Reader) Next(ctx context.Context) (Run, error) {
 	for {
 		run, err := r.Poll(ctx)
@@ -374,7 +374,7 @@ func (r *Reader) waiting() (changed, closing <-chan struct{}) {
 }
 
 // Events yields the events one by one and waits for more. An error is the last
-// thing that is yielded; after the end event there is none.
+// value that it yields. It ends without an error after the end event.
 func (r *Reader) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {

@@ -48,7 +48,8 @@ type AppendOptions struct {
 	// Owner is the writer. Only its owner may append to a stream that has one; an Owner with a
 	// higher Fence takes over the stream with the append. Appends of others are refused with ErrFenced.
 	Owner Owner
-	// Trace, if it is not nil, is told how the append was committed. It must not be used before the append has returned.
+	// Trace, if not nil, is filled with how the append was committed. It must not be used before the append has
+	// returned.
 	Trace *AppendTrace
 }
 
@@ -67,7 +68,7 @@ type ProducerID struct {
 	PerEvent bool
 }
 
-// Key is the name of the stream.
+// Key returns the name of the stream.
 func (s *Stream) Key() StreamKey { return s.live.Load().key }
 
 // use calls f with the stream in memory, and once more if the stream had been evicted.
