@@ -1,5 +1,5 @@
-// Package linear holds no code but tests: what concurrent callers see of a stream
-// through a Log must be explained by some order of their calls, in which each has its effect
-// at one moment between its beginning and its end. Porcupine looks for that order in
+// Package linear contains only tests. They check that histories of concurrent calls to streams of a Log are
+// linearizable: some order of the calls explains the results, in which each call takes effect
+// at one moment between its beginning and its end. Porcupine searches for that order in
 // recorded histories.
 package linear

@@ -7,13 +7,13 @@
 //	verifier, err := oidc.New(issuers, &oidc.Options{Resource: &oidc.Resource{URL: "https://reprise.example.org"}})
 //	gate := identity.NewGate(keys, verifier.Before(token), nil)
 //
-// A token is good if one of the keys of its issuer has signed it with an asymmetric algorithm of a fixed list, if it is
-// meant for this server by its audience, and if the time is between its nbf and exp, with 30 seconds of leeway. An
-// [Issuer] says which tenant, name and scopes its claims give.
+// A token is valid if one of the keys of its issuer has signed it with an asymmetric algorithm of a fixed list, if its
+// audience is this server, and if the time is between its nbf and exp, with 30 seconds of leeway. An
+// [Issuer] defines how its claims give tenant, name and scopes.
 //
-// Keys are found by OpenID Connect Discovery 1.0 and fetched again as time goes on, and when a token names one that is
-// not known. What a provider sends is bounded in size and time. The last good set is kept while the provider is away. A
-// key that the provider has withdrawn ends what was opened with its tokens.
+// Keys are found by OpenID Connect Discovery 1.0. They are fetched again periodically, and when a token names an
+// unknown key. Documents of a provider are limited in size and time. The last valid set is used while the provider is
+// unreachable. When the provider withdraws a key, everything that was opened with its tokens ends.
 //
 // [Resource] is what OAuth clients are told of the server: the metadata of RFC 9728, and challenges.
 package oidc
