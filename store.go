@@ -23,9 +23,10 @@ import (
 // by every call that begins afterwards, on any of them.
 //
 // A Store that may have lost acknowledged events, for instance in a failover, must not assign their seqs again in the
-// same epoch. When it detects the loss, at the next Read, Append or Create of the stream at the latest, it must put the
-// stream into another epoch and add the old one to StreamInfo.Lineage, with the remaining tail as its fork; see
-// StreamInfo.Renew. An append for the old epoch is refused with ErrNotFound. The owner and the producers stay as they are kept.
+// same epoch. When it detects the loss, at the next Read, Append or Create of the stream at the latest, it must put
+// the stream into another epoch and add the old one to StreamInfo.Lineage, with the remaining tail as its fork; see
+// StreamInfo.Renew. An append for the old epoch is refused with ErrNotFound. The owner and the producers stay as they
+// are kept.
 //
 // A Store that wraps another one implements every optional ability (Watcher, Sweeper,
 // Sizer, Concurrent, CreateAppender) and returns errors.ErrUnsupported if the wrapped Store does not implement it.
