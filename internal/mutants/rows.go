@@ -107,7 +107,7 @@ var rowMutants = []mutant{
 	{
 		name: "a heartbeat is a block of its own", rule: "row 14",
 		file: "ssehttp/form.go", old: `append(dst, ":\n"...)`, new: `append(dst, ":\n\n"...)`,
-		pkg: "./ssehttp", run: "TestHeartbeat$",
+		pkg: "./ssehttp", run: "TestHeartbeatAfterSilence$",
 	},
 	{
 		name: "a server without its store exits", rule: "row 15",

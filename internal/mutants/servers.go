@@ -37,7 +37,7 @@ var serverMutants = []mutant{
 	{
 		name: "events do without heartbeats", rule: "G5, row 6",
 		file: "internal/sseloop/*.go", old: "heartbeat.Reset(c.beat(h))", new: "heartbeat.Reset(c.Silence)",
-		pkg: "./ssehttp", run: "TestIdleReaderGetsHeartbeatsBesideVisitors|TestHeartbeat",
+		pkg: "./ssehttp", run: "TestIdleReaderGetsHeartbeatsBesideVisitors|TestHeartbeatAfterSilence",
 	},
 	{
 		name: "gap in mid-stream is not told",
