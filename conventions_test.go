@@ -19,19 +19,33 @@ import (
 
 // The project's conventions that no compiler checks.
 
-// plainPackages import the standard library and this module alone.
-var plainPackages = []string{
-	".", "store/memstore", "store/storetest", "sse", "sseclient", "ssehttp", "client",
-	"internal/problem", "internal/backoff", "internal/ssefollow", "internal/listing",
-}
+// plainPackages need the standard library and this module alone, and so does all that they import.
+var plainPackages = []string{".", "store/memstore", "store/storetest", "sse", "sseclient", "ssehttp", "client"}
 
 func TestPlainPackagesNeedTheStandardLibraryAlone(t *testing.T) {
-	for _, dir := range plainPackages {
+	seen := map[string]bool{}
+	var visit func(dir, via string)
+	visit = func(dir, via string) {
+		if seen[dir] {
+			return
+		}
+		seen[dir] = true
 		for _, path := range imports(t, dir) {
-			if first, _, _ := strings.Cut(path, "/"); first != "reprise" && strings.Contains(first, ".") {
-				t.Errorf("package %s imports %s", dir, path)
+			switch first, rest, _ := strings.Cut(path, "/"); {
+			case first == "reprise" && rest == "":
+				visit(".", via)
+			case first == "reprise":
+				visit(rest, via+" -> "+rest)
+			case strings.Contains(first, "."):
+				t.Errorf("package %s imports %s", via, path)
 			}
 		}
+	}
+	for _, dir := range plainPackages {
+		visit(dir, dir)
+	}
+	if !seen["internal/backoff"] {
+		t.Error("what the packages import was not looked at")
 	}
 }
 

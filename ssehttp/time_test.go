@@ -14,9 +14,9 @@ import (
 	"reprise/ssehttp"
 )
 
-// TestHeartbeat: a comment after 15 s of silence and each 15 s from then on; an event begins the silence anew, and
-// a comment is no event.
-func TestHeartbeat(t *testing.T) {
+// TestHeartbeatAfterSilence: a comment after 15 s of silence and each 15 s from then on; an event begins the silence
+// anew, and a comment is no event.
+func TestHeartbeatAfterSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes(t, nil, nil)
 		s := create(t, p.log, "s", reprise.Retention{})

@@ -15,9 +15,9 @@ const (
 	ruleListPages   = "Streams created before the first page was asked for and not removed meanwhile must each appear exactly once over all pages."
 	ruleListExpired = "Expired streams must not appear."
 	ruleListAfter   = "A text that no List returned must be refused with ErrInvalid."
-	ruleListNext    = "Next is to be given as ListQuery.After; it is \"\" on the last page."
-	ruleListScope   = "Tenant is whose streams are listed; \"\" lists those of all tenants."
-	ruleListNames   = "Namespace is the exact namespace of the names, \"\" for names that have none."
+	ruleListNext    = "Next is the value for ListQuery.After; it is \"\" on the last page."
+	ruleListScope   = "Tenant is the owner of the listed streams; \"\" lists those of all tenants."
+	ruleListNames   = "Namespace is the exact namespace of the names, or \"\" for names without one."
 )
 
 // everything lists all streams of all tenants.
