@@ -48,7 +48,7 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "quotas count no labels", rule: "G7, row 10",
-		file: "log.go", old: "amount{streams: 1, bytes: info.Overhead()})", new: "amount{streams: 1})",
+		file: "create.go", old: "charge(&info))", new: "amount{streams: 1})",
 		pkg: ".", run: "TestQuotaCountsStreamsBesideEvents/memory",
 	},
 	{
