@@ -7,9 +7,9 @@ import (
 	"reprise/internal/serverproof"
 )
 
-// ErrUnproven is the error of a call that was not sent: the token comes from a file of this machine, and who listens at
-// the address does not prove that it knows that token. It may be another program, a server of an older version, or a
-// proxy. A Client that is given its token by Options.Token or REPRISE_TOKEN sends it without a proof.
+// ErrUnproven is the error of a call that was not sent. The token comes from a file of this machine, and the program
+// that listens at the address does not prove that it knows the token. It may be another program, a server of an older
+// version, or a proxy. A Client that gets its token from Options.Token or REPRISE_TOKEN sends it without a proof.
 var ErrUnproven = serverproof.ErrUnproven
 
 // provenTransport is base with connections that have proven themselves to know the token.

@@ -76,7 +76,7 @@ func useAPIKeys(ctx context.Context, log *reprise.Log, dir string, do func(conte
 // showText prints the text of a key that was made: alone on stdout, for programs.
 func (p *keyPlace) showText(key *apiKey) error {
 	if p.JSON {
-		return printObject(key)
+		return printObject(key.object())
 	}
 	fmt.Fprintf(os.Stderr, "API key %s, which is not shown again:\n", key.ID)
 	_, err := fmt.Fprintln(stdout, key.Text)
@@ -136,7 +136,7 @@ func (c *keyListCmd) Run(ctx context.Context, asked *stops) error {
 		for i := range list {
 			key := &list[i]
 			if c.JSON {
-				if err := printObject(key); err != nil {
+				if err := printObject(key.object()); err != nil {
 					return err
 				}
 				continue
@@ -187,7 +187,7 @@ func (c *keyShowCmd) Run(ctx context.Context, asked *stops) error {
 // show prints all of a key but its text.
 func (p *keyPlace) show(key *apiKey) error {
 	if p.JSON {
-		return printObject(key)
+		return printObject(key.object())
 	}
 	t := newTable(stdout)
 	t.row("key", key.ID)
