@@ -52,7 +52,7 @@ func residueOf(t *testing.T) (r residue) {
 func TestRefusedRequestsLeaveNothing(t *testing.T) {
 	requests, settled := 20_000, 12_000 // as many as there are sources of guesses, which are kept apart up to a bound
 	if raced {
-		requests, settled = 4_000, 11_000
+		requests, settled = 2_000, 2_000
 	}
 	if soaking {
 		requests = 1_000_000
@@ -123,7 +123,7 @@ func TestRefusedRequestsLeaveNothing(t *testing.T) {
 func TestManyPrincipalsAreForgotten(t *testing.T) {
 	principals := 2_000
 	if raced {
-		principals = 1_500
+		principals = 300
 	}
 	if soaking {
 		principals = 10_000
