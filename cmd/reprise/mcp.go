@@ -166,7 +166,8 @@ func (c *mcpCmd) pass(ctx context.Context, url string, logger *slog.Logger) erro
 // noRedirect keeps a token with the server that it is for.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// token is what is shown to the server at url. That of this machine's server, which is found in a file, goes to no other.
+// token is what is shown to the server at url, and whether it was found in the file of a server of this machine. Such a
+// token goes to no other server.
 func (c *mcpCmd) token(url string) (token string, found bool, err error) {
 	path := c.TokenFile
 	if path == "" {

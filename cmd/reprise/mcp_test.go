@@ -94,8 +94,8 @@ func proving(token string, next http.Handler) http.Handler {
 	})
 }
 
-// TestMCPShowsNoTokenToSquatters: who listens at --url without knowing the token that lies in the data directory is sent
-// a challenge and nothing else, and the client is told why.
+// TestMCPShowsNoTokenToSquatters: a program that listens at --url and does not know the token of the data directory
+// gets a challenge and nothing else, and the client is told why.
 func TestMCPShowsNoTokenToSquatters(t *testing.T) {
 	data := t.TempDir()
 	if err := os.WriteFile(filepath.Join(data, tokenFile), []byte("secret\n"), 0o600); err != nil {

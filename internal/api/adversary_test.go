@@ -127,7 +127,13 @@ func attemptsOn(c *contract, method, path string, item, op node, session string)
 		switch p["in"] {
 		case "query":
 			all = append(all, make("query "+name, func(r *wireRequest, _ map[string]any, n *nameSet) {
-				r.path += "?" + url.QueryEscape(name) + "=" + url.QueryEscape(n.parameter(path, name))
+				query := url.Values{name: {n.parameter(path, name)}}
+				for _, other := range c.parameters(item, op) { // without which nothing is looked for
+					if other["in"] == "query" && other["required"] == true {
+						query.Set(other["name"].(string), n.parameter(path, other["name"].(string)))
+					}
+				}
+				r.path += "?" + query.Encode()
 			}))
 		case "header":
 			all = append(all, make("header "+name, func(r *wireRequest, _ map[string]any, n *nameSet) {
@@ -163,7 +169,12 @@ func (n *nameSet) in(path string) string {
 
 // parameter is the value of a parameter or header that is as dangerous as can be.
 func (n *nameSet) parameter(path, name string) string {
+	if path == "/v1/files/upload" && name == "size" {
+		return fmt.Sprint(len(victimUpload))
+	}
 	switch name {
+	case "sha256":
+		return sumOf(victimUpload)
 	case "cursor":
 		if page, isList := n.page[path]; isList {
 			return page

@@ -22,6 +22,15 @@ import (
 // content is in all that a victim has: output, events, labels, files.
 const secretContent = "content-of-the-victim"
 
+// victimUpload is what the victim is uploading, of which half has come.
+const victimUpload = secretContent + secretContent
+
+// uploadAt is where the upload of a file is.
+func uploadAt(operation, word string) string {
+	return fmt.Sprintf("/v1/files/%s?path=work%%2F%s&size=%d&sha256=%s", operation, word, len(victimUpload),
+		sumOf(victimUpload))
+}
+
 // victimWorld is a server on which the default tenant has one of everything.
 type victimWorld struct {
 	*world
@@ -97,10 +106,11 @@ func (v *victimWorld) fillStreams() {
 	})
 }
 
-// fillFiles makes a file and a watch.
+// fillFiles makes a file, an upload that has not ended, and a watch.
 func (v *victimWorld) fillFiles() {
 	path := url.QueryEscape("work/" + v.hidden.word)
 	v.do("PUT", "/v1/files/content?path="+path, secretContent).is(200)
+	v.do("PUT", uploadAt("content", v.hidden.word)+"&offset=0", secretContent).is(200)
 	v.hidden.collection["/v1/files/watches"] = v.do("POST", "/v1/files/watches", `{"path":"work"}`).is(200).text("id")
 }
 
@@ -158,6 +168,7 @@ func (v *victimWorld) look() string {
 		"/v1/interpreters", "/v1/webhooks/" + v.hidden.collection["/v1/webhooks"], "/v1/sessions/" + v.hidden.word,
 		"/v1/schedules/" + v.hidden.collection["/v1/schedules"], "/v1/mcp/sessions",
 		"/v1/files/content?path=work%2F" + v.hidden.word, "/v1/keys/" + v.hidden.collection["/v1/keys"],
+		uploadAt("upload", v.hidden.word),
 	} {
 		a := v.do("GET", path, "").is(200)
 		fmt.Fprintf(&b, "%s: %s\n", path, volatile.ReplaceAllString(a.body, ""))

@@ -3,6 +3,7 @@ package api_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,9 @@ type setup struct {
 	api   api.Options
 	open  bool // no token is needed
 	audit bool // what is done is recorded
+	quiet bool // what the server logs is not kept
+	// refusedEvery is how long refusals are gathered for the audit log. Default: 20 ms.
+	refusedEvery time.Duration
 	// logLog gives the Log the logger of the server.
 	logLog bool
 	keys   *reprise.Keys                        // of a server before
@@ -62,6 +66,7 @@ type world struct {
 	keys   *apikey.Registry
 	hooks  *webhook.Hooks
 	timed  *schedule.Schedules
+	trail  *audit.Trail
 	logged *safeBuffer
 }
 
@@ -93,6 +98,9 @@ func start(tb testing.TB, s setup) *world {
 		s.api.Metrics = api.NewMetrics()
 	}
 	s.api.Logger = slog.New(slog.NewTextHandler(w.logged, nil))
+	if s.quiet {
+		s.api.Logger = slog.New(slog.DiscardHandler)
+	}
 	keys := s.keys
 	if keys == nil {
 		keys = reprise.NewKeys()
@@ -117,8 +125,11 @@ func start(tb testing.TB, s setup) *world {
 	s.api.Store, s.api.Keys, s.api.Token = s.store, w.keys, token
 	if s.audit {
 		s.api.Audit, err = audit.Open(context.Background(), w.log, keys,
-			&audit.Options{NoteEvery: 10 * time.Millisecond, RefusedEvery: 20 * time.Millisecond})
+			&audit.Options{
+				NoteEvery: 10 * time.Millisecond, RefusedEvery: cmp.Or(s.refusedEvery, 20*time.Millisecond),
+			})
 		w.ok(err)
+		w.trail = s.api.Audit
 	}
 	closeFiles := w.openFiles(&s.api)
 	if s.mcp != nil {

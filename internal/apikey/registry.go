@@ -37,8 +37,8 @@ type Registry struct {
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 
-	// changing is held while a key is changed by its record before: a change must not bring an older text back. Revoking
-	// waits for nobody, and wins.
+	// changing is held while a key is changed by its record before: a change must not bring an older text back.
+	// Revoking waits for nobody, and wins.
 	changing sync.Mutex
 
 	mu   sync.RWMutex
@@ -276,8 +276,8 @@ func (r *Registry) Rotate(ctx context.Context, id string) (k Key, text string, e
 }
 
 // SetLimits gives a key other quotas of its own, in place of all that it has. Its text stays good, and what was opened
-// with it goes on. The error is reprise.ErrNotFound, wraps reprise.ErrInvalid, see Field, or is reprise.ErrConflict for a
-// key that was revoked, or that was rotated at the same time.
+// with it goes on. The error is reprise.ErrNotFound, wraps reprise.ErrInvalid, see Field, or is reprise.ErrConflict for
+// a key that was revoked, or that was rotated at the same time.
 func (r *Registry) SetLimits(ctx context.Context, id string, limits quota.Limits) (Key, error) {
 	if err := limits.Validate(); err != nil {
 		return Key{}, &errField{"limits", err.Error()}

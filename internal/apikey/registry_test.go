@@ -380,7 +380,8 @@ func TestRevokeWithoutTheStore(t *testing.T) {
 	waitFor(t, "the other replica knows of the revocation", func() bool { return refused(two, text) })
 }
 
-// TestLimitsAreChangedUnderTheSameText: what was opened goes on, and each replica has the new ones, after a restart too.
+// TestLimitsAreChangedUnderTheSameText: what was opened goes on, and another registry of the same journal has the new
+// limits.
 func TestLimitsAreChangedUnderTheSameText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
 	r := open(t, apikey.File(path), nil)

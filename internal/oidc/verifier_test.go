@@ -367,7 +367,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// TestLimitsComeFromClaims: quota by quota the claim wins over the issuer's, and one that cannot be read lets nobody in.
+// TestLimitsComeFromClaims: the claim wins over the issuer's limits quota by quota, and a token is refused if its claim
+// cannot be read.
 func TestLimitsComeFromClaims(t *testing.T) {
 	key := newEd(t, "k1")
 	p := newProvider(t, key)

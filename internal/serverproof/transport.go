@@ -20,9 +20,9 @@ var ErrUnproven = errors.New("not proven to be the server of this machine")
 // proofTime bounds the proof of one connection.
 const proofTime = 30 * time.Second
 
-// Transport returns a copy of base whose connections have proven themselves to know the token, each before anything else
-// is sent over it: a server may go, and another program take its place, while a client lives. The error of a request
-// wraps ErrUnproven where that fails, and is a *net.OpError of a dial where nobody has answered.
+// Transport returns a copy of base that asks for a proof on each new connection, before it sends anything else over it:
+// a server may go, and another program take its place, while a client lives. The error of a request wraps ErrUnproven
+// where the proof fails, and is a *net.OpError of a dial where nobody has answered.
 func Transport(base *http.Transport, token string) *http.Transport {
 	transport := base.Clone()
 	transport.Proxy = nil // loopback is asked directly
