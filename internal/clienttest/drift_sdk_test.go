@@ -38,12 +38,14 @@ var unknownOperations = map[string]string{
 	"backupStore": operators, "checkAudit": operators, "checkStore": operators, "endMCPSession": operators,
 	"healthz": operators, "listMCPSessions": operators, "metrics": operators, "openAPI": operators,
 	"readAudit": operators, "readSeveral": "the console's tabs; loops of clients share a stream",
-	"readyz":    operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
+	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
 	"addSchedule": operators, "disableSchedule": operators, "enableSchedule": operators, "listSchedules": operators,
 	"removeSchedule": operators, "showSchedule": operators,
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
-	"proveServer": goAlone, "login": "clients send the token", "logout": "clients send the token",
+	"limitKey":    operators,
+	"proveServer": goAlone, "sendReceipt": goAlone,
+	"login": "clients send the token", "logout": "clients send the token",
 }
 
 // unknownParameters are sent by no client.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -189,9 +190,7 @@ func (s *server) initialize(client string) {
 func (s *server) run(id, command string, members map[string]any) {
 	s.Helper()
 	body := map[string]any{"id": id, "command": command}
-	for name, value := range members {
-		body[name] = value
-	}
+	maps.Copy(body, members)
 	s.call("POST", "/v1/executions", body)
 }
 
