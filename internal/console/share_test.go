@@ -150,7 +150,7 @@ func TestTabsOnOneStream(t *testing.T) {
 	}
 	s.hasReaders(1)
 	last := 0
-	for len(tabs) > 1 {
+	for len(tabs) > 2 {
 		for range 10 {
 			last++
 			s.publish("news", fmt.Sprint("event ", last))
