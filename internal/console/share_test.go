@@ -139,8 +139,8 @@ func TestTabsOnManyStreams(t *testing.T) {
 	}
 }
 
-// TestTabsOnOneStream: tabs that follow the same stream are one reader for the server, and each has each event once while
-// they come, are cut off and close. (G1, G2, G3)
+// TestTabsOnOneStream: tabs that follow the same stream are one reader for the server, and each has each event once
+// while they come, are cut off and close. (G1, G2, G3)
 func TestTabsOnOneStream(t *testing.T) {
 	s := startServer(t)
 	s.call("PUT", "/v1/streams/news", map[string]any{})
