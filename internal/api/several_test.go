@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// severalAnswers puts the lines of an answer for several streams together again, until it ends or enough reports that it
-// holds what is waited for.
+// severalAnswers puts the lines of an answer for several streams together again, until it ends or enough reports that
+// it holds what is waited for.
 func severalAnswers(f *follower, reads int, enough func([]oneAnswer) bool) []oneAnswer {
 	f.w.Helper()
 	answers := make([]oneAnswer, reads)
@@ -74,7 +74,8 @@ func TestSeveralStreamsAreReadAsEachByItself(t *testing.T) {
 		if strings.Contains(path, "%2e") {
 			got.body, alone.body = "", "" // both are refused: the one as a path, the other as a name
 		}
-		want := oneAnswer{alone.status, alone.header.Get("Stream-Tail"), alone.header.Get("Stream-Outcome"), alone.body, true}
+		tail, outcome := alone.header.Get("Stream-Tail"), alone.header.Get("Stream-Outcome")
+		want := oneAnswer{alone.status, tail, outcome, alone.body, true}
 		if got != want {
 			t.Errorf("%s:\n%+v, by itself:\n%+v", path, got, want)
 		}
@@ -106,7 +107,8 @@ func TestSeveralStreamsAreLive(t *testing.T) {
 		t.Errorf("there are %s readers", n)
 	}
 	for i := range streams {
-		w.do("POST", fmt.Sprintf("/v1/streams/s%d/events", i), fmt.Sprintf(`{"type":"note","data":"for %d"}`, i)).is(200)
+		event := fmt.Sprintf(`{"type":"note","data":"for %d"}`, i)
+		w.do("POST", fmt.Sprintf("/v1/streams/s%d/events", i), event).is(200)
 		severalAnswers(f, streams, func(answers []oneAnswer) bool {
 			for j, a := range answers {
 				if strings.Contains(a.body, "event:") && j != i {

@@ -58,10 +58,12 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 				p.text(view.ready)
 				p.inspect(program, scheme, width, view.hash)
 			}
-			for page, button := range map[string]string{"schedules": "New schedule", "webhooks": "New webhook"} {
+			for page, button := range map[string]string{
+				"schedules": "New schedule", "webhooks": "New webhook", "mcp": "Try a tool",
+			} {
 				p.eval(fmt.Sprintf("location.hash = %q", "#/"+page))
 				p.click("button", button)
-				p.text("Make it")
+				p.until(`document.querySelector(".card .primary:not(:disabled)")`)
 				p.inspect(program, scheme, width, button)
 			}
 			p.click("a", "Executions")
@@ -77,6 +79,9 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 // inspect fails the test for everything serious that axe finds.
 func (p *page) inspect(program, scheme string, width int, name string) {
 	p.Helper()
+	if wide := p.eval("document.documentElement.scrollWidth").(float64); wide > float64(width) {
+		p.Errorf("%s, %s: it is %v pixels wide on a screen of %d", name, scheme, wide, width)
+	}
 	p.eval(program + "; 0")
 	text := p.eval(`axe.run(document, {resultTypes: ["violations"]}).then(({violations}) => JSON.stringify(violations
 		.filter(v => v.impact === "serious" || v.impact === "critical")

@@ -358,6 +358,30 @@ func TestMCPSessions(t *testing.T) {
 	p.clean(s.url)
 }
 
+// TestMCPTool: a person calls a tool of the server as an agent would, and is told what is wrong with a call.
+func TestMCPTool(t *testing.T) {
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "#/mcp")
+	p.click("button", "Try a tool")
+	p.until(`document.querySelector(".try select").options.length > 3`)
+	p.until(`document.querySelector(".try select").value === "execute_code"`)
+	p.fill(".try textarea", `{"language": "sh", "code": "echo from a tool; exit 3"}`)
+	p.click(".try button", "Call")
+	p.until(`document.querySelector(".answer").innerText.includes("from a tool")`)
+	p.text("Reprise console") // its session is among the others
+	p.fill(".try textarea", `{"code":`)
+	p.click(".try button", "Call")
+	p.text("The arguments are no JSON")
+	p.fill(".try textarea", `{"nosuch": "argument"}`)
+	p.click(".try button", "Call")
+	p.until(`document.querySelector(".try .problem, .answer.is-error")?.innerText.includes("nosuch")`)
+	p.click("a", "Executions")
+	p.text("sh code")
+	p.eval(`location.hash = "#/mcp"`)
+	p.text("No client has a session")
+	p.clean(s.url)
+}
+
 // TestTypingWhileSending: an answer that comes late clears what was sent, not what was typed since.
 func TestTypingWhileSending(t *testing.T) {
 	s := startServer(t)

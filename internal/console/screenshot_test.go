@@ -35,7 +35,9 @@ func TestScreenshots(t *testing.T) {
 	p.scheme("dark")
 	p.size(400, 760, true)
 	p.click("button", "Cut the connection")
+	p.until(phase + `.includes("phase-cut")`)
 	p.until(counted("missed while away") + " > 60")
+	p.until(`document.querySelector(".term").getBoundingClientRect().bottom > 600`)
 	p.save("console-phone.png")
 
 	p.scheme("light")
@@ -49,6 +51,16 @@ func TestScreenshots(t *testing.T) {
 	p.press("Enter")
 	p.onBoard("total")
 	p.save("console-terminal.png")
+
+	p.eval(`location.hash = "#/schedules"`)
+	p.text("report.sh")
+	p.click("button", "New schedule")
+	p.text("Make it")
+	p.save("console-schedules.png")
+	p.eval(`location.hash = "#/webhooks/` + s.listed("webhooks") + `"`)
+	p.click("button", "New secret")
+	p.text("is shown this once")
+	p.save("console-webhook.png")
 }
 
 // save writes what the page shows, in few colours, which makes a page a quarter of the size.

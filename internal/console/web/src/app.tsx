@@ -124,6 +124,7 @@ function Shell({ onOut }: { onOut: () => void }) {
   const at = `${route.page} ${route.name}`
   useEffect(() => {
     // Another page begins at its beginning for those who do not see it, unless it has put the caret somewhere itself.
+    document.querySelector('nav [aria-current]')?.scrollIntoView({ inline: 'nearest', block: 'nearest' })
     if (!main.current?.contains(document.activeElement)) main.current?.focus({ preventScroll: true })
   }, [at])
   const logOut = useAction(async () => {

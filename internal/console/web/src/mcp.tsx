@@ -1,7 +1,9 @@
+import { useState } from 'preact/hooks'
 import { call, get } from './api'
 import { bytes, count, plural } from './format'
 import { useAction, usePolled, useTitle } from './hooks'
-import { Empty, Heading, ProblemBox, VirtualRows, When } from './parts'
+import { TryIt } from './mcptry'
+import { Empty, Heading, ProblemBox, SearchField, VirtualRows, When } from './parts'
 import type { MCPSession } from './wire'
 
 /** The clients of the Model Context Protocol that have a session. */
@@ -16,7 +18,10 @@ export function MCPPage() {
     again()
   })
   useTitle('MCP')
-  const rows = value?.sessions ?? []
+  const [text, setText] = useState('')
+  const [trying, setTrying] = useState(false)
+  const textOf = ({ client, principal, version, endpoint }: MCPSession) => [client.name, client.version, principal, version, endpoint].join('\n').toLowerCase()
+  const rows = value?.sessions.filter((session) => textOf(session).includes(text.toLowerCase())) ?? []
   return (
     <section class="page">
       <div class="bar">
@@ -24,8 +29,13 @@ export function MCPPage() {
         <span class="soft" role="status">
           {value ? `${count(rows.length)}${value.next_cursor ? '+' : ''}` : ''}
         </span>
+        <SearchField label="Search sessions of MCP" placeholder="Search client, version, principal" text={text} onText={setText} />
+        <button type="button" class="primary" aria-expanded={trying} onClick={() => setTrying(!trying)}>
+          Try a tool
+        </button>
       </div>
       <ProblemBox problem={end.problem ?? problem} onClose={end.clear} />
+      {trying && <TryIt />}
       {rows.length > 0 && (
         <div class="table mcp" role="table" aria-label="Sessions of MCP clients" aria-rowcount={rows.length + 1}>
           <Heading names={['Client', 'Protocol', 'Calls', 'Kept', 'Active', '']} />
@@ -38,7 +48,8 @@ export function MCPPage() {
           />
         </div>
       )}
-      {value && rows.length === 0 && (
+      {value && rows.length === 0 && !trying && text !== '' && <Empty title="Nothing matches" />}
+      {value && rows.length === 0 && !trying && text === '' && (
         <Empty title="No client has a session">
           <p>
             Point one at <code>{location.origin}/mcp</code>. Clients of the revision of 2026-07-28 have no sessions; what they run is among the
