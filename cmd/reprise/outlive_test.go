@@ -380,7 +380,7 @@ func TestSupervisorIsKilled(t *testing.T) {
 			if got != output || end == nil || end.Error != "its supervisor was killed" {
 				t.Errorf("output %q, %+v", got, end)
 			}
-			for _, line := range strings.Split(output, "\n") {
+			for line := range strings.SplitSeq(output, "\n") {
 				var pid int
 				if _, err := fmt.Sscanf(line, "pid %d", &pid); err == nil {
 					if !eventually(func() bool { return unix.Kill(pid, 0) != nil }) {
@@ -395,9 +395,9 @@ func TestSupervisorIsKilled(t *testing.T) {
 	}
 }
 
-// TestUpgrade: a server of another build is killed, its program is removed, and this build takes up what its
-// supervisors have. Then the other build takes up what this one's have, as after a step back.
-func TestUpgrade(t *testing.T) {
+// TestUpgradeAndRollbackTakeOverCommands: a server of another build is killed, its program is removed, and this build
+// takes up what its supervisors have. Then the other build takes up what this one's have, as after a step back.
+func TestUpgradeAndRollbackTakeOverCommands(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "reprise-old")
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", old, ".")

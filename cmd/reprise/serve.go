@@ -63,7 +63,7 @@ type serveCmd struct {
 	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv              []string      `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 
-	passed net.Listener // in place of one at Listen; nil for none
+	passed net.Listener // by the service manager or the server before; nil for none
 
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (a line a request), warn or error. Default: ${default}."`
@@ -77,17 +77,25 @@ At INT or TERM the server answers what is under way, tells readers to come back,
 
 Commands cannot become another user, signal or look into other processes, or get at the data directory, where this machine gives the isolation level limits; "reprise doctor" says whether it does. A command that needs sudo is started with --isolation none.
 
-Under systemd this needs KillMode=process and Delegate=yes.`
+Under systemd this needs KillMode=process and Delegate=yes. A socket that systemd passes (LISTEN_FDS) is taken in place of --listen, so that clients that connect while the server is restarted wait and are answered; WATCHDOG_USEC is served as long as /healthz answers.`
 }
 
 // Run serves until it is asked to stop.
-func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
-	if c.Auth == "none" {
-		if err := checkOpenAddress(c.Listen); err != nil {
-			return err
-		}
+func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
+	if c.passed, err = passedSocket(); err != nil {
+		return err
 	}
-	if err := c.proxyFlags.check(c.Listen, &c.tlsFlags); err != nil {
+	if c.passed != nil {
+		if c.takesOver() {
+			return usage("--take-over: the service manager has passed a socket already")
+		}
+		c.Listen = c.passed.Addr().String()
+	}
+	watchdog, err := watchdogPeriod()
+	if err != nil {
+		return err
+	}
+	if err := c.checkAddress(c.Listen); err != nil {
 		return err
 	}
 	if c.Heartbeat <= 0 {
@@ -105,7 +113,20 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 	please = s.offer(please)
 	s.hello(c)
 	notifySystemd(s.logger, "READY=1")
+	if watchdog > 0 {
+		defer feedWatchdog(s.logger, watchdog, s.front.healthy)()
+	}
 	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())
+}
+
+// checkAddress refuses an address at which the flags would let in whom they should not.
+func (c *serveCmd) checkAddress(address string) error {
+	if c.Auth == "none" {
+		if err := checkOpenAddress(address); err != nil {
+			return err
+		}
+	}
+	return c.proxyFlags.check(address, &c.tlsFlags)
 }
 
 func (c *serveCmd) retention() reprise.Retention {

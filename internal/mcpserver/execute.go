@@ -235,7 +235,8 @@ func (s *Server) lost(ctx context.Context, tenant reprise.Tenant, note json.RawM
 		if pause(ctx, lostPoll) != nil {
 			said := fmt.Sprintf("[the server of this task died; execution %s is %s, and its output is read with get_execution_output]",
 				x.ID, x.Status)
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}, IsError: true}, nil
+			content := []mcp.Content{&mcp.TextContent{Text: said}}
+			return &mcp.CallToolResult{Content: content, IsError: true}, nil //nolint:nilerr // the result says it
 		}
 	}
 	out, err := s.collect(ctx, tenant, n.ID, min(n.MaxBytes, s.opts.MaxBytes), forEnd, &watcher{})
