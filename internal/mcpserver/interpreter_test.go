@@ -55,8 +55,12 @@ func TestInterpreterIsAskedForRight(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.caller("2026-07-28", "")
 	for _, bad := range []args{
-		{"command": "true"}, {"code": "1", "cwd": "/"}, {"code": "1", "stdin": "x"}, {"code": "1", "language": "perl"},
-		{"code": "1", "env": args{"A": "b"}}, {"code": "1", "interpreter": strings.Repeat("i", 65)},
+		{"command": "true"},
+		{"code": "1", "cwd": "/"},
+		{"code": "1", "stdin": "x"},
+		{"code": "1", "language": "perl"},
+		{"code": "1", "env": args{"A": "b"}},
+		{"code": "1", "interpreter": strings.Repeat("i", 65)},
 	} {
 		if bad["interpreter"] == nil {
 			bad["interpreter"] = "main"
