@@ -167,6 +167,16 @@ func TestTakeOverFromNobody(t *testing.T) {
 		}
 		conn.Close()
 	}
+	refused := errors.New("not at this address")
+	listener, err := takeOver(t.Context(), dir.Name(), func(address string) error {
+		if address != o.listen {
+			t.Errorf("the socket is that of %s, not %s", address, o.listen)
+		}
+		return refused
+	})
+	if listener != nil || !errors.Is(err, refused) {
+		t.Errorf("an address that is refused is taken: %v", err)
+	}
 	if _, err := o.client.Start(t.Context(), client.StartRequest{Argv: []string{"true"}}); err != nil {
 		t.Error(err)
 	}
