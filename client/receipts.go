@@ -16,9 +16,9 @@ import (
 // one.
 const receiptsHeader = "Execution-Receipts"
 
-// receipts tell a server that holds output back which events the loop has handled. What was sent and not handled may be
-// lost with its connection, so the server keeps it. A goroutine of its own sends them: a quarter of what may lie without
-// a receipt makes one due at once, less makes one due after receiptEvery.
+// receipts tell a server that holds output back which events the loop has handled. What was sent and not handled may
+// be lost with its connection, so the server keeps it. A goroutine of its own sends them: a quarter of what may lie
+// without a receipt makes one due at once, less makes one due after receiptEvery.
 type receipts struct {
 	c       *Client
 	request *request

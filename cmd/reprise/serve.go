@@ -86,18 +86,16 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 		return err
 	}
 	if c.passed != nil {
+		if c.takesOver() {
+			return usage("--take-over: the service manager has passed a socket already")
+		}
 		c.Listen = c.passed.Addr().String()
 	}
 	watchdog, err := watchdogPeriod()
 	if err != nil {
 		return err
 	}
-	if c.Auth == "none" {
-		if err := checkOpenAddress(c.Listen); err != nil {
-			return err
-		}
-	}
-	if err := c.proxyFlags.check(c.Listen, &c.tlsFlags); err != nil {
+	if err := c.checkAddress(c.Listen); err != nil {
 		return err
 	}
 	if c.Heartbeat <= 0 {
@@ -119,6 +117,16 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 		defer feedWatchdog(s.logger, watchdog, s.front.healthy)()
 	}
 	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())
+}
+
+// checkAddress refuses an address at which the flags would let in whom they should not.
+func (c *serveCmd) checkAddress(address string) error {
+	if c.Auth == "none" {
+		if err := checkOpenAddress(address); err != nil {
+			return err
+		}
+	}
+	return c.proxyFlags.check(address, &c.tlsFlags)
 }
 
 func (c *serveCmd) retention() reprise.Retention {

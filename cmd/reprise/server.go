@@ -66,11 +66,12 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 		}
 	}()
 	var taken net.Listener
-	if s.dir, taken, err = c.take(ctx, c.Data); err != nil {
+	if s.dir, taken, err = c.take(ctx, c.Data, c.checkAddress); err != nil {
 		return s, err
 	}
 	if taken != nil {
 		c.passed = taken
+		c.Listen = taken.Addr().String()
 		defer func() {
 			if s.front == nil {
 				err = errors.Join(err, taken.Close())

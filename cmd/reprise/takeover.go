@@ -13,7 +13,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -145,9 +144,9 @@ func (h *handover) close() error {
 	return errors.Join(errs...)
 }
 
-// takeOver asks the server that has a data directory for its socket, and returns when that server has let the directory
-// go. It is nil where no server has the directory.
-func takeOver(ctx context.Context, path string) (net.Listener, error) {
+// takeOver asks the server that has a data directory for its socket. It is nil where no server has the directory. An
+// address that check refuses is not taken, and that server goes on.
+func takeOver(ctx context.Context, path string, check func(address string) error) (net.Listener, error) {
 	dir, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -166,7 +165,7 @@ func takeOver(ctx context.Context, path string) (net.Listener, error) {
 		return nil, fmt.Errorf("take over: %w", err)
 	}
 	defer conn.Close()
-	listener, err := receive(conn.(*net.UnixConn), filepath.Join(path, takeOverSecretFile))
+	listener, err := receive(conn.(*net.UnixConn), filepath.Join(path, takeOverSecretFile), check)
 	if err != nil {
 		return nil, fmt.Errorf("take over: %w", err)
 	}
@@ -174,7 +173,7 @@ func takeOver(ctx context.Context, path string) (net.Listener, error) {
 }
 
 // receive is the other end of give.
-func receive(conn *net.UnixConn, secretPath string) (net.Listener, error) {
+func receive(conn *net.UnixConn, secretPath string, check func(address string) error) (net.Listener, error) {
 	if err := conn.SetDeadline(time.Now().Add(askPatience)); err != nil {
 		return nil, err
 	}
@@ -194,7 +193,10 @@ func receive(conn *net.UnixConn, secretPath string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Write([]byte{1}); err != nil {
+	if err = check(listener.Addr().String()); err == nil {
+		_, err = conn.Write([]byte{1})
+	}
+	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil
@@ -251,13 +253,17 @@ type takeOverFlag struct {
 	TakeOver bool `env:"-" help:"Take the socket of the server that has the data directory over, which then stops as at TERM and leaves its commands running. Nobody who connects meanwhile is refused. --listen does not count then. Where there is no such server this one starts as usual."`
 }
 
+func (f *takeOverFlag) takesOver() bool { return f.TakeOver }
+
 // take takes the data directory, and the socket of the server that has it if the flag is set.
-func (f *takeOverFlag) take(ctx context.Context, path string) (*dataDir, net.Listener, error) {
+func (f *takeOverFlag) take(ctx context.Context, path string, check func(address string) error) (
+	*dataDir, net.Listener, error,
+) {
 	if !f.TakeOver {
 		dir, err := lockDataDir(path)
 		return dir, nil, err
 	}
-	listener, err := takeOver(ctx, strings.TrimSuffix(path, "/"))
+	listener, err := takeOver(ctx, path, check)
 	if err != nil || listener == nil {
 		if err == nil {
 			var dir *dataDir

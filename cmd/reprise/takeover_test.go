@@ -30,17 +30,7 @@ type knockers struct {
 func knock(t *testing.T, address string) *knockers {
 	ctx, cancel := context.WithCancel(t.Context())
 	k := &knockers{}
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, at string) (
-		net.Conn, error,
-	) {
-		conn, err := new(net.Dialer).DialContext(ctx, network, at)
-		if err != nil && ctx.Err() == nil {
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.refused = append(k.refused, err)
-		}
-		return conn, err
-	}}
+	transport := &http.Transport{DisableKeepAlives: true}
 	var knocking sync.WaitGroup
 	for range 4 {
 		knocking.Go(func() {
@@ -50,10 +40,16 @@ func knock(t *testing.T, address string) *knockers {
 					t.Error(err)
 					return
 				}
-				if res, err := transport.RoundTrip(r); err == nil {
-					_, _ = io.Copy(io.Discard, res.Body)
+				res, err := transport.RoundTrip(r)
+				if err == nil {
+					_, err = io.Copy(io.Discard, res.Body)
 					res.Body.Close()
 					k.answered.Add(1)
+				}
+				if err != nil && ctx.Err() == nil {
+					k.mu.Lock()
+					k.refused = append(k.refused, err)
+					k.mu.Unlock()
 				}
 			}
 		})
@@ -85,7 +81,7 @@ func (o *outliving) takeOver() {
 	}
 }
 
-// TestTakeOver: a server that takes over from another one lets nobody be refused who connects meanwhile. The command
+// TestTakeOver: whoever connects while a server takes over from another one is answered. The command
 // goes on, and who follows it misses nothing and sees nothing twice.
 func TestTakeOver(t *testing.T) {
 	o := startOutliving(t)
@@ -130,7 +126,7 @@ func TestTakeOver(t *testing.T) {
 	grows("no lines come", &lines)
 	k.stop()
 	if len(k.refused) > 0 {
-		t.Errorf("%d connections were refused, the first with %v", len(k.refused), k.refused[0])
+		t.Errorf("%d connections were not answered, the first for %v", len(k.refused), k.refused[0])
 	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -170,6 +166,16 @@ func TestTakeOverFromNobody(t *testing.T) {
 			t.Errorf("who says %.10q is given %d bytes, %v", said, n, err)
 		}
 		conn.Close()
+	}
+	refused := errors.New("not at this address")
+	listener, err := takeOver(t.Context(), dir.Name(), func(address string) error {
+		if address != o.listen {
+			t.Errorf("the socket is that of %s, not %s", address, o.listen)
+		}
+		return refused
+	})
+	if listener != nil || !errors.Is(err, refused) {
+		t.Errorf("an address that is refused is taken: %v", err)
 	}
 	if _, err := o.client.Start(t.Context(), client.StartRequest{Argv: []string{"true"}}); err != nil {
 		t.Error(err)

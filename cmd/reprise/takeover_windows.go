@@ -17,7 +17,9 @@ func isTakenOver(context.Context) bool { return false }
 // takeOverFlag stands for the flag of other systems.
 type takeOverFlag struct{}
 
-func (*takeOverFlag) take(_ context.Context, path string) (*dataDir, net.Listener, error) {
+func (*takeOverFlag) takesOver() bool { return false }
+
+func (*takeOverFlag) take(_ context.Context, path string, _ func(string) error) (*dataDir, net.Listener, error) {
 	dir, err := lockDataDir(path)
 	return dir, nil, err
 }

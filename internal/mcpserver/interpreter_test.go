@@ -25,9 +25,8 @@ func TestInterpreterRemembers(t *testing.T) {
 	if !strings.HasPrefix(said, "42\n") || strings.Contains(said, fresh) || run.Outcome != "exited" {
 		t.Errorf("x + 1 is answered with %q", said)
 	}
-	var out read
-	if read := c.call("get_execution_output", args{"execution_id": run.ID}, &out); !strings.HasPrefix(read, "42\n") {
-		t.Errorf("the output reads %q", read)
+	if said = c.call("get_execution_output", args{"execution_id": run.ID}, nil); !strings.HasPrefix(said, "42\n") {
+		t.Errorf("the output reads %q", said)
 	}
 	if said, run = code("s", "main", "python", "y"); !strings.Contains(said, "[stderr]\n") ||
 		!strings.Contains(said, "NameError") || run.ExitCode == nil || *run.ExitCode != 1 {
@@ -55,8 +54,12 @@ func TestInterpreterIsAskedForRight(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.caller("2026-07-28", "")
 	for _, bad := range []args{
-		{"command": "true"}, {"code": "1", "cwd": "/"}, {"code": "1", "stdin": "x"}, {"code": "1", "language": "perl"},
-		{"code": "1", "env": args{"A": "b"}}, {"code": "1", "interpreter": strings.Repeat("i", 65)},
+		{"command": "true"},
+		{"code": "1", "cwd": "/"},
+		{"code": "1", "stdin": "x"},
+		{"code": "1", "language": "perl"},
+		{"code": "1", "env": args{"A": "b"}},
+		{"code": "1", "interpreter": strings.Repeat("i", 65)},
 	} {
 		if bad["interpreter"] == nil {
 			bad["interpreter"] = "main"
