@@ -16,8 +16,8 @@ const (
 	firstPatience, knownPatience = 10 * time.Second, time.Second
 	// askPatience is how long a member may take to answer until it is asked again.
 	askPatience = time.Minute
-	// announcedAge is how long the list of a member counts that says when its lists change, and unannouncedAge of one that
-	// does not.
+	// announcedAge is how long the list of a member counts that says when its lists change, and unannouncedAge that of
+	// one that does not.
 	announcedAge, unannouncedAge = 5 * time.Minute, 5 * time.Second
 )
 
