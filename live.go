@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// live is a stream in memory: its state, its hot tail, and the readers to wake.
+// live is a stream in memory: its state, its hot tail, and the waiting readers.
 //
-// What the lane alone touches needs no lock, for it has one commit at a time. What others see
-// as well is guarded by mu; the lane alone writes it, so that the lane reads it without the lock.
+// Fields that only the lane touches need no lock, because the lane has one commit at a time. Fields that others read
+// as well are guarded by mu. Only the lane writes them, so the lane reads them without the lock.
 type live struct {
 	key       StreamKey
-	created   StreamConfig // as it was given to Create
+	created   StreamConfig // as passed to Create
 	retention Retention    // with the defaults filled in
-	charged   *tally       // what the account or tenant keeps that is charged for it
+	charged   *tally       // usage of the account or tenant that the stream is charged to
 
 	lane *lane
 

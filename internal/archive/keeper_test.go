@@ -248,7 +248,7 @@ func TestLostStreamKeepsNothingBack(t *testing.T) {
 	check(t, keeper.Close())
 }
 
-func TestPass(t *testing.T) {
+func TestPassArchivesEndedStreamsOnce(t *testing.T) {
 	live := memstore.New(nil)
 	log := openLog(t, live)
 	for i := range 20 {

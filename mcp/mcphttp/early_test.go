@@ -21,8 +21,9 @@ func (w *world) streams() int {
 	return len(page.Streams)
 }
 
-// TestQuick: a response that is there at once is JSON and takes no stream; whatever else happens, there is one.
-func TestQuick(t *testing.T) {
+// TestQuickResponseTakesNoStream: a response that is there at once is JSON and takes no stream; whatever else happens,
+// there is one.
+func TestQuickResponseTakesNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, setup{opts: mcphttp.Options{Quick: 5 * time.Millisecond}})
 		c := w.begin("2025-11-25")

@@ -27,8 +27,8 @@ func all(tb testing.TB, inner reprise.Store) reprise.Store {
 
 func TestAllOfThem(t *testing.T) { conform(t, all) }
 
-// TestOrder: what cannot work in an order is refused in it, whatever lies between.
-func TestOrder(t *testing.T) {
+// TestOrderThatCannotWorkIsRefused: what cannot work in an order is refused in it, whatever lies between.
+func TestOrderThatCannotWorkIsRefused(t *testing.T) {
 	type outer struct {
 		name string
 		put  func(inner reprise.Store) (reprise.Store, error)
