@@ -19,8 +19,8 @@ import (
 )
 
 // BenchmarkSmallCall is the time of a small call, at the median: to the process itself, and through the gateway over
-// memory and over SQLite, as it is and with every answer kept in a stream, by one commit and by two; and to an upstream at a URL, and through the
-// gateway.
+// memory and over SQLite, as it is and with every answer kept in a stream, by one commit and by two; and to an upstream
+// at a URL, and through the gateway.
 func BenchmarkSmallCall(b *testing.B) {
 	b.Run("upstream=stdio/gateway=no", func(b *testing.B) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)

@@ -87,7 +87,8 @@ var serverMutants = []mutant{
 	},
 	{
 		name: "merged upstream is listed anew each time", rule: "docs/gateway.md, lists are kept",
-		file: "internal/gateway/merge/known.go", old: "	return k.from == s && ", new: "	return false && k.from == s && ",
+		file: "internal/gateway/merge/known.go", old: "	return k.from == s && ",
+		new: "	return false && k.from == s && ",
 		pkg: "./internal/gateway", run: "TestMergedListsAreKept",
 	},
 	{
