@@ -44,6 +44,9 @@ func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey,
 	if err != nil {
 		return nil, false, fmt.Errorf("create %s: %w", key, err)
 	}
+	if first != nil {
+		l.coolIfFull()
+	}
 	return l.handle(lv), created, nil
 }
 

@@ -3,6 +3,7 @@ package reprise_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -91,6 +92,20 @@ func TestCreateWithEventsIsCounted(t *testing.T) {
 	check(t, log.Remove(t.Context(), named("s")))
 	if left := log.Memory().TailBytes; tail <= 0 || left != 0 {
 		t.Errorf("%d bytes in memory, %d after the removal", tail, left)
+	}
+}
+
+// TestCreateWithEventsIsBoundedInMemory: the hot tails of streams that are only made have the bound of all (G7).
+func TestCreateWithEventsIsBoundedInMemory(t *testing.T) {
+	log := openLog(t, memory(t), &reprise.Options{TailTotalBytes: 20_000})
+	event := text(string(make([]byte, 1000)))
+	for i := range 200 {
+		_, _, err := log.CreateWith(t.Context(), filling([]reprise.Event{event}, "completed"),
+			named(fmt.Sprint("s/", i)), reprise.StreamConfig{})
+		check(t, err)
+	}
+	if bytes := log.Memory().TailBytes; bytes > 40_000 {
+		t.Errorf("%d bytes of hot tails in memory", bytes)
 	}
 }
 

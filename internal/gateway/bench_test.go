@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 )
 
 // BenchmarkSmallCall is the time of a small call, at the median: to the process itself, and through the gateway over
-// memory and over SQLite, as it is and with every answer kept in a stream; and to an upstream at a URL, and through the
-// gateway.
+// memory and over SQLite, as it is and with every answer kept in a stream, by one commit and by two; and to an upstream
+// at a URL, and through the gateway.
 func BenchmarkSmallCall(b *testing.B) {
 	b.Run("upstream=stdio/gateway=no", func(b *testing.B) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
@@ -35,7 +36,7 @@ func BenchmarkSmallCall(b *testing.B) {
 		})
 	}
 	for _, store := range []string{"memory", "sqlite"} {
-		for name, quick := range map[string]time.Duration{"": 0, "/kept=yes": -1} {
+		for name, quick := range map[string]time.Duration{"": 0, "/kept=yes/commits=1": -1, "/kept=yes/commits=2": -1} {
 			b.Run("upstream=stdio/gateway=yes/store="+store+name, func(b *testing.B) {
 				f := newFixture(b, gateway.Upstream{})
 				f.opts.Quick = quick
@@ -44,6 +45,9 @@ func BenchmarkSmallCall(b *testing.B) {
 					opened, err := sqlitestore.Open(b.Context(), b.TempDir()+"/db", nil)
 					check(b, err)
 					f.store = opened
+				}
+				if strings.HasSuffix(name, "commits=2") { // as with a Store that is no CreateAppender
+					f.store = struct{ reprise.Store }{f.store}
 				}
 				measure(b, f.start().connect(versions[0], nil))
 			})

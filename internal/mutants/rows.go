@@ -48,7 +48,8 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "quotas count no labels", rule: "G7, row 10",
-		file: "create.go", old: "charge(&info))", new: "amount{streams: 1})",
+		file: "create.go", old: "l.usage.add(l.usage.of(&info), charge(&info))",
+		new: "l.usage.add(l.usage.of(&info), charge(&info).minus(amount{bytes: info.Overhead()}))",
 		pkg: ".", run: "TestQuotaCountsStreamsBesideEvents/memory",
 	},
 	{

@@ -81,8 +81,20 @@ var serverMutants = []mutant{
 	},
 	{
 		name: "merged upstream that is away is not listed", rule: "docs/gateway.md",
-		file: "internal/gateway/merge/list.go", old: "	m.remember(method, items)\n", new: "",
+		file: "internal/gateway/merge/known.go", old: "	if s == nil || k.isFresh(",
+		new: "	if s == nil {\n		m.mu.Unlock()\n		return nil\n	}\n	if k.isFresh(",
 		pkg: "./internal/gateway", run: "TestMergedUpstreamEndsAlone",
+	},
+	{
+		name: "merged upstream is listed anew each time", rule: "docs/gateway.md, lists are kept",
+		file: "internal/gateway/merge/known.go", old: "	return k.from == s && ",
+		new: "	return false && k.from == s && ",
+		pkg: "./internal/gateway", run: "TestMergedListsAreKept",
+	},
+	{
+		name: "a list that comes late is not told", rule: "docs/gateway.md, lists are kept",
+		file: "internal/gateway/merge/known.go", old: "	if tell && ", new: "	if false && tell && ",
+		pkg: "./internal/gateway", run: "TestMergedUpstreamThatFreezesIsListedAsItWas",
 	},
 	{
 		name: "parked call is made again whatever its tool says", rule: "G9",

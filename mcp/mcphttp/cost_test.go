@@ -30,6 +30,13 @@ func (s *countingStore) Append(ctx context.Context, requests []reprise.AppendReq
 	return s.Store.Append(ctx, requests)
 }
 
+func (s *countingStore) CreateAppend(ctx context.Context, info reprise.StreamInfo, first reprise.AppendRequest) (
+	reprise.StreamInfo, error,
+) {
+	s.commits.Add(1)
+	return s.Store.CreateAppend(ctx, info, first)
+}
+
 func (s *countingStore) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
 	reprise.Page, error,
 ) {

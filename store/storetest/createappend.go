@@ -152,7 +152,7 @@ func filledConcurrent(e *env) {
 
 // filledSeen looks for streams while they are made: each is seen with its batch or not at all.
 func filledSeen(e *env) {
-	const streams = 200
+	const streams = 50
 	var made atomic.Int64
 	e.concurrently(2, func(part int) {
 		if part == 0 {

@@ -11,8 +11,8 @@
 //  3. [session.forward] enters the request in the [requestTable], under the id that the gateway gave it, and sends it.
 //  4. [session.Receive] takes the response, puts the member's name in front of the URIs in it, and hands it on.
 //
-// Lists are asked of all members at the same time by [Link.list]; requests of members to the client go through
-// [Link.ask], which gives them ids that are unique over all members.
+// Lists are asked of all members at the same time by [Link.list], and kept by [member.list]; requests of members to the
+// client go through [Link.ask], which gives them ids that are unique over all members.
 //
 // # A member that is away
 //

@@ -111,7 +111,7 @@ func (l *Link) setLevel(level string) {
 	for _, m := range l.members {
 		if s := m.current(); s != nil && s.offers("logging") {
 			l.run(func() {
-				ctx, cancel := context.WithTimeout(l.life, listPatience)
+				ctx, cancel := context.WithTimeout(l.life, askPatience)
 				defer cancel()
 				_, _ = s.ask(ctx, wire.MethodSetLevel, wire.Compact(map[string]string{"level": level}))
 			})

@@ -4,18 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"time"
 
 	"reprise/internal/gateway/link"
 	"reprise/internal/gateway/wire"
 )
 
-const (
-	// listPatience is how long a member may take to answer with a list. Then its items are those that were last known.
-	listPatience = 10 * time.Second
-	// maxPages bounds the answers to a list that are read of one member.
-	maxPages = 100
-)
+// maxPages bounds the answers to a list that are read of one member.
+const maxPages = 100
 
 // listKind is a kind of list.
 type listKind struct {
@@ -33,20 +28,17 @@ var listKinds = map[string]*listKind{
 // listed returns the kind of list that a method asks for, nil if it asks for none.
 func listed(method string) *listKind { return listKinds[method] }
 
-// list answers with the items of all members, in one page. Those of a member that cannot be asked are as they were
-// last known.
+// list answers with the items of all members, in one page.
 func (l *Link) list(m link.Message, kind *listKind) {
 	if cursor := wire.Text(m.Params, "cursor"); cursor != "" {
 		l.refuse(m.ID,
 			&wire.Failure{Code: wire.CodeInvalidParams, Message: "there is no such cursor: the list is one page"})
 		return
 	}
-	ctx, cancel := context.WithTimeout(l.life, listPatience)
-	defer cancel()
 	lists := make([][]json.RawMessage, len(l.members))
 	var asking sync.WaitGroup
 	for i, member := range l.members {
-		asking.Go(func() { lists[i] = member.list(ctx, m.Method, kind) })
+		asking.Go(func() { lists[i] = member.list(m.Method, kind) })
 	}
 	asking.Wait()
 	all := []json.RawMessage{}
@@ -54,28 +46,6 @@ func (l *Link) list(m link.Message, kind *listKind) {
 		all = append(all, items...)
 	}
 	l.succeed(m.ID, wire.Compact(map[string]any{kind.items: all}))
-}
-
-// list returns the items of a member, with its name in front of theirs.
-func (m *member) list(ctx context.Context, method string, kind *listKind) []json.RawMessage {
-	s := m.current()
-	if s == nil {
-		return m.remembered(method)
-	}
-	if !s.offers(kind.capability) {
-		return nil
-	}
-	items, ok := s.pages(ctx, method, kind)
-	if !ok {
-		return m.remembered(method)
-	}
-	for i, item := range items {
-		items[i] = wire.Edit(item, func(fields map[string]json.RawMessage) {
-			fields[kind.key] = wire.Compact(m.Name + kind.separator + wire.Text(item, kind.key))
-		})
-	}
-	m.remember(method, items)
-	return items
 }
 
 // pages reads all pages of a list. It reports false if the member has not answered each of them with a result.

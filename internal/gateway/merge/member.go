@@ -2,7 +2,6 @@ package merge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -22,8 +21,9 @@ type member struct {
 	// notBefore.
 	fails     int
 	notBefore time.Time
-	wanted    map[string]bool              // the resources, by its own URIs, that the client has subscribed to
-	known     map[string][]json.RawMessage // by the method, its lists as they were last
+	wanted    map[string]bool   // the resources, by its own URIs, that the client has subscribed to
+	known     map[string]*known // by the method, its lists as they were last
+	changes   map[string]uint64 // by the capability, how many changes of lists it has announced
 }
 
 // attempt is an attempt to make a session. done is closed when s and err are set.
@@ -41,7 +41,9 @@ const (
 )
 
 func newMember(l *Link, m Member) *member {
-	return &member{Member: m, l: l, wanted: map[string]bool{}, known: map[string][]json.RawMessage{}}
+	return &member{
+		Member: m, l: l, wanted: map[string]bool{}, known: map[string]*known{}, changes: map[string]uint64{},
+	}
 }
 
 // current returns the session, nil while the member is away.
@@ -170,18 +172,4 @@ func (m *member) revive() {
 		case <-m.l.life.Done():
 		}
 	})
-}
-
-// remember keeps a list as it was last.
-func (m *member) remember(method string, items []json.RawMessage) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.known[method] = items
-}
-
-// remembered returns a list as it was last.
-func (m *member) remembered(method string) []json.RawMessage {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.known[method]
 }

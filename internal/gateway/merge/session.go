@@ -165,6 +165,9 @@ func (s *session) Receive(m mcphttp.Message, during int64) {
 	if during >= ownIDs {
 		during = 0
 	}
+	if of, ok := strings.CutSuffix(m.Method, "/list_changed"); ok {
+		s.m.noteChange(strings.TrimPrefix(of, "notifications/"))
+	}
 	switch {
 	case m.Method == "":
 		s.takeResponse(m)
