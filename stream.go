@@ -48,7 +48,8 @@ type AppendOptions struct {
 	// Owner is who appends. A stream that has an owner is appended to by that one alone; an Owner with a
 	// higher Fence takes it over with the append. All others are refused with ErrFenced.
 	Owner Owner
-	// Trace, if it is not nil, is told how the append was committed. It must not be used before the append has returned.
+	// Trace, if it is not nil, is told how the append was committed. It must not be used before the append has
+	// returned.
 	Trace *AppendTrace
 }
 

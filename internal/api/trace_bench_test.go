@@ -31,7 +31,8 @@ func BenchmarkTracedPublish(b *testing.B) {
 				b.Cleanup(func() { _ = store.Close() })
 				s := setup{store: store}
 				if traced {
-					tracer, err := otlp.NewTracer(&otlp.TracerOptions{Target: otlp.Target{URL: collector.URL}, Ratio: 1})
+					target := otlp.Target{URL: collector.URL}
+					tracer, err := otlp.NewTracer(&otlp.TracerOptions{Target: target, Ratio: 1})
 					if err != nil {
 						b.Fatal(err)
 					}
