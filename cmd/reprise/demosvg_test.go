@@ -31,7 +31,7 @@ const maxDemoPicture = 100 << 10
 func TestDemoPicture(t *testing.T) {
 	args, rows := []string{"demo", "--lines", "20", "--pace", "20ms", "--every", "100ms"}, 200
 	if *update {
-		args, rows = []string{"demo"}, 21
+		args, rows = []string{"demo"}, 23
 	}
 	picture := termsvg.Draw(recordDemo(t, args, rows), &termsvg.Options{
 		Cols: 80, Rows: rows, Hold: 5 * time.Second,

@@ -14,8 +14,8 @@ import (
 	"reprise/store/sqlitestore"
 )
 
-// BenchmarkTracedPublish publishes requests of 100 events over HTTP into SQLite, in turns to a server without traces and
-// to one that sends all of them to a collector in this process, and reports what the traces cost.
+// BenchmarkTracedPublish publishes requests of 100 events over HTTP into SQLite, in turns to a server without traces
+// and to one that sends all of them to a collector in this process, and reports what the traces cost.
 func BenchmarkTracedPublish(b *testing.B) {
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -11,7 +11,7 @@ var unknownSchemas = map[string]string{
 	"Artifact": inMembers,
 	"Quota":    operators, "QuotaOf": operators, "Quotas": operators, "Webhook": operators, "WebhookAnswer": operators,
 	"WebhookList": operators, "WebhookRequest": operators, "QuotaLimits": "an object of numbers", "QuotaName": text,
-	"MCPSession": operators, "MCPSessionPage": operators, "StoreStats": operators, "Swept": operators,
+	"MCPSession": operators, "MCPSessionPage": operators, "StoreAdvice": operators, "StoreStats": operators, "Swept": operators,
 	"TenantSize":   operators,
 	"LoginRequest": "clients send the token",
 	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding, "EventStream": encoding,
