@@ -19,19 +19,33 @@ import (
 
 // The project's conventions that no compiler checks.
 
-// plainPackages import the standard library and this module alone.
-var plainPackages = []string{
-	".", "store/memstore", "store/storetest", "sse", "sseclient", "ssehttp", "client",
-	"internal/problem", "internal/backoff", "internal/ssefollow", "internal/listing",
-}
+// plainPackages need the standard library and this module alone, and so does all that they import.
+var plainPackages = []string{".", "store/memstore", "store/storetest", "sse", "sseclient", "ssehttp", "client"}
 
 func TestPlainPackagesNeedTheStandardLibraryAlone(t *testing.T) {
-	for _, dir := range plainPackages {
+	seen := map[string]bool{}
+	var visit func(dir, via string)
+	visit = func(dir, via string) {
+		if seen[dir] {
+			return
+		}
+		seen[dir] = true
 		for _, path := range imports(t, dir) {
-			if first, _, _ := strings.Cut(path, "/"); first != "reprise" && strings.Contains(first, ".") {
-				t.Errorf("package %s imports %s", dir, path)
+			switch first, rest, _ := strings.Cut(path, "/"); {
+			case first == "reprise" && rest == "":
+				visit(".", via)
+			case first == "reprise":
+				visit(rest, via+" -> "+rest)
+			case strings.Contains(first, "."):
+				t.Errorf("package %s imports %s", via, path)
 			}
 		}
+	}
+	for _, dir := range plainPackages {
+		visit(dir, dir)
+	}
+	if !seen["internal/backoff"] {
+		t.Error("what the packages import was not looked at")
 	}
 }
 
@@ -230,6 +244,51 @@ func TestNoFunctionRunsAtInit(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestVerdictsAreSetInOnePlace: what is decided about a call stays, since verdict.decide alone sets it, and call.begin
+// makes it new for another try.
+func TestVerdictsAreSetInOnePlace(t *testing.T) {
+	found := 0
+	for path, f := range goFiles(t) {
+		if strings.Contains(path, "/") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, decl := range f.file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			setter := ok && (fn.Name.Name == "decide" || fn.Name.Name == "begin")
+			ast.Inspect(decl, func(n ast.Node) bool {
+				if !setsVerdict(n) {
+					return true
+				}
+				if found++; !setter {
+					t.Errorf("%s:%d: a verdict is set", path, f.line(n.Pos()))
+				}
+				return false
+			})
+		}
+	}
+	if found != 2 {
+		t.Errorf("verdicts are set in %d places, want 2", found)
+	}
+}
+
+// setsVerdict reports whether n makes a verdict, or assigns to one of a call or to a part of one.
+func setsVerdict(n ast.Node) bool {
+	if made, ok := n.(*ast.CompositeLit); ok {
+		name, ok := made.Type.(*ast.Ident)
+		return ok && name.Name == "verdict"
+	}
+	set, ok := n.(*ast.AssignStmt)
+	return ok && slices.ContainsFunc(set.Lhs, func(to ast.Expr) bool {
+		for {
+			of, ok := to.(*ast.SelectorExpr)
+			if !ok || of.Sel.Name == "verdict" {
+				return ok
+			}
+			to = of.X
+		}
+	})
 }
 
 // TestErrorsAreNotMatchedByText: not in tests either. That an error does not hold a secret may be tested.

@@ -14,11 +14,11 @@ const maxTries = 32
 func (l *Log) submit(ctx context.Context, c *call) error {
 	lv := c.live
 	for range maxTries {
-		c.verdict = verdict{}
+		c.begin()
 		c.opts.Trace.ask()
 		err := lv.lane.do(ctx, c)
-		switch err { //nolint:errorlint // ours, never wrapped
-		case errStale:
+		switch err {
+		case errStale: //nolint:errorlint // ours, never wrapped
 			err = l.refresh(ctx, lv)
 		case errUnmeasured:
 			err = l.measureOldest(ctx, lv, c.need, 0)
@@ -117,10 +117,10 @@ func (l *Log) hold(ctx context.Context, lv *live) (release func(), err error) {
 			held = true
 			return nil
 		})
-		switch err { //nolint:errorlint // ours, never wrapped
+		switch err {
 		case nil:
 			return lv.release, nil
-		case errHeld:
+		case errHeld: //nolint:errorlint // ours, never wrapped
 			err = lv.waitUntilReleased(ctx)
 		}
 		if err != nil {

@@ -24,12 +24,12 @@ type product struct {
 	remove func() error
 }
 
-// binaryEnv names a built binary of Reprise. Where it is not set one is built.
-const binaryEnv = "REPRISE_BINARY"
+// BinaryEnv names a built binary of Reprise. Where it is not set one is built.
+const BinaryEnv = "REPRISE_BINARY"
 
 // buildBinary builds the binary once for all races. It stays in the folder for temporary files.
 var buildBinary = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv(binaryEnv); path != "" {
+	if path := os.Getenv(BinaryEnv); path != "" {
 		return filepath.Abs(path)
 	}
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("reprise-bench-binary-%d", os.Getuid()), "reprise")

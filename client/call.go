@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -88,9 +89,7 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	}
 	req.Header.Set("Accept", jsonType)
 	req.Header.Set("Accept-Encoding", "identity") // of proxies that compress some hold events back
-	for name, values := range r.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.header)
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}

@@ -147,14 +147,12 @@ func (a *attempt) release(why error) {
 		kind = typeLeft
 	}
 	event := entry{Error: clip(why.Error())}.event(kind)
-	a.runner.work.Add(1)
-	go func() {
-		defer a.runner.work.Done()
+	a.runner.work.Go(func() {
 		defer a.giveUp()
 		// Not with a.appender, which must repeat first what it could not record. The error says that somebody else has
 		// taken over, that the stream is gone, or that the Runner is.
 		_, _ = a.stream.Appender(a.runner.ctx, &reprise.AppenderOptions{Owner: a.owner}).Append(event)
-	}()
+	})
 	a.waitReleased()
 }
 

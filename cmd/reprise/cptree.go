@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"reprise"
@@ -227,12 +228,12 @@ func (t *treeCopy) isSame(ctx context.Context, file *client.File, rel string, th
 
 // setModes gives the local directories their permissions, the innermost first.
 func (t *treeCopy) setModes() error {
-	for i := len(t.dirs) - 1; i >= 0; i-- {
+	for _, dir := range slices.Backward(t.dirs) {
 		var mode uint32
-		if _, err := fmt.Sscanf(t.dirs[i].mode, "%o", &mode); err != nil {
+		if _, err := fmt.Sscanf(dir.mode, "%o", &mode); err != nil {
 			continue
 		}
-		if err := t.root.Chmod(t.dirs[i].rel, fs.FileMode(mode)&fs.ModePerm); err != nil {
+		if err := t.root.Chmod(dir.rel, fs.FileMode(mode)&fs.ModePerm); err != nil {
 			return err
 		}
 	}
@@ -277,7 +278,7 @@ func (t *treeCopy) openTarget(target, name string) (err error) {
 	if strings.HasSuffix(target, "/") || filepath.Base(target) == "." || filepath.Base(target) == ".." {
 		target = filepath.Join(target, name)
 	}
-	if err := os.MkdirAll(target, 0o777); err != nil { //nolint:gosec // as mkdir does; the umask holds
+	if err := os.MkdirAll(target, 0o777); err != nil { // as mkdir does; the umask holds
 		return err
 	}
 	t.root, err = os.OpenRoot(target)

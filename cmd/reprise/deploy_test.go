@@ -47,9 +47,9 @@ func parsesAsServe(t *testing.T, args, variables []string) {
 // repriseVariable finds variables of ours.
 var repriseVariable = regexp.MustCompile(`\bREPRISE_[A-Z_]+`)
 
-// TestUnit: the unit has what commands need to outlive the server, its command line is one of serve, and systemd finds
-// no mistake in it.
-func TestUnit(t *testing.T) {
+// TestUnitLetsCommandsOutliveServer: the unit has what commands need to outlive the server, its command line is one of
+// serve, and systemd finds no mistake in it.
+func TestUnitLetsCommandsOutliveServer(t *testing.T) {
 	unit := deployed(t, "reprise.service")
 	for _, want := range []string{
 		"KillMode=process", "Delegate=yes", "Type=notify", "User=reprise", "WatchdogSec=30", "After=reprise.socket",
@@ -87,9 +87,9 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestContainers: the files for containers are YAML with settings that serve knows and paths that it answers. No
-// container is started here.
-func TestContainers(t *testing.T) {
+// TestContainersHaveKnownSettings: the files for containers are YAML with settings that serve knows and paths that it
+// answers. No container is started here.
+func TestContainersHaveKnownSettings(t *testing.T) {
 	dockerfile := deployed(t, "Dockerfile")
 	parsesAsServe(t, []string{"serve"}, repriseVariable.FindAllString(dockerfile, -1))
 	if !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(dockerfile) {

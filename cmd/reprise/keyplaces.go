@@ -53,6 +53,7 @@ type apiKeys interface {
 	list(ctx context.Context) ([]apiKey, error)
 	show(ctx context.Context, id string) (*apiKey, error)
 	rotate(ctx context.Context, id string) (*apiKey, error)
+	limit(ctx context.Context, id string, limits quota.Limits) (*apiKey, error)
 	revoke(ctx context.Context, id string) error
 }
 
@@ -84,6 +85,11 @@ func (l localKeys) show(_ context.Context, id string) (*apiKey, error) {
 func (l localKeys) rotate(ctx context.Context, id string) (*apiKey, error) {
 	key, text, err := l.registry.Rotate(ctx, id)
 	return &apiKey{Key: key, Text: text}, err
+}
+
+func (l localKeys) limit(ctx context.Context, id string, limits quota.Limits) (*apiKey, error) {
+	key, err := l.registry.SetLimits(ctx, id, limits)
+	return &apiKey{Key: key}, err
 }
 
 func (l localKeys) revoke(ctx context.Context, id string) error {
@@ -122,6 +128,12 @@ func (r remoteKeys) show(ctx context.Context, id string) (*apiKey, error) {
 func (r remoteKeys) rotate(ctx context.Context, id string) (*apiKey, error) {
 	var key apiKey
 	return &key, r.ask(ctx, http.MethodPost, "/"+url.PathEscape(id)+"/rotate", nil, &key)
+}
+
+func (r remoteKeys) limit(ctx context.Context, id string, limits quota.Limits) (*apiKey, error) {
+	var key apiKey
+	body := map[string]quota.Limits{"limits": limits}
+	return &key, r.ask(ctx, http.MethodPut, "/"+url.PathEscape(id)+"/limits", body, &key)
 }
 
 func (r remoteKeys) revoke(ctx context.Context, id string) error {

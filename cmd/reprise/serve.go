@@ -23,6 +23,7 @@ type serveCmd struct {
 	issuerFlags     `embed:""`
 	quotaFlags      `embed:""`
 	telemetryFlags  `embed:""`
+	takeOverFlag    `embed:""`
 
 	Config string `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment win over it. Default: none."`
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
@@ -62,7 +63,7 @@ type serveCmd struct {
 	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv              []string      `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 
-	passed net.Listener // by the service manager; nil for none
+	passed net.Listener // in place of one at Listen: by the service manager, or by the server that goes; nil for none
 
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (a line a request), warn or error. Default: ${default}."`
@@ -111,6 +112,7 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 	if err != nil {
 		return err
 	}
+	please = s.offer(please)
 	s.hello(c)
 	notifySystemd(s.logger, "READY=1")
 	if watchdog > 0 {

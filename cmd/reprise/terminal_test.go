@@ -312,10 +312,10 @@ func TestTerminalOutlivesConnections(t *testing.T) {
 	var want strings.Builder
 	for i := range lines {
 		if i%20 == 19 {
-			want.WriteString(fmt.Sprintf("got while line %d.\n", i))
+			fmt.Fprintf(&want, "got while line %d.\n", i)
 			continue
 		}
-		want.WriteString(fmt.Sprintf("got line %d.\n", i))
+		fmt.Fprintf(&want, "got line %d.\n", i)
 	}
 	var got strings.Builder
 	for line := range strings.Lines(p.all()) {

@@ -111,7 +111,7 @@ func (w *watcher) live(ctx context.Context, dir string) (done bool, err error) {
 			}
 		}
 	}
-	err = cmd.Wait()
+	err = errors.Join(lines.Err(), cmd.Wait())
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && !exit.Exited() && ctx.Err() == nil {
 		return false, nil
 	}

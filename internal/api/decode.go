@@ -218,10 +218,10 @@ func join(path, name string) string {
 // fieldsByName are the members that encoding/json knows of a struct without embedded ones.
 func fieldsByName(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name != "-" {
-			fields[name] = t.Field(i).Type
+			fields[name] = field.Type
 		}
 	}
 	return fields

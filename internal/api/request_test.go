@@ -27,8 +27,8 @@ func TestRequestMembersAreThoseOfTheDocument(t *testing.T) {
 			t.Fatalf("%s has no properties", schema)
 		}
 		var members []string
-		for i := range of.NumField() {
-			if name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name != "-" {
+		for field := range of.Fields() {
+			if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "-" {
 				members = append(members, name)
 			}
 		}

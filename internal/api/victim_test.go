@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -127,9 +128,7 @@ func (v *victimWorld) nobody() *nameSet {
 			n.collection[collection] = n.word
 		}
 	}
-	for path, page := range v.hidden.page {
-		n.page[path] = page // it names a moment or a stream, and grants nothing
-	}
+	maps.Copy(n.page, v.hidden.page) // they name a moment or a stream, and grant nothing
 	return &n
 }
 

@@ -27,8 +27,7 @@ const (
 func (o *openFiles) take(key reprise.StreamKey) *openedFile {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i := len(o.files) - 1; i >= 0; i-- {
-		f := o.files[i]
+	for i, f := range slices.Backward(o.files) {
 		if f.life.key != key {
 			continue
 		}

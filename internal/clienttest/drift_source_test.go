@@ -137,7 +137,7 @@ func tsUnion(name, alias string, types map[string]map[string]member, aliases map
 func tsMemberOf(text string, required bool, aliases map[string]string) member {
 	m := member{required: required}
 	text = strings.TrimSpace(text)
-	for _, part := range strings.Split(text, "|") {
+	for part := range strings.SplitSeq(text, "|") {
 		part = strings.TrimSpace(part)
 		switch {
 		case part == "" || part == "undefined":
@@ -206,7 +206,7 @@ func pyMemberOf(text string) member {
 	if text == "" {
 		return m
 	}
-	for _, part := range strings.Split(text, " | ") {
+	for part := range strings.SplitSeq(text, " | ") {
 		part, _, _ = strings.Cut(strings.TrimSpace(part), "[")
 		switch part {
 		case "str", "datetime", "Duration", "_wire.Duration", "bytes", "int | str":

@@ -57,8 +57,8 @@ type Report struct {
 }
 
 // Failed reports whether any case has failed.
-func (r *Report) Failed() bool {
-	return slices.ContainsFunc(r.Results, func(c Result) bool { return c.Err != nil })
+func (report *Report) Failed() bool {
+	return slices.ContainsFunc(report.Results, func(c Result) bool { return c.Err != nil })
 }
 
 // testCase is one case of the suite.

@@ -132,7 +132,7 @@ func childrenOf(pid int) (children []int) {
 		if errors.Is(err, fs.ErrNotExist) && !hasChildrenFiles() {
 			return scanChildren(pid)
 		}
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			if child, err := strconv.Atoi(field); err == nil {
 				children = append(children, child)
 			}

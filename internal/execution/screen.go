@@ -88,19 +88,27 @@ func draw(ctx context.Context, s *reprise.Stream, on *screen.Screen) (seq uint64
 		if err != nil && !errors.Is(err, reprise.ErrEnded) {
 			return 0, err
 		}
-		for e := range run.All() {
-			if e.Type != Stdout {
-				continue
-			}
-			for piece := range slices.Chunk(e.Data, drawBytes) {
-				_, _ = on.Write(piece)
-				if ctx.Err() != nil {
-					return 0, context.Cause(ctx)
-				}
-			}
+		if err := drawRun(ctx, run, on); err != nil {
+			return 0, err
 		}
 		if err != nil || run.Len() == 0 {
 			return reader.Cursor().Seq, nil
 		}
 	}
+}
+
+// drawRun draws the output among some events. It stops soon after ctx is done.
+func drawRun(ctx context.Context, run reprise.Run, on *screen.Screen) error {
+	for e := range run.All() {
+		if e.Type != Stdout {
+			continue
+		}
+		for piece := range slices.Chunk(e.Data, drawBytes) {
+			_, _ = on.Write(piece)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
 }

@@ -59,7 +59,7 @@ func (c *cgroups) init(s *spawn.Spawner) (err error) {
 		return fmt.Errorf("the kernel cannot kill a cgroup: %w", err)
 	}
 	controllers, _ := os.ReadFile(filepath.Join(c.dir, "cgroup.controllers"))
-	for _, name := range strings.Fields(string(controllers)) {
+	for name := range strings.FieldsSeq(string(controllers)) {
 		enable := func() bool {
 			return os.WriteFile(filepath.Join(c.dir, "cgroup.subtree_control"), []byte("+"+name), 0) == nil
 		}
@@ -91,8 +91,8 @@ func (c *cgroups) probe(s *spawn.Spawner) error {
 }
 
 func isNotExist(err error) bool {
-	pathError, ok := err.(*fs.PathError) //nolint:errorlint // as os.StartProcess documents
-	return ok && pathError.Err == syscall.ENOENT
+	pathError, ok := err.(*fs.PathError)         //nolint:errorlint // as os.StartProcess documents
+	return ok && pathError.Err == syscall.ENOENT //nolint:errorlint // an errno
 }
 
 // lockDir locks a directory until the file is closed, or fails if another holds the lock.
@@ -225,7 +225,7 @@ func (t *cgroupTree) members() []process {
 			return nil //nolint:nilerr // a group that has gone has no members
 		}
 		text, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
-		for _, field := range strings.Fields(string(text)) {
+		for field := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				if p, ok := readProcess(pid); ok && !p.dead {
 					members = append(members, p)

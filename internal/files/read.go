@@ -111,7 +111,7 @@ func (c *Content) ReadAt(p []byte, at int64) (int, error) {
 	if same := c.unchanged(); same != nil {
 		return 0, same
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF { //nolint:errorlint // of os.File, never wrapped
 		return 0, mapped(c.File.Path, err)
 	}
 	return n, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"reprise"
@@ -113,11 +114,11 @@ type hop struct {
 // nearest returns the last hop that is no trusted proxy. What lies before it was written by who is not trusted. A hop
 // without an address ends the search: the client is then the one after it.
 func (p proxies) nearest(hops []hop) (addr netip.AddrPort, secure bool) {
-	for i := len(hops) - 1; i >= 0; i-- {
-		if !hops[i].from.IsValid() {
+	for _, h := range slices.Backward(hops) {
+		if !h.from.IsValid() {
 			break
 		}
-		addr, secure = hops[i].from, hops[i].proto == "https"
+		addr, secure = h.from, h.proto == "https"
 		if !p.trusts(addr.Addr()) {
 			break
 		}

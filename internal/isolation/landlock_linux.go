@@ -34,24 +34,24 @@ const (
 		unix.LANDLOCK_ACCESS_FS_REFER
 )
 
-func (pl *Plan) needsLandlock() bool {
-	return pl.Layers.Signals == ByLandlock || pl.Layers.Writable == ByLandlock
+func (p *Plan) needsLandlock() bool {
+	return p.Layers.Signals == ByLandlock || p.Layers.Writable == ByLandlock
 }
 
 // ruleset returns the descriptor of what the child is bound to. dir is its working directory.
-func (pl *Plan) ruleset(dir string) (fd int, err error) {
+func (p *Plan) ruleset(dir string) (fd int, err error) {
 	attr := unix.LandlockRulesetAttr{}
-	if pl.Given.Landlock >= landlockScopes {
+	if p.Given.Landlock >= landlockScopes {
 		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	if pl.Layers.Writable == ByLandlock {
+	if p.Layers.Writable == ByLandlock {
 		attr.Handled_access_fs = handledFiles
-		if pl.Given.Landlock >= landlockScopes {
+		if p.Given.Landlock >= landlockScopes {
 			attr.Scoped |= unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 		}
 	}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
-	if pl.Given.Landlock < landlockScopes {
+	if p.Given.Landlock < landlockScopes {
 		size = unsafe.Offsetof(attr.Handled_access_net)
 	}
 	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
@@ -59,8 +59,8 @@ func (pl *Plan) ruleset(dir string) (fd int, err error) {
 		return 0, fmt.Errorf("isolation: landlock: %w", errno)
 	}
 	fd = int(n)
-	if pl.Layers.Writable == ByLandlock {
-		if err = pl.allowFiles(fd, dir); err != nil {
+	if p.Layers.Writable == ByLandlock {
+		if err = p.allowFiles(fd, dir); err != nil {
 			_ = unix.Close(fd)
 			return 0, err
 		}
@@ -74,18 +74,18 @@ var writableDevices = []string{
 }
 
 // allowFiles adds what the child may do to files: read all that is not hidden, and write below the writable roots.
-func (pl *Plan) allowFiles(ruleset int, dir string) error {
+func (p *Plan) allowFiles(ruleset int, dir string) error {
 	if err := allow(ruleset, "/", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
 		return err
 	}
 	var hidden []string
-	if pl.Layers.Hidden != ByMounts {
-		hidden = hiddenRoots(pl.Access.Hidden)
+	if p.Layers.Hidden != ByMounts {
+		hidden = hiddenRoots(p.Access.Hidden)
 	}
 	if err := allowReading(ruleset, "/", hidden); err != nil {
 		return err
 	}
-	for _, path := range pl.Visible {
+	for _, path := range p.Visible {
 		if err := allow(ruleset, path, readFiles); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (pl *Plan) allowFiles(ruleset int, dir string) error {
 			return err
 		}
 	}
-	for _, path := range slices.Concat(pl.Access.Writable, []string{dir, pl.Temporary, "/dev/shm"}) {
+	for _, path := range slices.Concat(p.Access.Writable, []string{dir, p.Temporary, "/dev/shm"}) {
 		if slices.ContainsFunc(hidden, func(h string) bool { return within(h, path) }) {
 			return fmt.Errorf("isolation: %s is to be writable and holds what is hidden", path)
 		}

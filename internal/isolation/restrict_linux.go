@@ -45,8 +45,8 @@ var kept = []uintptr{
 	unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_SETFCAP, unix.CAP_AUDIT_WRITE,
 }
 
-func (pl *Plan) keeps(capability uintptr) bool {
-	return pl.Layers.Capabilities == ReducedSet && slices.Contains(kept, capability)
+func (p *Plan) keeps(capability uintptr) bool {
+	return p.Layers.Capabilities == ReducedSet && slices.Contains(kept, capability)
 }
 
 // dropBounding drops capabilities from the bounding set, where we may. Without CAP_SETPCAP no program gives any to a
@@ -55,7 +55,7 @@ func (p *program) dropBounding(pl *Plan) {
 	if !hasCapability(unix.CAP_SETPCAP) && !(pl.Given.UserNamespace && pl.Layers.Hidden == ByMounts) {
 		return
 	}
-	for c := uintptr(0); c < 64; c++ {
+	for c := range uintptr(64) {
 		if !pl.keeps(c) {
 			p.add("bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c).tolerated = uintptr(unix.EINVAL)
 		}

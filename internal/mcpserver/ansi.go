@@ -1,5 +1,7 @@
 package mcpserver
 
+import "bytes"
+
 // ansiState is where a plainer is in a control sequence.
 type ansiState int
 
@@ -37,12 +39,7 @@ func (p *plainer) plain(data []byte) []byte {
 }
 
 func hasEscape(data []byte) bool {
-	for _, b := range data {
-		if b == esc {
-			return true
-		}
-	}
-	return false
+	return bytes.IndexByte(data, esc) >= 0
 }
 
 // keeps takes the next byte and reports whether it is text.

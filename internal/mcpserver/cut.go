@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"fmt"
 	"unicode/utf8"
 
@@ -152,12 +153,7 @@ func (t *textCheck) add(data []byte) {
 func (t *textCheck) ok() bool { return !t.bad && len(t.rest) == 0 }
 
 func isText(data []byte) bool {
-	for _, b := range data {
-		if b == 0 {
-			return false
-		}
-	}
-	return utf8.Valid(data)
+	return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
 }
 
 // share divides limit between two that want so much. Each gets half, and what the other leaves.

@@ -212,7 +212,7 @@ func (s *PostgresServer) processes() []int {
 	if errors.Is(err, fs.ErrNotExist) {
 		return all
 	}
-	for _, field := range strings.Fields(string(text)) {
+	for field := range strings.FieldsSeq(string(text)) {
 		if pid, err := strconv.Atoi(field); err == nil {
 			all = append(all, pid)
 		}

@@ -69,7 +69,7 @@ func main() {
 	if err := run(ctx, &o); err != nil {
 		fmt.Fprintln(os.Stderr, "torture:", err)
 		stop()
-		os.Exit(1) //nolint:gocritic // stop has been called
+		os.Exit(1) // stop has been called
 	}
 }
 

@@ -35,29 +35,34 @@ func (s *source) verify(ctx context.Context) error {
 		}
 	}
 	for {
-		got, err := copy.next(ctx)
+		got, want, err := nextPair(ctx, copy, source)
 		if err != nil || got == nil {
 			return err
-		}
-		want, err := source.next(ctx)
-		for err == nil && want != nil && want.Last() < got.First { // trimmed in the copy alone
-			want, err = source.next(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		for got != nil && (want == nil || got.Last() < want.First) { // trimmed in the source meanwhile
-			if got.Last() >= source.info.Earliest {
-				return fmt.Errorf("%w: events %d to %d are missing in the source", errDiffers, got.First, got.Last())
-			}
-			if got, err = copy.next(ctx); err != nil || got == nil {
-				return err
-			}
 		}
 		if got.First != want.First || got.Count != want.Count || !bytes.Equal(got.Bytes, want.Bytes) {
 			return fmt.Errorf("%w: the batch of events %d to %d", errDiffers, want.First, want.Last())
 		}
 	}
+}
+
+// nextPair returns the next batch of the copy and the batch of the source that it is compared with. It passes over
+// batches that one of them has trimmed. got is nil at the end of the copy.
+func nextPair(ctx context.Context, copy, source *walk) (got, want *reprise.Batch, err error) {
+	if got, err = copy.next(ctx); err != nil || got == nil {
+		return nil, nil, err
+	}
+	want, err = source.next(ctx)
+	for err == nil && want != nil && want.Last() < got.First { // trimmed in the copy alone
+		want, err = source.next(ctx)
+	}
+	for err == nil && got != nil && (want == nil || got.Last() < want.First) { // trimmed in the source meanwhile
+		if got.Last() >= source.info.Earliest {
+			err = fmt.Errorf("%w: events %d to %d are missing in the source", errDiffers, got.First, got.Last())
+			return nil, nil, err
+		}
+		got, err = copy.next(ctx)
+	}
+	return got, want, err
 }
 
 // walk reads the batches of one side up to the event that is copied.

@@ -88,6 +88,19 @@ func (q *Request) validate() error {
 	if err := checkURL(q.URL); err != nil {
 		return err
 	}
+	if err := q.checkSource(); err != nil {
+		return err
+	}
+	for _, t := range q.Types {
+		if t == "" || len(t) > 64 || strings.ContainsFunc(t, notInTypes) {
+			return invalid("types", "%.64q is no type of events", t)
+		}
+	}
+	return nil
+}
+
+// checkSource checks what the hook is for: that its members go together.
+func (q *Request) checkSource() error {
 	switch {
 	case q.Source != Executions && q.Source != Streams:
 		return invalid("source", "it is %q or %q", Executions, Streams)
@@ -106,11 +119,6 @@ func (q *Request) validate() error {
 		key := reprise.StreamKey{Tenant: q.Tenant, Name: q.Stream}
 		if err := key.Validate(); err != nil || strings.Contains(q.Stream, ":") {
 			return invalid("stream", "it is no name of a stream")
-		}
-	}
-	for _, t := range q.Types {
-		if t == "" || len(t) > 64 || strings.ContainsFunc(t, notInTypes) {
-			return invalid("types", "%.64q is no type of events", t)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -61,9 +62,7 @@ func newReceiver(t *testing.T, answer func(n int, d *delivery) int) *receiver {
 		r.got = append(r.got, d)
 		close(r.came)
 		r.came = make(chan struct{})
-		for k, v := range r.header {
-			w.Header()[k] = v
-		}
+		maps.Copy(w.Header(), r.header)
 		w.WriteHeader(status)
 	}))
 	t.Cleanup(r.Close)

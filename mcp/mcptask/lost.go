@@ -106,7 +106,7 @@ func (t *Tasks) settle(ctx context.Context, info *reprise.StreamInfo) error {
 	}
 	var meta taskMeta
 	if info.End != nil || json.Unmarshal(info.Config.Meta, &meta) != nil || !t.isDead(meta.Server) {
-		return nil
+		return nil //nolint:nilerr // a stream that is no task of ours
 	}
 	id := info.Key.Name[len(t.namespace):]
 	t.mu.Lock()

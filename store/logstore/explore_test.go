@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -265,7 +266,7 @@ func (e *explorer) verify(d *simDisk) {
 	}
 	d.before = nil
 	got, err := printStore(s)
-	if err != nil || !contains(e.prints, got) {
+	if err != nil || !slices.Contains(e.prints, got) {
 		e.errorf("after a crash: %v, %s", err, difference(got, e.prints))
 		return
 	}
@@ -309,13 +310,4 @@ func difference(got string, wants []string) string {
 		}
 	}
 	return text
-}
-
-func contains(list []string, text string) bool {
-	for _, t := range list {
-		if t == text {
-			return true
-		}
-	}
-	return false
 }

@@ -196,21 +196,16 @@ func (s *Store) chain(numbers []uint64, base uint64) (chain []*segment, err erro
 			return chain, err
 		}
 		follows := len(chain) == 0 || chain[len(chain)-1].prev == number
-		switch {
-		case !begun && follows && len(chain) > 0:
-			return chain, damaged("segment %d has no header", number)
-		case begun && follows:
+		if begun && follows {
 			chain = append(chain, seg)
 			continue
-		case begun:
-			size := seg.room
-			empty, err := isZero(seg.file, headerBytes, size)
-			_ = seg.file.Close()
-			if err != nil {
+		}
+		if !begun && follows && len(chain) > 0 {
+			return chain, damaged("segment %d has no header", number)
+		}
+		if begun {
+			if err := closeLeftover(seg); err != nil {
 				return chain, err
-			}
-			if !empty {
-				return chain, damaged("segment %d is not named by the one after it", number)
 			}
 		}
 		if err := s.disk.remove(segmentName(number)); err != nil {
@@ -218,16 +213,34 @@ func (s *Store) chain(numbers []uint64, base uint64) (chain []*segment, err erro
 		}
 	}
 	slices.Reverse(chain)
-	switch {
-	case base == 0 && len(chain) > 0 && (chain[0].prev != 0 || chain[0].first != 1):
-		return chain, damaged("segment %d is missing", chain[0].prev)
-	case base != 0 && (len(chain) == 0 || chain[0].header.number != base):
-		return chain, damaged("segment %d is missing", base)
+	if err := checkBegin(chain, base); err != nil {
+		return chain, err
 	}
 	for _, seg := range chain {
 		s.segments[seg.number] = seg
 	}
 	return chain, nil
+}
+
+// closeLeftover closes a segment that the one after it does not name. It is damage if there are commits in it.
+func closeLeftover(seg *segment) error {
+	empty, err := isZero(seg.file, headerBytes, seg.room)
+	_ = seg.file.Close()
+	if err == nil && !empty {
+		err = damaged("segment %d is not named by the one after it", seg.number)
+	}
+	return err
+}
+
+// checkBegin checks that a chain begins with the segment base, or with the first that was ever made if base is 0.
+func checkBegin(chain []*segment, base uint64) error {
+	switch {
+	case base == 0 && len(chain) > 0 && (chain[0].prev != 0 || chain[0].first != 1):
+		return damaged("segment %d is missing", chain[0].prev)
+	case base != 0 && (len(chain) == 0 || chain[0].header.number != base):
+		return damaged("segment %d is missing", base)
+	}
+	return nil
 }
 
 // openBefore opens the segments before the base that the snapshot knows, and removes the others.

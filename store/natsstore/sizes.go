@@ -3,6 +3,7 @@ package natsstore
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"time"
 
@@ -216,9 +217,7 @@ func (s *Store) streamInfo(ctx context.Context, stream, filter string) (*jetstre
 		if all == nil {
 			all = &answer.StreamInfo
 		} else {
-			for subject, n := range answer.State.Subjects {
-				all.State.Subjects[subject] = n
-			}
+			maps.Copy(all.State.Subjects, answer.State.Subjects)
 		}
 		if len(answer.State.Subjects) == 0 || len(all.State.Subjects) >= answer.Total {
 			return all, nil

@@ -178,7 +178,7 @@ func appendBytes(e *env) {
 	for i, size := range []int{1, 2, 7, 100, 4095, 4096, 4097, 16 << 10, 65535, 65536, 1 << 20, 8<<20 + 1000, 3} {
 		b := make([]byte, size)
 		if i%2 == 0 {
-			rnd.Read(b)
+			_, _ = rnd.Read(b)
 		}
 		req.Count, req.Bytes = 1+i*i, b
 		req.Kept += int64(size)

@@ -116,10 +116,8 @@ func (c *codec) dictionaries(given [][]byte) ([][]byte, error) {
 			return nil, fmt.Errorf("%w: dictionary %d: %v", reprise.ErrInvalid, i+1, err)
 		}
 		id := inspected.ID()
-		for _, other := range c.ids {
-			if id == other {
-				return nil, fmt.Errorf("%w: two dictionaries with the id %d", reprise.ErrInvalid, id)
-			}
+		if slices.Contains(c.ids, id) {
+			return nil, fmt.Errorf("%w: two dictionaries with the id %d", reprise.ErrInvalid, id)
 		}
 		content := inspected.Content()
 		c.ids = append(c.ids, id)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,9 +53,7 @@ func (w *window) untilEnd(command string, more map[string]any) error {
 	id, cursor := a.facts.ID, a.facts.Cursor
 	for !a.over() {
 		arguments := map[string]any{"execution_id": id, "cursor": cursor}
-		for name, value := range more {
-			arguments[name] = value
-		}
+		maps.Copy(arguments, more)
 		if a, err = w.call("get_execution_output", arguments); err != nil {
 			return err
 		}

@@ -100,10 +100,10 @@ func files(t *testing.T, p archive.Place) {
 	check(t, err)
 	defer f.Close()
 	b := make([]byte, 5)
-	if n, err := f.ReadAt(b, 7); n != 5 || err != nil && err != io.EOF || string(b) != "world" {
+	if n, err := f.ReadAt(b, 7); n != 5 || err != nil && !errors.Is(err, io.EOF) || string(b) != "world" {
 		t.Fatalf("%d, %v: %q", n, err, b)
 	}
-	if n, err := f.ReadAt(b, 10); n != 2 || err != io.EOF || string(b[:n]) != "ld" {
+	if n, err := f.ReadAt(b, 10); n != 2 || !errors.Is(err, io.EOF) || string(b[:n]) != "ld" {
 		t.Fatalf("at the end: %d, %v: %q", n, err, b[:n])
 	}
 }
@@ -135,7 +135,8 @@ func prefixes(t *testing.T, p archive.Place) {
 	want(t, list(t, p, "a/s/t/@"), "a/s/t/@1.Z")
 	want(t, list(t, p, "a/nobody/@"))
 	want(t, list(t, p, "nobody/"))
-	for range p.List(t.Context(), "") {
+	for _, err := range p.List(t.Context(), "") {
+		check(t, err)
 		break // and nothing is left behind
 	}
 }
@@ -230,7 +231,7 @@ func large(t *testing.T, p archive.Place) {
 	defer f.Close()
 	for _, at := range []int{0, 1, 16<<20 - 100, 16 << 20, 33 << 20, len(text) - 1000} {
 		b := make([]byte, 1000)
-		if n, err := f.ReadAt(b, int64(at)); n != len(b) || err != nil && err != io.EOF ||
+		if n, err := f.ReadAt(b, int64(at)); n != len(b) || err != nil && !errors.Is(err, io.EOF) ||
 			!bytes.Equal(b, text[at:at+len(b)]) {
 			t.Fatalf("at %d: %d, %v", at, n, err)
 		}

@@ -97,7 +97,7 @@ func start(ctx context.Context, program, url string) (*process, error) {
 		return nil, fmt.Errorf("%w: %v", reprise.ErrUnavailable, err)
 	}
 	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(program, socket) //nolint:noctx // it outlives ctx
+	cmd := exec.Command(program, socket) // it outlives ctx
 	cmd.Stderr = os.Stderr
 	stdin, err1 := cmd.StdinPipe()
 	stdout, err2 := cmd.StdoutPipe()

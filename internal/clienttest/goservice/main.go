@@ -63,6 +63,10 @@ func main() {
 			s.stop(c.ID)
 		})
 	}
+	if err := lines.Err(); err != nil { // a line that is too long
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if s.fault == "leak" {
 		os.Exit(0)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -84,9 +85,7 @@ func (l *HTTP) newPost(ctx context.Context, m Message) (*http.Request, error) {
 		if name := nameInHeader(m.Method, m.Params); name != "" {
 			r.Header.Set("Mcp-Name", encodeHeader(name))
 		}
-		for name, values := range m.Header {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, m.Header)
 	}
 	return r, nil
 }

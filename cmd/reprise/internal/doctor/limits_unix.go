@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 func freeBytes(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	err := unix.Statfs(dir, &st)
-	return st.Bavail * uint64(st.Bsize), err //nolint:gosec // a block size is positive
+	return st.Bavail * uint64(st.Bsize), err // a block size is positive
 }
 
 // maxFiles is how many files a process may have open.

@@ -19,7 +19,7 @@ func checkPort(ctx context.Context, address string) Finding {
 		listener.Close()
 		return ok(name, "%s is free", address)
 	}
-	answer, askErr := ask(ctx, address)
+	answer, askErr := ask(ctx, address) //nolint:bodyclose // ask has closed it
 	if askErr != nil || answer.Header.Get("X-Request-Id") == "" {
 		return fail(name, "Take another one with --listen, or 127.0.0.1:0 for any.", "%v", err)
 	}
@@ -82,7 +82,7 @@ func checkDate(ctx context.Context, address string) []Finding {
 		name = "server clock"
 		most = 3 * time.Second // the header has whole seconds
 	)
-	answer, err := ask(ctx, address)
+	answer, err := ask(ctx, address) //nolint:bodyclose // ask has closed it
 	if err != nil {
 		return nil
 	}

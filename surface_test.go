@@ -1,0 +1,110 @@
+package reprise_test
+
+import (
+	"go/ast"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// surface bounds the exported identifiers of each public package: types, functions, variables, constants, and methods
+// of exported types. Who raises a number has a reason why a program needs what is new; see docs/decisions/0023.
+var surface = map[string]int{
+	".":                      184,
+	"client":                 159,
+	"mcp/mcphttp":            42,
+	"mcp/mcphttp/resumetest": 15,
+	"mcp/mcpstore":           12,
+	"mcp/mcptask":            27,
+	"operation":              29,
+	"replica":                18,
+	"sse":                    13,
+	"sseclient":              14,
+	"ssehttp":                24,
+	"store/logstore":         19,
+	"store/memstore":         11,
+	"store/natsstore":        17,
+	"store/pgstore":          21,
+	"store/redisstore":       21,
+	"store/sqlitestore":      23,
+	"store/storetest":        6,
+	"store/storewrap":        87,
+}
+
+func TestExportedIdentifiersAreFew(t *testing.T) {
+	count := map[string]int{}
+	for path, f := range goFiles(t) {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if f.file.Name.Name == "main" || strings.HasSuffix(path, "_test.go") || !isPublic(dir) {
+			continue
+		}
+		for _, decl := range f.file.Decls {
+			count[dir] += exported(decl)
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(count)) {
+		if count[dir] > surface[dir] {
+			t.Errorf("%s exports %d identifiers, more than %d", dir, count[dir], surface[dir])
+		}
+	}
+	if len(count) != len(surface) {
+		t.Errorf("%d public packages, and %d bounds", len(count), len(surface))
+	}
+}
+
+// isPublic reports whether other modules can import the package in a folder of this module.
+func isPublic(dir string) bool {
+	for part := range strings.SplitSeq(dir, "/") {
+		if part == "internal" {
+			return false
+		}
+	}
+	first, _, _ := strings.Cut(dir, "/")
+	return !slices.Contains([]string{"bench", "examples", "scripts"}, first) // modules of their own, and programs
+}
+
+// exported counts what a declaration exports.
+func exported(decl ast.Decl) (n int) {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Name.IsExported() && (decl.Recv == nil || ast.IsExported(strings.TrimSuffix(receiver(decl), "."))) {
+			return 1
+		}
+	case *ast.GenDecl:
+		for _, spec := range decl.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				if spec.Name.IsExported() {
+					n++
+				}
+			case *ast.ValueSpec:
+				for _, name := range spec.Names {
+					if name.IsExported() {
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+// TestPublicPackagesHaveExamples: go doc shows how a package is used, in lines that compile.
+func TestPublicPackagesHaveExamples(t *testing.T) {
+	has := map[string]bool{}
+	for path, f := range goFiles(t) {
+		for _, decl := range f.file.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && strings.HasPrefix(fn.Name.Name, "Example") &&
+				strings.HasSuffix(path, "_test.go") {
+				has[filepath.ToSlash(filepath.Dir(path))] = true
+			}
+		}
+	}
+	for dir := range surface {
+		if !has[dir] {
+			t.Errorf("%s has no example", dir)
+		}
+	}
+}
