@@ -26,11 +26,12 @@ const demoPicture = "../../docs/demo.svg"
 // maxDemoPicture bounds the bytes of it.
 const maxDemoPicture = 100 << 10
 
-// TestDemoPicture: the picture in docs/ shows what "reprise demo" draws on a terminal. With -update it is recorded anew.
+// TestDemoPicture: the picture in docs/ shows what "reprise demo" draws on a terminal. With -update it is recorded
+// anew.
 func TestDemoPicture(t *testing.T) {
 	args, rows := []string{"demo", "--lines", "20", "--pace", "20ms", "--every", "100ms"}, 200
 	if *update {
-		args, rows = []string{"demo"}, 21
+		args, rows = []string{"demo"}, 23
 	}
 	picture := termsvg.Draw(recordDemo(t, args, rows), &termsvg.Options{
 		Cols: 80, Rows: rows, Hold: 5 * time.Second,
@@ -166,7 +167,8 @@ func structure(rows map[string]string, order []string) []string {
 	for _, y := range order {
 		line := marks.ReplaceAllString(numbers.ReplaceAllString(rows[y], "N"), "●")
 		line = strings.TrimSpace(line)
-		empty := strings.HasSuffix(line, "× cut") && !strings.Contains(line, "●") // it was cut before it brought anything
+		// A connection may be cut before it has brought anything.
+		empty := strings.HasSuffix(line, "× cut") && !strings.Contains(line, "●")
 		if !empty && !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}

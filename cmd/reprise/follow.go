@@ -49,6 +49,11 @@ func (c *followCmd) follow(ctx context.Context) error {
 		opts.Cursors = client.FileCursor(c.CursorFile)
 	}
 	out := c.printer()
+	if !c.Stream && c.After == "" && c.CursorFile == "" {
+		shown, done := c.track(ctx, server, c.Name, out)
+		defer done()
+		out = shown
+	}
 	var end *client.End
 	var lost loss
 	for event, err := range c.events(ctx, server, opts) {

@@ -39,6 +39,8 @@ func (c *logsCmd) Run(ctx context.Context, asked *stops) error {
 	if c.JSON {
 		out = &objects{stdout: stdout}
 	}
+	out, end := c.track(ctx, server, c.ID, out)
+	defer end()
 	return c.print(ctx, server, out)
 }
 

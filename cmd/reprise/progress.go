@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"time"
+
+	"reprise/client"
 )
 
 // quietly is the flag of verbs of long work that are not about a server alone.
@@ -94,4 +97,36 @@ func (p *progress) end() {
 		fmt.Fprintln(p.out)
 	}
 	p.wrote = false
+}
+
+// tracked is a printer that shows how much of the output of an execution has gone to a file.
+type tracked struct {
+	printer
+	bar         *progress
+	done, total int64
+}
+
+// print implements printer.
+func (t *tracked) print(e client.Event) error {
+	if e.Type == "stdout" || e.Type == "stderr" {
+		t.done += int64(len(e.Data))
+		t.bar.show(t.done, max(t.done, t.total))
+	}
+	return t.printer.print(e)
+}
+
+// track returns out, with progress on stderr if that is a terminal where nothing else is written, and stdout is none.
+// end has to be called. The execution has to have ended, for how much there will be is not known before.
+func (q bridging) track(ctx context.Context, server *client.Client, id string, out printer) (_ printer, end func()) {
+	nothing := func() {}
+	if q.Quiet || isTerminal(stdout) || !isTerminal(os.Stderr) {
+		return out, nothing
+	}
+	x, err := server.Show(ctx, id)
+	_, mixed := out.(*channels) // which writes to stderr too
+	if err != nil || x.Status != "ended" || mixed && x.Bytes.Stderr > 0 {
+		return out, nothing // whoever reads is told of errors
+	}
+	bar := newProgress(os.Stderr, false)
+	return &tracked{printer: out, bar: bar, total: x.Bytes.Stdout + x.Bytes.Stderr}, bar.end
 }

@@ -129,6 +129,7 @@ func commandHasNoSocket(t *testing.T, dir, address string) {
 // TestPassedSocketIsRefused: what is no TCP socket that listens is told.
 func TestPassedSocketIsRefused(t *testing.T) {
 	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
 	file, err := os.Create(filepath.Join(dir, "file"))
 	check(t, err)
 	defer file.Close()
@@ -152,8 +153,10 @@ func TestPassedSocketIsRefused(t *testing.T) {
 		if err == nil {
 			_ = d.kill()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+		said, logErr := os.ReadFile(log)
+		check(t, errors.Join(logErr, os.Remove(log)))
+		if err == nil || !strings.Contains(string(said), want) {
+			t.Errorf("%v, %q, want %q", err, said, want)
 		}
 	}
 }

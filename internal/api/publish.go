@@ -48,7 +48,8 @@ func (s *Server) publish(x *exchange) error {
 		return err
 	}
 	trace, traced := traceAppend(x, stream, len(events))
-	appended, err := stream.AppendWith(x.r.Context(), reprise.AppendOptions{Producer: producer, Trace: trace}, events...)
+	opts := reprise.AppendOptions{Producer: producer, Trace: trace}
+	appended, err := stream.AppendWith(x.r.Context(), opts, events...)
 	traced(err)
 	if err != nil {
 		return err

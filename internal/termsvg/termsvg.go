@@ -59,9 +59,9 @@ func Draw(frames []Frame, opts *Options) []byte {
 	var b strings.Builder
 	width := padding*2 + int(float64(opts.Cols)*cellWidth+0.5)
 	height := padding*2 + opts.Rows*cellHeight
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 %d %d" width="%d" height="%d">`,
 		width, height, width, height)
-	fmt.Fprintf(&b, "<title>%s</title>\n", escaped(opts.Title))
+	fmt.Fprintf(&b, "\n<title>%s</title>\n", escaped(opts.Title))
 	intervals := intervalsOf(versions)
 	writeStyles(&b, intervals, end, total)
 	fmt.Fprintf(&b, `<rect class="t" x=".5" y=".5" width="%d" height="%d" rx="8"/>`+"\n", width-1, height-1)

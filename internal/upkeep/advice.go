@@ -20,8 +20,8 @@ type Advice struct {
 	// the overhead of streams.
 	EventsPerDay int64 `json:"events_per_day"`
 	BytesPerDay  int64 `json:"bytes_per_day"`
-	// Streams are all that are kept, Open those of them that have not ended, and OpenBytes what the bounds of these keep:
-	// no bound on age removes it.
+	// Streams are all that are kept, Open those of them that have not ended, and OpenBytes what the bounds of these
+	// keep: no bound on age removes it.
 	Streams   int64 `json:"streams"`
 	Open      int64 `json:"open"`
 	OpenBytes int64 `json:"open_bytes"`

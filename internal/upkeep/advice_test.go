@@ -43,7 +43,8 @@ func TestAdvise(t *testing.T) {
 				}
 				a, err := upkeep.Advise(t.Context(), log, sizes(t, log), time.Now())
 				check(t, err)
-				if a.Streams != int64(c.commands)+1 || a.Open != 1 || a.MaxBytes != c.total || (a.FullInDays != nil) != c.full {
+				full := a.FullInDays != nil
+				if a.Streams != int64(c.commands)+1 || a.Open != 1 || a.MaxBytes != c.total || full != c.full {
 					t.Errorf("%+v", a)
 				}
 				if c.full { // in less than an hour
