@@ -124,7 +124,7 @@ mcp: ## the public conformance suite of MCP, and the SDKs of others over connect
 
 .PHONY: soak
 soak: ## servers killed 200 times under ten commands, and 200 short commands a second for a minute; ten minutes
-	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestServerIsKilledWhile' ./cmd/reprise
+	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestServerIsKilledWhile|TestManyAreTakenUp' ./cmd/reprise
 	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestShortCommandsLeave|TestOneByteAWrite|TestMuchOutput' ./internal/execution
 
 .PHONY: sdk-python

@@ -64,6 +64,26 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
+// BenchmarkTracedAppend is what it costs an append to be told how it was committed.
+func BenchmarkTracedAppend(b *testing.B) {
+	for _, traced := range []bool{false, true} {
+		b.Run(fmt.Sprintf("traced=%t", traced), func(b *testing.B) {
+			s := create(b, openLog(b, memory(b), nil), "s", reprise.Retention{})
+			events, ctx := payload(1), b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				var opts reprise.AppendOptions
+				if traced {
+					opts.Trace = new(reprise.AppendTrace)
+				}
+				if _, err := s.AppendWith(ctx, opts, events...); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkAppendByManyWriters(b *testing.B) {
 	log := openLog(b, memory(b), nil)
 	s := create(b, log, "s", reprise.Retention{})

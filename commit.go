@@ -22,6 +22,7 @@ type lane struct {
 	log   *Log
 	reqs  []AppendRequest
 	lives []*live // whose batches reqs are
+	traced
 }
 
 // The verdicts of a lane that its caller acts on before it tries again.
@@ -79,6 +80,10 @@ func (m *lane) run(group []*call) {
 		}
 	}
 	m.commit()
+	if m.wanted {
+		m.tell(group)
+		m.traced = traced{}
+	}
 	for _, c := range group {
 		if c.isOpen() {
 			c.settle()
@@ -95,6 +100,7 @@ func (c *call) isOpen() bool { return c.fn == nil && !c.left && !c.verdict.decid
 func (m *lane) stageOrDecide(c *call) {
 	c.joined, c.found = false, Appended{}
 	c.refusal = m.stage(c)
+	m.wanted = m.wanted || c.opts.Trace != nil
 	if !c.joined || c.refusal == errStale || c.refusal == errUnmeasured { //nolint:errorlint // ours, never wrapped
 		c.verdict.decide(c.found, c.refusal)
 	}
@@ -124,6 +130,7 @@ func (m *lane) abort(group []*call) {
 		}
 	}
 	m.unstage()
+	m.traced = traced{}
 }
 
 // unstage makes room for the next commit.
@@ -346,10 +353,13 @@ func (m *lane) commit() {
 	}
 	var start time.Time
 	hook := m.log.opts.Hooks.Committed
-	if hook != nil {
+	if hook != nil || m.wanted {
 		start = time.Now()
 	}
 	errs := m.log.store.Append(context.Background(), m.reqs)
+	if m.wanted {
+		m.began, m.stored = start, time.Now()
+	}
 	m.noteHealth(errs)
 	for i, lv := range m.lives {
 		if errs != nil && errs[i] != nil {

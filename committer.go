@@ -67,8 +67,11 @@ type call struct {
 	verdict verdict
 }
 
+// begin makes c a call of which nothing is decided, before a lane has it: each try of an append is decided once.
+func (c *call) begin() { c.verdict = verdict{} }
+
 // verdict is the result of a call. It is decided once: an append by the refusal that no commit can change, or by
-// the commit that answers for its batch. Nothing that comes later can change it.
+// the commit that answers for its batch. Nothing that comes later can change it. Only decide and call.begin set one.
 type verdict struct {
 	decided  bool
 	appended Appended

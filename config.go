@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Tenant names whose data it is, for example "default". It is 1 to 64 bytes
+// Tenant names the owner of data, for example "default". It is 1 to 64 bytes
 // of letters, digits, '.', '_' and '-'.
 type Tenant string
 
-// DefaultTenant owns the streams of a program that knows no tenants.
+// DefaultTenant owns the streams of a program without tenants.
 const DefaultTenant Tenant = "default"
 
-// SystemTenant owns the streams by which replicas know each other and a Log tries its store. The bounds of the
-// process do not hold for it, since nothing would work without them; those of its streams do.
+// SystemTenant owns the streams by which replicas find each other and a Log tests its store. The limits of the
+// process do not apply to it, because nothing would work without these streams. The limits of the streams do apply.
 const SystemTenant Tenant = "reprise.system"
 
 // StreamKey names a stream.
@@ -27,14 +27,14 @@ type StreamKey struct {
 	Tenant Tenant
 	// Name is 1 to 255 bytes of letters, digits, '.', '_', '-' and '/', with no
 	// empty, "." or ".." segment, for example "builds/linux.amd64". A program
-	// that keeps several kinds of streams puts a namespace in front, which ends
+	// that keeps several kinds of streams uses a namespace as a prefix, which ends
 	// with a colon: "execution:".
 	Name string
 }
 
 func (k StreamKey) String() string { return string(k.Tenant) + "/" + k.Name }
 
-// Namespace is the name up to and with its colon, or "" where it has none.
+// Namespace returns the prefix of the name that ends with its colon, or "" if there is none.
 func (k StreamKey) Namespace() string {
 	return k.Name[:strings.IndexByte(k.Name, ':')+1]
 }
@@ -44,7 +44,7 @@ const (
 	maxTenantBytes = 64
 )
 
-// Validate reports whether k may name a stream. The error wraps ErrInvalid.
+// Validate returns an error that wraps ErrInvalid if k cannot be the name of a stream.
 func (k StreamKey) Validate() error {
 	if len(k.Tenant) == 0 || len(k.Tenant) > maxTenantBytes {
 		return fmt.Errorf("%w: a tenant is 1 to %d bytes long", ErrInvalid, maxTenantBytes)
@@ -76,23 +76,23 @@ func (k StreamKey) Validate() error {
 	return nil
 }
 
-// Retention bounds the history of one stream. All bounds hold together; a zero
+// Retention limits the history of one stream. All limits apply together. A zero
 // field stands for the default of the Log.
 type Retention struct {
-	// MaxEvents is how many events are kept at most.
+	// MaxEvents is the maximum number of kept events.
 	MaxEvents int64
-	// MaxBytes is how many bytes are kept at most, counted as they are handed
-	// to the store: data, type and about ten bytes an event. The newest batch
+	// MaxBytes is the maximum number of kept bytes, counted as they are passed
+	// to the store: data, type and about ten bytes per event. The newest batch
 	// is always kept.
 	MaxBytes int64
 	// MaxAge is how long a stream is kept after its end.
 	MaxAge time.Duration
 }
 
-// DefaultRetention is what streams are kept by where nothing else is said.
+// DefaultRetention applies where no other retention is given.
 var DefaultRetention = Retention{MaxEvents: 10_000, MaxBytes: 64 << 20, MaxAge: time.Hour}
 
-// or fills the zero fields of r from d.
+// or returns r with its zero fields filled from d.
 func (r Retention) or(d Retention) Retention {
 	if r.MaxEvents == 0 {
 		r.MaxEvents = d.MaxEvents
@@ -113,13 +113,13 @@ func (r Retention) validate() error {
 	return nil
 }
 
-// StreamConfig is what a stream is created with. It never changes.
+// StreamConfig is the configuration of a stream. It is set at creation and never changes.
 type StreamConfig struct {
 	Retention Retention
 	// Labels are for finding streams: at most 64 of them, keys of 1 to 64
 	// bytes, values of at most 256.
 	Labels map[string]string
-	// Meta is at most 64 KiB of the creator's own.
+	// Meta is at most 64 KiB of data of the creator.
 	Meta []byte
 }
 
@@ -128,14 +128,14 @@ func (c StreamConfig) Equal(o StreamConfig) bool {
 	return c.Retention == o.Retention && maps.Equal(c.Labels, o.Labels) && bytes.Equal(c.Meta, o.Meta)
 }
 
-// AccountLabel is the label of a stream that names who in its tenant it is charged to; see Options.Quota. Creating a
-// stream again under another account finds the stream, which stays charged to the first.
+// AccountLabel is the label that names the account within the tenant to which a stream is charged; see Options.Quota.
+// Creating an existing stream under another account finds it; it stays charged to the first account.
 const AccountLabel = "reprise.account"
 
-// Account is the value of AccountLabel, "" for a stream that is charged to its tenant alone.
+// Account returns the value of AccountLabel, or "" for a stream that is charged to its tenant only.
 func (c StreamConfig) Account() string { return c.Labels[AccountLabel] }
 
-// EqualButAccount is Equal for configurations that may differ in their AccountLabel.
+// EqualButAccount is like Equal, but ignores AccountLabel.
 func (c StreamConfig) EqualButAccount(o StreamConfig) bool {
 	return c.Retention == o.Retention && bytes.Equal(c.Meta, o.Meta) &&
 		maps.Equal(withoutAccount(c.Labels), withoutAccount(o.Labels))
@@ -149,7 +149,7 @@ func withoutAccount(labels map[string]string) map[string]string {
 	return labels
 }
 
-// Quota bounds what a tenant keeps, or an account within it. 0 is no bound, and less is no room at all.
+// Quota limits what a tenant, or an account within it, keeps. 0 means no limit; a negative value means no room at all.
 type Quota struct{ Streams, Bytes int64 }
 
 const (
@@ -178,11 +178,11 @@ func (c StreamConfig) validate() error {
 	return nil
 }
 
-// End says that and how a stream has ended.
+// End describes how a stream has ended.
 type End struct {
 	// Outcome is the stated reason, for example "completed" or "exited".
 	Outcome string
-	// Time is that of the end event.
+	// Time is the time of the end event.
 	Time time.Time
 	// Expires is when the stream may be swept.
 	Expires time.Time
@@ -190,15 +190,15 @@ type End struct {
 	Data []byte
 }
 
-// Owner is a writer that has a stream to itself, such as the replica that runs
-// an execution. Of two owners the one with the higher Fence is the newer, and what the
-// older appends is refused with ErrFenced. The zero Owner is that of a stream to which
+// Owner is the exclusive writer of a stream, such as the replica that runs an
+// execution. Of two owners the one with the higher Fence is newer, and appends of the
+// older one are refused with ErrFenced. The zero Owner belongs to a stream to which
 // anybody may append.
 type Owner struct {
-	// Name says who it is, for example "replica-k3v9": 1 to 64 bytes of letters, digits, '.', '_' and '-'.
+	// Name identifies the owner, for example "replica-k3v9": 1 to 64 bytes of letters, digits, '.', '_' and '-'.
 	Name string
-	// Fence is 1 for the owner that a stream is created with and one more for
-	// each that takes it over.
+	// Fence is 1 for the owner that a stream is created with, and increases by one with
+	// each takeover.
 	Fence uint64
 }
 
@@ -225,35 +225,35 @@ type StreamInfo struct {
 	Epoch   Epoch
 	Config  StreamConfig
 	Created time.Time
-	// Owner is who may append, the zero Owner if anybody may.
+	// Owner is the exclusive writer, or the zero Owner if anybody may append.
 	Owner Owner
-	// Earliest is the seq of the first kept event and Tail that of the last one
-	// ever appended, 0 if there was none. Where nothing is kept Earliest is Tail+1.
+	// Earliest is the seq of the first kept event. Tail is the seq of the last event
+	// ever appended, 0 if there was none. If no event is kept, Earliest is Tail+1.
 	Earliest, Tail uint64
-	// Bytes is what the kept events take; see Retention.MaxBytes.
+	// Bytes is the size of the kept events; see Retention.MaxBytes.
 	Bytes int64
 	// End is nil while the stream has not ended.
 	End *End
 	// Producers are the newest appends of idempotent producers, at most
 	// MaxProducers of them, oldest first.
 	Producers []Producer
-	// Lineage is the epochs that the stream was in before, oldest first, at most MaxLineage of
-	// them. It grows when a Store finds that it may have lost events.
+	// Lineage lists the earlier epochs of the stream, oldest first, at most MaxLineage of
+	// them. It grows when a Store detects that it may have lost events.
 	Lineage []Ancestor
 }
 
-// Ancestor is an epoch that a stream was in.
+// Ancestor is an earlier epoch of a stream.
 type Ancestor struct {
 	Epoch Epoch
-	// Fork is the seq up to which the epoch after it shares its history.
+	// Fork is the last seq that the following epoch shares with this one.
 	Fork uint64
 }
 
-// MaxLineage is how many ancestors a stream remembers.
+// MaxLineage is the maximum number of ancestors that a stream remembers.
 const MaxLineage = 32
 
-// ForkOf returns the seq up to which the stream shares the history of an epoch: that of the current epoch to the
-// tail, that of an ancestor to the lowest fork since. ok is false for an epoch that is not known.
+// ForkOf returns the last seq of the history that the stream shares with an epoch. For the current epoch that is the
+// tail; for an ancestor it is the lowest fork since. ok is false for an unknown epoch.
 func (i *StreamInfo) ForkOf(epoch Epoch) (fork uint64, ok bool) {
 	if epoch == i.Epoch {
 		return i.Tail, true
@@ -268,22 +268,22 @@ func (i *StreamInfo) ForkOf(epoch Epoch) (fork uint64, ok bool) {
 	return 0, false
 }
 
-// Renew puts the stream into a new epoch that shares all of its history up to the tail, as a Store does that
-// may have lost events after it.
+// Renew moves the stream to a new epoch that shares its whole history up to the tail. A Store calls it when it
+// may have lost events after the tail.
 func (i *StreamInfo) Renew(epoch Epoch) {
 	lineage := append(slices.Clip(i.Lineage), Ancestor{Epoch: i.Epoch, Fork: i.Tail})
 	i.Lineage = lineage[max(0, len(lineage)-MaxLineage):]
 	i.Epoch = epoch
 }
 
-// Kept is the number of events in the window.
+// Kept returns the number of events in the window.
 func (i *StreamInfo) Kept() uint64 { return i.Tail + 1 - i.Earliest }
 
-// StreamOverhead is what quotas count for a stream beside its events, name, labels and Meta, in bytes: its place in the
-// indexes of a Store and the like.
+// StreamOverhead is what quotas count for each stream in addition to its events, name, labels and Meta, in bytes. It
+// stands for the entries in the indexes of a Store.
 const StreamOverhead = 256
 
-// Overhead is what the stream takes of its tenant's bytes beside those of its events.
+// Overhead returns what the stream takes of its tenant's bytes in addition to its events.
 func (i *StreamInfo) Overhead() int64 {
 	n := StreamOverhead + len(i.Key.Name) + len(i.Config.Meta)
 	for name, value := range i.Config.Labels {
@@ -294,42 +294,42 @@ func (i *StreamInfo) Overhead() int64 {
 
 // Options are the settings of a Log. The zero value of each field means its default.
 type Options struct {
-	// Keys authenticate cursors. Default: a random key, so that cursors are
-	// good for as long as the process lives.
+	// Keys authenticate cursors. Default: a random key; then cursors are
+	// valid only within this process.
 	Keys *Keys
-	// Retention is for streams that state none. Default: DefaultRetention.
+	// Retention is the default for streams. Default: DefaultRetention.
 	Retention Retention
-	// MaxTenantBytes bounds what all streams of one tenant keep, MaxTotalBytes
-	// what all streams keep; see Retention.MaxBytes for what is counted. When a bound
-	// is reached, a stream that is appended to gives up its own oldest
-	// events, and where that is not enough the append fails with ErrQuota: no
-	// stream costs another its events. Defaults: no bound, 16 GiB.
+	// MaxTenantBytes limits what all streams of one tenant keep, MaxTotalBytes
+	// what all streams keep; see Retention.MaxBytes for what is counted. At a
+	// limit, a stream that is appended to drops its own oldest events, never those of
+	// another stream. If that is not enough, the append fails with ErrQuota.
+	// Defaults: no limit, 16 GiB.
 	MaxTenantBytes, MaxTotalBytes int64
-	// Quota bounds what a tenant keeps and, where account is not "", what is charged to one of its accounts: see
-	// AccountLabel. It is asked at each append, so it must be quick, and must not call the Log. In place of a tenant's
-	// bound on bytes, MaxTenantBytes holds where it says 0. Default: no bounds.
+	// Quota returns the limits of a tenant and, if account is not "", of one of its accounts; see AccountLabel. It is
+	// called at each append, so it must be quick and must not call the Log. If it returns 0 for a tenant's bytes,
+	// MaxTenantBytes applies. Default: no limits.
 	Quota func(tenant Tenant, account string) Quota
-	// MaxEventBytes bounds the data of an event, inclusive. Default: 1 MiB.
+	// MaxEventBytes is the maximum size of the data of an event. Default: 1 MiB.
 	MaxEventBytes int
-	// TailBytes is how many bytes of the newest events of a stream are kept
-	// in memory for its readers, TailTotalBytes how many of all streams; the newest
-	// few are always kept while a stream is in use. What is made of them for
-	// the wire comes on top, up to twice as much. Defaults: 1 MiB, 256 MiB.
+	// TailBytes is the number of bytes of the newest events of a stream that are kept
+	// in memory for its readers, TailTotalBytes that of all streams. The newest
+	// few events are always kept while a stream is in use. Wire forms of these events
+	// take up to twice as much in addition. Defaults: 1 MiB, 256 MiB.
 	TailBytes      int
 	TailTotalBytes int64
-	// MaxStreams is how many unused streams are held in memory.
+	// MaxStreams is the maximum number of unused streams in memory.
 	// Default: 65,536.
 	MaxStreams int
-	// MaxReaders bounds the readers of one stream. Default: 10,000.
+	// MaxReaders is the maximum number of readers of one stream. Default: 10,000.
 	MaxReaders int
 	// SweepEvery is the time between sweeps. Default: 5 minutes; negative: never.
 	SweepEvery time.Duration
-	// Remember is for how long a swept stream is answered with ErrExpired.
+	// Remember is how long a swept stream returns ErrExpired.
 	// Default: 24 hours.
 	Remember time.Duration
 	// Logger receives the errors of background goroutines. Default: silent.
 	Logger *slog.Logger
-	// Hooks are called as things happen.
+	// Hooks are called on events such as commits and sweeps.
 	Hooks *Hooks
 }
 

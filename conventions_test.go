@@ -246,6 +246,51 @@ func TestNoFunctionRunsAtInit(t *testing.T) {
 	}
 }
 
+// TestVerdictsAreSetInOnePlace: what is decided about a call stays, since verdict.decide alone sets it, and call.begin
+// makes it new for another try.
+func TestVerdictsAreSetInOnePlace(t *testing.T) {
+	found := 0
+	for path, f := range goFiles(t) {
+		if strings.Contains(path, "/") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		for _, decl := range f.file.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			setter := ok && (fn.Name.Name == "decide" || fn.Name.Name == "begin")
+			ast.Inspect(decl, func(n ast.Node) bool {
+				if !setsVerdict(n) {
+					return true
+				}
+				if found++; !setter {
+					t.Errorf("%s:%d: a verdict is set", path, f.line(n.Pos()))
+				}
+				return false
+			})
+		}
+	}
+	if found != 2 {
+		t.Errorf("verdicts are set in %d places, want 2", found)
+	}
+}
+
+// setsVerdict reports whether n makes a verdict, or assigns to one of a call or to a part of one.
+func setsVerdict(n ast.Node) bool {
+	if made, ok := n.(*ast.CompositeLit); ok {
+		name, ok := made.Type.(*ast.Ident)
+		return ok && name.Name == "verdict"
+	}
+	set, ok := n.(*ast.AssignStmt)
+	return ok && slices.ContainsFunc(set.Lhs, func(to ast.Expr) bool {
+		for {
+			of, ok := to.(*ast.SelectorExpr)
+			if !ok || of.Sel.Name == "verdict" {
+				return ok
+			}
+			to = of.X
+		}
+	})
+}
+
 // TestErrorsAreNotMatchedByText: not in tests either. That an error does not hold a secret may be tested.
 func TestErrorsAreNotMatchedByText(t *testing.T) {
 	for path, f := range goFiles(t) {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Epoch is the random id of one life of a stream: 16 digits of Crockford's
-// base32 (80 bits), for example "7ZK3M9Q2VTX4WB8A". A name that is used again, or
-// whose history was lost, gets another one.
+// Epoch is the random id of one history of a stream: 16 digits of Crockford's
+// base32 (80 bits), for example "7ZK3M9Q2VTX4WB8A". A stream gets another epoch when its name
+// is used again or when its history was lost.
 type Epoch string
 
 const (
@@ -55,10 +55,10 @@ func (c Cursor) Append(dst []byte) []byte {
 	return append(dst, c.Tag...)
 }
 
-// IsZero reports whether c is no position at all.
+// IsZero reports whether c is the zero Cursor, which is not a position.
 func (c Cursor) IsZero() bool { return c.Epoch == "" }
 
-// ParseCursor reads the text of a cursor. It checks the form alone; a Log checks
+// ParseCursor parses the text of a cursor. It checks only the form; a Log checks
 // the tag. The error is ErrCursorMalformed.
 func ParseCursor(s string) (Cursor, error) {
 	dot := len(s) - tagLen - 1 - epochLen - 1
@@ -131,13 +131,13 @@ type Position struct {
 // Earliest is the position just before the first kept event.
 func Earliest() Position { return Position{} }
 
-// Tail is the position just after the last event: a reader gets what comes from now on.
+// Tail is the position just after the last event. A reader from there gets new events only.
 func Tail() Position { return Position{tail: true} }
 
 // After is the position of a cursor.
 func After(c Cursor) Position { return Position{cursor: c} }
 
-// ParsePosition reads what a client may ask for: "", "0" and "earliest", "tail",
+// ParsePosition parses a position that a client asks for: "", "0" and "earliest", "tail",
 // or the text of a cursor. The error is ErrCursorMalformed.
 func ParsePosition(s string) (Position, error) {
 	switch s {

@@ -1,7 +1,7 @@
-// Package reprise is an event log for streams that are read over connections which
-// break. A program appends events to a stream. Any number of readers follow it, each
-// from its own cursor. A reader that was cut off presents its cursor and
-// gets every later event in order, or an explicit error that names the missing range.
+// Package reprise is an event log for streams that are read over connections that break.
+//
+// A program appends events to a stream. Any number of readers follow it, each from its own cursor. A reader that was
+// cut off presents its cursor and gets every later event in order, or an explicit error that names the missing range.
 //
 //	store := memstore.New(nil)
 //	log, _ := reprise.Open(ctx, store, nil)
@@ -27,44 +27,39 @@
 //
 // # Streams, events, cursors
 //
-// An [Event] has a seq (1, 2, 3, ... in its stream), a time, a type and data. A
-// stream is an ordered, append-only run of events with a name inside a [Tenant]; it
-// has ended when its last event, the end, was appended. A stream has an [Epoch], a random id. It gets another one
-// when its name is used again or when the store may have lost events, so that a position in the history that was lost
-// is not mistaken for one in the new history. Up to the fork, the last event that both epochs share, positions stay
-// good.
+// An [Event] has a seq (1, 2, 3, ... in its stream), a time, a type and data. A stream is an ordered, append-only
+// sequence of events with a name inside a [Tenant]. It has ended when its last event, the end, was appended.
 //
-// A [Cursor] is the position just after an event. Its text is opaque to those who
-// get it, and carries a tag made with a secret of the server ([Keys]) over tenant,
-// stream and epoch: a cursor of another tenant or stream, or one that was made up, is
-// refused. The tag is made once for a stream and compared, not computed, after that.
+// Each stream has an [Epoch], a random id. The stream gets another epoch when its name is used again or when the store
+// may have lost events. So a position in a lost history is never mistaken for a position in the new one. The last event
+// that two epochs share is the fork; positions up to the fork stay valid.
+//
+// A [Cursor] is the position just after an event. Its text is opaque to clients. It carries a tag that is computed with
+// a secret of the server ([Keys]) over tenant, stream and epoch, so forged cursors and cursors of another tenant or
+// stream are refused. The tag is computed once per stream and then only compared.
 //
 // # Reading
 //
-// There is one way to read. A [Reader] is a position; it takes events after it
-// from memory, where the newest ones are kept (the hot tail), or a page of
-// them from the [Store], and waits when it is at the tail. There is no "replay" that hands
-// over to "live", and so no seam at which events could be lost or doubled. A reader
-// that is slow falls back to the store by itself; it costs neither the writer nor
-// other readers anything. When it falls out of the window of kept events it gets a
-// [*WindowError], which says how many events it missed and where it can go on.
+// There is one reading path. A [Reader] is a position. It takes the events after the position from memory, which holds
+// the newest events (the hot tail), or reads a page from the [Store], and waits when it is at the tail. There is no
+// switch from "replay" to "live", and so no point at which events could be lost or duplicated. A slow reader falls back
+// to the store by itself, and slows down neither the writer nor other readers. A reader that falls out of the window of
+// kept events gets a [*WindowError], which has the number of missed events and the position to continue from.
 //
-// What goes over the wire is made once for all readers of a stream ([Run.Encoded]), and
-// a reader that is behind gets as many events in one piece as are ready.
+// The wire form of events is encoded once for all readers of a stream ([Run.Encoded]). A reader that is behind gets all
+// events that are ready in one piece.
 //
 // # Appending
 //
-// [Stream.Append] returns when the events are kept as safely as the store states. All
-// appends that arrive while a commit is under way, of whatever streams, go into the next
-// one together; one that comes alone goes at once, in its own goroutine.
-// With a [ProducerID] an append can be tried again after any error and is kept once.
+// [Stream.Append] returns when the events are as durable as the store states. Appends to any streams that arrive during
+// a commit go into the next commit together. A lone append commits at once, in the goroutine of its caller. With a
+// [ProducerID] an append can be repeated after any error and takes effect once.
 //
 // # History is bounded
 //
-// A stream keeps its newest events within the bounds of its [Retention]: a number of
-// events, a number of bytes, and an age that counts from its end. [Options] bound
-// what a tenant and the process keep in all. When those are reached, a stream that is appended to gives
-// up its own oldest events: no stream costs another its events.
+// A stream keeps its newest events within the bounds of its [Retention]: a number of events, a number of bytes, and an
+// age that counts from its end. [Options] limit what a tenant and the process keep in total. At these limits, a stream
+// that is appended to drops its own oldest events, never those of another stream.
 //
 // # Guarantees
 //
@@ -84,41 +79,47 @@
 //   - G9, idempotent: creating a stream and appending an event under a key have their effect once. The key is the name
 //     and configuration of the stream, and the producer's number of the append.
 //
-// They hold for these reasons. A stream has one commit under way at a time, which gives the seqs (G3, G4) and, after
-// the store has answered, moves the tail that readers see (G6). A commit touches memory and the store's Append alone,
-// so that no stream waits for another one's history (G7). Position and window are compared under the lock that the
-// window moves under (G1). Whatever may have been stored and was not acknowledged is read back from the store before
-// the next append to that stream (G1, G9).
+// These mechanisms provide them:
+//
+//   - A stream has one commit in progress at a time, which assigns the seqs (G3, G4). The tail that readers see moves
+//     only after the store has confirmed the commit (G6).
+//   - A commit touches only memory and the store's Append, so no stream waits for the history of another (G7).
+//   - Position and window are compared under the lock that guards the window (G1).
+//   - Events that may have been stored without acknowledgement are read back from the store before the next append to
+//     that stream (G1, G9).
 //
 // # Replicas
 //
-// A [Store] that is a [Watcher] is shared: any number of Logs in any number of processes keep the same streams in it,
-// and a reader may begin at one and go on at another. A replica asks the store before it
-// opens a reader or tells the state of a stream, so that what any replica has acknowledged is seen
-// by all, and is told by the store when streams with readers have moved. Appends are compared with the tail in the
-// store: of two replicas that append at the same time one is first, and the other tries again after it. A stream can
-// have an [Owner], such as the replica that runs a command: then nobody else may append until an owner with a
-// higher fence takes over, and appends of the former owner are refused with [ErrFenced].
+// A [Store] that is a [Watcher] is shared: any number of Logs in any number of processes keep the same streams in it.
+// A reader may begin at one Log and continue at another. A Log asks the store before it opens a reader or returns the
+// state of a stream, so every replica sees what any of them has acknowledged. The store notifies a Log when streams
+// with readers have moved.
+//
+// The store compares each append with its tail. When two replicas append at the same time, one is first and the other
+// retries after it. A stream can have an [Owner], such as the replica that runs a command. Then nobody else may append
+// until an owner with a higher fence takes over, and appends of the former owner are refused with [ErrFenced].
 //
 // # Stores
 //
-// A [Store] keeps batches of encoded events, which are opaque to it, and finds the
-// batch that holds a position. Package memstore keeps them in memory, sqlitestore in a file, and logstore, which is
-// experimental, in a log of its own; redisstore, pgstore and natsstore keep them on servers that replicas
-// share. Package storewrap puts compression, encryption and more around any of them. All that must be alike on
-// every store lives in [Log]. Package storetest checks any implementation
-// against the contract.
+// A [Store] keeps batches of encoded events, which are opaque to it, and finds the batch that holds a position.
+// Everything that must be alike on every store lives in [Log].
+//
+//   - Package memstore keeps batches in memory, sqlitestore in a file, and logstore, which is experimental, in a log of
+//     its own.
+//   - Packages redisstore, pgstore and natsstore keep them on servers that replicas share.
+//   - Package storewrap adds compression, encryption and more to any store.
+//   - Package storetest checks any implementation against the contract.
 //
 // # Stability
 //
-// Before version 1.0 a minor release may change the Go API; CHANGELOG.md says what to do about each change. Three
-// things do not break before 1.0 either: the wire contract under /v1, cursors that were handed out, and data that was
-// stored, which a newer version reads or migrates.
+// Before version 1.0 a minor release may change the Go API; CHANGELOG.md says how to adapt to each change. Three things
+// stay compatible even before 1.0: the wire contract under /v1, issued cursors, and stored data, which a newer version
+// reads or migrates.
 //
 // From 1.0 on the packages outside of internal/ follow semantic versioning: what compiles against one 1.x release
 // compiles against later ones, except that interfaces which only this module implements may get methods. [Store] is not
 // one of them; new abilities of a Store are interfaces of their own.
 //
-// What is to go is first marked "Deprecated:" with its replacement, and stays for two minor releases and at least six
-// months. A flag or an HTTP member that is to go is named in the log of the server for as long.
+// An identifier that will be removed is first marked "Deprecated:" with its replacement, and stays for two minor
+// releases and at least six months. The log of the server names deprecated flags and HTTP members for as long.
 package reprise

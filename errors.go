@@ -10,48 +10,47 @@ import (
 	"time"
 )
 
-// The errors that a caller may branch on, with errors.Is. Everything that a
-// Log, a Stream or a Store returns wraps one of them, is a *WindowError, or is
-// the cause of a cancelled context. Package problem gives each its stable code
-// and HTTP status.
+// The errors that a caller may test for with errors.Is. Every error of a Log, a Stream
+// or a Store wraps one of them, is a *WindowError, or is the cause of a cancelled
+// context. Package problem maps each to its stable code and HTTP status.
 var (
-	// ErrInvalid: the request itself is wrong (a name, a type, a size).
+	// ErrInvalid: the request is wrong (a name, a type, a size).
 	ErrInvalid = errors.New("invalid")
-	// ErrNotFound: no such stream, or one of another tenant.
+	// ErrNotFound: the stream does not exist, or belongs to another tenant.
 	ErrNotFound = errors.New("not found")
 	// ErrExpired: the stream was swept; its name is remembered for a while.
 	ErrExpired = errors.New("stream expired")
-	// ErrEnded: an append after the end event, or a read when the end event was handed out. No error
-	// of a Store is taken for the end of a stream: io.EOF from a driver is a failure like any other.
+	// ErrEnded: an append after the end event, or a read after the end event was returned. An error
+	// of a Store never means the end of a stream: io.EOF from a driver is a failure like any other.
 	ErrEnded = errors.New("stream ended")
-	// ErrConflict: the name is taken by another configuration, the expected
-	// seq is not the next one, or a producer left out a seq.
+	// ErrConflict: a stream with another configuration has the name, the expected
+	// seq is not the next one, or a producer skipped a seq.
 	ErrConflict = errors.New("conflict")
 	// ErrFenced: a newer writer or producer epoch has taken over.
 	ErrFenced = errors.New("fenced off by a newer writer")
-	// ErrQuota: the bound over all streams of the tenant or the process is reached.
+	// ErrQuota: a limit of the tenant or the process is reached.
 	ErrQuota = errors.New("quota exceeded")
-	// ErrTooManyReaders: the stream has as many readers as it may have.
+	// ErrTooManyReaders: the stream has its maximum number of readers.
 	ErrTooManyReaders = errors.New("too many readers")
-	// ErrCursorMalformed: the text is no cursor.
+	// ErrCursorMalformed: the text is not a cursor.
 	ErrCursorMalformed = errors.New("cursor malformed")
 	// ErrCursorForeign: the cursor is of another stream or tenant, or forged.
 	ErrCursorForeign = errors.New("cursor of another stream")
-	// ErrUnavailable: the store cannot answer now; trying again may help.
+	// ErrUnavailable: the store cannot answer now; a retry may succeed.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrClosed: the Log, Store or Reader was closed.
 	ErrClosed = errors.New("closed")
 )
 
-// Outage is a known cause of ErrUnavailable, which it wraps. Its text is fit for users: it holds no paths and no
-// addresses.
+// Outage is a known cause of ErrUnavailable, which it wraps. Its text can be shown to users, because it contains no
+// paths and no addresses.
 type Outage string
 
 // The known causes.
 const (
 	// DiskFull: the disk of the store is full.
 	DiskFull Outage = "disk full"
-	// ReadOnly: the store cannot be written to any more.
+	// ReadOnly: the store can no longer be written to.
 	ReadOnly Outage = "the store is read-only"
 )
 
@@ -69,8 +68,8 @@ const (
 	CursorExpired WindowReason = iota + 1
 	// CursorAhead: the position is beyond the last event.
 	CursorAhead
-	// EpochChanged: the position is of an older epoch of the stream, and
-	// beyond the fork up to which the stream shares its history.
+	// EpochChanged: the position belongs to an older epoch of the stream and is
+	// beyond the fork, the end of the shared history.
 	EpochChanged
 )
 
@@ -87,16 +86,16 @@ func (r WindowReason) String() string {
 	return fmt.Sprintf("WindowReason(%d)", uint8(r))
 }
 
-// WindowError refuses a position that lies outside the window of its stream,
-// and names the positions that can be asked for in its place.
+// WindowError refuses a position outside the window of its stream. It contains the
+// positions that can be requested instead.
 type WindowError struct {
 	Reason WindowReason
 	// Asked is the refused position.
 	Asked Cursor
 	// Earliest is the position before the first kept event, Tail the one after the last.
 	Earliest, Tail Cursor
-	// Fork is set with EpochChanged: the last position that the stream shares with the epoch of Asked, 0 if it
-	// shares none.
+	// Fork is set with EpochChanged: the last position that the stream shares with the epoch of Asked. Its Seq is 0
+	// if they share no event.
 	Fork Cursor
 }
 
@@ -109,8 +108,8 @@ func (e *WindowError) Error() string {
 	return text
 }
 
-// Resume is the position to go on from: the fork of an epoch that has changed, if its events are still kept, and
-// otherwise the start of the window.
+// Resume returns the position to continue from: the fork if the epoch has changed and the events after it are still
+// kept, and otherwise the start of the window.
 func (e *WindowError) Resume() Cursor {
 	if e.Reason == EpochChanged && e.Fork.Seq > e.Earliest.Seq {
 		return e.Fork
@@ -118,8 +117,8 @@ func (e *WindowError) Resume() Cursor {
 	return e.Earliest
 }
 
-// Missed is the number of events after the position, or after the fork of an epoch that has changed, that a reader
-// misses which goes on from Resume.
+// Missed returns the number of events that a reader misses if it continues at Resume. They are counted from the
+// position, or from the fork if the epoch has changed.
 func (e *WindowError) Missed() uint64 {
 	from := e.Asked.Seq
 	switch e.Reason {
@@ -131,7 +130,7 @@ func (e *WindowError) Missed() uint64 {
 	return e.Resume().Seq - min(from, e.Resume().Seq)
 }
 
-// TakenBack is the number of events up to the position that no longer exist, because the store has lost them. It
+// TakenBack returns the number of events up to the position that no longer exist because the store has lost them. It
 // is 0 for reasons other than EpochChanged.
 func (e *WindowError) TakenBack() uint64 {
 	if e.Reason != EpochChanged {
@@ -140,8 +139,8 @@ func (e *WindowError) TakenBack() uint64 {
 	return e.Asked.Seq - min(e.Fork.Seq, e.Asked.Seq)
 }
 
-// outages tells the logger why the store is unavailable: once for each cause until the store answers again, and no
-// cause more than once a minute, since a disk that is nearly full takes one append and refuses the next.
+// outages logs why the store is unavailable: once for each cause until the store answers again, and at most once a
+// minute per cause, because a nearly full disk accepts one append and refuses the next.
 type outages struct {
 	active atomic.Bool
 
@@ -149,10 +148,10 @@ type outages struct {
 	told map[string]time.Time // by cause
 }
 
-// outageEvery is the least time between two lines about one cause.
+// outageEvery is the minimum time between two log lines about one cause.
 const outageEvery = time.Minute
 
-// note takes the result of a call to the store. nil says that the store has written something.
+// note takes the result of a call to the store. A nil err means that the store has written something.
 func (o *outages) note(logger *slog.Logger, err error) {
 	switch {
 	case errors.Is(err, ErrUnavailable):
@@ -191,7 +190,7 @@ func (o *outages) began(logger *slog.Logger, err error) {
 	logger.Error("the store is unavailable", "cause", cause, "error", err)
 }
 
-// unavailableCause is a stable name for why a store is unavailable. The texts of other errors differ from call to call.
+// unavailableCause returns a stable name for the cause of an outage. Other error texts differ from call to call.
 func unavailableCause(err error) string {
 	if known, ok := errors.AsType[Outage](err); ok {
 		return string(known)
@@ -199,13 +198,13 @@ func unavailableCause(err error) string {
 	return "unknown"
 }
 
-// QuotaError says which bound is reached. It wraps ErrQuota.
+// QuotaError names the limit that is reached. It wraps ErrQuota.
 type QuotaError struct {
 	// Quota is "streams" or "bytes".
 	Quota string
-	// Of is whose bound it is: "principal" for an account, "tenant", or "server" for that of the process.
+	// Of is the owner of the limit: "principal" for an account, "tenant", or "server" for the process.
 	Of string
-	// Limit is the bound.
+	// Limit is the value of the limit.
 	Limit int64
 }
 

@@ -8,18 +8,18 @@ import (
 
 // Event is one thing that happened in a stream.
 //
-// An Event that a Reader yields shares its Data with other readers: it may be
-// kept for as long as wanted and must not be changed.
+// An Event that a Reader yields shares its Data with other readers. The caller may keep it for any time and must not
+// change it.
 type Event struct {
-	// Seq numbers the events of one epoch of a stream: 1, 2, 3, ... with no
-	// number left out. Append gives it; what a caller puts there is ignored.
+	// Seq numbers the events of one epoch of a stream: 1, 2, 3, ... without
+	// holes. Append assigns it and ignores the value of the caller.
 	Seq uint64
-	// Time is when the event was generated, kept with milliseconds. Append
-	// fills in the present time where it is zero.
+	// Time is when the event was generated, in milliseconds. Append replaces
+	// the zero Time by the current time.
 	Time time.Time
 	// Type is 1 to 64 bytes of letters, digits, '.', '_' and '-', for example
 	// "stdout". An empty Type is appended as "message", as in the HTML standard.
-	// "end" and "gap" are taken.
+	// "end", "gap", "error" and "open" are reserved.
 	Type string
 	// Data is the payload. Append copies it.
 	Data []byte
@@ -27,45 +27,44 @@ type Event struct {
 	Format Format
 }
 
-// The types with a meaning of their own.
+// Event types with a special meaning.
 const (
-	// TypeMessage is the type of an event that names none.
+	// TypeMessage is the type of an event that is appended without a type.
 	TypeMessage = "message"
 	// TypeEnd is the type of the last event of a stream; Stream.End appends it.
 	TypeEnd = "end"
-	// TypeGap is the type of the notice that tells a reader what it cannot
-	// get any more. It is never stored.
+	// TypeGap is the type of the notice that tells a reader which events are
+	// no longer available. It is never stored.
 	TypeGap = "gap"
-	// TypeCursor is the type of the notice that moves a filtered reader's cursor, for readers that
-	// ask for events of it. It is never stored and has no seq; users may append events of the same type, which have
-	// one.
+	// TypeCursor is the type of the notice that moves the cursor of a filtered reader, if the reader asks for such
+	// events. It is never stored and has no seq. Users may append events of the same type, which have a seq.
 	TypeCursor = "cursor"
-	// TypeError and TypeOpen cannot be appended: an EventSource fires handlers of its own under these names, and a
-	// page could not tell an event from a lost connection.
+	// TypeError and TypeOpen cannot be appended. An EventSource fires its own events under these names, so a page
+	// could not distinguish an appended event from a lost connection.
 	TypeError = "error"
 	TypeOpen  = "open"
 )
 
-// Format says how the data of an event is shown in its JSON form, which is
-// {"seq":7,"time":"...", ...} (see Event.AppendJSON).
+// Format says how the data of an event appears in its JSON form,
+// {"seq":7,"time":"...", ...}; see Event.AppendJSON.
 type Format uint8
 
 const (
-	// FormatBytes is any bytes. They are shown as the member "text" if they
-	// are valid UTF-8 and as "base64" if not.
+	// FormatBytes is arbitrary bytes. They appear as the member "text" if
+	// they are valid UTF-8, and as "base64" otherwise.
 	FormatBytes Format = iota
-	// FormatJSON is one JSON value without line breaks, shown as the member "data". It
+	// FormatJSON is one JSON value without line breaks. It appears as the member "data". It
 	// is not parsed: the caller of Append guarantees that it is valid.
 	FormatJSON
-	// FormatMembers is a JSON object without line breaks, whose members are
-	// shown beside "seq" and "time".
+	// FormatMembers is a JSON object without line breaks. Its members
+	// appear beside "seq" and "time".
 	FormatMembers
 )
 
-// maxTypeBytes bounds Event.Type, inclusive.
+// maxTypeBytes is the maximum length of Event.Type.
 const maxTypeBytes = 64
 
-// checkEvent says whether e may be appended. end is true for the end event.
+// checkEvent returns an error if e must not be appended. end is true for the end event.
 func checkEvent(e *Event, maxBytes int, end bool) error {
 	if err := checkType(e.Type, end); err != nil {
 		return err

@@ -19,11 +19,10 @@ import (
 	"strings"
 )
 
-// Keys is a ring of secrets that authenticate what the server hands out:
-// cursors above all. The first key signs, all of them verify, so a key is
-// replaced by putting a new one in front and dropping the old one when nothing
-// signed with it is in use any more. Replicas that serve the same streams
-// need the same keys. A Keys is safe for concurrent use.
+// Keys is a ring of secrets that authenticate cursors and other values that
+// the server issues. The first key signs and all of them verify. To replace a key, put a new one in
+// front, and remove the old one when no value that it signed is in use any more. Replicas that serve the
+// same streams need the same keys. A Keys is safe for concurrent use.
 type Keys struct {
 	ring []key
 }
@@ -39,17 +38,17 @@ const (
 	keysFileMode   = 0o600
 )
 
-// NewKeys returns a ring with one random key. What it signs can be verified
-// for as long as the process lives.
+// NewKeys returns a ring with one random key. Its signatures can be verified only
+// within this process.
 func NewKeys() *Keys {
 	secret := make([]byte, keySecretBytes)
 	rand.Read(secret)
 	return &Keys{ring: []key{{id: rand.Text()[:8], secret: secret}}}
 }
 
-// ParseKeys reads a ring: a key a line, the signing key first, each
+// ParseKeys parses a ring: one key per line, the signing key first, each
 // "<id> <base64 of 32 bytes>" with an id of 1 to 32 letters, digits, '.', '_' and
-// '-'. Empty lines and lines that begin with '#' are passed over. The error wraps ErrInvalid.
+// '-'. Empty lines and lines that begin with '#' are ignored. The error wraps ErrInvalid.
 func ParseKeys(text []byte) (*Keys, error) {
 	k := &Keys{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -90,8 +89,8 @@ func isKeyID(id string) bool {
 	return true
 }
 
-// LoadKeys reads the ring in the file at path. If there is no such file, it makes
-// one with a random key that its owner alone can read.
+// LoadKeys reads the ring from the file at path. If the file does not exist, LoadKeys creates
+// it with one random key, readable by its owner only.
 func LoadKeys(path string) (*Keys, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +110,7 @@ func LoadKeys(path string) (*Keys, error) {
 }
 
 // createKeys writes a new ring to path, unless another process was faster. The
-// file appears whole or not at all.
+// file appears complete or not at all.
 func createKeys(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
 	if err != nil {
@@ -137,8 +136,8 @@ func (k *Keys) text() []byte {
 	return b.Bytes()
 }
 
-// Derive returns a ring for another purpose, whose secrets are derived from those of k (RFC 5869) and tell nothing
-// about them. What one ring signs the other does not verify.
+// Derive returns a ring for another purpose. Its secrets are derived from those of k (RFC 5869) and reveal nothing
+// about them. The two rings do not verify each other's signatures.
 func (k *Keys) Derive(purpose string) *Keys {
 	derived := &Keys{ring: make([]key, len(k.ring))}
 	for i, from := range k.ring {
@@ -151,16 +150,16 @@ func (k *Keys) Derive(purpose string) *Keys {
 	return derived
 }
 
-// Sign returns an authentication code over label and parts with the signing key:
-// "<key id>.<52 digits of base32>". The label names the purpose, so that what was
-// signed for one is no good for another; it should carry a version.
+// Sign returns an authentication code over label and parts, made with the signing key:
+// "<key id>.<52 digits of base32>". The label names the purpose, so a code for one purpose
+// is not valid for another; it should contain a version.
 func (k *Keys) Sign(label string, parts ...string) string {
 	signer := k.ring[0]
 	return signer.id + "." + base32(signer.mac(label, parts))
 }
 
-// Verify reports whether mac is what Sign returns, or returned while another
-// key of the ring was the signing one, for label and parts.
+// Verify reports whether mac is an authentication code over label and parts that any
+// key of the ring has made.
 func (k *Keys) Verify(mac, label string, parts ...string) bool {
 	dot := strings.LastIndexByte(mac, '.')
 	if dot < 0 {
@@ -175,7 +174,7 @@ func (k *Keys) Verify(mac, label string, parts ...string) bool {
 	return false
 }
 
-// cursorLabel is what cursor tags are made under.
+// cursorLabel is the label of cursor tags.
 const cursorLabel = "reprise cursor 1"
 
 // cursorTags returns the tag of the cursors of an epoch under each key of the ring.
@@ -188,8 +187,8 @@ func (k *Keys) cursorTags(stream StreamKey, epoch Epoch) []string {
 	return tags
 }
 
-// mac is HMAC-SHA256 over label, key id and parts, each behind its length so
-// that no two different lists give the same input.
+// mac is HMAC-SHA256 over label, key id and parts. Each is preceded by its length, so
+// two different lists never give the same input.
 func (k key) mac(label string, parts []string) []byte {
 	h := hmac.New(sha256.New, k.secret)
 	write := func(s string) {

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// live is a stream in memory: its state, its hot tail, and the readers to wake.
+// live is a stream in memory: its state, its hot tail, and the waiting readers.
 //
-// What the lane alone touches needs no lock, for it has one commit at a time. What others see
-// as well is guarded by mu; the lane alone writes it, so that the lane reads it without the lock.
+// Fields that only the lane touches need no lock, because the lane has one commit at a time. Fields that others read
+// as well are guarded by mu. Only the lane writes them, so the lane reads them without the lock.
 type live struct {
 	key       StreamKey
-	created   StreamConfig // as it was given to Create
+	created   StreamConfig // as passed to Create
 	retention Retention    // with the defaults filled in
-	charged   *tally       // what the account or tenant keeps that is charged for it
+	charged   *tally       // usage of the account or tenant that the stream is charged to
 
 	lane *lane
 
@@ -58,6 +58,15 @@ func newLive(info StreamInfo, defaults Retention, charged *tally, lane *lane) *l
 	lv.retention = info.Config.Retention.or(defaults)
 	lv.sizes.reset(&info)
 	return lv
+}
+
+// fill gives a stream that nobody else knows yet the events that it was made with as its hot tail.
+func (l *Log) fill(lv *live, filled *staged) {
+	filled.block.buf, filled.block.ends = filled.buf, filled.ends
+	lv.blocks, lv.hotBytes = []*block{filled.block}, cap(filled.block.buf)
+	l.hotBytes.Add(int64(lv.hotBytes))
+	lv.sizes = sizeIndex{}
+	lv.sizes.add(lv.info.Tail, lv.info.Bytes)
 }
 
 // currentEpoch is the epoch that the stream is in.

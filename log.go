@@ -1,12 +1,10 @@
 package reprise
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -126,100 +124,6 @@ func (l *Log) livesOf(lane *lane) []*live {
 		}
 	}
 	return list
-}
-
-// Create makes a stream, or finds the one that was made with the same
-// configuration; created says which. The error is ErrConflict if the name is taken by another
-// configuration, and ErrInvalid if key or configuration are not allowed.
-func (l *Log) Create(ctx context.Context, key StreamKey, config StreamConfig) (s *Stream, created bool, err error) {
-	return l.CreateWith(ctx, CreateOptions{}, key, config)
-}
-
-// CreateOptions are for streams that need more than a configuration.
-type CreateOptions struct {
-	// Owner is who may append to the stream if it is made now; see AppendOptions.Owner.
-	Owner Owner
-}
-
-// CreateWith is Create with options.
-func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey,
-	config StreamConfig,
-) (s *Stream, created bool, err error) {
-	if err := errors.Join(key.usable(), config.validate(), opts.Owner.validate()); err != nil {
-		return nil, false, fmt.Errorf("create %s: %w", key, err)
-	}
-	lv, created, err := l.create(ctx, opts, key, config)
-	if err != nil {
-		return nil, false, fmt.Errorf("create %s: %w", key, err)
-	}
-	return l.handle(lv), created, nil
-}
-
-func (l *Log) create(ctx context.Context, opts CreateOptions, key StreamKey, config StreamConfig) (*live, bool, error) {
-	l.evictIfFull(ctx)
-	for range maxTries {
-		lv, older, created, err := l.createOrFind(ctx, opts, key, config)
-		if older == nil || err != nil {
-			return lv, created, err
-		}
-		if err := l.dropUnlessRenewed(ctx, older); err != nil {
-			return nil, false, err
-		}
-		lv, err = l.load(ctx, key)
-		if err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExpired) {
-			return lv, created, err
-		} // otherwise it has gone since it was found, and the name is free
-	}
-	return nil, false, fmt.Errorf("%w: the stream was removed %d times", ErrUnavailable, maxTries)
-}
-
-var errOtherConfig = fmt.Errorf("%w: it exists with another configuration", ErrConflict)
-
-// createOrFind makes a stream or finds it. If it was made, by us or another replica, while a life of it was in
-// memory that another replica has ended, it returns that one as older, which is to be forgotten.
-func (l *Log) createOrFind(ctx context.Context, opts CreateOptions, key StreamKey,
-	config StreamConfig,
-) (lv, older *live, created bool, err error) {
-	unlock, err := l.loading.lock(ctx, key)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	defer unlock()
-	lv, err = l.lookup(key)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	// one that has ended may be read from an archive, and its name be free
-	if lv != nil && !l.Shared() && !lv.hasEnded() {
-		if !lv.created.EqualButAccount(config) {
-			return nil, nil, false, errOtherConfig
-		}
-		return lv, nil, false, nil
-	}
-	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta) // the caller keeps its own
-	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now(), Owner: opts.Owner}
-	if err := l.checkRoom(ctx, &want); err != nil {
-		return nil, nil, false, err
-	}
-	info, err := l.createAsKept(ctx, want)
-	l.noteFailure(err)
-	if errors.Is(err, ErrConflict) {
-		err = errOtherConfig
-	}
-	if err != nil {
-		return nil, nil, false, err
-	}
-	if created = info.Epoch == want.Epoch; created {
-		l.usage.add(l.usage.of(&info), amount{streams: 1, bytes: info.Overhead()})
-	}
-	switch {
-	case lv == nil:
-		lv, err = l.admit(info)
-		return lv, nil, created, err
-	case lv.currentEpoch() == info.Epoch:
-		return lv, nil, created, nil
-	}
-	return nil, lv, created, nil
 }
 
 // Stream finds a stream. The error is ErrNotFound, or ErrExpired while a swept
@@ -346,16 +250,20 @@ func (l *Log) load(ctx context.Context, key StreamKey) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.admit(page.Info)
+	return l.admit(page.Info, nil)
 }
 
-// admit puts a stream into memory. The caller holds the lock of its key.
-func (l *Log) admit(info StreamInfo) (*live, error) {
+// admit puts a stream into memory, with the events of filled as its hot tail if that is not nil: then they are all that
+// it has. The caller holds the lock of its key.
+func (l *Log) admit(info StreamInfo, filled *staged) (*live, error) {
 	lv := newLive(info, l.opts.Retention, l.usage.of(&info), l.laneOf(info.Key))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, ErrClosed
+	}
+	if filled != nil {
+		l.fill(lv, filled)
 	}
 	l.streams[info.Key] = lv
 	return lv, nil

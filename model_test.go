@@ -42,9 +42,9 @@ type machine struct {
 	written int
 }
 
-// TestModel holds a Log against slices: streams that come, go and come again in little memory, so
+// TestModelOfSlicesAgreesWithLog holds a Log against slices: streams that come, go and come again in little memory, so
 // that hot and cold reads mix, appends of all kinds, readers in random steps, and restarts.
-func TestModel(t *testing.T) {
+func TestModelOfSlicesAgreesWithLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &machine{
 			store: memstore.New(nil),

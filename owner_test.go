@@ -9,8 +9,8 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestOwner: a stream with an owner is that one's, until one with a higher fence appends.
-func TestOwner(t *testing.T) {
+// TestOwnerKeepsOthersFromAppending: a stream with an owner is that one's, until one with a higher fence appends.
+func TestOwnerKeepsOthersFromAppending(t *testing.T) {
 	ctx := t.Context()
 	log, err := reprise.Open(ctx, memstore.New(nil), nil)
 	if err != nil {

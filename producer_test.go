@@ -12,7 +12,7 @@ func producing(id string, epoch, seq uint64) reprise.AppendOptions {
 	return reprise.AppendOptions{Producer: &reprise.ProducerID{ID: id, Epoch: epoch, Seq: seq}}
 }
 
-func TestProducers(t *testing.T) {
+func TestProducersAppendOnce(t *testing.T) {
 	type answer struct {
 		first, last uint64
 		duplicate   bool

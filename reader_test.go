@@ -313,9 +313,9 @@ func (m marks) AppendEvent(dst []byte, e *reprise.Event, _ string) []byte {
 	return append(append(dst, m.mark...), e.Data...)
 }
 
-// TestEncoded: the wire form is that of the events, whoever asks first, hot or cold, and stays
-// as it is while others go on.
-func TestEncoded(t *testing.T) {
+// TestEncodedFormIsTheSameForAllReaders: the wire form is that of the events, whoever asks first, hot or cold, and
+// stays as it is while others go on.
+func TestEncodedFormIsTheSameForAllReaders(t *testing.T) {
 	for _, tailBytes := range []int{1, 1 << 20} {
 		log := openLog(t, memory(t), &reprise.Options{TailBytes: tailBytes})
 		s := create(t, log, "s", reprise.Retention{})

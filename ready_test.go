@@ -8,8 +8,9 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestReady: a store that can be read and not written is not ready, until it can be written again.
-func TestReady(t *testing.T) {
+// TestReadyFailsWhileStoreCannotBeWritten: a store that can be read and not written is not ready, until it can be
+// written again.
+func TestReadyFailsWhileStoreCannotBeWritten(t *testing.T) {
 	store := &faulty{Store: memstore.New(nil)}
 	log := openLog(t, store, nil)
 	s := createOn(t, log, "s")

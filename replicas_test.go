@@ -117,8 +117,9 @@ func TestAheadOfWhatIsKnown(t *testing.T) {
 	}
 }
 
-// TestContention: appends of many writers through several replicas to one stream are all kept, once.
-func TestContention(t *testing.T) {
+// TestContentionOfReplicasLosesNoAppend: appends of many writers through several replicas to one stream are all kept,
+// once.
+func TestContentionOfReplicasLosesNoAppend(t *testing.T) {
 	const writers, each = 12, 60
 	logs := replicas(t, 3, nil)
 	var wg sync.WaitGroup

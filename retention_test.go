@@ -99,7 +99,7 @@ func TestBytesAfterAReload(t *testing.T) {
 	})
 }
 
-func TestTrim(t *testing.T) {
+func TestTrimRemovesOldestEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
 		log := openLog(t, store, nil)
 		s := create(t, log, "s", reprise.Retention{})
@@ -131,9 +131,9 @@ func TestTrim(t *testing.T) {
 	})
 }
 
-// TestTotals: with the bound of the tenant reached, a stream gives up its own events alone, and who has
-// none to give up is refused.
-func TestTotals(t *testing.T) {
+// TestTotalsCostNoOtherStreamItsEvents: with the bound of the tenant reached, a stream gives up its own events alone,
+// and who has none to give up is refused.
+func TestTotalsCostNoOtherStreamItsEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
 		for name, opts := range map[string]*reprise.Options{
 			"tenant": {MaxTenantBytes: 10_000 + 4*reprise.StreamOverhead},
@@ -224,8 +224,8 @@ func TestHotTailsShareTheirRoom(t *testing.T) {
 	}
 }
 
-// TestEviction: streams come and go in memory, their handles and readers do not notice.
-func TestEviction(t *testing.T) {
+// TestEvictionIsInvisible: streams come and go in memory, their handles and readers do not notice.
+func TestEvictionIsInvisible(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
 		log := openLog(t, store, &reprise.Options{MaxStreams: 4})
 		handles := make([]*reprise.Stream, 20)

@@ -7,37 +7,35 @@ import (
 
 // Store keeps batches of events. Backends implement it; programs use a Log.
 //
-// A Store is safe for concurrent use. Its methods block until the answer is
-// there or the context is cancelled, in which case they return the cause of
-// the cancellation. After Close all of them return ErrClosed. An error that may
-// pass (a lost connection, a full disk) wraps ErrUnavailable and leaves the
-// Store usable: it must work again by itself once the cause is gone. A Store that
-// may wait for a server bounds that wait by itself, to 10 seconds where nothing
-// else is said, whatever the context allows.
+// A Store is safe for concurrent use. Its methods block until they have the answer or the context is cancelled; then
+// they return the cause of the cancellation. After Close all of them return ErrClosed.
 //
-// An error must not wrap one of a driver: what the driver says survives as text alone. It would be taken for something
-// else, such as io.EOF of a closed connection for the end of a stream, or context.Canceled of a driver for the caller's
-// own.
+// A temporary error (a lost connection, a full disk) wraps ErrUnavailable and leaves the Store usable: it must work
+// again by itself once the cause is gone. A Store that may wait for a server limits that wait itself, to 10 seconds by
+// default, whatever the context allows.
 //
-// One Log at a time uses a Store, unless it is a Watcher: that may be shared by
+// An error must not wrap an error of a driver; only the driver's text survives. Otherwise an error of a driver could be
+// mistaken for something else: io.EOF of a closed connection for the end of a stream, or context.Canceled of the driver
+// for a cancellation by the caller.
+//
+// One Log at a time uses a Store, unless the Store is a Watcher. A Watcher may be shared by
 // any number of Logs in any number of processes, its replicas. What a call has changed when it returns must be seen
 // by every call that begins afterwards, on any of them.
 //
-// A Store that may have lost events which it had acknowledged, in a failover for
-// instance, must not give their seqs again in the same epoch. When it finds that out, at the next Read, Append or
-// Create of the stream at the latest, it must put the stream into another epoch and add the one before to
-// StreamInfo.Lineage, with the tail that is left as its fork; see StreamInfo.Renew. An append that was meant for the
-// epoch before is refused with ErrNotFound. The owner and the producers stay as they are kept.
+// A Store that may have lost acknowledged events, for instance in a failover, must not assign their seqs again in the
+// same epoch. When it detects the loss, at the next Read, Append or Create of the stream at the latest, it must put the
+// stream into another epoch and add the old one to StreamInfo.Lineage, with the remaining tail as its fork; see
+// StreamInfo.Renew. An append for the old epoch is refused with ErrNotFound. The owner and the producers stay as they are kept.
 //
-// A Store around another one implements every optional ability (Watcher, Sweeper,
-// Sizer, Concurrent) and returns errors.ErrUnsupported if the wrapped Store does not implement it.
+// A Store that wraps another one implements every optional ability (Watcher, Sweeper,
+// Sizer, Concurrent, CreateAppender) and returns errors.ErrUnsupported if the wrapped Store does not implement it.
 //
-// What the rules below say with "must" is checked by package storetest.
+// Package storetest checks every rule below that says "must".
 type Store interface {
 	// Create makes the stream info.Key with info.Epoch, info.Config, info.Created and
-	// info.Owner. A stream that is copied from another Store goes on where it
-	// was: info.Tail, info.End, info.Producers and info.Lineage are kept as given too, and are
-	// zero otherwise. The other fields are zero.
+	// info.Owner. For a stream that is copied from another Store, info.Tail, info.End,
+	// info.Producers and info.Lineage are kept as given too; otherwise they are
+	// zero. The other fields are zero.
 	//
 	// It must return the stream as it is kept, with no events: a new one has
 	// Earliest info.Tail+1 and Bytes 0. If the stream exists with an equal configuration, Create must
@@ -95,7 +93,7 @@ type Store interface {
 type AppendRequest struct {
 	Key   StreamKey
 	Epoch Epoch
-	// Owner is who appends, the zero Owner for a stream that has none.
+	// Owner is the writer, or the zero Owner for a stream without an owner.
 	Owner Owner
 	// First is the seq of the first event, which is the tail plus one.
 	First uint64
@@ -116,23 +114,23 @@ type AppendRequest struct {
 	Producers []Producer
 }
 
-// MaxProducers is how many idempotent producers a stream remembers.
+// MaxProducers is the maximum number of idempotent producers that a stream remembers.
 const MaxProducers = 64
 
 // Producer is the newest append of an idempotent producer.
 type Producer struct {
 	// ID is 1 to 64 bytes, chosen by the producer.
 	ID string
-	// Epoch is the producer's own: a higher one fences off the lower.
+	// Epoch is chosen by the producer: a higher one fences off lower ones.
 	Epoch uint64
-	// Seq is the number of the append, counted by the producer from 0 in each epoch, or of the last event of it; see
-	// ProducerID.
+	// Seq is the number of the append, counted by the producer from 0 in each epoch. With ProducerID.PerEvent it is the
+	// number of the last event.
 	Seq uint64
-	// First and Last are the seqs of the events that it appended.
+	// First and Last are the seqs of the appended events.
 	First, Last uint64
 }
 
-// Batch is a run of consecutive events of one stream, as it was appended.
+// Batch is a sequence of consecutive events of one stream, as they were appended.
 type Batch struct {
 	// First is the seq of the first event.
 	First uint64
@@ -152,9 +150,9 @@ type Page struct {
 
 // ListQuery selects streams.
 type ListQuery struct {
-	// Tenant is whose streams are listed; "" lists those of all tenants.
+	// Tenant is the owner of the listed streams; "" lists those of all tenants.
 	Tenant Tenant
-	// Namespace is the exact namespace of the names, "" for names that have none.
+	// Namespace is the exact namespace of the names, or "" for names without one.
 	Namespace string
 	// AllNamespaces lists every name.
 	AllNamespaces bool
@@ -168,7 +166,7 @@ type ListQuery struct {
 // ListPage is the answer of Store.List.
 type ListPage struct {
 	Streams []StreamInfo
-	// Next is to be given as ListQuery.After; it is "" on the last page.
+	// Next is the value for ListQuery.After; it is "" on the last page.
 	Next string
 }
 
@@ -188,7 +186,7 @@ type RemoveSpec struct {
 	Epoch Epoch
 }
 
-// Watcher is a Store that is shared by replicas and can tell what the others do.
+// Watcher is a Store that replicas share and that reports what the others do.
 type Watcher interface {
 	// Watch calls moved soon after another replica may have appended to the stream, trimmed, removed
 	// or swept it, until stop is called. It does not block, and moved must not
@@ -201,12 +199,22 @@ type Watcher interface {
 	Watch(key StreamKey, moved func()) (stop func(), err error)
 }
 
-// Concurrent is a Store that carries out several Appends in less time together than one after the other,
-// because most of that time is spent waiting for a server. A Log then has that many commits under way, never
-// two of the same stream.
+// Concurrent is a Store that completes several concurrent Appends in less time than one after the other, because most
+// of that time is spent waiting for a server. A Log then has that many commits in progress, never two of the same
+// stream.
 type Concurrent interface {
-	// ConcurrentAppends is how many calls of Append are worth having under way at a time, at least 1. It never changes.
+	// ConcurrentAppends returns the useful number of concurrent calls of Append, at least 1. It never changes.
 	ConcurrentAppends() int
+}
+
+// CreateAppender is a Store that makes a stream together with its first batch.
+type CreateAppender interface {
+	// CreateAppend is Create of info and, if that makes the stream, Append of first, in one commit. It must make the
+	// stream with the batch or not at all. It must return the stream as it is kept then, which is what Append leaves of
+	// first. A stream that exists must be left as it is, with the results of Create.
+	//
+	// Of info, Tail, End, Producers and Lineage are zero. first has the Key, Epoch and Owner of info, and First is 1.
+	CreateAppend(ctx context.Context, info StreamInfo, first AppendRequest) (StreamInfo, error)
 }
 
 // Sweeper is a Store that finds expired streams without listing all of them.
@@ -230,7 +238,7 @@ type Size struct {
 	Events  int64
 	// Bytes is the sum of StreamInfo.Bytes.
 	Bytes int64
-	// Overhead is what is kept beside the events. It must be the sum of StreamInfo.Overhead or, where names and
+	// Overhead is what is kept in addition to the events. It must be the sum of StreamInfo.Overhead or, where names and
 	// configurations count as they are encoded, more, but not five times as much.
 	Overhead int64
 }

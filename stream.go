@@ -27,48 +27,50 @@ func (l *Log) handle(lv *live) *Stream {
 	return s
 }
 
-// errEvicted is why a live cannot be used any more that was put out of memory.
+// errEvicted reports that a live was evicted from memory and cannot be used any more.
 var errEvicted = errors.New("evicted")
 
 // Appended is the result of an append.
 type Appended struct {
 	// First and Last are the seqs of the events. Both are 0 for a duplicate that is older than
-	// the producer's newest append. With ProducerID.PerEvent see there.
+	// the producer's newest append. ProducerID.PerEvent describes their values there.
 	First, Last uint64
-	// Epoch is that of the events; see Stream.CursorIn.
+	// Epoch is the epoch of the events; see Stream.CursorIn.
 	Epoch Epoch
-	// Duplicate is true if an idempotent producer had appended them before.
+	// Duplicate is true if the same idempotent producer had already appended the events.
 	Duplicate bool
 }
 
-// AppendOptions are for appends that need more than the events.
+// AppendOptions are the options of an append.
 type AppendOptions struct {
 	// Producer makes the append idempotent.
 	Producer *ProducerID
-	// Owner is who appends. A stream that has an owner is appended to by that one alone; an Owner with a
-	// higher Fence takes it over with the append. All others are refused with ErrFenced.
+	// Owner is the writer. Only its owner may append to a stream that has one; an Owner with a
+	// higher Fence takes over the stream with the append. Appends of others are refused with ErrFenced.
 	Owner Owner
+	// Trace, if it is not nil, is told how the append was committed. It must not be used before the append has returned.
+	Trace *AppendTrace
 }
 
-// ProducerID numbers the appends of an idempotent producer. An append whose Seq is not
-// above the producer's newest is answered as a duplicate; one that leaves
-// out a Seq is refused with ErrConflict, and one of an older Epoch with ErrFenced.
+// ProducerID numbers the appends of an idempotent producer. An append is a duplicate if its
+// Seq is not above the producer's newest one. It is refused with ErrConflict if it skips a Seq,
+// and with ErrFenced if its Epoch is older.
 type ProducerID struct {
-	// ID is 1 to 64 bytes of the producer's choice.
+	// ID is 1 to 64 bytes, chosen by the producer.
 	ID string
-	// Epoch is raised by a producer that starts anew; Seq then begins at 0.
+	// Epoch is raised by a producer that starts over; Seq then begins at 0.
 	Epoch, Seq uint64
-	// PerEvent numbers events in place of appends: Seq is the number of the first event, and each event takes one.
-	// Events that the stream has already are left out, so a producer may send them again in other appends than before.
-	// Appended then tells of the events that were added. It is a Duplicate if there were none; both First and Last are
-	// then the seq of the last event, or 0 if the producer has sent others since.
+	// PerEvent numbers events instead of appends: Seq is the number of the first event, and each event takes one.
+	// Events that the stream already has are skipped, so a producer may send them again in different appends.
+	// Appended then describes the events that were added. If there were none, Duplicate is true, and First and Last
+	// are the seq of the last event, or 0 if the producer has sent others since.
 	PerEvent bool
 }
 
 // Key is the name of the stream.
 func (s *Stream) Key() StreamKey { return s.live.Load().key }
 
-// use calls f with the stream in memory, once more if it had been evicted.
+// use calls f with the stream in memory, and once more if the stream had been evicted.
 func (s *Stream) use(ctx context.Context, f func(*live) error) error {
 	lv := s.live.Load()
 	for {
@@ -94,14 +96,14 @@ func (s *Stream) use(ctx context.Context, f func(*live) error) error {
 	}
 }
 
-// mayHaveMoved reports whether the name may have a life that is newer than the one in memory, with
-// which a handle that was not used yet can begin.
+// mayHaveMoved reports whether the name may belong to a newer stream than the one in memory. A handle that was
+// not used yet can begin with the newer one.
 func (s *Stream) mayHaveMoved(err error) bool {
 	return err != nil && (errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired)) && !s.bound.Load() &&
 		s.log.Shared()
 }
 
-// op says what was asked of which stream, around the errors of others.
+// op adds the operation and the stream to an error.
 func (s *Stream) op(name string, err error) error {
 	if err == nil {
 		return nil
@@ -109,8 +111,8 @@ func (s *Stream) op(name string, err error) error {
 	return fmt.Errorf("%s %s: %w", name, s.Key(), err)
 }
 
-// Info is the state of the stream. While the stream is in memory it does no I/O, unless the
-// store is shared with other replicas, which is asked each time.
+// Info returns the state of the stream. It does no I/O while the stream is in memory, unless the
+// store is shared with other replicas; then the store is asked each time.
 func (s *Stream) Info(ctx context.Context) (StreamInfo, error) {
 	var info StreamInfo
 	err := s.use(ctx, func(lv *live) (err error) {
@@ -129,7 +131,7 @@ func (s *Stream) Info(ctx context.Context) (StreamInfo, error) {
 	return info, nil
 }
 
-// Cursor is the cursor just after the event seq, 0 for the beginning.
+// Cursor returns the cursor just after the event seq; 0 means the beginning.
 func (s *Stream) Cursor(seq uint64) Cursor {
 	lv := s.live.Load()
 	lv.mu.Lock()
@@ -138,8 +140,8 @@ func (s *Stream) Cursor(seq uint64) Cursor {
 	return lv.cursor(seq)
 }
 
-// CursorIn is the cursor just after the event seq of an epoch, such as that of Appended.Last: unlike Cursor it stays
-// one of events that the store has lost meanwhile.
+// CursorIn returns the cursor just after the event seq of an epoch, such as that of Appended.Last. Unlike Cursor, it
+// keeps pointing into that epoch if the store has lost the event meanwhile.
 func (s *Stream) CursorIn(epoch Epoch, seq uint64) Cursor {
 	if c := s.Cursor(seq); c.Epoch == epoch { // whose tag is there already
 		return c
@@ -147,18 +149,18 @@ func (s *Stream) CursorIn(epoch Epoch, seq uint64) Cursor {
 	return Cursor{Seq: seq, Epoch: epoch, Tag: s.log.opts.Keys.cursorTags(s.Key(), epoch)[0]}
 }
 
-// Append appends events and returns when they are kept as safely as the Store states;
-// no reader is shown them before. Either all of them are appended, next to each other,
+// Append appends events and returns when they are as durable as the Store states.
+// No reader sees them before. Either all of them are appended, next to each other,
 // or none. The events are copied.
 //
-// The error is ErrInvalid for events that are not allowed, ErrFenced for a stream that
-// another owns, ErrEnded after the end, ErrQuota, ErrUnavailable (in which case the events may have been kept: see
-// AppendWith), or the cause if ctx is cancelled before the commit begins.
+// The error is ErrInvalid for events that are not allowed, ErrFenced for a stream with another
+// owner, ErrEnded after the end, ErrQuota, ErrUnavailable, or the cause if ctx is cancelled before the commit begins.
+// After ErrUnavailable the events may have been kept: see AppendWith.
 func (s *Stream) Append(ctx context.Context, events ...Event) (Appended, error) {
 	return s.AppendWith(ctx, AppendOptions{}, events...)
 }
 
-// AppendWith is Append with options. With a producer an append can be tried again
+// AppendWith is Append with options. With a producer an append can be repeated
 // after any error, and its events are kept once.
 func (s *Stream) AppendWith(ctx context.Context, opts AppendOptions, events ...Event) (Appended, error) {
 	appended, err := s.append(ctx, opts, events, nil)
@@ -166,8 +168,8 @@ func (s *Stream) AppendWith(ctx context.Context, opts AppendOptions, events ...E
 }
 
 // End appends the last event and ends the stream with an outcome of 1 to 64
-// bytes, for example "completed". The event's type is set to "end". The errors are
-// those of Append; a stream that has ended answers ErrEnded.
+// bytes, for example "completed". The type of the event is set to "end". The errors are
+// those of Append; for a stream that has ended it is ErrEnded.
 func (s *Stream) End(ctx context.Context, outcome string, event Event) (Appended, error) {
 	return s.EndWith(ctx, AppendOptions{}, outcome, event)
 }
@@ -177,14 +179,19 @@ func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string
 	if err := checkOutcome(outcome); err != nil {
 		return Appended{}, s.op("end", err)
 	}
+	event, end := endEvent(outcome, event)
+	appended, err := s.append(ctx, opts, []Event{event}, end)
+	return appended, s.op("end", err)
+}
+
+// endEvent is event as the end of a stream.
+func endEvent(outcome string, event Event) (Event, *End) {
 	event.Type = TypeEnd
 	if event.Time.IsZero() {
 		event.Time = now()
 	}
 	event.Time = time.UnixMilli(event.Time.UnixMilli()).UTC() // as it is kept
-	end := &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
-	appended, err := s.append(ctx, opts, []Event{event}, end)
-	return appended, s.op("end", err)
+	return event, &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
 }
 
 func checkOutcome(outcome string) error {
@@ -219,8 +226,8 @@ func (s *Stream) append(ctx context.Context, opts AppendOptions, events []Event,
 // maxIdleEvents bounds the room for events that a call keeps while it is not in use.
 const maxIdleEvents = 256
 
-// release gives back a call whose work is done. The events of a small one are left to be
-// overwritten, and its other fields are set again by who takes it.
+// release returns a call to the pool. A small slice of events is kept for reuse,
+// and the next user sets the other fields.
 func (c *call) release() {
 	if cap(c.events) > maxIdleEvents {
 		c.events = nil
@@ -229,7 +236,7 @@ func (c *call) release() {
 	calls.Put(c)
 }
 
-// check validates an append and returns the most bytes that it takes.
+// check validates an append and returns the maximum number of bytes that it takes.
 func (l *Log) check(opts AppendOptions, events []Event, end bool) (size int, err error) {
 	if len(events) == 0 {
 		return 0, fmt.Errorf("%w: no events", ErrInvalid)
@@ -254,8 +261,8 @@ func (l *Log) check(opts AppendOptions, events []Event, end bool) (size int, err
 	return size, nil
 }
 
-// Trim forgets the events with a seq below before. Trimming less than what is already
-// gone does nothing; before is at most the tail plus one, or ErrInvalid.
+// Trim removes the events with a seq below before. It does nothing if they are already
+// gone. The error is ErrInvalid if before is above the tail plus one.
 func (s *Stream) Trim(ctx context.Context, before uint64) error {
 	err := s.use(ctx, func(lv *live) error {
 		return s.log.background.during(func() error { return s.log.trim(ctx, lv, before) })

@@ -14,7 +14,8 @@ const maxTries = 32
 func (l *Log) submit(ctx context.Context, c *call) error {
 	lv := c.live
 	for range maxTries {
-		c.verdict = verdict{}
+		c.begin()
+		c.opts.Trace.ask()
 		err := lv.lane.do(ctx, c)
 		switch err {
 		case errStale: //nolint:errorlint // ours, never wrapped

@@ -30,8 +30,8 @@ func sweeping(t *testing.T, f func(*testing.T, reprise.Store)) {
 	}
 }
 
-// TestAge: it counts from the end, and what has not ended stays.
-func TestAge(t *testing.T) {
+// TestAgeCountsFromTheEnd: it counts from the end, and what has not ended stays.
+func TestAgeCountsFromTheEnd(t *testing.T) {
 	sweeping(t, func(t *testing.T, store reprise.Store) {
 		log := openLog(t, store, &reprise.Options{SweepEvery: -1, Remember: 24 * time.Hour})
 		defer log.Close()

@@ -379,21 +379,6 @@ func (l *Log) listBounded(ctx context.Context, q ListQuery) (page ListPage, err 
 	}
 }
 
-// createAsKept is Store.Create, which finds a stream that is charged to another account than want is.
-func (l *Log) createAsKept(ctx context.Context, want StreamInfo) (StreamInfo, error) {
-	info, err := l.store.Create(ctx, want)
-	if !errors.Is(err, ErrConflict) {
-		return info, err
-	}
-	page, readErr := l.store.Read(ctx, want.Key, 1<<63, 0)
-	kept := page.Info.Config
-	if readErr != nil || kept.Account() == want.Config.Account() || !kept.EqualButAccount(want.Config) {
-		return info, err
-	}
-	want.Config = kept
-	return l.store.Create(ctx, want)
-}
-
 // countAccounts is measureAccounts after Open. It lists all streams, for which nobody waits.
 func (l *Log) countAccounts(ctx context.Context) {
 	err := l.guard(func() error { return l.measureAccounts(ctx) })

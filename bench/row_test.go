@@ -23,7 +23,7 @@ func TestRatiosAreTakenLapByLap(t *testing.T) {
 	}
 }
 
-func TestBounds(t *testing.T) {
+func TestBoundsOfARow(t *testing.T) {
 	results := []Result{
 		{Contender: "ours", Samples: []Sample{{"ns": 90, "allocs": 1}}},
 		laps("limit", "ns", 50),
@@ -48,7 +48,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func TestMedian(t *testing.T) {
+func TestMedianOfSamples(t *testing.T) {
 	if got := median([]float64{9, 1, 5}); got != 5 {
 		t.Errorf("of three: %v", got)
 	}

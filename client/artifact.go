@@ -18,9 +18,9 @@ type Artifact struct {
 	SHA256 string `json:"sha256"`
 }
 
-// OpenArtifact reads a file that is kept with an execution. Reading goes on by itself after a lost connection. The
-// first request is made by the first Read; the error is reprise.ErrNotFound where there is no such file. The bytes are
-// not held against Artifact.SHA256. Close frees everything; cancelling ctx does too.
+// OpenArtifact reads a file that is kept with an execution. Reading continues by itself after a lost connection. The
+// first Read makes the first request; its error is reprise.ErrNotFound if the file does not exist. The bytes are
+// not compared with Artifact.SHA256. Close frees everything; cancelling ctx does too.
 func (c *Client) OpenArtifact(ctx context.Context, id, path string) io.ReadCloser {
 	op := "read artifact " + path + " of execution " + id
 	err := checkName(op, id)

@@ -241,7 +241,7 @@ func TestCallsReadAndWriteTheContract(t *testing.T) {
 	}
 }
 
-func TestPage(t *testing.T) {
+func TestPageDecodesEvents(t *testing.T) {
 	w := script(jsonAnswer(200, `{"events":[
 		{"seq":1,"cursor":"c1","time":"2026-11-20T09:30:00.000Z","type":"stdout","text":"a"},
 		{"seq":2,"cursor":"c2","time":"2026-11-20T09:30:00.000Z","type":"note","data":[1]},

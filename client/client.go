@@ -17,38 +17,38 @@ import (
 	"reprise"
 )
 
-// DefaultURL is where a server listens that was told nothing else.
+// DefaultURL is the default address of a server.
 const DefaultURL = "http://127.0.0.1:7070"
 
 // Options are the settings of a Client. The zero value of each field means its default.
 type Options struct {
-	// URL is the server's, for example "https://reprise.example.org/base".
-	// Default: the environment's REPRISE_URL, or DefaultURL.
+	// URL is the URL of the server, for example "https://reprise.example.org/base".
+	// Default: the environment variable REPRISE_URL, or DefaultURL.
 	URL string
-	// Token is sent with each request. Default: the environment's REPRISE_TOKEN;
-	// without it, for a server on a loopback address, what the file "reprise/token" in the
-	// user's state directory holds ($XDG_STATE_HOME, or ~/.local/state), if it exists.
-	// "-" is no token at all. The token of that file is sent over connections alone on which
-	// the server has proven to know it, if HTTPClient has no Transport of its own; others fail
-	// with ErrUnproven.
+	// Token is sent with each request; "-" means no token. Default: the environment variable REPRISE_TOKEN; without it,
+	// for a server on a loopback address, the content of the file "reprise/token" in the user's state directory
+	// ($XDG_STATE_HOME, or ~/.local/state), if it exists.
+	//
+	// If HTTPClient has no Transport of its own, the token of that file is sent only over connections on which
+	// the server has proven that it knows the token. Other requests fail with ErrUnproven.
 	Token string
-	// HTTPClient sends the requests. Its Timeout does not count, for it would cut
-	// those off that follow. Redirects are never followed: the token is not for other
-	// servers. Default: one with the settings of http.DefaultTransport.
+	// HTTPClient sends the requests. Its Timeout is ignored, because it would cut off
+	// requests that follow a stream. Redirects are never followed, so that no other server gets
+	// the token. Default: a client with the settings of http.DefaultTransport.
 	HTTPClient *http.Client
-	// MinWait and MaxWait bound the time before a request is tried again: a
-	// random part of MinWait, doubled with each failure up to MaxWait, on top of what
+	// MinWait and MaxWait limit the time before a request is retried: a
+	// random part of MinWait, doubled with each failure up to MaxWait, plus the time that
 	// the server asks for. Defaults: 500 ms, 30 s.
 	MinWait, MaxWait time.Duration
-	// GiveUp is for how long a failing call is tried again; following has its own, in
-	// FollowOptions. Default: 30 s, and 60 s against answers that are not the
-	// server's, such as a proxy's 404, once the server has answered this Client;
-	// negative: no second try.
+	// GiveUp is how long a failing call is retried; FollowOptions has its own
+	// setting for following. Default: 30 s. Once the server has answered this Client, answers that
+	// do not come from the server, such as a proxy's 404, are retried for 60 s.
+	// Negative: no retry.
 	GiveUp time.Duration
-	// Timeout bounds one try of a call that does not wait for something by its
+	// Timeout limits one attempt of a call that does not wait for something by its
 	// nature. Default: 30 s.
 	Timeout time.Duration
-	// Compression says whether events are asked for in gzip. Default: CompressRemote.
+	// Compression says whether the client asks for events in gzip. Default: CompressRemote.
 	Compression Compression
 }
 
@@ -79,9 +79,9 @@ type Client struct {
 	met           atomic.Bool // an answer of the server has come
 }
 
-// New returns a Client; opts may be nil. It does not talk to the server. The
-// error wraps reprise.ErrInvalid for a URL or token that cannot be used; or the token
-// file is there and cannot be read.
+// New returns a Client; opts may be nil. It does not contact the server. The
+// error wraps reprise.ErrInvalid for an invalid URL or token. Another error
+// means that the token file exists but cannot be read.
 func New(opts *Options) (*Client, error) {
 	o := opts.withDefaults()
 	base, err := url.Parse(o.URL)
@@ -126,7 +126,7 @@ func New(opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// URL is the server's, without a slash at its end.
+// URL returns the URL of the server, without a slash at its end.
 func (c *Client) URL() string { return c.base }
 
 // isLoopback keeps the token of this machine's server from others.

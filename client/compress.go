@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Compression says whether events are asked for in gzip, which the server then sends them in without holding any back.
+// Compression says whether the client asks for events in gzip. The server compresses them without delaying any.
 type Compression uint8
 
 const (
-	// CompressRemote asks servers for it that are not on a loopback address, where it takes longer than it saves.
+	// CompressRemote asks servers that are not on a loopback address, where compression takes longer than it saves.
 	CompressRemote Compression = iota
-	// CompressAlways asks for it on a loopback address too, for example that of a tunnel.
+	// CompressAlways also asks servers on a loopback address, for example at the end of a tunnel.
 	CompressAlways
-	// CompressNever does not ask for it.
+	// CompressNever does not ask for compression.
 	CompressNever
 )
 

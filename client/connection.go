@@ -39,6 +39,9 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	f.c.met.Store(true)
 	if token := res.Header.Get("Execution-Hold"); token != "" {
 		f.hold = token
+		if f.receipts == nil && f.start != nil {
+			f.receipts = f.withReceipts(res.Header)
+		}
 	}
 	f.live, f.begun = false, time.Now()
 	if gap := f.filteredStart(res.Header); gap != nil {
@@ -146,5 +149,6 @@ func (f *follower) give(ctx context.Context, event Event) error {
 	if f.wanted(event.Type) && !f.yield(event, nil) {
 		return errStopped
 	}
+	f.receipts.handled(event.Seq, len(event.Data))
 	return f.saver.handled(ctx, event.Cursor)
 }

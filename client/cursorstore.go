@@ -15,14 +15,14 @@ import (
 	"reprise"
 )
 
-// CursorStore keeps the cursor of one reader of one stream. A loop calls its methods one at a
-// time and never while its body runs, though not always from the same goroutine; what it saves belongs to that
-// loop alone. FollowOptions.SaveEvery says how often it saves.
+// CursorStore stores the cursor of one reader of one stream. A loop calls its methods one at a
+// time and never while the body of the loop runs, but not always from the same goroutine. The store must not be
+// shared between loops. FollowOptions.SaveEvery says how often the loop saves.
 type CursorStore interface {
-	// Load returns the cursor that was saved last, "" if there is none.
+	// Load returns the cursor that was saved last, or "" if there is none.
 	Load(ctx context.Context) (string, error)
-	// Save keeps cursor in place of the one before. When it has returned nil, a
-	// process that is killed finds cursor again.
+	// Save replaces the stored cursor. After it has returned nil, a
+	// process that is killed and started again loads this cursor.
 	Save(ctx context.Context, cursor string) error
 }
 
@@ -48,17 +48,17 @@ func (m *MemoryCursor) Save(_ context.Context, cursor string) error {
 	return nil
 }
 
-// FileCursor keeps a cursor in the file of this name, as one line of text. A save writes
-// the file name + ".tmp" and renames it, with both the file and its directory
-// synced, so that there is an old cursor or a new one and nothing between.
+// FileCursor stores a cursor in the file of this name, as one line of text. Save writes
+// the file name + ".tmp" and renames it, and syncs both the file and its directory.
+// So the file always has either the old cursor or the new one.
 // Two processes must not use one file at the same time.
 type FileCursor string
 
 // maxCursorFile is far more than any cursor takes.
 const maxCursorFile = 4 << 10
 
-// Load implements CursorStore. A file that holds no cursor is an error, for beginning
-// anew in silence would do everything twice; reprise.ErrCursorMalformed is in it.
+// Load implements CursorStore. A file without a valid cursor is an error that wraps reprise.ErrCursorMalformed,
+// because starting over silently would repeat everything.
 func (f FileCursor) Load(context.Context) (string, error) {
 	file, err := os.Open(string(f))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,14 +9,14 @@ import (
 	"reprise"
 )
 
-// Do sends a request that the Client has no method for, once, and returns a successful answer, whose body is the
-// caller's to close. The path begins with "/v1/", and its parts are escaped. The error is a *Error, or
+// Do sends a request for which the Client has no method, once, and returns a successful answer. The caller
+// closes its body. The path begins with "/v1/", and its parts are escaped. The error is a *Error, or
 // the cause if ctx is cancelled.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values) (*http.Response, error) {
 	return c.do(ctx, &request{op: method + " " + path, method: method, path: path, query: query})
 }
 
-// DoJSON is Do with body as JSON; nil is none. The error wraps reprise.ErrInvalid for a body that has no JSON.
+// DoJSON is like Do, with body encoded as JSON; nil means no body. The error wraps reprise.ErrInvalid if that fails.
 func (c *Client) DoJSON(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	r, err := jsonRequest(method+" "+path, method, path, body)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 	"reprise/internal/ssefollow"
 )
 
-// Download copies a file of the server to a local path, where it appears when all of it has arrived and has the
-// checksum that the server gives. It goes on through lost connections and restarts of the server; called again after an
-// error, or by another process, it goes on with what has arrived before, which lies in a hidden file beside local. The
-// error wraps ErrFileChanged if the file of the server was changed meanwhile. opts may be nil.
+// Download copies a file of the server to a local path. The file appears there when all of it has arrived and has the
+// checksum of the server. Download continues through lost connections and restarts of the server. A call after an
+// error, also by another process, continues with the bytes that have arrived before, which are in a hidden file beside
+// local. The error wraps ErrFileChanged if the file of the server was changed meanwhile. opts may be nil.
 func (c *Client) Download(ctx context.Context, p, local string, opts *TransferOptions) (File, error) {
 	t := c.transfer("download "+p, opts)
 	if err := t.checkLocal(local); err != nil {

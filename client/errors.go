@@ -10,11 +10,11 @@ import (
 	"reprise/internal/ssefollow"
 )
 
-// ErrProtocol is wrapped by the error for answers that break the contract again and
-// again: something that is no event, a seq that is left out, another content type.
+// ErrProtocol is wrapped by the error for answers that break the contract
+// repeatedly: malformed events, a missing seq, another content type.
 var ErrProtocol = errors.New("not the protocol of Reprise")
 
-// Failures that pass, beside those of ssefollow: a try took too long; a JSON answer is damaged.
+// Temporary failures, in addition to those of ssefollow: an attempt took too long; a JSON answer is damaged.
 var (
 	errTimeout  = errors.New("the server takes too long to answer")
 	errCutShort = errors.New("the answer is no whole JSON")
@@ -22,9 +22,9 @@ var (
 
 // Error is why a call or a loop was given up.
 type Error struct {
-	// Op says what was asked for, for example "follow execution 7f3k".
+	// Op names the operation, for example "follow execution 7f3k".
 	Op string
-	// Err is why the last try failed, for example a problem.Problem.
+	// Err is the error of the last attempt, for example a problem.Problem.
 	Err error
 	// Tries is the number of requests that were made.
 	Tries int
@@ -35,7 +35,7 @@ func (e *Error) Error() string { return e.Op + ": " + e.Err.Error() }
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// GapError ends a loop that does not go on over a gap; see FollowOptions.OnGap.
+// GapError ends a loop that does not continue after a gap; see FollowOptions.OnGap.
 // errors.As finds the *reprise.WindowError in it.
 type GapError struct{ Gap Gap }
 
@@ -59,8 +59,8 @@ func (e *GapError) Unwrap() error {
 	return p
 }
 
-// Retryable reports whether what failed with err may succeed later without
-// a change: the server or the network is to blame, and not the request.
+// Retryable reports whether the failed call may succeed later without
+// a change: the cause is the server or the network, and not the request.
 func Retryable(err error) bool {
 	if p, ok := problem.As(err); ok {
 		return p.Retryable

@@ -14,22 +14,22 @@ import (
 type Event struct {
 	// Seq is 1, 2, 3, ... within an epoch of the stream; 0 for a gap.
 	Seq uint64
-	// Cursor is the position just after the event: what to resume from.
+	// Cursor is the position just after the event, from which a reader can resume.
 	Cursor string
 	Time   time.Time
 	// Type is for example "stdout". "end" is the last event of a stream, "gap" the
 	// notice that events are no longer kept.
 	Type string
 	// Data is the bytes of the event, for example output; or JSON, if IsJSON.
-	// It belongs to whom the event was given.
+	// The receiver owns it.
 	Data []byte
-	// IsJSON: Data is the JSON value that was published, or, for the events of Reprise itself
-	// such as "started", "end" and "gap", the object that the server has sent. The gap before
-	// the first event is the client's own, in the same form.
+	// IsJSON: Data is the JSON value that was published. For events of Reprise itself,
+	// such as "started", "end" and "gap", it is the object that the server has sent. The client makes the gap before
+	// the first event itself, in the same form.
 	IsJSON bool
 
-	// Started, End and Gap are set for the events of these types; Started for
-	// that of an execution.
+	// Started, End and Gap are set for events of these types; Started only for
+	// an execution.
 	Started *Started
 	End     *End
 	Gap     *Gap
@@ -38,7 +38,7 @@ type Event struct {
 // typeStarted is the type of the first event of an execution.
 const typeStarted = "started"
 
-// Started tells that a command runs.
+// Started says that a command runs.
 type Started struct {
 	ID        string     `json:"id"`
 	Argv      []string   `json:"argv"`
@@ -48,25 +48,25 @@ type Started struct {
 	Isolation *Isolation `json:"isolation"`
 }
 
-// End is how a stream has ended. Only Outcome and Data are of streams that are no execution.
+// End describes how a stream has ended. A stream that is not an execution has only Outcome and Data.
 type End struct {
-	// Outcome is Exited or another of an execution's, or "completed", "failed" or "cancelled".
+	// Outcome is an outcome of an execution, such as Exited, or "completed", "failed" or "cancelled".
 	Outcome string `json:"outcome"`
-	// ExitCode and Signal are nil where the process did not end that way. Signal is
+	// ExitCode and Signal are nil if the process did not end that way. Signal is
 	// a name without SIG.
 	ExitCode   *int    `json:"exit_code"`
 	Signal     *string `json:"signal"`
 	DurationMS int64   `json:"duration_ms"`
 	Usage      *Usage  `json:"usage"`
 	Bytes      Bytes   `json:"bytes"`
-	// Error is why a run did not start, was lost, or was ended by the server.
+	// Error is the reason why a run did not start, was lost, or was ended by the server.
 	Error string `json:"error"`
-	// Limit is which one was exceeded.
+	// Limit is the name of the exceeded limit.
 	Limit           string `json:"limit"`
 	OutputTruncated bool   `json:"output_truncated"`
-	// ProcessesLeft: what owned the processes of the run was killed, and some of them may still run.
+	// ProcessesLeft: the owner of the run's processes was killed, and some of the processes may still run.
 	ProcessesLeft bool `json:"processes_left"`
-	// Data is what the stream was ended with.
+	// Data is the data that the stream was ended with.
 	Data json.RawMessage `json:"data"`
 }
 

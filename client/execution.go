@@ -17,24 +17,23 @@ import (
 )
 
 // StartRequest asks for one run of a command. It is the body of POST /v1/executions. Exactly one of Argv, Command and
-// Language (with Code) says what to run.
+// Language (with Code) is required.
 type StartRequest struct {
-	// ID is the execution's: 1 to 128 bytes of letters, digits, '.', '_' and '-'.
-	// Starting the same again under the same ID attaches to the first; another
-	// request under it is refused as reprise.ErrConflict. The client makes an
-	// unguessable one where there is none.
+	// ID is the id of the execution: 1 to 128 bytes of letters, digits, '.', '_' and '-'.
+	// An equal request with the same ID attaches to the existing execution; a different
+	// request is refused with reprise.ErrConflict. If ID is empty, the client makes an
+	// unguessable one.
 	ID string `json:"id,omitempty"`
-	// IdempotencyKey is sent as the header of that name, and beside an ID is part of
-	// the request. With a key and without an ID the server makes the id of the key.
+	// IdempotencyKey is sent as the header of that name. If there is an ID, the key is part of
+	// the request; otherwise the server derives the id from the key.
 	IdempotencyKey string `json:"-"`
-	// Key makes the start resumable, in place of an ID: while the execution that stands for the key runs, and after it
-	// has exited with code 0 for as long as it is kept, the same request attaches to it. After any other end it is
-	// started again, as another execution. Another request under the key is refused as reprise.ErrConflict. 1 to 255
-	// bytes.
+	// Key, in place of an ID, makes the start resumable. While the execution of the key runs, and while it is kept
+	// after exit code 0, an equal request attaches to it. After any other end, the request starts the command again, as
+	// another execution. A different request with the same key is refused with reprise.ErrConflict. 1 to 255 bytes.
 	Key string `json:"key,omitempty"`
 	// TraceParent and TraceState are sent as the headers traceparent and tracestate of the W3C Trace Context. The
-	// command finds them as TRACEPARENT and TRACESTATE, unless Env has those. They are no part of the request: it may
-	// be repeated with others.
+	// command finds them in TRACEPARENT and TRACESTATE, unless Env sets those. They are not part of the request, so it
+	// may be repeated with other values.
 	TraceParent string `json:"-"`
 	TraceState  string `json:"-"`
 	// Session groups executions.
@@ -47,9 +46,9 @@ type StartRequest struct {
 	// Language names an interpreter, for example "python", that runs Code.
 	Language string `json:"language,omitempty"`
 	Code     string `json:"code,omitempty"`
-	// Interpreter is the id of an interpreter that runs Code in place of a Language: what was declared in it before is
-	// there. Its session, directory, environment, limits and isolation are those of the interpreter. Clear, in place of
-	// Code, forgets all that was declared.
+	// Interpreter is the id of an interpreter that runs Code in place of a Language. The code sees earlier
+	// declarations, and has the session, directory, environment, limits and isolation of the interpreter. Clear, in
+	// place of Code, deletes all declarations.
 	Interpreter string `json:"interpreter,omitempty"`
 	Clear       bool   `json:"clear,omitempty"`
 
@@ -57,50 +56,53 @@ type StartRequest struct {
 	Cwd string `json:"cwd,omitempty"`
 	// Env is added to the few variables that every command gets.
 	Env map[string]string `json:"env,omitempty"`
-	// Secrets are further variables, with the names of secrets that the server has for the tenant: the command gets the
-	// values, and nobody else. A name that the server does not have is refused as reprise.ErrInvalid. MaskSecrets has
-	// the server replace the values in the output by "***".
+	// Secrets are further variables, with the names of secrets that the server has for the tenant. Only the command
+	// gets the values. An unknown name is refused with reprise.ErrInvalid. With MaskSecrets the server replaces the
+	// values in the output by "***".
 	Secrets     map[string]string `json:"secrets,omitempty"`
 	MaskSecrets bool              `json:"mask_secrets,omitempty"`
 
-	// Stdin is what the command reads, StdinBase64 the same for any bytes; at most
+	// Stdin is the input of the command, StdinBase64 the same for arbitrary bytes; at most
 	// one of them. StdinOpen keeps stdin open for Client.WriteStdin.
 	Stdin       *string `json:"stdin,omitempty"`
 	StdinBase64 []byte  `json:"stdin_base64,omitempty"`
 	StdinOpen   bool    `json:"stdin_open,omitempty"`
-	// TTY runs the command in a terminal. Its output is all of channel "stdout".
+	// TTY runs the command in a terminal. All its output is on the channel "stdout".
 	TTY *TTY `json:"tty,omitempty"`
 
 	// Timeout ends the run; Grace is the time between TERM and KILL. 0 is the server's default.
 	Timeout Duration `json:"timeout,omitzero"`
 	Grace   Duration `json:"grace,omitzero"`
-	// Hold makes Client.Run hold the output back while the caller has much to read, instead of losing what the server
-	// keeps no longer. A caller that takes nothing for this long, at most 5 min, is waited for no more. It is not part
-	// of the request that an ID stands for, and Client.Start ignores it.
+	// Hold makes Client.Run hold the output back while the caller is behind, so that the caller does not lose output
+	// that the server no longer keeps. The server stops waiting for a caller that reads nothing for this long, at most
+	// 5 min. Hold is not part of the request that an ID stands for, and Client.Start ignores it.
 	Hold Duration `json:"-"`
-	// KillOnDisconnect cancels the run when somebody has followed it and nobody has for a while.
+	// KillOnDisconnect cancels the run some time after its last follower has disconnected.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 
-	// Artifacts are paths below Cwd, which may have the wildcards of path.Match, of files that are kept with the
-	// execution when it has ended; a directory means all files below it.
+	// Artifacts are paths below Cwd of files to keep with the execution when it has ended. They may have the wildcards
+	// of path.Match. A directory means all files below it.
 	Artifacts []string `json:"artifacts,omitempty"`
 	// Labels are for finding executions: at most 60 of them, keys of 1 to 63 bytes, values of at most 256.
 	Labels    map[string]string `json:"labels,omitempty"`
 	Limits    Limits            `json:"limits,omitzero"`
 	Retention Retention         `json:"retention,omitzero"`
-	// Isolation is a level; "" leaves it to the server. Access is what the command may besides.
+	// Isolation is a level; "" means the server's default. Access sets further permissions of the command.
 	Isolation string `json:"isolation,omitempty"`
 	Access    Access `json:"access,omitzero"`
+	// User is the user of the server's machine that the command runs as, by name or number. It needs the scope "admin"
+	// and a server that is root. Default: the server's choice.
+	User string `json:"user,omitempty"`
 }
 
-// Access is what a command may at every level of isolation but "none". The zero value leaves it to the server.
+// Access sets what a command may do at every level of isolation except "none". Zero values mean the server's defaults.
 type Access struct {
-	// Network is "on" or "off": no network but a loopback of its own.
+	// Network is "on", or "off" for only a loopback interface of its own.
 	Network string `json:"network,omitempty"`
-	// Writable are directories below which the command may write at the levels "landlock" and "bubblewrap", beside its
-	// working directory and the temporary one.
+	// Writable are directories below which the command may write at the levels "landlock" and "bubblewrap", in addition
+	// to its working directory and the temporary directory.
 	Writable []string `json:"writable,omitempty"`
-	// Hidden are paths that the command does not get at.
+	// Hidden are paths that the command cannot reach.
 	Hidden []string `json:"hidden,omitempty"`
 }
 
@@ -110,20 +112,20 @@ type TTY struct {
 	Rows int `json:"rows,omitempty"`
 }
 
-// Limits bound what a run may use; 0 is no bound. A run that goes over one is killed and ends as LimitExceeded.
-// A server that is not on Linux refuses all but OutputBytes.
+// Limits limit the resources of a run; 0 means no limit. A run that exceeds one is killed and ends as LimitExceeded.
+// A server that is not on Linux refuses all except OutputBytes.
 type Limits struct {
-	// OutputBytes is for both channels together. What goes beyond it is not kept.
+	// OutputBytes applies to both channels together. Output beyond it is not kept.
 	OutputBytes int64 `json:"output_bytes,omitempty"`
 	// MemoryBytes is the resident memory of all processes of the run.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
-	// Processes is how many may live at a time.
+	// Processes is the maximum number of processes at a time.
 	Processes int64 `json:"processes,omitempty"`
-	// CPUTime is that of all processes of the run, in user and system mode.
+	// CPUTime is the time of all processes of the run, in user and system mode.
 	CPUTime Duration `json:"cpu_time,omitzero"`
 }
 
-// Retention bounds how much of a stream is kept; 0 is the server's default. MaxAge
+// Retention limits how much of a stream is kept; 0 means the server's default. MaxAge
 // counts from the end.
 type Retention struct {
 	MaxEvents int64    `json:"max_events,omitempty"`
@@ -137,7 +139,7 @@ type Duration time.Duration
 // MarshalText is the inverse of UnmarshalText.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
-// UnmarshalText reads what time.ParseDuration reads. The error wraps reprise.ErrInvalid.
+// UnmarshalText parses a duration like time.ParseDuration. The error wraps reprise.ErrInvalid.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -166,24 +168,24 @@ const (
 type Execution struct {
 	ID      string `json:"id"`
 	Session string `json:"session"`
-	// Key is that of the request; it may stand for a later execution by now.
+	// Key is the key of the request. A later execution may have the key by now.
 	Key    string `json:"key"`
 	Status string `json:"status"`
 	// Outcome is "" until the end. ExitCode and Signal are nil until then, and
-	// where the process did not end that way.
+	// if the process did not end that way.
 	Outcome         string  `json:"outcome"`
 	ExitCode        *int    `json:"exit_code"`
 	Signal          *string `json:"signal"`
 	Error           string  `json:"error"`
 	Limit           string  `json:"limit"`
 	OutputTruncated bool    `json:"output_truncated"`
-	// ProcessesLeft: what owned its processes was killed, and some of them may still run.
+	// ProcessesLeft: the owner of its processes was killed, and some of the processes may still run.
 	ProcessesLeft bool `json:"processes_left"`
 
 	Argv     []string `json:"argv"`
 	Command  string   `json:"command"`
 	Language string   `json:"language"`
-	// Interpreter is the one that the code runs in.
+	// Interpreter is the id of the interpreter that runs the code.
 	Interpreter string            `json:"interpreter"`
 	Cwd         string            `json:"cwd"`
 	EnvNames    []string          `json:"env_names"`
@@ -200,7 +202,7 @@ type Execution struct {
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
-	// Artifacts are the files that are kept with it, ArtifactNotes what was left out and why.
+	// Artifacts are the files that are kept with it. ArtifactNotes say what was left out and why.
 	Artifacts     []Artifact `json:"artifacts"`
 	ArtifactNotes []string   `json:"artifact_notes"`
 
@@ -208,14 +210,14 @@ type Execution struct {
 	Raw json.RawMessage `json:"-"`
 }
 
-// Window holds the cursors of the events that are kept: Earliest is just before
+// Window contains the cursors of the kept events: Earliest is just before
 // the first, Tail just after the last.
 type Window struct {
 	Earliest string `json:"earliest"`
 	Tail     string `json:"tail"`
 }
 
-// Usage is what the processes of an execution used. MaxRSSBytes is the most resident memory that was seen in one
+// Usage is the resource usage of the processes of an execution. MaxRSSBytes is the largest resident memory of a single
 // process.
 type Usage struct {
 	UserMS      int64 `json:"user_ms"`
@@ -229,8 +231,8 @@ type Bytes struct {
 	Stderr int64 `json:"stderr"`
 }
 
-// Isolation is what is really in force: the level, how the tree of processes is killed, and
-// how each limit is held. Kill is "cgroup", "subreaper", "scan", or "group" on servers that are not on Linux.
+// Isolation is what is actually in force: the level, how the process tree is killed, and
+// how each limit is enforced. Kill is "cgroup", "subreaper", "scan", or "group" on servers that are not on Linux.
 type Isolation struct {
 	Level     string `json:"level"`
 	Kill      string `json:"kill"`
@@ -240,8 +242,8 @@ type Isolation struct {
 	Layers    Layers `json:"layers"`
 }
 
-// Layers are what the process was started with; docs/isolation.md explains them. The zero value of each field means
-// that this layer is not in force.
+// Layers are the layers that the process was started with; docs/isolation.md explains them. The zero value of a field
+// means that the layer is not in force.
 type Layers struct {
 	NoNewPrivileges bool   `json:"no_new_privileges"`
 	Capabilities    string `json:"capabilities"`
@@ -254,12 +256,12 @@ type Layers struct {
 	User            string `json:"user"`
 }
 
-// Start starts an execution. It is tried again after a lost connection and the
-// command still runs once, for every start carries an id. The errors are those of
-// the server, reprise.ErrConflict among them.
+// Start starts an execution. It retries after a lost connection, and the
+// command still runs once, because every start carries an id. The errors are those of
+// the server, including reprise.ErrConflict.
 //
-// With a Key, which the request then carries in place of an id, a start whose answer was lost and that is sent again
-// attaches to what it has started; should that have failed by then, it is started again.
+// With a Key, which replaces the id in the request, a retry attaches to the execution of the lost answer. If that has
+// failed by then, the retry starts the command again.
 func (c *Client) Start(ctx context.Context, run StartRequest) (Execution, error) {
 	r, _, err := startRequest(run)
 	if err != nil {
@@ -350,7 +352,7 @@ func setText(query url.Values, name, value string) {
 }
 
 // Signal sends a signal, for example "INT", to the command. It is not sent again
-// once it may have arrived: a second INT is not the same as one.
+// once it may have arrived, because two INTs differ from one.
 func (c *Client) Signal(ctx context.Context, id, name string) error {
 	op := "signal execution " + id
 	if err := checkName(op, id); err != nil {
@@ -364,9 +366,9 @@ func (c *Client) Signal(ctx context.Context, id, name string) error {
 	return c.call(ctx, r, nil)
 }
 
-// Resize sets the size of the terminal of an execution. Where that changes it, the command gets WINCH. It is tried
-// again after a lost connection. The error is reprise.ErrConflict where the command has no terminal or was not started
-// yet, and reprise.ErrEnded where it has ended.
+// Resize sets the size of the terminal of an execution. If the size changes, the command gets WINCH. Resize retries
+// after a lost connection. The error is reprise.ErrConflict if the command has no terminal or was not started
+// yet, and reprise.ErrEnded if it has ended.
 func (c *Client) Resize(ctx context.Context, id string, size TTY) error {
 	op := "resize the terminal of execution " + id
 	if err := checkName(op, id); err != nil {
@@ -379,22 +381,22 @@ func (c *Client) Resize(ctx context.Context, id string, size TTY) error {
 	return c.call(ctx, r, nil)
 }
 
-// Screen is what the terminal of an execution shows.
+// Screen is the contents of the terminal of an execution.
 type Screen struct {
 	// Cursor is the position just after the last event that was drawn, for FollowOptions.After.
 	Cursor string `json:"cursor"`
 	Cols   int    `json:"cols"`
 	Rows   int    `json:"rows"`
-	// Text is what can be read on it, a line for each row.
+	// Text is the readable text, one line per row.
 	Text string `json:"text"`
-	// Paint, written to a terminal of this size, makes it show the same: colours, cursor, alternate screen and modes
-	// too.
+	// Paint, written to a terminal of this size, makes it show the same screen, including colours, cursor, alternate
+	// screen and modes.
 	Paint string `json:"paint"`
 }
 
-// Screen draws the output of an execution on a terminal of a size, 0 for that of its own terminal now. Following after
-// its Cursor is the same as having followed from the start, without all that came before. The error is
-// reprise.ErrConflict where the command has no terminal.
+// Screen draws the output of an execution on a terminal of the given size; 0 means the current size of its own
+// terminal. Following after its Cursor continues from that screen without the output before it. The error is
+// reprise.ErrConflict if the command has no terminal.
 func (c *Client) Screen(ctx context.Context, id string, on TTY) (Screen, error) {
 	op := "draw the screen of execution " + id
 	if err := checkName(op, id); err != nil {
@@ -410,8 +412,8 @@ func (c *Client) Screen(ctx context.Context, id string, on TTY) (Screen, error) 
 		&request{op: op, method: http.MethodGet, path: executionPath(id, "/screen"), query: query})
 }
 
-// Cancel ends an execution: TERM, the grace period, then KILL to the whole tree. It
-// does not wait for the end. Cancelling what has ended does nothing.
+// Cancel ends an execution: TERM, the grace period, then KILL to the whole process tree. It
+// does not wait for the end. Cancelling an ended execution does nothing.
 func (c *Client) Cancel(ctx context.Context, id string) error {
 	op := "cancel execution " + id
 	if err := checkName(op, id); err != nil {
@@ -420,7 +422,7 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	return c.call(ctx, &request{op: op, method: http.MethodPost, path: executionPath(id, "/cancel")}, nil)
 }
 
-// Remove cancels an execution if it runs, and forgets it.
+// Remove cancels an execution if it runs, and removes it.
 func (c *Client) Remove(ctx context.Context, id string) error {
 	return c.remove(ctx, "remove execution "+id, id, executionPath(id, ""))
 }

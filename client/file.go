@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// File is an entry of a directory of the server, below one of the roots that its operator has named. Paths begin with
-// the name of the root: "work/src/main.go".
+// File is an entry of a directory of the server, below one of the roots that its operator has configured. Paths begin
+// with the name of the root: "work/src/main.go".
 type File struct {
-	// Path has replacements for bytes that are not UTF-8; PathBase64 then has all bytes.
+	// Path has replacement characters for bytes that are not UTF-8; PathBase64 then has all bytes.
 	Path       string `json:"path"`
 	PathBase64 []byte `json:"path_base64,omitempty"`
 	// Type is "file", "directory", "symlink", "fifo", "socket" or "device".
@@ -24,13 +24,13 @@ type File struct {
 	// Mode are the permissions, for example "0644".
 	Mode     string    `json:"mode"`
 	Modified time.Time `json:"modified"`
-	// ETag of a file is another one whenever it was changed.
+	// ETag of a file changes whenever the file was changed.
 	ETag string `json:"etag"`
-	// Target is what a symbolic link says.
+	// Target is the target of a symbolic link.
 	Target string `json:"target"`
-	// SHA256 is the checksum in hexadecimal, where it is known.
+	// SHA256 is the checksum in hexadecimal, if it is known.
 	SHA256 string `json:"sha256"`
-	// Line and Text are the first line of a file that has what was searched for, and its number.
+	// Line and Text are the number and the text of the first line that matches the search.
 	Line int    `json:"line"`
 	Text string `json:"text"`
 
@@ -44,7 +44,7 @@ func (f *File) UnmarshalJSON(text []byte) error {
 	return decodeRaw(text, (*plain)(f), &f.Raw)
 }
 
-// FullPath is the path with all its bytes.
+// FullPath returns the path with all its bytes.
 func (f *File) FullPath() string {
 	if f.PathBase64 != nil {
 		return string(f.PathBase64)
@@ -52,7 +52,7 @@ func (f *File) FullPath() string {
 	return f.Path
 }
 
-// Name is the last segment of the path.
+// Name returns the last segment of the path.
 func (f *File) Name() string { return path.Base(f.FullPath()) }
 
 // FileList is one page of files. NextCursor is "" on the last page.
@@ -65,7 +65,7 @@ const filesPath = "/v1/files"
 
 func filePath(p string) url.Values { return url.Values{"path": {p}} }
 
-// ListFiles returns one page of a directory in the order of names; of the roots, where dir is "". limit is 1 to 1,000,
+// ListFiles returns one page of a directory in the order of names, or of the roots if dir is "". limit is 1 to 1,000,
 // 0 for 100; cursor is FileList.NextCursor of the page before, or "".
 func (c *Client) ListFiles(ctx context.Context, dir string, limit int, cursor string) (FileList, error) {
 	query := listQuery(limit, cursor)
@@ -73,18 +73,18 @@ func (c *Client) ListFiles(ctx context.Context, dir string, limit int, cursor st
 	return answer[FileList](ctx, c, &request{op: "list files", method: http.MethodGet, path: filesPath, query: query})
 }
 
-// FileQuery says what to search for. At least one of Name and Text is needed.
+// FileQuery describes a search. At least one of Name and Text is required.
 type FileQuery struct {
 	// Path is the directory below which to search.
 	Path string
-	// Name is a pattern for the last segment, such as "*.go"; Text is what a line has to contain.
+	// Name is a pattern for the last segment, such as "*.go"; Text must occur in a line.
 	Name, Text string
 	// Limit is 1 to 1,000 for a page, 0 for 100. Cursor is FileList.NextCursor of the page before.
 	Limit  int
 	Cursor string
 }
 
-// SearchFiles returns one page of what matches. A page may be empty although there is a next one.
+// SearchFiles returns one page of matches. A page may be empty even if there is a next one.
 func (c *Client) SearchFiles(ctx context.Context, q FileQuery) (FileList, error) {
 	query := listQuery(q.Limit, q.Cursor)
 	query.Set("path", q.Path)
@@ -95,14 +95,14 @@ func (c *Client) SearchFiles(ctx context.Context, q FileQuery) (FileList, error)
 	})
 }
 
-// ShowFile describes what is at a path.
+// ShowFile describes the entry at a path.
 func (c *Client) ShowFile(ctx context.Context, p string) (File, error) {
 	return answer[File](ctx, c, &request{
 		op: "show " + p, method: http.MethodGet, path: filesPath + "/stat", query: filePath(p),
 	})
 }
 
-// SumFile is ShowFile for a file, with its checksum. The server reads all of it.
+// SumFile is like ShowFile for a file, with its checksum. The server reads the whole file.
 func (c *Client) SumFile(ctx context.Context, p string) (File, error) {
 	query := filePath(p)
 	query.Set("checksum", "true")
@@ -111,7 +111,7 @@ func (c *Client) SumFile(ctx context.Context, p string) (File, error) {
 	})
 }
 
-// MakeDirectory makes a directory and those above it that are missing. One that is there is no error. mode is "" for
+// MakeDirectory makes a directory and its missing parents. It is not an error if the directory exists. mode is "" for
 // "0755".
 func (c *Client) MakeDirectory(ctx context.Context, p, mode string) (File, error) {
 	return c.changeFile(ctx, "make directory "+p, "/directory",
@@ -123,8 +123,8 @@ func (c *Client) SetFileMode(ctx context.Context, p, mode string) (File, error) 
 	return c.changeFile(ctx, "set the mode of "+p, "/permissions", map[string]any{"path": p, "mode": mode})
 }
 
-// MoveFile gives an entry another path in the same root. Without overwrite the error is reprise.ErrConflict where
-// something is there. It is not sent again once it may have arrived: the second time there is nothing to move.
+// MoveFile moves an entry to another path in the same root. Without overwrite the error is reprise.ErrConflict if the
+// target exists. It is not sent again once it may have arrived, because a second move would find nothing.
 func (c *Client) MoveFile(ctx context.Context, from, to string, overwrite bool) (File, error) {
 	r, err := jsonRequest("move "+from, http.MethodPost, filesPath+"/move",
 		map[string]any{"from": from, "to": to, "overwrite": overwrite})
@@ -146,19 +146,19 @@ func (c *Client) changeFile(ctx context.Context, op, rest string, body map[strin
 	return answer[File](ctx, c, r)
 }
 
-// RemoveFile removes an entry, with recursive a directory and all that is in it. One that does not exist is no error.
+// RemoveFile removes an entry, and with recursive a directory with its contents. A missing entry is not an error.
 func (c *Client) RemoveFile(ctx context.Context, p string, recursive bool) error {
 	query := filePath(p)
 	query.Set("recursive", strconv.FormatBool(recursive))
 	return c.call(ctx, &request{op: "remove " + p, method: http.MethodDelete, path: filesPath, query: query}, nil)
 }
 
-// Watch is a directory that is watched.
+// Watch is a watched directory.
 type Watch struct {
 	ID        string `json:"id"`
 	Path      string `json:"path"`
 	Recursive bool   `json:"recursive"`
-	// Cursor is the position after which comes what happens from now on.
+	// Cursor is the position after which new changes follow.
 	Cursor string `json:"cursor"`
 }
 
@@ -172,10 +172,10 @@ func (c *Client) StartWatch(ctx context.Context, dir string, recursive bool) (Wa
 	return answer[Watch](ctx, c, r)
 }
 
-// FileChange is what has happened to an entry. One that was removed is shown as it was.
+// FileChange is a change of an entry. A removed entry is shown in its last state.
 type FileChange struct {
 	File
-	// From is the path that it had before it was moved.
+	// From is the path before a move.
 	From string `json:"from"`
 }
 
@@ -191,10 +191,10 @@ func (f *FileChange) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &f.File)
 }
 
-// FollowWatch yields what happens below a directory that is watched, each change once and in order, through
-// connections that break; see Follow. The types of events are "created", "modified", "removed" and "moved"; their Data
-// is a FileChange as JSON, see Event.FileChange. Without FollowOptions.After it begins with the first change that is
-// kept.
+// FollowWatch yields the changes below a watched directory, each once and in order, through
+// connections that break; see Follow. The types of events are "created", "modified", "removed" and "moved". Their Data
+// is a FileChange as JSON, see Event.FileChange. Without FollowOptions.After it begins with the first kept
+// change.
 func (c *Client) FollowWatch(ctx context.Context, id string, opts *FollowOptions) iter.Seq2[Event, error] {
 	return c.follow(ctx, "follow watch "+id, id, filesPath+"/watches/"+url.PathEscape(id), nil, opts)
 }

@@ -18,37 +18,37 @@ import (
 	"reprise/sse"
 )
 
-// FollowOptions say how to follow a stream. The zero value of each field means its default.
+// FollowOptions are the settings for following a stream. The zero value of each field means its default.
 type FollowOptions struct {
-	// After is where to begin: a cursor; "earliest", the first event that is kept;
-	// "tail", from now on; or "" for the first event of all, in which case one that
-	// is no longer kept is a gap.
+	// After is the start: a cursor; "earliest", the first kept event;
+	// "tail", new events only; or "" for the first event of all. With "", missing
+	// events at the beginning are a gap.
 	After string
-	// Cursors, where it is not nil, keeps the position. What it has wins over After.
+	// Cursors, if not nil, stores the position. A stored cursor has precedence over After.
 	Cursors CursorStore
-	// SaveEvery is the least time between two saves: a process that is killed is given
-	// again what it has handled since the last one. The cursor is also saved when a connection is lost and when the
-	// loop ends, whatever ends it. Default: 100 ms; negative: save after each event.
+	// SaveEvery is the minimum time between two saves. A process that is killed gets the events again that it has
+	// handled since the last save. The cursor is also saved when a connection is lost and when the loop ends for any
+	// reason. Default: 100 ms; negative: save after each event.
 	SaveEvery time.Duration
 	// Types are the event types to yield; the end event, gaps and errors come as well.
 	// Default: all.
 	Types []string
 	// OnGap says what to do about events that are no longer kept.
 	OnGap GapPolicy
-	// IdleTimeout is the silence after which a connection is given up: three
+	// IdleTimeout is the silence after which the client gives up a connection: three
 	// heartbeats of the server. Default: 45 s.
 	IdleTimeout time.Duration
-	// GiveUp is for how long a lost connection is tried again before the loop
-	// ends with the error. Default: without end; negative: no second try. Answers that are
-	// not the server's and do not say that they pass, such as a proxy's 404, are
-	// tried again for 60 s at most, and only once the server has answered this Client.
+	// GiveUp is how long a lost connection is retried before the loop
+	// ends with the error. Default: no limit; negative: no retry. Answers that do not come from
+	// the server and are not temporary statuses, such as a proxy's 404, are
+	// retried for 60 s at most, and only if the server has answered this Client before.
 	GiveUp time.Duration
-	// OnDrop, where it is not nil, is told of each failure before the wait that
+	// OnDrop, if not nil, is called with each failure before the wait that
 	// follows. It is called by the goroutine of the loop.
 	OnDrop func(Drop)
-	// OnConnected, where it is not nil, is called when a connection has brought its first
-	// event or heartbeat: an answer alone does not show that events come through. It
-	// is called by the goroutine of the loop, before the loop is given the event.
+	// OnConnected, if not nil, is called when a connection has delivered its first
+	// event or heartbeat, because a response alone does not show that events get through. It
+	// is called by the goroutine of the loop, before the loop gets the event.
 	OnConnected func()
 }
 
@@ -56,26 +56,26 @@ type FollowOptions struct {
 type GapPolicy uint8
 
 const (
-	// GapYield yields an event of type "gap" and goes on after its Cursor: from the fork of an epoch that has changed,
+	// GapYield yields an event of type "gap" and continues after its Cursor: from the fork if the epoch has changed,
 	// otherwise from the earliest event.
 	GapYield GapPolicy = iota
 	// GapFail ends the loop with a *GapError and leaves the saved cursor alone.
 	GapFail
 )
 
-// Drop tells of a connection that was lost or did not come about.
+// Drop describes a connection that was lost or could not be made.
 type Drop struct {
 	Err error
-	// Since is when the first failure in a row was, Tries how many there have been.
+	// Since is the time of the first consecutive failure, Tries the number of consecutive failures.
 	Since time.Time
 	Tries int
-	// Wait is the time until the next try, 0 for the first one after a connection that
-	// has brought an event or a heartbeat.
+	// Wait is the time until the next attempt. It is 0 for the first one after a connection that
+	// delivered an event or a heartbeat.
 	Wait time.Duration
-	// Seq is that of the last event that was received, 0 where there is none or it is not known.
+	// Seq is the seq of the last received event, or 0 if there is none or it is not known.
 	Seq uint64
-	// Met is true once the server has answered this Client. What answers before may
-	// be something else.
+	// Met is true once the server has answered this Client. Earlier answers may
+	// come from another program.
 	Met bool
 }
 
@@ -90,22 +90,22 @@ func (o *FollowOptions) withDefaults() FollowOptions {
 }
 
 // Follow yields the events of an execution in order, each once, until its end; see
-// the package comment. opts may be nil. Each range over the result begins anew.
+// the package comment. opts may be nil. Each range over the result starts over.
 func (c *Client) Follow(ctx context.Context, id string, opts *FollowOptions) iter.Seq2[Event, error] {
 	return c.follow(ctx, "follow execution "+id, id, executionPath(id, ""), nil, opts)
 }
 
-// FollowStream is Follow for a stream that is no execution.
+// FollowStream is like Follow for a stream that is not an execution.
 func (c *Client) FollowStream(ctx context.Context, name string, opts *FollowOptions) iter.Seq2[Event, error] {
 	return c.follow(ctx, "follow stream "+name, name, streamPath(name, ""), nil, opts)
 }
 
-// Run starts an execution and follows it, with the first events in the answer to the
-// start. The start is idempotent like that of Client.Start: however the connection
-// breaks, the command runs once. A range after the first one attaches to the same
-// execution. FollowOptions.After does not count.
+// Run starts an execution and follows it; the answer to the start contains the first events.
+// The start is idempotent like that of Client.Start: however often the connection
+// breaks, the command runs once. A second range attaches to the same
+// execution. FollowOptions.After is ignored.
 //
-// With a Key it is Client.Start and then Client.Follow, and each range starts anew.
+// With a Key, Run is Client.Start followed by Client.Follow, and each range starts anew.
 func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
 	if run.Key != "" {
 		return c.runKeyed(ctx, run, opts)
@@ -117,6 +117,9 @@ func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions)
 	start.header.Set("Accept", eventStreamType)
 	if run.Hold > 0 {
 		start.query = url.Values{"hold": {time.Duration(run.Hold).String()}}
+		if opts == nil || len(opts.Types) == 0 { // nobody says when events have passed that are not asked for
+			start.header.Set(receiptsHeader, "yes")
+		}
 	}
 	return c.follow(ctx, "run execution "+id, id, executionPath(id, ""), start, opts)
 }
@@ -165,8 +168,13 @@ type follower struct {
 	opts  FollowOptions
 	yield func(Event, error) bool
 
-	plain  bool   // an answer in gzip was damaged
-	hold   string // names us as the one for whom output is held back
+	plain bool   // an answer in gzip was damaged
+	hold  string // names us as the one for whom output is held back
+	// receipts are sent to a server that holds output back and wants them; nil for another. withReceipts starts them,
+	// if the head of an answer asks for them.
+	receipts     *receipts
+	withReceipts func(head http.Header) *receipts
+
 	track  track
 	saver  saver
 	wait   backoff.Failures
@@ -179,11 +187,11 @@ type follower struct {
 }
 
 // maxFaults is how often in a row an answer may break the protocol before the loop
-// gives up: once may be a damaged line, and a lasting defect
-// must not be hammered.
+// gives up. A single fault may be a damaged line, but a permanent fault
+// must not be retried forever.
 const maxFaults = 3
 
-// The ways for a loop to end that are no errors.
+// The ways in which a loop ends without an error.
 var (
 	errEnded   = fmt.Errorf("the stream has ended: %w", ssefollow.ErrStop)
 	errStopped = fmt.Errorf("the caller has left the loop: %w", ssefollow.ErrStop)
@@ -201,6 +209,12 @@ func (f *follower) run(ctx context.Context) (err error) {
 			err = saveErr
 		}
 	}()
+	defer func() {
+		if f.receipts != nil {
+			f.receipts.stop()
+		}
+	}()
+	f.withReceipts = func(head http.Header) *receipts { return startReceipts(ctx, f, head) }
 	loop := ssefollow.Loop{IdleTimeout: f.opts.IdleTimeout}
 	err = loop.Run(ctx, f)
 	stopped = errors.Is(err, errStopped)
@@ -251,7 +265,7 @@ func (f *follower) beginAtTail(ctx context.Context) error {
 	return f.saver.flush(ctx)
 }
 
-// Failed decides about a failed connection: it returns how long to wait, or the error that ends the loop.
+// Failed handles a failed connection. It returns how long to wait, or the error that ends the loop.
 func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (time.Duration, error) {
 	if errors.Is(err, sse.ErrTooLong) {
 		err = fmt.Errorf("%w: %w", ErrProtocol, err)
@@ -296,6 +310,9 @@ func (f *follower) request() *request {
 	}
 	if f.hold != "" {
 		r.header.Set("Execution-Hold", f.hold)
+	}
+	if f.receipts != nil {
+		r.header.Set(receiptsHeader, "yes")
 	}
 	if f.opts.OnGap == GapYield {
 		r.query.Set("gap", "event")

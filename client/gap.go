@@ -11,22 +11,22 @@ import (
 	"reprise/internal/problem"
 )
 
-// Gap tells that the stream does not go on at the cursor.
+// Gap says that the stream cannot continue at the cursor.
 type Gap struct {
-	// Code is "cursor_expired" when the events after the cursor are no longer kept, "epoch_changed" when the server
-	// has lost the newest events of the stream, or the stream has begun anew, or "cursor_ahead" when the stream has
-	// never had as many events: then it goes on from the first one that is kept.
+	// Code is "cursor_expired" if the events after the cursor are no longer kept; "epoch_changed" if the server
+	// has lost the newest events of the stream, or the stream was created again; or "cursor_ahead" if the stream has
+	// never had that many events, in which case it continues from the first kept event.
 	Code string `json:"code"`
-	// Earliest is the cursor before the first event that is kept, Tail the one after the last; ""
-	// where the server has not told.
+	// Earliest is the cursor before the first kept event, Tail the one after the last. They are ""
+	// if the server has not sent them.
 	Earliest string `json:"earliest,omitempty"`
 	Tail     string `json:"tail,omitempty"`
-	// Fork is the cursor up to which the new epoch has the events of the one before, of seq 0 if it has none; seq
-	// goes on after it. It is "" for other codes.
+	// Fork is the cursor up to which the new epoch has the events of the old one; its seq is 0 if they share none.
+	// seq continues after it. It is "" for other codes.
 	Fork string `json:"fork,omitempty"`
-	// Missed is the number of events that are gone and were never received, 0 where it cannot be known.
+	// Missed is the number of events that are gone and were never received, or 0 if it is unknown.
 	Missed uint64 `json:"missed"`
-	// TakenBack is the number of events up to the cursor that the server has had and no longer has: the
+	// TakenBack is the number of events up to the cursor that the server has lost. The
 	// program may have received them, and other events have their seqs now.
 	TakenBack uint64 `json:"taken_back,omitempty"`
 }

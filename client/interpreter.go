@@ -3,15 +3,16 @@ package client
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
 )
 
-// InterpreterRequest asks for an interpreter that remembers: what code declares in it is there for the code that runs
-// in it later. It is the body of POST /v1/interpreters. The members that StartRequest has too mean the same.
+// InterpreterRequest asks for an interpreter. Code that runs in it sees the declarations of earlier code. It is the
+// body of POST /v1/interpreters. Members that StartRequest also has mean the same.
 type InterpreterRequest struct {
-	// ID is the interpreter's. The client makes an unguessable one where there is none.
+	// ID is the id of the interpreter. If it is empty, the client makes an unguessable one.
 	ID             string `json:"id,omitempty"`
 	IdempotencyKey string `json:"-"`
 	Session        string `json:"session,omitempty"`
@@ -20,7 +21,7 @@ type InterpreterRequest struct {
 	Cwd      string            `json:"cwd,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	// IdleTimeout ends the interpreter when it has had no code for so long, Timeout after so long in all. 0 is the
+	// IdleTimeout ends the interpreter after that time without code, Timeout after that time in total. 0 means the
 	// server's default.
 	IdleTimeout Duration `json:"idle_timeout,omitzero"`
 	Timeout     Duration `json:"timeout,omitzero"`
@@ -44,17 +45,20 @@ type Interpreter struct {
 	Created time.Time         `json:"created"`
 	// Ended is zero until then.
 	Ended time.Time `json:"ended"`
-	// Running is the execution that it runs now, "" where it waits for code.
+	// Running is the running execution, or "" while the interpreter waits for code.
 	Running string `json:"running"`
-	// Runs is how many it was given, Used when the last one ended; zero once it has ended.
+	// Runs is the number of runs so far, Used the end of the last one; both are zero once the interpreter has ended.
 	Runs        int        `json:"runs"`
 	Used        time.Time  `json:"used"`
 	IdleTimeout Duration   `json:"idle_timeout"`
 	Timeout     Duration   `json:"timeout"`
 	Isolation   *Isolation `json:"isolation"`
+
+	// Raw is the object as the server sent it.
+	Raw json.RawMessage `json:"-"`
 }
 
-// Exception is the data of an event of type "exception": why code in an interpreter failed.
+// Exception is the data of an event of type "exception": the failure of code in an interpreter.
 type Exception struct {
 	Name      string   `json:"name"`
 	Value     string   `json:"value"`
@@ -64,14 +68,14 @@ type Exception struct {
 // Result is the data of events of types "result" (the value of the last expression of code in an interpreter) and
 // "display".
 type Result struct {
-	// MIME holds the value by MIME type: text, base64 for images, or JSON.
+	// MIME contains the value by MIME type: text, base64 for images, or JSON.
 	MIME map[string]any `json:"mime"`
 	// Omitted are the sizes of the representations that were too large.
 	Omitted map[string]int `json:"omitted"`
 }
 
-// OpenInterpreter starts an interpreter. It is tried again after a lost connection and starts one, for every request
-// carries an id. Code is run in it by Client.Run or Client.Start with StartRequest.Interpreter.
+// OpenInterpreter starts an interpreter. It retries after a lost connection and starts only one, because every request
+// carries an id. Client.Run and Client.Start with StartRequest.Interpreter run code in it.
 func (c *Client) OpenInterpreter(ctx context.Context, q InterpreterRequest) (Interpreter, error) {
 	if q.ID == "" {
 		q.ID = rand.Text()
@@ -86,7 +90,7 @@ func (c *Client) OpenInterpreter(ctx context.Context, q InterpreterRequest) (Int
 	return answer[Interpreter](ctx, c, r)
 }
 
-// Interpreters returns the interpreters that are kept, the newest first.
+// Interpreters returns the kept interpreters, the newest first.
 func (c *Client) Interpreters(ctx context.Context) ([]Interpreter, error) {
 	list, err := answer[struct {
 		Interpreters []Interpreter `json:"interpreters"`
@@ -103,8 +107,8 @@ func (c *Client) Interpreter(ctx context.Context, id string) (Interpreter, error
 	return answer[Interpreter](ctx, c, &request{op: op, method: http.MethodGet, path: interpreterPath(id)})
 }
 
-// InterruptInterpreter ends the code that an interpreter runs, by INT, and not the interpreter. Where it runs none, it
-// does nothing.
+// InterruptInterpreter interrupts the running code of an interpreter, by INT, but not the interpreter. Without running
+// code it does nothing.
 func (c *Client) InterruptInterpreter(ctx context.Context, id string) error {
 	op := "interrupt interpreter " + id
 	if err := checkName(op, id); err != nil {
@@ -113,7 +117,7 @@ func (c *Client) InterruptInterpreter(ctx context.Context, id string) error {
 	return c.call(ctx, &request{op: op, method: http.MethodPost, path: interpreterPath(id) + "/interrupt"}, nil)
 }
 
-// RemoveInterpreter ends an interpreter and forgets it. The executions of its code are kept.
+// RemoveInterpreter ends an interpreter and removes it. The executions of its code are kept.
 func (c *Client) RemoveInterpreter(ctx context.Context, id string) error {
 	return c.remove(ctx, "remove interpreter "+id, id, interpreterPath(id))
 }

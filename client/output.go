@@ -14,19 +14,19 @@ import (
 	"reprise/internal/ssefollow"
 )
 
-// OutputOptions say which part of a channel to read.
+// OutputOptions select a part of a channel.
 type OutputOptions struct {
 	// Offset is the first byte.
 	Offset int64
-	// Follow reads on until the execution has ended. Otherwise the bytes are those that
-	// there are when the server is asked.
+	// Follow reads until the execution has ended. Otherwise only the bytes are read that
+	// exist when the server is asked.
 	Follow bool
 }
 
 // Output reads the bytes of a channel, "stdout" or "stderr", exactly as the command
-// wrote them. Reading goes on by itself after a lost connection, for Options.GiveUp at a time. The
-// first request is made by the first Read. Bytes that are no longer kept are
-// refused with the code cursor_expired. Close frees everything; cancelling ctx does too.
+// wrote them. Reading continues by itself after a lost connection; Options.GiveUp limits each retry. The
+// first Read makes the first request. A read of bytes that are no longer kept fails
+// with the code cursor_expired. Close frees everything; cancelling ctx does too.
 func (c *Client) Output(ctx context.Context, id, channel string, opts *OutputOptions) io.ReadCloser {
 	var o OutputOptions
 	if opts != nil {
@@ -57,7 +57,7 @@ type outputReader struct {
 	err         error         // for good
 }
 
-// errClosedReader is what a read gives after Close.
+// errClosedReader is the error of a read after Close.
 var errClosedReader = errors.New("read after Close")
 
 func (o *outputReader) Read(p []byte) (int, error) {
@@ -168,7 +168,7 @@ func (o *outputReader) drop() {
 	}
 }
 
-// Close ends a Read that is under way, too.
+// Close also ends a concurrent Read.
 func (o *outputReader) Close() error {
 	o.cancel(errClosedReader)
 	return nil

@@ -11,27 +11,27 @@ import (
 	"reprise/internal/problem"
 )
 
-// NewEvent is an event to publish. Data is one JSON value; nil is null.
+// NewEvent is an event to publish. Data is one JSON value; nil means null.
 type NewEvent struct {
 	// Type is 1 to 64 bytes of letters, digits, '.', '_' and '-'; "" is "message".
 	Type string          `json:"type,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// Published tells which events a publish has become.
+// Published describes the events of a publish.
 type Published struct {
-	// First and Last are the seqs, both 0 for a duplicate of which that is no longer known.
+	// First and Last are the seqs. Both are 0 for a duplicate whose seqs are no longer known.
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
 	// Cursor is just after Last.
 	Cursor string `json:"cursor"`
-	// Duplicate: a try before, whose answer was lost, had published them.
+	// Duplicate: an earlier attempt, whose answer was lost, had published the events.
 	Duplicate bool `json:"duplicate,omitempty"`
 }
 
-// Producer publishes to one stream, in order, and each event once however often a
-// request has to be sent. It is safe for concurrent use, one publish at a time. A stream remembers
-// the 64 newest producers: keep a Producer for as long as you publish.
+// Producer publishes to one stream, in order, and each event once, however often a
+// request has to be sent. It is safe for concurrent use and publishes one call at a time. A stream remembers
+// the 64 newest producers, so keep a Producer for as long as you publish.
 type Producer struct {
 	c    *Client
 	name string
@@ -41,14 +41,14 @@ type Producer struct {
 	epoch, seq uint64        // of the next request
 }
 
-// Producer returns a Producer for a stream, which must exist when it publishes.
+// Producer returns a Producer for a stream. The stream must exist when it publishes.
 func (c *Client) Producer(stream string) *Producer {
 	return &Producer{c: c, name: stream, id: rand.Text(), turn: make(chan struct{}, 1)}
 }
 
 // Publish appends events, next to each other, and returns when they are kept. Either
 // all of them are appended or none. If it returns an error for which Retryable is true, or the
-// cause of a cancelled ctx, nobody knows whether they were appended; otherwise they were not.
+// cause of a cancelled ctx, the events may have been appended. After any other error they were not.
 func (p *Producer) Publish(ctx context.Context, events ...NewEvent) (Published, error) {
 	r, err := jsonRequest("publish to "+p.name, http.MethodPost, streamPath(p.name, "/events"),
 		map[string][]NewEvent{"events": events})
@@ -58,7 +58,7 @@ func (p *Producer) Publish(ctx context.Context, events ...NewEvent) (Published, 
 	return p.send(ctx, r)
 }
 
-// PublishBytes is Publish for one event whose data is any bytes.
+// PublishBytes is like Publish for one event with arbitrary bytes as data.
 func (p *Producer) PublishBytes(ctx context.Context, eventType string, data []byte) (Published, error) {
 	query := url.Values{}
 	setText(query, "type", eventType)
@@ -72,7 +72,7 @@ func (p *Producer) PublishBytes(ctx context.Context, eventType string, data []by
 }
 
 // End ends the stream with an outcome, "completed", "failed" or "cancelled", and data, which
-// is one JSON value or nil. A stream that has ended answers reprise.ErrEnded.
+// is one JSON value or nil. The error is reprise.ErrEnded if the stream has ended.
 func (p *Producer) End(ctx context.Context, outcome string, data json.RawMessage) (Published, error) {
 	r, err := jsonRequest("end stream "+p.name, http.MethodPost, streamPath(p.name, "/end"), struct {
 		Outcome string          `json:"outcome"`

@@ -31,20 +31,20 @@ const (
 	firstAnswer = 5 * time.Second
 )
 
-// errHeldBack is why a request is given up that nothing is heard of.
+// errHeldBack is the reason for giving up a request without any sign of progress.
 var errHeldBack = errors.New("no acknowledgement came: something on the way collects bodies")
 
 // PublishStreamOptions are the settings of Producer.Stream. The zero value of each field means its default.
 type PublishStreamOptions struct {
-	// Acknowledged is called after each commit with what it has added, in order and from one goroutine. First is 0 if
-	// it has added nothing that was not there before. It must not call the PublishStream. Default: nobody is told.
+	// Acknowledged is called after each commit with the added events, in order and from one goroutine. First is 0 if
+	// the commit added nothing new. It must not call the PublishStream. Default: no call.
 	Acknowledged func(Published)
 }
 
-// PublishStream publishes events one by one over a request that goes on: those that come while the server commits
-// share the next commit, so a program need not put them together. When the connection is lost, another request goes
-// on with what was not acknowledged, and each event is published once. Where a proxy holds the body of a request back
-// until it has ended, requests are made short. It is safe for concurrent use.
+// PublishStream publishes events one by one over a continuous request. Events that arrive while the server commits
+// share the next commit, so a program need not batch them. When the connection is lost, another request continues with
+// the unacknowledged events, and each event is published once. If a proxy buffers the body of a request until its end,
+// the client makes short requests. It is safe for concurrent use.
 type PublishStream struct {
 	p    *Producer
 	opts PublishStreamOptions
@@ -74,8 +74,8 @@ type segment struct {
 	next  *segment
 }
 
-// Stream begins to publish events one by one. Until the PublishStream is closed, other calls of p wait. Events that
-// were not acknowledged when ctx is cancelled may have been published or not. opts may be nil.
+// Stream begins to publish events one by one. Until the PublishStream is closed, other calls of p wait. If ctx is
+// cancelled, unacknowledged events may or may not have been published. opts may be nil.
 func (p *Producer) Stream(ctx context.Context, opts *PublishStreamOptions) (*PublishStream, error) {
 	if err := checkName("publish to "+p.name, p.name); err != nil {
 		return nil, err
@@ -101,8 +101,8 @@ func (s *PublishStream) wake() {
 	s.changed.Broadcast()
 }
 
-// Publish hands an event over. It waits while more than 4 MiB are not acknowledged. The error is that of
-// reprise.ErrInvalid for data that is no JSON, or why the stream has failed.
+// Publish queues an event. It waits while more than 4 MiB are not acknowledged. The error wraps reprise.ErrInvalid if
+// the data is not JSON; otherwise it is the reason why the stream has failed.
 func (s *PublishStream) Publish(event NewEvent) error {
 	line, err := appendLine(make([]byte, 0, len(event.Data)+len(event.Type)+32), &event)
 	if err != nil {
@@ -159,8 +159,8 @@ func (s *PublishStream) drop() {
 	}
 }
 
-// Flush waits until all events that were handed over are kept, and returns the newest append. The error is why the
-// stream has failed; the events since the last acknowledgement may have been published or not.
+// Flush waits until all queued events are kept, and returns the newest append. The error is the reason why the
+// stream has failed. Events since the last acknowledgement may or may not have been published then.
 func (s *PublishStream) Flush() (Published, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *PublishStream) Flush() (Published, error) {
 	return s.kept, s.failure()
 }
 
-// Close is Flush, and ends the request. Other calls of the Producer may go on then. Closing again does nothing.
+// Close flushes and ends the request. Then other calls of the Producer continue. Closing again does nothing.
 func (s *PublishStream) Close() (Published, error) {
 	s.mu.Lock()
 	s.closing = true

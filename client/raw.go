@@ -31,6 +31,12 @@ func (s *MCPSession) UnmarshalJSON(text []byte) error {
 	return decodeRaw(text, (*plain)(s), &s.Raw)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (i *Interpreter) UnmarshalJSON(text []byte) error {
+	type plain Interpreter
+	return decodeRaw(text, (*plain)(i), &i.Raw)
+}
+
 func decodeRaw(text []byte, v any, raw *json.RawMessage) error {
 	*raw = bytes.Clone(text)
 	return json.Unmarshal(text, v)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Session is what the executions of one session come to.
+// Session summarizes the executions of one session.
 type Session struct {
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`
@@ -19,7 +19,7 @@ type Session struct {
 	Queued  int `json:"queued"`
 	// LastSeq is the highest seq in any of their streams.
 	LastSeq uint64 `json:"last_seq"`
-	// Executions, newest first, are there where one session was asked for.
+	// Executions, newest first, is set if a single session was requested.
 	Executions []Execution `json:"executions"`
 
 	// Raw is the object as the server sent it.
@@ -59,7 +59,7 @@ type MCPSession struct {
 	ID string `json:"id"`
 	// Endpoint is "mcp", or "windows" for a "reprise mcp" on the data directory of the server.
 	Endpoint string `json:"endpoint"`
-	// Client is what the client has said of itself, Version that of the protocol.
+	// Client is the client's description of itself, Version the protocol version.
 	Client struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
@@ -68,8 +68,8 @@ type MCPSession struct {
 	Principal    string    `json:"principal"`
 	Created      time.Time `json:"created"`
 	LastActivity time.Time `json:"last_activity"`
-	// Streams is the number of its streams that are kept, Running that of the calls among them without an answer, and
-	// Bytes is what the streams hold.
+	// Streams is the number of kept streams, Running the number of unanswered calls among them, and
+	// Bytes the size of the streams.
 	Streams int   `json:"streams"`
 	Running int   `json:"running"`
 	Bytes   int64 `json:"bytes"`
@@ -102,7 +102,7 @@ func (c *Client) ShowMCPSession(ctx context.Context, id string) (MCPSession, err
 	return answer[MCPSession](ctx, c, &request{op: op, method: http.MethodGet, path: mcpSessionPath(id)})
 }
 
-// EndMCPSession ends a session of an MCP client, whose calls are cancelled. One that has ended is no error.
+// EndMCPSession ends a session of an MCP client and cancels its calls. It is not an error if the session has ended.
 func (c *Client) EndMCPSession(ctx context.Context, id string) error {
 	return c.remove(ctx, "end MCP session "+id, id, mcpSessionPath(id))
 }
@@ -110,15 +110,15 @@ func (c *Client) EndMCPSession(ctx context.Context, id string) error {
 func mcpSessionPath(id string) string { return "/v1/mcp/sessions/" + url.PathEscape(id) }
 
 // TicketRequest asks for a ticket that reads one stream and does nothing else, for
-// a page that cannot send a token. One of Execution and Stream is needed.
+// a page that cannot send a token. Either Execution or Stream is required.
 type TicketRequest struct {
 	Execution string `json:"execution,omitempty"`
 	Stream    string `json:"stream,omitempty"`
-	// TTL is how long it lives; 0 is the server's default.
+	// TTL is the lifetime; 0 is the server's default.
 	TTL Duration `json:"ttl,omitzero"`
 }
 
-// Ticket is good until Expires, as the query parameter "ticket". It is a secret.
+// Ticket is valid until Expires, as the query parameter "ticket". It is a secret.
 type Ticket struct {
 	Ticket  string    `json:"ticket"`
 	Expires time.Time `json:"expires"`

@@ -13,29 +13,29 @@ import (
 	"reprise"
 )
 
-// Stdin is how far the stdin of an execution is.
+// Stdin is the progress of the stdin of an execution.
 type Stdin struct {
-	// Offset is the number of bytes that the command has been given.
+	// Offset is the number of bytes that the command has received.
 	Offset int64 `json:"offset"`
 	Open   bool  `json:"open"`
 }
 
 // StdinWrite is a part of the stdin of an execution.
 type StdinWrite struct {
-	// Offset is where Data begins: in all that the command is given, the stdin of its request included, or in what
-	// Writer gives it.
+	// Offset is the position of Data. Without a Writer it counts all stdin of the command, including that of the start
+	// request; with a Writer it counts the bytes of that writer.
 	Offset int64
-	// Writer names one of several writers, so that each counts its own bytes: 1 to 128 bytes of letters, digits, '.',
-	// '_' and '-'. Stdin.Offset counts those of the writer too. The server remembers the newest 256 of an execution.
+	// Writer names one of several writers, each of which counts its own bytes: 1 to 128 bytes of letters, digits, '.',
+	// '_' and '-'. Stdin.Offset is then the count of the writer. The server remembers the newest 256 of an execution.
 	Writer string
 	// Data is at most 16 MiB. EOF closes stdin after it.
 	Data []byte
 	EOF  bool
 }
 
-// WriteStdin gives data to the command, as the bytes from offset on, and with eof then
-// closes its stdin. Bytes before the offset that the server has accepted are passed over,
-// so that a write can be sent again, and is after a lost connection. It blocks
+// WriteStdin writes data to the command, as the bytes from offset on, and closes its stdin after them if eof
+// is true. The server skips bytes before the offset that it has accepted, so a write can be
+// repeated, and is repeated after a lost connection. It blocks
 // while the command does not read. Data is at most 16 MiB.
 //
 // The error is reprise.ErrConflict for an offset beyond the accepted one, and reprise.ErrEnded
@@ -70,7 +70,7 @@ func (c *Client) WriteStdinAt(ctx context.Context, id string, w StdinWrite) (Std
 
 // StdinWriter returns a writer to the stdin of an execution that begins at an offset: 0, or
 // the length of the stdin in StartRequest. Its Close ends the command's stdin. It is safe for
-// concurrent use; each Write blocks until the command was given all of it.
+// concurrent use. Each Write blocks until the command has received all of it.
 func (c *Client) StdinWriter(ctx context.Context, id string, offset int64) io.WriteCloser {
 	return &stdinWriter{c: c, ctx: ctx, id: id, offset: offset}
 }
@@ -119,8 +119,8 @@ func (w *stdinWriter) send(chunk []byte) (int, error) {
 	return int(given), nil
 }
 
-// Close ends the command's stdin; where that has ended already, or another has given more
-// of it meanwhile, there is nothing else to do.
+// Close ends the command's stdin. It does nothing if stdin has ended already, or if another writer has written
+// more meanwhile.
 func (w *stdinWriter) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

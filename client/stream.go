@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// StreamConfig is what a stream is created with.
+// StreamConfig is the configuration of a new stream.
 type StreamConfig struct {
 	Retention Retention         `json:"retention,omitzero"`
 	Labels    map[string]string `json:"labels,omitempty"`
@@ -28,7 +28,7 @@ type Stream struct {
 	Ended     time.Time         `json:"ended"`
 	Expires   time.Time         `json:"expires"`
 	Window    Window            `json:"window"`
-	// Events and Bytes count what is kept.
+	// Events and Bytes count the kept events.
 	Events uint64 `json:"events"`
 	Bytes  int64  `json:"bytes"`
 
@@ -36,8 +36,8 @@ type Stream struct {
 	Raw json.RawMessage `json:"-"`
 }
 
-// CreateStream creates a stream, or finds the one that is there with the same
-// configuration; with another one the error is reprise.ErrConflict.
+// CreateStream creates a stream, or finds the existing one if its configuration is equal.
+// Otherwise the error is reprise.ErrConflict.
 func (c *Client) CreateStream(ctx context.Context, name string, config StreamConfig) (Stream, error) {
 	op := "create stream " + name
 	if err := checkName(op, name); err != nil {
@@ -59,7 +59,7 @@ func (c *Client) ShowStream(ctx context.Context, name string) (Stream, error) {
 	return answer[Stream](ctx, c, &request{op: op, method: http.MethodGet, path: streamPath(name, "")})
 }
 
-// RemoveStream removes a stream without a trace; its readers are told that it is not there.
+// RemoveStream removes a stream without a trace. Its readers get an error that says that it does not exist.
 func (c *Client) RemoveStream(ctx context.Context, name string) error {
 	return c.remove(ctx, "remove stream "+name, name, streamPath(name, ""))
 }
@@ -78,9 +78,9 @@ func (c *Client) ListStreams(ctx context.Context, limit int, cursor string) (Str
 	})
 }
 
-// PageOptions say which page of events to get.
+// PageOptions select a page of events.
 type PageOptions struct {
-	// After is a cursor, "earliest" or "" for the first event that is kept, or "tail".
+	// After is a cursor, "earliest" or "" for the first kept event, or "tail".
 	After string
 	// Limit is 1 to 1,000 events; 0 is 100.
 	Limit int
@@ -93,11 +93,11 @@ type PageOptions struct {
 // Page is some events of a stream.
 type Page struct {
 	Events []Event
-	// NextCursor is what to get the next page after.
+	// NextCursor is the value of After for the next page.
 	NextCursor string
-	// HasMore: the next page has something already.
+	// HasMore: the next page already has events.
 	HasMore bool
-	// Ended: the stream has ended, and after the last page there will be no more.
+	// Ended: the stream has ended, and there are no events after the last page.
 	Ended  bool
 	Window Window
 }
@@ -138,7 +138,7 @@ func (c *Client) Page(ctx context.Context, id string, opts *PageOptions) (Page, 
 	return c.page(ctx, op, executionPath(id, ""), opts)
 }
 
-// PageStream is Page for a stream that is no execution.
+// PageStream is like Page for a stream that is not an execution.
 func (c *Client) PageStream(ctx context.Context, name string, opts *PageOptions) (Page, error) {
 	op := "read stream " + name
 	if err := checkName(op, name); err != nil {

@@ -21,20 +21,20 @@ import (
 	"reprise/internal/ssefollow"
 )
 
-// ErrFileChanged: a file was changed while it was uploaded or downloaded. What has come was thrown away.
+// ErrFileChanged: a file was changed while it was uploaded or downloaded. The transferred bytes were discarded.
 var ErrFileChanged = errors.New("the file has changed meanwhile")
 
 // TransferOptions are the settings of an upload or a download. The zero value of each field means its default.
 type TransferOptions struct {
-	// Keep refuses to replace a file that is there, with reprise.ErrConflict or fs.ErrExist.
+	// Keep refuses to replace an existing file, with reprise.ErrConflict or fs.ErrExist.
 	Keep bool
 	// Mode are the permissions of an uploaded file, for example "0755". Default: those of the local file.
 	Mode string
-	// OnProgress, where it is not nil, is told how many bytes are across, of how many. It is called by the goroutine of
-	// the transfer, first where it begins, which after a transfer that was cut short is not 0.
+	// OnProgress, if not nil, is called with the number of transferred bytes and the total. It is called by the
+	// goroutine of the transfer. The first number is not 0 if the transfer continues an earlier one.
 	OnProgress func(done, total int64)
-	// OnDrop, OnConnected and GiveUp are as in FollowOptions. A server that answers, and refuses for now, is tried for
-	// Options.GiveUp alone.
+	// OnDrop, OnConnected and GiveUp are as in FollowOptions. A server that answers but refuses for now is retried for
+	// Options.GiveUp only.
 	OnDrop      func(Drop)
 	OnConnected func()
 	GiveUp      time.Duration
@@ -102,9 +102,10 @@ type uploaded struct {
 	File     File  `json:"file"`
 }
 
-// Upload copies a local file to a path of the server, where it appears when all of it has arrived. It goes on through
-// lost connections and restarts of the server; called again after an error, or by another process, it goes on with what
-// has arrived before. The error wraps ErrFileChanged if the local file was changed meanwhile. opts may be nil.
+// Upload copies a local file to a path of the server, where it appears when all of it has arrived. Upload continues
+// through lost connections and restarts of the server. A call after an error, also by another process, continues with
+// the bytes that have arrived before. The error wraps ErrFileChanged if the local file was changed meanwhile. opts may
+// be nil.
 func (c *Client) Upload(ctx context.Context, local, p string, opts *TransferOptions) (File, error) {
 	f, err := openLocal(local)
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *Client) Upload(ctx context.Context, local, p string, opts *TransferOpti
 	return c.UploadFile(ctx, f, p, opts)
 }
 
-// UploadFile is Upload for a regular file that is open for reading. The caller closes it.
+// UploadFile is like Upload for an open regular file. The caller closes it.
 func (c *Client) UploadFile(ctx context.Context, f *os.File, p string, opts *TransferOptions) (File, error) {
 	t := c.transfer("upload "+p, opts)
 	info, err := f.Stat()

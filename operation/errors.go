@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ErrUnknown says that a step began and that nobody knows whether it took effect. The function of a step returns an
-// error that wraps it when it cannot tell itself, for example after a request that was not answered.
+// ErrUnknown says that a step began and that it is unknown whether it took effect. The function of a step returns an
+// error that wraps ErrUnknown if it cannot know itself, for example after a request without an answer.
 var ErrUnknown = errors.New("whether the step took effect is not known")
 
 // UnknownError is the error of a step that began, was not recorded as done or failed, and is not idempotent. It wraps
@@ -15,11 +15,11 @@ var ErrUnknown = errors.New("whether the step took effect is not known")
 type UnknownError struct {
 	// Step is the name of the step.
 	Step string
-	// Began is when the step began, by the clock of the process that recorded it.
+	// Began is the time when the step began, by the clock of the process that recorded it.
 	Began time.Time
 	// Attempt is the number of the attempt in which it began; see Operation.Fence.
 	Attempt uint64
-	// Err is what the function of the step returned. It is nil if the attempt ended before the function returned.
+	// Err is the error of the step's function. It is nil if the attempt ended before the function returned.
 	Err error
 }
 
@@ -40,7 +40,7 @@ func (e *UnknownError) Unwrap() []error {
 	return []error{ErrUnknown, e.Err}
 }
 
-// FailedError is what Run returns to those that waited for an attempt of somebody else which has failed.
+// FailedError is the error of Run for callers that waited for an attempt of another caller which has failed.
 type FailedError struct {
 	// Attempt is the number of the attempt.
 	Attempt uint64

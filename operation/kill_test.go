@@ -95,9 +95,10 @@ func dieAt(die string, step int, where string) {
 	}
 }
 
-// TestKilled kills a process in, before and between all its steps, and starts it again. Steps that were finished are
-// not done again; of the one that is not idempotent and was cut short it is said that nobody knows.
-func TestKilled(t *testing.T) {
+// TestKilledProcessRepeatsNoFinishedStep kills a process in, before and between all its steps, and starts it again.
+// Steps that were finished are not done again; of the one that is not idempotent and was cut short it is said that
+// nobody knows.
+func TestKilledProcessRepeatsNoFinishedStep(t *testing.T) {
 	for i := range steps {
 		for _, where := range []string{"between", "before", "after"} {
 			t.Run(fmt.Sprint(i, " ", where), func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"reprise"
 )
 
-// Operation is the job's side of one attempt. It is safe for concurrent use: steps with different names can be done at
-// the same time.
+// Operation represents one attempt, for use by the job. It is safe for concurrent use: steps with different names can
+// run concurrently.
 type Operation struct {
 	attempt *attempt
 
@@ -23,10 +23,10 @@ type Operation struct {
 // StepFunc does a step and returns its result, at most 512 KiB.
 type StepFunc func(context.Context) ([]byte, error)
 
-// StepOptions are for steps that need more than a function. The zero value of each field means its default.
+// StepOptions are the options of a step. The zero value of each field means its default.
 type StepOptions struct {
-	// Idempotent says that doing the step again has no further effect, so that it is done again if it began and nobody
-	// knows whether it took effect. Default: the step is done at most once, and its result is an *UnknownError then.
+	// Idempotent says that repeating the step has no further effect. Then the step is repeated if it began and it is
+	// unknown whether it took effect. Default: the step is called at most once, and the error is an *UnknownError then.
 	Idempotent bool
 }
 
@@ -36,29 +36,28 @@ const (
 	maxResult = 512 << 10
 )
 
-// Key is the key of the operation.
+// Key returns the key of the operation.
 func (o *Operation) Key() reprise.StreamKey { return o.attempt.stream.Key() }
 
-// Input is the input of the operation. It must not be changed.
+// Input returns the input of the operation. It must not be changed.
 func (o *Operation) Input() []byte { return o.attempt.record.Input }
 
-// Fence is the number of this attempt: 1 for the first, and higher for each later one. A system that refuses a lower
-// number than the highest that it has seen cannot be reached by an attempt that another one has taken over from.
+// Fence returns the number of this attempt: 1 for the first, and higher for each later one. An external system that
+// refuses fences below the highest one that it has seen is safe from attempts that have been superseded.
 func (o *Operation) Fence() uint64 { return o.attempt.owner.Fence }
 
-// Step does the step of a name, 1 to 255 bytes, once for the operation, and returns the result of f, which is
+// Step runs the step of the given name, 1 to 255 bytes, once for the operation, and returns the result of f, which is
 // recorded. If the step was done before, in this attempt or an earlier one, Step returns the recorded result and does
-// not call f. A result has at most 512 KiB. It is the caller's. opts may be nil.
+// not call f. A result has at most 512 KiB. The caller owns it. opts may be nil.
 //
-// That the step begins is kept as safely as the store states before f is called. An error of f is returned as it is
-// and recorded as the failure of the step, which is done when Step is called again. That holds not for an error that
-// wraps ErrUnknown, context.Canceled or context.DeadlineExceeded, after which the step may have taken effect, nor for
-// a panic.
+// The begin of the step is as durable as the store states before f is called. An error of f is returned unchanged and
+// recorded as the failure of the step; the next call of Step runs it again. This does not apply to a panic and to an
+// error that wraps ErrUnknown, context.Canceled or context.DeadlineExceeded: then the step may have taken effect.
 //
 // A step that began and was not recorded as done or failed returns an *UnknownError, unless it is Idempotent. So does
-// any step whose f has just returned, if it may have taken effect and that cannot be recorded; the *UnknownError then
-// wraps the cause. The other errors are reprise.ErrInvalid for a name that is not allowed and for a step that is
-// being done already, reprise.ErrFenced if another attempt has taken over, those of the Log, and the cause if the
+// any step whose f has just returned, if it may have taken effect and the result cannot be recorded; the *UnknownError
+// then wraps the cause. The other errors are reprise.ErrInvalid for a name that is not allowed and for a step that is
+// already running, reprise.ErrFenced if another attempt has taken over, those of the Log, and the cause if the
 // attempt was cancelled before; f was not called then.
 func (o *Operation) Step(ctx context.Context, name string, f StepFunc, opts *StepOptions) ([]byte, error) {
 	known, err := o.acquire(name)

@@ -263,8 +263,8 @@ func TestStepThatCannotTell(t *testing.T) {
 	}
 }
 
-// TestMark: what the job has found out of an unknown step is recorded.
-func TestMark(t *testing.T) {
+// TestMarkDecidesUnknownStep: what the job has found out of an unknown step is recorded.
+func TestMarkDecidesUnknownStep(t *testing.T) {
 	r := alone(t)
 	doubt := func(context.Context) ([]byte, error) { return nil, operation.ErrUnknown }
 	_, err := r.Run(within(t), key, nil, func(ctx context.Context, op *operation.Operation) ([]byte, error) {
@@ -294,7 +294,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRefusalsOfInvalidJobs(t *testing.T) {
 	r := alone(t)
 	_, err := r.Run(within(t), key, []byte("one"), func(ctx context.Context, op *operation.Operation) ([]byte, error) {
 		if string(op.Input()) != "one" || op.Key() != key {
@@ -549,8 +549,8 @@ func TestCancelledWaiterLeaves(t *testing.T) {
 	check(t, receive(t, "the job ends", done))
 }
 
-// TestOutage: while the store fails a step waits, and is recorded once when it answers again.
-func TestOutage(t *testing.T) {
+// TestOutageOfStoreDelaysStep: while the store fails a step waits, and is recorded once when it answers again.
+func TestOutageOfStoreDelaysStep(t *testing.T) {
 	store := &cuttable{Store: memstore.New(nil)}
 	r := newRunner(t, open(t, struct{ reprise.Store }{store}), nil)
 	calls := 0

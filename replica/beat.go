@@ -9,7 +9,7 @@ import (
 	"reprise"
 )
 
-// errDead is why a life has ended that others have ended.
+// errDead is the reason why a life of this replica has ended when others declared it dead.
 var errDead = fmt.Errorf("%w: this replica was taken for dead and joins anew", reprise.ErrUnavailable)
 
 // run lives one life after the other.

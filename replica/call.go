@@ -17,18 +17,18 @@ type pending struct {
 	answered chan message // has room for one
 }
 
-// errGone is why a call is not answered.
+// errGone is the reason why a call gets no answer.
 var errGone = fmt.Errorf("%w: the replica is not there", reprise.ErrUnavailable)
 
-// Call asks the replica to for a service and returns its answer. It blocks until the
-// answer is there, ctx is done or Options.CallTimeout has passed. Body and answer are at
+// Call calls a service of the replica named to and returns its answer. It blocks until the
+// answer arrives, ctx is done or Options.CallTimeout has passed. Body and answer have at
 // most MaxBody bytes; body must not be changed until Call returns. A Member can call itself.
 //
-// An error that the service returned comes as a problem.Problem, in which errors.Is finds
+// An error that the service returned is a problem.Problem, in which errors.Is finds
 // the error of package reprise. The error wraps reprise.ErrUnavailable at once if there
-// is no such replica, when it is taken for dead, and after Options.CallTimeout. Unless
-// there was no such replica to begin with, the call may then have been carried out or not, and
-// is not carried out later unless the store failed meanwhile. Other errors are reprise.ErrInvalid for
+// is no such replica or when it is declared dead, and after Options.CallTimeout. Unless
+// there was no such replica to begin with, the call may then have been carried out. It
+// is not carried out later, unless the store failed meanwhile. Other errors are reprise.ErrInvalid for
 // a body that is too long, reprise.ErrClosed, and the cause if ctx is cancelled.
 func (m *Member) Call(ctx context.Context, to, service string, body []byte) ([]byte, error) {
 	lf := m.current()

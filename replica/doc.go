@@ -1,6 +1,6 @@
-// Package replica lets the processes that share one store know each other: who is
-// there, who has gone, and how to ask another one for something. All of that goes
-// through streams of a reprise.Log, so replicas need no addresses and no ports of their own.
+// Package replica lets the processes that share one store find each other, detect
+// failures and call each other. All of this uses
+// streams of a reprise.Log, so replicas need no addresses and no ports of their own.
 //
 //	member, err := replica.Join(ctx, log, nil)
 //	defer member.Leave(ctx)
@@ -10,29 +10,29 @@
 //	})
 //	answer, err := member.Call(ctx, "replica-k3v9x2m7qa", "echo", []byte("hello"))
 //
-// # Who is there
+// # Membership
 //
 // A replica has a random name and two streams of the tenant [Tenant]: "replica:<name>",
-// to which it appends a beat every Options.Beat, and "inbox:<name>". Every
-// replica lists the first kind every Options.Beat and remembers, by its own monotonic
-// clock, when each of them last had a new event. No clocks are compared.
+// to which it appends a heartbeat every Options.Beat, and "inbox:<name>". Every
+// replica lists the first kind every Options.Beat and records, by its own monotonic
+// clock, when each of them last had a new event. The clocks of two machines are never compared.
 //
-// A replica is dead when no new beat of it was seen for Options.TTL, in
-// which the observer listed often enough and its own beats were acknowledged. An observer that
-// could not reach the store, or stood still, begins to count anew. So nobody is
-// taken for dead because the store was away.
+// A replica is declared dead when an observer saw no new heartbeat of it for Options.TTL.
+// During that time the observer must have listed often enough and its own heartbeats must have been
+// acknowledged; otherwise it starts counting again. So an outage of the store
+// makes nobody dead.
 //
-// To take a replica for dead is to end its stream. That makes it a fact which all see in the
-// store, the one concerned too, should it only have been slow: its next beat is refused
+// An observer declares a replica dead by ending its stream, which everyone sees in the
+// store. A replica that was only slow sees it too: its next heartbeat is refused
 // with reprise.ErrEnded, its [Watch] is told Fenced, and it joins again under
 // a new name. A replica that leaves ends its stream itself.
 //
-// That a replica is taken for dead does not stop it. What must have one writer needs a
-// reprise.Owner with a fence as well, which the store checks with each append.
+// Declaring a replica dead does not stop it. Data with a single writer therefore also needs a
+// reprise.Owner with a fence, which the store checks with each append.
 //
 // # Calls
 //
-// A call is an event in the inbox of the callee, and the answer one in that of the
-// caller. A call that was not answered in time may have been carried out or not; one that
-// the callee has not begun by then is cancelled, unless the store cannot be reached.
+// A call is an event in the inbox of the callee, and the answer an event in that of the
+// caller. A call without an answer in time may or may not have been carried out. If
+// the callee has not begun it by then, it is cancelled, unless the store cannot be reached.
 package replica

@@ -8,7 +8,7 @@ import (
 	"reprise"
 )
 
-// outcomeLost ends the streams of a replica that was taken for dead.
+// outcomeLost is the outcome of the streams of a replica that was declared dead.
 const outcomeLost = "lost"
 
 // peer is what we know of a replica.
@@ -34,8 +34,8 @@ func (m *Member) lookEvery() {
 	}
 }
 
-// Look looks at once at who is there, which happens by itself every Options.Beat. What is
-// then asked of Alive holds for names that were found in the store before. The error is that of the Log.
+// Look updates the list of replicas at once. It also happens by itself every Options.Beat. Afterwards
+// Alive is right for names that were found in the store before. The error is that of the Log.
 func (m *Member) Look(ctx context.Context) error {
 	select {
 	case m.looking <- struct{}{}:

@@ -15,7 +15,7 @@ import (
 	"reprise"
 )
 
-// Tenant owns the streams by which replicas know each other.
+// Tenant owns the streams by which replicas find each other.
 const Tenant = reprise.SystemTenant
 
 const (
@@ -30,17 +30,17 @@ type Options struct {
 	// Name begins the name of the replica; a random part follows. It is 1 to 48 bytes of
 	// letters, digits, '.', '_' and '-'. Default: "replica".
 	Name string
-	// Beat is the time between two beats, and between two looks at those of others. Default: 2 s.
+	// Beat is the time between two heartbeats, and between two checks of the others. Default: 2 s.
 	Beat time.Duration
-	// TTL is how long a replica may go without a beat before it is taken for dead. It must be
+	// TTL is how long a replica may go without a heartbeat before it is declared dead. It must be
 	// the same on all replicas, and at least three times Beat. Default: 10 s.
 	TTL time.Duration
-	// CallTimeout bounds calls whose context allows more. Default: 10 s.
+	// CallTimeout limits calls whose context allows more. Default: 10 s.
 	CallTimeout time.Duration
-	// MaxServing is how many calls of others are served at a time; more
+	// MaxServing is the maximum number of calls that are served at a time; more
 	// are refused with reprise.ErrUnavailable. Default: 256.
 	MaxServing int
-	// Logger is told who comes and goes, and what goes wrong. Default: silent.
+	// Logger receives changes of membership and errors. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -67,7 +67,7 @@ func (o *Options) withDefaults() (Options, error) {
 	return d, streamKey(beatNamespace, d.Name).Validate()
 }
 
-// Member is a replica as it takes part. It is safe for concurrent use.
+// Member is this process as a replica. It is safe for concurrent use.
 type Member struct {
 	log  *reprise.Log
 	opts Options
@@ -101,21 +101,21 @@ type life struct {
 	serving map[string]context.CancelFunc // calls of others
 }
 
-// Watch is told of changes among the replicas. Its functions may be nil. They are called by
+// Watch contains functions that are called on changes of membership. Each may be nil. They are called by
 // the goroutine that noticed, so they must be quick and must not call Look, Leave or Close.
 type Watch struct {
-	// Left is called when another replica has left or was taken for dead. Each name comes once.
+	// Left is called when another replica has left or was declared dead, once for each name.
 	Left func(name string)
-	// Fenced is called when this replica was itself taken for dead under a name, because it
-	// stood still or could not reach the store: others may have taken over what it owned.
+	// Fenced is called when this replica itself was declared dead under a name, because it
+	// stood still or could not reach the store. Others may have taken over what it owned.
 	Fenced func(name string)
 	// Joined is called when this replica has joined again after that, under a new name.
 	Joined func(name string)
 }
 
 // Join makes this process a replica of those that share the Store of log, which must be
-// closed after the Member. When it returns the others can see it, and it knows who is
-// there. The error is reprise.ErrInvalid for options, or that of the Log. opts may be nil.
+// closed after the Member. When it returns, the others can see this replica, and it knows the
+// others. The error is reprise.ErrInvalid for invalid options, or that of the Log. opts may be nil.
 func Join(ctx context.Context, log *reprise.Log, opts *Options) (*Member, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -174,7 +174,7 @@ func (m *Member) begin(ctx context.Context) error {
 	return nil
 }
 
-// Name is the name of this replica, or "" while it is none: after it was taken for dead
+// Name returns the name of this replica. It is "" after the replica was declared dead
 // and before it has joined again, and after Leave or Close.
 func (m *Member) Name() string {
 	if lf := m.current(); lf != nil {
@@ -190,7 +190,7 @@ func (m *Member) current() *life {
 	return m.life
 }
 
-// Watch has the functions of w called until stop is called, which may be once more while stop returns.
+// Watch calls the functions of w until stop is called; one more call may happen while stop returns.
 func (m *Member) Watch(w Watch) (stop func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,9 +217,9 @@ func (m *Member) tell(which func(*Watch) func(string), name string) {
 	}
 }
 
-// Leave ends all that this replica does and tells the others that it has gone, by ending its streams. It
-// tries that until ctx is done; the others then take it for dead after Options.TTL, and the
-// error is that of the Log. Calls under way return reprise.ErrClosed. Leaving again does nothing.
+// Leave ends everything that this replica does and tells the others that it has left, by ending its streams. It
+// retries until ctx is done; then the others declare it dead after Options.TTL, and the
+// error is that of the Log. Running calls return reprise.ErrClosed. Leaving again does nothing.
 func (m *Member) Leave(ctx context.Context) error {
 	lf := m.current()
 	m.vanish()
@@ -235,7 +235,7 @@ func (m *Member) Leave(ctx context.Context) error {
 // closePatience is how long Close tries to tell the others.
 const closePatience = 2 * time.Second
 
-// Close is Leave for at most 2 s, and no error where the others could not be told.
+// Close is like Leave with a timeout of 2 s, and returns no error if the others could not be told.
 // Closing again does nothing.
 func (m *Member) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
@@ -246,8 +246,8 @@ func (m *Member) Close() error {
 	return nil
 }
 
-// Vanish ends all that this replica does and tells nobody: the others take it for dead after Options.TTL. It is for
-// a replica that comes back before that, under another name, and goes on with what it has.
+// Vanish ends everything that this replica does without telling the others, which declare it dead after Options.TTL. It
+// is for a replica that comes back earlier, under another name, and continues its work.
 func (m *Member) Vanish() { m.vanish() }
 
 // vanish is Vanish.
@@ -300,18 +300,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Replica is one that is there.
+// Replica describes a live replica.
 type Replica struct {
 	Name string
-	// Joined is when its streams were made, by its own clock.
+	// Joined is when its streams were created, by its own clock.
 	Joined time.Time
-	// Seen is when we last saw a new beat, by our clock.
+	// Seen is when this process last saw a new heartbeat, by its own clock.
 	Seen time.Time
 	// Self is true for the Member itself.
 	Self bool
 }
 
-// Members returns the replicas that are there, by name.
+// Members returns the live replicas, by name.
 func (m *Member) Members() []Replica {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -326,7 +326,7 @@ func (m *Member) Members() []Replica {
 	return list
 }
 
-// Alive reports whether a replica is there, as far as the last look has told.
+// Alive reports whether a replica is alive, according to the last look.
 func (m *Member) Alive(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

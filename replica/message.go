@@ -7,10 +7,10 @@ import (
 	"reprise"
 )
 
-// MaxBody is the most bytes of a call or of its answer.
+// MaxBody is the maximum size of a call or of its answer, in bytes.
 const MaxBody = 1 << 20
 
-// partBytes is the most data of one event of a message; a Log takes so much at least.
+// partBytes is the maximum data of one event of a message; every Log accepts at least this size.
 const partBytes = 32 << 10
 
 // The types of the events in an inbox. A message is one event with a header and
@@ -24,18 +24,18 @@ const (
 
 // header begins a message.
 type header struct {
-	// ID is random; an answer and a cancel have that of the call.
+	// ID is random; an answer and a cancellation have the ID of the call.
 	ID string `json:"id"`
 	// From is the caller.
 	From string `json:"from,omitempty"`
-	// Service and WithinMS are of a call: what is asked, and how long the caller waits.
+	// Service and WithinMS belong to a call: the service, and how long the caller waits.
 	Service  string `json:"service,omitempty"`
 	WithinMS int64  `json:"within_ms,omitempty"`
-	// Code, Detail and Field are of an answer that is an error; see package problem.
+	// Code, Detail and Field belong to an answer that is an error; see package problem.
 	Code   string `json:"code,omitempty"`
 	Detail string `json:"detail,omitempty"`
 	Field  string `json:"field,omitempty"`
-	// Parts is how many events the body lies in.
+	// Parts is the number of events that contain the body.
 	Parts int `json:"parts,omitempty"`
 }
 

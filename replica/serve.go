@@ -10,13 +10,13 @@ import (
 	"reprise/internal/problem"
 )
 
-// Handler answers calls from other replicas. ctx is done when the caller does not wait any more, when
-// this replica ends, or is taken for dead. An error goes to the caller by its code; see package problem.
-// Handlers run at the same time, each in a goroutine of its own. They may keep body.
+// Handler answers calls from other replicas. ctx is done when the caller no longer waits, when
+// this replica ends, or when it is declared dead. An error is sent to the caller by its code; see package problem.
+// Handlers run concurrently, each in a goroutine of its own. They may keep body.
 type Handler func(ctx context.Context, from string, body []byte) ([]byte, error)
 
-// Serve has f answer the calls to a service; nil ends that. Calls to a service that nobody
-// answers are refused with reprise.ErrUnavailable.
+// Serve sets the handler of a service; nil removes it. Calls to a service without
+// a handler are refused with reprise.ErrUnavailable.
 func (m *Member) Serve(service string, f Handler) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,20 +15,20 @@ var ErrTooLong = errors.New("sse: line or event too long")
 
 // DecoderOptions are the settings of a Decoder. Zero fields mean defaults.
 type DecoderOptions struct {
-	// LastEventID is what Decoder.LastEventID begins with: the id that the stream
+	// LastEventID is the initial value of Decoder.LastEventID: the id that the stream
 	// was resumed from.
 	LastEventID string
-	// MaxBytes bounds a line, and the data of an event, both inclusive. Default: 16 MiB.
+	// MaxBytes is the maximum size of a line, and of the data of an event. Default: 16 MiB.
 	MaxBytes int
-	// Comment, where it is not nil, is called with the text of each comment as it is
+	// Comment, if not nil, is called with the text of each comment as it is
 	// read, without the colon and one space. The text is valid during the call.
 	Comment func(text []byte)
 }
 
 // Decoder reads an event stream. It is not safe for concurrent use.
 //
-// It follows the standard's algorithm, except that bytes are given as they are
-// where the standard puts U+FFFD in place of what is not valid UTF-8.
+// It follows the standard's algorithm, except that it returns invalid UTF-8 unchanged
+// where the standard replaces it by U+FFFD.
 type Decoder struct {
 	r    io.Reader
 	opts DecoderOptions
@@ -72,20 +72,20 @@ func NewDecoder(r io.Reader, opts *DecoderOptions) *Decoder {
 	return d
 }
 
-// LastEventID is the newest id of all complete blocks. An id of a block that was
-// cut off does not count.
+// LastEventID returns the newest id of all complete blocks. The id of an
+// incomplete block does not count.
 func (d *Decoder) LastEventID() string { return d.lastID }
 
-// Retry is the newest time that the stream has asked to be waited before coming back. It
-// is false as long as none was asked for. It counts at once, as the standard
-// has it, even if its block is cut off.
+// Retry returns the newest reconnection time of the stream, and false if there is
+// none yet. It takes effect at once, as the standard
+// demands, even if its block is incomplete.
 func (d *Decoder) Retry() (time.Duration, bool) { return d.retry, d.hasRetry }
 
 // Next returns the next block that dispatches an event or has an id; the latter has
 // nil Data if it dispatches nothing. It blocks as long as its reader does.
-// At the end it returns the error of the reader, io.EOF as a rule, or one that
-// wraps ErrTooLong, and then again at each call. A block that is not complete by
-// then is discarded.
+// At the end it returns the error of the reader, usually io.EOF, or an error that
+// wraps ErrTooLong, and the same error at each later call. An incomplete block
+// is discarded.
 func (d *Decoder) Next() (Event, error) {
 	for {
 		line, err := d.line()

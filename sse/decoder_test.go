@@ -148,7 +148,7 @@ var decodeTests = []struct {
 	{"nothing", "", result{}},
 }
 
-func TestDecoder(t *testing.T) {
+func TestDecoderReadsEvents(t *testing.T) {
 	for _, tt := range decodeTests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := decode(strings.NewReader(tt.text), "")

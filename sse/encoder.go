@@ -10,10 +10,10 @@ import (
 // AppendEvent appends e as one block. With nil Data it is a bare id, which moves the
 // reader's cursor and dispatches nothing.
 //
-// Data may hold line breaks: each line becomes a field. The standard has no
-// way to write CR, so that a CR or CRLF is read as LF. An ID that holds CR, LF
-// or NUL, and a Type that holds CR or LF, cannot be written and are left out: they
-// would end the field early and let their writer forge what follows.
+// Data may contain line breaks: each line becomes a field. The standard has no
+// way to write CR, so CR and CRLF are read as LF. An ID that contains CR, LF
+// or NUL, and a Type that contains CR or LF, are omitted, because they
+// would end the field early and let their author forge other fields.
 func AppendEvent(dst []byte, e Event) []byte {
 	if e.ID != "" && isLine(e.ID) && strings.IndexByte(e.ID, 0) < 0 {
 		dst = append(dst, "id: "...)
@@ -31,16 +31,16 @@ func AppendEvent(dst []byte, e Event) []byte {
 	return append(dst, '\n')
 }
 
-// AppendComment appends text as a comment, one line for each of its own. Comments keep a
-// connection alive; they dispatch nothing and move no cursor. No empty line follows, which
-// would end a block: there are readers that dispatch an empty event for a block of comments alone.
+// AppendComment appends text as a comment, one comment line per line of text. Comments keep a
+// connection alive; they dispatch nothing and move no cursor. No empty line follows, because
+// some readers dispatch an empty event for a block of comments.
 func AppendComment(dst []byte, text string) []byte {
 	return appendLines(dst, ": ", []byte(text))
 }
 
-// AppendRetry appends the time that a client is to wait before it comes back, cut
-// to milliseconds. A negative time is written as 0. The line counts at once; like a comment
-// it is followed by no empty line.
+// AppendRetry appends the time that a client should wait before it reconnects, truncated
+// to milliseconds. A negative time is written as 0. The line takes effect at once. Like a comment,
+// it is not followed by an empty line.
 func AppendRetry(dst []byte, wait time.Duration) []byte {
 	dst = append(dst, "retry: "...)
 	dst = strconv.AppendInt(dst, max(wait.Milliseconds(), 0), 10)

@@ -12,7 +12,7 @@ import (
 	"reprise/sse"
 )
 
-func TestEncoder(t *testing.T) {
+func TestEncoderWritesBlocks(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		got  []byte

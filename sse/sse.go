@@ -1,5 +1,5 @@
-// Package sse reads and writes text/event-stream, as the HTML standard has it in
-// section 9.2, "Server-sent events". It knows bytes alone: no HTTP, no
+// Package sse reads and writes text/event-stream, as defined in the HTML standard,
+// section 9.2, "Server-sent events". It handles only bytes: no HTTP, no
 // reconnecting, no meaning of an id.
 //
 // Writing appends to a slice and does not allocate:
@@ -30,23 +30,23 @@ package sse
 // ContentType is the media type of an event stream.
 const ContentType = "text/event-stream"
 
-// TypeMessage is the type of an event that names none.
+// TypeMessage is the type of an event without an event field.
 const TypeMessage = "message"
 
 // Event is one block of an event stream.
 type Event struct {
-	// ID is the id field of the block, "" where it has none. It cannot hold
+	// ID is the id field of the block, or "" if it has none. It cannot contain
 	// CR, LF or NUL.
 	ID string
 	// Type is the event field. An empty Type is written as no field and read
-	// as "message". It cannot hold CR or LF.
+	// as "message". It cannot contain CR or LF.
 	Type string
-	// Data is what the data fields hold, joined by LF. It is nil for a block that
-	// has none: such a block dispatches nothing, yet its ID counts.
+	// Data is the contents of the data fields, joined by LF. It is nil for a block
+	// without data fields: such a block dispatches nothing, but its ID counts.
 	//
 	// The Data that a Decoder returns is valid until its next call.
 	Data []byte
-	// LastEventID is the newest ID up to and with this block: what a client sends as
-	// Last-Event-ID when it comes back. Only a Decoder sets it.
+	// LastEventID is the newest ID up to and including this block, which a client sends as
+	// Last-Event-ID when it reconnects. Only a Decoder sets it.
 	LastEventID string
 }

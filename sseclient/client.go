@@ -20,7 +20,7 @@ import (
 	"reprise/sse"
 )
 
-// Client reads one source. Restart and LastEventID are safe for concurrent use. There is one loop over Events at a
+// Client reads one source. Restart and LastEventID are safe for concurrent use. Only one loop over Events may run at a
 // time.
 type Client struct {
 	url  *url.URL
@@ -55,12 +55,12 @@ func New(address string, opts *Options) (*Client, error) {
 	return c, nil
 }
 
-// Events yields the events of the source as they come. The caller owns their Data. An error is the last thing that a
-// loop yields: the cause, if ctx is done, or why the source was given up. A loop that ends without an error has come to
-// the end of the stream.
+// Events yields the events of the source as they arrive. The caller owns their Data. An error is the last thing that a
+// loop yields: the cause if ctx is done, or the reason why the client gave up. A loop that ends without an error has
+// reached the end of the stream.
 //
-// An event counts as handled when the body of the loop has ended or continued with it. A further loop goes on after the
-// last handled event: a break, a return or a panic inside the body leaves the event to be asked for again.
+// An event counts as handled when the body of the loop has ended or continued with it. The next loop continues after
+// the last handled event. A break, a return or a panic inside the body leaves the event unhandled.
 func (c *Client) Events(ctx context.Context) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		r := &reader{Client: c, yield: yield}
@@ -71,7 +71,7 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[sse.Event, error] {
 	}
 }
 
-// LastEventID returns the id of the last event that was handled, or what Options.LastEventID says before the first one.
+// LastEventID returns the id of the last handled event, or Options.LastEventID before the first one.
 func (c *Client) LastEventID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ type reader struct {
 	begun time.Time // when the present answer began
 }
 
-// The ways for a loop to end that are no errors.
+// The ways in which a loop ends without an error.
 var (
 	errEnded   = fmt.Errorf("the stream has ended: %w", ssefollow.ErrStop)
 	errStopped = fmt.Errorf("the caller has left the loop: %w", ssefollow.ErrStop)

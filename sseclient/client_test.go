@@ -124,7 +124,7 @@ func TestGoesOnAfterBreak(t *testing.T) {
 }
 
 // The wait is at least what the source asks for, by a field or a header, and the random part grows with each failure.
-func TestWaits(t *testing.T) {
+func TestWaitsAsLongAsSourceAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var drops []sseclient.Drop
 		s := &source{answer: func(i int, w http.ResponseWriter, _ *http.Request) {
@@ -293,7 +293,7 @@ func TestIdleTimeoutBeforeTheAnswer(t *testing.T) {
 }
 
 // Method, headers and body go out with each request, and the client's own headers win.
-func TestRequest(t *testing.T) {
+func TestRequestKeepsMethodHeadersAndBody(t *testing.T) {
 	for _, method := range []string{"", "POST", "REPORT"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &source{answer: func(i int, w http.ResponseWriter, _ *http.Request) {
@@ -328,7 +328,7 @@ func TestRequest(t *testing.T) {
 }
 
 // Redirects are followed at each connection. The program's headers stay at their origin.
-func TestRedirects(t *testing.T) {
+func TestRedirectsKeepHeadersAtTheirOrigin(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		synctest.Test(t, func(t *testing.T) {
 			var hosts, tokens []string
@@ -360,7 +360,7 @@ func TestRedirects(t *testing.T) {
 }
 
 // Restart ends a connection, and a wait, at once.
-func TestRestart(t *testing.T) {
+func TestRestartEndsConnectionAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{answer: func(i int, w http.ResponseWriter, r *http.Request) {
 			switch i {
@@ -391,7 +391,7 @@ func TestRestart(t *testing.T) {
 }
 
 // A cancelled context ends a loop with its cause, wherever it is.
-func TestCancelled(t *testing.T) {
+func TestCancelledLoopReturnsItsCause(t *testing.T) {
 	why := errors.New("enough")
 	for _, status := range []int{200, 503} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package sseclient reads Server-Sent Events from any source, over connections that break. It is what an EventSource is
-// to a page, for Go programs:
+// Package sseclient reads Server-Sent Events from any source, over connections that break. It is the equivalent of a
+// browser's EventSource for Go programs:
 //
 //	source, err := sseclient.New("https://example.org/events", nil)
 //	if err != nil {
@@ -12,25 +12,25 @@
 //		fmt.Println(event.Type, string(event.Data))
 //	}
 //
-// A loop goes on until the source answers 204, which ends a stream, refuses the request, or ctx is done. A connection
-// that is lost, or whose answer ends, is made again, with the id of the last event that the loop has handled in the
-// header Last-Event-ID. Whether that means no event is missed or doubled depends on the source: the format promises
-// nothing. For a server of Reprise use package client, which proves it.
+// A loop runs until the source answers 204, which ends a stream, until it refuses the request, or until ctx is done.
+// After a lost connection, or an answer that ends, the client reconnects. The header Last-Event-ID has the id of the
+// last event that the loop has handled. Whether events are then missed or duplicated depends on the source, because the
+// format guarantees nothing. For a server of Reprise use package client, which checks it.
 //
 // # Waiting
 //
-// Before each further connection the client waits for what the source has asked for, by a retry field or by the header
-// Retry-After, and a random part of a span on top, which doubles with each failure in a row (full jitter). A block of
-// events makes the next failure the first one again.
+// Before it reconnects, the client waits as long as the source asks, by a retry field or the header Retry-After, plus
+// a random part of a span that doubles with each consecutive failure (full jitter). A block of events resets the
+// number of failures.
 //
-// # What is refused
+// # Refusals
 //
-// The statuses 408, 425, 429, 500, 502, 503 and 504 pass; the client tries again. Any other status but 200, and any
-// content type but text/event-stream, ends the loop with a [*StatusError] or an error that wraps [ErrContentType], as
-// the HTML standard has it. Redirects are followed; the headers of Options.Header go to the origin of the URL alone.
+// After the statuses 408, 425, 429, 500, 502, 503 and 504 the client retries. Any other status except 200, and any
+// content type except text/event-stream, ends the loop with a [*StatusError] or an error that wraps [ErrContentType],
+// as the HTML standard demands. Redirects are followed. The headers of Options.Header go only to the origin of the URL.
 //
 // # Limits
 //
-// A line, and the data of an event, have at most Options.MaxBytes; what is longer ends the loop with sse.ErrTooLong.
-// With Options.IdleTimeout a connection that brings no byte for so long is given up.
+// A line, and the data of an event, have at most Options.MaxBytes. A longer one ends the loop with sse.ErrTooLong.
+// With Options.IdleTimeout the client gives up a connection after that time without a byte.
 package sseclient

@@ -12,26 +12,26 @@ import (
 
 // Errors that a loop ends with, each alone or within a *StatusError or another error.
 var (
-	// ErrContentType is wrapped by the error for an answer that is no event stream.
+	// ErrContentType is wrapped by the error for an answer that is not an event stream.
 	ErrContentType = errors.New("the answer is no event stream")
-	// ErrRedirect is wrapped by the error for too many redirects, or for one that leads nowhere.
+	// ErrRedirect is wrapped by the error for too many redirects, or for an invalid one.
 	ErrRedirect = errors.New("the redirect cannot be followed")
-	// ErrLastEventID is wrapped by the error for an id that no header can hold, so that the source cannot be told
-	// where to go on.
+	// ErrLastEventID is wrapped by the error for an id that a header cannot contain, so the client cannot tell the
+	// source where to continue.
 	ErrLastEventID = errors.New("the last event id cannot be sent")
-	// ErrIdle is what Options.OnDrop is told of a connection that was silent for Options.IdleTimeout.
+	// ErrIdle is passed to Options.OnDrop for a connection that was silent for Options.IdleTimeout.
 	ErrIdle = ssefollow.ErrIdle
-	// ErrDropped is what Options.OnDrop is told of an answer that has ended.
+	// ErrDropped is passed to Options.OnDrop for an answer that has ended.
 	ErrDropped = ssefollow.ErrDropped
 )
 
 // StatusError is an answer whose status is neither 200 nor 204.
 type StatusError struct {
-	// Status is for example 503.
+	// Status is the HTTP status, for example 503.
 	Status int
-	// Header is that of the answer.
+	// Header is the header of the answer.
 	Header http.Header
-	// Body is how the body begins, at most 4 KiB of it.
+	// Body is the beginning of the body, at most 4 KiB.
 	Body []byte
 }
 

@@ -8,48 +8,48 @@ import (
 
 // Options are the settings of a Client. The zero value of each field means its default.
 type Options struct {
-	// HTTPClient sends the requests. Its Timeout does not count, for it would cut off answers that go on. Its
-	// CheckRedirect is asked before each redirect is followed. Default: one with http.DefaultTransport.
+	// HTTPClient sends the requests. Its Timeout is ignored, because it would cut off long answers. Its
+	// CheckRedirect is called before each redirect is followed. Default: a client with http.DefaultTransport.
 	HTTPClient *http.Client
-	// Method is that of the requests, for example "POST" or "REPORT". Default: "GET".
+	// Method is the HTTP method, for example "POST" or "REPORT". Default: "GET".
 	Method string
-	// Header is sent with each request, to the origin of the URL alone. "Accept", "Cache-Control" and "Last-Event-ID"
-	// are the client's own and win.
+	// Header is sent with each request, only to the origin of the URL. The client sets "Accept", "Cache-Control" and
+	// "Last-Event-ID" itself.
 	Header http.Header
-	// Body is sent with each request. Its content type belongs into Header.
+	// Body is sent with each request. Set its content type in Header.
 	Body []byte
-	// LastEventID is where to begin: the id of the last event of an earlier loop.
+	// LastEventID is the start: the id of the last event of an earlier loop.
 	LastEventID string
-	// MinWait and MaxWait bound the time before a further connection: a random part of MinWait, doubled with each
-	// failure in a row up to MaxWait, on top of what the source asks for. Defaults: 500 ms, 30 s.
+	// MinWait and MaxWait limit the time before the client reconnects: a random part of MinWait, doubled with each
+	// consecutive failure up to MaxWait, plus the time that the source asks for. Defaults: 500 ms, 30 s.
 	MinWait, MaxWait time.Duration
-	// IdleTimeout is the silence after which a connection is given up; any byte ends a silence. Default: without
-	// end, since the format has no heartbeat that a source must send.
+	// IdleTimeout is the silence after which the client gives up a connection; any byte ends the silence. Default:
+	// no limit, because the format has no mandatory heartbeat.
 	IdleTimeout time.Duration
-	// GiveUp is for how long a lost connection is tried again before the loop ends with the error. Default: without
-	// end; negative: no second try.
+	// GiveUp is how long a lost connection is retried before the loop ends with the error. Default: no
+	// limit; negative: no retry.
 	GiveUp time.Duration
-	// MaxBytes bounds a line, and the data of an event, both inclusive. Default: 16 MiB.
+	// MaxBytes is the maximum size of a line, and of the data of an event. Default: 16 MiB.
 	MaxBytes int
-	// OnOpen, where it is not nil, is told of each answer that is an event stream, before its first event. It must
-	// leave the body alone.
+	// OnOpen, if not nil, is called with each answer that is an event stream, before its first event. It must
+	// not use the body.
 	OnOpen func(*http.Response)
-	// OnComment, where it is not nil, is called with the text of each comment as its line comes, without the colon
+	// OnComment, if not nil, is called with the text of each comment as its line arrives, without the colon
 	// and one space. The text is valid during the call.
 	OnComment func(text []byte)
-	// OnDrop, where it is not nil, is told of each failure before the wait that follows.
+	// OnDrop, if not nil, is called with each failure before the wait that follows.
 	//
 	// OnOpen, OnComment and OnDrop are called by the goroutine of the loop.
 	OnDrop func(Drop)
 }
 
-// Drop tells of a connection that was lost or did not come about.
+// Drop describes a connection that was lost or could not be made.
 type Drop struct {
 	Err error
-	// Since is when the first failure in a row was, Tries how many there have been.
+	// Since is the time of the first consecutive failure, Tries the number of consecutive failures.
 	Since time.Time
 	Tries int
-	// Wait is the time until the next try.
+	// Wait is the time until the next attempt.
 	Wait time.Duration
 }
 

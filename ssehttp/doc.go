@@ -1,6 +1,6 @@
 // Package ssehttp lets readers follow the streams of a reprise.Log over HTTP as
-// Server-Sent Events, as the HTML standard (section 9.2) has them, with nothing
-// that an EventSource in a browser cannot use.
+// Server-Sent Events, as defined in the HTML standard (section 9.2). An EventSource
+// in a browser can use all of it.
 //
 //	GET /events HTTP/1.1
 //	Last-Event-ID: 41.7ZK3M9Q2VTX4WB8A.0F3KQ6T2M9YVC
@@ -17,13 +17,16 @@
 //
 // A position comes from the header Last-Event-ID or else from the query: "after" is a cursor, "earliest" or "0" (the
 // default), or "tail". A position that cannot be read from is refused with a problem document before anything is
-// sent, unless the query has "gap=event" and the position lies outside the window: then the response begins with a
-// "gap" event and goes on from the fork of an epoch that has changed, or from the earliest event that is kept. A
-// reader that is outside the window later always gets a "gap" event. "types=stdout,end" filters; a block with nothing
-// but an id then moves the cursor over what was left out, once a heartbeat and before the response ends. It is the
-// only block that is no event; with "cursors=event" it is one of type "cursor".
+// sent.
 //
-// When the stream has ended and everything was sent, the response ends; asked
-// again after the end it is 204, which tells an EventSource to stop. A response that ends
-// without the end event is a lost connection and nothing else.
+// With "gap=event" in the query, a position outside the window is not refused. The response begins with a "gap" event
+// and continues from the fork if the epoch has changed, and otherwise from the earliest kept event. A reader that falls
+// out of the window later always gets a "gap" event.
+//
+// "types=stdout,end" filters. Once per heartbeat and before the response ends, a block with nothing but an id then
+// moves the cursor past the filtered events. It is the only block that is not an event; with "cursors=event" it is an
+// event of type "cursor".
+//
+// When the stream has ended and everything was sent, the response ends. A request after the end is answered with 204,
+// which tells an EventSource to stop. A response that ends without the end event is a lost connection.
 package ssehttp

@@ -13,19 +13,19 @@ import (
 type Form interface {
 	reprise.Encoder
 	ContentType() string
-	// AppendGap appends the notice of what cannot be had any more.
+	// AppendGap appends the notice about events that are no longer available.
 	AppendGap(dst []byte, gap Gap) []byte
-	// AppendMove appends what moves the reader's cursor to c: an event of reprise.TypeCursor if asEvent is true, else
-	// something that is no event.
+	// AppendMove appends a block that moves the reader's cursor to c: an event of reprise.TypeCursor if asEvent is
+	// true, and otherwise a block without an event.
 	AppendMove(dst []byte, c reprise.Cursor, asEvent bool) []byte
-	// AppendHeartbeat appends something without a meaning.
+	// AppendHeartbeat appends bytes without a meaning.
 	AppendHeartbeat(dst []byte) []byte
-	// AppendRetry appends for how long to wait before coming back after a drop, if
-	// the form has a way to say so.
+	// AppendRetry appends how long to wait before reconnecting after a drop, if
+	// the form can express it.
 	AppendRetry(dst []byte, after time.Duration) []byte
 }
 
-// Gap is the data of the event that tells which events a reader does not get. The stream goes on after Cursor.
+// Gap is the data of the event that describes the events that a reader misses. The stream continues after Cursor.
 type Gap struct {
 	// Cursor is Fork for an epoch that has changed, if the events after it are still kept, and otherwise Earliest. It
 	// is the id of the event.
@@ -42,8 +42,8 @@ type Gap struct {
 	TakenBack uint64 `json:"taken_back,omitempty"`
 }
 
-// NewGap makes the notice of a refused position, for a reader of that stream which goes on
-// after at. The window may have moved since the refusal, so at decides what is missing.
+// NewGap makes the notice of a refused position, for a reader of that stream which continues
+// after at. The window may have moved since the refusal, so at decides which events are missing.
 func NewGap(reader *reprise.Reader, refused *reprise.WindowError, at reprise.Cursor) Gap {
 	info, stream := reader.Info(), reader.Stream()
 	gap := Gap{
@@ -60,8 +60,8 @@ func NewGap(reader *reprise.Reader, refused *reprise.WindowError, at reprise.Cur
 	return gap
 }
 
-// EventStream is text/event-stream, as the HTML standard (section 9.2) has it: an id
-// that is the cursor, the type of the event, and its JSON form as data.
+// EventStream is text/event-stream, as the HTML standard (section 9.2) defines it. The id of an event
+// is the cursor, and the data is its JSON form.
 type EventStream struct{}
 
 // ContentType implements Form.
@@ -89,8 +89,8 @@ func (EventStream) AppendGap(dst []byte, gap Gap) []byte {
 	return append(append(dst, data...), "\n\n"...)
 }
 
-// AppendMove implements Form. By the standard a block with nothing but an id dispatches no event; there are readers
-// that dispatch an empty one, and can ask for an event that has a type and data.
+// AppendMove implements Form. By the standard a block with nothing but an id dispatches no event. Some readers dispatch
+// an empty event for it; they can ask for an event with type and data instead.
 func (EventStream) AppendMove(dst []byte, c reprise.Cursor, asEvent bool) []byte {
 	dst = c.Append(append(dst, "id: "...))
 	if asEvent {
@@ -100,11 +100,11 @@ func (EventStream) AppendMove(dst []byte, c reprise.Cursor, asEvent bool) []byte
 	return append(dst, "\n\n"...)
 }
 
-// AppendHeartbeat implements Form: a comment. It is a line of the block that comes next: there are readers that
-// dispatch an empty event for each empty line.
+// AppendHeartbeat implements Form: it appends a comment as a line of the next block. An empty line would make some
+// readers dispatch an empty event.
 func (EventStream) AppendHeartbeat(dst []byte) []byte { return append(dst, ":\n"...) }
 
-// AppendRetry implements Form: a line that counts at once and belongs to the block that comes next, like a heartbeat.
+// AppendRetry implements Form: it appends a line that takes effect at once and is part of the next block.
 func (EventStream) AppendRetry(dst []byte, after time.Duration) []byte {
 	return append(strconv.AppendInt(append(dst, "retry: "...), after.Milliseconds(), 10), '\n')
 }

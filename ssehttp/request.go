@@ -10,15 +10,15 @@ import (
 	"reprise"
 )
 
-// Request is what a reader asks for.
+// Request describes what a reader asks for.
 type Request struct {
 	// After is the text of the position, see reprise.ParsePosition.
 	After string
-	// GapEvent asks for a position outside the window to be told as an event in the stream.
+	// GapEvent asks for an event in the stream in place of an error, if the position is outside the window.
 	GapEvent bool
 	// Types are the event types to send; empty for all.
 	Types []string
-	// CursorEvent asks for the cursor to be moved past other types by events of reprise.TypeCursor.
+	// CursorEvent asks for events of reprise.TypeCursor to move the cursor past other types.
 	CursorEvent bool
 }
 
@@ -29,7 +29,7 @@ const LastEventID = "Last-Event-ID"
 const maxTypes = 64
 
 // ParseRequest reads the header Last-Event-ID and the query parameters after,
-// gap, types and cursors; other parameters are not looked at. The header wins over "after", since
+// gap, types and cursors; it ignores other parameters. The header has precedence over "after", because
 // a browser repeats the query when it reconnects. The error wraps reprise.ErrInvalid.
 func ParseRequest(r *http.Request) (Request, error) {
 	query := r.URL.Query()
@@ -64,7 +64,7 @@ func ParseRequest(r *http.Request) (Request, error) {
 // maxRefusals bounds how often Open asks for the fork that a refusal names: the stream may fork again each time.
 const maxRefusals = 10
 
-// Open opens a reader at the position that req asks for. If that lies outside the window and req.GapEvent is set, the
+// Open opens a reader at the position of req. If the position is outside the window and req.GapEvent is set, the
 // reader begins where the refusal says, and gap is the refusal. A malformed or foreign cursor is always refused.
 func (req Request) Open(r *http.Request, s *reprise.Stream) (
 	reader *reprise.Reader, gap *reprise.WindowError, err error,
@@ -90,19 +90,19 @@ func (req Request) Open(r *http.Request, s *reprise.Stream) (
 	return nil, nil, err
 }
 
-// Resumption is what came of a request that presented a cursor.
+// Resumption is the result of a request with a cursor.
 type Resumption struct {
-	// Err is why the reader cannot go on right after the cursor, nil if it does.
+	// Err is the reason why the reader cannot continue right after the cursor, or nil.
 	Err error
-	// Gap is set if Err was told as a gap, and the reader goes on after that.
+	// Gap is set if Err was sent as a gap event, and the reader continues after it.
 	Gap bool
-	// Events is the number of events that were there to be replayed: those between the position of the reader and the
+	// Events is the number of events to replay: those between the position of the reader and the
 	// tail.
 	Events uint64
 }
 
-// Resumption returns what came of the cursor that req presents, by what Open returned. ok is false for a request
-// without a cursor: one that begins at the earliest event or at the tail.
+// Resumption returns the result for the cursor of req, from the results of Open. ok is false for a request
+// without a cursor, that is, one that begins at the earliest event or at the tail.
 func (req Request) Resumption(reader *reprise.Reader, gap *reprise.WindowError, err error) (_ Resumption, ok bool) {
 	switch req.After {
 	case "", "0", "earliest", "tail":

@@ -17,7 +17,7 @@ import (
 	"reprise/ssehttp"
 )
 
-func TestPositions(t *testing.T) {
+func TestPositionsOfHeaderAndQuery(t *testing.T) {
 	site := newSite(t, nil, nil)
 	s := create(t, site.log, "s", reprise.Retention{})
 	add(t, s, numbered(1, 5)...)

@@ -14,16 +14,16 @@ import (
 type Options struct {
 	// Heartbeat is the silence after which a comment is sent. Default: 15 s.
 	Heartbeat time.Duration
-	// WriteTimeout is how long a reader may accept no bytes before it is closed;
-	// it is kept to within a second. Default: 30 s.
+	// WriteTimeout is how long a reader may accept no bytes before it is closed,
+	// to within a second. Default: 30 s.
 	WriteTimeout time.Duration
-	// Retry is how long readers are told to wait before they come back after
+	// Retry is how long readers are told to wait before they reconnect after
 	// a drop, ShutdownRetry when the Log is closed. Defaults: 1 s, 250 ms.
 	Retry, ShutdownRetry time.Duration
-	// Sent is called with the seq of the last event that was handed to the connection, which may have been filtered
-	// out. It must not block. Default: nothing is called.
+	// Sent is called with the seq of the last event that was passed to the connection or
+	// filtered out. It must not block. Default: no call.
 	Sent func(seq uint64)
-	// Form is what events look like on the wire. Default: EventStream.
+	// Form is the wire format of events. Default: EventStream.
 	Form Form
 	// Resumed, if not nil, is called for each request that presents a cursor, before the answer begins.
 	Resumed func(Resumption)
@@ -53,13 +53,13 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// bodyTimeout bounds the wait for the body of a request, which does not matter to the answer.
+// bodyTimeout limits the wait for the body of a request, which does not affect the answer.
 const bodyTimeout = 30 * time.Second
 
 // Handler serves the streams that Stream finds. Its zero value is not ready for use.
 type Handler struct {
-	// Stream finds the stream that a request is about, and refuses those that may not
-	// read it; its error is answered as problem.From says.
+	// Stream finds the stream of a request, and refuses callers that may not
+	// read it. Its error is answered as problem.From defines.
 	Stream func(*http.Request) (*reprise.Stream, error)
 	// Options may be nil.
 	Options *Options
@@ -97,9 +97,9 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) (s *reprise.Strea
 	return s, req, true
 }
 
-// Serve answers r with the events of s, as Server-Sent Events unless opts.Form says otherwise, and returns when the
-// stream has ended and all was sent, when the client has gone, or when the Log
-// is closed. What is wrong with the position is answered as a problem. opts may be nil.
+// Serve answers r with the events of s, as Server-Sent Events unless opts.Form says otherwise. It returns when the
+// stream has ended and everything was sent, when the client has disconnected, or when the Log
+// is closed. An invalid position is answered with a problem document. opts may be nil.
 func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request, opts *Options) {
 	c := open(w, r, s, req, opts)
 	if c == nil {
@@ -158,14 +158,14 @@ func goesOn(err error) bool {
 
 // The headers of every answer with events.
 const (
-	// HeaderEarliest is the cursor before the first event that is kept, HeaderTail the one after the last.
+	// HeaderEarliest is the cursor before the first kept event, HeaderTail the one after the last.
 	HeaderEarliest = "Stream-Earliest"
 	HeaderTail     = "Stream-Tail"
-	// HeaderOutcome is how the stream has ended. It is missing before the end.
+	// HeaderOutcome is the outcome of the stream. It is absent before the end.
 	HeaderOutcome = "Stream-Outcome"
 )
 
-// SetHead sets the headers that tell what is kept of s, and how it has ended.
+// SetHead sets the headers for the window of s and its outcome.
 func SetHead(h http.Header, s *reprise.Stream, info *reprise.StreamInfo) {
 	h.Set(HeaderEarliest, s.Cursor(info.Earliest-1).String())
 	h.Set(HeaderTail, s.Cursor(info.Tail).String())

@@ -14,9 +14,9 @@ import (
 	"reprise/ssehttp"
 )
 
-// TestHeartbeat: a comment after 15 s of silence and each 15 s from then on; an event begins the silence anew, and
-// a comment is no event.
-func TestHeartbeat(t *testing.T) {
+// TestHeartbeatAfterSilence: a comment after 15 s of silence and each 15 s from then on; an event begins the silence
+// anew, and a comment is no event.
+func TestHeartbeatAfterSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes(t, nil, nil)
 		s := create(t, p.log, "s", reprise.Retention{})
@@ -24,9 +24,8 @@ func TestHeartbeat(t *testing.T) {
 		begin := time.Now()
 		next := func(want string, at time.Duration) {
 			t.Helper()
-			for in.Scan() && in.Text() == "" {
-			}
-			if !strings.HasPrefix(in.Text(), want) || time.Since(begin) != at {
+			came := in.Scan() && strings.HasPrefix(in.Text(), want) && (want == "") == (in.Text() == "")
+			if !came || time.Since(begin) != at {
 				t.Fatalf("after %v came %q, want %q after %v", time.Since(begin), in.Text(), want, at)
 			}
 		}
@@ -38,6 +37,7 @@ func TestHeartbeat(t *testing.T) {
 		next("id: 1.", 40*time.Second)
 		next("event: note", 40*time.Second)
 		next("data: ", 40*time.Second)
+		next("", 40*time.Second)
 		next(":", 55*time.Second)
 	})
 }

@@ -20,6 +20,7 @@ type backupCmd struct {
 	File string `arg:"" help:"The new file to write to."`
 
 	storePlace `embed:""`
+	quietly    `embed:""`
 }
 
 // Help is shown below the usage.
@@ -54,9 +55,7 @@ func (c *backupCmd) Run(ctx context.Context, asked *stops) error {
 	if c.JSON {
 		return printObject(map[string]any{"file": c.File, "bytes": info.Size(), "seconds": took.Seconds()})
 	}
-	_, err = fmt.Fprintf(stdout, "backed up to %s, %v, in %v\n",
-		c.File, byteCount(info.Size()), took.Round(time.Millisecond))
-	return err
+	return c.sayResult("backed up to %s, %v, in %v\n", c.File, byteCount(info.Size()), took.Round(time.Millisecond))
 }
 
 // download writes the backup of a server, under another name until it is whole.
@@ -71,17 +70,37 @@ func (c *backupCmd) download(ctx context.Context, server *client.Client) (err er
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, res.Body) // which fails if there are fewer bytes than were announced
+	bar := newProgress(os.Stderr, c.Quiet || c.JSON)
+	defer bar.end()
+	arriving := &counted{from: res.Body, show: func(n int64) { bar.show(n, max(n, res.ContentLength)) }}
+	_, err = io.Copy(file, arriving) // which fails if there are fewer bytes than were announced
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return errors.Join(fmt.Errorf("backup: %w", err), os.Remove(part))
 	}
 	return os.Rename(part, c.File)
 }
 
+// counted tells how many bytes were read.
+type counted struct {
+	from io.Reader
+	n    int64
+	show func(n int64)
+}
+
+// Read implements io.Reader.
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.n += int64(n)
+	c.show(c.n)
+	return n, err
+}
+
 // restoreCmd makes a store of a backup.
 type restoreCmd struct {
 	File string `arg:"" type:"existingfile" help:"The backup."`
 	To   string `arg:"" optional:"" help:"The store to make, which must be empty. Default: the file in the data directory."`
+
+	quietly `embed:""`
 
 	Data string `placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	JSON bool   `name:"json" help:"Print lines of JSON: progress, what failed, and the result."`
@@ -112,12 +131,10 @@ func (c *restoreCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
-	report := storeCopyCmd{JSON: c.JSON}
+	report := storeCopyCmd{JSON: c.JSON, quietly: c.quietly, bar: newProgress(os.Stderr, c.Quiet || c.JSON)}
 	started := time.Now()
 	result, err := upkeep.Restore(ctx, c.File, upkeep.Innermost(to.store), report.progress)
-	if isTerminal(os.Stderr) && !c.JSON {
-		fmt.Fprintln(os.Stderr)
-	}
+	report.bar.end()
 	if err == nil {
 		err = report.report(&result, time.Since(started))
 	}

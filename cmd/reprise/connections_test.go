@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,9 +93,14 @@ func flood(t *testing.T, address string) {
 // requests, which it does after 30 s, takes longer.
 const answerWithin = 25 * time.Second
 
-// ask sends a request over a connection of its own and returns the status and the body, within answerWithin. It tells
-// how long that took: a second at most on a quiet machine.
-func ask(t *testing.T, method, url, token, body string) (status int, text string) {
+// asker sends requests, each over a connection of its own.
+type asker struct {
+	*testing.T
+	took []time.Duration // until the whole answer was there
+}
+
+// ask sends a request and returns the status and the body, within answerWithin.
+func (t *asker) ask(method, url, token, body string) (status int, text string) {
 	t.Helper()
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), answerWithin)
@@ -123,8 +129,19 @@ func ask(t *testing.T, method, url, token, body string) (status int, text string
 	if err != nil {
 		t.Errorf("%s %s: answered after %v, %v", method, url, took, err)
 	}
-	t.Logf("%s %s took %v", method, req.URL.Path, took.Round(time.Microsecond))
+	t.took = append(t.took, took)
 	return res.StatusCode, string(answer)
+}
+
+// wantQuick fails the test if most answers took a second or more. One of them may have waited for a busy machine.
+func (t *asker) wantQuick() {
+	t.Helper()
+	slices.Sort(t.took)
+	middle, longest := t.took[len(t.took)/2], t.took[len(t.took)-1]
+	t.Logf("%d answers, half of them within %v, all within %v", len(t.took), middle, longest)
+	if middle >= time.Second {
+		t.Errorf("half of the answers took %v and more", middle)
+	}
 }
 
 // TestUnfinishedRequestsDoNotShutOutOthers: thousands of requests that are never finished, from somebody without a
@@ -133,19 +150,20 @@ func TestUnfinishedRequestsDoNotShutOutOthers(t *testing.T) {
 	moreFiles(t)
 	d, token := startWithFewFiles(t, "serve")
 	url := "http://" + d.addr
-	ask(t, "POST", url+"/v1/executions", token, `{"id":"before","argv":["cat"],"stdin_open":true}`)
+	a := &asker{T: t}
+	a.ask("POST", url+"/v1/executions", token, `{"id":"before","argv":["cat"],"stdin_open":true}`)
 	follower := follow(t, url+"/v1/executions/before/stdout?follow=true", token)
 	for range 2 {
 		flood(t, d.addr)
 		for range 3 {
-			if status, body := ask(t, "GET", url+"/healthz", "", ""); status != 200 {
+			if status, body := a.ask("GET", url+"/healthz", "", ""); status != 200 {
 				t.Errorf("/healthz: status %d: %s", status, body)
 			}
-			status, body := ask(t, "POST", url+"/v1/executions", token, `{"argv":["echo","hello"]}`)
+			status, body := a.ask("POST", url+"/v1/executions", token, `{"argv":["echo","hello"]}`)
 			if status != 201 {
 				t.Errorf("start: status %d: %s", status, body)
 			}
-			if status, body = ask(t, "POST", url+"/v1/executions/before/stdin", token, "line\n"); status != 200 {
+			if status, body = a.ask("POST", url+"/v1/executions/before/stdin", token, "line\n"); status != 200 {
 				t.Errorf("stdin: status %d: %s", status, body)
 			}
 			if line, err := follower.ReadString('\n'); line != "line\n" {
@@ -153,6 +171,7 @@ func TestUnfinishedRequestsDoNotShutOutOthers(t *testing.T) {
 			}
 		}
 	}
+	a.wantQuick()
 }
 
 // follow begins to read a response that goes on.
@@ -179,19 +198,21 @@ func TestUnfinishedRequestsDoNotShutOutOthersOfGateway(t *testing.T) {
 	moreFiles(t)
 	d, token := startWithFewFiles(t, "gateway", "http://127.0.0.1:1/mcp")
 	url := "http://" + d.addr
+	a := &asker{T: t}
 	flood(t, d.addr)
 	for range 3 {
-		if status, body := ask(t, "GET", url+"/healthz", "", ""); status != 204 {
+		if status, body := a.ask("GET", url+"/healthz", "", ""); status != 204 {
 			t.Errorf("/healthz: status %d: %s", status, body)
 		}
-		if status, body := ask(t, "GET", url+"/metrics", token, ""); status != 200 {
+		if status, body := a.ask("GET", url+"/metrics", token, ""); status != 200 {
 			t.Errorf("/metrics: status %d: %s", status, body)
 		}
-		if status, body := ask(t, "POST", url+"/mcp", token,
+		if status, body := a.ask("POST", url+"/mcp", token,
 			`{"jsonrpc":"2.0","id":1,"method":"ping"}`); status != 400 {
 			t.Errorf("/mcp: status %d: %s", status, body)
 		}
 	}
+	a.wantQuick()
 }
 
 // A connection is closed soon after its request was refused, although a body was announced that never comes.

@@ -23,13 +23,13 @@ type demoCmd struct {
 
 // Help is shown below the usage.
 func (*demoCmd) Help() string {
-	return `It starts a server on a free port with nothing on the disk but a temporary directory, a job that prints lines, a network that cuts every connection again and again, and a client that follows the job through it. Each event is shown as it comes, and each cut and resume between them. At the end the lines are counted: the exit code is 0 if each came once and in order. Nothing is left behind.`
+	return `It starts a server on a free port with nothing on the disk but a temporary directory, a job that prints lines, a network that cuts every connection again and again, and a client that follows the job through it. On a terminal each connection is a line with a mark for each event that it brought; elsewhere each event, cut and resume is a line. At the end the lines are counted: the exit code is 0 if each came once and in order. Nothing is left behind.`
 }
 
 // demo is one showing.
 type demo struct {
 	demoCmd
-	begun time.Time
+	view demoView
 
 	drops, resumes int
 	seq            uint64 // of the last event
@@ -58,8 +58,8 @@ func (c *demoCmd) Run(ctx context.Context, asked *stops) (err error) {
 		return err
 	}
 	defer network.Close()
-	d := &demo{demoCmd: *c, begun: time.Now()}
-	d.say("network", "http://%s cuts every connection each %v", network.Addr(), c.Every)
+	d := &demo{demoCmd: *c, view: newDemoView()}
+	d.view.begin(address, network.Addr(), c.Every)
 	return d.follow(ctx, network)
 }
 
@@ -78,6 +78,7 @@ func serveForDemo(ctx context.Context, dir string) (address string, stop func() 
 	if err != nil {
 		return "", nil, err
 	}
+	s.front.silent = true
 	s.front.begin()
 	please, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -88,11 +89,6 @@ func serveForDemo(ctx context.Context, dir string) (address string, stop func() 
 	}, nil
 }
 
-// say prints what happens, and when.
-func (d *demo) say(who, format string, args ...any) {
-	fmt.Fprintf(stdout, "%5.1fs  %-8s %s\n", time.Since(d.begun).Seconds(), who, fmt.Sprintf(format, args...))
-}
-
 // follow runs the job and follows it through the network, which is cut all the while.
 func (d *demo) follow(ctx context.Context, network *cutproxy.Proxy) error {
 	opts := &client.Options{URL: "http://" + network.Addr(), Token: "-", MinWait: 20 * time.Millisecond}
@@ -100,9 +96,8 @@ func (d *demo) follow(ctx context.Context, network *cutproxy.Proxy) error {
 	if err != nil {
 		return err
 	}
-	job := fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep %.3f; done",
-		d.Lines, d.Pace.Seconds())
-	d.say("job", "%s", job)
+	job := fmt.Sprintf("for i in $(seq %d); do echo line $i; sleep %v; done", d.Lines, d.Pace.Seconds())
+	d.view.job(job)
 	defer d.cut(network)()
 	follow := &client.FollowOptions{OnDrop: d.dropped, OnConnected: d.connected, OnGap: client.GapFail}
 	for event, err := range server.Run(ctx, client.StartRequest{Command: job}, follow) {
@@ -139,29 +134,29 @@ func (d *demo) cut(network *cutproxy.Proxy) (stop func()) {
 // dropped is told of a cut, connected of a connection that brings something.
 func (d *demo) dropped(drop client.Drop) {
 	d.drops++
-	d.say("CUT", "after event %d", drop.Seq)
+	d.view.cut(drop.Seq)
 }
 
 func (d *demo) connected() {
 	if d.drops > 0 {
 		d.resumes++
-		d.say("resumed", "after event %d, where it was cut", d.seq)
+		d.view.resumed(d.seq)
 	}
 }
 
 // event shows an event.
 func (d *demo) event(e client.Event) {
 	d.seq = e.Seq
+	text := "the job has started"
 	switch {
-	case e.Started != nil:
-		d.say("event", "%3d  the job has started", e.Seq)
 	case e.End != nil:
-		d.say("event", "%3d  the job has ended: %s", e.Seq, e.End.Outcome)
-	default:
+		text = "the job has ended: " + e.End.Outcome
+	case e.Started == nil:
 		d.output.Write(e.Data)
 		lines := strings.Split(strings.TrimSuffix(string(e.Data), "\n"), "\n")
-		d.say("event", "%3d  %s", e.Seq, printable(strings.Join(lines, ", ")))
+		text = strings.Join(lines, ", ")
 	}
+	d.view.event(e.Seq, printable(text))
 }
 
 // count compares what has come with what the job has printed.
@@ -170,10 +165,10 @@ func (d *demo) count() error {
 	for i := range d.Lines {
 		fmt.Fprintf(&want, "line %d\n", i+1)
 	}
-	if d.output.String() != want.String() {
+	right := d.output.String() == want.String()
+	d.view.count(d, strings.Count(d.output.String(), "\n"), right)
+	if !right {
 		return &exit{code: exitFailed, err: errors.New("demo: what came is not what the job has printed")}
 	}
-	d.say("counted", "%d lines in %d events, each once and in order, over %d cuts and %d resumes",
-		d.Lines, d.seq, d.drops, d.resumes)
 	return nil
 }

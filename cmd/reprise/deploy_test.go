@@ -47,12 +47,12 @@ func parsesAsServe(t *testing.T, args, variables []string) {
 // repriseVariable finds variables of ours.
 var repriseVariable = regexp.MustCompile(`\bREPRISE_[A-Z_]+`)
 
-// TestUnit: the unit has what commands need to outlive the server, its command line is one of serve, and systemd finds
-// no mistake in it.
-func TestUnit(t *testing.T) {
+// TestUnitLetsCommandsOutliveServer: the unit has what commands need to outlive the server, its command line is one of
+// serve, and systemd finds no mistake in it.
+func TestUnitLetsCommandsOutliveServer(t *testing.T) {
 	unit := deployed(t, "reprise.service")
 	for _, want := range []string{
-		"KillMode=process", "Delegate=yes", "Type=notify", "User=reprise",
+		"KillMode=process", "Delegate=yes", "Type=notify", "User=reprise", "WatchdogSec=30", "After=reprise.socket",
 		"LoadCredential=token:/etc/reprise/secrets/token",
 		"LoadCredential=keys:/etc/reprise/secrets/keys",
 	} {
@@ -69,11 +69,11 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "reprise.service")
+	dir := t.TempDir()
+	path, socket := filepath.Join(dir, "reprise.service"), filepath.Join(dir, "reprise.socket")
 	there := strings.ReplaceAll(unit, "/usr/local/bin/reprise", program)
-	if err := os.WriteFile(path, []byte(there), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte(there), 0o600))
+	check(t, os.WriteFile(socket, []byte(deployed(t, "reprise.socket")), 0o600))
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -81,15 +81,15 @@ func TestUnit(t *testing.T) {
 		}
 		t.Skip("systemd-analyze is not installed")
 	}
-	out, err := exec.CommandContext(t.Context(), analyze, "verify", path).CombinedOutput()
-	if err != nil || strings.Contains(string(out), "reprise.service") {
+	out, err := exec.CommandContext(t.Context(), analyze, "verify", path, socket).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "reprise.") {
 		t.Errorf("systemd-analyze verify: %v: %s", err, out)
 	}
 }
 
-// TestContainers: the files for containers are YAML with settings that serve knows and paths that it answers. No
-// container is started here.
-func TestContainers(t *testing.T) {
+// TestContainersHaveKnownSettings: the files for containers are YAML with settings that serve knows and paths that it
+// answers. No container is started here.
+func TestContainersHaveKnownSettings(t *testing.T) {
 	dockerfile := deployed(t, "Dockerfile")
 	parsesAsServe(t, []string{"serve"}, repriseVariable.FindAllString(dockerfile, -1))
 	if !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(dockerfile) {
@@ -161,40 +161,45 @@ type probe struct {
 	HTTPGet struct{ Path string } `yaml:"httpGet"`
 }
 
+// serviceManager hears what a server tells the service manager.
+type serviceManager struct {
+	t      *testing.T
+	socket *net.UnixConn
+	env    string // the variable for the server
+}
+
+func newServiceManager(t *testing.T, dir string) *serviceManager {
+	t.Helper()
+	name := filepath.Join(dir, "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	check(t, err)
+	t.Cleanup(func() { _ = socket.Close() })
+	check(t, socket.SetReadDeadline(time.Now().Add(patience)))
+	return &serviceManager{t: t, socket: socket, env: "NOTIFY_SOCKET=" + name}
+}
+
+// told returns what the server says next.
+func (m *serviceManager) told() string {
+	m.t.Helper()
+	text := make([]byte, 100)
+	n, err := m.socket.Read(text)
+	check(m.t, err)
+	return string(text[:n])
+}
+
 // TestServiceManagerIsTold: the server says when it is ready and that it stops.
 func TestServiceManagerIsTold(t *testing.T) {
 	dir := t.TempDir()
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer socket.Close()
-	if err := socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	told := func() string {
-		t.Helper()
-		text := make([]byte, 100)
-		n, err := socket.Read(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text[:n])
-	}
-	env := append(os.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))
-	d, err := startDaemon(env, dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data",
-		filepath.Join(dir, "data"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	manager := newServiceManager(t, dir)
+	d, err := startDaemon(append(os.Environ(), manager.env), dir, filepath.Join(dir, "log"),
+		"--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"))
+	check(t, err)
 	t.Cleanup(func() { _ = d.kill() })
-	if got := told(); got != "READY=1" {
+	if got := manager.told(); got != "READY=1" {
 		t.Errorf("told %q at the start", got)
 	}
-	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if got := told(); got != "STOPPING=1" {
+	check(t, d.cmd.Process.Signal(os.Interrupt))
+	if got := manager.told(); got != "STOPPING=1" {
 		t.Errorf("told %q at the end", got)
 	}
 }

@@ -44,11 +44,15 @@ func (c *doctorCmd) Run(ctx context.Context, asked *stops) error {
 	return nil
 }
 
+// resultStyles are those of what a check has found.
+var resultStyles = map[doctor.Result]style{doctor.OK: green, doctor.Warn: yellow, doctor.Fail: red}
+
 func (c *doctorCmd) print(f doctor.Finding) error {
 	if c.JSON {
 		return printObject(f)
 	}
-	_, err := fmt.Fprintf(stdout, "%-4s  %-15s  %s\n", f.Result, f.Check, printable(f.Detail))
+	result := paletteOf(stdout).draw(resultStyles[f.Result], fmt.Sprintf("%-4s", f.Result))
+	_, err := fmt.Fprintf(stdout, "%s  %-15s  %s\n", result, f.Check, printable(f.Detail))
 	if err == nil && f.Advice != "" {
 		_, err = fmt.Fprintf(stdout, "%23s%s\n", "", f.Advice)
 	}

@@ -72,12 +72,14 @@ func report(w io.Writer, err error) int {
 			return code
 		}
 	}
-	fmt.Fprintln(w, "reprise:", printableText(err.Error())) // a server, or what is in its place, may have worded it
+	colours := paletteOf(w)
+	label := colours.draw(red, "reprise:")
+	fmt.Fprintln(w, label, printableText(err.Error())) // a server, or what is in its place, may have worded it
 	if hint := hint(err); hint != "" {
-		fmt.Fprintln(w, "  "+hint)
+		fmt.Fprintln(w, colours.draw(dim, "  "+hint))
 	}
 	if code == exitUsage {
-		fmt.Fprintln(w, `  "reprise --help" lists what there is.`)
+		fmt.Fprintln(w, colours.draw(dim, `  "reprise --help" lists what there is.`))
 	}
 	return code
 }

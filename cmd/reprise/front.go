@@ -40,25 +40,33 @@ func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {
 // is one, and refuses the rest with store_unavailable.
 type front struct {
 	console  http.Handler // nil for none; set before begin
-	listener net.Listener
-	scheme   string // of the URL
+	socket   *socket
+	listener net.Listener // socket, or the encrypted connections of it
+	scheme   string       // of the URL
 	http     *http.Server
-	handler  atomic.Pointer[http.Handler]
-	begun    bool
-	failed   chan error // of Serve
+
+	newcomers newcomers
+	handler   atomic.Pointer[http.Handler]
+	begun     bool
+	silent    bool       // begin prints nothing
+	failed    chan error // of Serve
 }
 
-// listenFront opens the listener, for encrypted connections unless encrypt is nil.
-func listenFront(ctx context.Context, address string, encrypt *tls.Config, opts *httpserver.Options) (*front, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+// listenFront returns the front of the socket that was passed to us, or if that is nil, of one that it opens at an
+// address. Its connections are encrypted unless encrypt is nil.
+func listenFront(ctx context.Context, passed net.Listener, address string,
+	encrypt *tls.Config, opts *httpserver.Options,
+) (*front, error) {
+	socket, err := listen(ctx, passed, address)
 	if err != nil {
 		return nil, err
 	}
-	f := &front{listener: listener, scheme: "http", failed: make(chan error, 1)}
+	f := &front{socket: socket, listener: socket, scheme: "http", failed: make(chan error, 1)}
 	if encrypt != nil {
-		f.listener, f.scheme = tls.NewListener(listener, encrypt), "https"
+		f.listener, f.scheme = tls.NewListener(socket, encrypt), "https"
 	}
 	f.http = httpserver.New(f, opts)
+	f.newcomers.watch(f.http)
 	return f, nil
 }
 
@@ -69,7 +77,9 @@ func (f *front) begin() {
 	}
 	f.begun = true
 	go func() { f.failed <- f.http.Serve(f.listener) }()
-	fmt.Fprintln(stdout, "listening on", f.url())
+	if !f.silent {
+		fmt.Fprintln(stdout, "listening on", f.url())
+	}
 }
 
 // serve hands requests to h from now on.
@@ -82,6 +92,21 @@ func (f *front) url() string {
 		address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
 	}
 	return f.scheme + "://" + address
+}
+
+// shutdown answers what is under way, and nobody whose connection comes from now on: it is left to whoever else has the
+// socket, the server after us for example. Where that takes longer than ctx lasts, connections are closed.
+func (f *front) shutdown(ctx context.Context) error {
+	if f.begun {
+		if err := f.socket.stop(); err != nil {
+			return errors.Join(err, f.http.Close())
+		}
+		f.newcomers.wait(ctx)
+	}
+	if f.http.Shutdown(ctx) != nil {
+		return f.http.Close()
+	}
+	return nil
 }
 
 // close closes the listener and all connections.

@@ -12,7 +12,7 @@ func TestURLOfAllAddresses(t *testing.T) {
 	for address, want := range map[string]string{
 		"0.0.0.0:0": "http://127.0.0.1:", "127.0.0.2:0": "http://127.0.0.2:", ":0": "http://127.0.0.1:",
 	} {
-		f, err := listenFront(t.Context(), address, nil, &httpserver.Options{})
+		f, err := listenFront(t.Context(), nil, address, nil, &httpserver.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

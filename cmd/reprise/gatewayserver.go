@@ -75,7 +75,7 @@ func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
 	if err != nil {
 		return s, err
 	}
-	if s.front, err = listenFront(ctx, c.Listen, encrypt, listening); err != nil {
+	if s.front, err = listenFront(ctx, nil, c.Listen, encrypt, listening); err != nil {
 		return s, err
 	}
 	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,7 +19,7 @@ import (
 type interpreterCmd struct {
 	Open      interpreterOpenCmd      `cmd:"" help:"Start an interpreter and print its id; \"reprise run --interpreter ID CODE\" runs code in it."`
 	List      interpreterListCmd      `cmd:"" help:"List interpreters, the newest first."`
-	Show      interpreterShowCmd      `cmd:"" help:"Show an interpreter as JSON."`
+	Show      interpreterShowCmd      `cmd:"" help:"Show the state of an interpreter."`
 	Interrupt interpreterInterruptCmd `cmd:"" help:"Interrupt the code that an interpreter runs, and leave the interpreter."`
 	Clear     interpreterClearCmd     `cmd:"" help:"Forget all that was declared in an interpreter."`
 	Remove    interpreterRemoveCmd    `cmd:"" aliases:"rm" help:"End interpreters and forget them; what their code printed is kept."`
@@ -89,16 +90,12 @@ func (c *interpreterListCmd) Run(ctx context.Context, asked *stops) error {
 	t := newTable(stdout, "ID", "LANGUAGE", "STATUS", "RUNS", "RUNNING", "CREATED")
 	for _, i := range list {
 		if c.JSON {
-			if err := printObject(i); err != nil {
+			if err := printObject(i.Raw); err != nil {
 				return err
 			}
 			continue
 		}
-		status := i.Status
-		if i.Outcome != "" {
-			status = i.Outcome
-		}
-		t.row(i.ID, i.Language, status, strconv.Itoa(i.Runs), i.Running, moment(i.Created))
+		t.row(i.ID, i.Language, interpreterStatus(&i), strconv.Itoa(i.Runs), i.Running, moment(i.Created))
 	}
 	return t.flush()
 }
@@ -110,8 +107,13 @@ type oneInterpreter struct {
 	ID string `arg:"" help:"Id of the interpreter."`
 }
 
+// interpreterStatus is how an interpreter is, or how it has ended.
+func interpreterStatus(i *client.Interpreter) string { return cmp.Or(i.Outcome, i.Status) }
+
 type interpreterShowCmd struct {
 	oneInterpreter `embed:""`
+
+	JSON bool `name:"json" help:"Print it as JSON."`
 }
 
 // Run shows it.
@@ -126,7 +128,29 @@ func (c *interpreterShowCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
-	return printObject(i)
+	if c.JSON {
+		return printObject(i.Raw)
+	}
+	t := newTable(stdout)
+	for _, row := range [][2]string{
+		{"id", i.ID},
+		{"language", i.Language},
+		{"status", interpreterStatus(&i)},
+		{"error", i.Error},
+		{"directory", i.Cwd},
+		{"session", i.Session},
+		{"labels", labelText(i.Labels)},
+		{"created", moment(i.Created)},
+		{"ended", moment(i.Ended)},
+		{"running", i.Running},
+		{"runs", strconv.Itoa(i.Runs)},
+		{"used", moment(i.Used)},
+	} {
+		if row[1] != "" {
+			t.row(row[0], row[1])
+		}
+	}
+	return t.flush()
 }
 
 type interpreterInterruptCmd struct {

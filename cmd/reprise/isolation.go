@@ -1,12 +1,13 @@
 package main
 
 import (
-	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
+	"slices"
+	"strings"
 
 	"reprise/internal/isolation"
 )
@@ -18,7 +19,7 @@ type isolationFlags struct {
 	Hide           []string `sep:"none" placeholder:"PATH" help:"File or directory that commands do not get at, beside the data directory. May be repeated."`
 	Writable       []string `sep:"none" placeholder:"DIR" help:"Directory below which commands may write at the levels landlock and bubblewrap. May be repeated."`
 	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them a loopback of their own. Default: ${default}."`
-	RunAs          string   `placeholder:"USER" help:"User that commands run as; we must be root. Default: our own."`
+	RunAs          []string `sep:"none" placeholder:"[TENANT=]USER" help:"User that commands run as, or that those of a tenant do; we must be root. May be repeated. Default: our own."`
 }
 
 // config is what the flags ask for. hidden is out of reach at every level but none.
@@ -39,13 +40,14 @@ func (f *isolationFlags) config(hidden ...string) (isolation.Config, error) {
 			return c, usage("--writable: %w", err)
 		}
 	}
-	if f.RunAs != "" {
-		if c.User, err = lookupUser(f.RunAs); err != nil {
-			return c, usage("--run-as: %w", err)
-		}
+	if err := f.users(&c); err != nil {
+		return c, usage("--run-as: %w", err)
 	}
-	if _, err := c.Resolve("", isolation.Access{}); err != nil {
-		return c, usage("--isolation: %w; \"reprise doctor\" says what this machine gives", err)
+	for _, tenant := range append(slices.Sorted(maps.Keys(c.Users)), "") {
+		of := c.For(tenant)
+		if _, err := of.Resolve("", isolation.Access{}); err != nil {
+			return c, usage("--isolation: %w; \"reprise doctor\" says what this machine gives", err)
+		}
 	}
 	return c, nil
 }
@@ -60,32 +62,31 @@ func absolute(paths []string) (list []string, err error) {
 	return list, nil
 }
 
-// lookupUser finds a user by name or number.
-func lookupUser(name string) (*isolation.User, error) {
-	u, err := user.Lookup(name)
-	if err != nil {
-		if byID, idErr := user.LookupId(name); idErr == nil {
-			u, err = byID, nil
+// users finds those that commands run as: USER for all, TENANT=USER for those of a tenant.
+func (f *isolationFlags) users(c *isolation.Config) error {
+	for _, text := range f.RunAs {
+		tenant, name, ofTenant := strings.Cut(text, "=")
+		if !ofTenant {
+			name = text
 		}
+		u, err := isolation.LookupUser(name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case ofTenant && tenant == "":
+			return fmt.Errorf("%s: which tenant?", text)
+		case ofTenant && c.Users[tenant] != nil || !ofTenant && c.User != nil:
+			return fmt.Errorf("%s: there is another user already", text)
+		case !ofTenant:
+			c.User = u
+			continue
+		case c.Users == nil:
+			c.Users = map[string]*isolation.User{}
+		}
+		c.Users[tenant] = u
 	}
-	if err != nil {
-		return nil, err
-	}
-	found := &isolation.User{Name: u.Username, Home: u.HomeDir}
-	groups, err := u.GroupIds()
-	if err != nil {
-		return nil, err
-	}
-	number := func(text string) int {
-		n, numberErr := strconv.Atoi(text)
-		err = errors.Join(err, numberErr)
-		return n
-	}
-	found.UID, found.GID = number(u.Uid), number(u.Gid)
-	for _, g := range groups {
-		found.Groups = append(found.Groups, number(g))
-	}
-	return found, err
+	return nil
 }
 
 // isolate returns how commands are isolated, and keeps other processes from our memory. secrets are files and

@@ -20,6 +20,7 @@ type keyCmd struct {
 	List   keyListCmd   `cmd:"" help:"List the API keys of all tenants."`
 	Show   keyShowCmd   `cmd:"" help:"Show an API key."`
 	Rotate keyRotateCmd `cmd:"" help:"Give an API key another text, and print that."`
+	Limit  keyLimitCmd  `cmd:"" help:"Give an API key other quotas of its own."`
 	Revoke keyRevokeCmd `cmd:"" help:"Revoke API keys for good; what was opened with them ends."`
 }
 
@@ -75,7 +76,7 @@ func useAPIKeys(ctx context.Context, log *reprise.Log, dir string, do func(conte
 // showText prints the text of a key that was made: alone on stdout, for programs.
 func (p *keyPlace) showText(key *apiKey) error {
 	if p.JSON {
-		return printObject(key)
+		return printObject(key.object())
 	}
 	fmt.Fprintf(os.Stderr, "API key %s, which is not shown again:\n", key.ID)
 	_, err := fmt.Fprintln(stdout, key.Text)
@@ -135,7 +136,7 @@ func (c *keyListCmd) Run(ctx context.Context, asked *stops) error {
 		for i := range list {
 			key := &list[i]
 			if c.JSON {
-				if err := printObject(key); err != nil {
+				if err := printObject(key.object()); err != nil {
 					return err
 				}
 				continue
@@ -179,28 +180,60 @@ func (c *keyShowCmd) Run(ctx context.Context, asked *stops) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printObject(key)
+		return c.show(key)
+	})
+}
+
+// show prints all of a key but its text.
+func (p *keyPlace) show(key *apiKey) error {
+	if p.JSON {
+		return printObject(key.object())
+	}
+	t := newTable(stdout)
+	t.row("key", key.ID)
+	t.row("name", key.Name)
+	t.row("tenant", string(key.Tenant))
+	t.row("state", key.state())
+	t.row("scopes", key.scopes())
+	if len(key.Limits) > 0 {
+		t.row("limits", key.Limits.String())
+	}
+	t.row("created", moment(key.Created))
+	for _, at := range []struct {
+		what string
+		when *time.Time
+	}{{"rotated", key.Rotated}, {"expires", key.Expires}, {"revoked", key.Revoked}} {
+		if at.when != nil {
+			t.row(at.what, moment(*at.when))
 		}
-		t := newTable(stdout)
-		t.row("key", key.ID)
-		t.row("name", key.Name)
-		t.row("tenant", string(key.Tenant))
-		t.row("state", key.state())
-		t.row("scopes", key.scopes())
-		if len(key.Limits) > 0 {
-			t.row("limits", key.Limits.String())
+	}
+	return t.flush()
+}
+
+// keyLimitCmd gives a key other quotas.
+type keyLimitCmd struct {
+	keyPlace `embed:""`
+
+	ID    string   `arg:"" help:"Id of the key."`
+	Limit []string `arg:"" optional:"" name:"quota" placeholder:"QUOTA=N" help:"Quotas of its own, in place of all that it has: running, queued, starts, streams, bytes, readers, sessions or upload, as in running=5,bytes=1GiB. Default: none, so that those of --limit-principal of serve hold."`
+}
+
+// Run does that.
+func (c *keyLimitCmd) Run(ctx context.Context, asked *stops) error {
+	var texts []string
+	for _, text := range c.Limit {
+		texts = append(texts, strings.Split(text, ",")...)
+	}
+	limits, err := parseLimits("quota", texts)
+	if err != nil {
+		return err
+	}
+	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
+		key, err := keys.limit(ctx, c.ID, limits)
+		if err != nil {
+			return err
 		}
-		t.row("created", moment(key.Created))
-		for _, at := range []struct {
-			what string
-			when *time.Time
-		}{{"rotated", key.Rotated}, {"expires", key.Expires}, {"revoked", key.Revoked}} {
-			if at.when != nil {
-				t.row(at.what, moment(*at.when))
-			}
-		}
-		return t.flush()
+		return c.show(key)
 	})
 }
 

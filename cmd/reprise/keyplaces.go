@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"time"
@@ -17,6 +19,23 @@ import (
 type apiKey struct {
 	apikey.Key
 	Text string `json:"key,omitempty"`
+
+	raw json.RawMessage // as a server has sent it
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *apiKey) UnmarshalJSON(text []byte) error {
+	type plain apiKey
+	k.raw = bytes.Clone(text)
+	return json.Unmarshal(text, (*plain)(k))
+}
+
+// object is what --json prints.
+func (k *apiKey) object() any {
+	if k.raw != nil {
+		return k.raw
+	}
+	return k
 }
 
 // keyRequest says what key to make.
@@ -34,6 +53,7 @@ type apiKeys interface {
 	list(ctx context.Context) ([]apiKey, error)
 	show(ctx context.Context, id string) (*apiKey, error)
 	rotate(ctx context.Context, id string) (*apiKey, error)
+	limit(ctx context.Context, id string, limits quota.Limits) (*apiKey, error)
 	revoke(ctx context.Context, id string) error
 }
 
@@ -46,7 +66,7 @@ func (l localKeys) add(ctx context.Context, q keyRequest) (*apiKey, error) {
 		request.Expires = time.Now().Add(q.TTL)
 	}
 	key, text, err := l.registry.Add(ctx, request)
-	return &apiKey{key, text}, err
+	return &apiKey{Key: key, Text: text}, err
 }
 
 func (l localKeys) list(context.Context) ([]apiKey, error) {
@@ -64,7 +84,12 @@ func (l localKeys) show(_ context.Context, id string) (*apiKey, error) {
 
 func (l localKeys) rotate(ctx context.Context, id string) (*apiKey, error) {
 	key, text, err := l.registry.Rotate(ctx, id)
-	return &apiKey{key, text}, err
+	return &apiKey{Key: key, Text: text}, err
+}
+
+func (l localKeys) limit(ctx context.Context, id string, limits quota.Limits) (*apiKey, error) {
+	key, err := l.registry.SetLimits(ctx, id, limits)
+	return &apiKey{Key: key}, err
 }
 
 func (l localKeys) revoke(ctx context.Context, id string) error {
@@ -103,6 +128,12 @@ func (r remoteKeys) show(ctx context.Context, id string) (*apiKey, error) {
 func (r remoteKeys) rotate(ctx context.Context, id string) (*apiKey, error) {
 	var key apiKey
 	return &key, r.ask(ctx, http.MethodPost, "/"+url.PathEscape(id)+"/rotate", nil, &key)
+}
+
+func (r remoteKeys) limit(ctx context.Context, id string, limits quota.Limits) (*apiKey, error) {
+	var key apiKey
+	body := map[string]quota.Limits{"limits": limits}
+	return &key, r.ask(ctx, http.MethodPut, "/"+url.PathEscape(id)+"/limits", body, &key)
 }
 
 func (r remoteKeys) revoke(ctx context.Context, id string) error {

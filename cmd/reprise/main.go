@@ -73,7 +73,7 @@ const description = `Run commands and publish events over connections that break
 
 Start a server with "reprise serve", then "reprise run -- COMMAND".
 
-Every flag has an environment variable, REPRISE_LISTEN for --listen and so on, but for --id of run and those that say what kind of thing a name is. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token that it has written.
+Every flag has an environment variable, REPRISE_LISTEN for --listen and so on, but for --id of run and those that say what kind of thing a name is. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token that it has written. Terminals get headings and colours: NO_COLOR=1 turns the colours off, and CLICOLOR_FORCE=1 on everywhere.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run", "follow" and "wait" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled and took that for a success; 125 is a failure of ours, a run that was lost or events that were lost.`
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"reprise/internal/api"
 	"reprise/internal/mcpserver"
 	"reprise/internal/mcpserver/relay"
+	"reprise/internal/serverproof"
 	"reprise/internal/storeurl"
 )
 
@@ -146,35 +148,42 @@ func (c *mcpCmd) succeed(ctx context.Context, logger *slog.Logger, succeeded cha
 
 // pass passes all on to a server.
 func (c *mcpCmd) pass(ctx context.Context, url string, logger *slog.Logger) error {
-	token, err := c.token(url)
+	token, found, err := c.token(url)
 	if err != nil {
 		return err
 	}
-	err = relay.Run(ctx, os.Stdin, os.Stdout,
-		&relay.Options{URL: strings.TrimRight(url, "/") + "/mcp", Token: token, Logger: logger})
+	opts := &relay.Options{URL: strings.TrimRight(url, "/") + "/mcp", Token: token, Logger: logger}
+	if shared, ok := http.DefaultTransport.(*http.Transport); ok && found && !strings.HasPrefix(url, "https:") {
+		opts.HTTPClient = &http.Client{Transport: serverproof.Transport(shared, token), CheckRedirect: noRedirect}
+	}
+	err = relay.Run(ctx, os.Stdin, os.Stdout, opts)
 	if _, ok := errors.AsType[*askedToStop](err); ok {
 		return nil // as when we run commands ourselves
 	}
 	return err
 }
 
-// token is what is shown to the server at url. That of this machine's server goes to no other.
-func (c *mcpCmd) token(url string) (string, error) {
+// noRedirect keeps a token with the server that it is for.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// token is what is shown to the server at url. That of this machine's server, which is found in a file, goes to no other.
+func (c *mcpCmd) token(url string) (token string, found bool, err error) {
 	path := c.TokenFile
 	if path == "" {
 		if token := os.Getenv("REPRISE_TOKEN"); token != "" {
-			return token, nil
+			return token, false, nil
 		}
 		if !isLoopbackURL(url) {
-			return "", nil
+			return "", false, nil
 		}
 		path = filepath.Join(cmp.Or(c.Secrets, c.Data), tokenFile)
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && c.TokenFile == "" {
-		return "", nil
+		return "", false, nil
 	}
-	return strings.TrimSpace(string(text)), err
+	token = strings.TrimSpace(string(text))
+	return token, c.TokenFile == "" && token != "", err
 }
 
 func isLoopbackURL(text string) bool {

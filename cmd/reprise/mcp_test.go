@@ -2,17 +2,21 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
+	"reprise/internal/serverproof"
 	"reprise/mcp/mcphttp"
 	"reprise/store/memstore"
 )
@@ -73,6 +77,61 @@ func TestMCP(t *testing.T) {
 	}
 }
 
+// proving answers challenges as a server that knows a token, and lets next answer everything else.
+func proving(token string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != serverproof.Path {
+			next.ServeHTTP(w, r)
+			return
+		}
+		address := r.Context().Value(http.LocalAddrContextKey).(net.Addr).String()
+		proof, err := serverproof.Answer(token, r.URL.Query().Get(serverproof.Param), address)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]string{serverproof.Member: proof})
+	})
+}
+
+// TestMCPShowsNoTokenToSquatters: who listens at --url without knowing the token that lies in the data directory is sent
+// a challenge and nothing else, and the client is told why.
+func TestMCPShowsNoTokenToSquatters(t *testing.T) {
+	data := t.TempDir()
+	if err := os.WriteFile(filepath.Join(data, tokenFile), []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var sent []string
+	squatter := httptest.NewServer(proving("another", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		sent = append(sent, r.RequestURI+" "+r.Header.Get("Authorization"))
+	})))
+	defer squatter.Close()
+	us, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(t.TempDir(), "reprise")
+	if err := os.Symlink(us, binary); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), binary, "mcp", "--data", data, "--url", squatter.URL)
+	command.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
+	command.Stdin = strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":` +
+		`"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` + "\n")
+	said, err := command.Output()
+	if err != nil || !strings.Contains(string(said), serverproof.ErrUnproven.Error()) {
+		t.Errorf("the client is told %q, and it ends with %v", said, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(sent) > 0 {
+		t.Errorf("the squatter was sent %q", sent)
+	}
+}
+
 // TestMCPOfAServer: with --url all is passed on, with the token of the data directory.
 func TestMCPOfAServer(t *testing.T) {
 	data := t.TempDir()
@@ -99,7 +158,7 @@ func TestMCPOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer handler.Close()
-	web := httptest.NewServer(handler)
+	web := httptest.NewServer(proving("secret", handler))
 	defer web.Close()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		session := mcpClient(t, data, version, "--url", web.URL)

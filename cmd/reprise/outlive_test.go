@@ -232,6 +232,46 @@ func TestServerIsKilledWhileCommandsRun(t *testing.T) {
 	}
 }
 
+// TestManyAreTakenUp: a server that was killed with 100 running commands follows all of them again. "go test -v" says
+// how long that takes.
+func TestManyAreTakenUp(t *testing.T) {
+	if !soaking() {
+		t.Skip("part of make soak")
+	}
+	const many = 100
+	o := startOutliving(t)
+	if err := o.daemon.kill(); err != nil {
+		t.Fatal(err)
+	}
+	o.flags = []string{"--max-running", strconv.Itoa(many)}
+	o.start()
+	for i := range many {
+		o.run(fmt.Sprint("cat-", i), "echo up; exec cat", func(r *client.StartRequest) { r.StdinOpen = true })
+	}
+	for i := range many {
+		o.await(fmt.Sprint("cat-", i), "up")
+	}
+	if err := o.daemon.kill(); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	o.start()
+	answers := time.Since(begun)
+	for i := range many {
+		if _, err := o.client.WriteStdin(t.Context(), fmt.Sprint("cat-", i), 0, []byte("again\n"), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range many {
+		output, end := o.follow(fmt.Sprint("cat-", i))
+		o.wantEnd(fmt.Sprint("cat-", i), end, client.Exited, 0)
+		if output != "up\nagain\n" {
+			t.Errorf("cat-%d printed %q", i, output)
+		}
+	}
+	t.Logf("it answers %v after its start, and all %d commands have ended after %v", answers, many, time.Since(begun))
+}
+
 // TestCommandIsReachedAfterARestart: stdin goes on at its offset, signals and cancel work.
 func TestCommandIsReachedAfterARestart(t *testing.T) {
 	o := startOutliving(t)
@@ -355,9 +395,9 @@ func TestSupervisorIsKilled(t *testing.T) {
 	}
 }
 
-// TestUpgrade: a server of another build is killed, its program is removed, and this build takes up what its
-// supervisors have. Then the other build takes up what this one's have, as after a step back.
-func TestUpgrade(t *testing.T) {
+// TestUpgradeAndRollbackTakeOverCommands: a server of another build is killed, its program is removed, and this build
+// takes up what its supervisors have. Then the other build takes up what this one's have, as after a step back.
+func TestUpgradeAndRollbackTakeOverCommands(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "reprise-old")
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", old, ".")

@@ -7,6 +7,20 @@ import (
 	"time"
 )
 
+// quietly is the flag of verbs of long work that are not about a server alone.
+type quietly struct {
+	Quiet bool `short:"q" help:"Say nothing but what is wrong: no progress and no result. --json prints as ever."`
+}
+
+// sayResult prints what a verb has done, for people who want to know.
+func (q quietly) sayResult(format string, args ...any) error {
+	if q.Quiet {
+		return nil
+	}
+	_, err := fmt.Fprintf(stdout, format, args...)
+	return err
+}
+
 // progress shows on a terminal how far long work is.
 type progress struct {
 	out   io.Writer // nil for nobody to show it to
@@ -33,10 +47,9 @@ func (p *progress) show(done, total int64) {
 	if p.begun.IsZero() {
 		p.begun, p.from = now, done
 	}
-	if p.out == nil || done < total && now.Sub(p.shown) < progressEvery {
+	if done < total && !p.isDue(now) {
 		return
 	}
-	p.shown, p.wrote = now, true
 	percent := 100.0
 	if total > 0 {
 		percent = 100 * float64(done) / float64(total)
@@ -45,7 +58,34 @@ func (p *progress) show(done, total int64) {
 	if passed := now.Sub(p.begun).Seconds(); passed > 0.5 {
 		rate = fmt.Sprintf("  %v/s", byteCount(float64(done-p.from)/passed))
 	}
-	fmt.Fprintf(p.out, "\r%v of %v  %.0f %%%s\x1b[K", byteCount(done), byteCount(total), percent, rate)
+	p.write(now, fmt.Sprintf("%v of %v  %.0f %%%s", byteCount(done), byteCount(total), percent, rate))
+}
+
+// count shows how many streams and events were done. all is the number of streams there are, 0 if that is not known.
+func (p *progress) count(done, all, events, bytes int64) {
+	now := time.Now()
+	if !p.isDue(now) {
+		return
+	}
+	streams := fmt.Sprintf("%d streams", done)
+	if all > 0 {
+		streams = fmt.Sprintf("%d of %d streams", done, all)
+	}
+	p.write(now, fmt.Sprintf("%s, %d events, %v", streams, events, byteCount(bytes)))
+}
+
+// isDue reports whether the line is to be written again.
+func (p *progress) isDue(now time.Time) bool {
+	return p.out != nil && now.Sub(p.shown) >= progressEvery
+}
+
+// write writes the line.
+func (p *progress) write(now time.Time, line string) {
+	if p.out == nil {
+		return
+	}
+	p.shown, p.wrote = now, true
+	fmt.Fprintf(p.out, "\r%s\x1b[K", line)
 }
 
 // end ends the line. Ending again does nothing.

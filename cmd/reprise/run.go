@@ -39,6 +39,7 @@ type runCmd struct {
 	Network          string            `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it a loopback of its own. Default: the server's."`
 	Writable         []string          `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, beside its own. May be repeated."`
 	Hide             []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command does not get at. May be repeated."`
+	User             string            `env:"-" placeholder:"USER" help:"User of the server's machine that the command runs as. It needs the scope admin, and a server that is root. Default: the server's choice."`
 	Language         string            `env:"-" xor:"runs" placeholder:"NAME" help:"Run code, the one argument or our stdin, with the interpreter of a language, for example python."`
 	Interpreter      string            `env:"-" xor:"runs" placeholder:"ID" help:"Run code, the one argument or our stdin, in an interpreter that remembers; see \"reprise interpreter\"."`
 	Limits           limits            `env:"-" placeholder:"NAME=VALUE,..." help:"Bounds on what the command uses: output_bytes, memory_bytes, processes and cpu_time, for example memory_bytes=512MiB,processes=64."`
@@ -244,7 +245,7 @@ func (c *runCmd) request() (client.StartRequest, error) {
 		Secrets: c.secretNames(), MaskSecrets: c.MaskSecrets,
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
 		Language: c.Language, Interpreter: c.Interpreter, Limits: client.Limits(c.Limits), Artifacts: c.Artifact,
-		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation,
+		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation, User: c.User,
 		Access:      client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
 		TraceParent: trace.Parent, TraceState: trace.State,
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"reprise"
@@ -22,6 +23,7 @@ type serveCmd struct {
 	issuerFlags     `embed:""`
 	quotaFlags      `embed:""`
 	telemetryFlags  `embed:""`
+	takeOverFlag    `embed:""`
 
 	Config string `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment win over it. Default: none."`
 	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
@@ -61,6 +63,8 @@ type serveCmd struct {
 	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv              []string      `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 
+	passed net.Listener // in place of one at Listen: by the service manager, or by the server that goes; nil for none
+
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (a line a request), warn or error. Default: ${default}."`
 }
@@ -73,11 +77,21 @@ At INT or TERM the server answers what is under way, tells readers to come back,
 
 Commands cannot become another user, signal or look into other processes, or get at the data directory, where this machine gives the isolation level limits; "reprise doctor" says whether it does. A command that needs sudo is started with --isolation none.
 
-Under systemd this needs KillMode=process and Delegate=yes.`
+Under systemd this needs KillMode=process and Delegate=yes. A socket that systemd passes (LISTEN_FDS) is taken in place of --listen, so that clients that connect while the server is restarted wait and are answered; WATCHDOG_USEC is served as long as /healthz answers.`
 }
 
 // Run serves until it is asked to stop.
-func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
+func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
+	if c.passed, err = passedSocket(); err != nil {
+		return err
+	}
+	if c.passed != nil {
+		c.Listen = c.passed.Addr().String()
+	}
+	watchdog, err := watchdogPeriod()
+	if err != nil {
+		return err
+	}
 	if c.Auth == "none" {
 		if err := checkOpenAddress(c.Listen); err != nil {
 			return err
@@ -98,8 +112,12 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
+	please = s.offer(please)
 	s.hello(c)
 	notifySystemd(s.logger, "READY=1")
+	if watchdog > 0 {
+		defer feedWatchdog(s.logger, watchdog, s.front.healthy)()
+	}
 	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -52,6 +53,7 @@ type server struct {
 	schedules *schedule.Schedules
 	duties    *duties
 	front     *front // nil for a server without one
+	handover  *handover
 	logger    *slog.Logger
 }
 
@@ -63,8 +65,17 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.dir, err = lockDataDir(c.Data); err != nil {
+	var taken net.Listener
+	if s.dir, taken, err = c.take(ctx, c.Data); err != nil {
 		return s, err
+	}
+	if taken != nil {
+		c.passed = taken
+		defer func() {
+			if s.front == nil {
+				err = errors.Join(err, taken.Close())
+			}
+		}()
 	}
 	keys, err := c.keys()
 	if err != nil {
@@ -88,7 +99,7 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	if s.front, err = listenFront(ctx, c.Listen, encrypt, opts); err != nil {
+	if s.front, err = listenFront(ctx, c.passed, c.Listen, encrypt, opts); err != nil {
 		return s, err
 	}
 	if err := s.dir.announce(s.front.scheme, s.front.listener.Addr()); err != nil {
@@ -184,20 +195,21 @@ func (s *server) serve(please, now context.Context, endExecutions bool) error {
 	s.front.begin()
 	select {
 	case err := <-s.front.failed: // the listener is broken
-		return errors.Join(err, s.stop(now, false))
+		return errors.Join(err, s.stop(now, false, false))
 	case <-please.Done():
 	}
 	notifySystemd(s.logger, "STOPPING=1")
 	s.logger.Info("stopping", "reason", context.Cause(please), "running", s.host.Counts().Running,
 		"ends_executions", endExecutions)
-	return s.stop(now, endExecutions)
+	takenOver := isTakenOver(please)
+	return s.stop(now, endExecutions && !takenOver, takenOver)
 }
 
 // secondThought is how long a server that leaves commands running waits for a second signal, which ends them.
 const secondThought = time.Second
 
-func (s *server) stop(now context.Context, endExecutions bool) error {
-	if !endExecutions && s.host.Counts().Running > 0 {
+func (s *server) stop(now context.Context, endExecutions, takenOver bool) error {
+	if !endExecutions && !takenOver && s.host.Counts().Running > 0 {
 		select { // answering all the while
 		case <-now.Done():
 		case <-time.After(secondThought):
@@ -229,10 +241,7 @@ const answerTimeout = 5 * time.Second
 func (s *server) shutdown(now context.Context) error {
 	ctx, cancel := context.WithTimeout(now, answerTimeout)
 	defer cancel()
-	if err := s.front.http.Shutdown(ctx); err != nil {
-		return s.front.http.Close()
-	}
-	return nil
+	return s.front.shutdown(ctx)
 }
 
 // close closes what was opened, from the outside in.
@@ -241,7 +250,7 @@ func (s *server) close() error {
 	if s.front != nil {
 		errs = append(errs, s.front.close())
 	}
-	errs = append(errs, s.closeEngine())
+	errs = append(errs, s.handover.close(), s.closeEngine())
 	s.issuers.Close()
 	if s.dir != nil {
 		errs = append(errs, s.dir.close())

@@ -19,6 +19,7 @@ import (
 // storeArchiveCmd archives streams that have ended.
 type storeArchiveCmd struct {
 	storeKeys `embed:""`
+	quietly   `embed:""`
 
 	From string `arg:"" help:"The store, for example sqlite: for that of --data."`
 	Dest string `arg:"" help:"The archive: file:DIR, s3://BUCKET/PREFIX?endpoint=URL&region=REGION, or kafka://HOST:PORT,HOST:PORT/TOPIC?tls=true."`
@@ -140,7 +141,12 @@ func (c *storeArchiveCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	now := time.Now()
 	old := func(info *reprise.StreamInfo) bool { return now.Sub(info.End.Time) >= c.OlderThan }
-	result, err := archive.New(from.store, sink, &archive.Options{Tenant: c.Tenant}).Pass(ctx, old, c.Remove)
+	bar := newProgress(os.Stderr, c.Quiet || c.JSON)
+	opts := &archive.Options{Tenant: c.Tenant, Progress: func(r *archive.Result) {
+		bar.count(r.Archived+r.Present+int64(len(r.Failed)), 0, r.Events, r.Bytes)
+	}}
+	result, err := archive.New(from.store, sink, opts).Pass(ctx, old, c.Remove)
+	bar.end()
 	return errors.Join(err, c.report(&result), sink.Close(), from.close())
 }
 
@@ -165,7 +171,7 @@ func (c *storeArchiveCmd) report(r *archive.Result) error {
 			Failed int `json:"failed"`
 		}{r, len(r.Failed)}})
 	} else {
-		_, err = fmt.Fprintf(stdout,
+		err = c.sayResult(
 			"archived %d streams with %d events, %v; %d were there already, %d removed from the store, %d failed\n",
 			r.Archived, r.Events, byteCount(r.Bytes), r.Present, r.Removed, len(r.Failed))
 	}

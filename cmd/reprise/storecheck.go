@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 
 	"reprise"
 	"reprise/client"
@@ -17,6 +18,7 @@ import (
 // storeCheckCmd checks everything.
 type storeCheckCmd struct {
 	storePlace `embed:""`
+	quietly    `embed:""`
 
 	Opaque bool `help:"Do not look into batches, so that a store can be checked without the wrappers and keys with which it was written."`
 }
@@ -34,10 +36,16 @@ func (c *storeCheckCmd) Run(ctx context.Context, asked *stops) error {
 	return c.askOr(ctx, asked, c.askServer, func() error {
 		return c.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
 			var printing error
-			opts := &transfer.CheckOptions{Opaque: c.Opaque}
+			bar := newProgress(os.Stderr, c.Quiet || c.JSON)
+			defer bar.end()
+			opts := &transfer.CheckOptions{Opaque: c.Opaque, Progress: func(now transfer.Checked) {
+				bar.count(now.Streams, 0, now.Events, now.Bytes)
+			}}
 			checked, err := transfer.Check(ctx, store, opts, func(p transfer.Problem) {
+				bar.end()
 				printing = errors.Join(printing, c.problem(p.String(), p.Key))
 			})
+			bar.end()
 			if err = errors.Join(err, printing); err != nil {
 				return err
 			}
@@ -85,7 +93,7 @@ func (c *storeCheckCmd) report(checked transfer.Checked) (err error) {
 	if c.JSON {
 		err = printObject(map[string]any{"checked": checked})
 	} else if checked.Problems == 0 {
-		_, err = fmt.Fprintf(stdout, "nothing is wrong: %d streams, %d events, %v\n", checked.Streams,
+		err = c.sayResult("nothing is wrong: %d streams, %d events, %v\n", checked.Streams,
 			checked.Events, byteCount(checked.Bytes))
 	}
 	if checked.Problems > 0 && err == nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"reprise"
 	"reprise/client"
@@ -69,19 +70,28 @@ func (p *storePlace) useLog(ctx context.Context, asked *stops,
 // storeStatsCmd prints sizes.
 type storeStatsCmd struct {
 	storePlace `embed:""`
+
+	Advise bool `help:"Say how fast the store fills, and what the bounds keep of that. All streams are listed for it."`
 }
 
 // Run prints them.
 func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 	return c.askOr(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		var stats upkeep.Stats
-		if err := askJSON(ctx, server, http.MethodGet, "/v1/store", nil, &stats); err != nil {
+		path := "/v1/store"
+		if c.Advise {
+			path += "?advise=true"
+		}
+		if err := askJSON(ctx, server, http.MethodGet, path, nil, &stats); err != nil {
 			return err
 		}
 		return c.print(&stats)
 	}, func() error {
 		return c.useLog(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
 			stats, err := upkeep.Measure(ctx, log, store)
+			if err == nil && c.Advise {
+				stats.Advice, err = upkeep.Advise(ctx, log, stats.Tenants, time.Now())
+			}
 			if err != nil {
 				return err
 			}
@@ -107,6 +117,11 @@ func (c *storeStatsCmd) print(s *upkeep.Stats) error {
 		t.row("journal", fmt.Sprintf("%d commits, %v", f.Commits, byteCount(f.JournalBytes)))
 		t.row("log", size(f.WALBytes))
 	}
+	if l := s.Log; l != nil {
+		t.row("log", fmt.Sprintf("%v in %d files, of which %v are kept",
+			byteCount(l.LogBytes), l.Segments, byteCount(l.LiveBytes)))
+		t.row("snapshot", size(l.SnapshotBytes))
+	}
 	if r := s.Redis; r != nil {
 		bound := "which has no bound"
 		if r.MaxMemoryBytes > 0 {
@@ -126,12 +141,16 @@ func (c *storeStatsCmd) print(s *upkeep.Stats) error {
 		t.row("index", fmt.Sprintf("%d messages, %v", n.IndexMessages, byteCount(n.IndexBytes)))
 		t.row("marks", fmt.Sprint(n.Marks))
 	}
+	if s.Advice != nil {
+		adviceRows(t, s.Advice)
+	}
 	return t.flush()
 }
 
 // storeSweepCmd sweeps once.
 type storeSweepCmd struct {
 	storePlace `embed:""`
+	quietly    `embed:""`
 
 	Archive string `placeholder:"URL" help:"Archive them before, as \"serve --archive\" does. Default: nowhere."`
 }
@@ -177,6 +196,5 @@ func (c *storeSweepCmd) print(s swept) error {
 	if c.JSON {
 		return printObject(s)
 	}
-	_, err := fmt.Fprintf(stdout, "removed %d streams with %d events, %v\n", s.Streams, s.Events, byteCount(s.Bytes))
-	return err
+	return c.sayResult("removed %d streams with %d events, %v\n", s.Streams, s.Events, byteCount(s.Bytes))
 }

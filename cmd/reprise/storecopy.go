@@ -15,6 +15,7 @@ import (
 // storeCopyCmd copies one store into another.
 type storeCopyCmd struct {
 	storeKeys `embed:""`
+	quietly   `embed:""`
 
 	From string `arg:"" help:"The store to copy, for example sqlite: for that of --data."`
 	To   string `arg:"" help:"The store to copy to."`
@@ -23,6 +24,8 @@ type storeCopyCmd struct {
 	Tenant   reprise.Tenant `placeholder:"TENANT" help:"Copy the streams of this tenant alone."`
 	Parallel int            `default:"16" placeholder:"N" help:"Streams to copy at a time. Default: ${default}."`
 	JSON     bool           `name:"json" help:"Print lines of JSON: progress, what failed, and the result."`
+
+	bar *progress
 }
 
 // Help is shown below the usage.
@@ -52,12 +55,11 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 		return errors.Join(err, from.close())
 	}
 	started := time.Now()
+	c.bar = newProgress(os.Stderr, c.Quiet || c.JSON)
 	result, err := transfer.Copy(ctx, from.store, to.store, &transfer.Options{
 		Tenant: c.Tenant, Parallel: c.Parallel, Progress: c.progress,
 	})
-	if isTerminal(os.Stderr) && !c.JSON {
-		fmt.Fprintln(os.Stderr)
-	}
+	c.bar.end()
 	return errors.Join(err, c.report(&result, time.Since(started)), from.close(), to.close())
 }
 
@@ -88,10 +90,7 @@ func (c *storeCopyCmd) progress(p transfer.Progress) {
 		_ = printObject(map[string]any{"progress": p})
 		return
 	}
-	if !isTerminal(os.Stderr) {
-		return
-	}
-	fmt.Fprintf(os.Stderr, "\r\x1b[K%d of %d streams, %d events, %v", p.Done, p.Found, p.Events, byteCount(p.Bytes))
+	c.bar.count(p.Done, p.Found, p.Events, p.Bytes)
 }
 
 // report says how it went.
@@ -123,8 +122,7 @@ func (c *storeCopyCmd) report(r *transfer.Result, took time.Duration) error {
 		fmt.Fprintf(os.Stderr,
 			"reprise: stream %s was appended to meanwhile: run this again when its writers have stopped\n", key)
 	}
-	_, err := fmt.Fprintf(stdout,
+	return c.sayResult(
 		"copied %d streams with %d events, %v, in %v; %d were there already, %d went meanwhile, %d failed\n",
 		r.Copied, r.Events, byteCount(r.Bytes), took.Round(time.Millisecond), r.Present, r.Gone, len(r.Failed))
-	return err
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
+
+	"reprise/internal/screen"
 )
 
 // isTerminal reports whether w is a terminal.
@@ -17,28 +17,83 @@ func isTerminal(w io.Writer) bool {
 	return ok && isTerminalFile(f)
 }
 
-// table writes rows in columns. People get a heading; without a terminal there is none,
-// so that the output can be cut up.
+// table writes rows in columns. On a terminal they have a heading and colours; elsewhere there is no heading, so that
+// the output can be cut up.
 type table struct {
-	w *tabwriter.Writer
+	out     io.Writer
+	palette palette
+	heading []string // nil for rows of a name and a value
+	rows    [][]string
 }
 
 func newTable(out io.Writer, heading ...string) *table {
-	t := &table{w: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
-	if isTerminal(out) {
-		t.row(heading...)
-	}
-	return t
+	return &table{out: out, palette: paletteOf(out), heading: heading}
 }
 
 func (t *table) row(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = printable(cell)
 	}
-	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	t.rows = append(t.rows, cells)
 }
 
-func (t *table) flush() error { return t.w.Flush() }
+// flush writes the rows, with the heading above them if there are any.
+func (t *table) flush() error {
+	var b strings.Builder
+	widths := t.widths()
+	if len(t.rows) > 0 && isTerminal(t.out) {
+		t.line(&b, widths, t.heading, func(int) style { return bold })
+	}
+	for _, row := range t.rows {
+		t.line(&b, widths, row, func(column int) style { return t.style(row, column) })
+	}
+	t.rows = nil
+	_, err := io.WriteString(t.out, b.String())
+	return err
+}
+
+// widths returns the widths of columns. The last cell of a row is as long as it is.
+func (t *table) widths() []int {
+	widths := make([]int, 16)
+	rows := t.rows
+	if isTerminal(t.out) && len(t.heading) > 0 {
+		rows = append(rows[:len(rows):len(rows)], t.heading)
+	}
+	for _, row := range rows {
+		for i, cell := range row[:len(row)-1] {
+			widths[i] = max(widths[i], screen.Width(cell)+2)
+		}
+	}
+	return widths
+}
+
+// line appends a row.
+func (t *table) line(b *strings.Builder, widths []int, cells []string, style func(column int) style) {
+	for i, cell := range cells {
+		b.WriteString(t.palette.draw(style(i), cell))
+		if i < len(cells)-1 {
+			b.WriteString(strings.Repeat(" ", widths[i]-screen.Width(cell)))
+		}
+	}
+	if len(cells) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// style returns the style of a cell: that of its state where its column, or its row, holds one.
+func (t *table) style(row []string, column int) style {
+	name := row[0]
+	switch {
+	case len(t.heading) > 0:
+		name = t.heading[column]
+	case column == 0:
+		return dim
+	}
+	if strings.EqualFold(name, "status") || strings.EqualFold(name, "state") {
+		return stateStyle(row[column])
+	}
+	return ""
+}
 
 // printable keeps what others have named from moving the cursor of a terminal, and from showing in another order than
 // it has.

@@ -58,6 +58,7 @@ func startDaemon(env []string, dir, log string, args ...string) (*daemon, error)
 type daemonSpec struct {
 	path, dir, log string
 	args, env      []string
+	files          []*os.File // passed on, from 3 on
 }
 
 // startProgram starts a server and waits until it listens.
@@ -70,7 +71,7 @@ func startProgram(spec *daemonSpec) (*daemon, error) {
 	defer stderr.Close()
 	d := &daemon{done: make(chan struct{})}
 	d.cmd = &exec.Cmd{
-		Path: spec.path, Args: spec.args, Env: spec.env, Dir: spec.dir, Stderr: stderr,
+		Path: spec.path, Args: spec.args, Env: spec.env, Dir: spec.dir, Stderr: stderr, ExtraFiles: spec.files,
 		SysProcAttr: new(syscall.SysProcAttr),
 	}
 	testserver.EndWithParent(d.cmd.SysProcAttr)

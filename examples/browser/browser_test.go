@@ -23,9 +23,9 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestBrowser lets a real browser follow a stream with nothing but EventSource, cuts its
+// TestBrowserGetsEachEventOnceAfterACut lets a real browser follow a stream with nothing but EventSource, cuts its
 // connection once in the middle, and expects each event once. (G1)
-func TestBrowser(t *testing.T) {
+func TestBrowserGetsEachEventOnceAfterACut(t *testing.T) {
 	pages := httptest.NewServer(http.FileServer(http.Dir(".")))
 	defer pages.Close()
 	server := newServer(t, pages.URL)

@@ -1,28 +1,46 @@
 #!/usr/bin/env bash
-# A team on one server: two tenants, five agents with API keys, a person who logs in at an identity provider, and an
-# auditor. It shows who sees what, a key that is revoked under an open stream, and the record of it all, and fails
-# where somebody sees too much or too little.
+# A team on two replicas of one store: two tenants, five agents with API keys, a person who logs in at an identity
+# provider, and an auditor. It shows who sees what, a key that is revoked at one replica while its bearer follows a stream
+# on the other, a flood of starts that the other agents do not notice, and the record of it all. It fails where
+# somebody sees too much or too little, or waits.
 #
 #   examples/team/team.sh
 #
-# The provider is npm oidc-provider, see examples/mcp/oauth; where it cannot be installed, it says so; when CI is set,
-# that is a failure.
+# The store is a Redis server of its own, and the provider is npm oidc-provider, see examples/mcp/oauth. Where one of the
+# two cannot be had, it says so; when CI is set, that is a failure. It takes a few seconds.
 cd "$(dirname "$0")/../.."
 . examples/server.sh build-only
 . examples/mcp/packages.sh
 
-if ! fetch_package oidc-provider >"$tmp/install" 2>&1; then
-  echo "left out: ${package[oidc-provider]} cannot be installed: $(tail -n 1 "$tmp/install")"
+left_out() { # left_out WHY
+  echo "left out: $1"
   [ -z "${CI:-}" ] || exit 1
   exit 0
-fi
+}
+command -v redis-server >/dev/null || left_out "there is no redis-server"
+fetch_package oidc-provider >"$tmp/install" 2>&1 ||
+  left_out "${package[oidc-provider]} cannot be installed: $(tail -n 1 "$tmp/install")"
+begin=$SECONDS
+
+launch() { # launch NAME COMMAND...: starts a server and sets the variable NAME to its URL
+  : >"$tmp/$1.out" # it may be read before the server is started
+  "${@:2}" >"$tmp/$1.out" 2>"$tmp/$1.log" &
+  children+=($!)
+  printf -v "$1" %s "$(until_listening "$tmp/$1.out")"
+  [ -n "${!1}" ] || { cat "$tmp/$1.log" >&2; exit 1; }
+}
+replica() { # replica NAME: starts one, and sets the variable NAME to its URL
+  launch "$1" "$reprise" serve --replica "$1" --listen 127.0.0.1:0 --data "$tmp/data-$1" --secrets "$tmp/secrets" \
+    --store "$store" --audit --oidc-config "$tmp/issuers.yaml" --public-url "$team" \
+    --max-running 8 --max-queued 16 --log-level error --stop-executions
+}
+
 provider=$(folder oidc-provider)
 cp examples/mcp/oauth/*.mjs "$provider"
-: >"$tmp/provider.out" # it may be read before the provider is started
-: >"$tmp/serve.out"
-node "$provider/provider.mjs" >"$tmp/provider.out" 2>"$tmp/provider.log" &
-children+=($!)
-issuer=$(until_listening "$tmp/provider.out")
+launch issuer node "$provider/provider.mjs"
+go build -o "$tmp/engine" ./examples/engine
+launch store "$tmp/engine" redis
+team=https://team.example.org # the name by which a balancer would be known, and for which tokens are given
 cat >"$tmp/issuers.yaml" <<END
 issuers:
 - issuer: $issuer
@@ -30,11 +48,11 @@ issuers:
   tenant_claim: org # which the provider says of each person
   tenants: [acme]
 END
-"$reprise" serve --listen 127.0.0.1:0 --data "$tmp/data" --log-level warn --stop-executions --audit \
-  --oidc-config "$tmp/issuers.yaml" >"$tmp/serve.out" &
-children+=($!)
-REPRISE_URL=$(until_listening "$tmp/serve.out")
-export REPRISE_URL
+"$reprise" secrets "$tmp/secrets" >/dev/null # the same for both replicas
+replica first
+replica second
+second_pid=${children[-1]}
+export REPRISE_URL=$first
 
 as() { # as NAME ARGUMENTS...: a verb of reprise as somebody
   local name=$1
@@ -54,7 +72,7 @@ refused() { # refused WANT NAME ARGUMENTS...: the verb has to fail, and to say w
 }
 
 echo "== the admin makes keys: five agents in two tenants, and an auditor"
-cp "$tmp/data/token" "$tmp/admin"
+cp "$tmp/secrets/token" "$tmp/admin"
 agent() { # agent NAME TENANT SCOPES...
   local scopes=()
   for scope in "${@:3}"; do scopes+=(--scope "$scope"); done
@@ -69,14 +87,14 @@ agent auditor default audit
 as admin key list
 
 echo "== alice logs in at the provider, and gets a token for this server"
-node "$provider/login.mjs" "$issuer" "$REPRISE_URL" "read run" >"$tmp/alice"
+node "$provider/login.mjs" "$issuer" "$team" "read run" >"$tmp/alice"
 
-echo "== everybody works"
+echo "== everybody works, at either replica"
 must '^built$' "$(as builder run --id build-1 --session build-1 -- echo built)"
-must '^tested$' "$(as tester run --id test-1 --session test-1 -- echo tested)"
+must '^tested$' "$(REPRISE_URL=$second as tester run --id test-1 --session test-1 -- echo tested)"
 must '^crawled$' "$(as spider run --id crawl-1 -- echo crawled)"
 must '^by hand$' "$(as alice run --id by-hand -- echo by hand)"
-echo all is well | as reporter publish report/today >/dev/null
+echo all is well | REPRISE_URL=$second as reporter publish report/today >/dev/null
 
 echo "== who sees what"
 for name in builder tester alice spider archivist; do
@@ -95,9 +113,9 @@ refused 'needs the scope' alice cancel build-1              # she has asked for 
 refused 'needs the scope' auditor list
 refused 'needs the scope' alice key list
 
-echo "== a key is revoked while its bearer follows a stream"
+echo "== a key is revoked at one replica while its bearer follows a stream on the other"
 as spider run --id long --detach -- sh -c 'echo begun; sleep 600' >/dev/null
-as archivist follow long >"$tmp/followed" 2>"$tmp/ended" &
+REPRISE_URL=$second as archivist follow long >"$tmp/followed" 2>"$tmp/ended" &
 follower=$!
 children+=("$follower")
 for _ in $(seq 600); do
@@ -111,18 +129,42 @@ if wait "$follower"; then
   exit 1
 fi
 must 'revoked|unauthenticated' "$(cat "$tmp/ended")"
-refused 'revoked|unauthenticated' archivist list
+for url in "$first" "$second"; do
+  REPRISE_URL=$url refused 'revoked|unauthenticated' archivist list
+done
 as spider cancel long
 
-echo "== the record, as the auditor reads it"
+echo "== one agent starts 60 commands of ten minutes, and the others go on as before"
+for _ in $(seq 60); do
+  printf 'url = "%s/v1/executions"\noutput = "/dev/null"\n' "$first"
+done >"$tmp/flood"
+curl --silent --max-time 60 --config "$tmp/flood" --write-out '%{http_code}\n' -H "Authorization: Bearer $(cat "$tmp/spider")" \
+  -H 'Content-Type: application/json' -d '{"argv":["sleep","600"]}' | sort | uniq -c | tee "$tmp/answers"
+must ' 201$' "$(cat "$tmp/answers")"
+must ' 429$' "$(cat "$tmp/answers")"
+must '^meanwhile$' "$(as builder run --id build-2 --session build-2 -- echo meanwhile)"
+must '^meanwhile$' "$(as tester run --id test-2 --session test-2 -- echo meanwhile)"
+must '^meanwhile$' "$(as alice run --id by-hand-2 -- echo meanwhile)"
+echo still well | as reporter publish report/today >/dev/null
+as admin quota --tenant umbrella | tee "$tmp/quota"
+must '^running +tenant +[1-7] ' "$(cat "$tmp/quota")" # of eight places one at least is kept free for others
+must '^queued +tenant +[1-9]' "$(cat "$tmp/quota")"    # and none of the flood has ended
+
+echo "== the second replica is stopped, and the record, as the auditor reads it at the first"
+kill "$second_pid"
+wait "$second_pid" || true
 as auditor audit | tee "$tmp/audit" | tail -n 12
 for record in 'alice@provider +acme +POST /v1/executions' 'builder\.[0-9a-z]+ +acme' 'token +default +POST /v1/keys' \
-  'token +default +DELETE /v1/keys/'; do
+  'token +default +DELETE /v1/keys/' 'archivist\.[0-9a-z]+ +umbrella +GET /v1/executions/\{id\}/events +/v1/executions/long' \
+  'tester\.[0-9a-z]+ +acme +POST /v1/executions' 'refused|unauthenticated'; do
   must "$record" "$(cat "$tmp/audit")"
 done
+starts=$(grep -c -E 'spider\.[0-9a-z]+ +umbrella +POST /v1/executions ' "$tmp/audit")
+echo "spider has asked for $starts starts"
+[ "$starts" = 62 ] || { echo "FAILED: want 62: two by hand, and 60 of the flood" >&2; exit 1; }
 must '0 things wrong' "$(as auditor audit --check)"
 if grep -q -F -f <(cut -d _ -f 3 "$tmp/builder") "$tmp/audit"; then
   echo "FAILED: a key is in the record" >&2
   exit 1
 fi
-echo "done: each saw their own"
+echo "done after $((SECONDS - begin)) s: each saw their own"

@@ -177,7 +177,7 @@ func (n *nameSet) parameter(path, name string) string {
 		return "work/" + n.word
 	case "tenant":
 		return string(reprise.DefaultTenant)[:1] + n.word // other tenants are asked for in TestQuotasAreShown
-	case "Producer-Epoch", "Producer-Seq", "limit", "offset", "size", "cols", "rows":
+	case "Producer-Epoch", "Producer-Seq", "limit", "offset", "size", "cols", "rows", "seq":
 		return "1"
 	case "wait", "hold":
 		return "1ms"

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestArtifacts: files that were named at the start are kept with the execution, read whole and in parts, and removed
-// with it.
-func TestArtifacts(t *testing.T) {
+// TestArtifactsAreKeptWithExecution: files that were named at the start are kept with the execution, read whole and in
+// parts, and removed with it.
+func TestArtifactsAreKeptWithExecution(t *testing.T) {
 	w := start(t, setup{})
 	work := t.TempDir()
 	w.do("POST", "/v1/executions", `{"argv":["true"],"artifacts":["../x"]}`).refused(422, "invalid")

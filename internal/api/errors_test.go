@@ -179,7 +179,7 @@ func refusedByTheServer(w *world, store *faultyStore) []refusal {
 }
 
 // Methods that a path does not know are named in Allow, and so they are for OPTIONS.
-func TestAllow(t *testing.T) {
+func TestAllowNamesMethodsOfPath(t *testing.T) {
 	w := start(t, setup{})
 	for path, allow := range map[string]string{
 		"/v1/executions":            "GET, HEAD, OPTIONS, POST",

@@ -48,7 +48,9 @@ func (s *Server) executionEvents(x *exchange) error {
 	}
 	rd := &reading{stream: stream, executionID: id}
 	if token := x.r.Header.Get(holdHeader); token != "" {
-		rd.hold = s.host.Held(x.who.Tenant, id, token)
+		if rd.hold = s.host.Held(x.who.Tenant, id, token); rd.hold != nil {
+			x.awaitReceipts(rd.hold)
+		}
 	}
 	return s.follow(x, rd)
 }

@@ -92,7 +92,7 @@ func TestEveryFormResumes(t *testing.T) {
 	w.do("GET", "/v1/executions/x/events?after=tail", "", asSSE).is(204)
 }
 
-func TestPages(t *testing.T) {
+func TestPagesHaveEachEventOnce(t *testing.T) {
 	w := start(t, setup{})
 	s := w.stream("s")
 	for i := range 25 {

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/otlp"
+	"reprise/internal/problem"
 	"reprise/internal/tracecontext"
 	"reprise/ssehttp"
 )
@@ -22,6 +25,8 @@ const (
 	idempotencyKeyHeader = "Idempotency-Key"
 	// holdHeader names the follower for whom output is held back, in the answer to its start and when it comes back.
 	holdHeader = "Execution-Hold"
+	// receiptsHeader says that such a follower sends receipts; in an answer it says how often they are wanted.
+	receiptsHeader = "Execution-Receipts"
 )
 
 // maxHold bounds how long output is held back for a follower that takes nothing.
@@ -95,10 +100,21 @@ func (s *Server) startExecution(x *exchange) error {
 
 // mayStart refuses who has not a scope for the session that an execution will have: for code that of its interpreter.
 func (s *Server) mayStart(x *exchange, scope identity.Scope, req *execution.Request) error {
+	if err := x.mayBe(req); err != nil {
+		return err
+	}
 	if req.Interpreter != "" {
 		return s.mayUseExecution(x, scope, req.Interpreter)
 	}
 	return x.mayMake(scope, req.Session, "session")
+}
+
+// mayBe refuses a command of another user to all but those who look after the server.
+func (x *exchange) mayBe(req *execution.Request) error {
+	if req.User != "" {
+		return x.needs(identity.ScopeAdmin)
+	}
+	return nil
 }
 
 // start starts a run and names it in the header of the answer.
@@ -161,8 +177,39 @@ func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 	}
 	if rd.hold != nil {
 		x.w.Header().Set(holdHeader, rd.hold.Token())
+		x.awaitReceipts(rd.hold)
 	}
 	return s.send(x, rd)
+}
+
+// awaitReceipts makes the receipts of a follower count that says it sends them.
+func (x *exchange) awaitReceipts(hold *execution.Hold) {
+	if x.r.Header.Get(receiptsHeader) != "" {
+		events, bytes := hold.AwaitReceipts()
+		x.w.Header().Set(receiptsHeader, fmt.Sprintf("events=%d, bytes=%d", events, bytes))
+	}
+}
+
+// takeReceipt takes a receipt of the follower for whom output is held back.
+func (s *Server) takeReceipt(x *exchange) error {
+	recordOf(x.w).Quiet = true
+	if x.query.text("seq") == "" {
+		return badRequest("seq", "that of the last event that was received is missing")
+	}
+	seq, err := x.query.number("seq", 0, 0, math.MaxInt64)
+	if err != nil {
+		return err
+	}
+	id := x.r.PathValue("id")
+	if err := s.mayReadExecution(x, id); err != nil {
+		return err
+	}
+	hold := s.host.Held(x.who.Tenant, id, x.r.Header.Get(holdHeader))
+	if hold == nil {
+		return problem.New(problem.CodeNotFound, "no output is held back for who shows this "+holdHeader)
+	}
+	hold.Received(uint64(seq))
+	return x.done()
 }
 
 func (s *Server) listExecutions(x *exchange) error {

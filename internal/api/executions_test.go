@@ -188,6 +188,35 @@ func TestTerminalIsResizedAndFedByTwo(t *testing.T) {
 	w.do("POST", "/v1/executions/t/resize", `{"cols":90,"rows":30}`).refused(409, "stream_ended")
 }
 
+// TestReceipts: the follower that has started an execution with hold says what it has received; nobody else can, and
+// nobody has to.
+func TestReceipts(t *testing.T) {
+	w := start(t, setup{})
+	body := `{"id":"h","command":"printf out; sleep 600","retention":{"max_bytes":8000,"max_events":40}}`
+	starter := w.open("POST", "/v1/executions?hold=1m", body, "Accept: text/event-stream", "Execution-Receipts: yes")
+	defer starter.Body.Close()
+	hold := starter.Header.Get("Execution-Hold")
+	if got := starter.Header.Get("Execution-Receipts"); got != "events=20, bytes=1000" || hold == "" {
+		t.Errorf("receipts are wanted for %q, by %q", got, hold)
+	}
+	receipts := "/v1/executions/h/receipts"
+	w.do("POST", receipts+"?seq=1", "", "Execution-Hold: "+hold).is(204)
+	w.do("POST", receipts+"?seq=1", "", "Execution-Hold: "+hold).is(204)
+	w.do("POST", receipts+"?seq=1", "").refused(404, "not_found")
+	w.do("POST", receipts+"?seq=1", "", "Execution-Hold: other").refused(404, "not_found")
+	w.do("POST", "/v1/executions/none/receipts?seq=1", "", "Execution-Hold: "+hold).refused(404, "not_found")
+	for _, query := range []string{"", "?seq=-1", "?seq=x", "?seq=1&seq=2"} {
+		w.do("POST", receipts+query, "", "Execution-Hold: "+hold).refused(400, "invalid")
+	}
+	again := w.open("GET", "/v1/executions/h/events", "", "Accept: text/event-stream", "Execution-Hold: "+hold)
+	defer again.Body.Close()
+	if got := again.Header.Get("Execution-Receipts"); got != "" {
+		t.Errorf("receipts are wanted for %q of who sends none", got)
+	}
+	w.do("POST", "/v1/executions/h/cancel", "").is(204)
+	w.ended("h")
+}
+
 func TestListsAndSessions(t *testing.T) {
 	w := start(t, setup{})
 	for _, id := range []string{"a", "b", "c"} {

@@ -9,9 +9,9 @@ import (
 	"reprise/internal/execution"
 )
 
-// TestInterpreters: an interpreter is opened, given code whose events can be followed at once, shown, listed and
-// removed.
-func TestInterpreters(t *testing.T) {
+// TestInterpretersOverHTTP: an interpreter is opened, given code whose events can be followed at once, shown, listed
+// and removed.
+func TestInterpretersOverHTTP(t *testing.T) {
 	if _, err := execution.ProbeInterpreter("python"); err != nil && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}

@@ -115,6 +115,26 @@ func (s *Server) rotateKey(x *exchange) error {
 	return s.answer(x, http.StatusOK, showAPIKey(&key, text))
 }
 
+func (s *Server) limitKey(x *exchange) error {
+	var body struct {
+		Limits quota.Limits `json:"limits"`
+	}
+	if err := s.decodeBody(x, &body); err != nil {
+		return err
+	}
+	if body.Limits == nil {
+		return unprocessable("limits", "it is an object with bounds by quota, {} for none of its own")
+	}
+	key, err := s.opts.Keys.SetLimits(x.r.Context(), x.r.PathValue("id"), body.Limits)
+	if field, reason := apikey.Field(err); field != "" {
+		return unprocessable(field, reason)
+	}
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, showAPIKey(&key, ""))
+}
+
 func (s *Server) revokeKey(x *exchange) error {
 	if _, err := s.opts.Keys.Revoke(x.r.Context(), x.r.PathValue("id")); err != nil {
 		return err

@@ -19,7 +19,9 @@ var wanted = map[string][]int{
 	"GET /v1/executions/{id}/stdout": {200, 206, 404, 410, 416},
 	"GET /v1/executions/{id}/stderr": {200},
 
-	"GET /v1/executions/{id}/screen":  {200, 400, 404, 409},
+	"GET /v1/executions/{id}/screen":    {200, 400, 404, 409},
+	"POST /v1/executions/{id}/receipts": {204, 400, 404},
+
 	"POST /v1/executions/{id}/stdin":  {200, 404, 409, 413},
 	"POST /v1/executions/{id}/signal": {204, 404, 409, 422},
 	"POST /v1/executions/{id}/resize": {204, 404, 409, 422},

@@ -47,8 +47,8 @@ func (s *Server) publish(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	traced := traceAppend(x, stream, len(events))
-	appended, err := stream.AppendWith(x.r.Context(), reprise.AppendOptions{Producer: producer}, events...)
+	trace, traced := traceAppend(x, stream, len(events))
+	appended, err := stream.AppendWith(x.r.Context(), reprise.AppendOptions{Producer: producer, Trace: trace}, events...)
 	traced(err)
 	if err != nil {
 		return err
@@ -232,8 +232,11 @@ func (s *Server) endStream(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	appended, err := stream.EndWith(x.r.Context(), reprise.AppendOptions{Producer: producer}, body.Outcome,
+	trace, traced := traceAppend(x, stream, 1)
+	opts := reprise.AppendOptions{Producer: producer, Trace: trace}
+	appended, err := stream.EndWith(x.r.Context(), opts, body.Outcome,
 		reprise.Event{Data: data, Format: reprise.FormatMembers})
+	traced(err)
 	if err != nil {
 		return err
 	}

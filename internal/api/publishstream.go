@@ -133,8 +133,8 @@ func (p *publishing) refuse(err error) {
 func (p *publishing) append(events []reprise.Event) error {
 	// What has arrived is appended, whether or not the client is still there.
 	ctx := context.WithoutCancel(p.x.r.Context())
-	traced := traceAppend(p.x, p.stream, len(events))
-	appended, err := p.stream.AppendWith(ctx, reprise.AppendOptions{Producer: p.producer}, events...)
+	trace, traced := traceAppend(p.x, p.stream, len(events))
+	appended, err := p.stream.AppendWith(ctx, reprise.AppendOptions{Producer: p.producer, Trace: trace}, events...)
 	traced(err)
 	switch {
 	case err == nil:

@@ -265,6 +265,35 @@ func TestKeysCarryLimits(t *testing.T) {
 	w.do("POST", "/v1/keys", `{"name":"ci","scopes":["read"],"limits":{"running":"5"}}`).refused(422, "invalid")
 }
 
+// TestLimitsOfAKeyCanBeChanged: the new ones hold for what is asked for next with the same text; what cannot be
+// changed is refused and changes nothing.
+func TestLimitsOfAKeyCanBeChanged(t *testing.T) {
+	w := start(t, setup{})
+	a := w.do("POST", "/v1/keys", `{"name":"ci","scopes":["publish","read"],"limits":{"streams":1,"readers":9}}`).is(201)
+	path := "/v1/keys/" + a.text("id")
+	create := func(name string) (got *answer) {
+		w.with(a.text("key"), func() { got = w.do("PUT", "/v1/streams/"+name, `{}`) })
+		return got
+	}
+	create("one").is(201)
+	create("two").refused(429, "quota_exceeded")
+	now := w.do("PUT", path+"/limits", `{"limits":{"streams":2}}`).is(200)
+	if text := now.member("limits"); fmt.Sprint(text) != "map[streams:2]" || now.member("key") != nil {
+		t.Errorf("changed to %s", now.body)
+	}
+	create("two").is(201)
+	create("three").refused(429, "quota_exceeded")
+	for _, body := range []string{`{"limits":{"walking":5}}`, `{"limits":{"streams":-1}}`, `{}`, `{"limits":null}`} {
+		w.do("PUT", path+"/limits", body).refused(422, "invalid")
+	}
+	create("three").refused(429, "quota_exceeded")
+	w.do("PUT", path+"/limits", `{"limits":{}}`).is(200)
+	create("three").is(201)
+	w.do("PUT", "/v1/keys/none/limits", `{"limits":{}}`).refused(404, "not_found")
+	w.do("DELETE", path, "").is(204)
+	w.do("PUT", path+"/limits", `{"limits":{}}`).refused(409, "conflict")
+}
+
 // TestClientsThatGoLeaveNothing: readers that are cut off in the middle are given back.
 func TestClientsThatGoLeaveNothing(t *testing.T) {
 	w := bounded(t, quota.Options{}, nil)

@@ -54,6 +54,7 @@ func coreRoutes() []route {
 		{"GET", "/v1/executions/{id}", identity.ScopeRead, nil, (*Server).showExecution},
 		{"DELETE", "/v1/executions/{id}", identity.ScopeControl, nil, (*Server).removeExecution},
 		{"GET", "/v1/executions/{id}/events", oneStream, eventQuery, (*Server).executionEvents},
+		{"POST", receiptsPath, identity.ScopeRead, []string{"seq"}, (*Server).takeReceipt},
 		{"GET", "/v1/executions/{id}/stdout", oneStream, output, (*Server).executionOutput},
 		{"GET", "/v1/executions/{id}/stderr", oneStream, output, (*Server).executionOutput},
 		{
@@ -69,6 +70,8 @@ func coreRoutes() []route {
 		{"POST", "/v1/executions/{id}/resize", identity.ScopeControl, nil, (*Server).resizeExecution},
 		{"POST", "/v1/executions/{id}/signal", identity.ScopeControl, nil, (*Server).signalExecution},
 		{"POST", "/v1/executions/{id}/cancel", identity.ScopeControl, nil, (*Server).cancelExecution},
+
+		{"GET", "/v1/events", identity.ScopeRead, []string{"of"}, (*Server).readSeveral},
 
 		{"GET", "/v1/streams", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listStreams},
 		{"PUT", "/v1/streams/{name}", identity.ScopePublish, nil, (*Server).createStream},
@@ -98,11 +101,12 @@ func coreRoutes() []route {
 		{"GET", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).showKey},
 		{"DELETE", "/v1/keys/{id}", identity.ScopeAdmin, nil, (*Server).revokeKey},
 		{"POST", "/v1/keys/{id}/rotate", identity.ScopeAdmin, nil, (*Server).rotateKey},
+		{"PUT", "/v1/keys/{id}/limits", identity.ScopeAdmin, nil, (*Server).limitKey},
 
 		{"GET", "/v1/audit/events", identity.ScopeAudit, eventQuery[:len(eventQuery)-1], (*Server).auditEvents},
 		{"POST", "/v1/audit/check", identity.ScopeAudit, nil, (*Server).checkAudit},
 
-		{"GET", "/v1/store", identity.ScopeAdmin, nil, (*Server).storeStats},
+		{"GET", "/v1/store", identity.ScopeAdmin, []string{"advise"}, (*Server).storeStats},
 		{"POST", "/v1/store/sweep", identity.ScopeAdmin, nil, (*Server).sweepStore},
 		{"POST", "/v1/store/check", identity.ScopeAdmin, []string{"opaque"}, (*Server).checkStore},
 		{"POST", "/v1/store/backup", identity.ScopeAdmin, nil, (*Server).backupStore},
@@ -162,6 +166,9 @@ func (s *Server) newMux() *http.ServeMux {
 	mux.HandleFunc("/", s.noSuchPath)
 	return mux
 }
+
+// receiptsPath is where receipts are sent, which are part of reading.
+const receiptsPath = "/v1/executions/{id}/receipts"
 
 // storePath, keysPath and auditPath are where the paths begin that need Options.Store, Options.Keys and Options.Audit.
 const (

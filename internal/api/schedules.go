@@ -160,6 +160,9 @@ func (s *Server) addSchedule(x *exchange) error {
 	if err := x.mayMake(identity.ScopeRun, body.Execution.Session, "session"); err != nil {
 		return err
 	}
+	if err := x.mayBe(&body.Execution); err != nil {
+		return err
+	}
 	made, err := s.opts.Schedules.Add(x.r.Context(), schedule.Request{
 		Tenant: x.who.Tenant, Principal: x.who.Name, Cron: body.Cron, Zone: body.Zone,
 		Overlap: body.Overlap == overlapAllow, Once: body.Missed == missedOnce, Execution: body.Execution,

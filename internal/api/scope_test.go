@@ -104,6 +104,25 @@ func request(operation, id, stream, session string) (method, path, body string) 
 	return method, path, body
 }
 
+// TestUserNeedsAdmin: a command of another user takes the scope admin beside run, in a schedule too.
+func TestUserNeedsAdmin(t *testing.T) {
+	w := start(t, setup{})
+	_, runner := w.key(reprise.DefaultTenant, "run", "read", "control")
+	_, admin := w.key(reprise.DefaultTenant, "run", "read", "admin")
+	start := `{"argv":["true"],"user":"no-such-user"}`
+	schedule := `{"cron":"@yearly","execution":{"argv":["true"],"user":"x"}}`
+	w.with(runner, func() {
+		w.do("POST", "/v1/executions", start).refused(403, "forbidden")
+		w.do("POST", "/v1/executions", start, "Accept: text/event-stream").refused(403, "forbidden")
+		w.do("POST", "/v1/schedules", schedule).refused(403, "forbidden")
+	})
+	w.with(admin, func() {
+		if a := w.do("POST", "/v1/executions", start).refused(422, "invalid"); !strings.Contains(a.body, "user: ") {
+			t.Errorf("refused with %s", a.body)
+		}
+	})
+}
+
 // TestEveryOperationNeedsItsScope tries each operation with a key that has its scope alone, and with one that has all
 // others.
 func TestEveryOperationNeedsItsScope(t *testing.T) {

@@ -18,7 +18,14 @@ import (
 
 // storeStats answers with what the store keeps.
 func (s *Server) storeStats(x *exchange) error {
+	advise, err := x.query.flag("advise")
+	if err != nil {
+		return err
+	}
 	stats, err := upkeep.Measure(x.r.Context(), s.log, s.opts.Store)
+	if err == nil && advise {
+		stats.Advice, err = upkeep.Advise(x.r.Context(), s.log, stats.Tenants, time.Now())
+	}
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,17 @@ func TestStoreIsShownWhileItRuns(t *testing.T) {
 	if size := stats.Tenants["default"]; size.Streams != 1 || size.Events != 1 || size.Bytes == 0 {
 		t.Errorf("%+v", stats)
 	}
+	var advised struct {
+		Advice struct {
+			Streams, Open int64
+			OpenBytes     int64 `json:"open_bytes"`
+		}
+	}
+	w.ok(json.Unmarshal([]byte(w.do("GET", "/v1/store?advise=true", "").is(200).body), &advised))
+	if a := advised.Advice; a.Streams != 1 || a.Open != 1 || a.OpenBytes == 0 {
+		t.Errorf("%+v", a)
+	}
+	w.do("GET", "/v1/store?advise=maybe", "").is(400)
 	if stats.SQLite.FileBytes == 0 {
 		t.Errorf("the file has %d bytes", stats.SQLite.FileBytes)
 	}

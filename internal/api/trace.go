@@ -46,19 +46,44 @@ func (rec *record) endSpan(r *http.Request) {
 	)
 }
 
-// traceAppend begins the span of an append, which lasts until it is kept. ended must be called.
-func traceAppend(x *exchange, stream *reprise.Stream, events int) (ended func(error)) {
+// traceAppend begins the span of an append, which lasts until it is kept. trace is for the append, nil if it is not
+// traced. ended must be called.
+func traceAppend(x *exchange, stream *reprise.Stream, events int) (trace *reprise.AppendTrace, ended func(error)) {
 	span := otlp.SpanOf(x.r.Context()).Child("append", otlp.Internal, time.Now())
 	if span == nil {
-		return func(error) {}
+		return nil, func(error) {}
 	}
-	return func(err error) {
+	trace = new(reprise.AppendTrace)
+	return trace, func(err error) {
+		code := ""
 		if err != nil {
-			span.Fail(string(ProblemOf(err).Code))
+			code = string(ProblemOf(err).Code)
+			span.Fail(code)
 		}
+		traceCommit(span, trace, code)
 		span.End(time.Now(), otlp.Attribute{Name: "reprise.stream", Value: stream.Key().Name},
 			otlp.Attribute{Name: "reprise.events", Value: int64(events)})
 	}
+}
+
+// traceCommit sends the spans of the commit that carried an append, from the wait for its turn on, and of the store's
+// part in it. An append that needed no commit has none. code is that of the append's failure, "" for none.
+func traceCommit(span *otlp.Span, trace *reprise.AppendTrace, code string) {
+	if trace.Began.IsZero() {
+		return
+	}
+	commit := span.Child("commit", otlp.Internal, trace.Asked)
+	store := commit.Child("store append", otlp.Client, trace.Began)
+	if code != "" {
+		commit.Fail(code)
+		store.Fail(code)
+	}
+	store.End(trace.Stored, otlp.Attribute{Name: "reprise.commit.bytes", Value: int64(trace.Bytes)})
+	commit.End(trace.Stored,
+		otlp.Attribute{Name: "reprise.commit.streams", Value: int64(trace.Streams)},
+		otlp.Attribute{Name: "reprise.commit.events", Value: int64(trace.Events)},
+		otlp.Attribute{Name: "reprise.commit.tries", Value: int64(trace.Tries)},
+	)
 }
 
 // maxExecutionSpans bounds the spans of executions that have not ended.

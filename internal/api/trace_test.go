@@ -56,14 +56,16 @@ func TestRequestsAreTraced(t *testing.T) {
 	w.eventually("all spans have come", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return spans["append"].SpanID != "" && spans["execution"].SpanID != "" && spans[publish].SpanID != "" &&
+		return spans["append"].SpanID != "" && spans["store append"].SpanID != "" && spans["commit"].SpanID != "" &&
+			spans["execution"].SpanID != "" && spans[publish].SpanID != "" &&
 			spans[started].SpanID != ""
 	})
 	mu.Lock()
 	defer mu.Unlock()
 	for name, parent := range map[string]string{
 		publish: "b7ad6b7169203331", started: "b7ad6b7169203331",
-		"append": spans[publish].SpanID, "execution": spans[started].SpanID,
+		"append": spans[publish].SpanID, "commit": spans["append"].SpanID, "store append": spans["commit"].SpanID,
+		"execution": spans[started].SpanID,
 	} {
 		if s := spans[name]; s.TraceID != trace || s.ParentSpanID != parent {
 			t.Errorf("%s: %+v, want it below %s", name, s, parent)

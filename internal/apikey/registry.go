@@ -15,6 +15,7 @@ import (
 	"reprise"
 	"reprise/internal/backoff"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 )
 
 // Options are the settings of a Registry. The zero value of each field means its default.
@@ -35,6 +36,10 @@ type Registry struct {
 	ctx   context.Context //nolint:containedctx // until Close
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
+
+	// changing is held while a key is changed by its record before: a change must not bring an older text back. Revoking
+	// waits for nobody, and wins.
+	changing sync.Mutex
 
 	mu   sync.RWMutex
 	keys map[string]*entry
@@ -249,6 +254,8 @@ func (r *Registry) Add(ctx context.Context, q Request) (k Key, text string, err 
 // Rotate gives a key another secret and returns its text. What was opened with the one before ends. The error is
 // reprise.ErrNotFound, or reprise.ErrConflict for a key that was revoked.
 func (r *Registry) Rotate(ctx context.Context, id string) (k Key, text string, err error) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	rec, err := r.find(id)
 	if err != nil {
 		return Key{}, "", err
@@ -266,6 +273,32 @@ func (r *Registry) Rotate(ctx context.Context, id string) (k Key, text string, e
 		return Key{}, "", fmt.Errorf("%w: the key was rotated or revoked at the same time", reprise.ErrConflict)
 	}
 	return rec.Key, text, nil
+}
+
+// SetLimits gives a key other quotas of its own, in place of all that it has. Its text stays good, and what was opened
+// with it goes on. The error is reprise.ErrNotFound, wraps reprise.ErrInvalid, see Field, or is reprise.ErrConflict for a
+// key that was revoked, or that was rotated at the same time.
+func (r *Registry) SetLimits(ctx context.Context, id string, limits quota.Limits) (Key, error) {
+	if err := limits.Validate(); err != nil {
+		return Key{}, &errField{"limits", err.Error()}
+	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	rec, err := r.find(id)
+	if err != nil {
+		return Key{}, err
+	}
+	if rec.Revoked != nil {
+		return Key{}, fmt.Errorf("%w: the key was revoked; add another one", reprise.ErrConflict)
+	}
+	rec.Limits = maps.Clone(limits)
+	if err := r.keep(ctx, &rec); err != nil {
+		return Key{}, err
+	}
+	if now, err := r.find(id); err != nil || now.Digest != rec.Digest || now.Revoked != nil {
+		return Key{}, fmt.Errorf("%w: the key was rotated or revoked at the same time", reprise.ErrConflict)
+	}
+	return rec.Key, nil
 }
 
 // Revoke ends a key. From now on it is refused by this replica, and remembered as revoked, also where the error says

@@ -18,6 +18,7 @@ import (
 	"reprise"
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 	"reprise/internal/shared"
 	"reprise/store/memstore"
 )
@@ -377,6 +378,57 @@ func TestRevokeWithoutTheStore(t *testing.T) {
 	}
 	s.down.Store(false)
 	waitFor(t, "the other replica knows of the revocation", func() bool { return refused(two, text) })
+}
+
+// TestLimitsAreChangedUnderTheSameText: what was opened goes on, and each replica has the new ones, after a restart too.
+func TestLimitsAreChangedUnderTheSameText(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "k")
+	r := open(t, apikey.File(path), nil)
+	key, text := add(t, r, reader)
+	before, err := r.Verify(t.Context(), text)
+	ok(t, err)
+	limited, err := r.SetLimits(t.Context(), key.ID, quota.Limits{quota.Running: 3})
+	if err != nil || limited.Limits[quota.Running] != 3 {
+		t.Fatalf("%+v, %v", limited, err)
+	}
+	for _, replica := range []*apikey.Registry{r, open(t, apikey.File(path), nil)} {
+		now, err := replica.Verify(t.Context(), text)
+		if err != nil || now.Limits[quota.Running] != 3 || now.Credential != before.Credential {
+			t.Errorf("%+v, %v", now, err)
+		}
+	}
+	if isRevoked(&before) {
+		t.Error("what was opened before has ended")
+	}
+	if _, err := r.SetLimits(t.Context(), key.ID, quota.Limits{"walking": 1}); !errors.Is(err, reprise.ErrInvalid) {
+		t.Errorf("an unknown quota: %v", err)
+	}
+	// Changes at the same time never bring an older text back, or a revoked key.
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			_, err := r.SetLimits(context.Background(), key.ID, quota.Limits{quota.Running: int64(i)})
+			if err != nil && !errors.Is(err, reprise.ErrConflict) {
+				t.Error(err)
+			}
+		})
+		group.Go(func() {
+			if _, _, err := r.Rotate(context.Background(), key.ID); err != nil && !errors.Is(err, reprise.ErrConflict) {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	_, newest, err := r.Rotate(t.Context(), key.ID)
+	ok(t, err)
+	if _, err := r.Verify(t.Context(), newest); err != nil || !refused(r, text) {
+		t.Errorf("the newest text: %v; the first one is refused: %v", err, refused(r, text))
+	}
+	_, err = r.Revoke(t.Context(), key.ID)
+	ok(t, err)
+	if _, err := r.SetLimits(t.Context(), key.ID, nil); !errors.Is(err, reprise.ErrConflict) || !refused(r, newest) {
+		t.Errorf("limits of a revoked key: %v", err)
+	}
 }
 
 func TestManyKeys(t *testing.T) {

@@ -41,6 +41,9 @@ type Options struct {
 	Ahead time.Duration
 	// Logger is told what a Keeper could not archive. Default: silent.
 	Logger *slog.Logger
+	// Progress, if it is not nil, is told after each stream of a pass what the pass has done so far, by one goroutine
+	// at a time. It must not keep the Result.
+	Progress func(*Result)
 }
 
 func (o *Options) withDefaults() Options {
@@ -190,6 +193,9 @@ func (p *pass) settle(ctx context.Context, info reprise.StreamInfo) {
 	}
 	if removed {
 		p.result.Removed++
+	}
+	if p.opts.Progress != nil {
+		p.opts.Progress(&p.result)
 	}
 }
 

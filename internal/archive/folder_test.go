@@ -52,7 +52,7 @@ func openFolder(tb testing.TB) archive.Place {
 	return folder
 }
 
-func TestFolder(t *testing.T) { archivetest.Run(t, openFolder) }
+func TestFolderKeepsContract(t *testing.T) { archivetest.Run(t, openFolder) }
 
 // TestKilledWhileArchiving kills a process in the middle of a file: nothing of it is seen, and the
 // next one archives the stream.

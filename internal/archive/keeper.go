@@ -208,6 +208,20 @@ func (k *Keeper) Create(ctx context.Context, info reprise.StreamInfo) (reprise.S
 	return k.live.Create(ctx, info)
 }
 
+// CreateAppend makes a stream with its first batch in the live store; see reprise.CreateAppender.
+func (k *Keeper) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	c, ok := k.live.(reprise.CreateAppender)
+	if !ok {
+		return reprise.StreamInfo{}, errors.ErrUnsupported
+	}
+	if first.End != nil {
+		k.ends(first.End.Expires)
+	}
+	return c.CreateAppend(ctx, info, first)
+}
+
 // List lists the streams of the live store.
 func (k *Keeper) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 	return k.live.List(ctx, q)

@@ -28,6 +28,8 @@ var (
 	_ reprise.Sweeper = (*archive.Keeper)(nil)
 	_ reprise.Sizer   = (*archive.Keeper)(nil)
 
+	_ reprise.CreateAppender = (*archive.Keeper)(nil)
+
 	_ reprise.Concurrent = (*archive.Keeper)(nil)
 )
 
@@ -246,7 +248,7 @@ func TestLostStreamKeepsNothingBack(t *testing.T) {
 	check(t, keeper.Close())
 }
 
-func TestPass(t *testing.T) {
+func TestPassArchivesEndedStreamsOnce(t *testing.T) {
 	live := memstore.New(nil)
 	log := openLog(t, live)
 	for i := range 20 {

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestCollect: files come by pattern and directory, once each, sorted; links that lead out and hidden files do not, and
-// what there is no room for is noted.
-func TestCollect(t *testing.T) {
+// TestCollectByPatternAndDirectory: files come by pattern and directory, once each, sorted; links that lead out and
+// hidden files do not, and what there is no room for is noted.
+func TestCollectByPatternAndDirectory(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	write := func(name, text string) {
 		t.Helper()

@@ -14,7 +14,8 @@ var unknownSchemas = map[string]string{
 	"MCPSession": operators, "MCPSessionPage": operators, "StoreStats": operators, "Swept": operators,
 	"TenantSize":   operators,
 	"LoginRequest": "clients send the token",
-	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding, "EventStream": encoding,
+	"CursorEvent":  encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding,
+	"EventPiece": encoding, "EventStream": encoding,
 	"Payload": encoding, "Numbered": encoding, "PublishRequest": "one of two that are known",
 	"Cursor": text, "Duration": text, "ETag": text, "EventType": text, "FileMode": text, "FilePath": text,
 	"Grant": text, "ID": text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text,
@@ -36,13 +37,15 @@ const (
 var unknownOperations = map[string]string{
 	"backupStore": operators, "checkAudit": operators, "checkStore": operators, "endMCPSession": operators,
 	"healthz": operators, "listMCPSessions": operators, "metrics": operators, "openAPI": operators,
-	"readAudit": operators,
+	"readAudit": operators, "readSeveral": "the console's tabs; loops of clients share a stream",
 	"readyz":    operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
 	"addSchedule": operators, "disableSchedule": operators, "enableSchedule": operators, "listSchedules": operators,
 	"removeSchedule": operators, "showSchedule": operators,
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
-	"proveServer": goAlone, "login": "clients send the token", "logout": "clients send the token",
+	"limitKey":    operators,
+	"proveServer": goAlone, "sendReceipt": goAlone,
+	"login": "clients send the token", "logout": "clients send the token",
 }
 
 // unknownParameters are sent by no client.

@@ -47,12 +47,22 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 				{"#/streams", "deploys"},
 				{"#/streams/deploys", "each event once"},
 				{"#/sessions", "nightly"},
+				{"#/schedules", "report.sh"},
+				{"#/schedules/" + s.listed("schedules"), "None has come yet."},
+				{"#/webhooks", "example.org"},
+				{"#/webhooks/" + s.listed("webhooks"), "Send a test"},
 				{"#/mcp", "desktop"},
 				{"#/server", "events committed"},
 			} {
 				p.eval(fmt.Sprintf("location.hash = %q", view.hash))
 				p.text(view.ready)
 				p.inspect(program, scheme, width, view.hash)
+			}
+			for page, button := range map[string]string{"schedules": "New schedule", "webhooks": "New webhook"} {
+				p.eval(fmt.Sprintf("location.hash = %q", "#/"+page))
+				p.click("button", button)
+				p.text("Make it")
+				p.inspect(program, scheme, width, button)
 			}
 			p.click("a", "Executions")
 			p.eval(`location.hash = "#/executions/build"`)
@@ -81,6 +91,12 @@ func (p *page) inspect(program, scheme string, width int, name string) {
 	}
 }
 
+// listed is the id of the first of a list.
+func (s *server) listed(kind string) string {
+	s.Helper()
+	return s.call("GET", "/v1/"+kind, nil)[kind].([]any)[0].(map[string]any)["id"].(string)
+}
+
 // fill gives a server something to show.
 func fill(s *server) {
 	s.Helper()
@@ -104,6 +120,12 @@ func fill(s *server) {
 		"env":        map[string]string{"PS1": "$ "},
 	})
 	s.initialize("desktop")
+	s.call("POST", "/v1/schedules", map[string]any{
+		"cron": "30 5 * * 1", "zone": "Europe/Berlin", "execution": map[string]any{"command": "./report.sh --weekly"},
+	})
+	s.call("POST", "/v1/webhooks", map[string]any{
+		"url": "https://hooks.example.org/reprise", "source": "streams", "prefix": "deploys/",
+	})
 	s.call("PUT", "/v1/streams/deploys", map[string]any{"labels": map[string]string{"env": "staging"}})
 	s.call("POST", "/v1/streams/deploys/events", map[string]any{"events": []map[string]any{
 		{"type": "progress", "data": map[string]any{"step": "upload", "percent": 40}},

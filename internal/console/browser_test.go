@@ -171,24 +171,52 @@ func (b *browser) call(session, method string, params any) (json.RawMessage, err
 	}
 }
 
-// page is a tab in a profile of its own.
+// page is a tab.
 type page struct {
 	testing.TB
 	browser *browser
 	session string
+	profile string // the id of the profile
+	target  string // the id of the tab
 
 	// The browser's mutex guards these.
 	complaints []string // errors of scripts and of the content security policy
 	requests   []string // addresses
 }
 
-// open opens a tab of so many pixels.
+// open opens a tab of so many pixels, in a profile of its own that ends with the test.
 func (b *browser) open(t testing.TB, width, height int) *page {
 	t.Helper()
 	var made struct {
 		BrowserContextID string `json:"browserContextId"`
-		TargetID         string `json:"targetId"`
-		SessionID        string `json:"sessionId"`
+	}
+	result, err := b.call("", "Target.createBrowserContext", map[string]any{})
+	check(t, err)
+	check(t, json.Unmarshal(result, &made))
+	t.Cleanup(func() {
+		_, _ = b.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": made.BrowserContextID})
+	})
+	return b.tab(t, made.BrowserContextID, width, height)
+}
+
+// another opens one more tab in the profile of p.
+func (p *page) another(width, height int) *page {
+	p.Helper()
+	return p.browser.tab(p.TB, p.profile, width, height)
+}
+
+// close closes the tab.
+func (p *page) close() {
+	p.Helper()
+	_, err := p.browser.call("", "Target.closeTarget", map[string]any{"targetId": p.target})
+	check(p, err)
+}
+
+func (b *browser) tab(t testing.TB, profile string, width, height int) *page {
+	t.Helper()
+	var made struct {
+		TargetID  string `json:"targetId"`
+		SessionID string `json:"sessionId"`
 	}
 	step := func(method string, params map[string]any) {
 		t.Helper()
@@ -196,12 +224,11 @@ func (b *browser) open(t testing.TB, width, height int) *page {
 		check(t, err)
 		check(t, json.Unmarshal(result, &made))
 	}
-	step("Target.createBrowserContext", map[string]any{})
 	step("Target.createTarget", map[string]any{
-		"url": "about:blank", "browserContextId": made.BrowserContextID, "width": width, "height": height,
+		"url": "about:blank", "browserContextId": profile, "width": width, "height": height, "newWindow": true,
 	})
 	step("Target.attachToTarget", map[string]any{"targetId": made.TargetID, "flatten": true})
-	p := &page{TB: t, browser: b, session: made.SessionID}
+	p := &page{TB: t, browser: b, session: made.SessionID, profile: profile, target: made.TargetID}
 	b.mu.Lock()
 	b.pages[p.session] = p
 	b.mu.Unlock()
@@ -209,9 +236,6 @@ func (b *browser) open(t testing.TB, width, height int) *page {
 		p.call(domain+".enable", nil)
 	}
 	p.size(width, height, width < 600)
-	t.Cleanup(func() {
-		_, _ = b.call("", "Target.disposeBrowserContext", map[string]any{"browserContextId": made.BrowserContextID})
-	})
 	return p
 }
 

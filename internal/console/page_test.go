@@ -51,7 +51,7 @@ func grouped(n int) string {
 	return text
 }
 
-func TestLogin(t *testing.T) {
+func TestLoginWithToken(t *testing.T) {
 	s := startServer(t)
 	p := startBrowser(t).open(t, 1280, 800)
 	p.visit(s.url + "/")
@@ -305,7 +305,7 @@ func TestStoreIsNotThere(t *testing.T) {
 	p.clean(s.url)
 }
 
-func TestStreams(t *testing.T) {
+func TestStreamsOfConsole(t *testing.T) {
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "#/streams")
 	p.text("No streams yet")

@@ -54,6 +54,8 @@ type server struct {
 	dir   string
 	addr  string
 	flags []string
+	env   []string // of the process, nil for that of the test
+	bare  bool     // it is started without any flag
 	cmd   *exec.Cmd
 	url   string
 	token string
@@ -82,9 +84,15 @@ func (s *server) start() {
 	args := append([]string{
 		"serve", "--listen", s.addr, "--data", s.dir, "--log-level", "warn", "--stop-executions",
 	}, s.flags...)
+	if s.bare {
+		args = []string{"serve"}
+	}
 	s.cmd = exec.Command(program, args...)
 	s.cmd.Stderr = os.Stderr
 	s.cmd.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
+	if s.env != nil {
+		s.cmd.Env = s.env
+	}
 	out, err := s.cmd.StdoutPipe()
 	check(s, err)
 	check(s, s.cmd.Start())
@@ -93,6 +101,9 @@ func (s *server) start() {
 		if address, ok := strings.CutPrefix(lines.Text(), "listening on http://"); ok {
 			s.addr, s.url = address, "http://"+address
 			go func() { _, _ = io.Copy(io.Discard, out) }()
+			if s.bare {
+				return // who has started it looks for the token
+			}
 			token, err := os.ReadFile(filepath.Join(s.dir, "token"))
 			if !errors.Is(err, fs.ErrNotExist) { // an open server has none
 				check(s, err)

@@ -34,7 +34,7 @@ func TestRequestsForPython(t *testing.T) {
 	}
 }
 
-func TestPick(t *testing.T) {
+func TestPickByAcceptEncoding(t *testing.T) {
 	for _, tt := range []struct {
 		header string
 		want   contentcoding.Coding
@@ -297,7 +297,7 @@ func TestSharedBetweenReaders(t *testing.T) {
 	readers.Wait()
 }
 
-func TestCompress(t *testing.T) {
+func TestCompressIsReversible(t *testing.T) {
 	text := bytes.Repeat([]byte("some page "), 1000)
 	for _, coding := range both {
 		compressed := contentcoding.Compress(coding, text)

@@ -128,10 +128,6 @@ func (p *Proxy) accept() {
 	}
 }
 
-// onTheWay is the size of a connection's buffers in bytes. What lies in them is lost with a connection, and the system
-// would let them grow to tens of MiB.
-const onTheWay = 64 << 10
-
 // serve does to a connection what the plan says.
 func (p *Proxy) serve(conn net.Conn) {
 	client := conn.(*net.TCPConn)
@@ -151,8 +147,6 @@ func (p *Proxy) serve(conn net.Conn) {
 	if !p.track(client, server) {
 		return
 	}
-	_ = server.SetReadBuffer(onTheWay)
-	_ = client.SetWriteBuffer(onTheWay)
 	defer p.forget(client, server)
 	link := &link{proxy: p, client: client, server: server}
 	switch {

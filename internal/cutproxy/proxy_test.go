@@ -79,7 +79,7 @@ func TestCutsToTheByte(t *testing.T) {
 	}
 }
 
-func TestResets(t *testing.T) {
+func TestResetsAfterBytesAndTime(t *testing.T) {
 	for _, cut := range []string{"rst@10", "refuse", "rst@1ms"} {
 		p := proxy(t, strings.Repeat("data: hello\n\n", 1<<20), cut)
 		if got, err := ask(t, p); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
@@ -89,7 +89,7 @@ func TestResets(t *testing.T) {
 }
 
 // A stall ends when the client leaves, and Close ends it too.
-func TestStalls(t *testing.T) {
+func TestStallsEndWithClientOrProxy(t *testing.T) {
 	p := proxy(t, "data: hello\n\n", "stall@20*2")
 	for range 2 {
 		conn, err := net.Dial("tcp", p.Addr())
@@ -108,7 +108,7 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-func TestSlow(t *testing.T) {
+func TestSlowConnectionDelaysBytes(t *testing.T) {
 	p := proxy(t, "data: hello\n\n", "slow=2ms@0")
 	begin := time.Now()
 	got, err := ask(t, p)
@@ -184,7 +184,7 @@ func TestDelayCountsFromText(t *testing.T) {
 }
 
 // Targets, plans and cuts can be changed while connections are open.
-func TestChanges(t *testing.T) {
+func TestChangesApplyToNextConnection(t *testing.T) {
 	p := proxy(t, "data: hello\n\n")
 	other := proxy(t, "data: other\n\n")
 	if got, _ := ask(t, p); !strings.HasSuffix(got, "hello\n\n") || p.Passed() != int64(len(got)) {

@@ -34,7 +34,22 @@ func (r *run) write(s *spool) error {
 // notKept is why a run was cancelled, or what is wrong with one that had ended already.
 const notKept = "its output could not be kept"
 
+// append appends events, in parts where they wait for a follower.
 func (r *run) append(events []reprise.Event) error {
+	for r.hold != nil {
+		n := r.hold.fits(events)
+		if n == len(events) {
+			break
+		}
+		if err := r.appendTogether(events[:n]); err != nil {
+			return err
+		}
+		events = events[n:]
+	}
+	return r.appendTogether(events)
+}
+
+func (r *run) appendTogether(events []reprise.Event) error {
 	var more Bytes
 	for i := range events {
 		switch events[i].Type {

@@ -46,6 +46,7 @@ func (r *Request) checkInside() error {
 		{"secrets", len(r.Secrets) > 0},
 		{"limits", r.Limits != Limits{}},
 		{"isolation", r.Isolation != ""},
+		{"user", r.User != ""},
 		{"access", r.Access.Network != "" || len(r.Access.Writable)+len(r.Access.Hidden) > 0},
 	} {
 		if field.given {

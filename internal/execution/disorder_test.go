@@ -11,9 +11,9 @@ import (
 	"reprise/internal/execution"
 )
 
-// TestDisorder starts many commands of all kinds and does things to them at any moment. Each must
+// TestDisorderEndsEachCommandOnce starts many commands of all kinds and does things to them at any moment. Each must
 // come to exactly one end, and nothing may be left.
-func TestDisorder(t *testing.T) {
+func TestDisorderEndsEachCommandOnce(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
 		opts.MaxRunning = 8
 		opts.Grace, opts.DrainTimeout = 1, 1

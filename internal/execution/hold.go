@@ -18,14 +18,16 @@ type Hold struct {
 	events int
 	bytes  int64
 
-	mu      sync.Mutex
-	sent    uint64     // the last event that the follower was sent
-	unread  []appended // the oldest first
-	total   appended   // of unread
-	moved   chan struct{}
-	last    time.Time // when the follower took something
-	lapsed  bool
-	waiting bool
+	mu sync.Mutex
+	// receipts is set for a follower that says what it has received: what it was sent does not count.
+	receipts bool
+	taken    uint64     // the last event that the follower was sent, or has received
+	unread   []appended // the oldest first
+	total    appended   // of unread
+	moved    chan struct{}
+	last     time.Time // when the follower took something
+	lapsed   bool
+	waiting  bool
 }
 
 // appended is what an append has brought.
@@ -69,11 +71,36 @@ func (h *Host) Held(tenant reprise.Tenant, id, token string) *Hold {
 // Token is what the follower shows when it comes back.
 func (hd *Hold) Token() string { return hd.token }
 
+// AwaitReceipts makes the receipts of the follower count in place of what it was sent, which may be lost on its way. It
+// returns the events and bytes that may be without a receipt before the command has to wait.
+func (hd *Hold) AwaitReceipts() (events int, bytes int64) {
+	hd.mu.Lock()
+	defer hd.mu.Unlock()
+	hd.receipts = true
+	return hd.events, hd.bytes
+}
+
 // Sent says that the follower was sent the events up to seq.
 func (hd *Hold) Sent(seq uint64) {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
-	hd.last, hd.sent = time.Now(), max(hd.sent, seq)
+	if !hd.receipts {
+		hd.take(seq)
+	}
+}
+
+// Received says that the follower has received the events up to seq. What it has said before is no progress.
+func (hd *Hold) Received(seq uint64) {
+	hd.mu.Lock()
+	defer hd.mu.Unlock()
+	if seq > hd.taken {
+		hd.take(seq)
+	}
+}
+
+// take forgets what was unread up to seq. The caller holds mu.
+func (hd *Hold) take(seq uint64) {
+	hd.last, hd.taken = time.Now(), max(hd.taken, seq)
 	n := 0
 	for n < len(hd.unread) && hd.unread[n].last <= seq {
 		hd.total.events -= hd.unread[n].events
@@ -92,7 +119,7 @@ func (hd *Hold) Sent(seq uint64) {
 func (hd *Hold) add(a appended) {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
-	if !hd.lapsed && a.last > hd.sent {
+	if !hd.lapsed && a.last > hd.taken {
 		hd.unread = append(hd.unread, a)
 		hd.total.events += a.events
 		hd.total.bytes += a.bytes
@@ -106,6 +133,25 @@ func (hd *Hold) allows(a appended) bool {
 	hd.waiting = !hd.lapsed && len(hd.unread) > 0 &&
 		(hd.total.events+a.events > hd.events || hd.total.bytes+a.bytes > hd.bytes)
 	return !hd.waiting
+}
+
+// fits is how many of events, at least one, may be appended together: a quarter of what may be unread. A large append
+// must not push out of the window what was appended just before, nor wait until all of that was read.
+func (hd *Hold) fits(events []reprise.Event) int {
+	hd.mu.Lock()
+	defer hd.mu.Unlock()
+	if hd.lapsed {
+		return len(events)
+	}
+	n, size := 0, int64(0)
+	for n < min(len(events), max(1, hd.events/4)) {
+		size += int64(len(events[n].Data))
+		if n > 0 && size > hd.bytes/4 {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // left is how long the follower has until it is waited for no more.

@@ -24,14 +24,7 @@ func TestHoldKeepsWhatWasNotRead(t *testing.T) {
 	}
 	r := reader(t, h, x.ID)
 	defer r.Close()
-	quiet, before := 0, int64(-1)
-	until(t, "no more output comes", func() bool {
-		shown, err := h.Show(within(t), tenant, x.ID)
-		if quiet++; err != nil || shown.Bytes.Stdout != before {
-			quiet, before = 0, shown.Bytes.Stdout
-		}
-		return quiet == 40
-	})
+	standsStill(t, h, x.ID)
 	size := 0
 	for e, err := range r.Events(within(t)) {
 		if err != nil {
@@ -41,6 +34,53 @@ func TestHoldKeepsWhatWasNotRead(t *testing.T) {
 			size += len(e.Data)
 		}
 		hold.Sent(e.Seq)
+	}
+	if size != 4<<20 {
+		t.Errorf("%d bytes were read of %d", size, 4<<20)
+	}
+}
+
+// standsStill waits until no more output comes, and returns how much there is.
+func standsStill(t *testing.T, h *execution.Host, id string) int64 {
+	t.Helper()
+	quiet, before := 0, int64(-1)
+	until(t, "no more output comes", func() bool {
+		shown, err := h.Show(within(t), tenant, id)
+		if quiet++; err != nil || shown.Bytes.Stdout != before {
+			quiet, before = 0, shown.Bytes.Stdout
+		}
+		return quiet == 40
+	})
+	return before
+}
+
+// TestHoldCountsReceipts: what a follower was sent does not count if it sends receipts: it may be lost on its way. All
+// that has no receipt is kept.
+func TestHoldCountsReceipts(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h,
+		execution.Request{Command: printMuch, Retention: smallWindow, Hold: execution.Duration(time.Minute)})
+	hold := h.Hold(tenant, x.ID)
+	if _, bytes := hold.AwaitReceipts(); bytes <= 0 || bytes > smallWindow.MaxBytes/2 {
+		t.Fatalf("%d bytes may be without a receipt where %d are kept", bytes, smallWindow.MaxBytes)
+	}
+	size := 0
+	for e, err := range reader(t, h, x.ID).Events(within(t)) {
+		if err != nil {
+			t.Fatalf("after %d bytes: %v", size, err)
+		}
+		if e.Type == execution.Stdout {
+			size += len(e.Data)
+		}
+		hold.Sent(e.Seq)
+		if size == 0 {
+			standsStill(t, h, x.ID)
+			hold.Sent(1 << 40)
+			if printed := standsStill(t, h, x.ID); printed >= 1<<20 {
+				t.Errorf("%d bytes were printed of which none has a receipt", printed)
+			}
+		}
+		hold.Received(e.Seq)
 	}
 	if size != 4<<20 {
 		t.Errorf("%d bytes were read of %d", size, 4<<20)

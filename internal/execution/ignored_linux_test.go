@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"reprise/internal/execution"
 )
@@ -12,9 +13,10 @@ import (
 // ignores signals that its commands do not.
 func TestCommandsHeedSignalsThatTheServerIgnores(t *testing.T) {
 	const ignoring = "EXECUTION_TEST_IGNORES"
+	const heeds = execution.Duration(30 * time.Second) // is when a command that heeds no signal has failed
 	if os.Getenv(ignoring) == "" {
 		cmd := exec.Command("sh", "-c", `trap '' INT HUP; exec "$0" "$@"`, os.Args[0],
-			"-test.v", "-test.run=^TestCommandsHeedSignalsThatTheServerIgnores$")
+			"-test.v", "-test.failfast", "-test.run=^TestCommandsHeedSignalsThatTheServerIgnores$")
 		cmd.Env = append(os.Environ(), ignoring+"=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v:\n%s", err, out)
@@ -24,12 +26,14 @@ func TestCommandsHeedSignalsThatTheServerIgnores(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
 		h := newHost(t, opts)
 		for _, signal := range []string{"INT", "HUP"} {
-			x := start(t, h, execution.Request{Command: "echo up; exec sleep 100"})
+			x := start(t, h, execution.Request{Command: "echo up; exec sleep 1000", Timeout: heeds})
 			await(t, h, x.ID, "up")
 			if err := h.Signal(within(t), tenant, x.ID, signal); err != nil {
 				t.Fatal(err)
 			}
-			wantOutcome(t, finish(t, h, x.ID), execution.Signaled, 0, signal)
+			if wantOutcome(t, finish(t, h, x.ID), execution.Signaled, 0, signal); t.Failed() {
+				return
+			}
 		}
 	})
 }

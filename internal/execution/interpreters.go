@@ -112,7 +112,7 @@ func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q Interpr
 	if err := req.Validate(); err != nil {
 		return i, false, err
 	}
-	plan, err := h.isolate(&req)
+	plan, err := h.isolate(who.Tenant, &req)
 	if err != nil {
 		return i, false, err
 	}

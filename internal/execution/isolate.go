@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"reprise"
 	"reprise/client"
 	"reprise/internal/isolation"
 )
@@ -25,6 +26,9 @@ func (r *Request) checkIsolation() error {
 	}
 	if isolation.Level(r.Isolation) == isolation.None && onProcesses(&r.Limits) {
 		return invalid("isolation", "limits on processes need the level %q", isolation.Limits)
+	}
+	if hasNUL(r.User) || len(r.User) > maxUser {
+		return invalid("user", "a name has at most %d bytes", maxUser)
 	}
 	switch r.Access.Network {
 	case "", networkOn, networkOff:
@@ -47,17 +51,29 @@ func (r *Request) checkIsolation() error {
 	return nil
 }
 
+// maxUser bounds the name of a user in bytes.
+const maxUser = 256
+
 // maxAccess bounds the paths of a request.
 const maxAccess = 32
 
-// isolate returns how the command of a valid request is isolated. The error is a *FieldError.
-func (h *Host) isolate(req *Request) (*isolation.Plan, error) {
+// isolate returns how the command of a valid request of a tenant is isolated. The error is a *FieldError.
+func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, error) {
 	for _, p := range slices.Concat(req.Access.Writable, req.Access.Hidden) {
 		if _, err := os.Stat(p); err != nil {
 			return nil, invalid("access", "%v", err)
 		}
 	}
-	config := &h.opts.Isolation
+	config := h.opts.Isolation.For(string(tenant))
+	if req.User != "" {
+		if err := config.CanSwitch(); err != nil {
+			return nil, invalid("user", "the server must be root for that: %v", err)
+		}
+		var err error
+		if config.User, err = isolation.LookupUser(req.User); err != nil {
+			return nil, invalid("user", "%v", err)
+		}
+	}
 	if req.Access.Network == networkOn && config.Access.Offline {
 		return nil, invalid("access.network", "this server has it off")
 	}
@@ -71,10 +87,10 @@ func (h *Host) isolate(req *Request) (*isolation.Plan, error) {
 }
 
 // isolateFor is isolate with what the request wants besides.
-func (h *Host) isolateFor(req *Request) (*isolation.Plan, error) {
-	plan, err := h.isolate(req)
+func (h *Host) isolateFor(tenant reprise.Tenant, req *Request) (*isolation.Plan, error) {
+	plan, err := h.isolate(tenant, req)
 	if err == nil && plan.User != nil && len(req.Artifacts) > 0 {
-		err = invalid("artifacts", "this server runs commands as another user, and would read what that one may not")
+		err = invalid("artifacts", "the command runs as another user, and the server would read what that one may not")
 	}
 	return plan, err
 }

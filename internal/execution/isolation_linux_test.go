@@ -162,6 +162,71 @@ func TestIsolationRefused(t *testing.T) {
 	}
 }
 
+// TestUser: a command runs as the user of its request, or else as that of its tenant.
+func TestUser(t *testing.T) {
+	config := isolation.Config{Machine: &isolation.Machine{SwitchUser: errors.New("not root")}}
+	_, _, err := newHost(t, execution.Options{Isolation: config}).Start(t.Context(), tenant,
+		execution.Request{Command: "true", User: "nobody"})
+	if field, ok := errors.AsType[*execution.FieldError](err); !ok || field.Field != "user" {
+		t.Errorf("a server that is not root: %v", err)
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can switch to another user")
+	}
+	nobody, err := isolation.LookupUser("nobody")
+	if err != nil {
+		t.Skip(err)
+	}
+	config = isolation.Config{Users: map[string]*isolation.User{"theirs": nobody}}
+	h := newHost(t, execution.Options{Dir: "/", Isolation: config})
+	for _, c := range []struct {
+		tenant     reprise.Tenant
+		user, want string
+	}{
+		{tenant, "", "root"},
+		{tenant, "nobody", "nobody"},
+		{tenant, strconv.Itoa(nobody.UID), "nobody"},
+		{"theirs", "", "nobody"},
+		{"theirs", "root", "root"},
+	} {
+		x, _, err := h.Start(t.Context(), c.tenant, execution.Request{Command: "id -un", User: c.user})
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "it has ended", func() bool {
+			x, err = h.Show(within(t), c.tenant, x.ID)
+			return err != nil || x.Status == execution.StatusEnded
+		})
+		var out []byte
+		s, err := h.Stream(t.Context(), c.tenant, x.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Reader(t.Context(), reprise.Earliest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for e, err := range r.Events(within(t)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Type == execution.Stdout {
+				out = append(out, e.Data...)
+			}
+		}
+		r.Close()
+		if string(out) != c.want+"\n" {
+			t.Errorf("a command of %s for %q ran as %q", c.tenant, c.user, out)
+		}
+	}
+	for _, user := range []string{"no-such-user", "-1", "a\x00b"} {
+		_, _, err := h.Start(t.Context(), tenant, execution.Request{Command: "true", User: user})
+		if field, ok := errors.AsType[*execution.FieldError](err); !ok || field.Field != "user" {
+			t.Errorf("user %q: %v", user, err)
+		}
+	}
+}
+
 // TestRunAs: commands run as another user, in its home, and code is readable for it.
 func TestRunAs(t *testing.T) {
 	if os.Geteuid() != 0 {

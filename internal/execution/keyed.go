@@ -71,7 +71,7 @@ func (h *Host) startKeyed(ctx context.Context, who *quota.Holder, req Request) (
 	if found || err != nil {
 		return x, false, err
 	}
-	if _, err := h.isolate(&req); err != nil { // before the key belongs to the request
+	if _, err := h.isolate(who.Tenant, &req); err != nil { // before the key belongs to the request
 		return Execution{}, false, err
 	}
 	if _, err := h.secrets(who.Tenant, &req); err != nil {

@@ -8,7 +8,7 @@ import (
 	"reprise/internal/isolation"
 )
 
-func TestLimits(t *testing.T) {
+func TestLimitsEndTheCommand(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
 		h := newHost(t, opts)
 		const spin = "while :; do :; done"

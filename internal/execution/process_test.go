@@ -234,7 +234,7 @@ func TestEnvironmentIsClean(t *testing.T) {
 	}
 }
 
-func TestTerminal(t *testing.T) {
+func TestTerminalIsStdinStdoutAndStderr(t *testing.T) {
 	h := newHost(t, execution.Options{})
 	x := start(t, h, execution.Request{
 		Command: `test -t 0 && test -t 1 && test -t 2 && stty size; echo err >&2; read line; echo "got $line"; cat; echo end`,
@@ -263,7 +263,7 @@ func TestTerminal(t *testing.T) {
 	wantOutcome(t, x, execution.Exited, 0, "")
 }
 
-func TestLanguages(t *testing.T) {
+func TestLanguagesRunCode(t *testing.T) {
 	opts := execution.Options{StateDir: t.TempDir()}
 	h := newHost(t, opts)
 	for language, code := range map[string]string{

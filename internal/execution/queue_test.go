@@ -18,7 +18,7 @@ func status(t *testing.T, h *execution.Host, id string) execution.Status {
 	return x.Status
 }
 
-func TestQueue(t *testing.T) {
+func TestQueueStartsInOrderAndHasABound(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 2, MaxQueued: 2})
 	hold := execution.Request{Command: "read x", StdinOpen: true}
 	a, b := start(t, h, hold), start(t, h, hold)

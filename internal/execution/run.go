@@ -156,7 +156,7 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 	req := &r.request
 	remove = func() {}
 	if r.isolation == nil { // another server has accepted it
-		if r.isolation, err = r.host.isolateFor(req); err != nil {
+		if r.isolation, err = r.host.isolateFor(r.key.Tenant, req); err != nil {
 			return remove, err
 		}
 	}

@@ -59,7 +59,7 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 	if d != nil {
 		config.Labels[labelInterpreter] = d.language
 	}
-	plan, err := h.isolateFor(&req)
+	plan, err := h.isolateFor(who.Tenant, &req)
 	if err == nil {
 		_, err = h.secrets(who.Tenant, &req)
 	}

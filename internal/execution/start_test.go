@@ -1,15 +1,17 @@
 package execution_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"reprise"
 	"reprise/internal/execution"
@@ -212,28 +214,60 @@ func TestLongRequestsAreShownShort(t *testing.T) {
 	wantOutcome(t, x, execution.FailedToStart, -1, "")
 }
 
-// TestCancelOfWhatIsJustStarting: a cancel is either told that there is no such execution, or ends it.
+// halfMade is a shared store whose first Create is done and answers that it failed. The first read after that waits.
+type halfMade struct {
+	*memstore.Store
+	failed, read  atomic.Bool
+	reading, goOn chan struct{}
+}
+
+func (*halfMade) Watch(reprise.StreamKey, func()) (func(), error) { return func() {}, nil }
+
+func (s *halfMade) Create(ctx context.Context, want reprise.StreamInfo) (reprise.StreamInfo, error) {
+	info, err := s.Store.Create(ctx, want)
+	if err == nil && s.failed.CompareAndSwap(false, true) {
+		return reprise.StreamInfo{}, reprise.ErrUnavailable
+	}
+	return info, err
+}
+
+func (s *halfMade) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	if s.failed.Load() && s.read.CompareAndSwap(false, true) {
+		close(s.reading)
+		<-s.goOn
+	}
+	return s.Store.Read(ctx, key, after, maxBytes)
+}
+
+// TestCancelOfWhatIsJustStarting: between the stream of a run and the run itself, a cancel waits and is not
+// acknowledged, and the next one ends the run. The store holds a start there that looks at what an earlier one has
+// left.
 func TestCancelOfWhatIsJustStarting(t *testing.T) {
-	h := newHost(t, execution.Options{})
-	for i := range 200 {
-		id := fmt.Sprint("x", i)
-		cancelled := make(chan error, 1)
-		go func() {
-			for {
-				err := h.Cancel(within(t), tenant, id)
-				if !errors.Is(err, reprise.ErrNotFound) {
-					cancelled <- err
-					return
-				}
-				runtime.Gosched()
-			}
-		}()
-		start(t, h, execution.Request{ID: id, Command: "exec sleep 1000"})
-		if err := <-cancelled; err != nil {
-			t.Fatal(err)
+	store := &halfMade{Store: memstore.New(nil), reading: make(chan struct{}), goOn: make(chan struct{})}
+	h := openHost(t, newLog(t, store, nil), execution.Options{})
+	req := execution.Request{ID: "x", Command: "exec sleep 1000"}
+	if _, _, err := h.Start(within(t), tenant, req); !errors.Is(err, reprise.ErrUnavailable) {
+		t.Fatalf("the first start: %v", err)
+	}
+	var starting sync.WaitGroup
+	starting.Go(func() {
+		if _, created, err := h.Start(within(t), tenant, req); err != nil || !created {
+			t.Errorf("the second start: created %v, %v", created, err)
 		}
-		if x := finish(t, h, id); *x.Outcome != execution.Cancelled {
-			t.Fatalf("the outcome is %s", *x.Outcome)
-		}
+	})
+	<-store.reading
+	soon, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	early := h.Cancel(soon, tenant, req.ID)
+	close(store.goOn)
+	starting.Wait()
+	if !errors.Is(early, context.DeadlineExceeded) {
+		t.Fatalf("a cancel before there is a run: %v", early)
+	}
+	if err := h.Cancel(within(t), tenant, req.ID); err != nil {
+		t.Fatal(err)
+	}
+	if x := finish(t, h, req.ID); *x.Outcome != execution.Cancelled {
+		t.Errorf("the outcome is %s", *x.Outcome)
 	}
 }

@@ -23,6 +23,8 @@ type Record struct {
 	ID string
 	// Principal and Tenant are who sent the request, "" if that is not known.
 	Principal, Tenant string
+	// Quiet is set for a request of which a client sends many: a success is for debugging alone.
+	Quiet bool
 
 	began  time.Time
 	status int // 0 until the header is written
@@ -91,7 +93,7 @@ func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
 	switch {
 	case status >= 500:
 		level = slog.LevelError
-	case status < 300 && quietPaths[r.URL.Path]:
+	case status < 300 && (rec.Quiet || quietPaths[r.URL.Path]):
 		level = slog.LevelDebug
 	}
 	if !logger.Enabled(r.Context(), level) {

@@ -156,8 +156,9 @@ func succeeded(output string) bool {
 	return strings.Contains(output, secret) || slices.Contains(strings.Split(output, "\n"), "done")
 }
 
-// TestAttempts makes each attempt without isolation, where it succeeds, and at the levels that stop it.
-func TestAttempts(t *testing.T) {
+// TestAttemptsFailAtLevelsThatStopThem makes each attempt without isolation, where it succeeds, and at the levels that
+// stop it.
+func TestAttemptsFailAtLevelsThatStopThem(t *testing.T) {
 	f := newField(t)
 	t.Setenv("TMPDIR", f.work) // which the levels that bound writing leave writable
 	config := Config{Access: Access{Hidden: []string{f.data}}}
@@ -240,8 +241,8 @@ func TestAttemptsOffline(t *testing.T) {
 	}
 }
 
-// TestCapabilities looks at what a command has and can ever get.
-func TestCapabilities(t *testing.T) {
+// TestCapabilitiesOfCommandAreReduced looks at what a command has and can ever get.
+func TestCapabilitiesOfCommandAreReduced(t *testing.T) {
 	p := resolve(t, Config{}, Limits, Access{})
 	want := uint64(0)
 	if p.Layers.Capabilities == ReducedSet {

@@ -103,17 +103,10 @@ type Config struct {
 	Access Access
 	// User is the one that all commands run as; only root can switch to another. Default: our own.
 	User *User
+	// Users are those of the commands of a tenant, in place of User.
+	Users map[string]*User
 	// Machine is where the commands run. Default: Probe.
 	Machine *Machine
-}
-
-// User is one that commands run as.
-type User struct {
-	Name   string `json:"name"`
-	UID    int    `json:"uid"`
-	GID    int    `json:"gid"`
-	Groups []int  `json:"groups,omitempty"`
-	Home   string `json:"home"`
 }
 
 // RefusedError says why a level cannot be given.

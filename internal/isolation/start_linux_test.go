@@ -131,7 +131,7 @@ func TestUnprivileged(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(string(out), "PASS: TestAttempts") {
+	if !strings.Contains(string(out), "PASS: TestAttemptsFailAtLevelsThatStopThem") {
 		t.Errorf("the attempts were not made:\n%s", out)
 	}
 }
@@ -204,8 +204,9 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestUndumpable: the memory of a server is not its children's to read, and starting commands leaves it so.
-func TestUndumpable(t *testing.T) {
+// TestUndumpableServerStaysSo: the memory of a server is not its children's to read, and starting commands leaves it
+// so.
+func TestUndumpableServerStaysSo(t *testing.T) {
 	before := isDumpable()
 	must(t, Undumpable())
 	defer func() { must(t, setDumpable(before)) }()

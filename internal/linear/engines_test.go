@@ -30,10 +30,10 @@ const (
 	polls         = 12 // of each poller
 )
 
-// TestEngines (R2.10, R7.5): two replicas in processes of their own, four writers, eight readers; meanwhile replicas
-// are killed and started again, stopped and continued, and their connections to the engine are cut. Writers try each
-// write again, at any replica, until it is acknowledged. Porcupine checks the histories.
-func TestEngines(t *testing.T) {
+// TestEnginesAreLinearizableUnderFaults (R2.10, R7.5): two replicas in processes of their own, four writers, eight
+// readers; meanwhile replicas are killed and started again, stopped and continued, and their connections to the engine
+// are cut. Writers try each write again, at any replica, until it is acknowledged. Porcupine checks the histories.
+func TestEnginesAreLinearizableUnderFaults(t *testing.T) {
 	for name, start := range engines {
 		t.Run(name, func(t *testing.T) {
 			w := openWorld(t, start(t))

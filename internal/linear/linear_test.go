@@ -84,10 +84,10 @@ const (
 	calls   = 14 // of each caller
 )
 
-// TestLinearizable records histories of callers who append, trim, end, read and look, and lets
+// TestLinearizableHistoriesOfOneLog records histories of callers who append, trim, end, read and look, and lets
 // porcupine check them. The Log keeps almost nothing in memory, so that reads go to the store
 // and streams are put out of memory all the time.
-func TestLinearizable(t *testing.T) {
+func TestLinearizableHistoriesOfOneLog(t *testing.T) {
 	for name, open := range stores {
 		for _, opts := range []struct {
 			name string
@@ -116,8 +116,8 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// TestReplicas records the same histories of callers who are spread over two replicas of one Log.
-func TestReplicas(t *testing.T) {
+// TestReplicasAreLinearizable records the same histories of callers who are spread over two replicas of one Log.
+func TestReplicasAreLinearizable(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
 			hub := shared.New(open(t))

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPlain(t *testing.T) {
+func TestPlainTextHasNoEscapes(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"plain", "plain"},
 		{"\x1b[31mred\x1b[0m", "red"},

@@ -86,11 +86,11 @@ func (c *collection) step(ctx context.Context, reader *reprise.Reader, w *watche
 		return false, err
 	}
 	for e := range run.All() {
-		switch e.Type {
+		switch channel, data := said(&e); channel {
 		case execution.Stdout:
-			c.stdout.take(&e)
+			c.stdout.take(e.Seq, data)
 		case execution.Stderr:
-			c.stderr.take(&e)
+			c.stderr.take(e.Seq, data)
 		}
 		w.saw(&e)
 	}
@@ -104,9 +104,9 @@ type collected struct {
 	bytes int64 // with them
 }
 
-func (c *collected) take(e *reprise.Event) {
-	c.bytes += int64(len(e.Data))
-	c.add(e.Seq, c.plain.plain(e.Data))
+func (c *collected) take(seq uint64, data []byte) {
+	c.bytes += int64(len(data))
+	c.add(seq, c.plain.plain(data))
 }
 
 // channel is the channel cut to n bytes.

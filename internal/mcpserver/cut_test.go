@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestClip: whatever comes in whatever pieces, what is shown is the beginning and the end, no longer than said, and no
-// rune is cut.
-func TestClip(t *testing.T) {
+// TestClipKeepsBeginningAndEnd: whatever comes in whatever pieces, what is shown is the beginning and the end, no
+// longer than said, and no rune is cut.
+func TestClipKeepsBeginningAndEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 64).Draw(t, "limit")
 		whole := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "é", "€", "😀", "\n"}), 0, 200).Draw(t,
@@ -72,7 +72,7 @@ func TestBinaryIsNotShown(t *testing.T) {
 	}
 }
 
-func TestShare(t *testing.T) {
+func TestShareOfTwoChannels(t *testing.T) {
 	for _, c := range []struct{ first, second, wantFirst, wantSecond int }{
 		{0, 0, 0, 0},
 		{10, 0, 10, 0},

@@ -29,9 +29,11 @@ type channel struct {
 type executeOutput struct {
 	runStatus
 	// Attached: the run had been started by an earlier call with the same idempotency_key.
-	Attached bool    `json:"attached,omitempty"`
-	Stdout   channel `json:"stdout"`
-	Stderr   channel `json:"stderr"`
+	Attached bool `json:"attached,omitempty"`
+	// Fresh: the interpreter was made for this call, and remembers nothing from before.
+	Fresh  bool    `json:"interpreter_new,omitempty"`
+	Stdout channel `json:"stdout"`
+	Stderr channel `json:"stderr"`
 	// Missed is the number of the first events that are no longer kept.
 	Missed uint64 `json:"missed,omitempty"`
 	// Cursor is the position after the last event that was looked at.
@@ -55,40 +57,53 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 			return nil, nil, err
 		}
 	}
-	tenant, x, created, err := s.start(ctx, req, toolExecute, &in.runInput, func(*execution.Request) {})
+	run, err := s.start(ctx, req, toolExecute, &in.runInput, func(*execution.Request) {})
 	if err != nil {
 		return nil, nil, err
 	}
-	if created && in.Key == "" {
+	id := run.x.ID
+	if run.created && in.Key == "" {
 		// Nobody could find it again before the answer names it.
-		defer context.AfterFunc(ctx, func() { s.abandon(ctx, tenant, x.ID) })()
+		defer context.AfterFunc(ctx, func() { s.abandon(ctx, run.tenant, id) })()
 	}
-	out, err := s.collect(ctx, tenant, x.ID, limit, wait, s.watch(req, x.ID))
+	out, err := s.collect(ctx, run.tenant, id, limit, wait, s.watch(req, id))
 	if err != nil {
 		return nil, nil, err
 	}
-	out.Attached = !created
-	return s.executed(ctx, tenant, out), nil, nil
+	out.Attached, out.Fresh = !run.created, run.fresh
+	return s.executed(ctx, run.tenant, out), nil, nil
+}
+
+// started is a run that a call has started, or that an earlier one has with the same key.
+type started struct {
+	tenant  reprise.Tenant
+	x       execution.Execution
+	created bool
+	fresh   bool // the interpreter of its code was opened for it
 }
 
 // start starts what in asks for.
 func (s *Server) start(ctx context.Context, req mcp.Request, tool string, in *runInput,
 	edit func(*execution.Request),
-) (reprise.Tenant, execution.Execution, bool, error) {
+) (started, error) {
 	c, err := s.enter(ctx, req, tool)
 	if err == nil {
 		err = c.mayStart(tool, in.Session)
 	}
 	if err != nil {
-		return "", execution.Execution{}, false, err
+		return started{}, err
 	}
 	r, err := in.request()
 	if err != nil {
-		return "", execution.Execution{}, false, err
+		return started{}, err
 	}
 	edit(&r)
+	if in.Interpreter != "" {
+		run, err := s.startInside(ctx, &c, in, r)
+		return run, inOurWords(err, in)
+	}
 	x, created, err := s.host.StartFor(ctx, c.who.Holder(), r)
-	return c.tenant, x, created, inOurWords(err, in)
+	return started{tenant: c.tenant, x: x, created: created}, inOurWords(err, in)
 }
 
 // inOurWords is an error of execution.Host.Start that names the parameters of the tools.
@@ -127,6 +142,9 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 	if out.Missed > 0 {
 		fmt.Fprintf(&b, "[%d earlier events are no longer kept]\n", out.Missed)
 	}
+	if out.Fresh {
+		b.WriteString("[a new interpreter, which remembers nothing from before]\n")
+	}
 	out.Stdout.write(&b, execution.Stdout)
 	if out.Stderr.Bytes > 0 {
 		b.WriteString("[stderr]\n")
@@ -164,6 +182,7 @@ func (c *channel) write(b *strings.Builder, name string) {
 type startOutput struct {
 	runStatus
 	Attached bool `json:"attached,omitempty"`
+	Fresh    bool `json:"interpreter_new,omitempty"`
 	// Cursor is the position before the first event.
 	Cursor string `json:"cursor"`
 }
@@ -171,7 +190,7 @@ type startOutput struct {
 func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 	in startInput,
 ) (*mcp.CallToolResult, any, error) {
-	_, x, created, err := s.start(ctx, req, toolStart, &in.runInput, func(r *execution.Request) {
+	run, err := s.start(ctx, req, toolStart, &in.runInput, func(r *execution.Request) {
 		r.StdinOpen = in.StdinOpen
 		if in.TTY {
 			r.TTY = &execution.TTY{}
@@ -180,7 +199,9 @@ func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 	if err != nil {
 		return nil, nil, err
 	}
-	out := &startOutput{runStatus: outcomeOf(&x), Attached: !created, Cursor: x.Window.Earliest}
+	out := &startOutput{
+		runStatus: outcomeOf(&run.x), Attached: !run.created, Fresh: run.fresh, Cursor: run.x.Window.Earliest,
+	}
 	return &mcp.CallToolResult{
 		Meta:    mcp.Meta{metaExecution: out},
 		Content: []mcp.Content{&mcp.TextContent{Text: "[" + out.sentence() + "]"}},

@@ -16,7 +16,7 @@ import (
 
 type args = map[string]any
 
-func TestExecute(t *testing.T) {
+func TestExecuteReturnsOutputAndExitCode(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestUnicodeAndBinary(t *testing.T) {
 	}
 }
 
-func TestAsync(t *testing.T) {
+func TestAsyncExecutionIsReadByCursor(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestCancelledCall(t *testing.T) {
 	}
 }
 
-func TestTenants(t *testing.T) {
+func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	w := newWorld(t, nil)
 	alice, bob := w.caller("2025-11-25", "alice"), w.caller("2026-07-28", "bob")
 	var run executed
@@ -334,7 +334,7 @@ func TestHostileArguments(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
+func TestListPagesHaveEachExecutionOnce(t *testing.T) {
 	w := newWorld(t, nil)
 	c := w.caller("2025-11-25", "")
 	for i := range 5 {
@@ -364,7 +364,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-func TestResources(t *testing.T) {
+func TestResourcesHaveOutputAndState(t *testing.T) {
 	w := newWorld(t, &mcpserver.Options{MaxResource: 1000})
 	c := w.caller("2025-11-25", "")
 	var run executed
@@ -403,7 +403,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
+func TestProgressNamesLastLine(t *testing.T) {
 	w := newWorld(t, &mcpserver.Options{ProgressEvery: 50 * time.Millisecond})
 	for _, era := range eras {
 		g := newGate(t)

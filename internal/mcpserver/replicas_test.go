@@ -55,8 +55,9 @@ func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keys) (*world, *rep
 	}}, member
 }
 
-// TestReplicas: started on one, read, written to, asked for and cancelled on the other; and one dies.
-func TestReplicas(t *testing.T) {
+// TestReplicasControlEachOthersExecutions: started on one, read, written to, asked for and cancelled on the other; and
+// one dies.
+func TestReplicasControlEachOthersExecutions(t *testing.T) {
 	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeys()
 	a, inA := newReplica(t, hub, keys)
 	b, _ := newReplica(t, hub, keys)

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -16,17 +17,18 @@ const (
 
 // runInput says what to run.
 type runInput struct {
-	Code     string            `json:"code,omitempty" jsonschema:"program text in language"`
-	Language string            `json:"language,omitempty" jsonschema:"bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
-	Command  string            `json:"command,omitempty" jsonschema:"for the shell"`
-	Argv     []string          `json:"argv,omitempty" jsonschema:"program and arguments"`
-	Cwd      string            `json:"cwd,omitempty" jsonschema:"working directory"`
-	Env      map[string]string `json:"env,omitempty" jsonschema:"variables to add"`
-	Stdin    string            `json:"stdin,omitempty" jsonschema:"text that it reads"`
-	Timeout  float64           `json:"timeout_seconds,omitempty" jsonschema:"end the run after this"`
-	Session  string            `json:"session,omitempty" jsonschema:"name of a group of runs"`
-	Labels   map[string]string `json:"labels,omitempty" jsonschema:"to find the run by"`
-	Key      string            `json:"idempotency_key,omitempty" jsonschema:"the same call with the same key attaches to the run that the first one started"`
+	Code        string            `json:"code,omitempty" jsonschema:"program text in language"`
+	Language    string            `json:"language,omitempty" jsonschema:"bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
+	Interpreter string            `json:"interpreter,omitempty" jsonschema:"run code (bash, javascript or python) in the one of this name in session, which remembers variables; it is made at first use"`
+	Command     string            `json:"command,omitempty" jsonschema:"for the shell"`
+	Argv        []string          `json:"argv,omitempty" jsonschema:"program and arguments"`
+	Cwd         string            `json:"cwd,omitempty" jsonschema:"working directory"`
+	Env         map[string]string `json:"env,omitempty" jsonschema:"variables to add"`
+	Stdin       string            `json:"stdin,omitempty" jsonschema:"text that it reads"`
+	Timeout     float64           `json:"timeout_seconds,omitempty" jsonschema:"end the run after this"`
+	Session     string            `json:"session,omitempty" jsonschema:"name of a group of runs"`
+	Labels      map[string]string `json:"labels,omitempty" jsonschema:"to find the run by"`
+	Key         string            `json:"idempotency_key,omitempty" jsonschema:"the same call with the same key attaches to the run that the first one started"`
 }
 
 type executeInput struct {
@@ -51,8 +53,8 @@ func (in *runInput) request() (execution.Request, error) {
 	if err := in.checkProgram(); err != nil {
 		return r, err
 	}
-	if r.Code != "" && r.Language == "" {
-		r.Language = "python"
+	if r.Code != "" {
+		r.Language = in.language()
 	}
 	if in.Stdin != "" {
 		r.Stdin = &in.Stdin
@@ -61,6 +63,9 @@ func (in *runInput) request() (execution.Request, error) {
 	r.Timeout = execution.Duration(timeout)
 	return r, err
 }
+
+// language is that of the code.
+func (in *runInput) language() string { return cmp.Or(in.Language, "python") }
 
 // checkProgram refuses a call that does not say what to run, in the words of the tool.
 func (in *runInput) checkProgram() error {
@@ -82,6 +87,8 @@ func (in *runInput) checkProgram() error {
 		}
 	case in.Language != "" && in.Code == "":
 		return &execution.FieldError{Field: "language", Reason: "it is that of code, and " + given[0] + " is given"}
+	case in.Interpreter != "" && in.Code == "":
+		return &execution.FieldError{Field: "interpreter", Reason: "it runs code, and " + given[0] + " is given"}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -60,6 +61,8 @@ type Server struct {
 	opts  Options
 	tasks *mcptask.Tasks
 	mcp   *mcp.Server
+
+	opening sync.Mutex // of interpreters
 }
 
 const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks, and when execute_code answers before its end. ` +

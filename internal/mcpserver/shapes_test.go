@@ -206,8 +206,8 @@ func TestEscapeSequences(t *testing.T) {
 	}
 }
 
-// TestLinks: a link is there where something was left out, and each can be read.
-func TestLinks(t *testing.T) {
+// TestLinksToOmittedOutputCanBeRead: a link is there where something was left out, and each can be read.
+func TestLinksToOmittedOutputCanBeRead(t *testing.T) {
 	w := newWorld(t, &mcpserver.Options{MaxResource: 1000})
 	c := w.caller("2025-11-25", "")
 	for _, size := range []string{"900", "2500"} {

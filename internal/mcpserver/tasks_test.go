@@ -162,8 +162,8 @@ func TestCancelledTask(t *testing.T) {
 	}
 }
 
-// TestRestart: the server dies with a run. Its task says what there was, and so do the tools.
-func TestRestart(t *testing.T) {
+// TestRestartEndsTasksWithTheirOutput: the server dies with a run. Its task says what there was, and so do the tools.
+func TestRestartEndsTasksWithTheirOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
 	open := func() (*sqlitestore.Store, *world) {
 		store, err := sqlitestore.Open(t.Context(), path, nil)

@@ -35,25 +35,26 @@ func (t *transcript) of(channel string) *plainer {
 
 // add takes an event and returns what a model reads of it.
 func (t *transcript) add(e *reprise.Event) []byte {
-	p := t.of(e.Type)
+	channel, data := said(e)
+	p := t.of(channel)
 	if p == nil {
 		return nil
 	}
-	shown := p.plain(e.Data)
+	shown := p.plain(data)
 	if !isText(shown) {
-		shown = fmt.Appendf(nil, "[%d bytes of %s that are no text]", len(e.Data), e.Type)
+		shown = fmt.Appendf(nil, "[%d bytes of %s that are no text]", len(data), channel)
 	}
 	if len(shown) == 0 {
 		return nil
 	}
 	var piece []byte
-	if e.Type != t.on && (t.on != "" || e.Type == execution.Stderr) {
+	if channel != t.on && (t.on != "" || channel == execution.Stderr) {
 		if t.on != "" && t.ends != '\n' {
 			piece = append(piece, '\n')
 		}
-		piece = fmt.Appendf(piece, "[%s]\n", e.Type)
+		piece = fmt.Appendf(piece, "[%s]\n", channel)
 	}
-	t.on, t.ends = e.Type, shown[len(shown)-1]
+	t.on, t.ends = channel, shown[len(shown)-1]
 	t.clip.add(e.Seq, append(piece, shown...))
 	return shown
 }

@@ -27,8 +27,9 @@ import (
 
 var update = flag.Bool("update", false, "write what the server says into the transcripts")
 
-// TestTranscripts: what a client sends, line by line, and what the server says, with what differs each time left out.
-func TestTranscripts(t *testing.T) {
+// TestTranscriptsOfTools: what a client sends, line by line, and what the server says, with what differs each time left
+// out.
+func TestTranscriptsOfTools(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v, %v", files, err)

@@ -33,6 +33,28 @@ var durableMutants = []mutant{
 		run:  "TestHoldKeepsWhatWasNotRead",
 	},
 	{
+		name: "what was sent counts as received", rule: "hold",
+		file: "internal/execution/hold.go", old: "	if !hd.receipts {\n", new: "	if true {\n",
+		pkg: "./internal/execution", run: "TestHoldCountsReceipts",
+	},
+	{
+		name: "a server that is to take over listens anew", rule: "docs/executions.md",
+		file: "cmd/reprise/server.go", old: "		c.passed = taken\n", new: "",
+		pkg: "./cmd/reprise", run: "TestTakeOver$",
+	},
+	{
+		name: "anybody may run commands as anybody", rule: "user needs the scope admin",
+		file: "internal/api/executions.go",
+		old:  "		return x.needs(identity.ScopeAdmin)\n", new: "		return nil\n",
+		pkg: "./internal/api", run: "TestUserNeedsAdmin",
+	},
+	{
+		name: "models of all sessions share their interpreters", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/interpreter.go",
+		old:  "language, in.Session, in.Interpreter}", new: "language, \"\", in.Interpreter}",
+		pkg: "./internal/mcpserver", run: "TestInterpreterRemembers",
+	},
+	{
 		name: "output is held back for ever", rule: "hold",
 		file: "internal/execution/hold.go", old: "		if left <= 0 {\n", new: "		if false {\n",
 		pkg: "./internal/execution", run: "TestHoldLapses",
@@ -95,7 +117,8 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "nats does not see that its server was started again", rule: "G1",
-		file: "store/natsstore/boot.go", old: `id != "" && id == last.server {`, new: `last.server != "" {`,
+		file: "store/natsstore/boot.go", old: `id != "" && id == last.server {`,
+		new: `last.server != "" && len(id) >= 0 {`,
 		pkg: "./store/natsstore", run: "TestLossIsToldWhenAsMuchIsThereAgain|TestRestartLosesNothing",
 	},
 	{
@@ -145,7 +168,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "driver's error leaves the store",
-		rule: "Store: an error must not wrap one of a driver",
+		rule: "Store: an error must not wrap one of a driver; row 2",
 		file: "internal/border/border.go",
 		old:  `return fmt.Errorf("%w: %v", reprise.ErrUnavailable, err)`,
 		new:  `return fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)`,

@@ -10,14 +10,14 @@ var engineMutants = []mutant{
 		pkg: ".", run: "TestG1ReaderInTheMiddleIsToldOfALoss|TestG1NoSilentLoss",
 	},
 	{
-		name: "cursor beyond the fork is accepted", rule: "G1",
+		name: "cursor beyond the fork is accepted", rule: "G1, row 9",
 		file: "live.go", old: "(!shared || c.Seq > fork):", new: "(!shared || c.Seq > fork+100):",
 		pkg: ".", run: "TestCursorAtOrBelowForkIsExact|TestReaderIsToldOfForkItIsBeyond",
 	},
 	{
 		name: "reader follows any fork", rule: "G1",
-		file: "reader.go", old: "if !ok || r.next-1 > fork {", new: "if !ok || r.next-1 > fork+100 {",
-		pkg: ".", run: "TestReaderIsToldOfForkItIsBeyond|TestLineageOfSeveralForks",
+		file: "reader.go", old: "if !ok || r.next-1 > fork {", new: "if r.next = min(r.next, fork+1); !ok {",
+		pkg: ".", run: "TestReaderIsToldOfForkItIsBeyond",
 	},
 	{
 		name: "cursor ahead of the tail is accepted", rule: "G1",

@@ -12,7 +12,7 @@ var identityMutants = []mutant{
 	{
 		name: "a prefix does not hide executions of other sessions", rule: "R10.2",
 		file: "internal/api/grants.go", old: "err == nil && !allowed(session)", new: "false && !allowed(session)",
-		pkg: "./internal/api", run: "TestAdversariesLearnNothing",
+		pkg: "./internal/api", run: "TestPrefixesHideTheRest",
 	},
 	{
 		name: "the time of a refusal tells what exists", rule: "R10.2",

@@ -11,12 +11,12 @@ var isolationMutants = []mutant{
 		old:  "	for _, path := range hiddenRoots(pl.Access.Hidden) {\n",
 		new:  "	for _, path := range hiddenRoots(nil) {\n",
 		pkg:  "./internal/isolation",
-		run:  "TestAttempts$",
+		run:  "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
 		name: "isolation leaves signals", rule: "R6.13",
 		file: "internal/isolation/landlock_linux.go", old: "		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL\n", new: "		attr.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET\n",
-		pkg: "./internal/isolation", run: "TestAttempts$",
+		pkg: "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
 		name: "isolation leaves cgroups writable",
@@ -25,7 +25,7 @@ var isolationMutants = []mutant{
 		old:  "	for _, path := range pl.Given.Cgroups {\n",
 		new:  "	for _, path := range pl.Given.Cgroups[:0] {\n",
 		pkg:  "./internal/isolation",
-		run:  "TestAttempts$",
+		run:  "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
 		name: "isolation allows cgroup namespaces",
@@ -34,7 +34,7 @@ var isolationMutants = []mutant{
 		old:  "unix.CLONE_NEWCGROUP, refused, tail+6)",
 		new:  "unix.CLONE_NEWCGROUP, tail+6, tail+6)",
 		pkg:  "./internal/isolation",
-		run:  "TestAttempts$",
+		run:  "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
 		name: "isolation keeps all capabilities", rule: "R6.13",
@@ -44,7 +44,7 @@ var isolationMutants = []mutant{
 	{
 		name: "isolation keeps CAP_NET_RAW", rule: "R6.13",
 		file: "internal/isolation/restrict_linux.go", old: "	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE,", new: "	unix.CAP_NET_RAW, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE,",
-		pkg: "./internal/isolation", run: "TestAttempts$",
+		pkg: "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
 		name: "isolation denies no system calls", rule: "R6.13",
@@ -54,7 +54,7 @@ var isolationMutants = []mutant{
 	{
 		name: "landlock lets write everywhere", rule: "R6.13",
 		file: "internal/isolation/landlock_linux.go", old: "	if err := allow(ruleset, \"/\", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {", new: "	if err := allow(ruleset, \"/\", handledFiles); err != nil {",
-		pkg: "./internal/isolation", run: "TestAttempts$",
+		pkg: "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
 		name: "landlock allows directories that hold what is hidden",

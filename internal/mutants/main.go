@@ -17,7 +17,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -64,8 +63,9 @@ func main() {
 }
 
 func all() []mutant {
-	return slices.Concat(engineMutants, replicaMutants, storeMutants, durableMutants, serverMutants, clientMutants,
-		identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants, outsideMutants)
+	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, serverMutants,
+		clientMutants, identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants,
+		outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {
@@ -92,7 +92,7 @@ func test(ctx context.Context, only string, list bool, atOnce int) error {
 	}
 	fmt.Printf("the tests pass without a fault (%.0fs)\n", time.Since(began).Seconds())
 	for i := range chosen {
-		chosen[i].patience = perMutant + slower*took[chosen[i].pkg]
+		chosen[i].patience = perMutant + slower*took.of(&chosen[i])
 	}
 	return report(chosen, testAll(ctx, chosen, atOnce), began)
 }
@@ -103,49 +103,6 @@ func (m *mutant) command() string {
 		return "go run ./internal/torture " + m.torture
 	}
 	return fmt.Sprintf("go test %s -run '%s'", m.pkg, m.run)
-}
-
-// checkUnchanged runs the tests of all mutants on the code as it is, where they must pass. It returns how long those of
-// each package have taken, with the build.
-func checkUnchanged(ctx context.Context, chosen []mutant, atOnce int) (map[string]time.Duration, error) {
-	patterns := map[string][]string{}
-	for i := range chosen {
-		if m := &chosen[i]; m.pkg != "" && !slices.Contains(patterns[m.pkg], m.run) {
-			patterns[m.pkg] = append(patterns[m.pkg], m.run)
-		}
-	}
-	pkgs := slices.Sorted(maps.Keys(patterns))
-	took, errs := make([]time.Duration, len(pkgs)), make([]error, len(pkgs))
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
-	for i, pkg := range pkgs {
-		slots <- struct{}{}
-		wg.Go(func() {
-			began := time.Now()
-			errs[i] = checkPackage(ctx, pkg, patterns[pkg])
-			took[i] = time.Since(began)
-			<-slots
-		})
-	}
-	wg.Wait()
-	times := map[string]time.Duration{}
-	for i, pkg := range pkgs {
-		times[pkg] = took[i]
-	}
-	return times, errors.Join(errs...)
-}
-
-func checkPackage(ctx context.Context, pkg string, runs []string) error {
-	args := []string{"test", "-vet=off", noSymbols, "-count=1", "-timeout=20m", pkg, "-run", strings.Join(runs, "|")}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	out, err := cmd.CombinedOutput()
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s fails without a fault: %w: %s", pkg, err, out)
-	case bytes.Contains(out, []byte("no tests to run")):
-		return fmt.Errorf("%s has none of the tests %s", pkg, runs)
-	}
-	return nil
 }
 
 // noSymbols leaves out what debuggers need: a binary is linked for each mutant, and that is a quarter of the work.
@@ -202,11 +159,11 @@ func testOne(ctx context.Context, m *mutant) result {
 	return result{verdict, by, time.Since(began)}
 }
 
-// Tests of a mutant that run for perMutant, and slower times as long as those of their package without a fault, have
-// found it: they hang. A busy machine makes all of them slow.
+// Tests of a mutant that run for perMutant, and slower times as long as without a fault, have found it: they hang. A
+// busy machine makes all of them slow.
 const (
-	perMutant = 60 * time.Second
-	slower    = 3
+	perMutant = 30 * time.Second
+	slower    = 5
 )
 
 func tryOne(ctx context.Context, m *mutant) (verdict, by string, err error) {

@@ -4,8 +4,13 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestEveryMutantApplies: each has its place in the code, exactly one, and a name of its own; each guarantee has one.
@@ -39,4 +44,80 @@ func TestBuildThatFailsIsNotKilled(t *testing.T) {
 	if verdict != killed || by != "TestX/a" || err != nil {
 		t.Errorf("%q by %q, %v", verdict, by, err)
 	}
+}
+
+func TestTimeOfItsTests(t *testing.T) {
+	took := times{"p": {"TestA": 1, "TestB": 2, "TestBoth": 4}}
+	for run, want := range map[string]time.Duration{
+		"TestA$": 1, "TestA/(x|TestB)": 1, "TestA/x|TestB$": 3, "TestB": 6, "TestC": 0,
+	} {
+		if got := took.of(&mutant{pkg: "p", run: run}); got != want {
+			t.Errorf("%s: %d, want %d", run, got, want)
+		}
+	}
+}
+
+// TestTableOfRepairs: docs/testing.md has a row for each promise that was once broken, whose tests and mutants there
+// are, and every mutant of a row is in it.
+func TestTableOfRepairs(t *testing.T) {
+	t.Chdir("../..")
+	left := map[string]string{} // the row of each mutant
+	row := regexp.MustCompile(`\brow (\d+)\b`)
+	for _, m := range all() {
+		if found := row.FindStringSubmatch(m.rule); found != nil {
+			left[m.name] = found[1]
+		}
+	}
+	doc, err := os.ReadFile("docs/testing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testNames(t)
+	rows := regexp.MustCompile(`(?m)^\| (\d+) \|[^|]*\| ([^|]*) \| ([^|]*) \|$`).FindAllStringSubmatch(string(doc), -1)
+	if len(rows) != 16 {
+		t.Errorf("the table has %d rows", len(rows))
+	}
+	for i, cells := range rows {
+		if cells[1] != fmt.Sprint(i+1) {
+			t.Errorf("row %s stands in the place of %d", cells[1], i+1)
+		}
+		for _, name := range regexp.MustCompile("Test[A-Za-z0-9]+").FindAllString(cells[2], -1) {
+			if !tests[name] {
+				t.Errorf("row %s: there is no %s", cells[1], name)
+			}
+		}
+		for name := range strings.SplitSeq(cells[3], "; ") {
+			if left[name] != cells[1] {
+				t.Errorf("row %s: the mutant %q is of row %q", cells[1], name, left[name])
+			}
+			delete(left, name)
+		}
+	}
+	for name, row := range left {
+		t.Errorf("row %s does not name the mutant %q", row, name)
+	}
+}
+
+// testNames are the tests of the repository.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	test := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() && entry.Name() == "node_modules" {
+			return filepath.SkipDir
+		}
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range test.FindAllSubmatch(text, -1) {
+			names[string(found[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
 }

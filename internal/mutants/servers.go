@@ -5,6 +5,16 @@ package main
 // serverMutants are faults in what serves the engine.
 var serverMutants = []mutant{
 	{
+		name: "what a stream was made with is sent again", rule: "G2",
+		file: "mcp/mcphttp/early.go", old: "		if i < n {\n", new: "		if false {\n",
+		pkg: "./mcp/mcphttp", run: "TestCallIsOneCommit",
+	},
+	{
+		name: "the stream of a call is made without its answer", rule: "one commit for a call",
+		file: "mcp/mcphttp/post.go", old: "Owner: owner, Events: events}", new: "Owner: owner, Events: nil}",
+		pkg: "./mcp/mcphttp", run: "TestCallIsOneCommit",
+	},
+	{
 		name: "one principal takes all places", rule: "docs/security.md, fairness",
 		file: "internal/execution/queue.go", old: "has < shareOfFree*free", new: "free > 0",
 		pkg: "./internal/execution", run: "TestFloodOfOnePrincipalLeavesPlaces",

@@ -17,6 +17,23 @@ var storeMutants = []mutant{
 		pkg: "./store/memstore", run: conformance + "create",
 	},
 	{
+		name: "the batch of a new stream is left out", rule: "CreateAppend: must make the stream with the batch or not at all",
+		file: "store/memstore/store.go", old: "	if first != nil {\n", new: "	if false {\n",
+		pkg: "./store/memstore", run: conformance + "create_with_a_batch",
+	},
+	{
+		name: "the rows of a new stream are two commits", rule: "CreateAppend: must make the stream with the batch or not at all",
+		file: "store/sqlitestore/create.go", old: "		if err != nil || first == nil {\n",
+		new: "		if true {\n",
+		pkg: "./store/sqlitestore", run: "TestStore/create_with_a_batch",
+	},
+	{
+		name: "a new stream is stored in clear", rule: "a wrapper takes part in CreateAppend",
+		file: "store/storewrap/encrypt.go", old: "	if err := e.sealRequest(&first); err != nil {\n",
+		new: "	if err := error(nil); err != nil {\n",
+		pkg: "./store/storewrap", run: "TestNewStreamsAreWrapped",
+	},
+	{
 		name: "copied stream begins with 1",
 		rule: "Create: must return the stream as it is kept",
 		file: "store/memstore/store.go",

@@ -3,6 +3,7 @@ package oidc
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 )
 
 // claims are the members of the payload of a token. Their names are told apart by case, as JSON does and a struct of
@@ -121,9 +123,35 @@ func (i *Issuer) principal(c claims) (identity.Principal, error) {
 				i.TenantClaim)
 		}
 	}
+	limits, err := i.limits(c)
+	if err != nil {
+		return identity.Principal{}, err
+	}
 	return identity.Principal{
-		Name: name + "@" + i.Name, Tenant: tenant, Grants: i.grants(c), Issuer: i.URL,
+		Name: name + "@" + i.Name, Tenant: tenant, Grants: i.grants(c), Limits: limits, Issuer: i.URL,
 	}, nil
+}
+
+// limits are the quotas of a principal: those of its claim, and of the issuer for quotas that are not in it. A claim
+// that cannot be read is no claim without bounds: the token is refused.
+func (i *Issuer) limits(c claims) (quota.Limits, error) {
+	raw, ok := c[i.LimitsClaim]
+	if !ok || i.LimitsClaim == "" {
+		return i.Limits, nil
+	}
+	var claimed quota.Limits
+	if err := json.Unmarshal(raw, &claimed); err != nil || claimed == nil {
+		return nil, refused("has a claim %s that is no object of whole numbers", i.LimitsClaim)
+	}
+	if err := claimed.Validate(); err != nil {
+		return nil, refused("has a claim %s that is not good: %v", i.LimitsClaim, err)
+	}
+	limits := maps.Clone(i.Limits)
+	if limits == nil {
+		limits = quota.Limits{}
+	}
+	maps.Copy(limits, claimed)
+	return limits, nil
 }
 
 // maxGrants bounds what one token is granted.
@@ -168,8 +196,8 @@ func (i *Issuer) scopeTexts(c claims) []string {
 // ruled are those of the claims that the rule of the issuer looks at, with the groups that grant something.
 func (i *Issuer) ruled(c claims) claims {
 	kept := claims{}
-	for _, name := range []string{"exp", i.NameClaim, i.TenantClaim, i.ScopeClaim, "scope", "scp"} {
-		if raw, ok := c[name]; ok {
+	for _, name := range []string{"exp", i.NameClaim, i.TenantClaim, i.ScopeClaim, i.LimitsClaim, "scope", "scp"} {
+		if raw, ok := c[name]; ok && name != "" {
 			kept[name] = raw
 		}
 	}

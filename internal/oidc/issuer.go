@@ -16,6 +16,7 @@ import (
 
 	"reprise"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 )
 
 // Issuer is an identity provider, and the rule by which the claims of its tokens become a principal.
@@ -46,6 +47,11 @@ type Issuer struct {
 	// GroupsClaim is the claim that lists groups, and Groups is what each grants. Default: "groups".
 	GroupsClaim string                      `yaml:"groups_claim"`
 	Groups      map[string][]identity.Grant `yaml:"groups"`
+	// Limits are quotas of each principal; for the others those of the server hold. Default: none.
+	Limits quota.Limits `yaml:"limits"`
+	// LimitsClaim is the claim with quotas of the principal, an object of whole numbers by quota, which win over
+	// Limits. A token whose claim is something else is refused. Default: no claim is looked at.
+	LimitsClaim string `yaml:"limits_claim"`
 	// Allow are the scopes that may be granted at all. Default: read, publish, run and control.
 	Allow []identity.Scope `yaml:"allow"`
 }
@@ -106,6 +112,8 @@ func (i Issuer) withDefaults() (Issuer, error) {
 		return refuse("tenant and tenant_claim exclude each other")
 	case i.Tenant != "" && !isTenant(i.Tenant):
 		return refuse("the tenant %q", i.Tenant)
+	case i.Limits.Validate() != nil:
+		return refuse("limits: %v", i.Limits.Validate())
 	case i.TenantClaim == "" && i.Tenants != nil:
 		return refuse("tenants are those that tenant_claim may name, and there is none")
 	}

@@ -17,6 +17,7 @@ import (
 	"reprise"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
+	"reprise/internal/quota"
 )
 
 func grantsOf(t testing.TB, texts ...string) (grants []identity.Grant) {
@@ -364,6 +365,53 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("%q: %v", rest, err)
 		}
 	})
+}
+
+// TestLimitsComeFromClaims: quota by quota the claim wins over the issuer's, and one that cannot be read lets nobody in.
+func TestLimitsComeFromClaims(t *testing.T) {
+	key := newEd(t, "k1")
+	p := newProvider(t, key)
+	rule := oidc.Issuer{Limits: quota.Limits{quota.Running: 2, quota.Starts: 60}, LimitsClaim: "limits"}
+	claimed := map[string]any{"running": 8, "bytes": 1 << 40}
+	for _, tt := range []struct {
+		name   string
+		issuer oidc.Issuer
+		claim  any
+		want   string // "refused" for nobody
+	}{
+		{"no rule", oidc.Issuer{}, claimed, ""},
+		{"a claim that no rule names", oidc.Issuer{Limits: rule.Limits}, claimed, "running=2 starts=60"},
+		{"no claim", rule, nil, "running=2 starts=60"},
+		{"a claim", rule, claimed, "running=8 starts=60 bytes=1099511627776"},
+		{"a claim alone", oidc.Issuer{LimitsClaim: "limits"}, claimed, "running=8 bytes=1099511627776"},
+		{"0 allows nothing", rule, map[string]any{"starts": 0}, "running=2 starts=0"},
+		{"an unknown quota", rule, map[string]any{"walking": 1}, "refused"},
+		{"a negative bound", rule, map[string]any{"running": -1}, "refused"},
+		{"a part", rule, map[string]any{"running": 1.5}, "refused"},
+		{"a text", rule, "running=8", "refused"},
+		{"null", rule, json.RawMessage("null"), "refused"},
+		{"more than can be counted", rule, map[string]any{"running": 1e30}, "refused"},
+	} {
+		v := p.verifier(tt.issuer, oidc.Options{})
+		who, err := v.Verify(t.Context(), key.sign(t, p.claims(map[string]any{"limits": tt.claim}), nil))
+		if tt.want == "refused" {
+			if !errors.Is(err, identity.ErrUnauthenticated) {
+				t.Errorf("%s: let in with %v, %v", tt.name, who.Limits, err)
+			}
+			continue
+		}
+		if err != nil || who.Limits.String() != tt.want {
+			t.Errorf("%s: %q and not %q, %v", tt.name, who.Limits, tt.want, err)
+		}
+		again, err := v.Current(t.Context(), who.Credential)
+		if err != nil || again.Limits.String() != tt.want {
+			t.Errorf("%s, by a cookie: %q and not %q, %v", tt.name, again.Limits, tt.want, err)
+		}
+	}
+	_, err := oidc.New([]oidc.Issuer{{URL: p.url, Limits: quota.Limits{"walking": 1}}}, nil)
+	if !errors.Is(err, reprise.ErrInvalid) {
+		t.Errorf("a rule with an unknown quota: %v", err)
+	}
 }
 
 // TestClaimsThatAreAskedFor: those alone are kept, where they are text or whole numbers.

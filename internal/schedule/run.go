@@ -144,7 +144,8 @@ func (s *Schedules) start(ctx context.Context, one *Schedule, at time.Time, last
 	if err != nil {
 		return slot, err
 	}
-	if !who.MayOn(identity.ScopeRun, one.Execution.Session) {
+	if !who.MayOn(identity.ScopeRun, one.Execution.Session) ||
+		one.Execution.User != "" && !who.May(identity.ScopeAdmin) {
 		return slot, identity.ErrForbidden
 	}
 	q := one.Execution

@@ -221,7 +221,7 @@ func TestMissedSlots(t *testing.T) {
 }
 
 // While what an earlier slot has started runs, a slot is skipped, unless overlap is allowed.
-func TestOverlap(t *testing.T) {
+func TestOverlapIsSkippedUnlessAllowed(t *testing.T) {
 	inBubble(t, func(f *fixture) {
 		one := f.add(schedule.Request{Cron: "@every 1m"})
 		stop := f.run(1)

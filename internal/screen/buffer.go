@@ -173,6 +173,15 @@ func runeWidth(r rune) int {
 	return 1
 }
 
+// Width returns the number of places that a text without control characters takes on a line.
+func Width(text string) int {
+	n := 0
+	for _, r := range text {
+		n += runeWidth(r)
+	}
+	return n
+}
+
 // lineDrawing is the DEC special graphics set, from '`' on.
 var lineDrawing = [...]rune{
 	'◆', '▒', '␉', '␌', '␍', '␊', '°', '±', '␤', '␋', '┘', '┐', '┌', '└', '┼', '⎺',

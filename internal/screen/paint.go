@@ -84,6 +84,35 @@ func (s *Screen) paintLine(b []byte, from *buffer, y int) []byte {
 	return append(b, "\x1b[0m"...)
 }
 
+// Run is text of one row that is drawn in one style.
+type Run struct {
+	Column, Width int    // in places
+	Text          string // wide characters take two places
+	Style         string // the parameters of SGR that set it, "0" for the default
+}
+
+// Runs returns what row y shows, from left to right. Empty places at its end are left out.
+func (s *Screen) Runs(y int) []Run {
+	l := s.buffer.lines[y]
+	var runs []Run
+	var now pen
+	for x, c := range l[:l.used()] {
+		if c.r == spanned {
+			runs[len(runs)-1].Width++
+			continue
+		}
+		if len(runs) == 0 || c.pen != now {
+			now = c.pen
+			style := strings.TrimSuffix(strings.TrimPrefix(string(now.sequence(nil)), "\x1b["), "m")
+			runs = append(runs, Run{Column: x, Style: style})
+		}
+		last := &runs[len(runs)-1]
+		last.Text += c.text()
+		last.Width++
+	}
+	return runs
+}
+
 func (c cell) text() string {
 	if c.r == 0 {
 		return " "

@@ -85,6 +85,8 @@ var (
 	_ reprise.Sizer   = (*Store)(nil)
 
 	_ reprise.Concurrent = (*Store)(nil)
+
+	_ reprise.CreateAppender = (*Store)(nil)
 )
 
 // enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
@@ -107,6 +109,26 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 	}
 	defer s.use.RUnlock()
 	return s.hub.inner.Create(ctx, info)
+}
+
+// CreateAppend is that of the Store inside; the error is errors.ErrUnsupported where that is no CreateAppender. Whoever
+// watches the name is told.
+func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	c, ok := s.hub.inner.(reprise.CreateAppender)
+	if !ok {
+		return reprise.StreamInfo{}, errors.ErrUnsupported
+	}
+	if err := s.enter(ctx); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	defer s.use.RUnlock()
+	kept, err := c.CreateAppend(ctx, info, first)
+	if mayHave(err) {
+		s.hub.tell(s, info.Key)
+	}
+	return kept, err
 }
 
 // Append is that of the Store inside. What was stored, or may have been, is told.

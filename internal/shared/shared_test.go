@@ -18,7 +18,7 @@ func open(testing.TB) storetest.Harness {
 	return storetest.Harness{Open: another, Share: another, Lose: lose}
 }
 
-func TestStore(t *testing.T) {
+func TestStoreKeepsContract(t *testing.T) {
 	storetest.Run(t, open, &storetest.Options{Events: 10_000, Streams: 1000})
 }
 

@@ -22,7 +22,7 @@ var (
 	from     = flag.Uint64("from", 1, "the first seed")
 	oneSeed  = flag.Uint64("seed", 0, "the only seed to run; its steps are printed with -v")
 	maxSteps = flag.Int("steps", 1200, "the steps of a seed before faults cease")
-	repeats  = flag.Int("repeats", 20, "how many seeds TestRepeats runs twice")
+	repeats  = flag.Int("repeats", 20, "how many seeds TestRepeatsOfASeed runs twice")
 )
 
 // TestSim runs seeds, the first failing one of which it shortens and prints.
@@ -49,10 +49,10 @@ func TestSim(t *testing.T) {
 	t.Logf("%d seeds, %d lines of trace, %v", n, steps, time.Since(began).Round(time.Millisecond))
 }
 
-// TestRepeats counts how many seeds take exactly the same steps with the same results again. Go's scheduler takes no
-// seed, so not all of them do: on a quiet machine most, on one whose processors are all busy about half. The race
-// detector starts goroutines in random order: with it the seeds are run twice, but need not repeat.
-func TestRepeats(t *testing.T) {
+// TestRepeatsOfASeed counts how many seeds take exactly the same steps with the same results again. Go's scheduler
+// takes no seed, so not all of them do: on a quiet machine most, on one whose processors are all busy about half. The
+// race detector starts goroutines in random order: with it the seeds are run twice, but need not repeat.
+func TestRepeatsOfASeed(t *testing.T) {
 	same, n := 0, *repeats
 	if raceDetector {
 		n /= 5

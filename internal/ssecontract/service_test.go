@@ -150,7 +150,7 @@ func send(w http.ResponseWriter, r *http.Request, text string, n int) {
 }
 
 // Each way to break lines, in pieces of each size; with a byte order mark, comments, fields of no use, and blank lines.
-func TestReads(t *testing.T) {
+func TestReadsEveryFormOfTheFormat(t *testing.T) {
 	text := "\uFEFF:comment\ndata: \uFEFFone\n\nid: 7\nevent: note\ndata:two\ndata\ndata:  lines\nretry: 5\nunknown: x\n\n\n\ndata\n\n"
 	want := []message{
 		{Kind: "comment", Comment: "comment"},
@@ -241,7 +241,7 @@ func TestTellsWhatIsRefused(t *testing.T) {
 	}
 }
 
-func TestStatus(t *testing.T) {
+func TestStatusNamesCapabilities(t *testing.T) {
 	f := newFixture(t, nil)
 	res, err := http.Get(f.service + "/")
 	if err != nil {

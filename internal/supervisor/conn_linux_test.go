@@ -78,8 +78,8 @@ func TestSocketDemandsTheSecret(t *testing.T) {
 	}
 }
 
-// TestLock: one at a time has it, and nobody has that of a directory that was removed.
-func TestLock(t *testing.T) {
+// TestLockIsExclusive: one at a time has it, and nobody has that of a directory that was removed.
+func TestLockIsExclusive(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	if err := Create(dir); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 )
 
 // The server answers, keeps its data over SIGKILL, and is still while it is paused.
-func TestPostgres(t *testing.T) {
+func TestPostgresKeepsDataOverKill(t *testing.T) {
 	s := testserver.Postgres(t, &testserver.PostgresOptions{Password: "secret", TLS: true})
 	ctx := t.Context()
 	query := func(sql string) {

@@ -7,7 +7,7 @@ import (
 )
 
 // What was written before a kill is there after it, and a server that is paused goes on where it was.
-func TestRedis(t *testing.T) {
+func TestRedisKeepsDataOverKill(t *testing.T) {
 	for name, opts := range map[string]*testserver.RedisOptions{
 		"plain":    nil,
 		"password": {Password: "secret"},

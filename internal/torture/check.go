@@ -33,12 +33,20 @@ type history struct {
 func (s *stage) check(ctx context.Context) {
 	for _, st := range s.streams {
 		h, err := s.read(ctx, 0, st)
+		if ctx.Err() != nil {
+			s.ledger.violation("stream %s: server 0 has not given it within %v: %v", st.name, settleWithin, err)
+			return // and no more can be said
+		}
 		if err != nil {
 			s.ledger.violation("stream %s cannot be read at the end: %v", st.name, err)
 			continue
 		}
 		for i := 1; i < len(s.replicas); i++ {
 			other, err := s.read(ctx, i, st)
+			if ctx.Err() != nil {
+				s.ledger.violation("stream %s: server %d has not given it within %v: %v", st.name, i, settleWithin, err)
+				return // and no more can be said
+			}
 			if err != nil || !slices.Equal(h.events, other.events) {
 				s.ledger.violation(
 					"stream %s is another at server %d: %d events, not %d, %v",
@@ -73,7 +81,7 @@ func (s *stage) read(ctx context.Context, replica int, st *stream) (*history, er
 			&request{method: http.MethodGet, path: st.path() + "/events?limit=1000&after=" + after},
 		)
 		if ctx.Err() != nil {
-			return h, ctx.Err()
+			return h, fmt.Errorf("%w, after %v", ctx.Err(), err)
 		}
 		if err != nil || a.passing() {
 			pause(ctx, 50*time.Millisecond)
@@ -149,6 +157,10 @@ func (s *stage) checkAcks(ctx context.Context, h *history) {
 			continue
 		}
 		if what := h.missing(a, earliest); what != "" && !s.told(ctx, h.stream, a) {
+			if ctx.Err() != nil {
+				s.ledger.violation("stream %s: its cursors were not checked within %v", a.stream, settleWithin)
+				return
+			}
 			s.ledger.violation("stream %s: acknowledged as %d to %d, and %s", a.stream, a.first, a.last, what)
 		}
 	}
@@ -175,11 +187,12 @@ func (s *stage) told(ctx context.Context, st *stream, a *ack) bool {
 	if !s.engine.mayLose() || a.cursor == "" {
 		return false
 	}
-	answer, err := s.direct.call(
-		ctx,
-		0,
-		&request{method: http.MethodGet, path: st.path() + "/events?limit=1&after=" + a.cursor},
-	)
+	ask := &request{method: http.MethodGet, path: st.path() + "/events?limit=1&after=" + a.cursor}
+	answer, err := s.direct.call(ctx, 0, ask)
+	for ctx.Err() == nil && (err != nil || answer.passing()) {
+		pause(ctx, 50*time.Millisecond)
+		answer, err = s.direct.call(ctx, 0, ask)
+	}
 	if err != nil || answer.Code != "epoch_changed" || answer.Fork != "" && position(answer.Fork) >= a.first {
 		return false
 	}

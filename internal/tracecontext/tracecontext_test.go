@@ -10,8 +10,8 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// TestParents: what the standard calls valid, and what it does not.
-func TestParents(t *testing.T) {
+// TestParentsAreValidated: what the standard calls valid, and what it does not.
+func TestParentsAreValidated(t *testing.T) {
 	for s, want := range map[string]bool{
 		parent:                                 true,
 		"":                                     false,
@@ -38,8 +38,8 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// TestHeaders: several states are one list; two parents are none.
-func TestHeaders(t *testing.T) {
+// TestHeadersOfSeveralStates: several states are one list; two parents are none.
+func TestHeadersOfSeveralStates(t *testing.T) {
 	h := http.Header{"Traceparent": {parent}, "Tracestate": {"a=1", "b=2"}}
 	if c := tracecontext.Of(h); c.Parent != parent || c.State != "a=1,b=2" {
 		t.Errorf("%+v", c)

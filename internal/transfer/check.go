@@ -19,6 +19,8 @@ type CheckOptions struct {
 	Parallel int
 	// PageBytes is how much of a stream is read at a time. Default: 1 MiB.
 	PageBytes int
+	// Progress, if it is not nil, is told after each stream what was checked so far, by one goroutine at a time.
+	Progress func(Checked)
 }
 
 func (o *CheckOptions) withDefaults() CheckOptions {
@@ -163,6 +165,16 @@ func (c *check) all(ctx context.Context, infos []reprise.StreamInfo) error {
 	return errors.Join(errs...)
 }
 
+// progress tells what was checked so far.
+func (c *check) progress() {
+	if c.opts.Progress == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.opts.Progress(c.checked())
+}
+
 // stream checks one stream. The error is for a store that does not answer.
 func (c *check) stream(ctx context.Context, key reprise.StreamKey) error {
 	s := &streamCheck{check: c, key: key}
@@ -184,6 +196,7 @@ func (c *check) stream(ctx context.Context, key reprise.StreamKey) error {
 		}
 		if !s.page(&page) {
 			s.finish(&page.Info)
+			c.progress()
 			return nil
 		}
 	}

@@ -19,6 +19,8 @@ type Stats struct {
 	Redis    *redisstore.Stats             `json:"redis,omitempty"`
 	Postgres *pgstore.Stats                `json:"postgres,omitempty"`
 	NATS     *natsstore.Stats              `json:"nats,omitempty"`
+	// Advice is there if it was asked for.
+	Advice *Advice `json:"advice,omitempty"`
 }
 
 // TenantSize is a reprise.Size as JSON.

@@ -109,9 +109,9 @@ func TestWhatABackendMaySay(t *testing.T) {
 	s.ends()
 }
 
-// TestAsk: what the server asks of the client has an id of its own in the session, survives a drop of the
+// TestAskSurvivesADrop: what the server asks of the client has an id of its own in the session, survives a drop of the
 // connection, and is answered once.
-func TestAsk(t *testing.T) {
+func TestAskSurvivesADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, setup{backend: newScript(func(ctx context.Context, x *mcphttp.Exchange) error {
 			answers := make(chan string, 10)

@@ -1,6 +1,6 @@
 // Package mcphttp is the Streamable HTTP transport of the Model Context Protocol over
-// a reprise.Log: a client that loses its connection in the middle of a call gets the rest of
-// it, after a drop, after a restart of the server, and from another replica.
+// a reprise.Log. A client that loses its connection in the middle of a call gets the rest of
+// the call: after a drop, after a restart of the server, and from another replica.
 //
 //	handler, err := mcphttp.New(log, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), nil)
 //	http.Handle("/mcp", handler)
@@ -10,17 +10,17 @@
 //
 // # Sessions and streams
 //
-// What a session has agreed on is the stream "mcp-session:<session>" of its tenant. Each POST with a
-// request is a stream "mcp:<session>/<name>" and what the server says of itself is
-// "mcp:<session>/0". An event is one JSON-RPC message; a long one is several. A message is appended first and goes to
-// the client when it is kept, so that it makes no difference whether the client is there.
+// The state of a session is the stream "mcp-session:<session>" of its tenant. Each POST with a request has a stream
+// "mcp:<session>/<name>". Messages of the server that belong to no request are in the stream "mcp:<session>/0". An
+// event is one JSON-RPC message; a long message takes several events. A message is appended first and sent to the
+// client once it is kept, so it does not matter whether the client is connected.
 //
-// The id of an SSE event names the stream within its session and the position in it, and is authenticated with both:
-// one of another session, tenant or stream is refused. It is signed with the keys of the Log, which must be kept
-// (reprise.Options.Keys) for it to be good after a restart and on other replicas.
+// The id of an SSE event names the stream within its session and the position in it, and is authenticated for both:
+// an id of another session, tenant or stream is refused. It is signed with the keys of the Log. For ids to be valid
+// after a restart and on other replicas, these keys must be persistent (reprise.Options.Keys).
 //
-// # What answers
+// # Backends
 //
-// A Backend answers what clients send. Server makes one of a *mcp.Server of the Go SDK; a program that
-// passes JSON-RPC on implements its own.
+// A Backend answers the messages of clients. Server makes one from a *mcp.Server of the Go SDK. A program that
+// forwards JSON-RPC implements its own.
 package mcphttp

@@ -101,16 +101,43 @@ func (e *early) response() []byte {
 	return nil
 }
 
-// promote hands over to a stream.
-func (e *early) promote(out *outlet) error {
+// maxFirst is the most bytes that a stream is made with.
+const maxFirst = 1 << 20
+
+// first is what was said so far, for the stream to be made with: the events of n messages, and whether the last of
+// them is the end. There are none where that is too much for one commit.
+func (e *early) first() (events []reprise.Event, n int, end bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	defer e.room.Broadcast()
+	if e.bytes > maxFirst {
+		return nil, 0, false
+	}
 	for i, message := range e.queue {
 		if message == nil {
 			break
 		}
-		last := i+2 == len(e.queue) && e.queue[i+1] == nil
+		end = e.isLast(i)
+		events, n = append(events, sentEvents(message, end)...), i+1
+	}
+	return events, n, end
+}
+
+// isLast reports whether the end follows the message i of the queue. The caller holds mu.
+func (e *early) isLast(i int) bool { return i+2 == len(e.queue) && e.queue[i+1] == nil }
+
+// promote hands over to a stream that was made with the first n messages.
+func (e *early) promote(out *outlet, n int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer e.room.Broadcast()
+	for i, message := range e.queue {
+		if i < n {
+			continue
+		}
+		if message == nil {
+			break
+		}
+		last := e.isLast(i)
 		if err := out.send(message, last); err != nil {
 			e.failed = err
 			return err
@@ -149,11 +176,16 @@ func (h *Handler) quick(messages []Message) time.Duration {
 	return h.opts.Quick
 }
 
+// keepAfter is how long the stream of a call that is to be kept waits for something to be made with. It is about as
+// long as a commit: an answer that is there by then waits for one commit in place of two, and later ones are no slower.
+const keepAfter = 2 * time.Millisecond
+
 // callEarly answers a request as JSON if that takes no longer than quick, which may be 0 or less, and else by a stream.
 //
-// The backend has the request before the stream is made, so that the commit which makes it takes place while the
-// backend works: what takes as long as a commit waits for one alone, that of its answer. What takes less waits for the
-// rest of the first one, too. That takes nothing from what is promised:
+// The backend has the request before the stream is made. What it has said by then, and be it the answer, is kept with
+// the stream in one commit, where the Store can do that. Where it has said nothing yet, the commit which makes the
+// stream takes place while the backend works, and the answer waits for its own alone. That takes nothing from what is
+// promised:
 //
 //   - Nothing is missed. A client that is to come back needs an event id, and the first is shown by follow, once the
 //     stream is kept. Whoever drops before, or whose server dies then, has seen nothing and knows no more about the
@@ -172,17 +204,16 @@ func (s *Session) callEarly(w http.ResponseWriter, r *http.Request, x *Exchange,
 		s.dismiss(x)
 		return refusalOf(errNoSession)
 	}
-	if quick > 0 && !e.wait(r.Context(), quick) { // the client knows of nothing to come back to; the request goes on
+	if quick <= 0 {
+		e.wait(context.WithoutCancel(r.Context()), keepAfter)
+	} else if !e.wait(r.Context(), quick) { // the client knows of nothing to come back to; the request goes on
 		return nil
 	}
 	if response := e.response(); response != nil {
 		writeJSON(w, http.StatusOK, response)
 		return nil
 	}
-	reader, out, err := s.keepCall(context.WithoutCancel(r.Context()), x)
-	if err == nil {
-		err = e.promote(out)
-	}
+	reader, err := s.keepCall(context.WithoutCancel(r.Context()), x, e)
 	if err != nil {
 		e.giveUp(err)
 		x.end(err)

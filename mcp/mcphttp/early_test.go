@@ -2,6 +2,7 @@ package mcphttp_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,8 +21,9 @@ func (w *world) streams() int {
 	return len(page.Streams)
 }
 
-// TestQuick: a response that is there at once is JSON and takes no stream; whatever else happens, there is one.
-func TestQuick(t *testing.T) {
+// TestQuickResponseTakesNoStream: a response that is there at once is JSON and takes no stream; whatever else happens,
+// there is one.
+func TestQuickResponseTakesNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, setup{opts: mcphttp.Options{Quick: 5 * time.Millisecond}})
 		c := w.begin("2025-11-25")
@@ -73,21 +75,101 @@ func TestQuick(t *testing.T) {
 // callOfSteps is a call that waits for the gate g.
 const callOfSteps = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"steps","arguments":{"gate":"g"}}}`
 
-// slowToMake is a Store whose Create of the stream of a call waits for made, and then fails if it is told to.
+// slowToMake is a Store that waits for made before it makes the stream of a call, and then fails if it is told to.
 type slowToMake struct {
 	reprise.Store
 	made  chan struct{}
 	fails atomic.Bool
+	// twice says that the Store makes no stream together with its first batch.
+	twice bool
+	// commits counts what was stored of calls.
+	commits atomic.Int64
+}
+
+// make waits for what makes a stream.
+func (s *slowToMake) make(key reprise.StreamKey) error {
+	if key.Namespace() != "mcp:" {
+		return nil
+	}
+	<-s.made
+	if s.fails.Load() {
+		return reprise.ErrUnavailable
+	}
+	s.commits.Add(1)
+	return nil
 }
 
 func (s *slowToMake) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
-	if info.Key.Namespace() == "mcp:" {
-		<-s.made
-		if s.fails.Load() {
-			return reprise.StreamInfo{}, reprise.ErrUnavailable
-		}
+	if err := s.make(info.Key); err != nil {
+		return reprise.StreamInfo{}, err
 	}
 	return s.Store.Create(ctx, info)
+}
+
+func (s *slowToMake) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	if s.twice {
+		return reprise.StreamInfo{}, errors.ErrUnsupported
+	}
+	if err := s.make(info.Key); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	return s.Store.(reprise.CreateAppender).CreateAppend(ctx, info, first)
+}
+
+func (s *slowToMake) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	for i := range reqs {
+		if reqs[i].Key.Namespace() == "mcp:" {
+			s.commits.Add(1)
+		}
+	}
+	return s.Store.Append(ctx, reqs)
+}
+
+// TestCallIsOneCommit: a call whose answer is there before its stream is made is kept by one commit, and by two where
+// the Store cannot make a stream together with its first batch, or the answer comes later. The client sees no
+// difference.
+func TestCallIsOneCommit(t *testing.T) {
+	for _, twice := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			store := &slowToMake{Store: memstore.New(nil), made: make(chan struct{}), twice: twice}
+			close(store.made)
+			defer store.Close()
+			w := newWorld(t, setup{store: store})
+			c := w.begin("2025-11-25")
+			call := func(tool string, in toolInput, want ...string) int64 {
+				before := store.commits.Load()
+				s := c.tool(tool, in)
+				s.prime()
+				primed := s.lastID
+				if in.Gate != "" {
+					w.tools.release(in.Gate)
+				}
+				for range 2 {
+					s.want(want...)
+					s.ends()
+					s = c.stream(c.get(primed))
+				}
+				s.drop()
+				synctest.Wait()
+				return store.commits.Load() - before
+			}
+			want := int64(1)
+			if twice {
+				want = 2
+			}
+			if got := call("steps", toolInput{}, `"done"`); got != want {
+				t.Errorf("an answer at once: %d commits, want %d", got, want)
+			}
+			if got := call("steps", toolInput{Gate: "g"}, `"done"`); got != 2 {
+				t.Errorf("an answer later: %d commits, want 2", got)
+			}
+			if got := call("echo", toolInput{Bytes: 3 << 20}, strings.Repeat("x", 3<<20)); got < 2 {
+				t.Errorf("an answer that is too long to go with its stream: %d commits", got)
+			}
+		})
+	}
 }
 
 // TestCallRunsWhileItsStreamIsMade: the tool does not wait for the commit. Nothing is shown before the stream is kept,

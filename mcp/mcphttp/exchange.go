@@ -12,26 +12,26 @@ import (
 	"reprise"
 )
 
-// Exchange is one POST: what the client sent, and where the answers go. Its fields must not
+// Exchange is one POST: the messages of the client and the way back for answers. Its fields must not
 // be changed. Its methods are safe for concurrent use.
 //
-// What Notify, Respond and Ask take is one JSON-RPC message, which they copy. They return when it is on its
-// way: appended in order, and shown to the client once it is kept. They block while more than a
-// few MiB wait to be kept. The error is reprise.ErrInvalid for a message that is no JSON object or longer than
-// MaxMessage, reprise.ErrEnded after the last response, or why the stream cannot be appended to any more.
+// Notify, Respond and Ask take one JSON-RPC message, which they copy. They return when the message is queued in order;
+// it is sent to the client once it is kept. They block while more than a
+// few MiB are waiting. The error is reprise.ErrInvalid for a message that is not a JSON object or is longer than
+// MaxMessage, reprise.ErrEnded after the last response, or the reason why the stream can no longer be appended to.
 type Exchange struct {
 	// Session is nil on version 2026-07-28. For an initialize request it has no version yet.
 	Session *Session
 	// Messages are requests and notifications, at least one.
 	Messages []Message
-	// Version is that of the protocol, for example "2025-11-25"; "" for an initialize request.
+	// Version is the protocol version, for example "2025-11-25"; "" for an initialize request.
 	Version string
-	// Header is that of the HTTP request.
+	// Header is the header of the HTTP request.
 	Header http.Header
-	// Tenant and Principal say who it is; see Options.Identify.
+	// Tenant and Principal identify the caller; see Options.Identify.
 	Tenant    reprise.Tenant
 	Principal string
-	// Request is the HTTP request. Its body was read, and its context is not that of Serve.
+	// Request is the HTTP request. Its body has been read, and its context is not that of Serve.
 	Request *http.Request
 
 	h    *Handler
@@ -53,14 +53,15 @@ type sink interface {
 	send(message []byte, last bool) error
 }
 
-// MaxMessage is the most bytes of a message from the server.
+// MaxMessage is the maximum size of a message from the server, in bytes.
 const MaxMessage = 7 << 20
 
-// Stateless reports whether the exchange is of a version without sessions.
+// Stateless reports whether the protocol version of the exchange has no sessions.
 func (x *Exchange) Stateless() bool { return x.Session == nil }
 
-// Notify sends a notification on the stream of this exchange, or on that of the session as a whole where the exchange
-// has none: it brought notifications alone, or is answered as JSON. Without a session it is then left out.
+// Notify sends a notification on the stream of this exchange. If the exchange has none, because it has only
+// notifications or is answered as JSON, the stream of the session as a whole is used; without a session the
+// notification is dropped.
 func (x *Exchange) Notify(message []byte) error {
 	message, err := checked(message)
 	if err != nil {
@@ -79,8 +80,8 @@ func (x *Exchange) notify(message []byte) error {
 	return nil
 }
 
-// Respond sends the response to the request with the given id, once for each. The error is reprise.ErrInvalid where
-// no such request waits.
+// Respond sends the response to the request with the given id, once per request. The error is reprise.ErrInvalid if
+// no such request is waiting.
 func (x *Exchange) Respond(id ID, message []byte) error {
 	message, err := checked(message)
 	if err != nil {
@@ -113,9 +114,9 @@ func (x *Exchange) respond(id ID, message []byte) error {
 	return x.sink.send(message, last)
 }
 
-// Ask sends a request with the given id. The client is shown it under another id, which is unique in the session;
-// answer gets the response, with id put back, in a goroutine of its own and at most once, and not after the exchange
-// has been answered. Where there is nobody to ask, on version 2026-07-28, the error is reprise.ErrInvalid.
+// Ask sends a request with the given id. The client sees it under another id, which is unique in the session. answer is
+// called with the response, with the original id, in a goroutine of its own, at most once, and not after the exchange
+// has been answered. On version 2026-07-28, where nobody can be asked, the error is reprise.ErrInvalid.
 func (x *Exchange) Ask(id ID, message []byte, answer func(response []byte)) error {
 	message, err := checked(message)
 	if err != nil {
@@ -143,8 +144,8 @@ func (x *Exchange) Ask(id ID, message []byte, answer func(response []byte)) erro
 	return nil
 }
 
-// CloseConnection ends the HTTP response and not the stream: the client comes back for the rest, not
-// before retry, or Options.Retry where it is 0. It does nothing where the client cannot do that:
+// CloseConnection ends the HTTP response but not the stream: the client reconnects for the rest, not
+// before retry, or Options.Retry if it is 0. It does nothing if the client cannot do that:
 // before version 2025-11-25, on 2026-07-28 and with JSON responses.
 func (x *Exchange) CloseConnection(retry time.Duration) {
 	if x.Session == nil || x.sink == nil || x.aside || x.Version < version20251125 {

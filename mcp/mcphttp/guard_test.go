@@ -88,8 +88,8 @@ func (b panicking) Serve(ctx context.Context, x *mcphttp.Exchange) error {
 	return b.script.Serve(ctx, x)
 }
 
-// TestChallenge: who is not let in is told how to be.
-func TestChallenge(t *testing.T) {
+// TestChallengeOfRefusedRequest: who is not let in is told how to be.
+func TestChallengeOfRefusedRequest(t *testing.T) {
 	w := newWorld(t, setup{opts: mcphttp.Options{Identify: func(*http.Request) (reprise.Tenant, string, error) {
 		return "", "", problem.New(problem.CodeUnauthenticated, "")
 	}}})

@@ -16,95 +16,95 @@ import (
 
 // Options are the settings of a Handler. The zero value of each field means its default.
 type Options struct {
-	// Identify says whose request it is. An error is answered by its code, see package problem. The principal is ""
-	// or names who may use the sessions that it has opened; to others they do not exist. Default:
+	// Identify returns the tenant and the principal of a request. An error is answered with its code, see package
+	// problem. Sessions of a principal do not exist for others; the principal may be "". Default:
 	// reprise.DefaultTenant and "".
 	Identify func(*http.Request) (tenant reprise.Tenant, principal string, err error)
-	// Allow is asked about the messages of a POST before any of them has an effect. An error refuses the request as
-	// that of Identify does: with its status, and not as the answer to a call. Default: all are allowed.
+	// Allow is called with the messages of a POST before any of them has an effect. An error refuses the request with
+	// its status, like an error of Identify, and not as the answer to a call. Default: all are allowed.
 	Allow func(r *http.Request, messages []Message) error
-	// Admit is asked before a session is opened, and refuses it with an error, which is answered by its code. It is
-	// also told, with opening false, of each session that was opened before and is used in this process again, which it
-	// cannot refuse. release is called once when the session is no longer in use in this process. Default: all are
+	// Admit is called before a session is opened. An error refuses the session and is answered with its code. Admit is
+	// also called, with opening false, for each existing session that this process begins to use; it cannot refuse
+	// those. release is called once when this process no longer uses the session. Default: all are
 	// admitted.
 	Admit func(tenant reprise.Tenant, principal string, opening bool) (release func(), err error)
-	// Name sets apart the endpoints that share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'. Default: "".
+	// Name separates endpoints that share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'. Default: "".
 	Name string
-	// Replica is this process among those that share the Store of the Log. Default: it is alone.
+	// Replica is this process among those that share the Store of the Log. Default: no other process does.
 	Replica *replica.Member
-	// Versions are those that are served, the newest first. Default: Versions.
+	// Versions are the served versions, the newest first. Default: Versions.
 	Versions []string
-	// SessionIdle is how long a session is kept that nobody uses. Default: 1 hour.
+	// SessionIdle is how long an unused session is kept. Default: 1 hour.
 	SessionIdle time.Duration
-	// MaxBody bounds the body of a POST, in bytes. Default: 4 MiB.
+	// MaxBody is the maximum size of the body of a POST, in bytes. Default: 4 MiB.
 	MaxBody int64
 	// BodyTimeout is the longest pause in the body of a request before the request is given up. Default: 30 s.
 	BodyTimeout time.Duration
-	// AllowedHosts are the names, without a port, that the Host header may have; "*" is any. Default: the names of
-	// loopback where the request came in over loopback, else any.
+	// AllowedHosts are the names, without a port, that the Host header may have; "*" allows any. Default: the names of
+	// loopback if the request came in over loopback, and any otherwise.
 	AllowedHosts []string
 	// AllowedOrigins are origins, such as "https://example.com", whose pages may send requests. Requests
-	// without Origin are always taken. Default: the origins whose host is that of the request.
+	// without Origin are always accepted. Default: the origins whose host is that of the request.
 	AllowedOrigins []string
-	// Retry is how long clients are told to wait before they come back. Default: 1 s.
+	// Retry is how long clients are told to wait before they reconnect. Default: 1 s.
 	Retry time.Duration
 	// KeepAlive is the silence after which a comment is sent. Default: 15 s.
 	KeepAlive time.Duration
 	// WriteTimeout is how long a client may accept no bytes before its connection is closed. Default: 30 s.
 	WriteTimeout time.Duration
-	// JSONResponse answers requests with application/json and not with a stream, but for
-	// subscriptions/listen. What else a request makes the server say then goes to the stream of the session as a whole.
+	// JSONResponse answers requests, except subscriptions/listen, with application/json and not with a stream. Other
+	// messages of a request then go to the stream of the session as a whole.
 	JSONResponse bool
-	// Quick is how long a request may take whose response is sent as JSON and not kept, if it is all there is to say:
-	// a client that drops before it was shown an event id cannot come back for it. It saves the store two
-	// commits. What costs nothing to ask again, ping and lists, may take as long as KeepAlive. Default: 50 ms. A
+	// Quick is how long a request may take to be answered with JSON, without a stream, if the response is its only
+	// message. This saves the store two commits. A client that disconnects before it has seen an event id could not
+	// resume anyway. ping and lists, which cost nothing to repeat, may take as long as KeepAlive. Default: 50 ms. A
 	// negative time makes every request a stream from the beginning.
 	Quick time.Duration
-	// Retention is for the streams of calls. Default: 100,000 events, 64 MiB, 1 hour after the end.
+	// Retention applies to the streams of calls. Default: 100,000 events, 64 MiB, 1 hour after the end.
 	Retention reprise.Retention
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger receives errors. Default: silent.
 	Logger *slog.Logger
-	// Hooks are called as things happen.
+	// Hooks are called on the events that they name.
 	Hooks *Hooks
 }
 
 // Hooks are called by the goroutine that serves, so they must be quick. Each may be nil.
 type Hooks struct {
-	// Resumed is called for each GET with a Last-Event-ID: what came of it, and how many events
-	// were there to be replayed.
+	// Resumed is called for each GET with a Last-Event-ID, with the result and the number of events
+	// to replay.
 	Resumed func(tenant reprise.Tenant, result Resumption, events uint64)
-	// TakenOver is called when a connection was ended in favour of a newer one.
+	// TakenOver is called when a newer connection has ended an older one.
 	TakenOver func(tenant reprise.Tenant)
 	// SessionOpened and SessionEnded are called once for each session, on one replica.
 	SessionOpened func(tenant reprise.Tenant)
 	SessionEnded  func(tenant reprise.Tenant, why SessionEnd)
-	// Lost is called when a call was ended whose server had died.
+	// Lost is called when this process has ended a call whose server had died.
 	Lost func(tenant reprise.Tenant)
 }
 
-// Resumption is what came of a GET with a Last-Event-ID.
+// Resumption is the result of a GET with a Last-Event-ID.
 type Resumption string
 
 // The results of a resumption.
 const (
 	// Replayed: there were events after the id.
 	Replayed Resumption = "replayed"
-	// Nothing: there were none yet, or will be none.
+	// Nothing: there are no events after the id yet, or there will be none.
 	Nothing Resumption = "nothing"
-	// Expired: the events after the id, or the stream, are not kept any more.
+	// Expired: the events after the id, or the stream, are no longer kept.
 	Expired Resumption = "expired"
-	// Foreign: the id is none of the session.
+	// Foreign: the id does not belong to the session.
 	Foreign Resumption = "foreign"
 )
 
-// SessionEnd says why a session has ended.
+// SessionEnd is the reason why a session has ended.
 type SessionEnd string
 
 // The reasons of a SessionEnd.
 const (
 	// Terminated: the client has ended it.
 	Terminated SessionEnd = "terminated"
-	// Idle: nobody used it for Options.SessionIdle.
+	// Idle: the session was not used for Options.SessionIdle.
 	Idle SessionEnd = "idle"
 	// Ended: Handler.EndSession has ended it.
 	Ended SessionEnd = "ended"
@@ -143,7 +143,7 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Handler serves the endpoint: POST, GET and DELETE. It is safe for concurrent use.
+// Handler serves an endpoint: POST, GET and DELETE. It is safe for concurrent use.
 type Handler struct {
 	log     *reprise.Log
 	backend Backend
@@ -171,9 +171,9 @@ type Handler struct {
 
 var _ http.Handler = (*Handler)(nil)
 
-// New makes a Handler whose sessions and streams are kept in log, which must take events of 512 KiB; see
-// reprise.Options.MaxEventBytes. It must be closed before the Log. opts may be nil;
-// the error is reprise.ErrInvalid for options that make no sense.
+// New returns a Handler that stores its sessions and streams in log, which must accept events of 512 KiB; see
+// reprise.Options.MaxEventBytes. The Handler must be closed before the Log. opts may be nil;
+// the error is reprise.ErrInvalid for invalid options.
 func New(log *reprise.Log, backend Backend, opts *Options) (*Handler, error) {
 	h := &Handler{log: log, backend: backend, opts: opts.withDefaults(), sessions: map[sessionKey]*Session{}}
 	if err := h.opts.validate(); err != nil {
@@ -233,12 +233,12 @@ func (h *Handler) enter() bool {
 	return true
 }
 
-// closeWait bounds how long Close waits for calls to end, and how long for what they have said to be kept.
+// closeWait is how long Close waits for calls to end, and how long for their messages to be kept.
 const closeWait = 5 * time.Second
 
-// Close ends all calls, which are answered with what the backend says then, or with an error; then all connections,
-// whose clients are told to come back. What cannot be answered within a few seconds is answered with an error by the
-// process that serves next. Requests that come later are refused. Closing again does nothing.
+// Close ends all calls, which are answered with what the backend responds then, or with an error. Then it ends all
+// connections, and tells the clients to reconnect. A call that cannot be answered within a few seconds is answered with
+// an error by the process that serves next. Later requests are refused. Closing again does nothing.
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	if h.closed {

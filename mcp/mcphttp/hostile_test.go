@@ -15,8 +15,8 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestMalformed: what is no JSON-RPC is refused as what it is, and nothing of it reaches the backend.
-func TestMalformed(t *testing.T) {
+// TestMalformedMessagesAreRefused: what is no JSON-RPC is refused as what it is, and nothing of it reaches the backend.
+func TestMalformedMessagesAreRefused(t *testing.T) {
 	w := newWorld(t, setup{})
 	c := w.begin("2025-11-25")
 	for body, code := range map[string]string{
@@ -70,8 +70,8 @@ func TestNamesAreToldApartByCase(t *testing.T) {
 	}
 }
 
-// TestHeaders: what is missing or wrong has its status.
-func TestHeaders(t *testing.T) {
+// TestHeadersThatAreWrongHaveAStatus: what is missing or wrong has its status.
+func TestHeadersThatAreWrongHaveAStatus(t *testing.T) {
 	w := newWorld(t, setup{
 		opts: mcphttp.Options{AllowedHosts: []string{"localhost"}, AllowedOrigins: []string{"https://good.example"}},
 	})
@@ -151,8 +151,8 @@ func TestLongBody(t *testing.T) {
 	c.tool("echo", toolInput{}).want(`"result"`)
 }
 
-// TestBatch is taken on the one version that has it, and each request has its response.
-func TestBatch(t *testing.T) {
+// TestBatchOnTheVersionThatHasIt is taken on the one version that has it, and each request has its response.
+func TestBatchOnTheVersionThatHasIt(t *testing.T) {
 	w := newWorld(t, setup{})
 	c := w.begin("2025-03-26")
 	s := c.stream(c.post(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"two","method":"ping"}]`))

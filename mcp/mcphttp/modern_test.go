@@ -201,9 +201,9 @@ func TestModernDisconnectCancels(t *testing.T) {
 	}
 }
 
-// TestListen: acknowledged first, then what was asked for and nothing else, with keep-alive comments; a stop of
-// the server ends it in good order.
-func TestListen(t *testing.T) {
+// TestListenSendsWhatWasAskedFor: acknowledged first, then what was asked for and nothing else, with keep-alive
+// comments; a stop of the server ends it in good order.
+func TestListenSendsWhatWasAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, setup{opts: mcphttp.Options{JSONResponse: true}})
 		c := w.client(modern)

@@ -13,6 +13,8 @@ type outlet struct {
 	appender *reprise.Appender
 	// sending keeps a message that comes as a message and an end together.
 	sending sync.Mutex
+	// ended is true for a stream that was made with its end.
+	ended bool
 }
 
 // maxQueue is how many bytes wait for a stream to be made before those who send have to.
@@ -30,25 +32,37 @@ func (o *outlet) send(message []byte, end bool) error {
 		return fmt.Errorf("%w: a message of %d bytes, at most %d are taken",
 			reprise.ErrInvalid, len(message), MaxMessage)
 	}
+	if o.ended {
+		return reprise.ErrEnded
+	}
 	o.sending.Lock()
 	defer o.sending.Unlock()
-	last := reprise.Event{}
-	switch {
-	case end && len(message) > 0 && len(message) <= maxEndData:
-		last.Data, last.Format = message, reprise.FormatJSON
-	case len(message) <= maxEvent:
-		if err := o.appender.Queue(reprise.Event{Data: message, Format: reprise.FormatJSON}); err != nil {
-			return err
-		}
-	default:
-		if err := o.appender.Queue(messageEvents(message)...); err != nil {
-			return err
-		}
-	}
+	events := sentEvents(message, end)
 	if !end {
-		return nil
+		return o.appender.Queue(events...)
 	}
-	return o.appender.QueueEnd("completed", last)
+	last := len(events) - 1
+	if last > 0 {
+		if err := o.appender.Queue(events[:last]...); err != nil {
+			return err
+		}
+	}
+	return o.appender.QueueEnd(outcomeCompleted, events[last])
+}
+
+// outcomeCompleted is the outcome of the stream of a call that was answered.
+const outcomeCompleted = "completed"
+
+// sentEvents are the events that keep a message. With end the last of them ends the stream.
+func sentEvents(message []byte, end bool) []reprise.Event {
+	if end && len(message) > 0 && len(message) <= maxEndData {
+		return []reprise.Event{{Data: message, Format: reprise.FormatJSON}}
+	}
+	events := messageEvents(message)
+	if end {
+		events = append(events, reprise.Event{})
+	}
+	return events
 }
 
 // flush waits until what was sent has been appended, or the outlet has failed.

@@ -206,8 +206,8 @@ func (s *Session) dismiss(x *Exchange) {
 	}
 }
 
-// keepCall makes the stream of an exchange, and a reader and an outlet of it.
-func (s *Session) keepCall(ctx context.Context, x *Exchange) (*reprise.Reader, *outlet, error) {
+// keepCall makes the stream of an exchange with what was said so far, and has e hand over to it.
+func (s *Session) keepCall(ctx context.Context, x *Exchange, e *early) (*reprise.Reader, error) {
 	meta := callsMeta{}
 	for i := range x.Messages {
 		if m := &x.Messages[i]; m.isCall() {
@@ -216,23 +216,38 @@ func (s *Session) keepCall(ctx context.Context, x *Exchange) (*reprise.Reader, *
 	}
 	owner, err := s.h.owner()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	stream, _, err := s.h.log.CreateWith(ctx, reprise.CreateOptions{
-		Owner: owner,
-	}, s.h.streamKey(s.Tenant, s.ID, x.name),
-		reprise.StreamConfig{Retention: s.h.opts.Retention, Meta: compact(meta)})
+	events, n, end := e.first()
+	config := reprise.StreamConfig{Retention: s.h.opts.Retention, Meta: compact(meta)}
+	if int64(len(events)) > s.h.log.Retention(config).MaxEvents { // the reader is to see that the oldest are gone
+		events, n, end = nil, 0, false
+	}
+	opts := reprise.CreateOptions{Owner: owner, Events: events}
+	if end {
+		opts.Outcome = outcomeCompleted
+	}
+	key := s.h.streamKey(s.Tenant, s.ID, x.name)
+	stream, _, err := s.h.log.CreateWith(ctx, opts, key, config)
+	if errors.Is(err, errors.ErrUnsupported) {
+		n, end = 0, false
+		stream, _, err = s.h.log.CreateWith(ctx, reprise.CreateOptions{Owner: owner}, key, config)
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	out := newOutlet(s.h.storing, stream, owner, func(err error) {
 		x.end(err) // there is nobody left to work for
 		s.h.opts.Logger.Error("the answer to an MCP request is lost",
 			"session", s.ID, "tenant", s.Tenant, "stream", x.name, "error", err)
 	})
+	out.ended = end
 	s.kept(x.name)
 	reader, err := stream.Reader(ctx, reprise.Earliest())
-	return reader, out, err
+	if err != nil {
+		return nil, err
+	}
+	return reader, e.promote(out, n)
 }
 
 // run has the backend serve an exchange, in a goroutine that Close waits for. It reports false if the session or the

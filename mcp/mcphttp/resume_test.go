@@ -12,9 +12,9 @@ import (
 
 var sessionVersions = []string{"2025-03-26", "2025-06-18", "2025-11-25"}
 
-// TestResume: a client that drops in the middle of a call gets the rest of it, on every version that can, and
-// the tool runs once.
-func TestResume(t *testing.T) {
+// TestResumeInMidCallOnEachVersion: a client that drops in the middle of a call gets the rest of it, on every version
+// that can, and the tool runs once.
+func TestResumeInMidCallOnEachVersion(t *testing.T) {
 	for _, version := range sessionVersions {
 		t.Run(version, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -90,9 +90,9 @@ func TestOnlyTheDisconnectedStreamIsReplayed(t *testing.T) {
 	})
 }
 
-// TestTakeover: a half-open connection does not keep the client out. The newest connection has the stream, the
-// older one ends.
-func TestTakeover(t *testing.T) {
+// TestTakeoverFromHalfOpenConnection: a half-open connection does not keep the client out. The newest connection has
+// the stream, the older one ends.
+func TestTakeoverFromHalfOpenConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := 0
 		w := newWorld(t,

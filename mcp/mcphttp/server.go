@@ -18,14 +18,14 @@ import (
 	"reprise/internal/mcpguard"
 )
 
-// Server is the Backend of servers of the Go SDK. choose says which server answers a request; where it returns nil,
-// every request is answered with an error. Requests of one session should get the same server. A server that keeps a
-// *mcp.ServerSession must know that each POST has one of its own, which ends with it, and that all of a session have
-// the same ID. What clients subscribe to is kept with the session, and served by another *mcp.ServerSession as long
-// as the session is in use in this process.
+// Server returns a Backend for servers of the Go SDK. choose selects the server for a request; if it returns nil, the
+// request is answered with an error. All requests of a session should get the same server.
 //
-// A handler may call RequestExtra.CloseSSEStream, which is Exchange.CloseConnection. One that panics fails its request
-// alone: servers are given middleware for that.
+// Each POST has its own *mcp.ServerSession, which ends with the POST; all of a session have the same ID. Subscriptions
+// are stored with the session, and served by another *mcp.ServerSession while the session is in use in this process.
+//
+// A handler may call RequestExtra.CloseSSEStream, which is Exchange.CloseConnection. A handler that panics fails only
+// its request, because Server adds middleware for that.
 func Server(choose func(*http.Request) *mcp.Server) Backend {
 	return &sdkBackend{
 		choose: choose, wide: map[*Session]*askConn{}, running: map[*Exchange]*callConn{},

@@ -11,8 +11,8 @@ import (
 	"reprise"
 )
 
-// Session is a session of a client as this process has it. Its fields must not be changed. Its methods are
-// safe for concurrent use; what they take and return is as with Exchange.
+// Session is this process's view of a client's session. Its fields must not be changed. Its methods are
+// safe for concurrent use; their arguments and results are as with Exchange.
 type Session struct {
 	// ID is unguessable, for example "4E7XKQ2M...".
 	ID        string
@@ -49,13 +49,13 @@ type sessionState struct {
 	Principal  string          `json:"principal,omitempty"`
 	Initialize json.RawMessage `json:"initialize"`
 	Version    string          `json:"version"`
-	// Initialized is true once the client has said so.
+	// Initialized is true once the client has sent notifications/initialized.
 	Initialized bool `json:"initialized,omitempty"`
 	// Listened is true once the client has opened the stream of the session as a whole.
 	Listened      bool     `json:"listened,omitempty"`
 	LogLevel      string   `json:"log_level,omitempty"`
 	Subscriptions []string `json:"subscriptions,omitempty"`
-	// Used is when the session was used last, give or take a part of Options.SessionIdle.
+	// Used is the time of the last use, to within a part of Options.SessionIdle.
 	Used time.Time `json:"used"`
 }
 
@@ -71,23 +71,23 @@ func (s *Session) now() sessionState {
 	return s.state
 }
 
-// Initialize is the params of the client's initialize request, as they came.
+// Initialize returns the params of the client's initialize request, unchanged.
 func (s *Session) Initialize() json.RawMessage { return s.now().Initialize }
 
-// Version is the negotiated version of the protocol.
+// Version returns the negotiated protocol version.
 func (s *Session) Version() string { return s.now().Version }
 
 // Initialized reports whether the client has sent notifications/initialized.
 func (s *Session) Initialized() bool { return s.now().Initialized }
 
-// LogLevel is the level that the client has set last, on any replica; "" if it has set none.
+// LogLevel returns the level that the client has set last, on any replica, or "" if it has set none.
 func (s *Session) LogLevel() string { return s.now().LogLevel }
 
-// Subscriptions are the URIs of the resources that the client has subscribed to, on any replica.
+// Subscriptions returns the URIs of the resources that the client has subscribed to, on any replica.
 func (s *Session) Subscriptions() []string { return slices.Clone(s.now().Subscriptions) }
 
-// Notify sends a notification on the stream of the session as a whole, for whoever listens to
-// it or comes back to it.
+// Notify sends a notification on the stream of the session as a whole, for clients that listen to
+// it or resume it.
 func (s *Session) Notify(message []byte) error {
 	message, err := checked(message)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Session) notify(message []byte) error {
 	return o.send(message, false)
 }
 
-// Ask is Exchange.Ask on the stream of the session as a whole.
+// Ask is like Exchange.Ask, on the stream of the session as a whole.
 func (s *Session) Ask(id ID, message []byte, answer func(response []byte)) error {
 	message, err := checked(message)
 	if err != nil {

@@ -92,9 +92,9 @@ func TestAnotherPrincipal(t *testing.T) {
 	ann.stream(ann.get(s.lastID)).ends()
 }
 
-// TestRestart: what a client has agreed on and was sent outlives the process; a call that it could not answer has an
-// error for an answer.
-func TestRestart(t *testing.T) {
+// TestRestartKeepsSessions: what a client has agreed on and was sent outlives the process; a call that it could not
+// answer has an error for an answer.
+func TestRestartKeepsSessions(t *testing.T) {
 	store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "r.db"), nil)
 	check(t, err)
 	defer store.Close()
@@ -242,8 +242,8 @@ func TestAbandonedSessionsGiveMemoryBack(t *testing.T) {
 	})
 }
 
-// TestRevoked: a response does not go on when its client is not let in any more.
-func TestRevoked(t *testing.T) {
+// TestRevokedClientLosesItsResponse: a response does not go on when its client is not let in any more.
+func TestRevokedClientLosesItsResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var revoked atomic.Bool
 		w := newWorld(t, setup{opts: mcphttp.Options{Identify: func(*http.Request) (reprise.Tenant, string, error) {
@@ -280,8 +280,8 @@ func TestVersionsThatAreNotServed(t *testing.T) {
 	}
 }
 
-// TestVersions: a Handler serves those that it is told to.
-func TestVersions(t *testing.T) {
+// TestVersionsCanBeRestricted: a Handler serves those that it is told to.
+func TestVersionsCanBeRestricted(t *testing.T) {
 	w := newWorld(t, setup{opts: mcphttp.Options{Versions: []string{modern}}})
 	res := w.client("2025-11-25").post(fmt.Sprintf(initialize, "2025-11-25"))
 	text := w.client("").text(res)

@@ -21,10 +21,10 @@ import (
 
 var update = flag.Bool("update", false, "write what the transcripts in testdata should be")
 
-// TestTranscripts: what goes over the wire, byte for byte but for what is random. A file "N.request" is sent,
-// "N.response" is what comes back; "N.drop" reads up to the line that it holds and closes the connection, "N.release"
-// opens a gate. In requests, $session and $id are the newest session and event id that were seen.
-func TestTranscripts(t *testing.T) {
+// TestTranscriptsOfWireTraffic: what goes over the wire, byte for byte but for what is random. A file "N.request" is
+// sent, "N.response" is what comes back; "N.drop" reads up to the line that it holds and closes the connection,
+// "N.release" opens a gate. In requests, $session and $id are the newest session and event id that were seen.
+func TestTranscriptsOfWireTraffic(t *testing.T) {
 	files, err := filepath.Glob("testdata/transcripts/*.txtar")
 	check(t, err)
 	if len(files) == 0 {

@@ -1,41 +1,41 @@
-// Package mcpstore gives the MCP servers of others a durable event store: New is an mcp.EventStore of the official Go
-// SDK, NewForMCPGo a server.EventStore of mcp-go. Both keep their events in a reprise.Log, so in memory, in SQLite or
-// in whatever its Store is.
+// Package mcpstore is a durable event store for MCP servers of other libraries. New returns an mcp.EventStore of the
+// official Go SDK, NewForMCPGo a server.EventStore of mcp-go. Both keep their events in a reprise.Log, and so in
+// memory, in SQLite or in any other Store.
 //
 //	events := mcpstore.New(log, nil)
 //	defer events.Close()
 //	handler := mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{EventStore: events})
 //
-// Each stream of a session is a stream of the Log, named "mcpstore.<session>:<stream>". Nobody reads another
-// session's events, whatever id is sent: the session is part of the name, and an id of mcp-go is a cursor, which is
-// good for one name alone.
+// Each stream of a session is a stream of the Log, named "mcpstore.<session>:<stream>". No client can read the events
+// of another session, whatever id it sends: the session is part of the name, and an id of mcp-go is a cursor, which is
+// valid for one name only.
 //
 // # When the store fails
 //
-// The Go SDK numbers the events of a stream itself and counts a message that could not be stored, so that from then
-// on its numbers and a store's own would differ and a later message be lost. Here a number never shifts: message i of
-// a stream is event i+1.
+// The Go SDK numbers the events of a stream itself, and it counts a message that could not be stored. Its numbers would
+// then differ from those of a simple store, and a later message would be lost. With this package a number never shifts:
+// message i of a stream is event i+1.
 //
-//   - An append that finds the store unavailable keeps its message in memory and returns. Messages are stored in their
-//     order once the store is back, by an idempotent producer, so once each. Until then a resume gets them from memory.
-//   - All messages that wait so take at most Options.MaxPendingBytes. Where there is no room, an append waits up to
-//     Options.MaxWait, which holds the server back.
+//   - If the store is unavailable during an append, the message stays in memory and Append returns. Messages are stored
+//     in order once the store is back, each once, by an idempotent producer. Until then a resume gets them from memory.
+//   - All such pending messages take at most Options.MaxPendingBytes. If there is no room, an append waits up to
+//     Options.MaxWait, which slows the server down.
 //   - A message for which there was no room, or which is larger than an event of the Log may be, is not kept: the
-//     append returns an error and the message keeps its number. Who asks for events from before it is refused as if
-//     they had been purged (mcp.ErrEventsPurged); from after it the stream is whole.
-//   - A process that ends before the store is back loses the messages that wait. An id beyond what is stored is
+//     append returns an error and the message keeps its number. A request for events from before it is refused as if
+//     they had been purged (mcp.ErrEventsPurged). After it the stream is complete.
+//   - A process that ends before the store is back loses its pending messages. An id beyond the stored messages is
 //     refused.
 //
 // # How long streams are kept
 //
 // These streams have no end, so the Log does not sweep them; this package does. A stream whose last message is a
-// response is removed Options.Retention.MaxAge after it, 1 hour where nothing is said. Any other, such as that of a
-// call that runs, is kept while its session is open in this process, and otherwise Options.MaxSilence after its last
+// response is removed Options.Retention.MaxAge after it, by default 1 hour. Any other stream, such as that of a running
+// call, is kept while its session is open in this process, and otherwise until Options.MaxSilence after its last
 // message.
 //
-// # What it cannot mend
+// # Limitations
 //
-// The SDKs keep their sessions in memory: after a restart, or on another replica, their servers do not know the
-// session and answer 404, and the events are of no use to them. A fresh GET of the Go SDK asks for the whole history
-// of its stream, and is refused once some of it has gone. Package mcphttp has neither limit.
+// The SDKs keep their sessions in memory. After a restart, or on another replica, their servers do not know the session
+// and answer 404, so the stored events cannot be used. A fresh GET of the Go SDK asks for the whole history of its
+// stream, and is refused once a part of it is gone. Package mcphttp has neither limitation.
 package mcpstore

@@ -16,8 +16,8 @@ type EventStore struct{ *keeper }
 
 var _ mcp.EventStore = (*EventStore)(nil)
 
-// New makes an event store for the Go SDK over log, which stays the caller's and is closed after it. One serves any
-// number of servers and sessions. opts may be nil.
+// New returns an event store for the Go SDK over log. The caller keeps ownership of log and closes it after the store.
+// One store serves any number of servers and sessions. opts may be nil.
 func New(log *reprise.Log, opts *Options) *EventStore { return &EventStore{newKeeper(log, opts)} }
 
 // Open implements mcp.EventStore. It returns when the stream is kept; the error is that of the Log.
@@ -26,19 +26,18 @@ func (s *EventStore) Open(ctx context.Context, sessionID, streamID string) error
 	return err
 }
 
-// Append implements mcp.EventStore. It returns when the message is kept, or when it waits in memory for a store that
-// is unavailable; see "When the store fails" in the package's documentation. It blocks for as long as the Store takes
-// to answer, at most, and Options.MaxWait where too much waits already. That ctx is cancelled changes nothing. The
-// error tells that the message was lost, or reprise.ErrNotFound that the stream was not opened or is removed. data is
-// copied.
+// Append implements mcp.EventStore. It returns when the message is kept, or when it is pending in memory because the
+// store is unavailable; see "When the store fails" in the package documentation. It blocks at most as long as the Store
+// takes to answer, plus Options.MaxWait if too many messages are pending. Cancelling ctx has no effect. The error says
+// that the message was lost, or is reprise.ErrNotFound if the stream was not opened or was removed. data is copied.
 func (s *EventStore) Append(ctx context.Context, sessionID, streamID string, data []byte) error {
 	_, _, err := s.append(ctx, ref{sessionID, streamID}, data, false)
 	return err
 }
 
-// After implements mcp.EventStore. The error is mcp.ErrEventsPurged for an index after which something is not kept
-// any more, a *reprise.WindowError for one beyond the last message, reprise.ErrNotFound for a stream that is none of
-// the session's, or reprise.ErrUnavailable once the store has not answered for Options.MaxWait.
+// After implements mcp.EventStore. The error is mcp.ErrEventsPurged for an index after which an event is no longer
+// kept, a *reprise.WindowError for an index beyond the last message, reprise.ErrNotFound for a stream that does not
+// belong to the session, or reprise.ErrUnavailable once the store has not answered for Options.MaxWait.
 func (s *EventStore) After(ctx context.Context, sessionID, streamID string, index int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		at := func(stream *reprise.Stream) (reprise.Cursor, error) {
@@ -59,7 +58,7 @@ func (s *EventStore) After(ctx context.Context, sessionID, streamID string, inde
 	}
 }
 
-// errStop ends a replay whose caller has had enough.
+// errStop ends a replay when the caller stops the iteration.
 var errStop = errors.New("stop")
 
 // purged is err, which wraps mcp.ErrEventsPurged as well if it tells of events that are not kept any more.
@@ -70,8 +69,8 @@ func purged(err error) error {
 	return err
 }
 
-// SessionClosed implements mcp.EventStore: it removes the streams of the session. What a store that is unavailable
-// keeps it from removing is left to the sweep.
+// SessionClosed implements mcp.EventStore: it removes the streams of the session. Streams that it cannot remove,
+// because the store is unavailable, are left to the sweep.
 func (s *EventStore) SessionClosed(ctx context.Context, sessionID string) error {
 	return s.closeSession(context.WithoutCancel(ctx), sessionID)
 }

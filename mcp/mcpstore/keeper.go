@@ -43,8 +43,8 @@ func newKeeper(log *reprise.Log, opts *Options) *keeper {
 	return k
 }
 
-// Close tries once more to store what waits for the store, and ends what runs in the background. The error says what
-// was not stored. It does not close the Log; call it before that is closed. Closing again does nothing.
+// Close tries once more to store pending messages, and ends the background work. The error lists what was not
+// stored. Close does not close the Log and must be called before the Log is closed. Closing again does nothing.
 func (k *keeper) Close() error {
 	k.mu.Lock()
 	closed := k.closed

@@ -14,22 +14,22 @@ import (
 
 // MCPGoEventStore is a server.EventStore of mcp-go. It is safe for concurrent use and must be closed.
 //
-// Its event ids are "<stream>~<cursor>". The cursor's tag binds them to tenant, session and stream, so that an id of
-// another session, or one that is made up, is refused. They are good on every replica whose Log has the same Keys.
+// Its event ids are "<stream>~<cursor>". The cursor's tag binds them to tenant, session and stream, so an id of
+// another session, or a forged id, is refused. They are valid on every replica whose Log has the same Keys.
 type MCPGoEventStore struct{ *keeper }
 
 var _ server.EventStore = (*MCPGoEventStore)(nil)
 
-// NewForMCPGo makes an event store for mcp-go over log, which stays the caller's and is closed after it. One serves any
-// number of servers and sessions. opts may be nil.
+// NewForMCPGo returns an event store for mcp-go over log. The caller keeps ownership of log and closes it after the
+// store. One store serves any number of servers and sessions. opts may be nil.
 func NewForMCPGo(log *reprise.Log, opts *Options) *MCPGoEventStore {
 	return &MCPGoEventStore{newKeeper(log, opts)}
 }
 
-// StoreEvent implements server.EventStore. It returns when the message is kept, or when it waits in memory for a
-// store that is unavailable, with the id that it is going to have; see "When the store fails" in the package's
-// documentation. It blocks as EventStore.Append does. The error tells that the message was lost, or is that of a Log
-// that cannot make the stream. message is copied.
+// StoreEvent implements server.EventStore. It returns the id of the message when the message is kept, or when it is
+// pending in memory because the store is unavailable; see "When the store fails" in the package
+// documentation. It blocks as EventStore.Append does. The error says that the message was lost, or is that of a Log
+// that cannot create the stream. message is copied.
 func (s *MCPGoEventStore) StoreEvent(
 	ctx context.Context, sessionID, streamID string, message json.RawMessage,
 ) (string, error) {
@@ -44,9 +44,9 @@ func eventID(streamID string, s *reprise.Stream, seq uint64) string {
 	return streamID + "~" + s.Cursor(seq).String()
 }
 
-// ReplayEventsAfter implements server.EventStore. Every id that is not good for the session, or after which something
-// is not kept any more, is refused with server.ErrUnknownEventID and the reason. The error is reprise.ErrUnavailable
-// once the store has not answered for Options.MaxWait.
+// ReplayEventsAfter implements server.EventStore. An id that is not valid for the session, or after which an event is
+// no longer kept, is refused with server.ErrUnknownEventID and the reason. The error is reprise.ErrUnavailable once the
+// store has not answered for Options.MaxWait.
 func (s *MCPGoEventStore) ReplayEventsAfter(
 	ctx context.Context, sessionID, lastEventID string, send func(eventID string, message json.RawMessage) error,
 ) (string, error) {
@@ -80,7 +80,7 @@ func unknown(err error) error {
 	return fmt.Errorf("%w: %w", server.ErrUnknownEventID, err)
 }
 
-// PurgeSession implements server.EventStore: it removes the streams of the session, on whatever replica they were made.
+// PurgeSession implements server.EventStore: it removes the streams of the session, whichever replica created them.
 func (s *MCPGoEventStore) PurgeSession(ctx context.Context, sessionID string) error {
 	return s.closeSession(context.WithoutCancel(ctx), sessionID)
 }

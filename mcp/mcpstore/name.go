@@ -14,7 +14,7 @@ type ref struct{ session, stream string }
 // namespacePrefix begins the namespace of each session.
 const namespacePrefix = "mcpstore."
 
-// maxPart is the most bytes that the name of a session or stream takes as it is.
+// maxPart is the maximum length up to which the name of a session or stream is used unchanged.
 const maxPart = 100
 
 // key is the name of r in the Log.

@@ -9,24 +9,24 @@ import (
 
 // Options are the settings of an event store. The zero value of each field means its default.
 type Options struct {
-	// Tenant is whose streams the events become. Each sweep lists all streams of the tenant, so that one with many
-	// others is better not shared. Default: reprise.DefaultTenant.
+	// Tenant owns the streams of the events. Each sweep lists all streams of the tenant, so a tenant with many
+	// other streams should not be shared. Default: reprise.DefaultTenant.
 	Tenant reprise.Tenant
-	// Retention bounds each stream. MaxAge counts from the last message, and its default is 1 hour; the others are
-	// those of the Log.
+	// Retention limits each stream. MaxAge counts from the last message, and its default is 1 hour; the other defaults
+	// are those of the Log.
 	Retention reprise.Retention
-	// MaxSilence is for how long a stream is kept whose last message is no response, if its session is not open
+	// MaxSilence is how long a stream is kept whose last message is not a response, if its session is not open
 	// in this process. Default: 24 hours, and no less than Retention.MaxAge.
 	MaxSilence time.Duration
-	// MaxPendingBytes bounds the messages of all streams together that are held in memory while the store is
+	// MaxPendingBytes limits the messages of all streams together that are held in memory while the store is
 	// unavailable. Default: 64 MiB.
 	MaxPendingBytes int64
-	// MaxWait is how long an append waits for room below MaxPendingBytes, and a resume for a store that is
-	// unavailable. Default: 5 seconds.
+	// MaxWait is how long an append waits for room below MaxPendingBytes, and a resume for an unavailable
+	// store. Default: 5 seconds.
 	MaxWait time.Duration
 	// SweepEvery is the time between sweeps. Default: 5 minutes; negative: never.
 	SweepEvery time.Duration
-	// Logger is told of messages that are lost and of sweeps that fail. Default: silent.
+	// Logger receives lost messages and failed sweeps. Default: silent.
 	Logger *slog.Logger
 }
 

@@ -10,7 +10,7 @@ import (
 	"reprise"
 )
 
-// idle is how long a writer is kept that has nothing to do.
+// idle is how long an idle writer is kept.
 const idle = time.Minute
 
 // sweepEvery sweeps until the keeper is closed.
@@ -29,9 +29,9 @@ func (k *keeper) sweepEvery() {
 	}
 }
 
-// Sweep removes the streams whose time has come, and says how many; see "How long streams are kept" in the package's
-// documentation. It runs by itself every Options.SweepEvery. The error is that of the Log; what is left then goes at
-// the next one.
+// Sweep removes expired streams and returns their number; see "How long streams are kept" in the package
+// documentation. It also runs by itself every Options.SweepEvery. The error is that of the Log; the next sweep removes
+// the remaining streams.
 func (k *keeper) Sweep(ctx context.Context) (removed int, err error) {
 	k.dropIdle(ctx)
 	now, used := time.Now(), k.used()

@@ -15,7 +15,7 @@ import (
 
 type callKey struct{}
 
-// FromContext is the task that the call has become whose handler has ctx, or nil while it is none.
+// FromContext returns the task of the call whose handler has ctx, or nil if the call is not a task.
 func FromContext(ctx context.Context) *Task {
 	c, _ := ctx.Value(callKey{}).(*call)
 	if c == nil {
@@ -26,9 +26,9 @@ func FromContext(ctx context.Context) *Task {
 	return c.task
 }
 
-// Begin makes a task of the call whose handler has ctx, if it is none yet: from then on the client asks for the
-// result, and its going away does not end ctx. It returns nil where the client has not declared the extension or the
-// tool is not supported; the handler then goes on as ever. The error is that of the Log, or the cause if ctx is
+// Begin turns the call whose handler has ctx into a task, if it is not one yet. From then on the client polls for the
+// result, and its disconnect does not cancel ctx. Begin returns nil if the client has not declared the extension or the
+// tool is not supported; the handler then continues as usual. The error is that of the Log, or the cause if ctx is
 // cancelled.
 func Begin(ctx context.Context) (*Task, error) {
 	c, _ := ctx.Value(callKey{}).(*call)

@@ -18,9 +18,10 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestConformance runs the scenarios for tasks of the public suite, npm @modelcontextprotocol/conformance
-// 0.2.0-alpha.12. MCP_CONFORMANCE is a folder in which it and npm node@22 are installed.
-func TestConformance(t *testing.T) {
+// TestConformanceWithPublicSuite runs the scenarios for tasks of the public suite, npm
+// @modelcontextprotocol/conformance 0.2.0-alpha.12. MCP_CONFORMANCE is a folder in which it and npm node@22 are
+// installed.
+func TestConformanceWithPublicSuite(t *testing.T) {
 	dir := os.Getenv("MCP_CONFORMANCE")
 	if dir == "" {
 		t.Skip("MCP_CONFORMANCE is not set")

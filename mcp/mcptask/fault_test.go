@@ -84,7 +84,7 @@ func TestTooManyTasks(t *testing.T) {
 	}
 }
 
-func TestExpired(t *testing.T) {
+func TestExpiredTaskIsUnknown(t *testing.T) {
 	w := newWorld(t, &mcptask.Options{Keep: 50 * time.Millisecond})
 	id := w.task("slow_compute", `{}`)
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
@@ -106,8 +106,8 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestHooks: each task is counted once, also where many are made, asked for and cancelled at a time.
-func TestHooks(t *testing.T) {
+// TestHooksCountEachTaskOnce: each task is counted once, also where many are made, asked for and cancelled at a time.
+func TestHooksCountEachTaskOnce(t *testing.T) {
 	var created, ended, cancelled atomic.Int64
 	w := newWorld(t, &mcptask.Options{Hooks: &mcptask.Hooks{
 		Created: func(reprise.Tenant) { created.Add(1) },
@@ -139,8 +139,8 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestOptions: what makes no sense is refused.
-func TestOptions(t *testing.T) {
+// TestOptionsThatMakeNoSenseAreRefused: what makes no sense is refused.
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	log := newLog(t, memstore.New(nil))
 	defer log.Close()
 	for _, bad := range []*mcptask.Options{

@@ -57,11 +57,11 @@ func (b backend) Serve(ctx context.Context, x *mcphttp.Exchange) error {
 	return b.Backend.Serve(context.WithValue(ctx, exchangeKey{}, x), x)
 }
 
-// Backend is what mcphttp.Server has made of servers, for servers with tasks: it lets Tasks know whose a request is,
-// and send notifications of tasks to those who listen. It may be used for other servers too.
+// Backend wraps a backend made by mcphttp.Server, for servers with tasks. It lets Tasks know the principal of a
+// request, and send notifications of tasks to listening clients. It may also be used for servers without tasks.
 func Backend(server mcphttp.Backend) mcphttp.Backend { return backend{server} }
 
-// Exchange is the exchange of mcphttp that a handler with ctx answers, or nil where its server is not behind Backend.
+// Exchange returns the exchange of mcphttp for a handler with ctx, or nil if its server is not behind Backend.
 func Exchange(ctx context.Context) *mcphttp.Exchange {
 	x, _ := ctx.Value(exchangeKey{}).(*mcphttp.Exchange)
 	return x

@@ -128,8 +128,8 @@ func TestListenIsRefused(t *testing.T) {
 	}
 }
 
-// TestStdio: without mcphttp, over a pipe.
-func TestStdio(t *testing.T) {
+// TestStdioServesTasks: without mcphttp, over a pipe.
+func TestStdioServesTasks(t *testing.T) {
 	log := newLog(t, memstore.New(nil))
 	defer log.Close()
 	tasks, err := mcptask.New(log, nil)

@@ -19,15 +19,15 @@ import (
 // ErrCancelled is the cause of the context of a handler whose task the client has cancelled.
 var ErrCancelled = errors.New("the client has cancelled the task")
 
-// errTaken is the cause of the context of a handler whose task was ended by another replica, which took this one for
+// errTaken is the cause of the context of a handler whose task was ended by another replica, which declared this one
 // dead.
 var errTaken = errors.New("another replica has ended the task")
 
 // Task is a call that has become a task, as its handler sees it; see FromContext. It is safe for concurrent use.
 type Task struct {
-	// ID names the task to its client. To know it is to know a secret, where there are no principals.
+	// ID is the id of the task for the client. Without principals it is a secret.
 	ID string
-	// Tenant is whose task it is.
+	// Tenant is the owner of the task.
 	Tenant reprise.Tenant
 
 	tasks  *Tasks
@@ -94,12 +94,12 @@ func (t *Tasks) forget(task *Task) {
 	t.mu.Unlock()
 }
 
-// Say tells the client how far the task is, in a few words that may be shown to its user. It returns when that is kept.
+// Say reports progress to the client, in a few words that may be shown to its user. It returns when they are stored.
 func (task *Task) Say(ctx context.Context, message string) error {
 	return task.change(ctx, func(s *stateEvent) { s.Message = message })
 }
 
-// Note keeps a value, as JSON, which Tool.Lost gets if the server dies. Clients do not see it.
+// Note stores a value, as JSON, which Tool.Lost gets if the server dies. Clients do not see it.
 func (task *Task) Note(ctx context.Context, value any) error {
 	note, err := json.Marshal(value)
 	if err != nil {
@@ -134,10 +134,10 @@ func (task *Task) change(ctx context.Context, edit func(*stateEvent)) error {
 	return nil
 }
 
-// Ask asks the client, and waits until all of requests are answered. Meanwhile the task is shown as input_required.
-// The keys are the handler's own, and those of the answers; the client is shown others where one was used before.
-// Each answer has the type that belongs to its request, such as *mcp.ElicitResult for *mcp.ElicitParams. The error is
-// that of the Log, or the cause if ctx is cancelled.
+// Ask asks the client, and waits until all requests are answered. Meanwhile the status of the task is input_required.
+// The handler chooses the keys of the requests, and the answers have the same keys; if a key was used before, the
+// client sees another one. Each answer has the type that belongs to its request, such as *mcp.ElicitResult for
+// *mcp.ElicitParams. The error is that of the Log, or the cause if ctx is cancelled.
 func (task *Task) Ask(ctx context.Context, requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
 	if len(requests) == 0 {
 		return mcp.InputResponseMap{}, nil
@@ -246,7 +246,7 @@ func (task *Task) attend(ctx context.Context) {
 	}
 }
 
-// retryAfter is how long the store is given to come back.
+// retryAfter is the pause before a retry when the store is unavailable.
 const retryAfter = 250 * time.Millisecond
 
 func (task *Task) follow(ctx context.Context) error {

@@ -17,25 +17,25 @@ import (
 
 // Options are the settings of Tasks. The zero value of each field means its default.
 type Options struct {
-	// Identify says whose request it is: tasks are found by the tenant and the principal alone that made them. ctx is
-	// that of the handler. Default: what Options.Identify of mcphttp says, where the server is behind Backend; else
+	// Identify returns the tenant and the principal of a request; only they can find its tasks. ctx is the context of
+	// the handler. Default: the result of Options.Identify of mcphttp if the server is behind Backend, and otherwise
 	// reprise.DefaultTenant and the user of the token of the request, or "".
 	Identify func(ctx context.Context, req mcp.Request) (tenant reprise.Tenant, principal string, err error)
-	// Name sets apart the servers whose tasks share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'.
+	// Name separates servers whose tasks share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'.
 	// Default: "".
 	Name string
-	// Replica is this process among those that share the Store of the Log. Default: it is alone.
+	// Replica is this process among those that share the Store of the Log. Default: no other process does.
 	Replica *replica.Member
 	// Keep is how long a task is kept after its end. Default: 1 hour.
 	Keep time.Duration
-	// Poll is how long clients are told to wait before they ask again, in whole milliseconds. Default: 1 s.
+	// Poll is how long clients are told to wait before they poll again, in whole milliseconds. Default: 1 s.
 	Poll time.Duration
-	// MaxRunning is how many tasks this process runs at a time. A call beyond it is answered with its
-	// result when it has one, or with an error where it must be a task. Default: 10,000.
+	// MaxRunning is the maximum number of tasks that this process runs at a time. A call beyond it is answered with its
+	// result, or with an error if it must be a task. Default: 10,000.
 	MaxRunning int
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger receives errors. Default: silent.
 	Logger *slog.Logger
-	// Hooks are called as things happen.
+	// Hooks are called on the events that they name.
 	Hooks *Hooks
 }
 
@@ -51,18 +51,18 @@ type Hooks struct {
 
 // Tool says how the calls of a tool become tasks, for clients that have declared the extension.
 type Tool struct {
-	// After is how long a call may take before it becomes a task. 0: it is one before the handler is
-	// called. Negative: it becomes one when the handler calls Begin.
+	// After is how long a call may take before it becomes a task. 0: the call becomes a task before the handler is
+	// called. Negative: the call becomes a task when the handler calls Begin.
 	After time.Duration
 	// Required refuses clients that have not declared the extension.
 	Required bool
-	// Lost says what came of a call whose server has died, where that can be known. note is what the handler gave to
-	// Task.Note last, or nil. Several replicas may call it at a time, so it should only look; ctx ends after 10 s,
+	// Lost returns the result of a call whose server has died, if it can be determined. note is the last value of
+	// Task.Note, or nil. Several replicas may call Lost at the same time, so it should only read. ctx ends after 10 s,
 	// and the result is at most 512 KiB. Default: such a task has failed.
 	Lost func(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error)
 }
 
-// Tasks keeps the tasks of one or several servers. It is safe for concurrent use.
+// Tasks manages the tasks of one or several servers. It is safe for concurrent use.
 type Tasks struct {
 	log       *reprise.Log
 	opts      Options
@@ -85,8 +85,8 @@ type Tasks struct {
 	tasks  map[string]*Task // those that run here, by id
 }
 
-// New makes Tasks that are kept in log. It must be closed before log. The error is reprise.ErrInvalid for options
-// that make no sense.
+// New returns Tasks that are stored in log. It must be closed before log. The error is reprise.ErrInvalid for invalid
+// options.
 func New(log *reprise.Log, opts *Options) (*Tasks, error) {
 	t := &Tasks{
 		log: log, opts: opts.withDefaults(), name: "alone-" + rand.Text(), namespace: "mcp-task:",
@@ -134,8 +134,8 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Support says that calls of the named tool may become tasks. It may be called at any time, and replaces what was
-// said before.
+// Support declares that calls of the named tool may become tasks. It may be called at any time, and replaces an earlier
+// declaration.
 func (t *Tasks) Support(name string, tool Tool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,10 +143,11 @@ func (t *Tasks) Support(name string, tool Tool) {
 }
 
 // Install adds the extension to a server: its methods, its declaration in server/discover, and
-// middleware for tools/call and subscriptions/listen. Middleware that is added to the server before sees the
-// calls that handlers get, middleware that is added after sees the answers that clients get.
+// middleware for tools/call and subscriptions/listen. Middleware that was added before sees the
+// calls that handlers get; middleware that is added later sees the answers that clients get.
 //
-// From then on tasks are ended, in the background, whose process has died; tools with Tool.Lost must be known by then.
+// From then on, tasks whose process has died are ended in the background. Tools with Tool.Lost must be declared by
+// then.
 func (t *Tasks) Install(server *mcp.Server) error {
 	for _, method := range []string{methodGet, methodUpdate, methodCancel} {
 		if err := mcp.AddReceivingCustomMethod(server, method, unreached); err != nil {
@@ -159,11 +160,11 @@ func (t *Tasks) Install(server *mcp.Server) error {
 	return nil
 }
 
-// closeWait bounds how long Close waits for handlers to return.
+// closeWait is how long Close waits for handlers to return.
 const closeWait = 5 * time.Second
 
-// Close cancels the handlers of the tasks that run here, with reprise.ErrClosed for a cause, and waits for them for a
-// few seconds. A task whose handler gives up is failed, as if the server had died. Closing again does nothing.
+// Close cancels the handlers of the running tasks, with reprise.ErrClosed as the cause, and waits for them for a
+// few seconds. A task whose handler gives up has failed, as if the server had died. Closing again does nothing.
 func (t *Tasks) Close() error {
 	t.mu.Lock()
 	if t.closed {

@@ -14,8 +14,8 @@ import (
 // metaToken is put into the _meta of a subscriptions/listen, where what the SDK does not read of it is kept under.
 const metaToken = "reprise/listening"
 
-// Transport is inner for a server with tasks that is not behind mcphttp, such as one on stdio: it lets clients
-// that send subscriptions/listen be told of tasks. Without it they have to ask.
+// Transport wraps inner for a server with tasks that is not behind mcphttp, such as one on stdio. It lets clients
+// that send subscriptions/listen get notifications of tasks. Without it they have to poll.
 func (t *Tasks) Transport(inner mcp.Transport) mcp.Transport { return &transport{t, inner} }
 
 type transport struct {

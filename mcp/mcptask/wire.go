@@ -29,10 +29,10 @@ const (
 	notificationAck  = "notifications/subscriptions/acknowledged"
 )
 
-// Status says how far a task is.
+// Status is the state of a task.
 type Status string
 
-// The states of a task. The last three are for good.
+// The states of a task. The last three are final.
 const (
 	Working       Status = "working"
 	InputRequired Status = "input_required"
@@ -41,7 +41,7 @@ const (
 	Cancelled     Status = "cancelled"
 )
 
-// Ended reports whether s is for good.
+// Ended reports whether s is final.
 func (s Status) Ended() bool { return s == Completed || s == Failed || s == Cancelled }
 
 // wireTask is a task as clients see it: the DetailedTask of the extension.

@@ -62,8 +62,14 @@ func (s *Store) stageAppend(g *group, req *reprise.AppendRequest, now time.Time)
 	if g.touch(st) != nil {
 		return fmt.Errorf("%w: two batches of one stream in a commit", reprise.ErrConflict)
 	}
+	g.append(st.id, st.info.Owner, req)
+	return nil
+}
+
+// append adds a batch of a stream that has an owner so far.
+func (g *group) append(id uint64, owner reprise.Owner, req *reprise.AppendRequest) {
 	r := record{
-		kind: kindAppend, id: st.id, first: req.First, count: uint64(req.Count), earliest: req.Earliest, kept: req.Kept,
+		kind: kindAppend, id: id, first: req.First, count: uint64(req.Count), earliest: req.Earliest, kept: req.Kept,
 		producers: req.Producers, bytes: req.Bytes,
 	}
 	if req.End != nil {
@@ -71,11 +77,10 @@ func (s *Store) stageAppend(g *group, req *reprise.AppendRequest, now time.Time)
 		end.Data = bytes.Clone(end.Data)
 		r.end = &end
 	}
-	if req.Owner != st.info.Owner {
+	if req.Owner != owner {
 		r.owner = &req.Owner
 	}
 	g.add(r)
-	return nil
 }
 
 // accepts returns the first reason not to store req, or nil.
@@ -98,14 +103,33 @@ func (st *stream) accepts(req *reprise.AppendRequest) error {
 }
 
 // Create makes a stream or finds it; see reprise.Store. It is durable when Create returns.
-func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, nil)
+}
+
+// CreateAppend makes a stream with its first batch, or finds it; see reprise.CreateAppender. Both records are in one
+// frame, which counts as a whole or not at all.
+func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, &first)
+}
+
+// create is Create without first, and CreateAppend with it.
+func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
+	first *reprise.AppendRequest,
+) (_ reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
 		return reprise.StreamInfo{}, err
 	}
 	defer s.use.RUnlock()
 	fresh := freshInfo(&info)
-	kept := fresh
+	made := fresh
+	if first != nil {
+		made = filledInfo(fresh, first)
+	}
+	kept := made
 	err = s.commit(ctx, &change{stage: func(g *group) error {
 		if st := s.byKey[info.Key]; st != nil {
 			if !st.isMark() && st.group != g.number {
@@ -119,7 +143,12 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.
 				return err
 			}
 		}
-		return g.create(fresh)
+		kept = made // it may have been found when an earlier group staged the call
+		id, err := g.create(fresh)
+		if err == nil && first != nil {
+			g.append(id, fresh.Owner, first)
+		}
+		return err
 	}})
 	if err != nil {
 		return reprise.StreamInfo{}, err
@@ -127,17 +156,31 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.
 	return kept, nil
 }
 
-// create adds a stream to the group.
-func (g *group) create(info reprise.StreamInfo) error {
+// create adds a stream to the group, and returns its id.
+func (g *group) create(info reprise.StreamInfo) (id uint64, err error) {
 	if _, ok := g.created[info.Key]; ok {
-		return errLater
+		return 0, errLater
 	}
 	if g.created == nil {
 		g.created = map[reprise.StreamKey]struct{}{}
 	}
 	g.created[info.Key] = struct{}{}
-	g.add(record{kind: kindCreate, id: g.s.lastID + uint64(len(g.created)), info: &info})
-	return nil
+	id = g.s.lastID + uint64(len(g.created))
+	g.add(record{kind: kindCreate, id: id, info: &info})
+	return id, nil
+}
+
+// filledInfo is a stream that was made with its first batch.
+func filledInfo(info reprise.StreamInfo, first *reprise.AppendRequest) reprise.StreamInfo {
+	info.Tail, info.Bytes = first.First+uint64(first.Count)-1, first.Kept
+	info.Earliest = max(info.Earliest, first.Earliest)
+	info.Producers = remembered(nil, first.Producers)
+	if first.End != nil {
+		end := *first.End
+		end.Data = bytes.Clone(end.Data)
+		info.End = &end
+	}
+	return info
 }
 
 // freshInfo is the stream that Create makes of info, with nothing in it that the caller may change later.

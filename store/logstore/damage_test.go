@@ -86,9 +86,9 @@ func (d *simDisk) newest() (name string) {
 	return name
 }
 
-// TestFlips changes every byte of a small store. The change is told when the store is opened, by a read of what it
-// concerns, or by Check, and nothing but what was stored is ever served.
-func TestFlips(t *testing.T) {
+// TestFlipsOfAnyByteAreDetected changes every byte of a small store. The change is told when the store is opened, by a
+// read of what it concerns, or by Check, and nothing but what was stored is ever served.
+func TestFlipsOfAnyByteAreDetected(t *testing.T) {
 	d, want := smallStore(t)
 	bytes, opened := 0, 0
 	last := d.newest()

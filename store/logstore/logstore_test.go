@@ -28,7 +28,7 @@ func opener(opts *logstore.Options) storetest.Opener {
 	}
 }
 
-func TestStore(t *testing.T) {
+func TestStoreKeepsContract(t *testing.T) {
 	storetest.Run(t, opener(nil), &storetest.Options{Streams: suiteStreams, Events: suiteEvents})
 }
 

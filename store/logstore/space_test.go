@@ -169,7 +169,7 @@ func makeStreams(b *testing.B, s *Store, streams int) {
 				reqs = append(reqs, reprise.AppendRequest{
 					Key: key, Epoch: info.Epoch, First: 1, Count: 1, Bytes: make([]byte, 220), Earliest: 1, Kept: 220,
 				})
-				if err := g.create(info); err != nil {
+				if _, err := g.create(info); err != nil {
 					return err
 				}
 			}

@@ -82,6 +82,8 @@ var (
 	_ reprise.Store   = (*Store)(nil)
 	_ reprise.Sweeper = (*Store)(nil)
 	_ reprise.Sizer   = (*Store)(nil)
+
+	_ reprise.CreateAppender = (*Store)(nil)
 )
 
 const (

@@ -27,7 +27,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 	return errs
 }
 
-// append stores one batch. The caller holds mu for reading.
+// append stores one batch. The caller holds mu.
 func (s *Store) append(req *reprise.AppendRequest) error {
 	st := s.last.Load()
 	if st == nil || st.info.Key != req.Key {

@@ -12,6 +12,6 @@ func open(testing.TB) storetest.Harness {
 	return storetest.Harness{Open: func() (reprise.Store, error) { return memstore.New(nil), nil }}
 }
 
-func TestConformance(t *testing.T) { storetest.Run(t, open, nil) }
+func TestConformanceWithContract(t *testing.T) { storetest.Run(t, open, nil) }
 
 func BenchmarkStore(b *testing.B) { storetest.Benchmark(b, open, nil) }

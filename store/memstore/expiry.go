@@ -82,8 +82,8 @@ func (m *marks) forgetOne() bool {
 }
 
 // Sweep removes expired streams; see reprise.Sweeper. The cost is O(log n) for
-// each stream that is removed. It forgets at most limit marks, so that other calls do not wait
-// long; those that it leaves have no effect.
+// each removed stream. It removes at most limit marks, so that other calls do not wait
+// long; remaining marks have no effect.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 	if err := s.change(ctx); err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ var (
 	_ reprise.Store   = (*memstore.Store)(nil)
 	_ reprise.Sweeper = (*memstore.Store)(nil)
 	_ reprise.Sizer   = (*memstore.Store)(nil)
+
+	_ reprise.CreateAppender = (*memstore.Store)(nil)
 )
 
 const epoch reprise.Epoch = "7ZK3M9Q2VTX4WB8A"

@@ -1,11 +1,11 @@
-// Package memstore keeps streams in memory: for tests, and for programs whose
+// Package memstore keeps streams in memory, for tests and for programs whose
 // streams need not outlive them.
 //
-// Nothing is durable; what Append has acknowledged lives as long as the Store.
-// The bytes of a batch are kept as they were handed over and are never copied.
-// Where batches follow each other in memory, as those of a Log do, the Store keeps
-// one slice for all of them and eight bytes for each. An append costs the same however
-// many streams there are.
+// Nothing is durable: acknowledged events live as long as the Store.
+// The bytes of a batch are kept as they were passed and are never copied.
+// If batches are adjacent in memory, as those of a Log are, the Store keeps
+// one slice for all of them and eight bytes for each. The cost of an append does not
+// depend on the number of streams.
 package memstore
 
 import (
@@ -24,17 +24,17 @@ import (
 
 // Options are the settings of a Store. The zero value of each field means its default.
 type Options struct {
-	// MaxStreams bounds the streams and the marks of expired streams together.
-	// When it is reached, Create forgets the mark that has the least time left, and where there
-	// is none it returns an error that wraps reprise.ErrQuota. Default: 2,097,152.
+	// MaxStreams limits the streams and the marks of expired streams together.
+	// At the limit, Create removes the mark with the least time left. If there
+	// is none, it returns an error that wraps reprise.ErrQuota. Default: 2,097,152.
 	MaxStreams int
 }
 
 const defaultMaxStreams = 1 << 21
 
-// Store is a reprise.Store in memory. It is safe for concurrent use, and no
-// method waits for anything but other calls under way. It is also a
-// reprise.Sweeper and a reprise.Sizer.
+// Store is a reprise.Store in memory. It is safe for concurrent use, and its
+// methods wait only for concurrent calls. It is also a
+// reprise.Sweeper, a reprise.Sizer and a reprise.CreateAppender.
 type Store struct {
 	maxStreams int
 
@@ -117,8 +117,22 @@ func (s *Store) change(ctx context.Context) error {
 }
 
 // Create makes a stream or finds it; see reprise.Store. The error wraps
-// reprise.ErrQuota when there are Options.MaxStreams streams.
+// reprise.ErrQuota if there are Options.MaxStreams streams.
 func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, nil)
+}
+
+// CreateAppend makes a stream with its first batch, or finds it; see reprise.CreateAppender. It keeps first.Bytes.
+func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, &first)
+}
+
+// create is Create without first, and CreateAppend with it.
+func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
+	first *reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
 	if err := s.change(ctx); err != nil {
 		return reprise.StreamInfo{}, err
 	}
@@ -145,6 +159,12 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 		end := *info.End
 		end.Data = bytes.Clone(end.Data)
 		s.end(st, end)
+	}
+	if first != nil {
+		if err := s.append(first); err != nil {
+			s.drop(st)
+			return reprise.StreamInfo{}, err
+		}
 	}
 	return st.state(), nil
 }
@@ -212,8 +232,8 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	return page, nil
 }
 
-// Remove forgets events or a whole stream; see reprise.Store. Removing a stream
-// without a trace also forgets the mark that it may have left.
+// Remove removes events or a whole stream; see reprise.Store. Removing a stream
+// without a trace also removes its mark, if there is one.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	if spec.Trim != 0 {
 		return s.trim(ctx, key, spec)
@@ -258,7 +278,7 @@ func (s *Store) trim(ctx context.Context, key reprise.StreamKey, spec reprise.Re
 	return nil
 }
 
-// Close forgets everything; see reprise.Store.
+// Close releases all streams; see reprise.Store.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -467,7 +467,7 @@ func TestWatchAcrossARestart(t *testing.T) {
 }
 
 // A full server refuses appends with the reason, and takes them again when there is room.
-func TestFull(t *testing.T) {
+func TestFullServerRefusesWithReason(t *testing.T) {
 	for _, c := range []struct {
 		name, params string
 		opts         *testserver.NATSOptions

@@ -165,7 +165,7 @@ func TestSkipsAreFewAndLeadEverywhere(t *testing.T) {
 	}
 }
 
-func TestSubjects(t *testing.T) {
+func TestSubjectsAreReversible(t *testing.T) {
 	s := subjects{"N"}
 	for _, key := range []reprise.StreamKey{
 		{Tenant: "a.b", Name: "x:y.z/w"}, {Tenant: ".", Name: ":a"}, {Tenant: "t", Name: "n"},
@@ -181,7 +181,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestParseURL(t *testing.T) {
 	for _, good := range []string{
 		"nats://h", "nats://u:p@h:4222,nats://h2", "tls://h/", "nats://h?name=a-B_1&timeout=3s&replicas=3&max_bytes=5&storage=memory&domain=d",
 	} {

@@ -77,7 +77,7 @@ func onServer(server *testserver.NATSServer) storetest.Opener {
 	}
 }
 
-func TestStore(t *testing.T) {
+func TestStoreKeepsContract(t *testing.T) {
 	server := testserver.NATS(t, nil)
 	storetest.Run(t, onServer(server), &storetest.Options{Events: 100_000, Streams: 2000})
 }

@@ -234,7 +234,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 }
 
 // One server without synchronous writes is told about.
-func TestWarnings(t *testing.T) {
+func TestWarningsAboutSingleServerWithoutSync(t *testing.T) {
 	var text bytes.Buffer
 	server := testserver.NATS(t, nil)
 	opts := &natsstore.Options{Logger: slog.New(slog.NewTextHandler(&text, nil)), Name: fmt.Sprint("T", places.Add(1))}
@@ -247,7 +247,7 @@ func TestWarnings(t *testing.T) {
 }
 
 // The permissions that docs/storage-nats.md names are enough.
-func TestPermissions(t *testing.T) {
+func TestPermissionsInDocsSuffice(t *testing.T) {
 	const name = "P"
 	var api []string
 	for _, stream := range []string{name, name + "_INDEX"} {

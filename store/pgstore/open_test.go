@@ -16,7 +16,7 @@ import (
 )
 
 // What is wrong with a URL or with who asks is told at once, and never the password.
-func TestRefused(t *testing.T) {
+func TestRefusedAtOnceWithoutPassword(t *testing.T) {
 	own := testserver.Postgres(t,
 		&testserver.PostgresOptions{Password: "correct", TLS: true, Config: []string{"fsync = off"}})
 	with := func(user, password, database, query string) string {
@@ -78,7 +78,7 @@ func TestRefused(t *testing.T) {
 }
 
 // A role that owns the schema needs nothing else, and one that may only use the tables can open them.
-func TestPrivileges(t *testing.T) {
+func TestPrivilegesOfTablesSuffice(t *testing.T) {
 	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
 	sql(t, own.URL(), `CREATE ROLE maker LOGIN`, `CREATE ROLE stranger LOGIN`,
 		`CREATE SCHEMA reprise AUTHORIZATION maker`)
@@ -149,7 +149,7 @@ func pooled(t *testing.T) string {
 
 // Through a pooler all works but notifications; in their place the watched streams are polled, or another connection
 // listens past the pooler.
-func TestPooler(t *testing.T) {
+func TestPoolerWithoutNotifications(t *testing.T) {
 	through := pooled(t)
 	name := schema(t, server)
 	direct := mustOpen(t, server.URL()+"&poll=1h", &pgstore.Options{Schema: name})

@@ -95,6 +95,6 @@ func open(tb testing.TB) storetest.Harness {
 	}
 }
 
-func TestStore(t *testing.T) {
+func TestStoreKeepsContract(t *testing.T) {
 	storetest.Run(t, open, &storetest.Options{Events: suiteEvents, Streams: suiteStreams})
 }

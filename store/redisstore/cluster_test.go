@@ -13,7 +13,7 @@ import (
 )
 
 // A Redis Cluster of three keeps the whole contract.
-func TestCluster(t *testing.T) {
+func TestClusterKeepsContract(t *testing.T) {
 	cluster := testserver.Cluster(t, 3)
 	places := 0
 	storetest.Run(t, func(tb testing.TB) storetest.Harness {

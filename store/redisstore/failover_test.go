@@ -104,7 +104,7 @@ func forked(t *testing.T, info reprise.StreamInfo, before reprise.Epoch, tail ui
 }
 
 // What a start of the server means is told by its settings, or by the operator.
-func TestRestart(t *testing.T) {
+func TestRestartMeansWhatSettingsSay(t *testing.T) {
 	for _, c := range []struct {
 		name, parameter string
 		config          []string
@@ -207,7 +207,7 @@ func TestDemotedServer(t *testing.T) {
 }
 
 // With wait=1, what no replica has is neither acknowledged nor shown.
-func TestWait(t *testing.T) {
+func TestWaitForReplicaBeforeAcknowledging(t *testing.T) {
 	primary, replica := pair(t)
 	s := mustOpen(t, primary.URL()+"?wait=1&timeout=3s", nil)
 	other := mustOpen(t, primary.URL()+"?wait=1&timeout=3s", nil)

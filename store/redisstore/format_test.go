@@ -60,7 +60,7 @@ func TestEqualConfigurations(t *testing.T) {
 }
 
 // A time is rounded up, so that nothing happens before it.
-func TestMillis(t *testing.T) {
+func TestMillisRoundUp(t *testing.T) {
 	for text, at := range map[string]time.Time{
 		"0":               {},
 		"1":               time.UnixMicro(1),

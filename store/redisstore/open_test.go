@@ -62,7 +62,7 @@ func TestNobodyAnswers(t *testing.T) {
 	wantError(t, err, cause)
 }
 
-func TestPassword(t *testing.T) {
+func TestPasswordThatIsWrongIsInvalid(t *testing.T) {
 	on := testserver.Redis(t, &testserver.RedisOptions{Password: "hunter2"})
 	s := mustOpen(t, on.URL(), nil)
 	info := create(t, s, "s")
@@ -123,7 +123,7 @@ func TestTLS(t *testing.T) {
 }
 
 // What may lose events is told when the store is opened.
-func TestWarnings(t *testing.T) {
+func TestWarningsAboutLossySettings(t *testing.T) {
 	for want, config := range map[string][]string{
 		"":                     nil,
 		"append-only":          {"--appendonly", "no"},

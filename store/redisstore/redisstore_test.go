@@ -114,6 +114,6 @@ func answers(tb testing.TB, s reprise.Store) (err error) {
 	return err
 }
 
-func TestStore(t *testing.T) {
+func TestStoreKeepsContract(t *testing.T) {
 	storetest.Run(t, open, &storetest.Options{Events: 30_000, Streams: 3_000})
 }

@@ -12,7 +12,7 @@ import (
 
 // Sentinel promotes the replica of a server that was killed. The store follows by itself, and its streams go on under
 // another epoch.
-func TestSentinel(t *testing.T) {
+func TestSentinelPromotionChangesEpoch(t *testing.T) {
 	primary, replica := pair(t)
 	host, port, _ := strings.Cut(primary.Addr(), ":")
 	sentinel := testserver.Redis(t, &testserver.RedisOptions{Sentinel: []string{

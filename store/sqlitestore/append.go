@@ -12,9 +12,9 @@ import (
 	"reprise"
 )
 
-// largeBytes is from what size on a batch goes to its place in the table batches at once. A
-// smaller one costs less twice, first in the journal and then folded together with
-// others, than a row of its own.
+// largeBytes is the size from which a batch is written to the table batches at once. A
+// smaller batch costs less if it is first written to the journal and later folded together with
+// others than with a row of its own.
 const largeBytes = 16 << 10
 
 // writer is the connection that writes, and what belongs to it.

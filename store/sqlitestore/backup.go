@@ -7,9 +7,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Backup writes the store as it is at one moment into the file path, which must not exist or be empty. Appends
-// go on meanwhile; the write-ahead log is not cut back until the backup is done. The file holds no free space
-// and opens as any other. It is not synced.
+// Backup writes a consistent copy of the store into the file path, which must not exist or be empty. Appends
+// continue meanwhile; the write-ahead log is not truncated until the backup is done. The file has no free space
+// and opens like any other. It is not synced.
 func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {

@@ -40,7 +40,7 @@ func (st *stream) state(now time.Time) error {
 	return nil
 }
 
-// maxCached is how many streams are in memory that could be read again.
+// maxCached is the maximum number of streams in memory that could be read again.
 const maxCached = 50_000
 
 // cache holds streams in memory. A stream that is not in it is as its row says.

@@ -12,9 +12,9 @@ import (
 	"reprise/internal/storecheck"
 )
 
-// Check reads everything and returns what is wrong, a sentence each: pages that SQLite
-// finds damaged, checksums that do not hold, streams whose batches have a hole or do
-// not reach the tail. It may take long. Appends go on meanwhile.
+// Check reads everything and returns a sentence for each fault: pages that SQLite
+// reports as damaged, wrong checksums, streams whose batches have a hole or do
+// not reach the tail. It may take long. Appends continue meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {

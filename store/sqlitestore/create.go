@@ -11,7 +11,21 @@ import (
 )
 
 // Create inserts the row of a stream. It is durable when Create returns.
-func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, nil)
+}
+
+// CreateAppend inserts the rows of a stream and of its first batch in one transaction; see reprise.CreateAppender.
+func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, &first)
+}
+
+// create is Create without first, and CreateAppend with it.
+func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
+	first *reprise.AppendRequest,
+) (_ reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
 		return reprise.StreamInfo{}, err
@@ -34,7 +48,7 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.
 	case err != reprise.ErrNotFound: //nolint:errorlint // as load documents
 		return reprise.StreamInfo{}, err
 	}
-	st, err := w.insertStream(info, old)
+	st, err := w.insertStream(info, old, first)
 	if err != nil {
 		return reprise.StreamInfo{}, storeError(context.Background(), err)
 	}
@@ -52,8 +66,8 @@ func (st *stream) existing(now time.Time) (info reprise.StreamInfo, gone bool) {
 	return st.info, st.state(now) != nil
 }
 
-// insertStream inserts the row of a new stream, in place of the mark of an old one.
-func (w *writer) insertStream(info reprise.StreamInfo, old *stream) (*stream, error) {
+// insertStream inserts the row of a new stream, in place of the mark of an old one, and with first that of its batch.
+func (w *writer) insertStream(info reprise.StreamInfo, old *stream, first *reprise.AppendRequest) (*stream, error) {
 	config, err := marshalConfig(info.Config)
 	if err != nil {
 		return nil, err
@@ -63,6 +77,11 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream) (*stream, er
 		Earliest: info.Tail + 1, Tail: info.Tail, End: info.End, Producers: slices.Clone(info.Producers),
 		Lineage: slices.Clone(info.Lineage),
 	}}
+	if first != nil {
+		st.info.Tail, st.info.Bytes, st.info.End = uint64(first.Count), first.Kept, first.End
+		st.info.Earliest = max(1, first.Earliest)
+		st.info.Producers = remember(nil, first.Producers)
+	}
 	err = w.transact(func() error {
 		if old != nil {
 			if err := w.deleteStream(old.id); err != nil {
@@ -85,7 +104,10 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream) (*stream, er
 			}
 		})
 		st.id = w.conn.LastInsertRowID()
-		return err
+		if err != nil || first == nil {
+			return err
+		}
+		return w.insertRow(st.id, []reprise.Batch{{First: first.First, Count: first.Count, Bytes: first.Bytes}})
 	})
 	return st, err
 }

@@ -31,4 +31,6 @@ func open(tb testing.TB) storetest.Harness {
 	}
 }
 
-func TestStore(t *testing.T) { storetest.Run(t, open, &storetest.Options{Streams: suiteStreams}) }
+func TestStoreKeepsContract(t *testing.T) {
+	storetest.Run(t, open, &storetest.Options{Streams: suiteStreams})
+}

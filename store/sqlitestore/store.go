@@ -77,6 +77,8 @@ var (
 	_ reprise.Store   = (*Store)(nil)
 	_ reprise.Sweeper = (*Store)(nil)
 	_ reprise.Sizer   = (*Store)(nil)
+
+	_ reprise.CreateAppender = (*Store)(nil)
 )
 
 // Open opens the file at path, or makes it, readable for its owner alone. opts may be nil.

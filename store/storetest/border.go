@@ -114,7 +114,7 @@ func borderOfCancelled(t *testing.T, mapError func(context.Context, error) error
 	}
 }
 
-const ruleBorder = "An error must not wrap one of a driver: what the driver says survives as text alone."
+const ruleBorder = "An error must not wrap an error of a driver; only the driver's text survives."
 
 var borderChecks = []check{
 	{name: "cut under way", rule: ruleBorder, needs: cuts, run: cutUnderWay},

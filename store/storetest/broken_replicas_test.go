@@ -215,6 +215,9 @@ func TestUnsupportedIsNotThere(t *testing.T) {
 			return nil, errors.ErrUnsupported
 		}
 		b.sizes = func(context.Context) (map[reprise.Tenant]reprise.Size, error) { return nil, errors.ErrUnsupported }
+		b.fill = func(context.Context, reprise.StreamInfo, reprise.AppendRequest) (reprise.StreamInfo, error) {
+			return reprise.StreamInfo{}, errors.ErrUnsupported
+		}
 	})
 	h.Share, h.Deafen, h.Cut, h.Lose = nil, nil, nil, nil
 	able, err := abilitiesOf(h)

@@ -20,6 +20,7 @@ import (
 type broken struct {
 	*session
 	create func(context.Context, reprise.StreamInfo) (reprise.StreamInfo, error)
+	fill   func(context.Context, reprise.StreamInfo, reprise.AppendRequest) (reprise.StreamInfo, error)
 	append func(context.Context, []reprise.AppendRequest) []error
 	read   func(context.Context, reprise.StreamKey, uint64, int) (reprise.Page, error)
 	list   func(context.Context, reprise.ListQuery) (reprise.ListPage, error)
@@ -32,6 +33,12 @@ type broken struct {
 
 func (b *broken) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	return b.create(ctx, info)
+}
+
+func (b *broken) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	return b.fill(ctx, info, first)
 }
 
 func (b *broken) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
@@ -67,7 +74,7 @@ func (b *broken) Close() error { return b.close() }
 // TestBrokenStores holds the suite against Stores that each break one rule, and
 // wants the check named to find it.
 func TestBrokenStores(t *testing.T) {
-	for _, tt := range slices.Concat(brokenStores, brokenOwners, brokenReplicas, brokenLineages) {
+	for _, tt := range slices.Concat(brokenStores, brokenFilled, brokenOwners, brokenReplicas, brokenLineages) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := find(t, tt.caught)
 			o := (&Options{Events: 200_000, Streams: 1000, patience: 300 * time.Millisecond}).withDefaults()
@@ -93,6 +100,7 @@ func openBroken(t *testing.T, breaks func(b *broken)) Harness {
 		b := &broken{
 			session: good, create: good.Create, append: good.Append, read: good.Read, list: good.List,
 			remove: good.Remove, sweep: good.Sweep, sizes: good.Sizes, watch: good.Watch, close: good.Close,
+			fill: good.CreateAppend,
 		}
 		breaks(b)
 		return b, err

@@ -9,7 +9,7 @@ import (
 	"reprise"
 )
 
-const ruleContext = "Its methods block until the answer is there or the context is cancelled, in which case they return the cause of the cancellation."
+const ruleContext = "Its methods block until they have the answer or the context is cancelled; then they return the cause of the cancellation."
 
 var contextChecks = []check{
 	{name: "cancelled before", rule: ruleContext, run: func(e *env) {

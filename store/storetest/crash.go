@@ -9,7 +9,7 @@ import (
 	"reprise"
 )
 
-const ruleFault = "An error that may pass (a lost connection, a full disk) wraps ErrUnavailable and leaves the Store usable: it must work again by itself once the cause is gone."
+const ruleFault = "A temporary error (a lost connection, a full disk) wraps ErrUnavailable and leaves the Store usable: it must work again by itself once the cause is gone."
 
 var crashChecks = []check{
 	{name: "acknowledged", rule: ruleAppendAtomic, needs: persists, run: crash},

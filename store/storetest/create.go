@@ -9,7 +9,7 @@ import (
 
 const (
 	ruleCreateNew        = "It must return the stream as it is kept, with no events: a new one has Earliest info.Tail+1 and Bytes 0."
-	ruleCreateCopied     = "A stream that is copied from another Store goes on where it was: info.Tail, info.End, info.Producers and info.Lineage are kept as given too, and are zero otherwise."
+	ruleCreateCopied     = "For a stream that is copied from another Store, info.Tail, info.End, info.Producers and info.Lineage are kept as given too; otherwise they are zero."
 	ruleCreateExisting   = "If the stream exists with an equal configuration, Create must return the existing stream and change nothing; with another configuration it must return ErrConflict."
 	ruleCreateExpired    = "The name of an expired stream must be free again."
 	ruleCreateConcurrent = "Of concurrent calls exactly one must create."

@@ -33,6 +33,7 @@ const (
 	deafens
 	cuts
 	loses
+	fills
 )
 
 // env is what a check works with. Its methods, and those of stream, end the

@@ -15,9 +15,9 @@ const (
 	ruleListPages   = "Streams created before the first page was asked for and not removed meanwhile must each appear exactly once over all pages."
 	ruleListExpired = "Expired streams must not appear."
 	ruleListAfter   = "A text that no List returned must be refused with ErrInvalid."
-	ruleListNext    = "Next is to be given as ListQuery.After; it is \"\" on the last page."
-	ruleListScope   = "Tenant is whose streams are listed; \"\" lists those of all tenants."
-	ruleListNames   = "Namespace is the exact namespace of the names, \"\" for names that have none."
+	ruleListNext    = "Next is the value for ListQuery.After; it is \"\" on the last page."
+	ruleListScope   = "Tenant is the owner of the listed streams; \"\" lists those of all tenants."
+	ruleListNames   = "Namespace is the exact namespace of the names, or \"\" for names without one."
 )
 
 // everything lists all streams of all tenants.
@@ -91,6 +91,7 @@ var listChecks = []check{
 // list collects all pages.
 func (e *env) list(q reprise.ListQuery) []reprise.StreamInfo {
 	var all []reprise.StreamInfo
+	told := map[string]bool{}
 	for {
 		page, err := e.store.List(e.ctx, q)
 		e.noError(err, "list %+v", q)
@@ -104,6 +105,10 @@ func (e *env) list(q reprise.ListQuery) []reprise.StreamInfo {
 		if q.After = page.Next; q.After == "" {
 			return all
 		}
+		if told[q.After] {
+			e.failf("list %+v: the same page comes again", q)
+		}
+		told[q.After] = true
 	}
 }
 

@@ -3,9 +3,9 @@ package storetest
 import "reprise"
 
 const (
-	ruleLossSeqs  = "A Store that may have lost events which it had acknowledged, in a failover for instance, must not give their seqs again in the same epoch."
-	ruleLossRenew = "When it finds that out, at the next Read, Append or Create of the stream at the latest, it must put the stream into another epoch and add the one before to StreamInfo.Lineage, with the tail that is left as its fork; see StreamInfo.Renew."
-	ruleLossOld   = "An append that was meant for the epoch before is refused with ErrNotFound."
+	ruleLossSeqs  = "A Store that may have lost acknowledged events, for instance in a failover, must not assign their seqs again in the same epoch."
+	ruleLossRenew = "When it detects the loss, at the next Read, Append or Create of the stream at the latest, it must put the stream into another epoch and add the old one to StreamInfo.Lineage, with the remaining tail as its fork; see StreamInfo.Renew."
+	ruleLossOld   = "An append for the old epoch is refused with ErrNotFound."
 	ruleLossKeeps = "The owner and the producers stay as they are kept."
 )
 

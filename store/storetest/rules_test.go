@@ -11,7 +11,7 @@ import (
 
 // unchecked are the sentences with "must" that no Store can break.
 var unchecked = []string{
-	`What the rules below say with "must" is checked by package storetest.`,
+	`Package storetest checks every rule below that says "must".`,
 }
 
 // TestEveryRuleHasACheck holds the quotes of the suite against the contract: every

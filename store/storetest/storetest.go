@@ -6,8 +6,8 @@
 // sentence. Benchmark measures what a Log asks of a Store.
 //
 // The suite relies on nothing but the contract. It opens a fresh Store for each
-// check and checks the optional abilities, reprise.Watcher, reprise.Sweeper and
-// reprise.Sizer, where the Store has them. A method that answers
+// check and checks the optional abilities, reprise.Watcher, reprise.Sweeper,
+// reprise.Sizer and reprise.CreateAppender, where the Store has them. A method that answers
 // errors.ErrUnsupported is one that it has not.
 package storetest
 
@@ -138,6 +138,7 @@ type group struct {
 func suite() []group {
 	return []group{
 		{"create", createChecks},
+		{"create with a batch", createAppendChecks},
 		{"append", appendChecks},
 		{"owners", ownerChecks},
 		{"end", endChecks},
@@ -197,6 +198,13 @@ func abilitiesOf(h Harness) (ability, error) {
 	}
 	if able&watches != 0 && able&shares == 0 {
 		return 0, errors.Join(errors.New("a Watcher is shared by replicas, which takes Harness.Share"), store.Close())
+	}
+	if filler, ok := store.(reprise.CreateAppender); ok {
+		e := &env{}
+		s, req := e.filledStream("s", 1)
+		if _, err := filler.CreateAppend(ctx, s.info, req); !errors.Is(err, errors.ErrUnsupported) {
+			able |= fills
+		}
 	}
 	if h.Deafen != nil {
 		able |= deafens

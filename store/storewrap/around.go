@@ -60,6 +60,17 @@ func (a around) ConcurrentAppends() int {
 	return 1
 }
 
+// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. The error is errors.ErrUnsupported
+// where the Store inside is no CreateAppender.
+func (a around) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	if c, ok := a.inner.(reprise.CreateAppender); ok {
+		return c.CreateAppend(ctx, info, first)
+	}
+	return reprise.StreamInfo{}, errors.ErrUnsupported
+}
+
 // Sweep removes expired streams; see reprise.Sweeper. The error is errors.ErrUnsupported
 // where the Store inside is no Sweeper.
 func (a around) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {

@@ -131,9 +131,29 @@ func (a *Audited) Create(ctx context.Context, info reprise.StreamInfo) (reprise.
 	return kept, err
 }
 
+// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. It is recorded as the two changes that
+// it is.
+func (a *Audited) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	kept, err := a.around.CreateAppend(ctx, info, first)
+	if err == nil && kept.Epoch != info.Epoch || errors.Is(err, errors.ErrUnsupported) {
+		return kept, err
+	}
+	a.note(ctx, AuditEntry{Op: "create", Key: info.Key, Epoch: info.Epoch, Owner: info.Owner}, err)
+	a.noteAppends(ctx, []reprise.AppendRequest{first}, []error{err})
+	return kept, err
+}
+
 // Append stores batches; see reprise.Store.
 func (a *Audited) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	errs := a.inner.Append(ctx, reqs)
+	a.noteAppends(ctx, reqs, errs)
+	return errs
+}
+
+// noteAppends records what became of requests. errs is nil where all were stored.
+func (a *Audited) noteAppends(ctx context.Context, reqs []reprise.AppendRequest, errs []error) {
 	for i := range reqs {
 		req := &reqs[i]
 		var err error
@@ -152,7 +172,6 @@ func (a *Audited) Append(ctx context.Context, reqs []reprise.AppendRequest) []er
 		}
 		a.note(ctx, e, err)
 	}
-	return errs
 }
 
 // Remove forgets events or a stream; see reprise.Store.

@@ -21,7 +21,7 @@ func cache(tb testing.TB, inner reprise.Store, maxBytes int64) *storewrap.Cached
 	return s
 }
 
-func TestCached(t *testing.T) {
+func TestCachedStoreKeepsContract(t *testing.T) {
 	for _, maxBytes := range []int64{1 << 20, 1000} { // with much and with hardly any room
 		t.Run(fmt.Sprint(maxBytes), func(t *testing.T) {
 			conform(t, func(tb testing.TB, inner reprise.Store) reprise.Store { return cache(tb, inner, maxBytes) })

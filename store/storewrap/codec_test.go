@@ -108,7 +108,7 @@ func TestBombIsRefused(t *testing.T) {
 	}
 }
 
-func TestDictionaries(t *testing.T) {
+func TestDictionariesAreFoundById(t *testing.T) {
 	mine := bytes.Clone(typicalOutput)
 	mine[4]++ // the id follows the magic number
 	for _, level := range []int{1, 2} {

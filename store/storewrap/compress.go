@@ -84,6 +84,14 @@ func (c *Compressed) Append(ctx context.Context, reqs []reprise.AppendRequest) [
 	return c.inner.Append(ctx, smaller)
 }
 
+// CreateAppend makes a stream with its first batch, compressed; see reprise.CreateAppender.
+func (c *Compressed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	first.Bytes = c.codec.encode(first.Bytes)
+	return c.around.CreateAppend(ctx, info, first)
+}
+
 // Read returns a page of batches as they were appended. maxBytes counts their bytes as they are then.
 func (c *Compressed) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	maxBytes int,

@@ -64,7 +64,7 @@ func compress(tb testing.TB, inner reprise.Store) reprise.Store {
 	return s
 }
 
-func TestCompressed(t *testing.T) { conform(t, compress) }
+func TestCompressedStoreKeepsContract(t *testing.T) { conform(t, compress) }
 
 func encrypt(tb testing.TB, inner reprise.Store) reprise.Store {
 	keys, err := storewrap.NewKeyset(storewrap.Key{ID: "test", Secret: make([]byte, 32)})
@@ -74,4 +74,4 @@ func encrypt(tb testing.TB, inner reprise.Store) reprise.Store {
 	return s
 }
 
-func TestEncrypted(t *testing.T) { conform(t, encrypt) }
+func TestEncryptedStoreKeepsContract(t *testing.T) { conform(t, encrypt) }

@@ -62,12 +62,33 @@ const createTries = 10
 
 // Create makes a stream; see reprise.Store.
 func (e *Encrypted) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	return e.create(ctx, info, func(sealed reprise.StreamInfo) (reprise.StreamInfo, error) {
+		return e.inner.Create(ctx, sealed)
+	})
+}
+
+// CreateAppend makes a stream with its first batch, encrypted; see reprise.CreateAppender.
+func (e *Encrypted) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	if err := e.sealRequest(&first); err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	return e.create(ctx, info, func(sealed reprise.StreamInfo) (reprise.StreamInfo, error) {
+		return e.around.CreateAppend(ctx, sealed, first)
+	})
+}
+
+// create has the Store inside make a stream, or finds it.
+func (e *Encrypted) create(ctx context.Context, info reprise.StreamInfo,
+	inside func(sealed reprise.StreamInfo) (reprise.StreamInfo, error),
+) (reprise.StreamInfo, error) {
 	sealed, err := e.sealInfo(info)
 	if err != nil {
 		return reprise.StreamInfo{}, err
 	}
 	for try := 1; ; try++ {
-		kept, err := e.inner.Create(ctx, sealed)
+		kept, err := inside(sealed)
 		if err == nil {
 			return e.opened(kept)
 		}

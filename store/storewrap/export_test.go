@@ -23,18 +23,30 @@ type opaque struct {
 func (o *opaque) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	reqs = slices.Clone(reqs)
 	for i := range reqs {
-		e := reprise.Event{Type: "x", Data: reqs[i].Bytes}
-		b := make([]byte, 0, len(e.Data)+reqs[i].Count*16)
-		for n := range reqs[i].Count {
-			if n == reqs[i].Count-1 && reqs[i].End != nil {
-				e.Type = reprise.TypeEnd
-			}
-			b, _ = reprise.AppendRecord(b, &e)
-			e.Data = nil
-		}
-		reqs[i].Bytes = b
+		reqs[i].Bytes = asEvents(&reqs[i])
 	}
 	return o.inner.Append(ctx, reqs)
+}
+
+func (o *opaque) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	first.Bytes = asEvents(&first)
+	return o.around.CreateAppend(ctx, info, first)
+}
+
+// asEvents is the batch of a request as events.
+func asEvents(req *reprise.AppendRequest) []byte {
+	e := reprise.Event{Type: "x", Data: req.Bytes}
+	b := make([]byte, 0, len(e.Data)+req.Count*16)
+	for n := range req.Count {
+		if n == req.Count-1 && req.End != nil {
+			e.Type = reprise.TypeEnd
+		}
+		b, _ = reprise.AppendRecord(b, &e)
+		e.Data = nil
+	}
+	return b
 }
 
 func (o *opaque) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {

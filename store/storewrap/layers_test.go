@@ -2,6 +2,7 @@ package storewrap_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -26,8 +27,8 @@ func all(tb testing.TB, inner reprise.Store) reprise.Store {
 
 func TestAllOfThem(t *testing.T) { conform(t, all) }
 
-// TestOrder: what cannot work in an order is refused in it, whatever lies between.
-func TestOrder(t *testing.T) {
+// TestOrderThatCannotWorkIsRefused: what cannot work in an order is refused in it, whatever lies between.
+func TestOrderThatCannotWorkIsRefused(t *testing.T) {
 	type outer struct {
 		name string
 		put  func(inner reprise.Store) (reprise.Store, error)
@@ -85,6 +86,11 @@ func TestAbilitiesAreForwarded(t *testing.T) {
 	if _, err := s.(reprise.Watcher).Watch(key("s"), func() {}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("watch: %v", err)
 	}
+	_, err = s.(reprise.CreateAppender).CreateAppend(t.Context(),
+		reprise.StreamInfo{Key: key("s"), Epoch: epoch, Created: created}, recorded(key("s")))
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("create with a batch: %v", err)
+	}
 	simple := encrypt(t, retry(t, inner, nil))
 	if _, err := simple.(reprise.Sweeper).Sweep(t.Context(), created, created, 1); !errors.Is(err,
 		errors.ErrUnsupported) {
@@ -102,6 +108,41 @@ func TestAbilitiesAreForwarded(t *testing.T) {
 	}
 	if last != reprise.Store(inner) || depth != 9 {
 		t.Errorf("%d wrappers were taken off, then comes a %T", depth, last)
+	}
+	check(t, s.Close())
+}
+
+// recorded is an append of one event of a Log.
+func recorded(key reprise.StreamKey) reprise.AppendRequest {
+	b, _ := reprise.AppendRecord(nil, &reprise.Event{Type: "note", Data: []byte("a secret batch")})
+	return request(key, 1, string(b))
+}
+
+// TestNewStreamsAreWrapped: what a stream is made with goes through the wrappers as what is appended to it later does.
+func TestNewStreamsAreWrapped(t *testing.T) {
+	inner := memstore.New(nil)
+	s := all(t, inner)
+	info, err := s.(reprise.CreateAppender).CreateAppend(t.Context(),
+		reprise.StreamInfo{Key: key("s"), Epoch: epoch, Created: created, Config: secretConfig()}, recorded(key("s")))
+	check(t, err)
+	if info.Key != key("s") || info.Tail != 1 || !info.Config.Equal(secretConfig()) {
+		t.Errorf("got %+v", info)
+	}
+	if got := texts(t, s, key("s")); len(got) != 1 || got[0] != string(recorded(key("s")).Bytes) {
+		t.Errorf("read %q", got)
+	}
+	list, err := inner.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 10})
+	check(t, err)
+	for _, info := range list.Streams {
+		config := fmt.Sprintf("%s %v", info.Config.Meta, info.Config.Labels)
+		if info.Key == key("s") || strings.Contains(config, "secret") {
+			t.Errorf("stored %+v", info)
+		}
+		for _, batch := range texts(t, inner, info.Key) {
+			if strings.Contains(batch, "secret") {
+				t.Errorf("stored %q in %s", batch, info.Key)
+			}
+		}
 	}
 	check(t, s.Close())
 }

@@ -2,6 +2,7 @@ package storewrap
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"reprise"
@@ -16,8 +17,8 @@ type Call struct {
 	// Streams counts the requests of an append, and the streams that were listed or swept; it is 1 for
 	// what is about one stream, and 0 for sizes.
 	Streams int
-	// Batches, Events and Bytes count what was read, or appended by requests that were not refused. Bytes are those
-	// of the batches as they pass this place among the wrappers.
+	// Batches, Events and Bytes count what was read, or appended: with a new stream, or by requests that were not
+	// refused. Bytes are those of the batches as they pass this place among the wrappers.
 	Batches, Events, Bytes int
 	// Errs are the errors that were returned: none, or one, or one for each request of an append
 	// that has failed. errors.Is tells them apart, and so does package problem.
@@ -52,6 +53,24 @@ func (o *Observed) Create(ctx context.Context, info reprise.StreamInfo) (reprise
 	start := time.Now()
 	kept, err := o.inner.Create(ctx, info)
 	o.end(Call{Op: "create", Streams: 1}, start, err)
+	return kept, err
+}
+
+// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. It is told as a "create", with a
+// batch if the stream was made.
+func (o *Observed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	start := time.Now()
+	kept, err := o.around.CreateAppend(ctx, info, first)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return kept, err
+	}
+	c := Call{Op: "create", Streams: 1}
+	if err == nil && kept.Epoch == info.Epoch {
+		c.Batches, c.Events, c.Bytes = 1, first.Count, len(first.Bytes)
+	}
+	o.end(c, start, err)
 	return kept, err
 }
 

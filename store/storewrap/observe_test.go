@@ -17,13 +17,13 @@ import (
 	"reprise/store/storewrap"
 )
 
-func TestObserved(t *testing.T) {
+func TestObservedStoreKeepsContract(t *testing.T) {
 	conform(t, func(_ testing.TB, inner reprise.Store) reprise.Store {
 		return storewrap.Observe(inner, func(storewrap.Call) {})
 	})
 }
 
-func TestAudited(t *testing.T) {
+func TestAuditedStoreKeepsContract(t *testing.T) {
 	conform(t, func(_ testing.TB, inner reprise.Store) reprise.Store {
 		return storewrap.Audit(inner, func(storewrap.AuditEntry) {}, nil)
 	})

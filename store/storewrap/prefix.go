@@ -66,6 +66,17 @@ func (p *Prefixed) Create(ctx context.Context, info reprise.StreamInfo) (reprise
 	return kept, err
 }
 
+// CreateAppend makes a stream with its first batch; see reprise.CreateAppender.
+func (p *Prefixed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	key := info.Key
+	info.Key, first.Key = p.inside(key), p.inside(key)
+	kept, err := p.around.CreateAppend(ctx, info, first)
+	kept.Key = key
+	return kept, err
+}
+
 // Append stores batches; see reprise.Store.
 func (p *Prefixed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	inside := make([]reprise.AppendRequest, len(reqs))

@@ -18,7 +18,7 @@ func prefix(tb testing.TB, inner reprise.Store, prefix string) *storewrap.Prefix
 	return s
 }
 
-func TestPrefixed(t *testing.T) {
+func TestPrefixedStoreKeepsContract(t *testing.T) {
 	conform(t, func(tb testing.TB, inner reprise.Store) reprise.Store {
 		// Streams of others, with names that are alike, are to make no difference.
 		for _, tenant := range []reprise.Tenant{"default", "a", "part", "part2.default", "other.part.default"} {

@@ -105,6 +105,18 @@ func (r *Retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept re
 	return kept, err
 }
 
+// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. A try that finds the stream of the one
+// before, whose answer was lost, returns it as made.
+func (r *Retrying) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (kept reprise.StreamInfo, err error) {
+	err = r.try(ctx, func(ctx context.Context) (err error) {
+		kept, err = r.around.CreateAppend(ctx, info, first)
+		return err
+	})
+	return kept, err
+}
+
 // Read returns a page; see reprise.Store.
 func (r *Retrying) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	maxBytes int,

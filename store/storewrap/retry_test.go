@@ -111,9 +111,10 @@ func retry(tb testing.TB, inner reprise.Store, opts *storewrap.RetryOptions) rep
 	return s
 }
 
-// TestRetrying runs the suite over a Store that loses one call in five, until it is to be closed. Of appends it loses
-// the answers alone, of those that were stored: the suite has writers that append the same bytes at the same seq.
-func TestRetrying(t *testing.T) {
+// TestRetryingStoreKeepsContract runs the suite over a Store that loses one call in five, until it is to be closed. Of
+// appends it loses the answers alone, of those that were stored: the suite has writers that append the same bytes at
+// the same seq.
+func TestRetryingStoreKeepsContract(t *testing.T) {
 	conform(t, func(tb testing.TB, inner reprise.Store) reprise.Store {
 		c := &calming{}
 		rarely := func(fates ...int) int {

@@ -72,6 +72,33 @@ func (t *Transformed) Create(ctx context.Context, info reprise.StreamInfo) (repr
 	return t.shown(kept), err
 }
 
+// CreateAppend makes a stream with its first batch; see reprise.CreateAppender.
+func (t *Transformed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	first, err := t.changed(first)
+	if err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	kept, err := t.around.CreateAppend(ctx, info, first)
+	return t.shown(kept), err
+}
+
+// changed is a request as it is stored.
+func (t *Transformed) changed(req reprise.AppendRequest) (reprise.AppendRequest, error) {
+	if t.opts.Append == nil {
+		return req, nil
+	}
+	changed, err := changedBatch(t.opts.Append, req.Key,
+		reprise.Batch{First: req.First, Count: req.Count, Bytes: req.Bytes})
+	if err != nil {
+		return req, fmt.Errorf("%w: transform: %v", reprise.ErrInvalid, err)
+	}
+	req.Bytes = changed
+	req.End = changedEnd(t.opts.Append, req.Key, req.First+uint64(req.Count)-1, req.End)
+	return req, nil
+}
+
 // Append stores batches; see reprise.Store.
 func (t *Transformed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	if t.opts.Append == nil {
@@ -81,14 +108,9 @@ func (t *Transformed) Append(ctx context.Context, reqs []reprise.AppendRequest) 
 	good := make([]reprise.AppendRequest, 0, len(reqs))
 	places := make([]int, 0, len(reqs))
 	for i, req := range reqs {
-		changed, err := changedBatch(t.opts.Append, req.Key,
-			reprise.Batch{First: req.First, Count: req.Count, Bytes: req.Bytes})
-		if err != nil {
-			errs[i] = fmt.Errorf("%w: transform: %v", reprise.ErrInvalid, err)
+		if req, errs[i] = t.changed(req); errs[i] != nil {
 			continue
 		}
-		req.Bytes = changed
-		req.End = changedEnd(t.opts.Append, req.Key, req.First+uint64(req.Count)-1, req.End)
 		good, places = append(good, req), append(places, i)
 	}
 	inside := t.inner.Append(ctx, good)

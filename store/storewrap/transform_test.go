@@ -19,8 +19,8 @@ func transform(tb testing.TB, inner reprise.Store, opts storewrap.TransformOptio
 	return s
 }
 
-// TestTransformed runs the suite with what is stored being another text, which is longer.
-func TestTransformed(t *testing.T) {
+// TestTransformedStoreKeepsContract runs the suite with what is stored being another text, which is longer.
+func TestTransformedStoreKeepsContract(t *testing.T) {
 	flip := func(b []byte) []byte {
 		b = bytes.Clone(b)
 		for i := range b {

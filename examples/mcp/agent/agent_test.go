@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestTasks: each task is done, in as many calls as are said.
-func TestTasks(t *testing.T) {
+// TestTasksTakeFewCalls: each task is done, in as many calls as are said.
+func TestTasksTakeFewCalls(t *testing.T) {
 	for task, most := range map[string]int{"build": 2, "debugger": 13, "windows": 3} {
 		t.Run(task, func(t *testing.T) {
 			if task == "debugger" {

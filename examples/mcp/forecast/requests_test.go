@@ -109,7 +109,7 @@ func (v variables) note(name string, response *http.Response, body []byte) {
 	}
 }
 
-func TestRequests(t *testing.T) {
+func TestRequestsOfFileAreAnswered(t *testing.T) {
 	log, err := reprise.Open(t.Context(), memstore.New(nil), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -161,8 +161,8 @@ func (r *request) send(t *testing.T, v variables) {
 	}
 }
 
-// TestPostman holds the collection to the file.
-func TestPostman(t *testing.T) {
+// TestPostmanCollectionEqualsFile holds the collection to the file.
+func TestPostmanCollectionEqualsFile(t *testing.T) {
 	want := collection(parse(t))
 	if *update {
 		if err := os.WriteFile(collectionFile, want, 0o644); err != nil {

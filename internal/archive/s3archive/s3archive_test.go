@@ -55,7 +55,7 @@ func open(tb testing.TB) archive.Place {
 	return bucket
 }
 
-func TestBucket(t *testing.T) { archivetest.Run(t, open) }
+func TestBucketKeepsContract(t *testing.T) { archivetest.Run(t, open) }
 
 func TestURLs(t *testing.T) {
 	for _, url := range []string{

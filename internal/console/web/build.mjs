@@ -28,7 +28,7 @@ async function buildConsole(dist) {
   await rm(dist, { recursive: true, force: true })
   await mkdir(dist, { recursive: true })
   const result = await build({
-    entryPoints: { app: 'src/main.tsx', style: 'src/style.css', icon: 'src/icon.svg' },
+    entryPoints: { app: 'src/main.tsx', hub: 'src/hub.ts', style: 'src/style.css', icon: 'src/icon.svg' },
     outdir: dist,
     bundle: true,
     minify: true,
@@ -54,6 +54,7 @@ async function buildConsole(dist) {
   const page = await readFile('src/index.html', 'utf8')
   const filled = page
     .replace('{script}', named('app-', '.js'))
+    .replace('{hub}', named('hub-', '.js'))
     .replace('{style}', named('style-', '.css'))
     .replace('{icon}', named('icon-', '.svg'))
     .replace('{font}', named('inter-latin-wght-normal', '.woff2'))

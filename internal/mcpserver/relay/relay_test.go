@@ -219,7 +219,7 @@ func (w *world) checkSeen() {
 	w.seen = nil
 }
 
-func TestRelay(t *testing.T) {
+func TestRelayOnEachVersion(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			w := newWorld(t)
@@ -242,8 +242,8 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// TestCut: all connections are cut all the time; nothing is missing and nothing is there twice.
-func TestCut(t *testing.T) {
+// TestCutConnectionsLoseNothing: all connections are cut all the time; nothing is missing and nothing is there twice.
+func TestCutConnectionsLoseNothing(t *testing.T) {
 	for _, bytes := range []int64{500, 700, 1500} {
 		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
 			w := newWorld(t)
@@ -293,7 +293,7 @@ func TestServerIsAway(t *testing.T) {
 	w.checkSeen()
 }
 
-func TestToken(t *testing.T) {
+func TestTokenThatIsWrongIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.token = "secret"
 	session := w.client("2025-11-25")

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.parametrize("kind", KINDS)
 class Caller:
     """Calls a client of either kind as if it were the sync one."""
 
-    def __init__(self, kind: str, url: str, token: str, **settings: Any) -> None:
+    def __init__(self, kind: str, url: str, token: str | None, **settings: Any) -> None:
         self._loop = asyncio.new_event_loop()
         cls: Any = Reprise if kind == "sync" else AsyncReprise
         self.client = cls(url, token, min_wait=0.01, max_wait=0.05, **settings)

@@ -112,6 +112,8 @@ interface StartMembers {
   retention?: Retention
   isolation?: string
   access?: Access
+  /** The user of the server's machine that the command runs as. It needs the scope `admin`, and a server that is root. */
+  user?: string
   /**
    * For {@link Reprise.run}: holds the output of the command back while the loop has much to read, so that nothing that it has
    * not read is trimmed. A loop that takes nothing for this long is waited for no more. At most `5m`.

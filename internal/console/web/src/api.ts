@@ -82,5 +82,5 @@ export async function call<T>(method: string, path: string, body?: unknown): Pro
   return (response.status === 204 ? undefined : await response.json()) as T
 }
 
-export const pathOf = (kind: 'executions' | 'streams' | 'sessions', name: string, rest = '') =>
+export const pathOf = (kind: 'executions' | 'streams' | 'sessions' | 'webhooks' | 'schedules', name: string, rest = '') =>
   `/v1/${kind}/${encodeURIComponent(name)}${rest}`

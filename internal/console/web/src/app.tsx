@@ -7,11 +7,13 @@ import { useAction, useTitle } from './hooks'
 import { MCPPage } from './mcp'
 import { Empty, ProblemBox, caret } from './parts'
 import { type Route, hrefs, useRoute } from './route'
+import { SchedulePage, SchedulesPage } from './schedules'
 import { ServerPage } from './server'
 import { SessionsPage } from './sessions'
 import { StartPage } from './start'
 import { StreamPage, StreamsPage } from './streams'
 import { type Theme, chooseTheme, chosenTheme } from './theme'
+import { WebhookPage, WebhooksPage } from './webhooks'
 
 type Login = 'unknown' | 'in' | 'out'
 
@@ -110,6 +112,8 @@ const links: [string, string, Route['page'][]][] = [
   ['Executions', hrefs.executions(), ['executions', 'execution', 'start']],
   ['Streams', hrefs.streams, ['streams', 'stream']],
   ['Sessions', hrefs.sessions, ['sessions']],
+  ['Schedules', hrefs.schedules, ['schedules', 'schedule']],
+  ['Webhooks', hrefs.webhooks, ['webhooks', 'webhook']],
   ['MCP', hrefs.mcp, ['mcp']],
   ['Server', hrefs.server, ['server']],
 ]
@@ -171,6 +175,14 @@ function Page({ route }: { route: Route }): ComponentChildren {
       return <StreamPage key={route.name} name={route.name} />
     case 'sessions':
       return <SessionsPage />
+    case 'schedules':
+      return <SchedulesPage />
+    case 'schedule':
+      return <SchedulePage key={route.name} id={route.name} />
+    case 'webhooks':
+      return <WebhooksPage />
+    case 'webhook':
+      return <WebhookPage key={route.name} id={route.name} />
     case 'mcp':
       return <MCPPage />
     case 'server':

@@ -1,6 +1,5 @@
-import type { ComponentChildren } from 'preact'
 import { bytes, commandOf, duration, moment } from './format'
-import { State } from './parts'
+import { Row, State } from './parts'
 import type { Execution } from './wire'
 
 /** All that the server says of a run. */
@@ -43,16 +42,5 @@ export function Details({ execution: e }: { execution: Execution }) {
         <code>{e.window.tail}</code>
       </Row>
     </dl>
-  )
-}
-
-function Row({ name, children }: { name: string; children?: ComponentChildren }) {
-  const shown = Array.isArray(children) ? children.some(Boolean) : children !== undefined && children !== null && children !== false && children !== ''
-  if (!shown) return null
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </div>
   )
 }

@@ -6,7 +6,7 @@ import { useAction, useChanges, usePolled, useTick, useTitle } from './hooks'
 import { Details } from './details'
 import { Input } from './input'
 import { Output } from './output'
-import { Labels, ProblemBox, State, When } from './parts'
+import { Labels, ProblemBox, State, Sure, When } from './parts'
 import { hrefs } from './route'
 import { Strip } from './strip'
 import { TerminalPanel } from './terminal'
@@ -163,28 +163,13 @@ function Control({ execution: { id, status }, again }: { execution: Execution; a
 
 /** Forgets an ended run and all that it has put out, once that was confirmed. */
 function Remove({ id }: { id: string }) {
-  const [sure, setSure] = useState(false)
   const remove = useAction(async () => {
     await call('DELETE', pathOf('executions', id))
     location.hash = hrefs.executions()
   })
   return (
     <div class="control">
-      {sure ? (
-        <>
-          <span>Its output goes too.</span>
-          <button type="button" class="danger" disabled={remove.busy} onClick={() => void remove.run()}>
-            Remove for good
-          </button>
-          <button type="button" onClick={() => setSure(false)}>
-            Keep
-          </button>
-        </>
-      ) : (
-        <button type="button" onClick={() => setSure(true)}>
-          Remove
-        </button>
-      )}
+      <Sure words="Remove" question="Its output goes too." yes="Remove for good" busy={remove.busy} onYes={() => void remove.run()} />
       <ProblemBox problem={remove.problem} onClose={remove.clear} />
     </div>
   )

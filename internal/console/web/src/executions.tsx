@@ -1,8 +1,8 @@
-import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useReducer, useState } from 'preact/hooks'
 import { ExecutionList, type Filter } from './executionlist'
 import { bytes, commandOf, count, duration, ranFor } from './format'
 import { useMedia, usePolled, useTick, useTitle } from './hooks'
-import { Empty, Heading, Labels, ProblemBox, State, VirtualRows, When } from './parts'
+import { Empty, Heading, Labels, ProblemBox, SearchField, State, VirtualRows, When } from './parts'
 import { hrefs } from './route'
 import type { Execution } from './wire'
 
@@ -21,7 +21,6 @@ export function ExecutionsPage({ query }: { query: URLSearchParams }) {
   const [text, setText] = useState('')
   const list = useMemo(() => new ExecutionList(filter, session), [filter, session])
   const [, redraw] = useReducer((n: number) => n + 1, 0)
-  const search = useRef<HTMLInputElement>(null)
   const { value, problem } = usePolled(
     async (signal) => {
       await list.refresh(signal)
@@ -31,7 +30,6 @@ export function ExecutionsPage({ query }: { query: URLSearchParams }) {
     [list],
   )
   useTitle(session === '' ? 'Executions' : `Session ${session}`)
-  useSlash(search)
   const { rows, wanting } = list.matching(text)
   const older = () => {
     const stop = new AbortController()
@@ -55,15 +53,7 @@ export function ExecutionsPage({ query }: { query: URLSearchParams }) {
             </button>
           ))}
         </div>
-        <input
-          ref={search}
-          type="search"
-          class="grow"
-          placeholder="Search command, id, label=value"
-          aria-label="Search executions"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
+        <SearchField label="Search executions" placeholder="Search command, id, label=value" text={text} onText={setText} />
         <a class="button primary" href={hrefs.start}>
           New run
         </a>
@@ -129,18 +119,4 @@ function Nothing({ filtered }: { filtered: boolean }) {
       <pre class="mono">reprise run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'</pre>
     </Empty>
   )
-}
-
-/** Puts the caret into a search field when somebody types "/" elsewhere. */
-function useSlash(field: { current: HTMLInputElement | null }): void {
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
-      const target = event.target as HTMLElement
-      if (event.key !== '/' || event.ctrlKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return
-      event.preventDefault()
-      field.current?.focus()
-    }
-    addEventListener('keydown', pressed)
-    return () => removeEventListener('keydown', pressed)
-  }, [])
 }

@@ -1,5 +1,6 @@
 import { Problem, problemOf, send } from './api'
 import type { Ledger } from './ledger'
+import { theLink } from './link'
 import { Decoder, type Frame } from './sse'
 import { type EventData, type Gap, type StreamEvent, seqOf } from './wire'
 
@@ -23,10 +24,15 @@ const slice = 8
 const longestWait = 8000
 /** Why a connection was aborted that cut has closed. */
 const cutShort = new Error('The connection was cut')
+/** Why a connection was aborted that has done its work: the one that tabs share goes on after it. */
+const handOver = new Error('The connection was handed over')
 
 /**
  * Follows the events of one stream over as many connections as that takes, from the first event that is kept. It keeps the
  * cursor of the last event and resumes after it; the Ledger counts what came how.
+ *
+ * Where other tabs follow something too, it goes over to a connection that they share as soon as it has all there is, and
+ * back to one of its own when that is lost.
  */
 export class Follower {
   phase: Phase = 'connecting'
@@ -40,22 +46,47 @@ export class Follower {
   private stopped = false
   private failures = 0
   private retry = 0
+  private readonly link = theLink()
+  /** The stream as the shared connection names it. */
+  private readonly of: string | undefined
+  private together = false // the next connection is the shared one
+  private shares = false
 
   constructor(
     readonly path: string,
     readonly ledger: Ledger,
     private readonly listener: Listener,
-  ) {}
+  ) {
+    const [, kind, name] = /^\/v1\/(executions|streams)\/([\w.%-]+)\/events$/.exec(path) ?? []
+    if (kind && name) this.of = `${kind}/${decodeURIComponent(name)}`
+  }
+
+  /** With how many other followers, in this tab and others, it shares its connection. */
+  get sharedWith(): number {
+    return this.shares && this.link ? this.link.followers - 1 : 0
+  }
 
   /** Follows until the stream has ended, the server refuses for good, or stop is called. */
   async run(): Promise<void> {
+    const entry = this.link?.enter(() => {
+      if (this.phase === 'live' && !this.shares && this.mayShare) this.connection?.abort(handOver)
+      this.listener.changed()
+    })
+    try {
+      await this.loop()
+    } finally {
+      entry?.exit()
+    }
+  }
+
+  private async loop(): Promise<void> {
     while (!this.stopped && this.phase !== 'ended' && this.phase !== 'failed') {
       if (this.phase === 'cut') {
         await this.pause(Number.POSITIVE_INFINITY)
         continue
       }
       try {
-        await this.connect()
+        await (this.together ? this.share() : this.connect())
       } catch (error) {
         await this.failed(error)
       }
@@ -101,6 +132,7 @@ export class Follower {
         return
       }
       const tail = seqOf(response.headers.get('Stream-Tail'))
+      if (tail === 0) this.cursor ||= response.headers.get('Stream-Tail') ?? ''
       this.ledger.connected(tail)
       this.phase = this.ledger.last < tail ? 'replaying' : 'live'
       this.listener.changed()
@@ -112,7 +144,8 @@ export class Follower {
         clearTimeout(timer)
         this.failures = 0
         decoder.push(value)
-        if (!(await this.handle(decoder, tail, connection.signal))) return
+        if (!(await this.handle(() => decoder.next(), tail, connection.signal))) return
+        if (this.phase === 'live' && this.mayShare) throw handOver
         timer = setTimeout(() => connection.abort(), silence)
       }
       this.retry = decoder.retry ?? this.retry
@@ -123,13 +156,50 @@ export class Follower {
     }
   }
 
+  private get mayShare(): boolean {
+    return this.link !== undefined && this.link.followers > 1 && this.of !== undefined && this.cursor !== ''
+  }
+
+  /** Follows over the connection that all tabs share, until it is lost. */
+  private async share(): Promise<void> {
+    this.together = false
+    const connection = new AbortController()
+    this.connection = connection
+    const seat = this.link!.join(this.of!, this.cursor)
+    this.shares = true
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let tail = 0
+    try {
+      for (;;) {
+        timer = setTimeout(() => connection.abort(), silence)
+        const news = await seat.next(connection.signal)
+        clearTimeout(timer)
+        if (news.kind === 'lost') throw new Problem('disconnected', 'The shared connection ended before the stream', '', 0, true)
+        this.failures = 0
+        if (news.kind === 'head') {
+          tail = seqOf(news.tail)
+          this.ledger.renewed(tail)
+          this.enter(this.ledger.last < tail ? 'replaying' : 'live')
+          continue
+        }
+        const frames = news.frames.values()
+        if (!(await this.handle(() => frames.next().value, tail, connection.signal))) return
+        seat.handled(news.size)
+      }
+    } finally {
+      clearTimeout(timer)
+      this.shares = false
+      seat.leave(connection.signal.reason === cutShort)
+    }
+  }
+
   /** Hands on what has arrived. It is false once the stream has ended. */
-  private async handle(decoder: Decoder, tail: number, signal: AbortSignal): Promise<boolean> {
+  private async handle(next: () => Frame | undefined, tail: number, signal: AbortSignal): Promise<boolean> {
     for (let more = true, ended = false; more; ) {
       more = false
       const batch: StreamEvent[] = []
       const until = performance.now() + slice
-      for (let frame: Frame | undefined; (frame = decoder.next()); ) {
+      for (let frame: Frame | undefined; (frame = next()); ) {
         if (frame.type === 'gap') {
           this.flush(batch)
           this.gap(frame)
@@ -180,6 +250,10 @@ export class Follower {
 
   private async failed(error: unknown): Promise<void> {
     if (this.stopped) return
+    if (error === handOver || this.connection?.signal.reason === handOver) {
+      this.together = true // nothing was lost
+      return
+    }
     this.ledger.disconnected()
     // No fault of the connection, so there is nothing to tell or to wait for: resume may have been called already.
     if (this.connection?.signal.reason === cutShort) return

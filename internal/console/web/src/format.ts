@@ -39,6 +39,16 @@ export function ago(time: string, now = Date.now()): string {
   return new Date(time).toLocaleDateString('en-CA')
 }
 
+/** How long until a time, in few words. */
+export function until(time: string, now = Date.now()): string {
+  const seconds = Math.max(0, (Date.parse(time) - now) / 1000)
+  if (seconds < 1) return 'now'
+  if (seconds < 60) return `in ${Math.ceil(seconds)} s`
+  if (seconds < 3600) return `in ${Math.round(seconds / 60)} min`
+  if (seconds < 86_400) return `in ${Math.round(seconds / 3600)} h`
+  return `in ${plural(Math.round(seconds / 86_400), 'day')}`
+}
+
 /** A time with its date, in the reader's zone. */
 export const moment = (time: string) => new Date(time).toLocaleString('sv-SE')
 
@@ -49,7 +59,7 @@ export function clock(time: string): string {
 }
 
 /** What a run runs, as one would type it. */
-export function commandOf(e: Execution): string {
+export function commandOf(e: { command?: string; argv?: string[]; language?: string; id: string }): string {
   if (e.command) return e.command
   if (e.argv) return e.argv.map(quoted).join(' ')
   return e.language ? `${e.language} code` : e.id

@@ -56,6 +56,12 @@ export class Ledger {
     if (this.absence) this.absence.tail = Math.max(this.absence.tail, tail)
   }
 
+  /** Notes that another connection has taken the place of one that was not lost. */
+  renewed(tail: number): void {
+    this.connections++
+    this.replayTo = tail
+  }
+
   /** Notes that the connection was lost. One that is lost while it still replays belongs to the same absence. */
   disconnected(): void {
     const { absence } = this

@@ -45,6 +45,99 @@ export function ProblemBox({ problem, onClose }: { problem: Problem | undefined;
 /** Puts the caret into a field when it appears, as its ref. */
 export const caret = (field: HTMLElement | null) => field?.focus()
 
+/** A field that searches a list. "/" puts the caret into it from anywhere else. */
+export function SearchField(props: { label: string; placeholder: string; text: string; onText: (text: string) => void }) {
+  const field = useRef<HTMLInputElement>(null)
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement
+      if (event.key !== '/' || event.ctrlKey || event.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return
+      event.preventDefault()
+      field.current?.focus()
+    }
+    addEventListener('keydown', pressed)
+    return () => removeEventListener('keydown', pressed)
+  }, [])
+  return (
+    <input
+      ref={field}
+      type="search"
+      class="grow"
+      placeholder={props.placeholder}
+      aria-label={props.label}
+      value={props.text}
+      onInput={(event) => props.onText(event.currentTarget.value)}
+    />
+  )
+}
+
+/** A button that asks whether one is sure before it acts. */
+export function Sure(props: { words: string; question: string; yes: string; busy: boolean; onYes: () => void }) {
+  const [asked, setAsked] = useState(false)
+  if (!asked) {
+    return (
+      <button type="button" disabled={props.busy} onClick={() => setAsked(true)}>
+        {props.words}
+      </button>
+    )
+  }
+  return (
+    <>
+      <span role="status">{props.question}</span>
+      <button type="button" class="danger" disabled={props.busy} onClick={props.onYes}>
+        {props.yes}
+      </button>
+      <button type="button" ref={caret} onClick={() => setAsked(false)}>
+        Keep
+      </button>
+    </>
+  )
+}
+
+/** A row of facts, which is left out where there is nothing to tell. */
+export function Row({ name, children }: { name: string; children?: ComponentChildren }) {
+  const shown = Array.isArray(children) ? children.some(Boolean) : children !== undefined && children !== null && children !== false && children !== ''
+  if (!shown) return null
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}
+
+/** A field of a form with its name. */
+export function Field(props: { name: string; label: string; placeholder: string; mono?: boolean; required?: boolean }) {
+  return (
+    <label class="field">
+      <span>{props.label}</span>
+      <input
+        name={props.name}
+        class={props.mono ? 'mono' : ''}
+        placeholder={props.placeholder}
+        required={props.required === true}
+        autocomplete="off"
+        spellcheck={false}
+      />
+    </label>
+  )
+}
+
+export function Choice(props: { name: string; label: string; of: [string, string][] }) {
+  return (
+    <label class="field">
+      <span>{props.label}</span>
+      <select name={props.name}>
+        {props.of.map(([value, words]) => (
+          <option key={value} value={value}>
+            {words}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">

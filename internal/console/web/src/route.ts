@@ -2,7 +2,20 @@ import { useEffect, useState } from 'preact/hooks'
 
 /** A page and the names in its address, all of it behind the "#". */
 export interface Route {
-  page: 'executions' | 'execution' | 'start' | 'streams' | 'stream' | 'sessions' | 'mcp' | 'server' | 'none'
+  page:
+    | 'executions'
+    | 'execution'
+    | 'start'
+    | 'streams'
+    | 'stream'
+    | 'sessions'
+    | 'schedules'
+    | 'schedule'
+    | 'webhooks'
+    | 'webhook'
+    | 'mcp'
+    | 'server'
+    | 'none'
   name: string
   query: URLSearchParams
 }
@@ -15,6 +28,10 @@ export const hrefs = {
   streams: '#/streams',
   stream: (name: string) => `#/streams/${encodeURIComponent(name)}`,
   sessions: '#/sessions',
+  schedules: '#/schedules',
+  schedule: (id: string) => `#/schedules/${encodeURIComponent(id)}`,
+  webhooks: '#/webhooks',
+  webhook: (id: string) => `#/webhooks/${encodeURIComponent(id)}`,
   mcp: '#/mcp',
   server: '#/server',
 }
@@ -32,6 +49,8 @@ export function parseRoute(hash: string): Route {
   if (kind === '' || (kind === 'executions' && name === '')) return { page: 'executions', name, query }
   if (kind === 'executions') return { page: 'execution', name, query }
   if (kind === 'streams') return { page: name === '' ? 'streams' : 'stream', name, query }
+  if (kind === 'schedules') return { page: name === '' ? 'schedules' : 'schedule', name, query }
+  if (kind === 'webhooks') return { page: name === '' ? 'webhooks' : 'webhook', name, query }
   if (kind === 'start' || kind === 'sessions' || kind === 'mcp' || kind === 'server') return { page: kind, name, query }
   return { page: 'none', name: path, query }
 }

@@ -4,7 +4,7 @@ import { bytes, count, duration, plural } from './format'
 import { usePolled, useTitle } from './hooks'
 import { type Sample, parseMetrics, quantile, sum } from './metrics'
 import { ProblemBox } from './parts'
-import type { StoreStats } from './wire'
+import type { Quota, StoreStats } from './wire'
 
 interface Health {
   ready: boolean
@@ -19,8 +19,10 @@ export function ServerPage() {
   }, 2000, [])
   const ready = usePolled((signal) => get<{ status: string }>('/readyz', signal), 2000, [])
   const kept = usePolled((signal) => get<StoreStats>('/v1/store', signal), 10_000, [])
+  const limits = usePolled((signal) => get<{ principal: string | null; tenant: string; quotas: Quota[] }>('/v1/quota', signal), 5000, [])
   useTitle('Server')
   const samples = health.value?.samples ?? []
+  const forbidden = health.problem?.code === 'forbidden'
   const isReady = ready.value !== undefined && !ready.problem
   return (
     <section class="page page-scroll">
@@ -31,12 +33,17 @@ export function ServerPage() {
           {isReady ? 'ready: the store can be read and written' : ready.problem ? ready.problem.title : '…'}
         </span>
       </div>
-      <ProblemBox problem={ready.problem ?? health.problem} />
+      <ProblemBox problem={ready.problem ?? (forbidden ? undefined : health.problem)} />
       {samples.length > 0 && <Figures samples={samples} />}
       {kept.value && <Kept stats={kept.value} />}
-      <p class="soft">
-        From <a href="/metrics">/metrics</a>, of this replica, since it was started. Who may administer sees what the store keeps, too.
-      </p>
+      {limits.value && <Limits {...limits.value} />}
+      {forbidden ? (
+        <p class="soft">What the server does and what its store keeps is shown to those with the scope admin, which this login does not have.</p>
+      ) : (
+        <p class="soft">
+          From <a href="/metrics">/metrics</a>, of this replica, since it was started.
+        </p>
+      )}
     </section>
   )
 }
@@ -100,6 +107,48 @@ function Kept({ stats }: { stats: StoreStats }) {
         {stats.sqlite && <Figure name="file" value={`${bytes(stats.sqlite.file_bytes)}, of which ${bytes(stats.sqlite.free_bytes)} are free`} />}
         {stats.sqlite && <Figure name="write-ahead log" value={bytes(stats.sqlite.wal_bytes)} />}
       </Group>
+    </div>
+  )
+}
+
+/** What is bounded, as people say it. */
+const bounded: Record<string, string> = {
+  running: 'runs at a time',
+  queued: 'runs that wait',
+  starts: 'starts a minute',
+  streams: 'streams kept',
+  bytes: 'bytes kept',
+  readers: 'open readers',
+  sessions: 'MCP sessions',
+  upload: 'bytes uploaded a minute',
+}
+
+/** What is in use of each bound, of the one who is logged in and of the tenant. */
+function Limits({ principal, tenant, quotas }: { principal: string | null; tenant: string; quotas: Quota[] }) {
+  const groups = new Map<string, Quota[]>()
+  for (const quota of quotas) groups.set(quota.of, [...(groups.get(quota.of) ?? []), quota])
+  const titles: Record<string, string> = { principal: `Limits of ${principal ?? 'you'}`, tenant: `Limits of the tenant ${tenant}`, server: 'Limits of the server' }
+  return (
+    <div class="figures">
+      {[...groups].map(([of, list]) => (
+        <Group key={of} title={titles[of] ?? of}>
+          {list.map((quota) => <Limit key={quota.quota} quota={quota} />)}
+        </Group>
+      ))}
+    </div>
+  )
+}
+
+function Limit({ quota: { quota, used, limit } }: { quota: Quota }) {
+  const text = quota === 'bytes' || quota === 'upload' ? bytes : count
+  const value = limit === null ? `${text(used)}, no bound` : `${text(used)} of ${text(limit)}`
+  return (
+    <div class={limit !== null && used >= limit ? 'is-full' : ''}>
+      <dt>{bounded[quota] ?? quota}</dt>
+      <dd>
+        {limit !== null && limit > 0 && <meter min={0} max={limit} value={Math.min(used, limit)} high={limit * 0.9} aria-hidden="true" />}
+        {value}
+      </dd>
     </div>
   )
 }

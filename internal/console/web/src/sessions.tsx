@@ -1,7 +1,8 @@
+import { useState } from 'preact/hooks'
 import { get } from './api'
 import { count } from './format'
 import { usePolled, useTitle } from './hooks'
-import { Empty, Heading, ProblemBox, VirtualRows, When } from './parts'
+import { Empty, Heading, ProblemBox, SearchField, VirtualRows, When } from './parts'
 import { hrefs } from './route'
 import type { Session } from './wire'
 
@@ -13,12 +14,14 @@ export function SessionsPage() {
     [],
   )
   useTitle('Sessions')
-  const rows = value?.sessions ?? []
+  const [text, setText] = useState('')
+  const rows = value?.sessions.filter(({ id }) => id.toLowerCase().includes(text.toLowerCase())) ?? []
   return (
     <section class="page">
       <div class="bar">
         <h1>Sessions</h1>
         <span class="soft" role="status">{value ? `${count(rows.length)}${value.next_cursor ? '+' : ''}` : ''}</span>
+        <SearchField label="Search sessions" placeholder="Search sessions" text={text} onText={setText} />
       </div>
       <ProblemBox problem={problem} />
       {rows.length > 0 && (
@@ -28,8 +31,8 @@ export function SessionsPage() {
         </div>
       )}
       {value && rows.length === 0 && (
-        <Empty title="No sessions">
-          <p>A run that names a session is listed here with the others of that name.</p>
+        <Empty title={text === '' ? 'No sessions' : 'Nothing matches'}>
+          {text === '' && <p>A run that names a session is listed here with the others of that name.</p>}
         </Empty>
       )}
     </section>

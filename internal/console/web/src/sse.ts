@@ -21,7 +21,11 @@ export class Decoder {
   private data: string | undefined
 
   push(chunk: Uint8Array): void {
-    this.text = this.text.slice(this.at) + this.utf8.decode(chunk, { stream: true })
+    this.pushText(this.utf8.decode(chunk, { stream: true }))
+  }
+
+  pushText(text: string): void {
+    this.text = this.text.slice(this.at) + text
     this.at = 0
   }
 

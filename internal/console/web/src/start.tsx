@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { call } from './api'
 import { randomID } from './format'
 import { useAction, useTitle } from './hooks'
-import { ProblemBox, caret } from './parts'
+import { Field, ProblemBox, caret } from './parts'
 import { hrefs } from './route'
 import type { Execution, StartRequest } from './wire'
 
@@ -104,15 +104,6 @@ export function StartPage() {
         </p>
       </form>
     </section>
-  )
-}
-
-function Field(props: { name: string; label: string; placeholder: string; mono?: boolean }) {
-  return (
-    <label class="field">
-      <span>{props.label}</span>
-      <input name={props.name} class={props.mono ? 'mono' : ''} placeholder={props.placeholder} autocomplete="off" spellcheck={false} />
-    </label>
   )
 }
 

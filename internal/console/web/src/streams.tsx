@@ -3,7 +3,7 @@ import { call, get, pathOf } from './api'
 import { EventTable } from './events'
 import { bytes, count } from './format'
 import { useAction, usePolled, useTitle } from './hooks'
-import { Empty, Heading, Labels, ProblemBox, VirtualRows, When } from './parts'
+import { Empty, Heading, Labels, ProblemBox, SearchField, VirtualRows, When } from './parts'
 import { hrefs } from './route'
 import { Strip } from './strip'
 import { Watch } from './watch'
@@ -25,14 +25,7 @@ export function StreamsPage() {
       <div class="bar">
         <h1>Streams</h1>
         <span class="soft" role="status">{value ? `${count(rows.length)}${value.next_cursor ? '+' : ''}` : ''}</span>
-        <input
-          type="search"
-          class="grow"
-          placeholder="Search names"
-          aria-label="Search streams"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
+        <SearchField label="Search streams" placeholder="Search names" text={text} onText={setText} />
         <NewStream again={again} />
       </div>
       <ProblemBox problem={problem} />

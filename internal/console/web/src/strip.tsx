@@ -38,6 +38,7 @@ export function Strip({ watch }: { watch: Watch }) {
           <span class="dot" aria-hidden="true" />
           {words[phase]}
           {phase === 'waiting' && <Countdown follower={follower} />}
+          {follower.sharedWith > 0 && <span class="soft"> · shared with {plural(follower.sharedWith, 'other tab')}</span>}
         </span>
         <Ribbon ledger={ledger} away={cut || phase === 'waiting'} />
         {phase === 'waiting' && (

@@ -89,6 +89,74 @@ export interface MCPSession {
   bytes: number
 }
 
+/** Since when something does not work any more, and why. */
+export interface Disabled {
+  since: string
+  reason: string
+}
+
+export interface Webhook {
+  id: string
+  url: string
+  source: 'executions' | 'streams'
+  stream?: string
+  prefix?: string
+  types: string[]
+  principal: string
+  created: string
+  secrets: { created: string; expires: string | null }[]
+  disabled: Disabled | null
+  progress?: {
+    queued: number
+    sent: number
+    dropped: number
+    succeeded: string | null
+    failing: string | null
+    status?: number
+    error?: string
+  }
+  /** Told once, when it was just made. */
+  secret?: string
+}
+
+export interface Slot {
+  at: string
+  outcome: 'started' | 'skipped' | 'missed' | 'failed'
+  execution?: string
+  error?: string
+  count?: number
+}
+
+export interface Schedule {
+  id: string
+  cron: string
+  zone: string
+  overlap: string
+  missed: string
+  execution: {
+    argv?: string[]
+    command?: string
+    language?: string
+    session?: string
+    cwd?: string
+    env_names?: string[]
+    labels?: Record<string, string>
+    timeout?: string
+  }
+  principal: string
+  created: string
+  next: string | null
+  disabled: Disabled | null
+  slots?: Slot[]
+}
+
+export interface Quota {
+  quota: string
+  of: string
+  used: number
+  limit: number | null
+}
+
 /** What the store keeps, as far as the page shows it. */
 export interface StoreStats {
   tenants: Record<string, { streams: number; events: number; bytes: number; overhead: number }>

@@ -31,7 +31,16 @@ from ._sync.stdin import Stdin
 from ._sync.streams import Sessions, Streams, Tickets
 from ._wire import Duration
 from .cursors import AsyncCursorStore, CursorStore, FileCursor, MemoryCursor, SQLiteCursor
-from .errors import CommandError, FileChangedError, GapError, NetworkError, ProblemError, ProtocolError, RepriseError
+from .errors import (
+    CommandError,
+    FileChangedError,
+    GapError,
+    NetworkError,
+    ProblemError,
+    ProtocolError,
+    RepriseError,
+    UnprovenError,
+)
 from .events import End, Event, Gap, Started
 from .models import (
     CodeException,
@@ -117,6 +126,7 @@ __all__ = [
     "Terminal",
     "Ticket",
     "Tickets",
+    "UnprovenError",
     "Watch",
     "Window",
     "__version__",

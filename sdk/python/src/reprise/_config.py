@@ -22,6 +22,8 @@ class Config:
     max_wait: float
     give_up: float | None
     timeout: float
+    #: Whether the token was found in a file of this machine, so that a server has to prove itself before it is sent.
+    proven: bool
 
     @property
     def uses_tls(self) -> bool:
@@ -43,11 +45,15 @@ def make_config(
         raise ValueError(f"the server's URL {url!r} is none: {error}") from error
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or "@" in parts.netloc:
         raise ValueError(f"the server's URL {url!r} is no http or https URL without user and query")
+    found = False
     if token is None:
-        token = os.environ.get("REPRISE_TOKEN") or (_local_token() if _is_loopback(host) else "")
+        token = os.environ.get("REPRISE_TOKEN") or ""
+        if not token and _is_loopback(host):
+            token = _local_token()
+            found = token != ""
     if any(not "!" <= c <= "~" for c in token):
         raise ValueError("the token holds what no header can")
-    return Config(url.rstrip("/"), token, min_wait, max_wait, give_up, timeout)
+    return Config(url.rstrip("/"), token, min_wait, max_wait, give_up, timeout, found and parts.scheme == "http")
 
 
 def _is_loopback(host: str) -> bool:

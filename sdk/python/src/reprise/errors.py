@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .events import Gap
 
-__all__ = ["CommandError", "FileChangedError", "GapError", "NetworkError", "ProblemError", "ProtocolError", "RepriseError"]
+__all__ = [
+    "CommandError",
+    "FileChangedError",
+    "GapError",
+    "NetworkError",
+    "ProblemError",
+    "ProtocolError",
+    "RepriseError",
+    "UnprovenError",
+]
 
 
 class RepriseError(Exception):
@@ -45,6 +54,16 @@ class NetworkError(RepriseError):
         super().__init__(message)
         self.retryable = retryable
         self.unsent = unsent
+
+
+class UnprovenError(RepriseError):
+    """A request was not sent: the token comes from a file of this machine, and who listens at the address does not prove to
+    know it. It may be another program, a server of an older version, or a proxy.
+
+    A client that is given its token, or finds it in REPRISE_TOKEN, sends it without a proof.
+    """
+
+    code = "unproven"
 
 
 class ProtocolError(RepriseError):

@@ -84,6 +84,8 @@ class StartOptions(TypedDict, total=False):
     retention: Retention
     isolation: str
     access: Access
+    #: The user of the server's machine that the command runs as. It needs the scope "admin", and a server that is root.
+    user: str
     #: For Reprise.run: holds the output of the command back while there is much to read, so that nothing that was not read is
     #: trimmed. A program that takes nothing for this long is waited for no more. At most 5 minutes.
     hold: Duration

@@ -16,6 +16,7 @@ from .._config import Config
 from .._flow import Met
 from .._io import LAST_WORD, async_sleep
 from ..errors import NetworkError, ProtocolError, RepriseError
+from .proof import prove
 
 
 class AsyncTransport:
@@ -27,7 +28,10 @@ class AsyncTransport:
         self._own = http is None
         # No limit of connections: each loop holds one for as long as it follows.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-        self._http = http or httpx.AsyncClient(limits=limits, verify=config.uses_tls)
+        self._proven = config.proven and self._own
+        # What has to prove itself is asked directly, without a proxy of the environment.
+        verify, environment = config.uses_tls and not self._proven, not self._proven
+        self._http = http or httpx.AsyncClient(limits=limits, verify=verify, trust_env=environment)
 
     async def aclose(self) -> None:
         if self._own:
@@ -42,6 +46,8 @@ class AsyncTransport:
         message = self._http.build_request(
             request.method, self.config.url + request.target, headers=headers, content=request.body, timeout=timeout
         )
+        if self._proven:
+            message.extensions["trace"] = self._watch
         try:
             response = await self._http.send(message, stream=True, follow_redirects=False)
         except (httpx.TransportError, OSError) as error:
@@ -50,6 +56,17 @@ class AsyncTransport:
             yield response
         finally:
             await response.aclose()
+
+    async def _watch(self, event: str, info: dict[str, Any]) -> None:
+        """Is told by httpcore what a request does, and has each new connection prove itself before anything is sent."""
+        if event != "connection.connect_tcp.complete":
+            return
+        stream = info["return_value"]
+        try:
+            await prove(stream, httpx.URL(self.config.url).netloc.decode(), self.config.token)
+        except BaseException:
+            await stream.aclose()
+            raise
 
     async def refuse(self, response: httpx.Response) -> None:
         """Raises the error that an answer is, if it is no success."""

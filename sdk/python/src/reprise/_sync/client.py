@@ -48,7 +48,8 @@ class Reprise:
     url: the server's, for example "https://reprise.example.org/base". Default: the environment's REPRISE_URL, or the default
         address of a server on this machine.
     token: sent with each request, and to this server alone. Default: the environment's REPRISE_TOKEN, or, for a server on a
-        loopback address, the token file that it has written. "" is no token at all.
+        loopback address, the token file that it has written. "" is no token at all. One from the file is sent only over
+        connections on which the server has proven to know it (UnprovenError), unless http is given or the URL is https.
     http: an httpx.Client of the program's own, which stays open when this client is closed.
     min_wait, max_wait: bound the seconds before a request is tried again: a random part of min_wait, doubled with each
         failure up to max_wait, on top of what the server asks for.

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"testing"
+
+	"reprise/internal/isolation"
+)
+
+// TestRunAsNamesUsers: --run-as names one user for all commands, and one for those of each tenant.
+func TestRunAsNamesUsers(t *testing.T) {
+	var c isolation.Config
+	good := isolationFlags{RunAs: []string{"a=root", "root", "b=0"}}
+	if err := good.users(&c); err != nil {
+		t.Fatal(err)
+	}
+	if c.User == nil || len(c.Users) != 2 || c.Users["a"].Name != "root" || c.Users["b"].Name != "root" {
+		t.Errorf("%+v", c)
+	}
+	other := isolation.Config{
+		User: &isolation.User{Name: "all"}, Users: map[string]*isolation.User{"a": {Name: "theirs"}},
+	}
+	if of := other.For("a"); of.User.Name != "theirs" {
+		t.Errorf("commands of a run as %s", of.User.Name)
+	}
+	if of := other.For("b"); of.User.Name != "all" {
+		t.Errorf("commands of b run as %s", of.User.Name)
+	}
+	for _, bad := range [][]string{
+		{"=root"}, {"a="}, {""}, {"a=no-such-user"}, {"no-such-user"}, {"root", "root"}, {"a=root", "a=root"},
+	} {
+		flags := isolationFlags{RunAs: bad}
+		if err := flags.users(&isolation.Config{}); err == nil {
+			t.Errorf("--run-as %q is taken", bad)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A server gives the socket that it listens on to the next one with the same data directory, which asks for it at a
+// Unix socket in the directory: the secret of the directory, a line break; the answer is a byte with the descriptor; a
+// byte says that it has arrived. Then the old server stops, and the new one waits for the directory. What connects in
+// between waits in the queue of the socket, which is never closed.
+
+const (
+	// takeOverFile is where a server gives its socket away, to those that show what is in takeOverSecretFile.
+	takeOverFile       = "takeover.sock"
+	takeOverSecretFile = "takeover-secret"
+
+	// askPatience bounds each exchange, and stopPatience the wait until the old server has stopped.
+	askPatience  = 10 * time.Second
+	stopPatience = time.Minute
+)
+
+// errTakenOver is why a server stops that has given its socket away.
+var errTakenOver = errors.New("another server takes over")
+
+// handover is where a server waits for the one that takes over.
+type handover struct {
+	dir      *os.File
+	listener net.Listener
+	secret   string
+	given    *net.TCPListener
+	taken    func() // called once the socket was given away
+	logger   *slog.Logger
+	serving  sync.WaitGroup
+}
+
+// openHandover offers the socket given in the data directory. taken is called when another server has it.
+func openHandover(dir *dataDir, given *net.TCPListener, logger *slog.Logger, taken func()) (h *handover, err error) {
+	h = &handover{given: given, taken: taken, logger: logger}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, h.close())
+			h = nil
+		}
+	}()
+	if h.secret, err = makeSecret(filepath.Join(dir.path, takeOverSecretFile)); err != nil {
+		return h, err
+	}
+	if h.dir, err = os.Open(dir.path); err != nil {
+		return h, err
+	}
+	path := within(h.dir, takeOverFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+		return h, err
+	}
+	if h.listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", path); err != nil {
+		return h, err
+	}
+	if err = os.Chmod(path, 0o600); err != nil {
+		return h, err
+	}
+	h.serving.Go(h.serve)
+	return h, nil
+}
+
+// serve answers one after the other until the socket was given away or the listener is closed.
+func (h *handover) serve() {
+	for {
+		conn, err := h.listener.Accept()
+		if err != nil {
+			return
+		}
+		err = h.give(conn.(*net.UnixConn))
+		_ = conn.Close()
+		if err == nil {
+			h.taken()
+			return
+		}
+		h.logger.Warn("the socket was not given to another server", "reason", err)
+	}
+}
+
+// give gives the socket away to who shows the secret. It is nil when the other process has it.
+func (h *handover) give(conn *net.UnixConn) error {
+	if err := conn.SetDeadline(time.Now().Add(askPatience)); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(conn, 128)
+	line, err := in.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	if subtle.ConstantTimeCompare(line[:len(line)-1], []byte(h.secret)) != 1 {
+		return errors.New("it does not know the secret in the data directory")
+	}
+	raw, err := h.given.SyscallConn()
+	if err != nil {
+		return err
+	}
+	// The descriptor is used in place: File would make the socket block for both processes.
+	var sendErr error
+	err = raw.Control(func(fd uintptr) {
+		_, _, sendErr = conn.WriteMsgUnix([]byte{1}, unix.UnixRights(int(fd)), nil)
+	})
+	if err = errors.Join(err, sendErr); err != nil {
+		return err
+	}
+	_, err = in.ReadByte()
+	return err
+}
+
+// close takes the offer back. A nil handover, and one that is closed, are left as they are.
+func (h *handover) close() error {
+	if h == nil {
+		return nil
+	}
+	var errs []error
+	if h.listener != nil {
+		if err := h.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+		h.serving.Wait()
+	}
+	if h.dir != nil {
+		if err := h.dir.Close(); !errors.Is(err, fs.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// takeOver asks the server that has a data directory for its socket, and returns when that server has let the directory
+// go. It is nil where no server has the directory.
+func takeOver(ctx context.Context, path string) (net.Listener, error) {
+	dir, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", within(dir, takeOverFile))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return nil, nil // nobody, or one that was killed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take over: %w", err)
+	}
+	defer conn.Close()
+	listener, err := receive(conn.(*net.UnixConn), filepath.Join(path, takeOverSecretFile))
+	if err != nil {
+		return nil, fmt.Errorf("take over: %w", err)
+	}
+	return listener, nil
+}
+
+// receive is the other end of give.
+func receive(conn *net.UnixConn, secretPath string) (net.Listener, error) {
+	if err := conn.SetDeadline(time.Now().Add(askPatience)); err != nil {
+		return nil, err
+	}
+	secret, err := readSecret(secretPath)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write([]byte(secret + "\n")); err != nil {
+		return nil, err
+	}
+	space := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), space)
+	if err != nil {
+		return nil, fmt.Errorf("the server does not give its socket away: %w", err)
+	}
+	listener, err := listenerIn(space[:n])
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write([]byte{1}); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// listenerIn is the socket that came with a message.
+func listenerIn(rights []byte) (net.Listener, error) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil || len(messages) != 1 {
+		return nil, errors.Join(errors.New("no socket came"), err)
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(fds) != 1 {
+		return nil, errors.Join(errors.New("no socket came"), err)
+	}
+	file := os.NewFile(uintptr(fds[0]), takeOverFile)
+	defer file.Close()
+	return net.FileListener(file)
+}
+
+// awaitHolder is lockDataDir that waits until the server that we take over from has stopped.
+func awaitHolder(ctx context.Context, path string) (*dataDir, error) {
+	deadline := time.Now().Add(stopPatience)
+	for {
+		dir, err := lockDataDir(path)
+		if err == nil || !errors.Is(err, errInUse) || time.Now().After(deadline) {
+			return dir, err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// offer offers our socket to the server that is to take over. The context that it returns is done, too, when one has
+// it. A server that cannot offer it, for the path of its directory is too long for example, goes on without.
+func (s *server) offer(please context.Context) context.Context {
+	please, stop := context.WithCancelCause(please)
+	var err error
+	s.handover, err = openHandover(s.dir, s.front.socket.TCPListener, s.logger, func() { stop(errTakenOver) })
+	if err != nil {
+		s.logger.Warn("no other server can take over from this one", "reason", err)
+	}
+	return please
+}
+
+// isTakenOver reports whether a server stops because another one has its socket.
+func isTakenOver(please context.Context) bool { return errors.Is(context.Cause(please), errTakenOver) }
+
+// takeOverFlag makes a server take over from another one.
+type takeOverFlag struct {
+	TakeOver bool `env:"-" help:"Take the socket of the server that has the data directory over, which then stops as at TERM and leaves its commands running. Nobody who connects meanwhile is refused. --listen does not count then. Where there is no such server this one starts as usual."`
+}
+
+// take takes the data directory, and the socket of the server that has it if the flag is set.
+func (f *takeOverFlag) take(ctx context.Context, path string) (*dataDir, net.Listener, error) {
+	if !f.TakeOver {
+		dir, err := lockDataDir(path)
+		return dir, nil, err
+	}
+	listener, err := takeOver(ctx, strings.TrimSuffix(path, "/"))
+	if err != nil || listener == nil {
+		if err == nil {
+			var dir *dataDir
+			dir, err = lockDataDir(path)
+			return dir, nil, err
+		}
+		return nil, nil, err
+	}
+	dir, err := awaitHolder(ctx, path)
+	if err != nil {
+		return nil, nil, errors.Join(err, listener.Close())
+	}
+	return dir, listener, nil
+}

@@ -1,0 +1,199 @@
+package reprise
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// Create makes a stream, or finds the one that was made with the same
+// configuration; created says which. The error is ErrConflict if the name is taken by another
+// configuration, and ErrInvalid if key or configuration are not allowed.
+func (l *Log) Create(ctx context.Context, key StreamKey, config StreamConfig) (s *Stream, created bool, err error) {
+	return l.CreateWith(ctx, CreateOptions{}, key, config)
+}
+
+// CreateOptions are for streams that need more than a configuration.
+type CreateOptions struct {
+	// Owner is who may append to the stream if it is made now; see AppendOptions.Owner.
+	Owner Owner
+	// Events are the first events of the stream if it is made now: both are one commit, and there is never the one
+	// without the other. A stream that exists is left as it is. The events are copied. The error is
+	// errors.ErrUnsupported, and nothing is made, if the Store is no CreateAppender. After ErrUnavailable the stream
+	// may be there, with the events.
+	Events []Event
+	// Outcome, if not "", ends the stream with the last of Events, as Stream.End does.
+	Outcome string
+}
+
+// CreateWith is Create with options.
+func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey,
+	config StreamConfig,
+) (s *Stream, created bool, err error) {
+	if err := errors.Join(key.usable(), config.validate(), opts.Owner.validate()); err != nil {
+		return nil, false, fmt.Errorf("create %s: %w", key, err)
+	}
+	first, err := l.firstEvents(&opts)
+	if err != nil {
+		return nil, false, fmt.Errorf("create %s: %w", key, err)
+	}
+	lv, created, err := l.create(ctx, opts.Owner, first, key, config)
+	if err != nil {
+		return nil, false, fmt.Errorf("create %s: %w", key, err)
+	}
+	return l.handle(lv), created, nil
+}
+
+// firstEvents is the append of the events that a stream is made with, nil if there are none.
+func (l *Log) firstEvents(opts *CreateOptions) (*call, error) {
+	if len(opts.Events) == 0 && opts.Outcome == "" {
+		return nil, nil
+	}
+	if _, ok := l.store.(CreateAppender); !ok {
+		return nil, errors.ErrUnsupported
+	}
+	c := &call{opts: AppendOptions{Owner: opts.Owner}, events: append([]Event(nil), opts.Events...)}
+	rest := c.events
+	if opts.Outcome != "" {
+		if err := checkOutcome(opts.Outcome); err != nil {
+			return nil, err
+		}
+		if len(rest) == 0 {
+			return nil, fmt.Errorf("%w: an outcome without an event", ErrInvalid)
+		}
+		last := len(rest) - 1
+		rest[last], c.end = endEvent(opts.Outcome, rest[last])
+		size, err := l.check(c.opts, rest[last:], true)
+		if err != nil {
+			return nil, err
+		}
+		c.size, rest = size, rest[:last]
+	}
+	if len(rest) > 0 {
+		size, err := l.check(c.opts, rest, false)
+		if err != nil {
+			return nil, err
+		}
+		c.size += size
+	}
+	if c.size > maxGroupBytes {
+		return nil, fmt.Errorf("%w: an append of %d bytes, at most %d are taken", ErrInvalid, c.size, maxGroupBytes)
+	}
+	return c, nil
+}
+
+func (l *Log) create(ctx context.Context, owner Owner, first *call, key StreamKey,
+	config StreamConfig,
+) (*live, bool, error) {
+	l.evictIfFull(ctx)
+	for range maxTries {
+		lv, older, created, err := l.createOrFind(ctx, owner, first, key, config)
+		if older == nil || err != nil {
+			return lv, created, err
+		}
+		if err := l.dropUnlessRenewed(ctx, older); err != nil {
+			return nil, false, err
+		}
+		lv, err = l.load(ctx, key)
+		if err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExpired) {
+			return lv, created, err
+		} // otherwise it has gone since it was found, and the name is free
+	}
+	return nil, false, fmt.Errorf("%w: the stream was removed %d times", ErrUnavailable, maxTries)
+}
+
+var errOtherConfig = fmt.Errorf("%w: it exists with another configuration", ErrConflict)
+
+// createOrFind makes a stream or finds it. If it was made, by us or another replica, while a life of it was in
+// memory that another replica has ended, it returns that one as older, which is to be forgotten.
+func (l *Log) createOrFind(ctx context.Context, owner Owner, first *call, key StreamKey,
+	config StreamConfig,
+) (lv, older *live, created bool, err error) {
+	unlock, err := l.loading.lock(ctx, key)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	defer unlock()
+	lv, err = l.lookup(key)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	// one that has ended may be read from an archive, and its name be free
+	if lv != nil && !l.Shared() && !lv.hasEnded() {
+		if !lv.created.EqualButAccount(config) {
+			return nil, nil, false, errOtherConfig
+		}
+		return lv, nil, false, nil
+	}
+	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta) // the caller keeps its own
+	want := StreamInfo{Key: key, Epoch: NewEpoch(), Config: config, Created: now(), Owner: owner}
+	if err := l.checkRoom(ctx, &want); err != nil {
+		return nil, nil, false, err
+	}
+	info, filled, err := l.createAsKept(ctx, want, first)
+	l.noteFailure(err)
+	if errors.Is(err, ErrConflict) {
+		err = errOtherConfig
+	}
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if created = info.Epoch == want.Epoch; created {
+		l.usage.add(l.usage.of(&info), charge(&info))
+	}
+	switch {
+	case lv == nil:
+		lv, err = l.admit(info, filled)
+		return lv, nil, created, err
+	case lv.currentEpoch() == info.Epoch:
+		return lv, nil, created, nil
+	}
+	return nil, lv, created, nil
+}
+
+// createAsKept is Store.Create, which finds a stream that is charged to another account than want is. With first the
+// stream is made with these events; filled then holds them, and is nil if the stream was there before.
+func (l *Log) createAsKept(ctx context.Context, want StreamInfo, first *call) (
+	info StreamInfo, filled *staged, err error,
+) {
+	info, filled, err = l.createFilled(ctx, want, first)
+	if !errors.Is(err, ErrConflict) {
+		return info, filled, err
+	}
+	page, readErr := l.store.Read(ctx, want.Key, 1<<63, 0)
+	kept := page.Info.Config
+	if readErr != nil || kept.Account() == want.Config.Account() || !kept.EqualButAccount(want.Config) {
+		return info, nil, err
+	}
+	want.Config = kept
+	return l.createFilled(ctx, want, first)
+}
+
+// createFilled is Store.Create, or CreateAppend with the events of first. These are staged as for any other append, by
+// a lane of their own: nobody else can know of the stream yet.
+func (l *Log) createFilled(ctx context.Context, want StreamInfo, first *call) (StreamInfo, *staged, error) {
+	if first == nil {
+		info, err := l.store.Create(ctx, want)
+		return info, nil, err
+	}
+	empty := want
+	empty.Earliest = 1
+	c, m := *first, &lane{log: l}
+	c.live = newLive(empty, l.opts.Retention, l.usage.of(&want), l.laneOf(want.Key))
+	if err := m.stage(&c); err != nil {
+		return StreamInfo{}, nil, err
+	}
+	start := time.Now()
+	info, err := l.store.(CreateAppender).CreateAppend(ctx, want, m.reqs[0])
+	found := err == nil && info.Epoch != want.Epoch || errors.Is(err, ErrConflict)
+	if hook := l.opts.Hooks.Committed; hook != nil && !found && !errors.Is(err, errors.ErrUnsupported) {
+		hook(m.info([]error{err}, time.Since(start)))
+	}
+	if err != nil || info.Epoch != want.Epoch || info.Tail != uint64(m.reqs[0].Count) {
+		return info, nil, err
+	}
+	return info, &c.live.staged, nil
+}

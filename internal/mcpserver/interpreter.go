@@ -1,0 +1,83 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"reprise"
+	"reprise/client"
+	"reprise/internal/execution"
+)
+
+// maxInterpreterName bounds the name of an interpreter in bytes.
+const maxInterpreterName = 64
+
+// interpreterOf returns the interpreter that a call names, and opens it if there is none that runs. Each session and
+// language has names of its own, so that nobody learns of those of others. fresh is true for one that this call has
+// opened. The caller may start runs in the session.
+func (s *Server) interpreterOf(ctx context.Context, c *caller, in *runInput) (id string, fresh bool, err error) {
+	// Of two calls that find the interpreter ended, the second must not remove what the first has opened.
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	language := in.language()
+	q := execution.InterpreterRequest{
+		Language: language, Session: in.Session,
+		IdempotencyKey: strings.Join([]string{"mcp interpreter", language, in.Session, in.Interpreter}, "\x00"),
+	}
+	for {
+		i, created, err := s.host.OpenInterpreter(ctx, c.who.Holder(), q)
+		if err != nil || i.Status != execution.StatusEnded {
+			return i.ID, created, err
+		}
+		if err := s.host.Remove(ctx, c.tenant, i.ID); err != nil { // the runs of its code stay
+			return "", false, err
+		}
+	}
+}
+
+// startInside starts r in the interpreter that in names.
+func (s *Server) startInside(ctx context.Context, c *caller, in *runInput, r execution.Request) (started, error) {
+	r.Session, r.Language, r.Interpreter = "", "", "any"
+	if len(in.Interpreter) > maxInterpreterName {
+		return started{}, &execution.FieldError{Field: "interpreter", Reason: "at most 64 bytes are taken"}
+	}
+	if err := r.Validate(); err != nil { // before one is opened
+		return started{}, err
+	}
+	for again := false; ; again = true {
+		id, fresh, err := s.interpreterOf(ctx, c, in)
+		if err != nil {
+			return started{}, err
+		}
+		r.Interpreter = id
+		x, created, err := s.host.StartFor(ctx, c.who.Holder(), r)
+		if errors.Is(err, reprise.ErrEnded) && !again { // it has ended just now
+			continue
+		}
+		return started{tenant: c.tenant, x: x, created: created, fresh: fresh}, err
+	}
+}
+
+// said is what an event says as output, and of which channel; "" for none. The values of code in an interpreter are
+// text on stdout, and why it failed is text on stderr, as "reprise run" prints them.
+func said(e *reprise.Event) (channel string, data []byte) {
+	switch e.Type {
+	case execution.Stdout, execution.Stderr:
+		return e.Type, e.Data
+	case "result", "display":
+		var r client.Result
+		if json.Unmarshal(e.Data, &r) == nil {
+			if text, ok := r.MIME["text/plain"].(string); ok {
+				return execution.Stdout, []byte(text + "\n")
+			}
+		}
+	case "exception":
+		var x client.Exception
+		if json.Unmarshal(e.Data, &x) == nil {
+			return execution.Stderr, []byte(strings.Join(x.Traceback, "\n") + "\n")
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,83 @@
+package mcpserver_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestInterpreterRemembers: code with the same interpreter, session and language runs in one, and is answered with its
+// values and exceptions. One that has ended is opened again, which is told.
+func TestInterpreterRemembers(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2025-11-25", "")
+	code := func(session, name, language, text string) (string, executed) {
+		t.Helper()
+		var run executed
+		return c.call("execute_code",
+			args{"interpreter": name, "session": session, "language": language, "code": text}, &run), run
+	}
+	const fresh = "a new interpreter"
+	said, _ := code("s", "main", "python", "x = 41")
+	if !strings.Contains(said, fresh) {
+		t.Errorf("the first call is answered with %q", said)
+	}
+	said, run := code("s", "main", "python", "x + 1")
+	if !strings.HasPrefix(said, "42\n") || strings.Contains(said, fresh) || run.Outcome != "exited" {
+		t.Errorf("x + 1 is answered with %q", said)
+	}
+	var out read
+	if read := c.call("get_execution_output", args{"execution_id": run.ID}, &out); !strings.HasPrefix(read, "42\n") {
+		t.Errorf("the output reads %q", read)
+	}
+	if said, run = code("s", "main", "python", "y"); !strings.Contains(said, "[stderr]\n") ||
+		!strings.Contains(said, "NameError") || run.ExitCode == nil || *run.ExitCode != 1 {
+		t.Errorf("an exception is answered with %q", said)
+	}
+	for _, other := range [][3]string{{"other", "main", "python"}, {"s", "second", "python"}} {
+		if said, _ := code(other[0], other[1], other[2], "x"); !strings.Contains(said, fresh) ||
+			!strings.Contains(said, "NameError") {
+			t.Errorf("%v is answered with %q", other, said)
+		}
+	}
+	if said, _ := code("s", "main", "bash", "echo $((6 * 7))"); !strings.Contains(said, "42\n") {
+		t.Errorf("bash is answered with %q", said)
+	}
+	code("s", "main", "python", "import os; os._exit(3)")
+	if said, _ := code("s", "main", "python", "x"); !strings.Contains(said, fresh) ||
+		!strings.Contains(said, "NameError") {
+		t.Errorf("after its end it is answered with %q", said)
+	}
+}
+
+// TestInterpreterIsAskedForRight: what an interpreter does not take is refused before one is opened, and an
+// idempotency_key attaches as elsewhere.
+func TestInterpreterIsAskedForRight(t *testing.T) {
+	w := newWorld(t, nil)
+	c := w.caller("2026-07-28", "")
+	for _, bad := range []args{
+		{"command": "true"}, {"code": "1", "cwd": "/"}, {"code": "1", "stdin": "x"}, {"code": "1", "language": "perl"},
+		{"code": "1", "env": args{"A": "b"}}, {"code": "1", "interpreter": strings.Repeat("i", 65)},
+	} {
+		if bad["interpreter"] == nil {
+			bad["interpreter"] = "main"
+		}
+		c.refuse("execute_code", bad, "invalid")
+	}
+	c.refuse("execute_code_async", args{"code": "1", "interpreter": "main", "stdin_open": true}, "invalid")
+	var list struct{ Executions []executed }
+	c.call("list_executions", nil, &list)
+	if len(list.Executions) != 0 {
+		t.Errorf("there are %+v", list.Executions)
+	}
+	once := args{
+		"interpreter": "main", "code": "import random; print(random.random())", "idempotency_key": "k", "session": "s",
+	}
+	var first, second executed
+	c.call("execute_code", once, &first)
+	c.call("execute_code", once, &second)
+	// The first answer begins with the line about the new interpreter.
+	if first.ID != second.ID || !second.Attached || second.Stdout.Text == "" ||
+		!strings.HasSuffix(first.Stdout.Text, second.Stdout.Text) {
+		t.Errorf("%+v\n%+v", first, second)
+	}
+}

@@ -1,0 +1,124 @@
+//go:build unix
+
+package main
+
+// rowMutants are repairs of promises that were once broken, each taken out. The rule is the row of the table in
+// docs/testing.md.
+var rowMutants = []mutant{
+	{
+		name: "a stream is measured in the lane of others",
+		rule: "G7, row 4",
+		file: "submit.go",
+		old:  "		page, err := l.readLive(ctx, lv, from-1, measureBytes)\n",
+		new: "		var page Page\n		err := lv.lane.exclusively(ctx, func() (err error) {\n" +
+			"			page, err = l.readLive(ctx, lv, from-1, measureBytes)\n			return err\n		})\n",
+		pkg: ".",
+		run: "TestAppendDoesNotWaitForStoreOperationsOfOthers/append",
+	},
+	{
+		name: "a store opens without its wrappers", rule: "row 7",
+		file: "wrappers.go", old: "			change, err = c.compare(m.wrappers)\n",
+		new: "			change, _ = c.compare(m.wrappers)\n",
+		pkg: "./internal/storeurl", run: "TestStoreIsRefusedWithoutItsWrappers/sqlite",
+	},
+	{
+		name: "a key is made for what another one has encrypted", rule: "row 7",
+		file: "internal/storeurl/storeurl.go", old: "	case !empty:\n", new: "	case !empty && !o.MakeKeys:\n",
+		pkg: "./internal/storeurl", run: "TestStoreIsRefusedWithoutItsWrappers/sqlite",
+	},
+	{
+		name: "a body that never comes holds its connection", rule: "row 8",
+		file: "internal/httpserver/body.go", old: "	if !b.ended {\n		b.allow(b.pause)\n	}\n", new: "",
+		pkg: "./internal/httpserver", run: "TestAbsentBody",
+	},
+	{
+		name: "what a refusal left unread is waited for", rule: "row 8",
+		file: "internal/httpserver/body.go", old: "		b.allow(linger)\n", new: "",
+		pkg: "./internal/httpserver", run: "TestAbsentBody",
+	},
+	{
+		name: "nobody gives way at the bound of connections", rule: "row 8",
+		file: "internal/httpserver/limit.go", old: "	if old == nil && len(l.conns) > l.max {", new: "	if false {",
+		pkg: "./internal/httpserver", run: "TestOldestStrangerGivesWayAtTheBound",
+	},
+	{
+		name: "cursor below the fork is refused", rule: "row 9",
+		file: "live.go", old: "(!shared || c.Seq > fork):", new: "(!shared || c.Seq <= fork || c.Seq > fork):",
+		pkg: ".", run: "TestCursorAtOrBelowForkIsExact",
+	},
+	{
+		name: "quotas count no labels", rule: "G7, row 10",
+		file: "log.go", old: "amount{streams: 1, bytes: info.Overhead()})", new: "amount{streams: 1})",
+		pkg: ".", run: "TestQuotaCountsStreamsBesideEvents/memory",
+	},
+	{
+		name: "a list of large streams has no bound", rule: "G7, row 10",
+		file: "usage.go", old: "left <= 0 || size >= listBytes {", new: "left <= 0 {",
+		pkg: ".", run: "TestListsAreBoundedInBytes/memory",
+	},
+	{
+		name: "a full disk is not told apart", rule: "row 11",
+		file: "store/sqlitestore/errors.go", old: `fmt.Errorf("%w: %w", reprise.DiskFull, err)`,
+		new: `fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)`,
+		pkg: "./store/sqlitestore", run: "TestFullDisk",
+	},
+	{
+		name: "the cause of an outage is told with each append", rule: "row 11",
+		file: "errors.go", old: "	if _, told := o.told[cause]; told {\n		return\n	}\n", new: "",
+		pkg: ".", run: "TestOutageIsLoggedOnceForEachCause",
+	},
+	{
+		name: "a login page ends what was met before", rule: "row 12, client rule 5",
+		file: "client/foreign.go", old: "	if !met || !isForeign(err) {", new: "	if met || !isForeign(err) {",
+		pkg: "./client", run: "TestFollowOutlastsForeignAnswersInMidRun",
+	},
+	{
+		name: "a missing start is no gap", rule: "G1, row 12, client rule 8",
+		file: "client/gap.go", old: "f.track.filtered || first.Seq <= 1 {", new: "f.track.filtered || first.Seq > 1 {",
+		pkg: "./client", run: "TestMissingStartIsAGap",
+	},
+	{
+		name: "lost output exits with the code of the command", rule: "G1, row 12",
+		file: "cmd/reprise/loss.go", old: "	if l.gaps == 0 || end != nil && !ok {", new: "	if l.gaps >= 0 {",
+		pkg: "./cmd/reprise", run: "TestLossIsNeverExitZero",
+	},
+	{
+		name: "a Ctrl-C before the start is followed by the start", rule: "row 12",
+		file: "cmd/reprise/interrupt.go", old: "	case errors.Is(err, reprise.ErrNotFound) && !c.started.Load():\n",
+		new: "	case false:\n",
+		pkg: "./cmd/reprise", run: "TestInterruptEndsRunThatIsNotStarted",
+	},
+	{
+		name: "a cursor is saved for each event", rule: "row 12",
+		file: "client/saver.go", old: "	if s.untilDue() > 0 {\n", new: "	if s.untilDue() > s.every {\n",
+		pkg: "./client", run: "TestCursorIsSavedEvery100Milliseconds",
+	},
+	{
+		name: "removed streams keep their space", rule: "row 13",
+		file: "store/sqlitestore/fold.go", old: "	more, err := s.writer.shrink()\n",
+		new: "	more, err := false, error(nil)\n",
+		pkg: "./store/sqlitestore", run: "TestRemovedStreamsGiveTheirSpaceBack",
+	},
+	{
+		name: "line separators stay in JSON", rule: "row 14",
+		file: "json.go", old: "	if ascii || !hasSeparator(e.Data) {", new: "	if ascii || true {",
+		pkg: ".", run: "TestSeparatorsAreEscaped",
+	},
+	{
+		name: "a heartbeat is a block of its own", rule: "row 14",
+		file: "ssehttp/form.go", old: `append(dst, ":\n"...)`, new: `append(dst, ":\n\n"...)`,
+		pkg: "./ssehttp", run: "TestHeartbeat$",
+	},
+	{
+		name: "a server without its store exits", rule: "row 15",
+		file: "cmd/reprise/front.go", old: "		case !isRemote(url) || !errors.Is(err, reprise.ErrUnavailable):\n",
+		new: "		case isRemote(url) || !errors.Is(err, reprise.ErrUnavailable):\n",
+		pkg: "./cmd/reprise", run: "TestServeWaitsForItsStore/redis",
+	},
+	{
+		name: "a call under way at Close is hurried from its first try", rule: "row 16",
+		file: "store/storewrap/retry.go", old: "		hurried := last != nil && r.isClosing()\n		err := f(bounded)\n",
+		new: "		err := f(bounded)\n		hurried := r.isClosing()\n",
+		pkg: "./store/storewrap", run: "TestCloseAllowsOneMoreTry",
+	},
+}

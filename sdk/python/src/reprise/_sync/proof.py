@@ -1,0 +1,23 @@
+# Made by tools/unasync.py of ../_async/proof.py: change that file.
+"""A server of this machine proves that it knows the token, before the client sends that."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .. import _proof
+from ..errors import NetworkError
+
+
+def prove(stream: Any, host: str, token: str) -> None:
+    """Asks who answers on a new connection, a stream of httpcore, for a proof. Raises UnprovenError."""
+    deadline = time.monotonic() + _proof.PATIENCE
+    question = _proof.Question(host, _proof.text_of(stream.get_extra_info("server_addr")), token)
+    stream.write(question.request, timeout=_proof.PATIENCE)
+    while not question.answered:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise NetworkError("the server takes too long to prove itself", unsent=True)
+        question.feed(stream.read(1 << 14, timeout=left))
+    question.check()
