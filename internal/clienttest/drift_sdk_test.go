@@ -38,7 +38,7 @@ var unknownOperations = map[string]string{
 	"backupStore": operators, "checkAudit": operators, "checkStore": operators, "endMCPSession": operators,
 	"healthz": operators, "listMCPSessions": operators, "metrics": operators, "openAPI": operators,
 	"readAudit": operators, "readSeveral": "the console's tabs; loops of clients share a stream",
-	"readyz":    operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
+	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
 	"addSchedule": operators, "disableSchedule": operators, "enableSchedule": operators, "listSchedules": operators,
 	"removeSchedule": operators, "showSchedule": operators,
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
