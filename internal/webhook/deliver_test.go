@@ -301,8 +301,11 @@ func TestReceiverIsToldOfDroppedNewestMessage(t *testing.T) {
 	f.publish(stream, 2, 2, "note") // what is noted of the first one pushes it out
 	f.awaitHook(hook.ID, "queued", func(_ *webhook.Hook, p webhook.Progress) bool { return p.Queued == 2 })
 	release()
-	f.awaitHook(hook.ID, "sent", func(_ *webhook.Hook, p webhook.Progress) bool { return p.Sent == 2 && p.Dropped == 1 })
-	if got := r.await(t, 2); got[0].Data["text"] != "1" || got[1].Type != "webhook.gap" || got[1].Data["missed"] != 1.0 {
+	f.awaitHook(hook.ID, "sent", func(_ *webhook.Hook, p webhook.Progress) bool {
+		return p.Sent == 2 && p.Dropped == 1
+	})
+	got := r.await(t, 2)
+	if got[0].Data["text"] != "1" || got[1].Type != "webhook.gap" || got[1].Data["missed"] != 1.0 {
 		t.Error(texts(got), got[1].Type, got[1].Data)
 	}
 }
