@@ -38,7 +38,7 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "isolation keeps all capabilities", rule: "R6.13",
-		file: "internal/isolation/restrict_linux.go", old: "	return pl.Layers.Capabilities == ReducedSet && slices.Contains(kept, capability)\n", new: "	return pl.Layers.Capabilities == ReducedSet || slices.Contains(kept, capability)\n",
+		file: "internal/isolation/restrict_linux.go", old: "	return p.Layers.Capabilities == ReducedSet && slices.Contains(kept, capability)\n", new: "	return p.Layers.Capabilities == ReducedSet || slices.Contains(kept, capability)\n",
 		pkg: "./internal/isolation", run: "TestCapabilities",
 	},
 	{
