@@ -230,8 +230,8 @@ func (r *run) goInside(inside *run, at codeState) {
 	}()
 }
 
-// attendInside sends the code, and ends it when that is decided: by INT, and after the time of grace with its
-// interpreter.
+// attendInside sends the code, and ends it when that is decided: by the signals of its language, and after the time of
+// grace with its interpreter.
 func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 	ctx, cancel := context.WithCancel(r.host.ctx)
 	defer cancel()
@@ -244,7 +244,8 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 		cancel()
 		<-sending
 	}()
-	var timeout, patience <-chan time.Time
+	var timeout, patience, again <-chan time.Time
+	interrupts := interpreter.Interrupts(inside.driven.language)
 	if at.Timeout > 0 {
 		timer := time.NewTimer(time.Until(at.Started.Add(at.Timeout)))
 		defer timer.Stop()
@@ -269,8 +270,12 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 			}
 			timer := time.NewTimer(grace)
 			defer timer.Stop()
-			patience = timer.C
-			_ = inside.signal("INT")
+			patience, again = timer.C, time.After(0)
+		case <-again:
+			_ = inside.signal(interrupts[0])
+			if interrupts, again = interrupts[1:], nil; len(interrupts) > 0 {
+				again = time.After(interruptPause)
+			}
 		case <-patience:
 			patience = nil
 			inside.stop(verdict{Outcome: Cancelled, Reason: "its code did not end when it was interrupted", Now: true})

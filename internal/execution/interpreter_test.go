@@ -399,6 +399,22 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 	})
 }
 
+// TestInterruptsAsNodeBeginsToWait: Node changes what INT does when code begins to wait. An interruption in that moment
+// is neither lost nor the end of the interpreter.
+func TestInterruptsAsNodeBeginsToWait(t *testing.T) {
+	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
+	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "javascript"})
+	for range 20 {
+		code := "console.log('up'); await new Promise(() => setInterval(() => {}, 1000))"
+		x := start(t, h, execution.Request{Interpreter: i.ID, Code: code})
+		await(t, h, x.ID, "up")
+		if err := h.Interrupt(longWithin(t), tenant, i.ID); err != nil {
+			t.Fatal(err)
+		}
+		wantOutcome(t, ended(t, h, x.ID).Execution, execution.Exited, 130, "")
+	}
+}
+
 // TestResultsByMIMEType: a value that can be shown in several ways is, as in a notebook.
 func TestResultsByMIMEType(t *testing.T) {
 	h := newHost(t, execution.Options{})

@@ -204,8 +204,11 @@ func (h *Host) Interpreters(ctx context.Context, tenant reprise.Tenant, allowed 
 	return list, nil
 }
 
-// Interrupt ends the code that an interpreter runs, by INT, and not the interpreter; between two runs it does nothing.
-// The errors are those of Signal and of Interpreter.
+// interruptPause is how long code has to end after one signal before the next one that its language has is sent.
+const interruptPause = 100 * time.Millisecond
+
+// Interrupt ends the code that an interpreter runs, by signals, and not the interpreter; between two runs it does
+// nothing. The errors are those of Signal and of Interpreter.
 func (h *Host) Interrupt(ctx context.Context, tenant reprise.Tenant, id string) error {
 	i, err := h.Interpreter(ctx, tenant, id)
 	switch {
@@ -216,5 +219,31 @@ func (h *Host) Interrupt(ctx context.Context, tenant reprise.Tenant, id string) 
 	case i.Running == "":
 		return nil
 	}
-	return h.Signal(ctx, tenant, id, "INT")
+	for n, name := range interpreter.Interrupts(i.Language) {
+		if n > 0 && h.codeEnds(ctx, tenant, i) {
+			return nil
+		}
+		if err := h.Signal(ctx, tenant, id, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// codeEnds reports whether the code that the interpreter was ends within interruptPause, wherever it runs.
+func (h *Host) codeEnds(ctx context.Context, tenant reprise.Tenant, was Interpreter) bool {
+	ctx, cancel := context.WithTimeout(ctx, interruptPause)
+	defer cancel()
+	look := time.NewTicker(interruptPause / 20)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-look.C:
+		}
+		if now, err := h.Interpreter(ctx, tenant, was.ID); err == nil && now.Running != was.Running {
+			return true
+		}
+	}
 }

@@ -214,7 +214,7 @@
       return true;
     };
   }
-  process.on('SIGINT', () => { if (interruptWait) interruptWait(); });
+  for (const signal of ['SIGINT', 'SIGWINCH']) process.on(signal, () => { if (interruptWait) interruptWait(); });
   const unhandled = (error) => {
     try {
       write(2, Buffer.from(`Uncaught ${util.inspect(error)}\n`));
@@ -248,10 +248,11 @@
     busy = false;
     setImmediate(serve);
   }
+  // A signal that came before a request is handled before it: in an iteration of the loop signals come after what is read.
   const requests = new net.Socket({ fd: control, readable: true, writable: false });
   requests.on('data', (data) => {
     pending = Buffer.concat([pending, data]);
-    serve();
+    setImmediate(serve);
   });
   requests.on('close', () => process.exit(0));
 })();

@@ -39,6 +39,8 @@ type Language struct {
 	Programs [][]string
 	// Wrap is put in front of the command line.
 	Wrap []string
+	// Interrupts are the signals that interrupt code; see the function.
+	Interrupts []string
 }
 
 var languages = map[string]*Language{
@@ -47,6 +49,9 @@ var languages = map[string]*Language{
 		File: "driver.js", Driver: javascriptDriver, Programs: [][]string{{"node"}},
 		// Node has no dup: the shell moves the pipes away from the code's own descriptors.
 		Wrap: []string{"/bin/sh", "-c", `exec "$0" "$@" 3<&0 4>&1 5>&2 </dev/null`},
+		// While Node runs code that INT can break, it changes what INT does twice: there are moments at which INT is
+		// lost or ends Node. WINCH is always heard by code that waits; INT is for code that does not come to that.
+		Interrupts: []string{"WINCH", "INT"},
 	},
 	"python": {
 		File: "driver.py", Driver: pythonDriver,
@@ -59,6 +64,15 @@ func Languages() []string { return slices.Sorted(maps.Keys(languages)) }
 
 // Lookup returns the language of a name, nil if there is none.
 func Lookup(name string) *Language { return languages[name] }
+
+// Interrupts are the names, without SIG, of the signals that interrupt code of a language: one at least. Each is sent
+// some time after the one before, unless the code has ended by then.
+func Interrupts(language string) []string {
+	if l := languages[language]; l != nil && l.Interrupts != nil {
+		return l.Interrupts
+	}
+	return []string{"INT"}
+}
 
 // Argv is the command line of the driver in file; look finds programs. The error says which were looked for.
 func (l *Language) Argv(look func(program string) (path string, err error), file string) ([]string, error) {

@@ -5,6 +5,7 @@ A shell around it (see `_async`) sends what `request` returns, hands in what com
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,8 +31,14 @@ MAX_FAULTS = 3
 #: The types that mean something here.
 _OWN_TYPES = frozenset(("started", "end", "gap", "cursor"))
 
-_PAYLOADS = ('","text":"', '","data":')
-_TIME = len("2026-11-20T09:30:00.000Z")
+#: An event as the server writes most of them, with "REST" for what the cursors of an epoch have in common: the cursor, the
+#: seq, the type and the JSON object. Its lines are four.
+_PLAIN = (
+    r"^id: (([0-9]+)REST)\n"
+    rf"event: (?!(?:{'|'.join(sorted(_OWN_TYPES))})\n)([^\n]+)\n"
+    r'data: (\{"seq":\2,"time":"[^"\n]{24}","(?:text|data)":[^\n]*\})\n\n'
+)
+_PLAIN_LINES = 4
 
 _decode_json = JSONDecoder().raw_decode
 
@@ -103,6 +110,8 @@ class Flow:
     _begun: float = 0.0  # when the present answer began
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
     _decoder: Decoder = field(default_factory=Decoder)
+    _plain_rest: str = ""  # of the cursors that _find_plain knows
+    _find_plain: Callable[[str], list[tuple[str, str, str, str]]] = field(default=lambda _: [])
 
     def __post_init__(self) -> None:
         self.track = Track(filtered=bool(self.options.types))
@@ -174,17 +183,11 @@ class Flow:
         """Yields the events that chunk completes."""
         decoder = self._decoder
         try:
-            head, blocks, rest = decoder.split(chunk)
+            head, text, rest = decoder.split(chunk)
             if head:
                 yield from self._frames(decoder.feed(head))
-            for block in blocks:
-                event = self._plain(block)
-                if event is None:
-                    yield from self._frames(decoder.feed(block.encode() + b"\n\n"))
-                elif not self.options.types or event.type in self.options.types:
-                    yield event
-                if self.ended:
-                    return
+            if text and not self.ended:
+                yield from self._blocks(text)
             if rest and not self.ended:
                 yield from self._frames(decoder.feed(rest))
         except TooLong as error:
@@ -192,6 +195,21 @@ class Flow:
         finally:
             if decoder.retry is not None:
                 self._retry = min(decoder.retry, MAX_ASKED)
+
+    def _blocks(self, text: str) -> Iterator[Event]:
+        """Yields the events of whole blocks."""
+        rows = self._plain(text)
+        if rows is not None:
+            yield from self._plain_events(rows)
+            return
+        for block in text.split("\n\n")[:-1]:
+            rows = self._plain(block + "\n\n")
+            if rows is not None:
+                yield from self._plain_events(rows)
+            else:
+                yield from self._frames(self._decoder.feed(block.encode() + b"\n\n"))
+            if self.ended:
+                return
 
     def _frames(self, frames: Iterator[Frame]) -> Iterator[Event]:
         """Yields the events of frames."""
@@ -214,26 +232,30 @@ class Flow:
                 self.ended = True
                 return
 
-    def _plain(self, block: str) -> Event | None:
-        """Makes an event of a block as the server writes most of them, the next one of its epoch, without decoding its data,
-        which is most of the work. None for all others."""
-        track = self.track
-        seq = track.seq + 1
-        begin = f"id: {seq}{track.rest}\nevent: "
-        if not block.startswith(begin) or block.count("\n") != 2:
+    def _plain(self, text: str) -> list[tuple[str, str, str, str]] | None:
+        """The cursor, seq, type and JSON of the events of text, if they are the next ones of their epoch and all written as
+        the server writes most of them. None for all other texts. The JSON is not decoded, which is most of the work."""
+        if (rest := self.track.rest) != self._plain_rest:
+            self._plain_rest = rest
+            self._find_plain = re.compile(_PLAIN.replace("REST", re.escape(rest)), re.MULTILINE).findall
+        if not rest:
             return None
-        start = len(begin)
-        at = block.find("\ndata: ", start)
-        head = f'{{"seq":{seq},"time":"'
-        if not block.startswith(head, at + 7) or not block.startswith(_PAYLOADS, at + 7 + len(head) + _TIME):
+        rows: list[tuple[str, str, str, str]] = self._find_plain(text)
+        if len(rows) * _PLAIN_LINES != text.count("\n"):  # there are other lines between them
             return None
-        type, cursor = block[start:at], block[4 : start - 8]
-        if type in _OWN_TYPES or block[-1] != "}":
+        seq = self.track.seq + 1
+        if [row[1] for row in rows] != list(map(str, range(seq, seq + len(rows)))):
             return None
-        track.seq, track.cursor = seq, cursor
-        if not self._useful:
-            self._progress()
-        return Event(type, seq, cursor, None, block[at + 7 :])
+        return rows
+
+    def _plain_events(self, rows: list[tuple[str, str, str, str]]) -> Iterator[Event]:
+        """Yields the events of rows that plain has found."""
+        track, types = self.track, self.options.types
+        self._progress()
+        for seq, (cursor, _, type, json) in enumerate(rows, track.seq + 1):
+            track.seq, track.cursor = seq, cursor
+            if not types or type in types:
+                yield Event(type, seq, cursor, None, json)
 
     def _event(self, frame: Frame) -> Event | None:
         """Makes an event of a frame; None for one that only moves the cursor."""

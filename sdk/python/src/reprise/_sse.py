@@ -44,21 +44,21 @@ class Decoder:
         self._data: list[bytes] = []
         self._size = 0
 
-    def split(self, chunk: bytes) -> tuple[bytes, list[str], bytes]:
-        """Splits a chunk into what completes the block that is being read, whole blocks whose lines end with LF, and the rest.
-        All of them, in this order, may be given to feed; a block needs its empty line again. Bytes that are not UTF-8 are
-        U+FFFD in a block, which feed reads as the same."""
+    def split(self, chunk: bytes) -> tuple[bytes, str, bytes]:
+        """Splits a chunk into what completes the block that is being read, the text of whole blocks whose lines end with LF,
+        and the rest. All of them may be given to feed, in this order. Bytes that are not UTF-8 are U+FFFD in the text, which
+        feed reads as the same."""
         head = 0
         if not self._fresh or self._parts:
             head = chunk.find(b"\n\n") + 2
             if head == 1:
-                return chunk, [], b""
+                return chunk, "", b""
         elif not self._begun:
-            return chunk, [], b""
-        last = chunk.rfind(b"\n\n", head)
-        if last < 0 or self._after_cr or b"\r" in chunk:
-            return chunk, [], b""
-        return chunk[:head], _text(chunk[head:last]).split("\n\n"), chunk[last + 2 :]
+            return chunk, "", b""
+        last = chunk.rfind(b"\n\n", head) + 2
+        if last == 1 or self._after_cr or b"\r" in chunk:
+            return chunk, "", b""
+        return chunk[:head], _text(chunk[head:last]), chunk[last:]
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         """Yields the frames that chunk completes. The iterator must be used up before the next call.

@@ -47,15 +47,20 @@ class Event:
     def object(self) -> dict[str, Any]:
         """The JSON object that the server has sent. It is decoded when it is first asked for, as are all members that are
         made of it; that raises ProtocolError if it is damaged."""
-        if self._object is None:
-            try:
-                object, end = _decode(self._json, 0)
-                if end != len(self._json) or object["seq"] != self.seq:
-                    raise ValueError("more than one object, or another seq")
-            except (StopIteration, ValueError, KeyError, RecursionError) as error:
-                raise ProtocolError(f"event {self.cursor}: {error}") from error
-            self._object, self._json = object, ""
-        return self._object
+        object = self._object
+        return self._load() if object is None else object
+
+    def _load(self) -> dict[str, Any]:
+        text = self._json
+        object: dict[str, Any]
+        try:
+            object, end = _decode(text, 0)
+            if end != len(text) or object["seq"] != self.seq:
+                raise ValueError("more than one object, or another seq")
+        except (StopIteration, ValueError, KeyError, RecursionError) as error:
+            raise ProtocolError(f"event {self.cursor}: {error}") from error
+        self._object, self._json = object, ""
+        return object
 
     @property
     def time(self) -> datetime | None:
@@ -66,7 +71,8 @@ class Event:
     @property
     def data(self) -> Any:
         """The JSON value that was published; for events of bytes, such as output, None."""
-        return (self._object or self.object).get("data")
+        object = self._object
+        return (self._load() if object is None else object).get("data")
 
     @property
     def is_json(self) -> bool:
