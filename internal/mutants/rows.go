@@ -48,7 +48,7 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "quotas count no labels", rule: "G7, row 10",
-		file: "usage.go", old: "amount{1, int64(info.Kept()), info.Bytes + info.Overhead()}", new: "amount{1, int64(info.Kept()), info.Bytes}",
+		file: "create.go", old: "charge(&info))", new: "amount{streams: 1})",
 		pkg: ".", run: "TestQuotaCountsStreamsBesideEvents/memory",
 	},
 	{
@@ -107,7 +107,7 @@ var rowMutants = []mutant{
 	{
 		name: "a heartbeat is a block of its own", rule: "row 14",
 		file: "ssehttp/form.go", old: `append(dst, ":\n"...)`, new: `append(dst, ":\n\n"...)`,
-		pkg: "./ssehttp", run: "TestHeartbeatAfterSilence$",
+		pkg: "./ssehttp", run: "TestHeartbeatAfterSilence",
 	},
 	{
 		name: "a server without its store exits", rule: "row 15",

@@ -34,7 +34,7 @@ func (s *stage) check(ctx context.Context) {
 	for _, st := range s.streams {
 		h, err := s.read(ctx, 0, st)
 		if ctx.Err() != nil {
-			s.ledger.violation("stream %s: server 0 has not given it within %v: %v", st.name, settleWithin, err)
+			s.ledger.violation("stream %s: server 0 has not given it within %v: %v", st.name, checkWithin, err)
 			return // and no more can be said
 		}
 		if err != nil {
@@ -44,7 +44,7 @@ func (s *stage) check(ctx context.Context) {
 		for i := 1; i < len(s.replicas); i++ {
 			other, err := s.read(ctx, i, st)
 			if ctx.Err() != nil {
-				s.ledger.violation("stream %s: server %d has not given it within %v: %v", st.name, i, settleWithin, err)
+				s.ledger.violation("stream %s: server %d has not given it within %v: %v", st.name, i, checkWithin, err)
 				return // and no more can be said
 			}
 			if err != nil || !slices.Equal(h.events, other.events) {
@@ -158,7 +158,7 @@ func (s *stage) checkAcks(ctx context.Context, h *history) {
 		}
 		if what := h.missing(a, earliest); what != "" && !s.told(ctx, h.stream, a) {
 			if ctx.Err() != nil {
-				s.ledger.violation("stream %s: its cursors were not checked within %v", a.stream, settleWithin)
+				s.ledger.violation("stream %s: its cursors were not checked within %v", a.stream, checkWithin)
 				return
 			}
 			s.ledger.violation("stream %s: acknowledged as %d to %d, and %s", a.stream, a.first, a.last, what)
