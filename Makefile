@@ -55,7 +55,7 @@ mcpb: ## a desktop bundle for MCP hosts, of this machine and this tree, into bin
 
 .PHONY: test
 test: ## tests with the race detector, in random order
-	go test -race -shuffle=on -timeout 30m ./...
+	go test -race -shuffle=on -vet=off -timeout 30m ./... # make vet has looked at all of it
 	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
 	go test -count=1 -run AnswersTakeTheSameTime ./internal/api # whose times it blurs
 	go test -count=1 ./store/storewrap # around SQLite, for which it has no time either
@@ -162,4 +162,5 @@ bench: ## every performance target beside its limit; see docs/performance.md
 
 .PHONY: bench-quick
 bench-quick: ## that the benchmarks run, and that nothing is lost or doubled
+	cd bench && go test .
 	cd bench && go run ./report -quick

@@ -12,7 +12,7 @@ import (
 // surface bounds the exported identifiers of each public package: types, functions, variables, constants, and methods
 // of exported types. Who raises a number has a reason why a program needs what is new; see docs/decisions/0023.
 var surface = map[string]int{
-	".":                      185,
+	".":                      186,
 	"client":                 160,
 	"mcp/mcphttp":            42,
 	"mcp/mcphttp/resumetest": 15,
@@ -23,14 +23,14 @@ var surface = map[string]int{
 	"sse":                    13,
 	"sseclient":              14,
 	"ssehttp":                24,
-	"store/logstore":         19,
-	"store/memstore":         11,
+	"store/logstore":         20,
+	"store/memstore":         12,
 	"store/natsstore":        17,
 	"store/pgstore":          21,
 	"store/redisstore":       21,
-	"store/sqlitestore":      23,
+	"store/sqlitestore":      24,
 	"store/storetest":        6,
-	"store/storewrap":        87,
+	"store/storewrap":        94,
 }
 
 func TestExportedIdentifiersAreFew(t *testing.T) {

@@ -101,11 +101,16 @@ func build(ctx context.Context, commit, folder string) (side, error) {
 		s.folder = filepath.Join(folder, "bench")
 	}
 	fmt.Fprintf(os.Stderr, "building %s\n", s.name)
-	if _, err := output(ctx, s.folder, "go", "build", "-buildvcs=false", "-o", s.report, "./report"); err != nil {
+	if err := compile(ctx, s.folder, s.report, "./report"); err != nil {
 		return side{}, err
 	}
-	_, err = output(ctx, filepath.Dir(s.folder), "go", "build", "-buildvcs=false", "-o", s.binary, "./cmd/reprise")
-	return s, err
+	return s, compile(ctx, filepath.Dir(s.folder), s.binary, "./cmd/reprise")
+}
+
+// compile builds a program of the module in dir. Without its path in them packages are compiled once for each commit.
+func compile(ctx context.Context, dir, program, path string) error {
+	_, err := output(ctx, dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", program, path)
+	return err
 }
 
 // checkout puts the files of a commit into a new folder, and leaves the repository as it is.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,6 +278,36 @@ func TestReceiverIsToldOfGaps(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	checkGaps(t, b.got, 100)
+}
+
+// Messages that leave the queue before they were sent are told although no message comes after them.
+func TestReceiverIsToldOfDroppedNewestMessage(t *testing.T) {
+	f := newFixture(t, webhook.Options{Queue: reprise.Retention{MaxEvents: 1}})
+	asked, held := make(chan struct{}, 1), make(chan struct{})
+	r := newReceiver(t, func(n int, _ *delivery) int {
+		if n == 1 {
+			asked <- struct{}{}
+			<-held
+		}
+		return 200
+	})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
+	stream := f.stream("a")
+	hook := f.add(webhook.Request{URL: r.URL, Source: webhook.Streams, Stream: "a"})
+	f.send(1)
+	f.publish(stream, 1, 1, "note")
+	<-asked
+	f.publish(stream, 2, 2, "note") // what is noted of the first one pushes it out
+	f.awaitHook(hook.ID, "queued", func(_ *webhook.Hook, p webhook.Progress) bool { return p.Queued == 2 })
+	release()
+	f.awaitHook(hook.ID, "sent", func(_ *webhook.Hook, p webhook.Progress) bool {
+		return p.Sent == 2 && p.Dropped == 1
+	})
+	got := r.await(t, 2)
+	if got[0].Data["text"] != "1" || got[1].Type != "webhook.gap" || got[1].Data["missed"] != 1.0 {
+		t.Error(texts(got), got[1].Type, got[1].Data)
+	}
 }
 
 // checkGaps counts the events that were acknowledged, and those that were told as dropped.

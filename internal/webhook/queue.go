@@ -80,6 +80,7 @@ type queue struct {
 	bytes    int    // of them
 	stateAt  uint64 // seq of the last state
 	sentAt   uint64 // seq of the last message that was sent
+	tail     uint64 // seq of the last event
 }
 
 // makeQueue makes the queue of a new hook, with where it begins.
@@ -111,6 +112,7 @@ func openQueue(ctx context.Context, log *reprise.Log, hook *Hook, owner reprise.
 	if err != nil {
 		return nil, err
 	}
+	q.tail = claimed.Last
 	reader, err := st.Reader(ctx, reprise.Earliest())
 	if err != nil {
 		return nil, err
@@ -201,8 +203,12 @@ func (q *queue) append(ctx context.Context, events []reprise.Event) error {
 		events = append(events, event)
 	}
 	kept, err := q.stream.AppendWith(ctx, q.opts, events...)
-	if err != nil || !state {
+	if err != nil {
 		return err
+	}
+	q.tail = kept.Last
+	if !state {
+		return nil
 	}
 	q.since, q.bytes, q.stateAt = 0, 0, kept.Last
 	if before := min(q.stateAt, q.sentAt+1); before > 1 {
@@ -259,6 +265,17 @@ func (q *queue) appendProgress(ctx context.Context) error {
 		return err
 	}
 	return q.append(ctx, []reprise.Event{event})
+}
+
+// dropped returns how many of the newest messages have left the queue before they were sent, and the number of the
+// last one, for a sender that has read the queue up to seq at. It is 0 if there is more to read.
+func (q *queue) dropped(at uint64) (count, last uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if at < q.tail {
+		return 0, 0
+	}
+	return q.progress.Queued - q.progress.Sent, q.progress.Queued
 }
 
 func (q *queue) sent() uint64 {

@@ -59,12 +59,29 @@ func (s *sender) run(ctx context.Context) error {
 		if run.Len() > 0 {
 			continue
 		}
+		if dropped, last := s.queue.dropped(reader.Cursor().Seq); dropped > 0 { // no later message tells of them
+			if err := s.tellDropped(ctx, last+1, dropped); err != nil {
+				return err
+			}
+			continue
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// tellDropped tells the receiver how many messages before the one with number n are missing.
+func (s *sender) tellDropped(ctx context.Context, n, dropped uint64) error {
+	sent := n - 1 - dropped
+	gap := &message{ID: messageID(s.hook.ID, "dropped", itoa(sent), itoa(n)), Body: gapBody("", dropped, "")}
+	s.hooks.opts.Events.dropped(s.hook, dropped)
+	if err := s.deliver(ctx, gap); err != nil {
+		return err
+	}
+	return s.queue.noteDropped(ctx, n, dropped)
 }
 
 // event sends the message in an event of the queue, if there is one that was not sent.
@@ -81,12 +98,7 @@ func (s *sender) event(ctx context.Context, e *reprise.Event) error {
 		return nil
 	}
 	if dropped := m.N - sent - 1; dropped > 0 {
-		gap := &message{ID: messageID(s.hook.ID, "dropped", itoa(sent), itoa(m.N)), Body: gapBody("", dropped, "")}
-		s.hooks.opts.Events.dropped(s.hook, dropped)
-		if err := s.deliver(ctx, gap); err != nil {
-			return err
-		}
-		if err := s.queue.noteDropped(ctx, m.N, dropped); err != nil {
+		if err := s.tellDropped(ctx, m.N, dropped); err != nil {
 			return err
 		}
 	}

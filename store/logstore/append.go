@@ -102,19 +102,6 @@ func (st *stream) accepts(req *reprise.AppendRequest) error {
 	return nil
 }
 
-// Create makes a stream or finds it; see reprise.Store. It is durable when Create returns.
-func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
-	return s.create(ctx, info, nil)
-}
-
-// CreateAppend makes a stream with its first batch, or finds it; see reprise.CreateAppender. Both records are in one
-// frame, which counts as a whole or not at all.
-func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
-	first reprise.AppendRequest,
-) (reprise.StreamInfo, error) {
-	return s.create(ctx, info, &first)
-}
-
 // create is Create without first, and CreateAppend with it.
 func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	first *reprise.AppendRequest,
@@ -154,6 +141,19 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		return reprise.StreamInfo{}, err
 	}
 	return kept, nil
+}
+
+// Create makes a stream or finds it; see reprise.Store. It is durable when Create returns.
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, nil)
+}
+
+// CreateAppend makes a stream with its first batch, or finds it; see reprise.CreateAppender. Both records are in one
+// frame, which counts as a whole or not at all.
+func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, &first)
 }
 
 // create adds a stream to the group, and returns its id.
