@@ -219,7 +219,7 @@ func (s *service) close() error {
 		return nil
 	case <-time.After(2 * time.Minute):
 		_ = s.cmd.Process.Kill()
-		_ = <-done
+		<-done
 		return errors.New("it does not exit within two minutes of the end of stdin")
 	}
 }

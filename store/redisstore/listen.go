@@ -248,7 +248,7 @@ func (e *ears) ear(addr string, node rueidis.Client) *ear {
 	deaf := make(chan struct{})
 	go func() {
 		defer close(deaf)
-		_ = <-lost
+		<-lost
 		e.breakOff()
 	}()
 	made := &ear{client: client, release: release, deaf: deaf}

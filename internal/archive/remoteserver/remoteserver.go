@@ -72,7 +72,7 @@ func serve(socket string, stdin io.Reader, stdout io.Writer) error {
 		<-over
 	}
 	err = server.Close()
-	_ = <-served
+	<-served
 	return errors.Join(err, s.close())
 }
 
