@@ -6,7 +6,7 @@ package clienttest_test
 // unknownSchemas are in no client.
 var unknownSchemas = map[string]string{
 	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators,
-	"Health":   operators,
+	"Health": operators, "KeyLimitsRequest": operators,
 	"Schedule": operators, "ScheduleList": operators, "ScheduleRequest": operators,
 	"Artifact": inMembers,
 	"Quota":    operators, "QuotaOf": operators, "Quotas": operators, "Webhook": operators, "WebhookAnswer": operators,
