@@ -21,7 +21,7 @@ import (
 // An Appender is safe for concurrent use and needs no Close. It has a goroutine only while events are queued.
 type Appender struct {
 	stream *Stream
-	life   context.Context //nolint:containedctx // the life of the Appender
+	life   context.Context // the life of the Appender
 	opts   AppenderOptions
 
 	mu      sync.Mutex

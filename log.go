@@ -280,7 +280,7 @@ func (l *Log) forget(lv *live, why error) {
 
 // background is the background goroutines of a Log. All of them end with the Log.
 type background struct {
-	ctx  context.Context //nolint:containedctx // the life of the Log
+	ctx  context.Context // the life of the Log
 	stop context.CancelCauseFunc
 
 	mu      sync.Mutex

@@ -297,7 +297,7 @@ func TestFollowCancelled(t *testing.T) {
 				c := w.client(t, client.Options{})
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(10*time.Second, func() { cancel(leave) })
-				if _, err := collect(c.Follow(ctx, "x", nil)); err != leave { //nolint:errorlint // the cause itself
+				if _, err := collect(c.Follow(ctx, "x", nil)); err != leave { // the cause itself
 					t.Errorf("%v", err)
 				}
 			})

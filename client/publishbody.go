@@ -9,7 +9,7 @@ import (
 // publishBody is the body of a request of a PublishStream: what is not acknowledged, then what comes.
 type publishBody struct {
 	s   *PublishStream
-	ctx context.Context //nolint:containedctx // that of the request
+	ctx context.Context // that of the request
 
 	// PublishStream.mu guards these.
 	at     *segment

@@ -48,7 +48,7 @@ type PublishStreamOptions struct {
 type PublishStream struct {
 	p    *Producer
 	opts PublishStreamOptions
-	ctx  context.Context //nolint:containedctx // the life of the stream
+	ctx  context.Context // the life of the stream
 	stop context.CancelCauseFunc
 	done chan struct{} // closed when nothing of the stream is left
 

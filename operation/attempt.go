@@ -19,7 +19,7 @@ type attempt struct {
 	owner  reprise.Owner
 
 	// ctx is the job's.
-	ctx    context.Context //nolint:containedctx // the life of the attempt
+	ctx    context.Context // the life of the attempt
 	cancel context.CancelCauseFunc
 	// appender records steps. It outlives ctx, so that a step that was done after the job was cancelled is recorded.
 	appender *reprise.Appender

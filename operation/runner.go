@@ -39,7 +39,7 @@ type Runner struct {
 	unhook func()
 
 	// ctx is that of all appends of the ends of attempts; it ends with the Runner.
-	ctx  context.Context //nolint:containedctx // the life of the Runner
+	ctx  context.Context // the life of the Runner
 	stop context.CancelCauseFunc
 	runs sync.WaitGroup // calls of Run
 	work sync.WaitGroup // what goes on after them

@@ -72,7 +72,7 @@ type Member struct {
 	log  *reprise.Log
 	opts Options
 
-	ctx   context.Context //nolint:containedctx // the time of membership
+	ctx   context.Context // the time of membership
 	stop  context.CancelCauseFunc
 	tasks sync.WaitGroup
 
@@ -93,7 +93,7 @@ type life struct {
 	beats *reprise.Stream
 	inbox *reprise.Stream
 
-	ctx context.Context //nolint:containedctx // until the Member ends or the name is taken for dead
+	ctx context.Context // until the Member ends or the name is taken for dead
 	end context.CancelCauseFunc
 
 	mu      sync.Mutex

@@ -252,7 +252,7 @@ func TestDecoderGivesTheErrorOfItsReader(t *testing.T) {
 		t.Fatalf("%+v, %v", event, err)
 	}
 	for range 2 {
-		if _, err := d.Next(); err != broken { //nolint:errorlint // must be the very error
+		if _, err := d.Next(); err != broken { // must be the very error
 			t.Fatal(err)
 		}
 	}

@@ -60,7 +60,7 @@ func (c *backupCmd) Run(ctx context.Context, asked *stops) error {
 
 // download writes the backup of a server, under another name until it is whole.
 func (c *backupCmd) download(ctx context.Context, server *client.Client) (err error) {
-	res, err := server.Do(ctx, http.MethodPost, "/v1/store/backup", nil)
+	res, err := server.Do(ctx, http.MethodPost, "/v1/store/backup", nil) //nolint:bodyclose // by the deferred call
 	if err != nil {
 		return err
 	}

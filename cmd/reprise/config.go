@@ -123,7 +123,7 @@ var configured = []string{"serve", "config"}
 // Resolve implements kong.Resolver.
 func (f *configFile) Resolve(command *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	if selected := command.Selected(); selected == nil || !slices.Contains(configured, selected.Name) {
-		return nil, nil //nolint:nilnil // no value
+		return nil, nil // no value
 	}
 	if path := configPath(command); !f.read && path != "" {
 		f.err = f.load(path, command.Flags())
@@ -131,7 +131,7 @@ func (f *configFile) Resolve(command *kong.Context, _ *kong.Path, flag *kong.Fla
 	f.read = true
 	value, ok := f.values[flag.Name]
 	if !ok || variableOf(flag) != "" {
-		return nil, nil //nolint:nilnil // no value
+		return nil, nil // no value
 	}
 	return value, nil
 }

@@ -58,7 +58,7 @@ func apiKeyJournal(log *reprise.Log, dir string) (apikey.Journal, *apikey.Option
 // openAPIKeys adds the API keys to what the token is known by. Where everybody is let in there are none.
 func (s *server) openAPIKeys(ctx context.Context, token identity.Verifier) (identity.Verifier, error) {
 	if token == nil {
-		return nil, nil //nolint:nilnil // that lets everybody in
+		return nil, nil // that lets everybody in
 	}
 	journal, opts := apiKeyJournal(s.log, s.dir.path)
 	opts.Logger = s.logger

@@ -25,7 +25,7 @@ func passedSocket() (net.Listener, error) {
 		}
 	}
 	if pid != strconv.Itoa(os.Getpid()) || count == "" || count == "0" {
-		return nil, nil //nolint:nilnil // no socket and no error
+		return nil, nil // no socket and no error
 	}
 	if count != "1" {
 		return nil, usage("LISTEN_FDS=%s: the service manager is to pass one socket, that of --listen", count)

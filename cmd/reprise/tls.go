@@ -20,7 +20,7 @@ type tlsFlags struct {
 // tlsConfig is what encrypts connections, nil if they are plain.
 func (f *tlsFlags) tlsConfig(logger *slog.Logger) (*tls.Config, error) {
 	if f.TLSCert == "" && f.TLSKey == "" {
-		return nil, nil //nolint:nilnil // that is what was asked for
+		return nil, nil // that is what was asked for
 	}
 	if f.TLSCert == "" || f.TLSKey == "" {
 		return nil, usage("--tls-cert and --tls-key belong together")

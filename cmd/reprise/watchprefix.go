@@ -33,7 +33,7 @@ type watchedEvent struct {
 // prefixWatch follows all streams with a prefix.
 type prefixWatch struct {
 	*watching
-	ctx       context.Context //nolint:containedctx // until the watch ends
+	ctx       context.Context // until the watch ends
 	cursors   map[string]string
 	following map[string]bool
 	events    chan watchedEvent

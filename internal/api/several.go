@@ -89,8 +89,8 @@ func (s *Server) readOne(r *http.Request, out *pieces, read int) {
 			s.panicked(rec, r, v) // in any case this part of the answer is over
 		}
 		s.note(rec, r)
-		out.write(piece{Read: read, Over: true})
-		out.flush()
+		_ = out.write(piece{Read: read, Over: true}) // whoever writes next has the error
+		_ = out.flush()
 	}()
 	s.route(rec, r)
 }

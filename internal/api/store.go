@@ -149,7 +149,7 @@ func (s *Server) backupStore(x *exchange) (err error) {
 	for {
 		s.allowWrite(x.w)
 		if _, err := io.CopyN(x.w, file, 1<<20); err != nil {
-			return nil //nolint:nilerr // at its end, or the client has gone: the answer has begun
+			return nil // at its end, or the client has gone: the answer has begun
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Registry struct {
 	logger  *slog.Logger
 	dead    *deadList
 
-	ctx   context.Context //nolint:containedctx // until Close
+	ctx   context.Context // until Close
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 

@@ -143,12 +143,12 @@ func read(root *os.Root, name string, hidden []fs.FileInfo, room int64, keep fun
 ) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
 	if err != nil {
-		return File{}, "", nil //nolint:nilerr // a link that leads out, or what has gone
+		return File{}, "", nil // a link that leads out, or what has gone
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || isOne(hidden, info) || belowHidden(root, name, hidden) {
-		return File{}, "", nil //nolint:nilerr // likewise
+		return File{}, "", nil // likewise
 	}
 	if info.Size() > room {
 		return File{}, fmt.Sprintf("%d bytes, more than there is room for", info.Size()), nil

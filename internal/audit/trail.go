@@ -40,7 +40,7 @@ type Trail struct {
 	opts   Options
 	writer string
 
-	ctx   context.Context //nolint:containedctx // until Close
+	ctx   context.Context // until Close
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 

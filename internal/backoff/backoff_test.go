@@ -56,7 +56,7 @@ func TestWaitReturnsCauseWhenContextIsDone(t *testing.T) {
 		began := time.Now()
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		if err := Sleep(ctx, time.Hour); err != why ||
-			time.Since(began) != time.Second { //nolint:errorlint // the cause itself
+			time.Since(began) != time.Second { // the cause itself
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		b := Backoff{First: time.Hour, Most: time.Hour}

@@ -158,7 +158,7 @@ type Host struct {
 	supervisors *supervisors // nil where commands are run here
 
 	// ctx is that of all appends; it ends when the Host gives up.
-	ctx    context.Context //nolint:containedctx // the life of the Host
+	ctx    context.Context // the life of the Host
 	giveUp context.CancelCauseFunc
 	active sync.WaitGroup
 

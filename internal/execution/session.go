@@ -100,7 +100,7 @@ func compareSessions(a, b *Session) int {
 // parseSessionCursor reads "<updated, ms>.<id>".
 func parseSessionCursor(after string) (*Session, error) {
 	if after == "" {
-		return nil, nil //nolint:nilnil // from the first one on
+		return nil, nil // from the first one on
 	}
 	number, id, ok := strings.Cut(after, ".")
 	at, err := strconv.ParseInt(number, 10, 64)

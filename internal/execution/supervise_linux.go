@@ -77,7 +77,7 @@ func supervise() error {
 	for {
 		var next order
 		if err := o.orders.Receive(&next); err != nil {
-			return nil //nolint:nilerr // nobody gives us anything to do any more
+			return nil // nobody gives us anything to do any more
 		}
 		s, err := o.take(&next)
 		answer := taken{}

@@ -104,7 +104,7 @@ func (r *Roots) finished(ctx context.Context, u *Upload) (Progress, error) {
 		if err == nil {
 			c.Close()
 		}
-		return Progress{}, nil //nolint:nilerr // what cannot be read is not it
+		return Progress{}, nil // what cannot be read is not it
 	}
 	defer c.Close()
 	got, err := c.Sum(ctx)

@@ -85,9 +85,9 @@ type Principal struct {
 	Credential string
 	// Revoked is done, with ErrRevoked as its cause, once the credential is good no more: what the principal has under
 	// way then has to end. It is nil for one that is good as long as the process lives.
-	Revoked context.Context //nolint:containedctx // the life of the credential
+	Revoked context.Context // the life of the credential
 	// LoggedOut is the same for the login whose cookie was shown, nil for other proofs.
-	LoggedOut context.Context //nolint:containedctx // the life of the login
+	LoggedOut context.Context // the life of the login
 }
 
 // Holder is for whom things are counted that p uses.

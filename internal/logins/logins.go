@@ -26,7 +26,7 @@ type Logins struct {
 
 // life is that of a login, which ends with its context.
 type life struct {
-	ctx     context.Context //nolint:containedctx // the life of a login
+	ctx     context.Context // the life of a login
 	end     context.CancelCauseFunc
 	expires time.Time
 }

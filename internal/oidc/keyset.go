@@ -22,7 +22,7 @@ type key struct {
 	algorithm  string // that alone it is for, "" for any that suits it
 	thumbprint string // RFC 7638, of the id and the key
 	// good is done, with identity.ErrRevoked as its cause, once the issuer has withdrawn the key.
-	good     context.Context //nolint:containedctx // the life of the key
+	good     context.Context // the life of the key
 	withdraw context.CancelCauseFunc
 }
 

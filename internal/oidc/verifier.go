@@ -37,7 +37,7 @@ type Options struct {
 	// Logger is told of what goes wrong. Default: silent.
 	Logger *slog.Logger
 
-	life context.Context //nolint:containedctx // until Close
+	life context.Context // until Close
 	work *work
 }
 

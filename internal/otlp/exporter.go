@@ -41,7 +41,7 @@ type exporter struct {
 	target  Target
 	signal  string
 	client  *http.Client
-	ctx     context.Context //nolint:containedctx // until close gives up
+	ctx     context.Context // until close gives up
 	giveUp  context.CancelFunc
 	failing bool
 }

@@ -116,7 +116,7 @@ func fault(e *env) {
 	mend, err := e.harness.Fault(e.store)
 	e.noError(err, "make appends fail")
 	var refusal error
-	for n := 0; n < most && refusal == nil; n++ {
+	for range most {
 		req := s.request(4096)
 		if errs := e.store.Append(e.ctx, []reprise.AppendRequest{req}); errs != nil {
 			refusal = errs[0]
