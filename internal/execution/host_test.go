@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"testing"
@@ -31,6 +32,11 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(envReplica); url != "" {
 		replicaUntilKilled(url)
 	}
+	// A Host uses package signal where this process was started with SIGINT or SIGHUP ignored. The first use starts
+	// goroutines, which must not belong to the bubble of a test.
+	first := make(chan os.Signal, 1)
+	signal.Notify(first, os.Interrupt)
+	signal.Stop(first)
 	goleak.VerifyTestMain(m)
 }
 
