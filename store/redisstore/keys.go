@@ -28,7 +28,8 @@ func (k keys) index(name string) string { return k.prefix + ":{" + k.prefix + "}
 func (k keys) number() string           { return k.index("number") }
 func (k keys) ends() string             { return k.index("ends") }
 
-// listKey names the sorted set of the streams of a tenant ("" for all) in a namespace (of all if allNamespaces).
+// listKey returns the key of the sorted set of a tenant's streams in a namespace. An empty tenant means all tenants,
+// and allNamespaces means all namespaces.
 func (k keys) listKey(tenant reprise.Tenant, namespace string, allNamespaces bool) string {
 	name := "list"
 	if tenant != "" {
@@ -40,7 +41,7 @@ func (k keys) listKey(tenant reprise.Tenant, namespace string, allNamespaces boo
 	return k.index(name)
 }
 
-// lists are those that a stream is in.
+// lists returns the keys of the lists that hold a stream.
 func (k keys) lists(key reprise.StreamKey) [4]string {
 	namespace := key.Namespace()
 	return [...]string{
@@ -55,8 +56,7 @@ func parseKey(text string) (key reprise.StreamKey, ok bool) {
 	return reprise.StreamKey{Tenant: reprise.Tenant(tenant), Name: name}, ok
 }
 
-// listable reports whether there can be streams that q asks for. What cannot be a name must not become
-// part of a key.
+// listable reports whether streams can match q. An invalid name must not become part of a key.
 func listable(q *reprise.ListQuery) bool {
 	tenant := q.Tenant
 	if tenant == "" {
