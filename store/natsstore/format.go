@@ -86,7 +86,7 @@ const (
 //	base64(writer, version, flags, remember | (epoch, created, index, earliest, tail, kept, [owner], [end],
 //	    [producers], [lineage], batches, skips, [batch]), CRC-32C of all before)
 //
-// Numbers are varints, text and lists stand behind their length.
+// Numbers are varints; texts and lists are preceded by their length.
 func (s *state) encode(by writerID) string {
 	b := make([]byte, 0, 256)
 	b = append(b, by[:]...)

@@ -9,14 +9,14 @@ import (
 	"reprise"
 )
 
-// subjects names what a Store keeps: all begin with its name.
+// subjects returns the subjects of a Store, all of which begin with its name.
 //
-//	NAME.s.<tenant>.<name>              the batches of a stream and what else happens to it, in order
+//	NAME.s.<tenant>.<name>              the batches and other changes of a stream, in order
 //	NAME.p.<tenant>.<name>              parts of batches that are too large for a message
-//	NAME.d.<tenant>.<name>              the data of an end, where that is large
-//	NAME.d.=.boot                       the start of the server that was the last one; see boot
-//	NAME.w.<tenant>.<name>              headers of the first, for those who watch
-//	NAME.i.<tenant>.<namespace>.<name>  the index: what a stream was created with
+//	NAME.d.<tenant>.<name>              the data of an end, if it is large
+//	NAME.d.=.boot                       the last start of the server; see boot
+//	NAME.w.<tenant>.<name>              headers of the first, for watchers
+//	NAME.i.<tenant>.<namespace>.<name>  the index: the configuration of a stream
 //	NAME.e.<minute>                     the streams that expire in that minute
 //
 // The first four are in the JetStream stream NAME, the last two in NAME_INDEX.

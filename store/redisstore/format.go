@@ -23,7 +23,7 @@ import (
 //	s  start of the window            h  id of the server's history at the last append
 //	t  tail                           r  id of the server's process then
 //	l  lineage, see marshalLineage; absent while the stream has had one epoch
-//	m  until when the mark is kept, in ms; then there is nothing else
+//	m  when the mark expires, in ms; then there are no other fields
 //
 // An entry of the batches has the fields h ("<count of events> <checksum>") and b (the bytes), in this order.
 

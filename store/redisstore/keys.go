@@ -6,15 +6,15 @@ import (
 	"reprise"
 )
 
-// The keys of a log with the prefix "reprise". Braces hold what decides about the slot in a Redis Cluster.
+// The keys of a log with the prefix "reprise". The part in braces determines the slot in a Redis Cluster.
 //
-//	reprise:{default/builds/42}:state    hash: all that is known of the stream, or the mark that it has left
+//	reprise:{default/builds/42}:state    hash: the state of the stream, or its mark
 //	reprise:{default/builds/42}:batches  stream: one entry for each batch, its id is "<last seq>-0"
 //	reprise:{reprise}:number             the number of the stream that was created last
 //	reprise:{reprise}:list...            sorted sets: the streams by number, four times; see listKey
 //	reprise:{reprise}:ends               sorted set: the streams that have ended, by End.Expires
 //
-// The state is also the name of the channel on which changes of the stream are told.
+// The key of the state is also the name of the channel that announces changes of the stream.
 type keys struct{ prefix string }
 
 func (k keys) state(key reprise.StreamKey) string   { return k.of(key) + "state" }
