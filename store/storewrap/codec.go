@@ -16,8 +16,8 @@ import (
 )
 
 // The first byte of stored data identifies its encoding. A batch of a Log never begins with a byte below 8, which would
-// be the length of a record that is shorter than its head. Data that begins with another byte is therefore a batch as it
-// was appended, without a header.
+// be the length of a record that is shorter than its head. Data that begins with another byte is therefore a batch as
+// it was appended, without a header.
 //
 //	+----------+--------------------------------------------------+
 //	| 0        | a batch as it was appended, which begins with a  |
