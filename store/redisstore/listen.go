@@ -71,7 +71,7 @@ func (e *ears) close() {
 	}
 }
 
-// breakOff makes follow end, so that the connections are made anew.
+// breakOff makes follow end, so that new connections are made.
 func (e *ears) breakOff() {
 	select {
 	case e.broken <- struct{}{}:

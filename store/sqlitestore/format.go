@@ -12,14 +12,14 @@ import (
 	"reprise"
 )
 
-// A blob that we make is
+// A blob written by this package is
 //
 //	+---------+------------------+
 //	| content | CRC-32C, 4 bytes |
 //	|         | little endian    |
 //	+---------+------------------+
 //
-// Numbers in it are uvarints; a text or bytes stand behind their length.
+// Its numbers are uvarints; texts and bytes are preceded by their length.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const crcBytes = 4
@@ -39,8 +39,8 @@ func unseal(b []byte) (content []byte, err error) {
 	return b[:n:n], nil
 }
 
-// entry is what a commit says of one stream. In the journal, a row is one entry behind
-// the other:
+// entry is the part of a commit that concerns one stream. A row of the journal is a
+// sequence of entries:
 //
 //	+--------+-------+-------+----------+------+-------+----------+----------+-----------+----------+
 //	| stream | first | count | earliest | kept | flags | bytes    | end      | producers | owner    |
@@ -48,8 +48,8 @@ func unseal(b []byte) (content []byte, err error) {
 //	+--------+-------+-------+----------+------+-------+----------+----------+-----------+----------+
 //
 // The bytes of a large batch are not in the journal but in a row of the table batches, which is
-// written in the same transaction. The owner is there if it has taken the stream over with this batch;
-// version 1 of the file knows none.
+// written in the same transaction. The owner is present if it takes over the stream with this batch.
+// Version 1 of the file has no owners.
 type entry struct {
 	stream    int64
 	first     uint64

@@ -20,7 +20,7 @@ type Options struct {
 	// no limit but the disk.
 	MaxBytes int64
 	// FoldBytes is the size of small batches that wait in the journal, and in memory, until they are folded. Appends
-	// wait when it is exceeded four times. Default: 8 MiB.
+	// wait while the waiting batches have four times this size. Default: 8 MiB.
 	FoldBytes int
 	// FoldAfter is the longest time that small batches wait if few arrive. Default: 10 s.
 	FoldAfter time.Duration

@@ -61,7 +61,7 @@ func closeUnderWay(e *env) {
 	for i := range streams {
 		streams[i] = e.create(fmt.Sprint("s/", i)).append(100)
 	}
-	busy := make(chan struct{}) // somebody has made some calls, or one that failed
+	busy := make(chan struct{}) // closed when a user has made some calls, or one that failed
 	makeBusy := sync.OnceFunc(func() { close(busy) })
 	e.concurrently(users+2, func(i int) {
 		if i >= users {

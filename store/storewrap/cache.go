@@ -25,13 +25,13 @@ type Cached struct {
 	batches batchCache
 }
 
-// Cache keeps the most recently used batches that were read from inner in memory. So many readers of the
-// same history make the wrapped Store send, decrypt and decompress it once. For a page with batches
-// in memory, Cache asks inner only for the state of the stream and for the missing batches.
+// Cache keeps the most recently used batches that were read from inner in memory. If many readers read the same
+// history, the wrapped Store sends, decrypts and decompresses it once. For a page with batches in memory, Cache asks
+// inner only for the state of the stream and for the missing batches.
 //
-// The state of a stream is never cached: it comes from inner with each page, whoever has changed it. A batch never
-// changes within an epoch, so a cached batch is valid while it is in the window. A first read, and an append, are as
-// slow as without a Cache: a Log keeps the newest events itself.
+// The state of a stream is never cached: it comes from inner with each page, so it includes the changes of other
+// replicas. A batch never changes within an epoch, so a cached batch is valid while it is in the window. A first read
+// and an append are as slow as without a Cache, because a Log keeps the newest events itself.
 //
 // The error wraps reprise.ErrInvalid for a negative limit, or if inner has a Cache. opts may be nil.
 func Cache(inner reprise.Store, opts *CacheOptions) (*Cached, error) {
