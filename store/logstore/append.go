@@ -12,7 +12,7 @@ import (
 	"reprise"
 )
 
-// Append stores all batches in one commit, which other calls may share.
+// Append stores all batches in one commit, which it may share with other calls.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
 	defer func() { storeErrors(ctx, errs) }()
 	if err := s.enter(ctx); err != nil {
@@ -50,7 +50,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	return errs
 }
 
-// stageAppend adds a batch to the group, or says why it is refused.
+// stageAppend adds a batch to the group, or returns why it is rejected.
 func (s *Store) stageAppend(g *group, req *reprise.AppendRequest, now time.Time) error {
 	st, err := s.find(req.Key, now)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) stageAppend(g *group, req *reprise.AppendRequest, now time.Time)
 	return nil
 }
 
-// append adds a batch of a stream that has an owner so far.
+// append adds a batch of a stream whose current owner is owner.
 func (g *group) append(id uint64, owner reprise.Owner, req *reprise.AppendRequest) {
 	r := record{
 		kind: kindAppend, id: id, first: req.First, count: uint64(req.Count), earliest: req.Earliest, kept: req.Kept,
@@ -102,7 +102,7 @@ func (st *stream) accepts(req *reprise.AppendRequest) error {
 	return nil
 }
 
-// create is Create without first, and CreateAppend with it.
+// create implements Create if first is nil, and CreateAppend otherwise.
 func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	first *reprise.AppendRequest,
 ) (_ reprise.StreamInfo, err error) {
@@ -130,7 +130,7 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 				return err
 			}
 		}
-		kept = made // it may have been found when an earlier group staged the call
+		kept = made // an earlier group may have staged this call and found the stream
 		id, err := g.create(fresh)
 		if err == nil && first != nil {
 			g.append(id, fresh.Owner, first)
@@ -143,13 +143,13 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	return kept, nil
 }
 
-// Create makes a stream or finds it; see reprise.Store. It is durable when Create returns.
+// Create creates or finds a stream; see reprise.Store. The stream is durable when Create returns.
 func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	return s.create(ctx, info, nil)
 }
 
-// CreateAppend makes a stream with its first batch, or finds it; see reprise.CreateAppender. Both records are in one
-// frame, which counts as a whole or not at all.
+// CreateAppend creates a stream with its first batch, or finds it; see reprise.CreateAppender. Both records are in one
+// frame, which is recovered completely or not at all.
 func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -170,7 +170,7 @@ func (g *group) create(info reprise.StreamInfo) (id uint64, err error) {
 	return id, nil
 }
 
-// filledInfo is a stream that was made with its first batch.
+// filledInfo returns the info of a stream that was created with its first batch.
 func filledInfo(info reprise.StreamInfo, first *reprise.AppendRequest) reprise.StreamInfo {
 	info.Tail, info.Bytes = first.First+uint64(first.Count)-1, first.Kept
 	info.Earliest = max(info.Earliest, first.Earliest)
@@ -183,7 +183,7 @@ func filledInfo(info reprise.StreamInfo, first *reprise.AppendRequest) reprise.S
 	return info
 }
 
-// freshInfo is the stream that Create makes of info, with nothing in it that the caller may change later.
+// freshInfo returns the stream that Create makes from info. It shares no memory with the caller.
 func freshInfo(info *reprise.StreamInfo) reprise.StreamInfo {
 	fresh := reprise.StreamInfo{
 		Key: info.Key, Epoch: info.Epoch, Config: info.Config, Created: info.Created, Owner: info.Owner,

@@ -10,8 +10,8 @@ import (
 	"reprise/internal/storecheck"
 )
 
-// Check reads everything and returns what is wrong, a sentence each: commits, also those whose batches are not needed
-// any more, the snapshot, and batches that a stream cannot be given. It may take long. Appends go on meanwhile.
+// Check reads everything and returns one sentence for each fault. It reads all commits, including those whose batches
+// are no longer needed, the snapshot, and the batches of each stream. It may take long. Appends may continue meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -53,7 +53,7 @@ func (s *Store) checkFiles(ctx context.Context) (wrong []string, err error) {
 	return wrong, err
 }
 
-// pinAll returns the segments, oldest first, and where they end now. Each is to be released.
+// pinAll returns the segments, oldest first, and their current ends. The caller must release each segment.
 func (s *Store) pinAll() (segments []*segment, ends []int64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -96,7 +96,7 @@ func (s *Store) checkSegment(ctx context.Context, seg *segment, end int64) error
 	return nil
 }
 
-// checkSnapshot reads the newest snapshot. One that is replaced meanwhile is not looked at.
+// checkSnapshot reads the newest snapshot. It ignores one that is replaced meanwhile.
 func (s *Store) checkSnapshot() (fault string, err error) {
 	current := func() uint64 {
 		s.mu.RLock()
@@ -121,25 +121,26 @@ func (s *Store) checkSnapshot() (fault string, err error) {
 	return "", err
 }
 
-// Stats says how large things are.
+// Stats holds counts and sizes of a Store.
 type Stats struct {
-	// Segments counts the files of the log, LogBytes what was written to them, and LiveBytes the part of it that is
-	// batches which are still kept.
+	// Segments is the number of log files. LogBytes is the number of bytes written to them. LiveBytes is the part of
+	// LogBytes that is batches which are still kept.
 	Segments  int   `json:"segments"`
 	LogBytes  int64 `json:"log_bytes"`
 	LiveBytes int64 `json:"live_bytes"`
-	// SnapshotBytes is the size of the newest snapshot, ReplayBytes what is read behind it when the store is opened.
+	// SnapshotBytes is the size of the newest snapshot. ReplayBytes is the size of the log after it, which Open must
+	// read.
 	SnapshotBytes int64 `json:"snapshot_bytes"`
 	ReplayBytes   int64 `json:"replay_bytes"`
-	// Streams counts those that can be read, Marks the swept ones that are remembered.
+	// Streams is the number of streams that can be read. Marks is the number of swept streams that are remembered.
 	Streams int64 `json:"streams"`
 	Marks   int64 `json:"marks"`
-	// Events and KeptBytes add up the windows of the streams.
+	// Events and KeptBytes are sums over the windows of all streams.
 	Events    int64 `json:"events"`
 	KeptBytes int64 `json:"kept_bytes"`
 }
 
-// Stats measures the store. It reads nothing from the disk.
+// Stats measures the store. It does not read from the disk.
 func (s *Store) Stats(ctx context.Context) (_ Stats, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {

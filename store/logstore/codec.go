@@ -9,7 +9,7 @@ import (
 	"reprise"
 )
 
-// Numbers are uvarints; a text or bytes stand behind their length.
+// Numbers are uvarints; texts and bytes are preceded by their length.
 
 func appendUints(dst []byte, numbers ...uint64) []byte {
 	for _, n := range numbers {
@@ -71,7 +71,7 @@ func appendInfo(dst []byte, i *reprise.StreamInfo) []byte {
 	return dst
 }
 
-// cutter takes values off the front of bytes. After the first that is not there all are zero.
+// cutter decodes values from the front of bytes. After the first value that is incomplete, all values are zero.
 type cutter struct {
 	b   []byte
 	bad bool
@@ -89,7 +89,7 @@ func (c *cutter) uint() uint64 {
 	return v
 }
 
-// bytes returns a part of the bytes that c was made with.
+// bytes returns a subslice of the bytes that c was made with.
 func (c *cutter) bytes() []byte { return c.take(c.uint()) }
 
 func (c *cutter) take(n uint64) []byte {
@@ -104,7 +104,7 @@ func (c *cutter) take(n uint64) []byte {
 
 func (c *cutter) text() string { return string(c.bytes()) }
 
-// length is the number of things that follow, each of which takes a byte at least.
+// length decodes the number of items that follow, each of which takes at least one byte.
 func (c *cutter) length() int {
 	n := c.uint()
 	if n > uint64(len(c.b)) {

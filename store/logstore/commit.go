@@ -10,28 +10,28 @@ import (
 	"reprise"
 )
 
-// change is a call that changes the state. Calls that come while a commit is under way share the next one.
+// change is a call that changes the state. Calls that arrive during a commit share the next one.
 type change struct {
-	// stage checks the call against the state and adds its records to the group. An error refuses the call;
-	// errLater has it tried again with the next group.
+	// stage checks the call against the state and adds its records to the group. An error rejects the call, except
+	// errLater, which defers it to the next group.
 	stage func(*group) error
-	// removes says that the call makes room on the disk: it may use what is held back for that.
+	// removes reports that the call frees space on the disk: it may use the space reserved for removals.
 	removes bool
 
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid once done is closed
 }
 
-// errLater is what a change answers that touches a stream which the group changes already.
+// errLater is returned by a change whose stream is already changed by the group.
 var errLater = errors.New("later")
 
-// queued is the changes that wait. Whoever gets the turn commits all of them.
+// queued holds the changes that wait. The goroutine that gets the turn commits all of them.
 type queued struct {
 	mu      sync.Mutex
 	changes []*change
 }
 
-// group is the commit in the making.
+// group is the commit being built.
 type group struct {
 	s       *Store
 	number  uint64
@@ -41,10 +41,10 @@ type group struct {
 	removes bool
 }
 
-// maxGroupBytes is from what size on a group takes no further change.
+// maxGroupBytes is the size at which a group accepts no further change.
 const maxGroupBytes = 4 << 20
 
-// touch claims st for the change that is being staged.
+// touch reserves st for the change that is being staged.
 func (g *group) touch(st *stream) error {
 	if st.group == g.number {
 		return errLater
@@ -58,8 +58,8 @@ func (g *group) add(r record) {
 	g.records = append(g.records, r)
 }
 
-// commit carries out a change. It returns when the change is durable and in the state, or was refused, or when ctx is
-// done before a group has taken it.
+// commit executes a change. It returns when the change is durable and applied to the state, when the change was
+// rejected, or when ctx is done before a group has taken it.
 func (s *Store) commit(ctx context.Context, c *change) error {
 	c.done = make(chan struct{})
 	s.queued.mu.Lock()
@@ -82,7 +82,7 @@ func (s *Store) commit(ctx context.Context, c *change) error {
 	}
 }
 
-// withdraw takes back a change that no group has taken.
+// withdraw removes a change from the queue unless a group has taken it.
 func (s *Store) withdraw(c *change) bool {
 	s.queued.mu.Lock()
 	defer s.queued.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Store) withdraw(c *change) bool {
 	return true
 }
 
-// commitQueued commits a group of the changes that wait. The caller has the turn.
+// commitQueued commits a group of the queued changes. The caller has the turn.
 func (s *Store) commitQueued() {
 	s.queued.mu.Lock()
 	waiting := s.queued.changes
@@ -143,7 +143,7 @@ func (s *Store) newGroup() *group {
 	return &group{s: s, number: s.groups, frame: frame[:frameBytes], records: s.records[:0]}
 }
 
-// write writes the frame of a group, waits for the disk, and changes the state. The caller has the turn.
+// write writes the frame of a group, syncs it and applies it to the state. The caller has the turn.
 func (s *Store) write(g *group) error {
 	s.frame, s.records = g.frame, g.records
 	if len(g.records) == 0 {
@@ -159,8 +159,8 @@ func (s *Store) write(g *group) error {
 		err = seg.file.sync()
 	}
 	if err != nil {
-		// What is in the file from here on is not known, and a second sync would not tell: the system may have dropped
-		// the pages. Whether this commit counts, the next segment's header decides.
+		// The content of the file from here on is unknown. A second sync would not help: the system may have dropped
+		// the pages. The header of the next segment decides whether this commit is part of the log.
 		seg.failed = true
 		return fmt.Errorf("commit %d: %w", s.nextCommit, err)
 	}
@@ -170,7 +170,7 @@ func (s *Store) write(g *group) error {
 		r := &g.records[i]
 		r.at += seg.end
 		if err := s.apply(r, seg); err != nil {
-			panic(err) // it was checked against this very state
+			panic(err) // the record was checked against this very state
 		}
 	}
 	seg.end += int64(len(g.frame))
@@ -180,8 +180,8 @@ func (s *Store) write(g *group) error {
 	return nil
 }
 
-// makeRoom rolls to a new segment if a frame does not fit into the active one. A part of each segment is held back for
-// changes that remove, so that they go on when the disk is full.
+// makeRoom rolls to a new segment if a frame does not fit into the active one. A part of each segment is reserved for
+// removals, so that they still work when the disk is full.
 func (s *Store) makeRoom(size int64, removes bool) error {
 	seg := s.active
 	held := s.opts.SegmentBytes / heldBack
@@ -194,5 +194,5 @@ func (s *Store) makeRoom(size int64, removes bool) error {
 	return s.roll(size + s.opts.SegmentBytes/heldBack)
 }
 
-// heldBack is the part of a segment, as a divisor, that only removals may use.
+// heldBack is the divisor that yields the part of a segment reserved for removals.
 const heldBack = 16

@@ -6,35 +6,35 @@ import (
 	"path/filepath"
 )
 
-// disk is the directory of a Store. Tests put one in its place that crashes and fails.
+// disk is the directory of a Store. Tests replace it by one that crashes and fails.
 type disk interface {
 	// list returns the names of the files.
 	list() ([]string, error)
 	// open opens a file for reading and writing.
 	open(name string) (file, error)
-	// create makes a file of so many zero bytes, with room for them where the file system can reserve it. The error
-	// wraps fs.ErrExist if there is such a file.
+	// create makes a file of size zero bytes, and reserves the space for them if the file system can. The error wraps
+	// fs.ErrExist if the file exists.
 	create(name string, size int64) (file, error)
 	rename(from, to string) error
 	remove(name string) error
-	// sync makes the names durable: those of files that were created or renamed.
+	// sync makes the names of created and renamed files durable.
 	sync() error
 }
 
-// file is a file of a disk. What was written is durable once sync has returned nil. After an error of sync nothing is
-// known of what was written since the sync before.
+// file is a file of a disk. Written data is durable once sync has returned nil. After a failed sync the state of data
+// written since the previous sync is unknown.
 type file interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
 	sync() error
-	// reserve makes the file so long, with zero bytes behind what it holds.
+	// reserve extends the file to size with zero bytes.
 	reserve(size int64) error
 	truncate(size int64) error
 	size() (int64, error)
 }
 
-// folder is a directory of the system.
+// folder is a directory of the operating system.
 type folder string
 
 func (d folder) path(name string) string { return filepath.Join(string(d), name) }
@@ -74,7 +74,7 @@ func (d folder) remove(name string) error     { return os.Remove(d.path(name)) }
 
 func (d folder) sync() error { return syncFolder(string(d)) }
 
-// osFile is a file of the system.
+// osFile is a file of the operating system.
 type osFile struct{ *os.File }
 
 func (f osFile) sync() error               { return syncData(f.File) }

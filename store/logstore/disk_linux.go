@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// syncData waits until the data of f, and the size that it takes to read them, are on the disk.
+// syncData waits until the data of f, and the file size needed to read them, are on the disk.
 func syncData(f *os.File) error {
 	for {
 		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR { //nolint:errorlint // an Errno
@@ -15,9 +15,9 @@ func syncData(f *os.File) error {
 	}
 }
 
-// reserve makes f so long. File systems that cannot reserve room, such as NFS, find out that they are full by a write.
+// reserve extends f to size. A file system that cannot reserve space, such as NFS, reports a full disk only on a write.
 func reserve(f *os.File, size int64) error {
-	if size == 0 { // which fallocate refuses
+	if size == 0 { // fallocate rejects 0
 		return nil
 	}
 	for {

@@ -12,5 +12,5 @@ func lock(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, new(windows.Overlapped))
 }
 
-// syncFolder does nothing: NTFS writes names to its journal, and Windows syncs no directories.
+// syncFolder does nothing: NTFS journals names, and Windows cannot sync directories.
 func syncFolder(string) error { return nil }

@@ -1,7 +1,8 @@
-// Package logstore keeps streams in a directory of append-only files: an embedded store that writes each event once.
-// It is experimental; package sqlitestore is the default.
+// Package logstore keeps streams in a directory of append-only files. It is an embedded store that writes each event
+// once. It is experimental; package sqlitestore is the default.
 //
-// What was acknowledged is on the disk: each commit is one write and one fdatasync for all calls that wait. One
-// process at a time has the directory. The state of all streams and the places of their batches are kept in memory,
-// the batches on the disk. docs/storage-log.md draws the files, and says why a crash at any moment leaves them whole.
+// Acknowledged events are on the disk: each commit is one write and one fdatasync for all waiting calls. Only one
+// process at a time can use the directory. The states of all streams and the places of their batches are in memory, the
+// batches on the disk. docs/storage-log.md shows the file formats and explains why a crash at any moment leaves the
+// files consistent.
 package logstore

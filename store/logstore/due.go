@@ -2,7 +2,7 @@ package logstore
 
 import "container/heap"
 
-// queue is the streams that have ended and the marks, by the time when Sweep is to take them.
+// queue holds ended streams and marks, ordered by the time at which Sweep removes them.
 type queue []*stream
 
 func (q *queue) add(st *stream) { heap.Push(q, st) }
@@ -13,7 +13,7 @@ func (q *queue) remove(st *stream) {
 	}
 }
 
-// Len, Less, Swap, Push and Pop are for package heap alone.
+// Len, Less, Swap, Push and Pop implement heap.Interface.
 
 func (q queue) Len() int           { return len(q) }
 func (q queue) Less(i, j int) bool { return q[i].due().Before(q[j].due()) }

@@ -11,21 +11,21 @@ import (
 	"reprise/internal/border"
 )
 
-// Why a directory cannot be opened.
+// Errors of Open.
 var (
-	// ErrInUse: another process, or another Store of this one, has the directory.
+	// ErrInUse means that another process, or another Store of this process, uses the directory.
 	ErrInUse = fmt.Errorf("%w: the directory is in use", reprise.ErrUnavailable)
-	// ErrNotOurs: the directory holds files, and none of them is of a Store.
+	// ErrNotOurs means that the directory holds files, and none of them belongs to a Store.
 	ErrNotOurs = fmt.Errorf("%w: not a directory of this program", reprise.ErrInvalid)
-	// ErrNewer: a newer version of this program has written the directory.
+	// ErrNewer means that a newer version of this program wrote the directory.
 	ErrNewer = fmt.Errorf("%w: written by a newer version", reprise.ErrInvalid)
-	// ErrReadOnly: the directory cannot be written to.
+	// ErrReadOnly means that the directory is not writable.
 	ErrReadOnly = fmt.Errorf("%w: the directory is read-only", reprise.ErrInvalid)
-	// ErrDamaged: bytes on the disk are not those that were written. It wraps nothing that is retryable.
+	// ErrDamaged means that data on the disk differs from what was written. It wraps no retryable error.
 	ErrDamaged = errors.New("damaged")
 )
 
-// damaged makes an error that wraps ErrDamaged and says what is wrong.
+// damaged returns an error that wraps ErrDamaged and describes the damage.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 }
@@ -44,16 +44,16 @@ func openError(ctx context.Context, path string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
-	case errors.Is(err, fs.ErrNotExist): // the directory above is missing
+	case errors.Is(err, fs.ErrNotExist): // the parent directory does not exist
 		return border.Error(ctx, err, fs.ErrNotExist)
 	}
 	return storeError(ctx, err)
 }
 
-// storeError maps each error that leaves the Store; see package border. ctx is that of the call.
+// storeError maps each error that leaves the Store; see package border. ctx is the context of the call.
 func storeError(ctx context.Context, err error) error {
 	switch {
-	case ctx.Err() != nil: // whose cause comes first
+	case ctx.Err() != nil: // the cause of the context takes precedence
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		err = fmt.Errorf("%w: %w", reprise.DiskFull, err)
 	case errors.Is(err, syscall.EROFS) && !errors.Is(err, ErrReadOnly):
@@ -63,7 +63,7 @@ func storeError(ctx context.Context, err error) error {
 		reprise.ReadOnly)
 }
 
-// storeErrors is storeError for each of errs, in their places.
+// storeErrors applies storeError to each of errs in place.
 func storeErrors(ctx context.Context, errs []error) {
 	for i := range errs {
 		errs[i] = storeError(ctx, errs[i])

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Fixed numbers are little endian, checksums are CRC-32C.
+// Fixed-size numbers are little endian, checksums are CRC-32C.
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 	le         = binary.LittleEndian
@@ -21,20 +21,20 @@ const (
 	sumBytes    = 4
 )
 
-// header is the first sector of a segment. It is durable before anything is written behind it.
+// header is the first sector of a segment. It is durable before anything is written after it.
 //
 //	0       8        16     24      32     40    48     508
 //	+-------+--------+------+-------+------+-----+------+-----+
 //	| magic | number | salt | first | prev | end | zero | CRC |
 //	+-------+--------+------+-------+------+-----+------+-----+
 //
-// It says for good where the segment before it ends: what lies behind that was never acknowledged.
+// It fixes where the previous segment ends: data after that was never acknowledged.
 type header struct {
 	number uint64 // from 1, also the file's name
-	salt   uint64 // random, so that no data look like a frame of the segment
+	salt   uint64 // random, so that other data cannot look like a frame of the segment
 	first  uint64 // number of the first commit
-	prev   uint64 // number of the segment before, 0 if there is none
-	end    uint64 // where that one ends
+	prev   uint64 // number of the previous segment, 0 if there is none
+	end    uint64 // where the previous segment ends
 }
 
 func (h *header) encode() []byte {
@@ -62,7 +62,7 @@ func parseHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// A frame is one commit. The CRC is that of all behind it.
+// A frame is one commit. The CRC covers everything after it.
 //
 //	0     4        8        16     24
 //	+-----+--------+--------+------+---------+
@@ -77,8 +77,8 @@ func sealFrame(b []byte, commit, salt uint64) {
 	le.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 }
 
-// readFrame reads the frame at an offset of a file, which ends at limit. ok is false if there is none that is whole.
-// The frame is read into buf if that is large enough.
+// readFrame reads the frame at an offset of a file that ends at limit. ok is false if there is no complete frame.
+// readFrame uses buf if it is large enough.
 func readFrame(f io.ReaderAt, at, limit int64, salt uint64, buf []byte) (
 	frame []byte, commit uint64, ok bool, err error,
 ) {
@@ -106,7 +106,8 @@ func readFrame(f io.ReaderAt, at, limit int64, salt uint64, buf []byte) (
 	return frame, le.Uint64(frame[8:]), true, nil
 }
 
-// batchSum is the checksum of a batch. It covers whose it is, so that a batch is not taken for another.
+// batchSum returns the checksum of a batch. It covers the stream and the place of the batch, so that no batch can be
+// mistaken for another.
 func batchSum(id, first, count uint64, bytes []byte) uint32 {
 	var head [24]byte
 	le.PutUint64(head[:], id)

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// keeper gives space back and keeps what is to be read when the store is opened short, while appends go on.
+// keeper reclaims space and bounds the log that Open must read, while appends continue.
 type keeper struct {
 	wake chan struct{}
 	stop chan struct{}
@@ -28,7 +28,7 @@ func (k *keeper) stopped() bool {
 	}
 }
 
-// wakeIfNeeded wakes the keeper when it has something to do. The caller holds mu.
+// wakeIfNeeded wakes the keeper if it has work to do. The caller holds mu.
 func (s *Store) wakeIfNeeded(removed bool) {
 	if !removed && !s.snapshotDue() {
 		return
@@ -52,8 +52,8 @@ func (s *Store) keep() {
 	}
 }
 
-// tidy makes a snapshot if one is due, removes segments without live batches, and copies the live batches out of others
-// while the log takes too much space.
+// tidy writes a snapshot if one is due and removes segments without live batches. While the log takes too much space,
+// it copies the live batches out of other segments.
 func (s *Store) tidy() error {
 	s.mu.RLock()
 	due := s.snapshotDue()
@@ -71,7 +71,7 @@ func (s *Store) tidy() error {
 			break
 		}
 		err := s.evacuate(seg)
-		// One that is damaged is left alone until the store is opened again.
+		// Skip a damaged segment until the store is opened again.
 		seg.stuck = err == nil && !s.isDead(seg) || errors.Is(err, ErrDamaged)
 		if err != nil {
 			return fmt.Errorf("segment %d: %w", seg.number, err)
@@ -81,7 +81,7 @@ func (s *Store) tidy() error {
 	return nil
 }
 
-// dropDead removes the segments before the base that hold no live batch. No record of theirs is read again.
+// dropDead removes the segments before the base that hold no live batch. Their records will not be read again.
 func (s *Store) dropDead() {
 	s.mu.Lock()
 	var dead []*segment
@@ -103,8 +103,9 @@ func (s *Store) isDead(seg *segment) bool {
 	return seg.live == 0
 }
 
-// victim returns the segment before the base with the least part of live bytes if all segments together take more than
-// twice the live bytes and two segments, nil otherwise or if each of them is half live.
+// victim returns a segment to evacuate, or nil. Candidates exist if all segments together take more than twice the live
+// bytes plus two segments. The victim is the segment before the base with the smallest part of live bytes, which must
+// be less than half.
 func (s *Store) victim() (least *segment) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -124,7 +125,7 @@ func (s *Store) victim() (least *segment) {
 	return least
 }
 
-// evacuateBytes is how much of live batches one commit copies.
+// evacuateBytes is the amount of live batches that one commit copies.
 const evacuateBytes = 1 << 20
 
 // evacuate copies the live batches of a segment to the end of the log.
@@ -169,14 +170,14 @@ func (s *Store) evacuate(seg *segment) error {
 	return flush()
 }
 
-// livesAt reports whether the batch of r is still read from where r lies.
+// livesAt reports whether the place of r in seg is still the place of its batch.
 func (s *Store) livesAt(r *record, seg *segment) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.lives(r, seg)
 }
 
-// lives is livesAt for who holds mu or has the turn.
+// lives is livesAt for a caller that holds mu or has the turn.
 func (s *Store) lives(r *record, seg *segment) bool {
 	st := s.byID[r.id]
 	if st == nil {
@@ -186,7 +187,7 @@ func (s *Store) lives(r *record, seg *segment) bool {
 	return b != nil && b.segment == seg.number && int64(b.at) == r.at
 }
 
-// moveBatches commits the copies of batches that still live in seg.
+// moveBatches commits copies of the batches that are still live in seg.
 func (s *Store) moveBatches(moves []record, seg *segment) error {
 	if len(moves) == 0 {
 		return nil

@@ -8,12 +8,11 @@ import (
 	"reprise"
 )
 
-// maxGap is how many bytes between two batches of a stream are read to read both at once: the head of a record and that
-// of a frame. What lies between stays in memory as long as the batches.
+// maxGap is the largest gap between two batches of a stream that are read together: the heads of a record and of a
+// frame. The gap stays in memory as long as the batches.
 const maxGap = 64
 
-// Read returns a page; see reprise.Store. Batches that lie next to each other are read at once, and their checksums
-// compared.
+// Read returns a page; see reprise.Store. It reads adjacent batches at once and verifies their checksums.
 func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
 	_ reprise.Page, err error,
 ) {
@@ -35,8 +34,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	return page, nil
 }
 
-// view is a stream at one moment, with the places of the batches that were asked for. Their segments stay until it is
-// released.
+// view is a snapshot of a stream with the places of the requested batches. It pins their segments until it is released.
 type view struct {
 	id       uint64
 	info     reprise.StreamInfo
@@ -78,8 +76,8 @@ func (v *view) release(s *Store) {
 	}
 }
 
-// span is the number of batches, from the first on, that are read at once, and the bytes from the checksum of
-// the first to the end of the last.
+// span returns the number of batches, from the first on, that can be read at once. bytes is their extent from the
+// checksum of the first to the end of the last.
 func span(batches []batch) (n int, bytes int64) {
 	first := &batches[0]
 	n = 1
@@ -93,7 +91,7 @@ func span(batches []batch) (n int, bytes int64) {
 	return n, batches[n-1].end() - int64(first.at)
 }
 
-// read reads the batches, all of them into one piece of memory.
+// read reads all batches into one block of memory.
 func (v *view) read() ([]reprise.Batch, error) {
 	total := int64(0)
 	for rest := v.batches; len(rest) > 0; {
@@ -121,8 +119,8 @@ func (v *view) read() ([]reprise.Batch, error) {
 	return pages, nil
 }
 
-// List returns streams; see reprise.Store. The cost is O(log n) in the number of streams, and O(1) for each that is
-// returned.
+// List returns streams; see reprise.Store. It takes O(log n) time in the number of streams, and O(1) for each stream
+// that it returns.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -144,7 +142,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 	return page, nil
 }
 
-// Sizes returns what each tenant keeps; see reprise.Sizer. The cost is O(1) for each tenant.
+// Sizes returns the size of each tenant; see reprise.Sizer. It takes O(1) time for each tenant.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {

@@ -6,19 +6,19 @@ import (
 	"reprise"
 )
 
-// kind is what a record says.
+// kind is the type of a record.
 type kind uint64
 
 const (
-	kindCreate kind = 1 + iota // a stream begins; it may take the place of a mark
-	kindAppend                 // a batch, and the state of its stream after it
-	kindTrim                   // events leave the window
-	kindRemove                 // a stream or a mark goes, or a stream becomes a mark
-	kindMove                   // a batch lies here from now on
-	kindClose                  // the store was closed; nothing changes
+	kindCreate kind = 1 + iota // creates a stream, possibly in place of a mark
+	kindAppend                 // adds a batch and sets the state of its stream
+	kindTrim                   // removes events from the window
+	kindRemove                 // removes a stream or a mark, or turns a stream into a mark
+	kindMove                   // changes the place of a batch
+	kindClose                  // the store was closed; changes nothing
 )
 
-// record is one change of the state. In a frame, one stands behind the other:
+// record is one change of the state. A frame is a sequence of records:
 //
 //	create   kind, id, stream (see appendInfo)
 //	append   kind, id, first, count, earliest, kept, flags, [end], [producers], [owner], batch
@@ -30,7 +30,7 @@ const (
 //	batch    size, CRC of id, first, count and bytes (4 bytes), bytes
 type record struct {
 	kind kind
-	id   uint64 // of the stream; never used again
+	id   uint64 // of the stream; never reused
 
 	info *reprise.StreamInfo // of create
 
@@ -38,22 +38,22 @@ type record struct {
 	kept                   int64
 	end                    *reprise.End
 	producers              []reprise.Producer
-	owner                  *reprise.Owner // nil if it stays
+	owner                  *reprise.Owner // nil if unchanged
 
 	bytes []byte
-	at    int64 // where the CRC of the batch lies in its segment
+	at    int64 // offset in its segment of the CRC of the batch
 
-	until time.Time // of remove: a mark stays until then, none if it is zero
+	until time.Time // of remove: when the mark ends; zero for no mark
 }
 
 const (
 	hasEnd = 1 << iota
 	hasProducers
 	hasOwner
-	unknownFlags // and all above: of no version
+	unknownFlags // this flag and all above are undefined
 )
 
-// encode appends r to a frame that begins with dst, and notes where the batch lies in it.
+// encode appends r to a frame that begins with dst, and records the place of the batch in it.
 func (r *record) encode(dst []byte) []byte {
 	dst = appendUints(dst, uint64(r.kind), r.id)
 	switch r.kind {
@@ -98,7 +98,7 @@ func (r *record) encodeBatch(dst []byte) []byte {
 	return append(dst, r.bytes...)
 }
 
-// records yields the records of a frame that lies at an offset of its segment. Their bytes are those of the frame.
+// records yields the records of a frame at an offset of its segment. The records share the memory of the frame.
 func records(frame []byte, at int64, yield func(*record) error) error {
 	for c := (cutter{b: frame[frameBytes:]}); len(c.b) > 0; {
 		r := c.record()
@@ -149,7 +149,7 @@ func (c *cutter) record() record {
 	return r
 }
 
-// batch takes the bytes of a batch, whose checksum is compared.
+// batch decodes the bytes of a batch and verifies their checksum.
 func (c *cutter) batch(r *record) {
 	size := c.uint()
 	sum := c.take(sumBytes)

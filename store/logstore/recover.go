@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// parseName is the number of a segment or snapshot, 0 for the name of a snapshot that is not whole. ours is false for
+// parseName returns the number of a segment or snapshot, or 0 for the name of an incomplete snapshot. ours is false for
 // any other name.
 func parseName(name string) (number uint64, ours bool) {
 	if name == tmpName {
@@ -24,7 +24,7 @@ func parseName(name string) (number uint64, ours bool) {
 	return number, true
 }
 
-// recover reads the newest snapshot and the log behind it; see docs/storage-log.md, whose steps are those below.
+// recover reads the newest snapshot and the log after it. Its steps are numbered as in docs/storage-log.md.
 func (s *Store) recover() error {
 	// Step 1.
 	segments, snapshots, err := s.names()
@@ -119,8 +119,8 @@ func segmentsBefore(numbers []uint64, base uint64) []uint64 {
 	return numbers[:i]
 }
 
-// openSegment opens a segment and reads its header. begun is false for a file to which no commit was ever written,
-// since making it was cut short.
+// openSegment opens a segment and reads its header. begun is false for a file whose creation was interrupted, and to
+// which no commit was ever written.
 func (s *Store) openSegment(number uint64) (seg *segment, begun bool, err error) {
 	f, err := s.disk.open(segmentName(number))
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Store) openSegment(number uint64) (seg *segment, begun bool, err error)
 			return nil, false, fmt.Errorf("segment %d: %w", number, err)
 		}
 	}
-	// The header is durable before anything is written behind it.
+	// The header is durable before anything is written after it.
 	empty, zerr := isZero(f, headerBytes, size)
 	switch {
 	case zerr != nil:
@@ -180,8 +180,8 @@ func isZero(f io.ReaderAt, from, to int64) (bool, error) {
 	return true, nil
 }
 
-// chain opens the segments from base on that follow each other, oldest first: each names the one before it. The
-// others are left from failures, hold nothing, and are removed.
+// chain opens the linked segments from base on, oldest first: each header names the previous segment. Other segments
+// are remains of failures without content, and are removed.
 func (s *Store) chain(numbers []uint64, base uint64) (chain []*segment, err error) {
 	defer func() {
 		if err != nil {
@@ -222,7 +222,7 @@ func (s *Store) chain(numbers []uint64, base uint64) (chain []*segment, err erro
 	return chain, nil
 }
 
-// closeLeftover closes a segment that the one after it does not name. It is damage if there are commits in it.
+// closeLeftover closes a segment to which the following one does not link. If it holds commits, it is damaged.
 func closeLeftover(seg *segment) error {
 	empty, err := isZero(seg.file, headerBytes, seg.room)
 	_ = seg.file.Close()
@@ -232,7 +232,7 @@ func closeLeftover(seg *segment) error {
 	return err
 }
 
-// checkBegin checks that a chain begins with the segment base, or with the first that was ever made if base is 0.
+// checkBegin verifies that a chain begins with the segment base, or with the first segment ever made if base is 0.
 func checkBegin(chain []*segment, base uint64) error {
 	switch {
 	case base == 0 && len(chain) > 0 && (chain[0].prev != 0 || chain[0].first != 1):
@@ -243,7 +243,7 @@ func checkBegin(chain []*segment, base uint64) error {
 	return nil
 }
 
-// openBefore opens the segments before the base that the snapshot knows, and removes the others.
+// openBefore opens the segments before the base that are listed in the snapshot, and removes the others.
 func (s *Store) openBefore(numbers []uint64, ends map[uint32]int64) error {
 	for _, number := range numbers {
 		end, known := ends[uint32(number)]
@@ -268,9 +268,9 @@ func (s *Store) openBefore(numbers []uint64, ends map[uint32]int64) error {
 	return nil
 }
 
-// replay applies the commits of a segment. It returns the last one, nil if there is none. All but the last segment
-// must have every commit up to their end. In the last segment the first one that is not whole is the one that was
-// being written when the program ended, and nothing may follow it.
+// replay applies the commits of a segment. It returns the last one, or nil if there is none. All segments but the last
+// must have every commit up to their end. In the last segment the first incomplete commit is the one that was being
+// written when the program ended, and nothing may follow it.
 func (s *Store) replay(seg *segment, last bool) (frame []byte, err error) {
 	if seg.first != s.nextCommit {
 		return nil, damaged("it begins with commit %d, %d is the next one", seg.first, s.nextCommit)
@@ -307,7 +307,7 @@ func (s *Store) replay(seg *segment, last bool) (frame []byte, err error) {
 		return nil, nil
 	}
 	seg.end = at
-	if frame != nil { // buf may hold what was read behind it
+	if frame != nil { // buf may hold data read after it
 		frame = make([]byte, len(frame))
 		if _, err := seg.file.ReadAt(frame, at-int64(len(frame))); err != nil {
 			return nil, err
@@ -316,8 +316,8 @@ func (s *Store) replay(seg *segment, last bool) (frame []byte, err error) {
 	return frame, s.nothingBehind(seg)
 }
 
-// nothingBehind looks for a commit behind the end of the last segment. A commit is written when the one before it is
-// durable: if there is one, what lies at the end was acknowledged, and is damaged.
+// nothingBehind looks for a commit after the end of the last segment. A commit is written only when the previous one is
+// durable. If there is one, the data at the end was acknowledged and is damaged.
 func (s *Store) nothingBehind(seg *segment) error {
 	const overlap = 24
 	salt := le.AppendUint64(nil, seg.salt)
@@ -353,16 +353,16 @@ func (s *Store) nothingBehind(seg *segment) error {
 	return nil
 }
 
-// renew makes durable what was read from the last segment, and makes it the active one. Its header and last commit are
-// written once more: a sync that failed in the program before may have left them in memory alone, with nothing that
-// says so.
+// renew makes the data read from the last segment durable and makes that segment the active one. It writes the header
+// and the last commit again: a sync that failed in the previous program may have left them in memory only, which cannot
+// be detected.
 func (s *Store) renew(seg *segment, frame []byte) error {
 	if err := seg.file.truncate(seg.end); err != nil {
 		return err
 	}
 	seg.room = max(s.opts.SegmentBytes, seg.end)
 	if err := seg.file.reserve(seg.room); err != nil {
-		seg.room = seg.end // the next commit rolls, or says that the disk is full
+		seg.room = seg.end // the next commit rolls, or reports that the disk is full
 	}
 	if _, err := seg.file.WriteAt(seg.header.encode(), 0); err != nil {
 		return err
@@ -377,7 +377,7 @@ func (s *Store) renew(seg *segment, frame []byte) error {
 	return s.disk.sync()
 }
 
-// verify looks whether all batches have a place, and counts the live bytes of each segment.
+// verify checks that all batches have a place, and counts the live bytes of each segment.
 func (s *Store) verify() error {
 	for _, seg := range s.segments {
 		seg.live = 0

@@ -7,8 +7,8 @@ import (
 	"reprise"
 )
 
-// Remove forgets events or a whole stream; see reprise.Store. Removing a stream without a trace also forgets the mark
-// that it may have left.
+// Remove trims or removes a stream; see reprise.Store. Removing a stream without a trace also deletes its mark, if
+// there is one.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -58,8 +58,8 @@ func (g *group) remove(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
 	return nil
 }
 
-// Sweep removes expired streams; see reprise.Sweeper. The cost is O(log n) for each. It forgets at most limit marks;
-// those that it leaves have no effect.
+// Sweep removes expired streams; see reprise.Sweeper. It takes O(log n) time for each. It deletes at most limit marks;
+// the marks that remain have no effect.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -94,9 +94,9 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return swept, nil
 }
 
-// expired returns the first of the queue: up to limit streams and as many marks whose time is not after now.
+// expired returns the head of the queue: up to limit streams, and as many marks, whose time is not after now.
 func (s *Store) expired(now time.Time, limit int) (due []*stream) {
-	var passed []*stream // which stay in the queue
+	var passed []*stream // they stay in the queue
 	streams, marks := 0, 0
 	for len(s.queue) > 0 && !s.queue[0].due().After(now) && streams < limit && marks < limit {
 		st := s.queue[0]

@@ -10,18 +10,18 @@ import (
 	"reprise"
 )
 
-// segment is a file of commits. The newest one is written to.
+// segment is a file of commits. Commits are written to the newest one.
 type segment struct {
 	header
 	number uint32 // header.number
 	file   file
 	name   string
-	end    int64 // behind the last commit that counts
-	room   int64 // the length that the file was made with
-	live   int64 // bytes of batches that are in the state; guarded by Store.mu
-	failed bool  // a write or sync has failed, so that nothing more is written to it
+	end    int64 // after the last valid commit
+	room   int64 // the length with which the file was made
+	live   int64 // bytes of live batches; guarded by Store.mu
+	failed bool  // a write or sync has failed, so nothing more is written
 	stuck  bool  // its batches cannot be copied
-	// users is 1 for the Store and 1 for each read under way. At 0 the file goes.
+	// users is 1 for the Store and 1 for each read under way. At 0 the file is closed.
 	users atomic.Int32
 }
 
@@ -29,11 +29,11 @@ const maxSegmentBytes = math.MaxUint32
 
 func segmentName(number uint64) string { return fmt.Sprintf("%012d.log", number) }
 
-// newSegment makes the file of a segment, durable with its name and header. If it fails, begun says that the header may
-// be found after a crash all the same.
+// newSegment creates the file of a segment, durable with its name and header. If it fails, begun reports that the
+// header may nevertheless be found after a crash.
 func newSegment(d disk, h header, room int64) (seg *segment, begun bool, err error) {
 	var salt [8]byte
-	_, _ = rand.Read(salt[:]) // which never fails
+	_, _ = rand.Read(salt[:]) // never fails
 	h.salt = le.Uint64(salt[:])
 	seg = &segment{header: h, number: uint32(h.number), name: segmentName(h.number), end: headerBytes, room: room}
 	seg.users.Store(1)
@@ -53,7 +53,7 @@ func newSegment(d disk, h header, room int64) (seg *segment, begun bool, err err
 	return seg, true, nil
 }
 
-// roll begins a new segment, in which the next commit is the first. The caller has the turn.
+// roll starts a new segment for the next commit. The caller has the turn.
 func (s *Store) roll(least int64) error {
 	room := max(s.opts.SegmentBytes, headerBytes+least)
 	if room > maxSegmentBytes {
@@ -66,16 +66,16 @@ func (s *Store) roll(least int64) error {
 	if s.active != nil {
 		h.prev, h.end = s.active.header.number, uint64(s.active.end)
 	}
-	s.nextNumber++ // also if it fails: whatever is left of the file is not taken for another
+	s.nextNumber++ // even after a failure: no other file may be mistaken for what is left
 	seg, begun, err := newSegment(s.disk, h, room)
 	if err != nil {
 		if begun && s.active != nil {
-			s.active.failed = true // a header that may be durable says where it ends
+			s.active.failed = true // a header that may be durable fixes where it ends
 		}
 		return err
 	}
 	if s.active != nil {
-		// The space behind the end is given back, if it can be: nothing relies on it.
+		// Return the unused space if possible; correctness does not depend on it.
 		_ = s.active.file.truncate(s.active.end)
 	}
 	s.mu.Lock()
@@ -85,7 +85,7 @@ func (s *Store) roll(least int64) error {
 	return nil
 }
 
-// release is called by who has used seg. The last one closes the file and, if it was dropped, removes it.
+// release ends the use of seg. The last release closes the file and, if the segment was dropped, removes it.
 func (s *Store) release(seg *segment) {
 	if seg.users.Add(-1) > 0 {
 		return

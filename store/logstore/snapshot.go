@@ -10,30 +10,30 @@ import (
 	"reprise"
 )
 
-// A snapshot is the state just before a segment begins, its base. It is a file of frames, which have the number of the
-// frame in the place of the commit and the base in that of the salt:
+// A snapshot is the state just before the start of a segment, its base. It is a file of frames. They have the number of
+// the frame in place of the commit, and the base in place of the salt:
 //
 //	frame 0       magic, first commit of the base, lastID, number of segments before the base, (number, end), ...
 //	frame 1, ...  streams:  id, 0, stream, number of batches, first, (count, segment, at, size), ...
 //	              marks:    id, 1, until, tenant, name
 //	last frame    0, number of streams and marks
 //
-// It is made while appends go on. What a record is about to change is saved before it is changed, so that all of it is
-// as it was at one moment.
+// Appends continue while it is written. A stream that a record is about to change is saved before the change, so that
+// the snapshot is the state at one moment.
 type snapshot struct {
-	number uint64 // of the snapshots of this Store, from 1
-	frame  []byte // in the making
+	number uint64 // number of this snapshot in this Store, from 1
+	frame  []byte // the current frame
 	saved  uint64 // streams and marks
 }
 
 const snapshotMagic = "reprsnp\x01"
 
-// tmpName is a snapshot that is not whole.
+// tmpName is the name of an incomplete snapshot.
 const tmpName = "snapshot.tmp"
 
 func snapshotName(base uint64) string { return fmt.Sprintf("%012d.snapshot", base) }
 
-// save puts st into the snapshot in the making, if it is not there yet. The caller holds mu for writing.
+// save adds st to the current snapshot, if it is not there yet. The caller holds mu for writing.
 func (s *state) save(st *stream) {
 	snap := s.snapshot
 	if snap == nil || st.saved == snap.number {
@@ -84,8 +84,8 @@ func (c *cutter) stream(id uint64) *stream {
 	return st
 }
 
-// saveSnapshot begins a segment, writes the state before it, and makes that the one from which the log is read again.
-// Its steps are numbered in docs/storage-log.md.
+// saveSnapshot starts a segment, writes the state before it as a snapshot, and makes that segment the one from which
+// Open reads the log. docs/storage-log.md numbers its steps.
 func (s *Store) saveSnapshot() error {
 	base, head, ids, since, err := s.beginSnapshot()
 	if err != nil {
@@ -123,14 +123,14 @@ func (s *Store) saveSnapshot() error {
 	s.snapshotAt = s.snapshotAfter()
 	s.mu.Unlock()
 	if old != 0 {
-		// Left behind, it is removed when the store is opened.
+		// If this fails, the next Open removes the file.
 		_ = s.disk.remove(snapshotName(old))
 	}
 	return nil
 }
 
-// beginSnapshot rolls to the base and returns the content of the first frame, what is to be saved, and the bytes that
-// were committed since the snapshot before.
+// beginSnapshot rolls to the base. It returns the content of the first frame, the ids to save, and the bytes committed
+// since the previous snapshot.
 func (s *Store) beginSnapshot() (base uint64, head []byte, ids []uint64, since int64, err error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -156,7 +156,7 @@ func (s *Store) beginSnapshot() (base uint64, head []byte, ids []uint64, since i
 	return base, head, ids, s.sinceSnapshot, nil
 }
 
-// errStopped ends what the keeper does when the store is closed.
+// errStopped ends the work of the keeper when the store is closed.
 var errStopped = errors.New("stopped")
 
 // writeSnapshot writes the frames of a snapshot.
@@ -185,8 +185,8 @@ func (s *Store) writeSnapshot(f file, base uint64, head []byte, ids []uint64) (s
 	return size, nil
 }
 
-// saveSome saves some of the streams and returns a frame of them and of those that were changed meanwhile. The last
-// frame says how many there are in all.
+// saveSome saves some of the streams. It returns a frame with these streams and those that were changed meanwhile. The
+// last frame holds the total number.
 func (s *Store) saveSome(ids []uint64) (frame []byte, rest []uint64, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,8 +207,8 @@ func (s *Store) saveSome(ids []uint64) (frame []byte, rest []uint64, done bool) 
 	return frame, ids[n:], false
 }
 
-// loadSnapshot sets the state to that of the snapshot with a base. It returns the first commit of the base and where
-// the segments before it end.
+// loadSnapshot sets the state to the snapshot with the given base. It returns the first commit of the base and the ends
+// of the segments before it.
 func (s *Store) loadSnapshot(base uint64) (first uint64, ends map[uint32]int64, err error) {
 	f, err := s.disk.open(snapshotName(base))
 	if err != nil {
@@ -227,14 +227,14 @@ func (s *Store) loadSnapshot(base uint64) (first uint64, ends map[uint32]int64, 
 	return head.first, head.ends, nil
 }
 
-// snapshotHead is frame 0 of a snapshot, and the size of the file.
+// snapshotHead is frame 0 of a snapshot and the size of the file.
 type snapshotHead struct {
 	first, lastID uint64
 	ends          map[uint32]int64
 	size          int64
 }
 
-// readSnapshot reads a snapshot, all checksums of which must hold.
+// readSnapshot reads a snapshot and verifies all its checksums.
 func readSnapshot(f file, base uint64) (head snapshotHead, streams []*stream, err error) {
 	if head.size, err = f.size(); err != nil {
 		return head, nil, err
@@ -284,7 +284,7 @@ func (h *snapshotHead) parse(c *cutter) error {
 	return nil
 }
 
-// streams takes what a frame holds. done says that it was the last one.
+// streams decodes the content of a frame. done reports that it was the last one.
 func (c *cutter) streams(list []*stream) (_ []*stream, done bool) {
 	for len(c.b) > 0 {
 		id := c.uint()
@@ -297,14 +297,14 @@ func (c *cutter) streams(list []*stream) (_ []*stream, done bool) {
 	return list, false
 }
 
-// snapshotDue reports whether a snapshot is to be made. The caller holds mu.
+// snapshotDue reports whether a snapshot is due. The caller holds mu.
 func (s *Store) snapshotDue() bool { return s.sinceSnapshot >= s.snapshotAt }
 
-// snapshotAfter is how much is committed between two snapshots: so much that to write the state costs no more than half
-// of what was written since.
+// snapshotAfter returns how many bytes are committed between two snapshots: enough that the snapshot is no larger than
+// half of what was written since the previous one.
 func (s *Store) snapshotAfter() int64 { return max(s.opts.SegmentBytes, 2*s.snapshotBytes) }
 
-// postponeSnapshot has the next snapshot wait after one that failed.
+// postponeSnapshot delays the next snapshot after a failed one.
 func (s *Store) postponeSnapshot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,32 +9,32 @@ import (
 	"reprise/internal/listing"
 )
 
-// state is all streams. It is what the records of the log, applied one after the other, have made of it: the same
-// function applies them when they were committed and when they are read again.
+// state is the state of all streams: the result of all records of the log, applied in order. The same function applies
+// a record after its commit and during recovery.
 type state struct {
 	byKey    map[reprise.StreamKey]*stream // streams and marks
 	byID     map[uint64]*stream            // the same
-	lastID   uint64                        // the highest that was ever given
+	lastID   uint64                        // the highest one ever assigned
 	index    listing.Index                 // of streams
 	tenants  map[reprise.Tenant]*reprise.Size
 	queue    queue
 	segments map[uint32]*segment
-	// snapshot is the one in the making, if any.
+	// snapshot is the one being written, if any.
 	snapshot *snapshot
 }
 
-// stream is a stream or, if until is set, the mark of one that has gone.
+// stream is a stream or, if until is set, the mark of a removed one.
 type stream struct {
 	id      uint64
 	info    reprise.StreamInfo
-	batches []batch // without a hole, oldest first
+	batches []batch // without gaps, oldest first
 	until   time.Time
 	place   int    // in the queue, or -1
-	group   uint64 // number of the newest group that changes it
-	saved   uint64 // number of the newest snapshot that has it, or does not need it
+	group   uint64 // number of the newest group that changes the stream
+	saved   uint64 // number of the newest snapshot that has the stream or does not need it
 }
 
-// batch is where a batch lies: its checksum, and its bytes behind that.
+// batch is the place of a batch: its checksum, followed by its bytes.
 type batch struct {
 	first   uint64
 	count   uint32
@@ -55,7 +55,7 @@ func newState() state {
 
 func (st *stream) isMark() bool { return !st.until.IsZero() }
 
-// due is when st is to be swept, for one that is in the queue.
+// due returns the time at which Sweep removes st, which must be in the queue.
 func (st *stream) due() time.Time {
 	if st.isMark() {
 		return st.until
@@ -63,7 +63,7 @@ func (st *stream) due() time.Time {
 	return st.info.End.Expires
 }
 
-// find returns the stream key, or why there is none.
+// find returns the stream key, or the error that says why there is none.
 func (s *state) find(key reprise.StreamKey, now time.Time) (*stream, error) {
 	st := s.byKey[key]
 	switch {
@@ -77,8 +77,8 @@ func (s *state) find(key reprise.StreamKey, now time.Time) (*stream, error) {
 	return nil, reprise.ErrNotFound
 }
 
-// apply changes the state by a record that lies in seg. The error wraps ErrDamaged: a record that was checked before it
-// was written fits.
+// apply applies a record that is in seg. An error wraps ErrDamaged: a record that was checked before it was written
+// always applies.
 func (s *state) apply(r *record, seg *segment) error {
 	if r.kind == kindClose {
 		return nil
@@ -124,7 +124,7 @@ func (s *state) create(r *record) error {
 	return nil
 }
 
-// add makes a stream or a mark findable. Ids come in ascending order.
+// add makes a stream or a mark findable. Ids are added in ascending order.
 func (s *state) add(st *stream) {
 	st.place = -1
 	if s.snapshot != nil {
@@ -151,7 +151,7 @@ func (s *state) add(st *stream) {
 	}
 }
 
-// remove takes st out, or makes it the mark of itself.
+// remove removes st, or turns it into its mark.
 func (s *state) remove(st *stream, until time.Time) {
 	s.queue.remove(st)
 	if !st.isMark() {
@@ -167,7 +167,7 @@ func (s *state) remove(st *stream, until time.Time) {
 	s.queue.add(st)
 }
 
-// hide undoes what add does for streams alone, and lets go of the batches.
+// hide undoes what add does for streams only, and drops the batches.
 func (s *state) hide(st *stream) {
 	s.index.Remove(st.info.Key, st.id)
 	size := s.tenants[st.info.Key.Tenant]
@@ -180,7 +180,7 @@ func (s *state) hide(st *stream) {
 	s.dropBatches(st, len(st.batches))
 }
 
-// dropBatches lets go of the first n batches of st.
+// dropBatches drops the first n batches of st.
 func (s *state) dropBatches(st *stream, n int) {
 	for _, b := range st.batches[:n] {
 		s.count(b.segment, -int64(b.size))
@@ -190,14 +190,14 @@ func (s *state) dropBatches(st *stream, n int) {
 	}
 }
 
-// count adds to the live bytes of a segment. While the log is read again it may have gone already.
+// count adds to the live bytes of a segment. During recovery the segment may not exist anymore.
 func (s *state) count(number uint32, bytes int64) {
 	if seg := s.segments[number]; seg != nil {
 		seg.live += bytes
 	}
 }
 
-// window sets the window of st, whose batches before it go.
+// window sets the window of st and drops the batches before it.
 func (s *state) window(st *stream, earliest, tail uint64, kept int64) {
 	size := s.tenants[st.info.Key.Tenant]
 	before := int64(st.info.Kept())
@@ -239,7 +239,7 @@ func (s *state) append(st *stream, r *record, seg *segment) error {
 	return nil
 }
 
-// remembered is the producers of a stream after an append, in a slice of their own: readers keep the one before.
+// remembered returns the producers of a stream after an append, in a new slice, because readers keep the previous one.
 func remembered(known, fresh []reprise.Producer) []reprise.Producer {
 	next := make([]reprise.Producer, 0, len(known)+len(fresh))
 	for _, p := range known {
@@ -255,7 +255,7 @@ func remembered(known, fresh []reprise.Producer) []reprise.Producer {
 	return next[max(0, len(next)-reprise.MaxProducers):]
 }
 
-// holder is the index of the batch that holds the event seq, or of the next one.
+// holder returns the index of the batch that holds the event seq, or of the next one.
 func (st *stream) holder(seq uint64) int {
 	return sort.Search(len(st.batches), func(i int) bool { return st.batches[i].last() >= seq })
 }

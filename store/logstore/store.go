@@ -13,14 +13,14 @@ import (
 
 // Options are the settings of Open. The zero value of each field means its default.
 type Options struct {
-	// SegmentBytes is the size of the files, 64 KiB at least. One that a larger commit does not fit into is made
-	// larger. Default: 64 MiB.
+	// SegmentBytes is the size of the log files, at least 64 KiB. A file is made larger if a commit needs it. Default:
+	// 64 MiB.
 	SegmentBytes int64
-	// Logger is told what goes wrong in the background. Default: silent.
+	// Logger logs failures in the background. Default: silent.
 	Logger *slog.Logger
 
-	saveChunk int  // bytes of a snapshot between which appends go on
-	idle      bool // the keeper does nothing by itself
+	saveChunk int  // bytes of a snapshot after which appends get a turn
+	idle      bool // the keeper does not start work on its own
 }
 
 func (o *Options) withDefaults() Options {
@@ -40,25 +40,25 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Store is a reprise.Store in a directory of segments. It is a reprise.Sweeper and a reprise.Sizer.
+// Store is a reprise.Store in a directory of segments. It implements reprise.Sweeper and reprise.Sizer.
 type Store struct {
 	opts Options
 	disk disk
-	lock *os.File // nil for a disk of a test
+	lock *os.File // nil for a disk of tests
 
 	// use is held for reading by each call and for writing by Close.
 	use    sync.RWMutex
 	closed bool
 
 	queued queued
-	// turn is held by whoever changes the state: it alone also reads the state without mu.
+	// turn is held by a goroutine that changes the state. Only that goroutine may read the state without mu.
 	turn chan struct{}
 
 	// mu guards the state and its segments. It is held for writing while records are applied, and never during I/O.
 	mu sync.RWMutex
 	state
 
-	// What follows belongs to who has the turn.
+	// The following fields belong to the goroutine that has the turn.
 
 	active     *segment
 	nextNumber uint64 // of segments
@@ -69,11 +69,11 @@ type Store struct {
 
 	// The newest snapshot; guarded by mu as well.
 
-	base          uint64 // the segment from which on the log is read again, 0 without a snapshot
+	base          uint64 // the segment from which Open reads the log, 0 without a snapshot
 	snapshotBytes int64
 	sinceSnapshot int64  // bytes of commits
-	snapshotAt    int64  // how many make the next one due
-	snapshots     uint64 // that were begun
+	snapshotAt    int64  // the bytes at which the next snapshot is due
+	snapshots     uint64 // number of snapshots begun
 
 	keeper keeper
 }
@@ -91,10 +91,10 @@ const (
 	minSegmentBytes = 64 << 10
 )
 
-// Open opens the store in the directory path, or makes it, for its owner alone. opts may be nil.
-// The error is ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly or ErrDamaged, or wraps reprise.ErrInvalid
-// for a path that cannot be one, fs.ErrNotExist if the directory above is missing, and reprise.ErrUnavailable for
-// what may pass.
+// Open opens or creates the store in the directory path, with permissions for its owner only. opts may be nil. The
+// error is ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly or ErrDamaged. Otherwise it wraps reprise.ErrInvalid if path is
+// not a valid directory, fs.ErrNotExist if the parent directory does not exist, and reprise.ErrUnavailable if a retry
+// may help.
 func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error) {
 	defer func() { err = openError(ctx, path, err) }()
 	if ctx.Err() != nil {
@@ -132,7 +132,7 @@ func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error)
 	return s, nil
 }
 
-// probe refuses a directory that is not ours before anything is changed in it.
+// probe rejects a directory of another program before anything in it is changed.
 func probe(d disk) error {
 	names, err := d.list()
 	if err != nil {
@@ -161,7 +161,7 @@ func lockFolder(path string) (*os.File, error) {
 	return f, nil
 }
 
-// open opens the store on a disk, which nobody else uses.
+// open opens the store on a disk that nothing else uses.
 func open(d disk, o Options) (*Store, error) {
 	s := &Store{opts: o, disk: d, turn: make(chan struct{}, 1), state: newState()}
 	s.keeper.init()
@@ -174,7 +174,7 @@ func open(d disk, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close writes that the store was closed, and closes the files. It waits for calls under way.
+// Close records that the store was closed and closes the files. It waits for calls under way.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	s.use.Lock()
@@ -186,8 +186,8 @@ func (s *Store) Close() (err error) {
 	s.use.Unlock()
 	close(s.keeper.stop)
 	s.keeper.work.Wait()
-	// The last commit that changes something is then not the last one, so that damage to it is told from a torn write.
-	// If this fails nothing is lost.
+	// The last commit that changes something is then not the last commit of the log, so that damage to it can be told
+	// from a torn write. A failure loses nothing.
 	if !s.active.failed && s.active.end+frameBytes+2 <= s.active.room {
 		g := s.newGroup()
 		g.add(record{kind: kindClose})
@@ -209,7 +209,7 @@ func (s *Store) closeFiles() (err error) {
 	return err
 }
 
-// enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
+// enter begins a call. If the error is nil, the caller must call s.use.RUnlock.
 func (s *Store) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

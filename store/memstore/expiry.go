@@ -72,7 +72,7 @@ func (m *marks) forget(key reprise.StreamKey) {
 	}
 }
 
-// forgetOne forgets the mark that has the least time left; false if there is none.
+// forgetOne deletes the mark that expires first. It returns false if there is no mark.
 func (m *marks) forgetOne() bool {
 	if len(m.queue) == 0 {
 		return false

@@ -82,8 +82,7 @@ func (h *history) push(c chunk) {
 	}
 }
 
-// trim lets go of chunks whose events all have a seq below earliest. The cost is
-// O(1) for each append, in the long run.
+// trim drops chunks whose events all have a seq below earliest. Its amortized cost is O(1) for each append.
 func (h *history) trim(earliest uint64) {
 	for h.head < len(h.chunks) && h.chunks[h.head].next() <= earliest {
 		h.chunks[h.head] = chunk{}

@@ -9,9 +9,9 @@ import (
 	"reprise"
 )
 
-// Append stores batches; see reprise.Store. Each is a message that the server takes if nothing has come
-// after the newest message that is known of its stream; all are sent at once and their answers
-// awaited together. A batch that is too large for a message costs one more round trip.
+// Append stores batches; see reprise.Store. Each batch is a message that the server accepts only if the newest message
+// of its stream is the expected one. All messages are sent at once, and then Append waits for all answers. A batch that
+// is too large for one message costs one more round trip.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
 	defer func(caller context.Context) { storeErrors(caller, errs) }(ctx)
 	ctx, leave, err := s.enter(ctx)
@@ -36,28 +36,29 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	return errs
 }
 
-// concurrentAppends is how many commits a Log has under way at a time. One that needs further round trips, for the
-// parts of a large batch or an end, then holds up a quarter of the streams. It makes a server that is busy no faster.
+// concurrentAppends is the number of commits that a Log has under way at a time. A commit that needs further round
+// trips, for the parts of a large batch or an end, then delays a quarter of the streams. Concurrent commits do not make
+// a busy server faster.
 const concurrentAppends = 4
 
-// ConcurrentAppends is always the same; see reprise.Concurrent.
+// ConcurrentAppends returns a constant; see reprise.Concurrent.
 func (s *Store) ConcurrentAppends() int { return concurrentAppends }
 
-// appends is a commit.
+// appends is the state of one call of Append.
 type appends struct {
 	s      *Store
 	items  []appendItem
-	server string // by whose start the round judges, see boot
+	server string // id of the server whose start the round relies on; see boot
 }
 
 // appendItem is one request of a commit.
 type appendItem struct {
 	req   *reprise.AppendRequest
-	last  *entry // the newest message of the stream, nil where it is not known
+	last  *entry // the newest message of the stream, nil if unknown
 	fresh bool   // last was read in this call
-	parts []part // of the batch, when they are written
+	parts []part // of the batch, once they are written
 	data  []part // of the end
-	noted bool   // that the stream will expire
+	noted bool   // the expiry of the stream is noted
 	next  *state
 	done  bool
 	err   error
@@ -65,8 +66,8 @@ type appendItem struct {
 
 func (i *appendItem) finish(err error) { i.done, i.err = true, err }
 
-// run goes through rounds until each request is stored or refused. In the first round most of them are;
-// there is another one for those whose stream was not as it was believed to be.
+// run works in rounds until each request is stored or rejected. The first round settles most of them. Another round
+// follows for streams whose cached state was out of date.
 func (a *appends) run(ctx context.Context) {
 	for {
 		a.forgetOlder(ctx)
@@ -95,7 +96,8 @@ func (a *appends) run(ctx context.Context) {
 	}
 }
 
-// forgetOlder has the streams read again of which the server may have lost events when it was started.
+// forgetOlder drops the cached state of streams that may have lost events in a restart of the server, so that they are
+// read again.
 func (a *appends) forgetOlder(ctx context.Context) {
 	at, err := a.s.started(ctx)
 	a.server = at.server
@@ -110,7 +112,7 @@ func (a *appends) forgetOlder(ctx context.Context) {
 	}
 }
 
-// load reads the newest message of the streams of which it is not known.
+// load reads the newest message of the streams whose newest message is unknown.
 func (a *appends) load(ctx context.Context) {
 	var missing []*appendItem
 	for i := range a.items {
@@ -134,7 +136,7 @@ func (a *appends) load(ctx context.Context) {
 	})
 }
 
-// check reports whether item is to be sent. A refusal by what was believed is none: the stream is read first.
+// check reports whether item can be sent. A rejection based on cached state is not final: the stream is read first.
 func (a *appends) check(item *appendItem) bool {
 	err := refusal(item.last.state, item.req)
 	switch {
@@ -148,7 +150,7 @@ func (a *appends) check(item *appendItem) bool {
 	return false
 }
 
-// refusal is the error with which a stream in that state refuses a request.
+// refusal returns the error with which a stream in the state st rejects a request, or nil.
 func refusal(st *state, req *reprise.AppendRequest) error {
 	switch {
 	case st.gone || st.epoch != req.Epoch:
@@ -195,7 +197,7 @@ func (a *appends) send(ctx context.Context, items []*appendItem) {
 	}
 }
 
-// settle looks at the answer of the server.
+// settle processes the server's answer to an item.
 func (a *appends) settle(item *appendItem, p *post) {
 	switch {
 	case p.err == nil:
@@ -205,16 +207,16 @@ func (a *appends) settle(item *appendItem, p *post) {
 		}
 	case errors.Is(p.err, errWrongLast):
 		item.last, item.fresh = nil, false
-	default: // what is known of the stream stays, to find out whether the server loses some of it
+	default: // the cached state stays, so that a loss of events can be detected
 		item.finish(p.err)
 	}
 }
 
-// messageBytes is what a message takes beside its body, about.
+// messageBytes is the approximate size of a message without its body.
 const messageBytes = 350
 
-// prepare writes what must be there before the message is: the parts of a large batch, and the
-// note that the stream will expire.
+// prepare writes what must exist before the message does: the parts of a large batch, and the note that the stream will
+// expire.
 func (a *appends) prepare(ctx context.Context, item *appendItem) (err error) {
 	req := item.req
 	if len(req.Bytes) > a.s.room && item.parts == nil {
@@ -231,10 +233,10 @@ func (a *appends) prepare(ctx context.Context, item *appendItem) (err error) {
 	return nil
 }
 
-// maxEndData is how large the data of an end may be in a state. What is larger lies in messages of its own.
+// maxEndData is the largest data of an end that is stored in a state. Larger data is stored in messages of its own.
 const maxEndData = 1 << 10
 
-// noteEnd writes what must be there before a stream ends.
+// noteEnd writes what must exist before a stream ends.
 func (s *Store) noteEnd(ctx context.Context, key reprise.StreamKey, epoch reprise.Epoch, end *reprise.End) (
 	data []part, err error,
 ) {
@@ -249,7 +251,7 @@ func (s *Store) noteEnd(ctx context.Context, key reprise.StreamKey, epoch repris
 	return data, p[0].err
 }
 
-// after is the state that follows when req is appended.
+// after returns the state of a stream after req was appended.
 func after(last *entry, req *reprise.AppendRequest) *state {
 	next := &state{
 		epoch: last.epoch, renewed: last.renewed, created: last.created, index: last.index, bulky: last.bulky,
@@ -261,14 +263,14 @@ func after(last *entry, req *reprise.AppendRequest) *state {
 	return next
 }
 
-// follow is how many batches there are with the one in the message, and where they are, for the message after it.
+// follow returns the number of batches including the one in the message, and their places, for the next message.
 func (e *entry) follow(earliest uint64) (batches uint64, skips []skip) {
 	batches, skips = e.batches, slices.Clone(e.skips)
 	if e.count > 0 {
 		skips = advance(skips, batches, skip{seq: e.seq, first: e.first})
 		batches++
 	}
-	// Those before the window lead nowhere; but the newest batch may reach into it.
+	// Skips that point before the window are useless, except that the newest such batch may reach into the window.
 	for len(skips) > 1 && skips[len(skips)-1].first < earliest {
 		skips = skips[:len(skips)-1]
 	}

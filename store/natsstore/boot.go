@@ -11,38 +11,39 @@ import (
 	"reprise"
 )
 
-// boot knows which messages the server had when it was started. A server by itself does not sync each message, so one
-// that was started again may have lost the newest, and nobody may be left who has seen them. It gives itself another
-// id at each start. The first replica that meets an id writes it down, as a message of the stream with the events:
-// what has a lower sequence is of before the start. A stream whose newest message is of before goes on in another
-// epoch before anything else is written to it, so that no seq stands for two events in one epoch; see Store.current.
+// boot determines which messages were written before the current start of the server. By default a server does not sync
+// each message, so a restart may lose the newest ones, which possibly nobody has read. A server has a new id after each
+// start. The first replica that sees a new id writes it as a message to the JetStream stream with the events. Messages
+// with a lower sequence were written before that start. A stream whose newest message is older than the start moves to
+// another epoch before anything else is written to it, so that no seq identifies two events in one epoch; see
+// Store.current.
 //
-// A replica asks once for each connection. It can tell that the server was started since by the connection, which is
-// then another one. What was judged by one start is not sent after another; see post.server. Where several servers
-// have the streams, or others stand in between, ids tell nothing and all stays as it is.
+// A replica asks for the id once for each connection, because a restart ends the connection. A message that relies on
+// one start is not sent after another one; see post.server. If several servers hold the streams, or a proxy is in
+// between, ids prove nothing and epochs stay as they are.
 type boot struct {
 	mu   sync.Mutex
 	last start
 }
 
-// start is a start of the server: the id that it gave itself, and the sequence from which on messages were written
-// since. The zero value is that of servers whose starts are not looked at.
+// start is a start of the server: the id of the server, and the first sequence that was written after the start. The
+// zero value means that starts are not tracked.
 type start struct {
 	server string
 	first  uint64
 }
 
-// bootSubject is that of the message with the id of the server. No tenant is called so.
+// boot returns the subject of the message with the id of the server. No tenant has this name.
 func (s subjects) boot() string { return s.name + ".d.=.boot" }
 
-// The body of that message is a version, the id of the server and, in the first one that there ever was, bootFirst: it
-// came after all that a version before this one may have written, of which nothing is known.
+// The body of that message is a version and the id of the server. The first such message of a store also has bootFirst:
+// messages before it may come from an older version of this program, which did not track starts.
 const (
 	bootVersion = "1"
 	bootFirst   = "first"
 )
 
-// started is the start of the server that is connected to now.
+// started returns the current start of the connected server.
 func (s *Store) started(ctx context.Context) (start, error) {
 	if !s.single || s.restartKeeps || s.wire.nc.ConnectedClusterName() != "" {
 		return start{}, nil
@@ -50,7 +51,7 @@ func (s *Store) started(ctx context.Context) (start, error) {
 	s.boot.mu.Lock()
 	last := s.boot.last
 	s.boot.mu.Unlock()
-	// It is "" while there is no connection. A call then waits for one, and the server may have been started again.
+	// The id is "" while there is no connection. The call then waits for one, and the server may have restarted.
 	if id := s.wire.nc.ConnectedServerId(); id != "" && id == last.server {
 		return last, nil
 	}
@@ -78,7 +79,8 @@ func (s *Store) started(ctx context.Context) (start, error) {
 	}
 }
 
-// findBoot reads where the messages since the start of the server with an id begin, or makes them begin now.
+// findBoot returns the first sequence after the start of the server with the given id. If none is recorded, it records
+// the start now.
 func (s *Store) findBoot(ctx context.Context, id string) (first uint64, err error) {
 	msg, err := s.lastOf(ctx, s.subjects.boot())
 	if err != nil {
@@ -112,14 +114,14 @@ func (s *Store) findBoot(ctx context.Context, id string) (first uint64, err erro
 	return p[0].seq, nil
 }
 
-// isOfBefore reports whether last may be followed by events that were lost, before the message first. Nothing follows
+// isOfBefore reports whether events after last may be lost because it is older than the message first. Nothing follows
 // the end of a stream.
 func isOfBefore(last *entry, first uint64) bool {
 	return last != nil && last.seq < first && !last.gone && last.end == nil
 }
 
-// current is the newest message of a stream, as last, after a look at whether the server has lost some that were newer,
-// or may have. Then the stream goes on in another epoch, so that who has seen what was lost is told.
+// current is like last, but first determines whether the server lost newer messages or may have lost some. If so, the
+// stream moves to another epoch, so that readers of lost events get an error.
 func (s *Store) current(ctx context.Context, key reprise.StreamKey) (*entry, error) {
 	if _, err := s.started(ctx); err != nil { // before anything is written
 		return nil, err
@@ -129,7 +131,7 @@ func (s *Store) current(ctx context.Context, key reprise.StreamKey) (*entry, err
 		if err != nil || last == nil {
 			return last, err
 		}
-		// It is asked for after the message was read, for the server may have been started again before that.
+		// Ask after the message was read, because the server may have restarted before that.
 		at, err := s.started(ctx)
 		if err != nil {
 			return nil, err
@@ -139,7 +141,7 @@ func (s *Store) current(ctx context.Context, key reprise.StreamKey) (*entry, err
 		if !lost && !isOfBefore(last, at.first) {
 			return last, nil
 		}
-		if !sure { // an append that was acknowledged while the message was on its way is no loss
+		if !sure { // an append that was acknowledged while the message was in transit is not a loss
 			continue
 		}
 		renewed, err := s.renew(ctx, key, last, lost)
@@ -149,8 +151,8 @@ func (s *Store) current(ctx context.Context, key reprise.StreamKey) (*entry, err
 	}
 }
 
-// readable is current for who reads or removes the stream. A server that is full has room for no other epoch: the
-// stream is then in the one before, in which nothing can be appended.
+// readable is current for calls that read or remove the stream. A full server cannot store another epoch. The stream
+// then stays in the old epoch, in which nothing can be appended.
 func (s *Store) readable(ctx context.Context, key reprise.StreamKey) (*entry, error) {
 	last, err := s.current(ctx, key)
 	if isFull(err) {

@@ -8,35 +8,35 @@ import (
 	"reprise"
 )
 
-// cache keeps, of the streams that were used last, what spares questions to the server. None of it is relied
-// upon: a state that is old is found out when an append is refused, and records never change.
+// cache saves requests to the server for recently used streams. Correctness does not depend on it: a stale state is
+// detected when an append is rejected, and records never change.
 type cache struct {
 	mu      sync.Mutex
 	byKey   map[reprise.StreamKey]*list.Element
-	order   list.List // of *known, the one used last in front
+	order   list.List // of *known, most recently used first
 	records map[uint64]*record
-	size    int // of records, about, in bytes
+	size    int // of records, in bytes, approximately
 }
 
 const (
 	maxKnown       = 32 << 10
 	maxRecordBytes = 16 << 20
-	// maxPlaces is how many places in a stream are known at most.
+	// maxPlaces is the maximum number of cached places of a stream.
 	maxPlaces = 64
 )
 
-// known is what is known of a stream.
+// known is the cached knowledge of a stream.
 type known struct {
 	key  reprise.StreamKey
 	last *entry // the newest message, without its body
-	// places are where batches begin, by their first event: from the sequence on, the next message of the
-	// stream with a batch is the one that begins with that event.
+	// places are the starts of batches, ordered by their first event. From the sequence of a place on, the next message
+	// of the stream with a batch is the one that begins with that event.
 	places []skip
-	// written and base estimate what lies before the window; see tidy.
+	// written and base estimate the data before the window; see tidy.
 	written, base int64
 }
 
-// sameLife reports whether two messages are of one stream, none of whose events were lost in between.
+// sameLife reports whether two messages belong to the same stream and no events between them were lost.
 func (e *entry) sameLife(o *entry) bool { return e.index == o.index && e.epoch == o.epoch }
 
 func (c *cache) init() {
@@ -44,7 +44,7 @@ func (c *cache) init() {
 	c.records = map[uint64]*record{}
 }
 
-// of is what is known of a stream, nothing at first. The caller holds mu.
+// of returns the entry of a stream, which is empty at first. The caller holds mu.
 func (c *cache) of(key reprise.StreamKey) *known {
 	if e := c.byKey[key]; e != nil {
 		c.order.MoveToFront(e)
@@ -60,7 +60,7 @@ func (c *cache) of(key reprise.StreamKey) *known {
 	return k
 }
 
-// last is the newest message that is known of a stream, nil if none is.
+// last returns the newest known message of a stream, or nil.
 func (c *cache) last(key reprise.StreamKey) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,14 +71,14 @@ func (c *cache) last(key reprise.StreamKey) *entry {
 	return nil
 }
 
-// put notes a message if it is newer than the one that is known.
+// put records a message if it is newer than the known one.
 func (c *cache) put(key reprise.StreamKey, last *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.putLocked(key, last)
 }
 
-// replace notes a message as the newest, whatever was known: the server may have lost what came after it.
+// replace records a message as the newest one, even if the known one is newer: the server may have lost messages.
 func (c *cache) replace(key reprise.StreamKey, last *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *cache) putLocked(key reprise.StreamKey, last *entry) *known {
 	return k
 }
 
-// lost reports whether last, which was just read, is older than what was known of the same stream.
+// lost reports whether last, which was just read, is older than the known message of the same stream.
 func (c *cache) lost(key reprise.StreamKey, last *entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +112,7 @@ func (c *cache) lost(key reprise.StreamKey, last *entry) bool {
 	return k != nil && k.sameLife(last) && k.tail > last.tail
 }
 
-// forget drops what is known of a stream.
+// forget drops the entry of a stream.
 func (c *cache) forget(key reprise.StreamKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *cache) forget(key reprise.StreamKey) {
 	}
 }
 
-// appended notes a message that was written, and reports whether what lies before the window is worth a purge.
+// appended records a message that was written. It reports whether the data before the window is worth a purge.
 func (c *cache) appended(key reprise.StreamKey, last *entry, bytes int) (purge bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +136,8 @@ func (c *cache) appended(key reprise.StreamKey, last *entry, bytes int) (purge b
 	return true
 }
 
-// place is the place of the event seq, if that is known, and the nearest one behind it, of the stream as it is in last.
+// place returns the place of the batch that begins with seq, if it is known, and the nearest known place from there on.
+// Both belong to the stream as it is in last.
 func (c *cache) place(key reprise.StreamKey, last *entry, seq uint64) (at, beyond skip) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +169,7 @@ func compareFirst(p skip, seq uint64) int {
 	return 0
 }
 
-// addPlace notes where a batch begins. When there are too many, every other is dropped.
+// addPlace records the start of a batch. If there are too many places, it drops every other one.
 func (c *cache) addPlace(key reprise.StreamKey, last *entry, p skip) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +196,7 @@ func (c *cache) record(seq uint64) *record {
 	return c.records[seq]
 }
 
-// addRecord keeps a record. When they have become too large all are dropped; those in use come back.
+// addRecord caches a record. If the records become too large, it drops all of them; those in use return.
 func (c *cache) addRecord(seq uint64, r *record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

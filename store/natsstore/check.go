@@ -9,8 +9,8 @@ import (
 	"reprise/internal/storecheck"
 )
 
-// Check reads everything and returns what is wrong, a sentence each: checksums that do not hold, streams whose
-// batches have a hole or do not reach the tail. It may take long. Appends go on meanwhile.
+// Check reads everything and returns one sentence for each fault: a checksum mismatch, or a stream whose batches have a
+// gap or do not reach the tail. It may take long. Appends may continue meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	list := func(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
@@ -20,7 +20,7 @@ func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	return append(wrong, faults...), err
 }
 
-// checkStream reads all batches of a stream. fault says what is wrong.
+// checkStream reads all batches of a stream. fault describes what is wrong; it is empty if nothing is.
 func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
 	damaged := func(err error) bool { return isDamage(err) || errors.Is(err, errBehind) }
 	return storecheck.Batches(ctx, s.Read, key, damaged, func(page reprise.Page, after uint64) string {
@@ -31,21 +31,21 @@ func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault s
 	})
 }
 
-// Stats says how large things are.
+// Stats holds counts and sizes of a Store.
 type Stats struct {
-	// Messages and Bytes are what JetStream keeps of events, with what is behind the windows and not yet
-	// purged; Bytes counts one of the replicas.
+	// Messages and Bytes are the messages with events that JetStream stores, including those before the windows that
+	// are not purged yet. Bytes counts one replica.
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
 	// IndexMessages and IndexBytes are those of the index.
 	IndexMessages uint64 `json:"index_messages"`
 	IndexBytes    uint64 `json:"index_bytes"`
-	// Replicas is how many servers keep each message.
+	// Replicas is the number of servers that store each message.
 	Replicas int `json:"replicas"`
-	// Streams counts those that can be read, Marks the swept ones that are remembered.
+	// Streams is the number of streams that can be read. Marks is the number of swept streams that are remembered.
 	Streams int64 `json:"streams"`
 	Marks   int64 `json:"marks"`
-	// Events and KeptBytes add up the windows of the streams.
+	// Events and KeptBytes are sums over the windows of all streams.
 	Events    int64 `json:"events"`
 	KeptBytes int64 `json:"kept_bytes"`
 }

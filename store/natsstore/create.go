@@ -9,7 +9,7 @@ import (
 	"reprise"
 )
 
-// Create makes a stream or finds it; see reprise.Store. It takes three round trips to make one.
+// Create creates or finds a stream; see reprise.Store. A creation takes three round trips.
 func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	ctx, leave, err := s.enter(ctx)
@@ -32,7 +32,7 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.
 	}
 }
 
-// existing answers a Create of a stream that is there.
+// existing returns the result of a Create of a stream that exists.
 func (s *Store) existing(ctx context.Context, info reprise.StreamInfo, last *entry) (reprise.StreamInfo, error) {
 	s.cache.put(info.Key, last)
 	have, err := s.info(ctx, info.Key, last.state)
@@ -43,8 +43,8 @@ func (s *Store) existing(ctx context.Context, info reprise.StreamInfo, last *ent
 	return have, err
 }
 
-// make makes a stream whose subject has last, which may be nil, as its newest message. First comes the record in
-// the index, to which the stream then points; one to which none points counts for nothing.
+// make creates a stream whose subject has last, which may be nil, as its newest message. It writes the record in the
+// index first and then the message that points to it. A record without such a message has no effect.
 func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) (reprise.StreamInfo, error) {
 	r := &record{epoch: info.Epoch, config: info.Config}
 	body := r.encode()
@@ -75,7 +75,7 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) 
 		}
 		return reprise.StreamInfo{}, p[0].err
 	}
-	// Labels and Meta are the caller's, so what is kept is read from what was written.
+	// The caller owns Labels and Meta, so the cached record is decoded from the written bytes.
 	r, err := decodeRecord(body)
 	if err != nil {
 		return reprise.StreamInfo{}, err
@@ -85,10 +85,10 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) 
 	return st.info(info.Key, r.config), nil
 }
 
-// info is the state of a stream as it is handed out.
+// info returns the state of a stream for the caller of the Store.
 func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (reprise.StreamInfo, error) {
 	r := s.cache.record(st.index)
-	if r == nil || !r.fits(st) { // another epoch: an operator has made the index anew
+	if r == nil || !r.fits(st) { // another epoch: an operator has rebuilt the index
 		body, err := s.present(ctx, s.index, st.index)
 		if err != nil {
 			return reprise.StreamInfo{}, s.explain(key, err)
@@ -113,7 +113,7 @@ func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (rep
 	return info, nil
 }
 
-// joined reads something large.
+// joined reads the parts of something large.
 func (s *Store) joined(ctx context.Context, parts []part) ([]byte, error) {
 	size := 0
 	for _, p := range parts {
@@ -133,10 +133,11 @@ func (s *Store) joined(ctx context.Context, parts []part) ([]byte, error) {
 	return b, nil
 }
 
-// errGone: a message that is pointed to is not there. It was removed meanwhile, or lost.
+// errGone means that a message does not exist although another one points to it. It was removed meanwhile, or lost.
 var errGone = errors.New("a message is not there any more")
 
-// present is the body of a message that has been written. A server that has not got it yet is asked again for a while.
+// present returns the body of a message that is known to be written. It retries for a while if the answering server
+// does not have it yet.
 func (s *Store) present(ctx context.Context, stream string, seq uint64) ([]byte, error) {
 	for patience := time.Now().Add(s.lag()); ; {
 		msg, err := s.message(ctx, stream, seq)
@@ -154,7 +155,8 @@ func (s *Store) present(ctx context.Context, stream string, seq uint64) ([]byte,
 	}
 }
 
-// How far one server of a cluster may be behind another before what it has not got is taken to be removed.
+// How long one server of a cluster may lag behind another. After that, a message that it does not have counts as
+// removed.
 const (
 	maxLag  = time.Second
 	lagStep = 10 * time.Millisecond

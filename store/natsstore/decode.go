@@ -6,13 +6,14 @@ import (
 	"hash/crc32"
 )
 
-// decoder reads what encode and its likes have written. After a fault it reads zeros.
+// decoder decodes the output of encode and similar functions. After an error it returns zeros.
 type decoder struct {
 	b     []byte
 	fault bool
 }
 
-// newDecoder checks the sum at the end of b, and the version, which stands behind so many bytes and is newest at most.
+// newDecoder verifies the checksum at the end of b, and the version. The version follows the first before bytes and is
+// at most newest.
 func newDecoder(b []byte, before int, newest byte) (*decoder, error) {
 	n := len(b) - 4
 	if n <= before || binary.BigEndian.Uint32(b[n:]) != crc32.Checksum(b[:n], castagnoli) {
@@ -24,7 +25,7 @@ func newDecoder(b []byte, before int, newest byte) (*decoder, error) {
 	return &decoder{b: b[before+1 : n]}, nil
 }
 
-// done reports whether all was read, and nothing else.
+// done returns an error unless exactly all bytes were decoded.
 func (d *decoder) done() error {
 	if d.fault || len(d.b) > 0 {
 		return fmt.Errorf("%w: the state of a stream cannot be read", ErrDamaged)
@@ -62,7 +63,7 @@ func (d *decoder) take(n int) []byte {
 	return b
 }
 
-// length is that of a list, each item of which takes at least so many bytes.
+// length decodes the length of a list whose items take at least the given number of bytes each.
 func (d *decoder) length(least int) int {
 	n := d.number()
 	if n > uint64(len(d.b)/least) {

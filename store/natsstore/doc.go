@@ -1,7 +1,7 @@
-// Package natsstore keeps streams in NATS JetStream: the store for programs that have a NATS server, or a cluster
-// of them, already. Any number of replicas may share it.
+// Package natsstore keeps streams in NATS JetStream. It suits programs that already use a NATS server or cluster. Any
+// number of replicas may share the store.
 //
-// What was acknowledged is kept to the level of the server: JetStream acknowledges a message when a majority of its
-// replicas have it, and syncs files every two minutes unless its configuration says "sync_interval: always". How
-// things lie there, and what that means, is told in docs/storage-nats.md.
+// The durability of acknowledged events is that of the server: JetStream acknowledges a message when a majority of its
+// replicas have it. It syncs files every two minutes unless its configuration says "sync_interval: always".
+// docs/storage-nats.md describes the data in JetStream and the guarantees.
 package natsstore

@@ -12,8 +12,8 @@ import (
 	"reprise/internal/border"
 )
 
-// ErrDamaged: bytes on the server are not those that were written, or batches are missing. It wraps
-// nothing that is retryable.
+// ErrDamaged means that data on the server differs from what was written, or that batches are missing. It wraps no
+// retryable error.
 var ErrDamaged = errors.New("damaged")
 
 var (
@@ -24,27 +24,27 @@ var (
 	errIncomplete = errors.New("an answer that makes no sense")
 )
 
-// errBehind may pass: the server catches up.
+// errBehind is temporary: the server catches up.
 var errBehind = fmt.Errorf("%w: the server that answers is behind", reprise.ErrUnavailable)
 
-// storeError maps each error that leaves the Store; see package border. ctx is that of the caller, without the bound of
-// the Store.
+// storeError maps each error that leaves the Store; see package border. ctx is the caller's context, without the
+// timeout of the Store.
 func storeError(ctx context.Context, err error) error {
 	return border.Error(ctx, err, ErrDamaged, errNewer, errBehind)
 }
 
-// storeErrors is storeError for each of errs, in their places.
+// storeErrors applies storeError to each of errs in place.
 func storeErrors(ctx context.Context, errs []error) {
 	for i := range errs {
 		errs[i] = storeError(ctx, errs[i])
 	}
 }
 
-// The error codes of JetStream that are told apart; see server/errors.json of nats-server.
+// Error codes of JetStream that the store distinguishes; see server/errors.json of nats-server.
 const (
 	codeNoMessage   = 10037
 	codeWrongLast   = 10071
-	codeUnderWay    = 10164 // one message of the subject is being written
+	codeUnderWay    = 10164 // another message of the subject is being written
 	codeResources   = 10023 // of the server or the account
 	codeMemory      = 10028
 	codeStorage     = 10047
@@ -53,7 +53,7 @@ const (
 	statusUnavailable = 503
 )
 
-// unavailable says that trying again may help.
+// unavailable marks err as retryable.
 func unavailable(err error) error {
 	if errors.Is(err, reprise.ErrUnavailable) {
 		return err
@@ -61,7 +61,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)
 }
 
-// ended is the error of a call whose context has ended: the cause, if that was the caller's.
+// ended returns the error of a call whose context has ended: the cause if the caller ended it.
 func ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errTimeout) {
@@ -70,7 +70,7 @@ func ended(ctx context.Context) error {
 	return cause
 }
 
-// apiError is what the server answers in place of what was asked for.
+// apiError maps an error that the server returns.
 func apiError(e *jetstream.APIError) error {
 	if e.ErrorCode == codeWrongLast || e.ErrorCode == codeUnderWay {
 		return errWrongLast
@@ -78,7 +78,7 @@ func apiError(e *jetstream.APIError) error {
 	return unavailable(e)
 }
 
-// isCode reports whether err is an answer of JetStream with that code.
+// isCode reports whether err is an error of JetStream with the given code.
 func isCode(err error, code jetstream.ErrorCode) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && e.ErrorCode == code
@@ -86,13 +86,13 @@ func isCode(err error, code jetstream.ErrorCode) bool {
 
 func isDamage(err error) bool { return errors.Is(err, ErrDamaged) || errors.Is(err, errNewer) }
 
-// isFull reports whether there was no room for a message.
+// isFull reports whether err means that there was no room for a message.
 func isFull(err error) bool {
 	return isCode(err, codeResources) || isCode(err, codeMemory) || isCode(err, codeStorage) ||
 		isCode(err, codeStoreFailed)
 }
 
-// isPassing reports whether err is one that a cluster gives while its servers find each other.
+// isPassing reports whether err is one that a cluster returns while its servers are still connecting.
 func isPassing(err error) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && e.Code == statusUnavailable || errors.Is(err, nats.ErrNoResponders) ||

@@ -18,7 +18,8 @@ type entry struct {
 	*state
 	seq  uint64
 	body []byte
-	// server is the id of the server by whose start the message was judged, see boot. What follows is sent to it alone.
+	// server is the id of the server whose start was current when the message was read; see boot. Messages that rely on
+	// this one are sent to that server only.
 	server string
 }
 
@@ -33,7 +34,7 @@ type getRequest struct {
 	UpTo      uint64   `json:"up_to_seq,omitempty"`
 }
 
-// The headers that the server adds to what it hands out.
+// Headers that the server adds to the messages that it returns.
 const (
 	headerSequence = "Nats-Sequence"
 	headerSubject  = "Nats-Subject"
@@ -49,8 +50,8 @@ func sequenceOf(msg *nats.Msg) (uint64, error) {
 	return n, nil
 }
 
-// direct asks any server that has the messages, which may be behind the others, and calls got with each.
-// upTo is the last sequence that the server has looked at, 0 where it does not say.
+// direct requests messages from any server that has the stream, which may lag behind the others, and calls got with
+// each. upTo is the last sequence that the server examined, or 0 if it does not say.
 func (s *Store) direct(ctx context.Context, stream string, req *getRequest, got func(*nats.Msg) error) (
 	upTo uint64, err error,
 ) {
@@ -74,7 +75,7 @@ func (s *Store) direct(ctx context.Context, stream string, req *getRequest, got 
 	return upTo, err
 }
 
-// request asks the server of JetStream something, and puts the answer into the value that is given.
+// request sends a request to the JetStream API and decodes the answer into answer.
 func (s *Store) request(ctx context.Context, subject string, req, answer any) error {
 	var body []byte
 	if req != nil {
@@ -97,7 +98,7 @@ func (s *Store) request(ctx context.Context, subject string, req, answer any) er
 	})
 }
 
-// stored is a message as the leader of a stream hands it out.
+// stored is a message in the form in which the leader of a stream returns it.
 type stored struct {
 	Message struct {
 		Subject string    `json:"subject"`
@@ -108,8 +109,8 @@ type stored struct {
 	} `json:"message"`
 }
 
-// last is the newest message of a stream: its state. It is nil if there is none. Where there are several
-// servers the leader is asked, for the others may be behind.
+// last returns the newest message of a stream, which is its state, or nil if there is none. With several servers it
+// asks the leader, because the others may lag behind.
 func (s *Store) last(ctx context.Context, key reprise.StreamKey) (*entry, error) {
 	req := &getRequest{Last: s.subjects.stream(key)}
 	if s.single {
@@ -136,7 +137,7 @@ func (s *Store) last(ctx context.Context, key reprise.StreamKey) (*entry, error)
 	return found, s.explain(key, err)
 }
 
-// lastOf is the newest message of a subject of the one server, nil if there is none.
+// lastOf returns the newest message of a subject from a single server, or nil if there is none.
 func (s *Store) lastOf(ctx context.Context, subject string) (*nats.Msg, error) {
 	var found *nats.Msg
 	_, err := s.direct(ctx, s.name, &getRequest{Last: subject}, func(msg *nats.Msg) error {
@@ -146,7 +147,7 @@ func (s *Store) lastOf(ctx context.Context, subject string) (*nats.Msg, error) {
 	return found, err
 }
 
-// explain says which stream err is about.
+// explain adds the name of the stream to err.
 func (s *Store) explain(key reprise.StreamKey, err error) error {
 	if isDamage(err) {
 		return fmt.Errorf("stream %s: %w", key, err)
@@ -174,7 +175,7 @@ func newEntry(seq uint64, head nats.Header, body []byte) (*entry, error) {
 	return &entry{state: st, seq: seq, body: body}, nil
 }
 
-// message is the one at a sequence, nil if it is not there (any more, or not yet).
+// message returns the message at a sequence, or nil if it does not exist (anymore or yet).
 func (s *Store) message(ctx context.Context, stream string, seq uint64) (*nats.Msg, error) {
 	var found *nats.Msg
 	_, err := s.direct(ctx, stream, &getRequest{Seq: seq}, func(msg *nats.Msg) error {

@@ -10,55 +10,55 @@ import (
 	"reprise"
 )
 
-// header is the one in which each message of a stream carries a state.
+// header is the name of the message header that carries a state.
 const header = "Reprise"
 
-// formatVersion is that of records, and of states that any version of this program can read. lineageVersion is that
-// of states with a lineage: a program that knows none refuses them, and would lose it otherwise. A stream that has
-// lost nothing is shared with such programs.
+// formatVersion is the version of records, and of states that every version of this program can read. lineageVersion is
+// the version of states with a lineage. A program that does not know lineages would lose one, and therefore rejects
+// these states. It can share streams that have lost nothing.
 const (
 	formatVersion  = 1
 	lineageVersion = 2
 )
 
-// writerID tells who has written a message, so that nobody is woken by what they did themselves. Six bytes
+// writerID identifies the writer of a message, so that a Store does not wake its watchers for its own writes. Six bytes
 // are eight characters of base64.
 type writerID [6]byte
 
 const writerChars = 8
 
-// state is all that is known of a stream after a message: the newest message of a subject is the state of the
-// stream. A batch, which may be absent, is the body of the message, or lies in parts.
+// state is everything that is known of a stream after a message. The newest message of a subject is the state of the
+// stream. The message may carry a batch, as its body or in parts.
 type state struct {
 	gone     bool  // the stream was removed
-	remember int64 // unix ms until which it is expired, if it is gone; 0 for no mark
+	remember int64 // unix ms until which a removed stream is reported as expired; 0 for no mark
 
 	epoch    reprise.Epoch
-	renewed  bool   // the epoch is another one than that of the record; see renew
+	renewed  bool   // the epoch differs from that of the record; see renew
 	created  int64  // unix ms
 	index    uint64 // sequence of the record in the index
 	earliest uint64
 	tail     uint64
 	kept     int64
 	owner    reprise.Owner
-	bulky    bool // there are, or were, parts or data
+	bulky    bool // parts or data exist or have existed
 	end      *reprise.End
-	data     []part // of the end, where end.Data is not in the state
-	// producers and lineage are never changed in place.
+	data     []part // of the end, if end.Data is not in the state
+	// producers and lineage are immutable.
 	producers []reprise.Producer
 	lineage   []reprise.Ancestor
 
-	// first and count are the batch in this message; count is 0 where there is none.
+	// first and count describe the batch in this message; count is 0 if there is none.
 	first uint64
 	count int
 	sum   uint32 // CRC-32C of the batch
 	parts []part // of the batch, if it is not the body
 
-	batches uint64 // how many came before this message in this stream
+	batches uint64 // number of batches before this message in this stream
 	skips   []skip // to earlier batches; see locate
 }
 
-// part is a message with a piece of something large.
+// part is a message that holds a piece of something large.
 type part struct {
 	seq uint64
 	len int
@@ -86,7 +86,7 @@ const (
 //	base64(writer, version, flags, remember | (epoch, created, index, earliest, tail, kept, [owner], [end],
 //	    [producers], [lineage], batches, skips, [batch]), CRC-32C of all before)
 //
-// Numbers are varints, text and lists stand behind their length.
+// Numbers are varints; texts and lists are preceded by their length.
 func (s *state) encode(by writerID) string {
 	b := make([]byte, 0, 256)
 	b = append(b, by[:]...)
@@ -262,7 +262,7 @@ func (s *state) decodeLive(d *decoder, flags uint64) {
 	}
 }
 
-// info is the state as it is handed out.
+// info returns the state in the form of the reprise.Store interface.
 func (s *state) info(key reprise.StreamKey, config reprise.StreamConfig) reprise.StreamInfo {
 	return reprise.StreamInfo{
 		Key: key, Epoch: s.epoch, Config: config, Created: time.UnixMilli(s.created).UTC(), Owner: s.owner,
@@ -270,5 +270,5 @@ func (s *state) info(key reprise.StreamKey, config reprise.StreamConfig) reprise
 	}
 }
 
-// expired reports whether the mark of a stream that is gone is still to be shown.
+// expired reports whether the stream was removed and its mark is still valid.
 func (s *state) expired(now time.Time) bool { return s.remember > now.UnixMilli() }

@@ -21,8 +21,8 @@ type indexed struct {
 	at      time.Time
 }
 
-// find reads the messages of the index with sequences from from to below before, at most limit of them, the
-// oldest first. Where there are several servers the leader is asked, one message at a time.
+// find reads up to limit messages of the index, with sequences from from up to but not including before, oldest first.
+// With several servers it asks the leader, one message at a time.
 func (s *Store) find(ctx context.Context, filter string, from, before uint64, limit int) ([]indexed, error) {
 	var found []indexed
 	for from < before && len(found) < limit {
@@ -74,17 +74,17 @@ func (s *Store) findNext(ctx context.Context, filter string, from, before uint64
 	return found, err
 }
 
-// List returns streams; see reprise.Store. Their order is that of the records in the index, which is walked back from
-// the newest; then each stream is asked for its state. Damaged streams are left out.
+// List returns streams; see reprise.Store. They are in the order of their records in the index, which List reads
+// backward from the newest. It then reads the state of each stream. It leaves out damaged streams.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	return s.list(ctx, q, s.leaveOut)
 }
 
-// leaveOut is told of what is damaged where the rest is not to be held up by it.
+// leaveOut logs a damaged stream that a call leaves out, so that the damage does not block the others.
 func (s *Store) leaveOut(err error) { s.logger.Error("left out", "error", err) }
 
-// list is List, which tells damaged of the streams that are left out.
+// list is List, and calls damaged for each stream that it leaves out.
 func (s *Store) list(ctx context.Context, q reprise.ListQuery, damaged func(error)) (reprise.ListPage, error) {
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
@@ -111,20 +111,20 @@ func (s *Store) list(ctx context.Context, q reprise.ListQuery, damaged func(erro
 	return w.page(ctx, q.Limit)
 }
 
-// walk goes through the index from its end to its beginning.
+// walk reads the index from its end to its beginning.
 type walk struct {
 	s      *Store
 	scope  string
 	first  uint64
-	before uint64 // what is left lies before it
+	before uint64 // the rest of the index is before this sequence
 
 	damaged func(error)
 }
 
-// page collects streams until there is one more than limit, or no more.
+// page collects streams until it has one more than limit, or all.
 func (w *walk) page(ctx context.Context, limit int) (reprise.ListPage, error) {
 	var page reprise.ListPage
-	var place uint64 // of the last stream on the page
+	var place uint64 // sequence of the record of the last stream on the page
 	for width := uint64(max(32, limit+limit/4)); w.before > w.first; {
 		from := w.first
 		if w.before-w.first > width {
@@ -153,19 +153,19 @@ func (w *walk) page(ctx context.Context, limit int) (reprise.ListPage, error) {
 		}
 		w.before = from
 		if uint64(len(records)) < width/4 && len(records) < limit {
-			width *= 4 // much of the index is not asked for, or has gone
+			width *= 4 // much of the index does not match, or was removed
 		}
 	}
 	return page, nil
 }
 
-// living finds the streams of records, nil for those that are gone.
+// living finds the streams of records. The result is nil for streams that were removed.
 func (w *walk) living(ctx context.Context, records []indexed) ([]*reprise.StreamInfo, error) {
 	infos, errs := make([]*reprise.StreamInfo, len(records)), make([]error, len(records))
 	parallel(len(records), func(i int) { infos[i], errs[i] = w.s.livingOne(ctx, &records[i]) })
 	for i, err := range errs {
 		switch {
-		case errors.Is(err, errGone): // removed just now, or damaged, which a read finds out
+		case errors.Is(err, errGone): // just removed, or damaged, which a read reports
 			infos[i] = nil
 		case isDamage(err):
 			w.damaged(err)
@@ -177,7 +177,7 @@ func (w *walk) living(ctx context.Context, records []indexed) ([]*reprise.Stream
 	return infos, nil
 }
 
-// orphanAge is how old a record of the index must be before it is taken for one whose stream never came to be.
+// orphanAge is the age after which a record of the index without a stream counts as abandoned.
 const orphanAge = 10 * time.Minute
 
 func (s *Store) livingOne(ctx context.Context, r *indexed) (*reprise.StreamInfo, error) {

@@ -10,14 +10,14 @@ import (
 	"reprise"
 )
 
-// A message points to earlier batches: skips[k] is the newest batch before it whose number, counted from 0 in each
-// stream, is divisible by 4 to the power of k. So skips[0] is the batch just before. From any message, going each
-// time to the oldest of them that still lies behind what is looked for, that is found in O(log n) steps.
+// A message points to earlier batches: skips[k] is the newest earlier batch whose number, counted from 0 in each
+// stream, is divisible by 4 to the power of k. So skips[0] is the previous batch. A search follows, from each message,
+// the oldest skip that is still after the wanted event. It takes O(log n) steps.
 
 // skipBase is the factor between two levels of skips.
 const skipBase = 4
 
-// advance notes the batch with that number at p.
+// advance adds the batch with the given number at p.
 func advance(skips []skip, number uint64, p skip) []skip {
 	for k, step := 0, uint64(1); number%step == 0; k, step = k+1, step*skipBase {
 		if k == len(skips) {
@@ -31,8 +31,8 @@ func advance(skips []skip, number uint64, p skip) []skip {
 	return skips
 }
 
-// locate finds the sequence from which on the next batch of the stream is the one that holds the event seq. That
-// must be in the window, and before the batch in last.
+// locate returns a sequence from which on the next batch of the stream is the one that holds the event seq. seq must be
+// in the window and before the batch in last.
 func (s *Store) locate(ctx context.Context, key reprise.StreamKey, last *entry, seq uint64) (uint64, error) {
 	at, beyond := s.cache.place(key, last, seq)
 	if at.first == seq {
@@ -56,7 +56,7 @@ func (s *Store) locate(ctx context.Context, key reprise.StreamKey, last *entry, 
 		if e, err = s.next(ctx, key, nearest.seq); err != nil {
 			return 0, err
 		}
-		begins := e.first // with which event what e tells of begins
+		begins := e.first // the first event that e leads to
 		if e.count == 0 {
 			begins = e.tail + 1
 		}
@@ -66,13 +66,13 @@ func (s *Store) locate(ctx context.Context, key reprise.StreamKey, last *entry, 
 	}
 }
 
-// toward is the oldest batch known to e that begins behind the event seq, or the one that holds it.
+// toward returns the oldest batch known to e that begins after the event seq, or the one that holds it.
 func (e *entry) toward(seq uint64) (p skip, found bool) {
 	if len(e.skips) == 0 {
 		return skip{}, false
 	}
 	if e.skips[0].first <= seq {
-		return e.skips[0], true // it reaches to what is behind seq
+		return e.skips[0], true // it reaches to what follows seq
 	}
 	for _, k := range e.skips {
 		if k.first == seq {
@@ -85,7 +85,7 @@ func (e *entry) toward(seq uint64) (p skip, found bool) {
 	return p, false
 }
 
-// next is the first message of a stream from a sequence on, which was there.
+// next returns the first message of a stream at or after a sequence. The message is known to have existed.
 func (s *Store) next(ctx context.Context, key reprise.StreamKey, seq uint64) (*entry, error) {
 	req := &getRequest{Seq: seq, Next: s.subjects.stream(key)}
 	for patience := time.Now().Add(s.lag()); ; {

@@ -18,38 +18,36 @@ import (
 	"reprise"
 )
 
-// Options are the settings of a Store. The zero value of each field means its default. A query parameter of
-// the URL, named in brackets, goes before the field.
+// Options are the settings of a Store. The zero value of each field means its default. A query parameter of the URL,
+// whose name is in brackets, overrides its field.
 type Options struct {
-	// Name is that of the JetStream stream with the events, and the first token of all subjects; the index is
-	// in the stream Name_INDEX. Stores of different names have nothing in common. It is 1 to 32 letters,
-	// digits, '_' and '-'. Default: REPRISE. [name]
+	// Name is the name of the JetStream stream with the events, and the first token of all subjects. The index is in
+	// the stream Name_INDEX. Stores with different names are independent. A name has 1 to 32 letters, digits, '_' and
+	// '-'. Default: REPRISE. [name]
 	Name string
-	// Timeout bounds each call, however long its context allows. Default: 10 s. [timeout, such as 5s]
+	// Timeout bounds each call, even if its context allows more time. Default: 10 s. [timeout, such as 5s]
 	Timeout time.Duration
-	// RestartKeeps says that a server which was started again has everything that it had acknowledged, since its
-	// sync_interval is always. Otherwise a stream goes on in another epoch after each start of the server. It does not
-	// matter where several servers have the streams. [restart=keeps, restart=loses]
+	// RestartKeeps states that the server preserves everything it acknowledged across a restart, because its
+	// sync_interval is always. Otherwise streams continue in another epoch after each start of the server. The option
+	// has no effect if several servers hold the streams. [restart=keeps, restart=loses]
 	RestartKeeps bool
-	// Logger is told about lost connections and about settings of the server that keep less than
-	// they might. Default: silent.
+	// Logger logs lost connections, and server settings that reduce durability. Default: silent.
 	Logger *slog.Logger
 
-	// The rest is used when the streams are made, which Open does where they are not there. Streams that are
-	// there keep their settings.
+	// The following fields apply when Open creates the JetStream streams. Existing streams keep their settings.
 
-	// Replicas is how many servers keep each message: 1, 3 or 5. Default: 1. [replicas]
+	// Replicas is the number of servers that store each message: 1, 3 or 5. Default: 1. [replicas]
 	Replicas int
-	// MaxBytes bounds what the stream with the events takes on the server; what is beyond
-	// is refused with ErrUnavailable. Default: no bound but those of the server. [max_bytes]
+	// MaxBytes bounds the size of the JetStream stream with the events. Appends beyond it get ErrUnavailable. Default:
+	// the limits of the server. [max_bytes]
 	MaxBytes int64
-	// Memory keeps everything in the memory of the servers: it is gone when all have ended. Default: in files.
+	// Memory stores everything in the memory of the servers. The data is lost when all of them stop. Default: in files.
 	// [storage=memory]
 	Memory bool
 	// Domain is the JetStream domain. Default: that of the server. [domain]
 	Domain string
 
-	// NATS is more options of the connection, such as nats.UserCredentials. They come last.
+	// NATS holds further options of the connection, such as nats.UserCredentials. They are applied last.
 	NATS []nats.Option
 }
 
@@ -59,13 +57,13 @@ const (
 	maxNameBytes   = 32
 )
 
-// settings are Options with what the URL says.
+// settings are Options combined with the parameters of the URL.
 type settings struct {
 	Options
 	url string // without the query
 }
 
-// parse reads the URL, whose login is never put into an error.
+// parse parses the URL. Its errors never contain the credentials.
 func parse(text string, opts *Options) (*settings, error) {
 	s := &settings{}
 	if opts != nil {
@@ -90,7 +88,7 @@ func parse(text string, opts *Options) (*settings, error) {
 	return s, s.complete()
 }
 
-// checkServer refuses what is no URL of a server. The error of package url would quote all of it.
+// checkServer rejects a text that is not the URL of a server. An error of package url would quote all of it.
 func checkServer(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -153,7 +151,7 @@ func (s *settings) set(name, value string) error {
 	return nil
 }
 
-// complete fills in the defaults and checks the rest.
+// complete fills in defaults and validates the other settings.
 func (s *settings) complete() error {
 	if s.Name == "" {
 		s.Name = defaultName
@@ -181,7 +179,7 @@ func (s *settings) complete() error {
 
 func isName(text string) bool { return isToken(text) && !strings.ContainsAny(text, "./:") }
 
-// streamConfigs are the streams as they are made: that of the events and the index.
+// streamConfigs returns the configurations of the JetStream streams to create: the one with the events and the index.
 func (s *settings) streamConfigs() (events, index jetstream.StreamConfig) {
 	storage := jetstream.FileStorage
 	if s.Memory {
@@ -205,7 +203,7 @@ func (s *settings) streamConfigs() (events, index jetstream.StreamConfig) {
 	return events, index
 }
 
-// unfit says what about a stream that is there would lose events or break promises.
+// unfit describes the setting of an existing JetStream stream that would lose events or break a guarantee.
 func unfit(have *jetstream.StreamConfig, want *jetstream.StreamConfig) error {
 	var wrong []string
 	for _, c := range []struct {

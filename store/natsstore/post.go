@@ -12,28 +12,28 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// post is a message on its way to JetStream.
+// post is a message to be sent to JetStream.
 type post struct {
 	subject string
-	state   *state // in the header, if not nil
+	state   *state // for the header, if not nil
 	body    []byte
-	// expected is the sequence of the newest message of the subject, 0 if it must have none. Otherwise the
-	// error is errWrongLast. It does not count where unconditional is set.
+	// expected is the sequence that the newest message of the subject must have, 0 for none. Otherwise the error is
+	// errWrongLast. It is ignored if unconditional is set.
 	expected      uint64
 	unconditional bool
-	// server is the id of the one server that the message may be sent to, "" for any. Where another is connected to the
-	// error is errWrongLast.
+	// server is the id of the only server to which the message may be sent, "" for any. If another one is connected,
+	// the error is errWrongLast.
 	server string
-	// alone drops all earlier messages of the subject.
+	// alone deletes all earlier messages of the subject.
 	alone bool
-	// ttl is after how many seconds the server forgets the message, 0 for never.
+	// ttl is the time in seconds after which the server deletes the message, 0 for never.
 	ttl int64
 
 	seq uint64
 	err error
 }
 
-// The headers that JetStream obeys.
+// Headers that JetStream interprets.
 const (
 	headerExpected = "Nats-Expected-Last-Subject-Sequence"
 	headerRollup   = "Nats-Rollup"
@@ -57,17 +57,17 @@ func (p *post) message(by writerID, reply string) *nats.Msg {
 	return msg
 }
 
-// posting waits for the answers to many messages.
+// posting waits for the answers to several messages.
 type posting struct {
 	mu     sync.Mutex
 	posts  []post
 	open   []bool // not yet answered
 	left   int
-	nobody []int // those that no server took
+	nobody []int // messages that no server accepted
 	done   chan struct{}
 }
 
-// answer notes what the server says of message i.
+// answer records the server's answer to message i.
 func (g *posting) answer(i int, msg *nats.Msg) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -84,7 +84,7 @@ func (g *posting) answer(i int, msg *nats.Msg) {
 	g.close(i)
 }
 
-// close notes that nothing more is to come for message i. The caller holds mu.
+// close records that message i gets no further answer. The caller holds mu.
 func (g *posting) close(i int) {
 	g.open[i] = false
 	if g.left--; g.left == 0 {
@@ -103,7 +103,7 @@ func (g *posting) fail(err error) {
 	}
 }
 
-// acknowledged reads the answer of JetStream to a message.
+// acknowledged parses the answer of JetStream to a message.
 func acknowledged(b []byte) (seq uint64, err error) {
 	var ack struct {
 		Seq   uint64              `json:"seq"`
@@ -120,9 +120,9 @@ func acknowledged(b []byte) (seq uint64, err error) {
 	return ack.Seq, nil
 }
 
-// post sends messages and waits for the answers, which it puts into seq and err of each. An error that wraps
-// reprise.ErrUnavailable leaves open whether the message was, or will be, stored. Messages that no server has
-// taken, as while a cluster has no leader for the stream, are sent again.
+// post sends messages, waits for the answers and stores seq and err in each post. After an error that wraps
+// reprise.ErrUnavailable it is unknown whether the message was or will be stored. Messages that no server accepted, as
+// while a cluster has no leader for the stream, are sent again.
 func (s *Store) post(ctx context.Context, posts []post) {
 	left := make([]int, len(posts))
 	for i := range left {
@@ -163,7 +163,7 @@ func failPosts(posts []post, which []int, err error) {
 	}
 }
 
-// postOnce sends messages once. nobody are those that no server has taken.
+// postOnce sends messages once. nobody holds the indexes of those that no server accepted.
 func (s *Store) postOnce(ctx context.Context, posts []post) (nobody []int) {
 	g := &posting{posts: posts, open: make([]bool, len(posts)), left: len(posts), done: make(chan struct{})}
 	for i := range g.open {
@@ -221,7 +221,7 @@ func (s *Store) putParts(ctx context.Context, subject string, b []byte) ([]part,
 	return parts, nil
 }
 
-// parallelism is how many questions to the server are under way at a time, for one call.
+// parallelism is the number of concurrent requests of one call.
 const parallelism = 32
 
 // parallel calls f with 0 to n-1, several at a time.

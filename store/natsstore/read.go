@@ -11,9 +11,9 @@ import (
 	"reprise"
 )
 
-// Read returns a page; see reprise.Store. It takes one round trip for the newest message, which is enough if the page
-// begins in it, at most O(log n) to find another beginning, which is known where the page before was read here, and
-// one for each 4 MiB.
+// Read returns a page; see reprise.Store. It takes one round trip for the newest message, which suffices if the page
+// begins in it. It takes at most O(log n) more to find the beginning, which is already known if this Store read the
+// previous page. It takes one more for each 4 MiB.
 func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
 	_ reprise.Page, err error,
 ) {
@@ -41,7 +41,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 		if !errors.Is(err, errGone) {
 			return page, err
 		}
-		// What was trimmed or removed meanwhile is no damage, and then there is a newer message.
+		// A concurrent trim or removal is not damage. It left a newer message.
 		switch {
 		case last.seq != before:
 		case s.single:
@@ -53,7 +53,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	}
 }
 
-// page reads the page that ends at last, at the latest. The error wraps errGone where something is not there.
+// page reads the page that ends at or before last. The error wraps errGone if a message is missing.
 func (s *Store) page(ctx context.Context, key reprise.StreamKey, last *entry, after uint64, maxBytes int) (
 	reprise.Page, error,
 ) {
@@ -86,8 +86,8 @@ type run struct {
 	s        *Store
 	key      reprise.StreamKey
 	last     *entry
-	next     uint64 // sequence from which on to read
-	from     uint64 // seq of the event that comes next
+	next     uint64 // sequence at which to continue
+	from     uint64 // seq of the next event
 	maxBytes int
 	batches  []reprise.Batch
 	bytes    int
@@ -97,7 +97,7 @@ type run struct {
 const (
 	// maxFetch bounds the bytes of one answer.
 	maxFetch = 4 << 20
-	// headBytes is what the server counts of a message beside its body, about.
+	// headBytes is approximately what the server counts for a message besides its body.
 	headBytes = 250
 	// maxMessages bounds the messages of one answer.
 	maxMessages = 4096
@@ -122,7 +122,7 @@ func (r *run) read(ctx context.Context) error {
 		if r.from != before {
 			continue
 		}
-		// A server that has nothing more is behind, or has had to purge it.
+		// A server without further messages lags behind, or was made to purge them.
 		if time.Now().After(patience) {
 			return fmt.Errorf("%w: the batch that begins with event %d", errGone, r.from)
 		}
@@ -137,7 +137,7 @@ func (r *run) read(ctx context.Context) error {
 	return nil
 }
 
-// wanted is how many bytes of messages hold what is left of the page, if its batches are like the newest.
+// wanted estimates the bytes of messages for the rest of the page, from the size of the newest batch.
 func (r *run) wanted() int {
 	left := min(maxFetch, r.maxBytes-r.bytes)
 	if n := len(r.last.body); n > 0 {
@@ -146,7 +146,8 @@ func (r *run) wanted() int {
 	return min(maxFetch, left+messageBytes)
 }
 
-// take looks at one message of an answer. What is behind the newest message, or not wanted any more, is passed over.
+// take processes one message of an answer. It skips messages after the newest one and messages that are not needed
+// anymore.
 func (r *run) take(ctx context.Context, msg *nats.Msg) error {
 	if r.full {
 		return nil
@@ -171,7 +172,7 @@ func (r *run) add(ctx context.Context, e *entry) error {
 	case e.index != r.last.index, len(r.batches) > 0 && e.first != r.from, e.first > r.from:
 		return fmt.Errorf("%w: the batch with event %d; found one that begins with %d", errGone, r.from, e.first)
 	case e.first+uint64(e.count) <= r.from:
-		r.next = e.seq + 1 // one that lies before
+		r.next = e.seq + 1 // the batch is before the page
 		return nil
 	}
 	batch, err := r.s.batch(ctx, r.key, e)
@@ -185,7 +186,7 @@ func (r *run) add(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// batch is the one in a message, checked.
+// batch returns the batch in a message after verifying its checksum.
 func (s *Store) batch(ctx context.Context, key reprise.StreamKey, e *entry) (reprise.Batch, error) {
 	b := e.body
 	if len(e.parts) > 0 {

@@ -11,10 +11,10 @@ import (
 	"reprise"
 )
 
-// errNewer: a newer version of this program has written it.
+// errNewer means that a newer version of this program wrote the data.
 var errNewer = fmt.Errorf("%w: written by a newer version", reprise.ErrInvalid)
 
-// record is what the index keeps of a stream: its configuration, which never changes.
+// record is the entry of a stream in the index: its configuration, which never changes.
 type record struct {
 	epoch  reprise.Epoch
 	config reprise.StreamConfig
@@ -65,7 +65,7 @@ func decodeRecord(b []byte) (*record, error) {
 	return r, d.done()
 }
 
-// ending says that a stream is going to end. It is written before the end is, which may not come then.
+// ending announces the end of a stream. It is written before the end, which may then fail to be written.
 type ending struct {
 	key     reprise.StreamKey
 	epoch   reprise.Epoch

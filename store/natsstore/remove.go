@@ -8,8 +8,8 @@ import (
 	"reprise"
 )
 
-// Remove forgets events or a whole stream; see reprise.Store. What is behind the window is taken from the
-// server a moment later.
+// Remove trims or removes a stream; see reprise.Store. The server's copy of data before the window is purged shortly
+// afterwards.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	ctx, leave, err := s.enter(ctx)
@@ -29,7 +29,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 		switch {
 		case errors.Is(err, errWrongLast):
 		case spec.Trim != 0 && isFull(err) && !full:
-			// A trim is a message, for which there may be room without what is of no use any more.
+			// A trim is a message. There may be room for it once unneeded data is purged.
 			full = true
 			if err := s.tidy.purgeOld(ctx, key); err != nil {
 				return err
@@ -70,16 +70,16 @@ func (s *Store) removeWhole(ctx context.Context, key reprise.StreamKey, last *en
 			return nil
 		}
 	case spec.Epoch != "" || !spec.Remember.IsZero() || last.remember == 0:
-		return nil // there is no stream, and the mark of it stays
+		return nil // the stream does not exist, and its mark stays
 	}
 	return s.bury(ctx, key, last, spec.Remember)
 }
 
-// graveTime is for how many seconds the message that removes a stream stays without a mark.
+// graveTime is the time in seconds for which the message that removes a stream without a mark is kept.
 const graveTime = 60
 
-// bury puts a message in the place of a stream that says that it is gone, and a mark if remember is not zero. The
-// server forgets it by itself.
+// bury writes a message that marks the stream as removed, and as expired if remember is not zero. The server deletes
+// the message itself.
 func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, remember time.Time) error {
 	st := &state{gone: true}
 	ttl := int64(graveTime)
@@ -89,8 +89,8 @@ func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, re
 	}
 	p := []post{{subject: s.subjects.stream(key), state: st, expected: last.seq, alone: true, ttl: ttl}}
 	if s.post(ctx, p); isFull(p[0].err) && !last.gone {
-		// There is no room for even this message. What is to go anyway makes some, all but the newest message, by which
-		// others find out that the stream is there.
+		// There is no room even for this message. Purge the older messages of the stream, which are to be removed
+		// anyway. The newest message stays, because it shows other replicas that the stream exists.
 		if err := s.makeRoom(ctx, key, last); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, re
 	return nil
 }
 
-// makeRoom purges all of a stream but its newest message.
+// makeRoom purges all messages of a stream except the newest.
 func (s *Store) makeRoom(ctx context.Context, key reprise.StreamKey, last *entry) error {
 	err := s.tidy.purgeSubject(ctx, s.subjects.stream(key), last.seq)
 	if last.bulky {

@@ -6,7 +6,7 @@ import (
 	"reprise"
 )
 
-// renew gives a stream another epoch that shares what is left of the one before. What it has is kept. lost says that
+// renew moves a stream to another epoch, which shares the remaining events with the previous one. lost means that
 // events are known to be lost.
 func (s *Store) renew(ctx context.Context, key reprise.StreamKey, last *entry, lost bool) (*entry, error) {
 	next := *last.state

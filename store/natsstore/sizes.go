@@ -13,9 +13,8 @@ import (
 	"reprise"
 )
 
-// Sizes returns what each tenant keeps; see reprise.Sizer. The server hands out the header of the newest
-// message of each stream and the length of its record: the cost is that of twice as many small messages as there are
-// streams.
+// Sizes returns the size of each tenant; see reprise.Sizer. The server sends the header of the newest message of each
+// stream and the length of its record. The cost is that of two small messages for each stream.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	ctx, leave, err := s.enter(ctx)
@@ -44,7 +43,7 @@ func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, e
 	return sizes, nil
 }
 
-// eachState calls f with the state of each stream, those that are gone included.
+// eachState calls f with the state of each stream, including removed ones.
 func (s *Store) eachState(ctx context.Context, f func(reprise.StreamKey, *state)) error {
 	for {
 		newest, err := s.newest(ctx)
@@ -55,7 +54,7 @@ func (s *Store) eachState(ctx context.Context, f func(reprise.StreamKey, *state)
 		if err != nil {
 			return err
 		}
-		if seen < newest { // the server that was asked is behind
+		if seen < newest { // the answering server lags behind
 			if err := pause(ctx, lagStep); err != nil {
 				return err
 			}
@@ -68,7 +67,7 @@ func (s *Store) eachState(ctx context.Context, f func(reprise.StreamKey, *state)
 	}
 }
 
-// newest is the sequence of the newest message of all streams, 0 where any server knows it.
+// newest returns the sequence of the newest message of all streams, or 0 if any server is up to date.
 func (s *Store) newest(ctx context.Context) (uint64, error) {
 	if s.single {
 		return 0, nil
@@ -81,7 +80,7 @@ func (s *Store) newest(ctx context.Context) (uint64, error) {
 	return answer.Message.Seq, err
 }
 
-// states reads the states of all streams at one server. seen is the sequence of the newest.
+// states reads the states of all streams from one server. seen is the sequence of the newest message there.
 func (s *Store) states(ctx context.Context) (states map[reprise.StreamKey]*state, seen uint64, err error) {
 	states = map[reprise.StreamKey]*state{}
 	err = s.headers(ctx, s.name, s.name+".s.>", jetstream.DeliverLastPerSubjectPolicy, func(msg jetstream.Msg) error {
@@ -100,8 +99,8 @@ func (s *Store) states(ctx context.Context) (states map[reprise.StreamKey]*state
 	return states, seen, err
 }
 
-// recordLengths returns the lengths of all records in the index, by their sequence. A server that is behind leaves out
-// the newest, which are counted the next time.
+// recordLengths returns the lengths of all records in the index by their sequence. A server that lags behind leaves out
+// the newest records, which are counted the next time.
 func (s *Store) recordLengths(ctx context.Context) (map[uint64]int64, error) {
 	lengths := map[uint64]int64{}
 	err := s.headers(ctx, s.index, s.name+".i.>", jetstream.DeliverAllPolicy, func(msg jetstream.Msg) error {
@@ -119,8 +118,8 @@ func (s *Store) recordLengths(ctx context.Context) (map[uint64]int64, error) {
 	return lengths, err
 }
 
-// headers calls f with messages of a JetStream stream, without their bodies, as one server has them. Records of the
-// index may be deleted meanwhile, which are then not waited for.
+// headers calls f with messages of a JetStream stream, without their bodies, as one server has them. It does not wait
+// for records of the index that are deleted meanwhile.
 func (s *Store) headers(ctx context.Context, stream, filter string, policy jetstream.DeliverPolicy,
 	f func(jetstream.Msg) error,
 ) error {
@@ -152,7 +151,7 @@ func (s *Store) headers(ctx context.Context, stream, filter string, policy jetst
 		}
 		left -= n
 		switch err := batch.Error(); {
-		case errors.Is(err, nats.ErrNoResponders): // the consumer is not known to all servers yet
+		case errors.Is(err, nats.ErrNoResponders): // not all servers know the consumer yet
 			if err := pause(ctx, lagStep); err != nil {
 				return err
 			}
@@ -167,7 +166,7 @@ func (s *Store) headers(ctx context.Context, stream, filter string, policy jetst
 	return nil
 }
 
-// oneState reads a message. Its sequence is there even if the error says that the rest is damaged.
+// oneState decodes a message. The sequence is valid even if the error reports damage.
 func (s *Store) oneState(msg jetstream.Msg) (key reprise.StreamKey, e *entry, err error) {
 	e = &entry{}
 	meta, err := msg.Metadata()
@@ -185,7 +184,7 @@ func (s *Store) oneState(msg jetstream.Msg) (key reprise.StreamKey, e *entry, er
 	return key, read, nil
 }
 
-// clientError is what to make of an error of package jetstream.
+// clientError maps an error of package jetstream.
 func (s *Store) clientError(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 		if ctx.Err() == nil {
@@ -196,7 +195,7 @@ func (s *Store) clientError(ctx context.Context, err error) error {
 	return unavailable(err)
 }
 
-// streamInfo asks the leader of a stream about it. With a filter the answer has the subjects that match.
+// streamInfo asks the leader of a stream for its info. With a filter the answer includes the matching subjects.
 func (s *Store) streamInfo(ctx context.Context, stream, filter string) (*jetstream.StreamInfo, error) {
 	var all *jetstream.StreamInfo
 	for {

@@ -15,8 +15,8 @@ import (
 	"reprise"
 )
 
-// Store is a reprise.Store in NATS JetStream. It is safe for concurrent use, and any number of them may share the
-// same place. It is also a reprise.Concurrent, a reprise.Watcher, a reprise.Sweeper and a reprise.Sizer.
+// Store is a reprise.Store in NATS JetStream. It is safe for concurrent use. Any number of Stores may share the same
+// JetStream streams. It also implements reprise.Concurrent, reprise.Watcher, reprise.Sweeper and reprise.Sizer.
 type Store struct {
 	subjects subjects
 	name     string // of the JetStream stream with the events
@@ -25,11 +25,11 @@ type Store struct {
 	timeout  time.Duration
 	logger   *slog.Logger
 	writer   writerID
-	// single says that there is one server alone that has the streams, so that any answer is the newest.
+	// single is true if only one server has the streams, so that any answer is up to date.
 	single bool
 	// restartKeeps is Options.RestartKeeps.
 	restartKeeps bool
-	// room is how large the body of a message may be.
+	// room is the maximum size of a message body.
 	room  int
 	wire  *wire
 	js    jetstream.JetStream
@@ -44,21 +44,21 @@ type Store struct {
 }
 
 const (
-	// maxBody is how large the body of a message gets at most, whatever the server allows.
+	// maxBody is the maximum size of a message body, even if the server allows more.
 	maxBody = 1 << 20
-	// headRoom is kept free in each message for its headers.
+	// headRoom is reserved in each message for its headers.
 	headRoom = 32 << 10
-	// leastPayload is what the server must allow, for the largest configuration of a stream to fit.
+	// leastPayload is the max_payload that the server must allow, so that the largest configuration of a stream fits.
 	leastPayload = 192 << 10
 )
 
-// Open connects to a server of NATS and makes the streams of JetStream where they are not there. The URL is
-// nats://[user:password@]host:port, or tls://; several with commas between them are servers of one
-// cluster. Its query may hold parameters; see Options, and beside those there
-// "creds" (a file of credentials), "ca" (a file of certificates) and "cert" (two files, with a comma). opts may be nil.
+// Open connects to a NATS server and creates the JetStream streams if they do not exist. The URL is
+// nats://[user:password@]host:port, or tls://. Several URLs, separated by commas, name servers of one cluster. The
+// query may hold the parameters of Options and also "creds" (a credentials file), "ca" (a certificates file) and "cert"
+// (two files, separated by a comma). opts may be nil.
 //
-// The error wraps reprise.ErrInvalid where the URL or the server will not do or the server refuses the login, and
-// reprise.ErrUnavailable where the server is not there.
+// The error wraps reprise.ErrInvalid if the URL or the server is unsuitable or the server rejects the login, and
+// reprise.ErrUnavailable if the server cannot be reached.
 func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	set, err := parse(url, opts)
@@ -88,7 +88,7 @@ func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) 
 	return s, nil
 }
 
-// connectError says why there is no connection, without the URL.
+// connectError describes why there is no connection, without quoting the URL.
 func connectError(err error) error {
 	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
 		errors.Is(err, nats.ErrAuthRevoked) {
@@ -138,7 +138,7 @@ func (s *Store) start(ctx context.Context, set *settings) error {
 	return s.watch.start(s)
 }
 
-// checkServer refuses a server that lacks what is needed.
+// checkServer rejects a server that lacks a required feature.
 func (s *Store) checkServer() error {
 	nc := s.wire.nc
 	if major, minor := version(nc.ConnectedServerVersion()); major < 2 || major == 2 && minor < 11 {
@@ -158,8 +158,8 @@ func version(text string) (major, minor int) {
 	return major, minor
 }
 
-// makeStream makes a stream where it is not there, and returns it as it is. A cluster that has no leader yet is
-// waited for.
+// makeStream creates a JetStream stream if it does not exist, and returns its actual configuration. It waits for a
+// cluster that has no leader yet.
 func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*jetstream.StreamConfig, error) {
 	for {
 		have, err := s.tryStream(ctx, want)
@@ -168,7 +168,7 @@ func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*
 			config := have.CachedInfo().Config
 			return &config, unfit(&config, want)
 		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
-			continue // somebody else has just made it
+			continue // another replica has just created it
 		case errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 			return nil, fmt.Errorf("%w: JetStream is not enabled on the NATS server", reprise.ErrInvalid)
@@ -189,7 +189,7 @@ func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*
 	}
 }
 
-// tryStream asks for a stream, and for a new one where it is not there. It waits no longer than askAgain.
+// tryStream looks up a JetStream stream and creates it if it does not exist. It waits no longer than askAgain.
 func (s *Store) tryStream(ctx context.Context, want *jetstream.StreamConfig) (jetstream.Stream, error) {
 	ctx, cancel := withTimeout(ctx, askAgain)
 	defer cancel()
@@ -200,8 +200,8 @@ func (s *Store) tryStream(ctx context.Context, want *jetstream.StreamConfig) (je
 	return have, err
 }
 
-// enter readies s for a call, which is then bounded by the context that is returned. Where the error is nil, the
-// caller ends with s.use.RUnlock and cancel.
+// enter begins a call. If the error is nil, the call must use the bounded context and end with leave, which releases
+// s.use and the context.
 func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)

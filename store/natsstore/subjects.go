@@ -9,20 +9,20 @@ import (
 	"reprise"
 )
 
-// subjects names what a Store keeps: all begin with its name.
+// subjects returns the subjects of a Store, all of which begin with its name.
 //
-//	NAME.s.<tenant>.<name>              the batches of a stream and what else happens to it, in order
+//	NAME.s.<tenant>.<name>              the batches and other changes of a stream, in order
 //	NAME.p.<tenant>.<name>              parts of batches that are too large for a message
-//	NAME.d.<tenant>.<name>              the data of an end, where that is large
-//	NAME.d.=.boot                       the start of the server that was the last one; see boot
-//	NAME.w.<tenant>.<name>              headers of the first, for those who watch
-//	NAME.i.<tenant>.<namespace>.<name>  the index: what a stream was created with
+//	NAME.d.<tenant>.<name>              the data of an end, if it is large
+//	NAME.d.=.boot                       the last start of the server; see boot
+//	NAME.w.<tenant>.<name>              headers of the first, for watchers
+//	NAME.i.<tenant>.<namespace>.<name>  the index: the configuration of a stream
 //	NAME.e.<minute>                     the streams that expire in that minute
 //
 // The first four are in the JetStream stream NAME, the last two in NAME_INDEX.
 type subjects struct{ name string }
 
-// token writes text as one token of a subject. No tenant and no name holds a comma.
+// token encodes text as one token of a subject. Tenants and names contain no comma.
 func token(text string) string { return strings.ReplaceAll(text, ".", ",") }
 
 func untoken(text string) string { return strings.ReplaceAll(text, ",", ".") }
@@ -36,12 +36,12 @@ func (s subjects) parts(key reprise.StreamKey) string  { return s.of("p", key) }
 func (s subjects) data(key reprise.StreamKey) string   { return s.of("d", key) }
 func (s subjects) watch(key reprise.StreamKey) string  { return s.of("w", key) }
 
-// index is that of the record of a stream. A namespace, which may be "", stands behind an equals sign.
+// index returns the subject of the record of a stream. An equals sign precedes the namespace, which may be "".
 func (s subjects) index(key reprise.StreamKey) string {
 	return s.name + ".i." + token(string(key.Tenant)) + ".=" + token(key.Namespace()) + "." + token(key.Name)
 }
 
-// scope is the subject of all records that q asks for; ok is false if there can be none.
+// scope returns the subject of all records that q selects; ok is false if there can be none.
 func (s subjects) scope(q *reprise.ListQuery) (subject string, ok bool) {
 	tenant, namespace := "*", "*"
 	if q.Tenant != "" {
@@ -56,7 +56,7 @@ func (s subjects) scope(q *reprise.ListQuery) (subject string, ok bool) {
 	return s.name + ".i." + tenant + "." + namespace + ".*", true
 }
 
-// isToken reports whether text can be (a part of) a tenant or a name.
+// isToken reports whether text can be a tenant or name, or a part of one.
 func isToken(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {
@@ -68,7 +68,7 @@ func isToken(text string) bool {
 	return true
 }
 
-// keyOf is the inverse of index, and of the others.
+// keyOf is the inverse of index, and of the other functions.
 func (s subjects) keyOf(subject string) (reprise.StreamKey, error) {
 	tokens := strings.Split(strings.TrimPrefix(subject, s.name+"."), ".")
 	if len(tokens) < 3 {
@@ -77,14 +77,14 @@ func (s subjects) keyOf(subject string) (reprise.StreamKey, error) {
 	return reprise.StreamKey{Tenant: reprise.Tenant(untoken(tokens[1])), Name: untoken(tokens[len(tokens)-1])}, nil
 }
 
-// minute is the subject of the streams that expire at t.
+// minute returns the subject of the streams that expire at t.
 func (s subjects) minute(t time.Time) string {
 	return s.name + ".e." + strconv.FormatInt(minuteOf(t), 10)
 }
 
 func (s subjects) minutes() string { return s.name + ".e.*" }
 
-// minuteOf numbers the minutes. What should have expired before 1970 does so in 1970.
+// minuteOf returns the number of the minute of t. Times before 1970 count as 1970.
 func minuteOf(t time.Time) int64 { return max(0, t.Unix()/60) }
 
 // minuteIn is the inverse of minute.

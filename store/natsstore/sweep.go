@@ -10,8 +10,8 @@ import (
 	"reprise"
 )
 
-// Sweep removes expired streams; see reprise.Sweeper. The cost is one question for the minutes in which
-// streams expire, and a few for each stream that does. The server forgets marks by itself.
+// Sweep removes expired streams; see reprise.Sweeper. It takes one request for the minutes in which streams expire, and
+// a few requests for each stream that expires. The server deletes marks itself.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	ctx, leave, err := s.enter(ctx)
@@ -35,7 +35,7 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return w.swept, nil
 }
 
-// dueMinutes are the minutes up to now in which streams expire, the earliest first.
+// dueMinutes returns the minutes up to now in which streams expire, earliest first.
 func (s *Store) dueMinutes(ctx context.Context, now time.Time) ([]int64, error) {
 	info, err := s.streamInfo(ctx, s.index, s.subjects.minutes())
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *sweep) some(ctx context.Context, notes []indexed) error {
 	return errors.Join(errs...)
 }
 
-// one sweeps the stream of a note, if it has expired. Where another replica sweeps it first there is nothing to do.
+// one sweeps the stream of a note if it has expired. If another replica is first, it does nothing.
 func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, error) {
 	e, err := decodeEnding(note.body)
 	if err != nil {
@@ -122,7 +122,7 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 		}
 		return nil, nil
 	case last.end == nil:
-		return nil, nil // the end may be on its way
+		return nil, nil // the end may be in transit
 	}
 	info, err := w.s.info(ctx, e.key, last.state)
 	switch {
@@ -137,7 +137,7 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 	}
 	err = w.s.bury(ctx, e.key, last, w.remember)
 	if errors.Is(err, errWrongLast) {
-		return nil, nil // somebody else was first, or it was trimmed and is swept the next time
+		return nil, nil // another replica was first, or the stream was trimmed and the next Sweep removes it
 	}
 	if err != nil {
 		return nil, err
@@ -147,5 +147,5 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 	return &info, nil
 }
 
-// stale reports whether a note is older than any append that it was written for may take.
+// stale reports whether a note is older than the longest append that may have written it.
 func (w *sweep) stale(note *indexed) bool { return time.Since(note.at) > orphanAge }

@@ -9,8 +9,8 @@ import (
 	"reprise"
 )
 
-// tidy does at leisure what nobody waits for: it takes from the server what is of no use any more. All of it may be
-// forgotten, and then is done at the next occasion or does no harm.
+// tidy removes unneeded data from the server in the background. A job may be lost: it is then repeated at the next
+// occasion or does no harm.
 type tidy struct {
 	s      *Store
 	cancel context.CancelFunc
@@ -24,13 +24,12 @@ type tidy struct {
 }
 
 const (
-	// What lies before the window is purged when it takes a part of what the window does, and not before it takes so
-	// many bytes.
+	// Data before the window is purged when its size reaches this fraction of the window, and at least this many bytes.
 	purgePart  = 8
 	leastPurge = 256 << 10
-	// maxJobs bounds what waits; what comes on top of it is forgotten.
+	// maxJobs bounds the queue; further jobs are dropped.
 	maxJobs = 100_000
-	// lastJobs is how long Close waits for what is still to be done.
+	// lastJobs is how long Close waits for the remaining jobs.
 	lastJobs = time.Second
 )
 
@@ -41,7 +40,7 @@ func (t *tidy) start(s *Store) {
 	go t.run(ctx)
 }
 
-// stop lets what waits be done for a moment.
+// stop ends the loop after it has had a moment to run the remaining jobs.
 func (t *tidy) stop() {
 	t.mu.Lock()
 	t.ended = true
@@ -106,7 +105,7 @@ func (t *tidy) add(job func(ctx context.Context) error) {
 	t.signal()
 }
 
-// trim purges what lies before the window of a stream.
+// trim purges the data before the window of a stream.
 func (t *tidy) trim(key reprise.StreamKey) {
 	t.mu.Lock()
 	if len(t.trims) < maxJobs {
@@ -125,7 +124,7 @@ func (t *tidy) delete(stream string, seq uint64) {
 	})
 }
 
-// purge deletes the parts and data that a stream has left which is gone.
+// purge deletes the parts and data that a removed stream has left.
 func (t *tidy) purge(key reprise.StreamKey, before uint64) {
 	t.add(func(ctx context.Context) error {
 		return errors.Join(t.purgeSubject(ctx, t.s.subjects.parts(key), before),
@@ -133,7 +132,7 @@ func (t *tidy) purge(key reprise.StreamKey, before uint64) {
 	})
 }
 
-// dropConsumer ends a consumer of a JetStream stream.
+// dropConsumer deletes a consumer of a JetStream stream.
 func (t *tidy) dropConsumer(stream, name string) {
 	t.add(func(ctx context.Context) error {
 		var answer struct{}
@@ -141,14 +140,14 @@ func (t *tidy) dropConsumer(stream, name string) {
 	})
 }
 
-// purgeSubject deletes the messages of a subject whose sequence is lower.
+// purgeSubject deletes the messages of a subject with a sequence below before.
 func (t *tidy) purgeSubject(ctx context.Context, subject string, before uint64) error {
 	var answer struct{}
 	req := map[string]any{"filter": subject, "seq": before}
 	return t.s.request(ctx, "STREAM.PURGE."+t.s.name, req, &answer)
 }
 
-// purgeOld deletes what lies before the window of a stream as it is now. The newest message, which is its state, stays.
+// purgeOld deletes the data before the current window of a stream. The newest message, which is its state, stays.
 func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
 	s := t.s
 	last, err := s.last(ctx, key)
@@ -168,7 +167,7 @@ func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
 		}
 		partsBefore = before
 		if last.bulky {
-			// Parts of a batch come before it, and after the batch before.
+			// Parts of a batch precede it and follow the previous batch.
 			first, err := s.next(ctx, key, before)
 			if err != nil {
 				return err

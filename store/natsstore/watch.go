@@ -12,13 +12,13 @@ import (
 	"reprise"
 )
 
-// watch wakes those who watch streams. The server republishes the header of each message once that is stored; all
-// subscriptions to that put what comes into one channel, and one goroutine takes it out.
+// watch notifies the watchers of streams. The server republishes the header of each stored message. All subscriptions
+// to those headers write to one channel, which one goroutine reads.
 type watch struct {
 	s      *Store
-	mine   string // how the header of a message of this Store begins
+	mine   string // prefix of the header of messages from this Store
 	msgs   chan *nats.Msg
-	ask    chan struct{} // has room for one: somebody is to be told when the server sees the subscriptions
+	ask    chan struct{} // has room for one: a new watcher waits until the server has its subscription
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
@@ -36,10 +36,10 @@ type watched struct {
 type watcher struct{ moved func() }
 
 const (
-	// maxWakeUps is how many wake-ups may wait. If there are more all watchers are woken.
+	// maxWakeUps is the maximum number of pending wake-ups. If there are more, all watchers are notified.
 	maxWakeUps = 64 << 10
-	// wakeAllEvery is how often all watchers are woken where several servers have the streams: between servers a
-	// wake-up may be lost without anybody being told.
+	// wakeAllEvery is the interval at which all watchers are notified if several servers hold the streams: a wake-up
+	// between servers may be lost without notice.
 	wakeAllEvery = 30 * time.Second
 )
 
@@ -67,10 +67,11 @@ func (w *watch) start(s *Store) error {
 	return nil
 }
 
-// graceOfLeaders is how long answers may take that an old leader has still sent.
+// graceOfLeaders is how long answers of a previous leader may still arrive.
 const graceOfLeaders = 500 * time.Millisecond
 
-// newLeader is called when another server leads. What the one before was asked will not be answered any more.
+// newLeader is called when another server becomes the leader. The previous one will not answer pending requests
+// anymore.
 func (w *watch) newLeader() {
 	asked := w.s.wire.next.Load()
 	time.AfterFunc(graceOfLeaders, func() { w.s.wire.failOlder(asked, unavailable(errLost)) })
@@ -82,7 +83,7 @@ func (w *watch) end() {
 	w.wg.Wait()
 }
 
-// Watch calls moved when another Store has changed the stream; see reprise.Watcher. All watches of a Store share its
+// Watch calls moved when another Store changes the stream; see reprise.Watcher. All watches of a Store share its
 // connection.
 func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
 	defer func() { err = storeError(context.Background(), err) }()
@@ -116,7 +117,7 @@ func (w *watch) leave(subject string, at *watched, me *watcher) {
 	delete(w.fresh, me)
 	if len(at.watchers) == 0 && w.watched[subject] == at {
 		delete(w.watched, subject)
-		// It fails when the connection is closed, and then there is nothing to end.
+		// Unsubscribe fails if the connection is closed, and then nothing needs to be done.
 		_ = at.sub.Unsubscribe()
 	}
 }
@@ -128,7 +129,7 @@ func (w *watch) wake() {
 	}
 }
 
-// all wakes all watchers once the server sees their subscriptions.
+// all notifies all watchers once the server has their subscriptions.
 func (w *watch) all() {
 	w.mu.Lock()
 	for _, at := range w.watched {
@@ -140,7 +141,7 @@ func (w *watch) all() {
 	w.wake()
 }
 
-// run wakes those whose streams have moved.
+// run notifies the watchers of streams that have changed.
 func (w *watch) run(ctx context.Context) {
 	for {
 		select {
@@ -171,8 +172,9 @@ func (w *watch) of(subject string) []*watcher {
 	return list
 }
 
-// confirm asks the leader of the stream something, which it answers after it has seen the subscriptions that went
-// before; what happens from then on is told. Then it wakes those who may have missed what happened until then.
+// confirm sends a request to the leader of the stream. When the leader answers, it has processed all earlier
+// subscriptions, and later changes are notified. confirm then notifies the new watchers, which may have missed earlier
+// changes.
 func (w *watch) confirm(ctx context.Context) {
 	var often <-chan time.Time
 	if !w.s.single {
@@ -218,7 +220,7 @@ func (w *watch) reach(ctx context.Context) error {
 	}
 }
 
-// ping asks the leader of the stream for a message that need not be there.
+// ping asks the leader of the stream for a message that need not exist.
 func (s *Store) ping(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx, s.timeout)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// wire is the one connection of a Store. Requests that many messages answer, and many requests that are
-// waited for together, share one subscription to an inbox.
+// wire is the connection of a Store. Requests with several answers, and groups of concurrent requests, share one
+// subscription to an inbox.
 type wire struct {
 	nc     *nats.Conn
 	inbox  string // with the dot at its end
@@ -22,27 +22,27 @@ type wire struct {
 	next   atomic.Uint64
 
 	mu       sync.Mutex
-	up       chan struct{} // closed while there is a connection
+	up       chan struct{} // closed while connected
 	isUp     bool
 	awaiters map[uint64]awaiter
-	// returned is called, from a goroutine of the connection, when there is a connection again.
+	// returned is called from a goroutine of the connection after each reconnect.
 	returned func()
-	// denied is the last refusal of a subject, which the server does not tie to a request.
+	// denied is the last permission error of a subject. The server does not associate it with a request.
 	denied error
 }
 
-// awaiter gets the answers to something. Its methods are called by one goroutine at a time and must not block.
+// awaiter receives the answers to a request. Its methods are called by one goroutine at a time and must not block.
 type awaiter interface {
 	answer(i int, msg *nats.Msg)
 	fail(err error)
 }
 
-// connect opens the connection. It does not wait for a server that is not there.
+// connect opens the connection. It does not wait for a server that cannot be reached.
 func connect(ctx context.Context, set *settings) (*wire, error) {
 	url, opts, logger := set.url, set.NATS, set.Logger
 	w := &wire{logger: logger, up: make(chan struct{}), isUp: true, awaiters: map[uint64]awaiter{}}
 	close(w.up)
-	dial := 5 * time.Second // and login
+	dial := 5 * time.Second // includes the login
 	if deadline, ok := ctx.Deadline(); ok {
 		dial = min(dial, max(time.Millisecond, time.Until(deadline)))
 	}
@@ -50,11 +50,11 @@ func connect(ctx context.Context, set *settings) (*wire, error) {
 		nats.Name("reprise"),
 		nats.MaxReconnects(-1), nats.ReconnectWait(100 * time.Millisecond), nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectJitter(50*time.Millisecond, 100*time.Millisecond),
-		// What is to be sent while there is no connection is not kept for later: its caller would not know.
+		// Do not buffer messages while disconnected: their callers would not know.
 		nats.ReconnectBufSize(-1),
 		nats.PingInterval(5 * time.Second), nats.MaxPingsOutstanding(2),
 		nats.Timeout(dial),
-		// A write that the server does not take holds up all others.
+		// A write that the server does not accept blocks all others.
 		nats.FlusherTimeout(set.Timeout / 2),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { w.down(err) }),
 		nats.ReconnectHandler(func(*nats.Conn) { w.reconnected() }),
@@ -76,7 +76,7 @@ func connect(ctx context.Context, set *settings) (*wire, error) {
 	return w, nil
 }
 
-// dispatch hands an answer to whoever waits for it. Answers that come too late go nowhere.
+// dispatch passes an answer to its awaiter. It drops answers that come too late.
 func (w *wire) dispatch(msg *nats.Msg) {
 	id, index, many := strings.Cut(msg.Subject[len(w.inbox):], ".")
 	n, err := strconv.ParseUint(id, 36, 64)
@@ -97,7 +97,7 @@ func (w *wire) dispatch(msg *nats.Msg) {
 	}
 }
 
-// await registers a, and returns the subject to which its answers are to be sent.
+// await registers a and returns the reply subject for its answers.
 func (w *wire) await(a awaiter) (id uint64, reply string) {
 	id = w.next.Add(1)
 	w.mu.Lock()
@@ -112,10 +112,10 @@ func (w *wire) leave(id uint64) {
 	delete(w.awaiters, id)
 }
 
-// failAll tells all who wait that no answer will come.
+// failAll tells all awaiters that no answer will come.
 func (w *wire) failAll(err error) { w.failOlder(w.next.Load(), err) }
 
-// failOlder tells it to those who wait since id was given out, or longer.
+// failOlder tells the awaiters up to id that no answer will come.
 func (w *wire) failOlder(id uint64, err error) {
 	w.mu.Lock()
 	var older []awaiter
@@ -165,7 +165,7 @@ func (w *wire) asyncError(sub *nats.Subscription, err error) {
 		w.failAll(unavailable(err))
 	}
 	if errors.Is(err, nats.ErrSlowConsumer) && sub != nil {
-		// Wake-ups were dropped: they may have been anybody's.
+		// Wake-ups of unknown streams were dropped.
 		w.mu.Lock()
 		returned := w.returned
 		w.mu.Unlock()
@@ -193,13 +193,13 @@ func (w *wire) ready(ctx context.Context) error {
 	}
 }
 
-// close ends the connection, and with it all who wait.
+// close closes the connection and fails all awaiters.
 func (w *wire) close() {
 	w.failAll(unavailable(errLost))
 	w.nc.Close()
 }
 
-// replies collects the answers to one request, which has one or more.
+// replies collects the answers to one request.
 type replies struct {
 	mu    sync.Mutex
 	msgs  []*nats.Msg
@@ -228,7 +228,7 @@ func (r *replies) signal() {
 	}
 }
 
-// take waits for answers and takes those that have come.
+// take waits for answers and returns those that have arrived.
 func (r *replies) take(ctx context.Context) ([]*nats.Msg, error) {
 	for {
 		r.mu.Lock()
@@ -249,14 +249,14 @@ func (r *replies) take(ctx context.Context) ([]*nats.Msg, error) {
 	}
 }
 
-// askAgain is after how long a request is sent again: while a cluster has no leader for a stream, some are lost.
+// askAgain is the time after which a request is repeated: some are lost while a cluster has no leader for a stream.
 const askAgain = 2500 * time.Millisecond
 
-// retryEvery is how long it takes until a server is asked again that has no leader for the stream yet.
+// retryEvery is the pause before a server that has no leader for the stream yet is asked again.
 const retryEvery = 50 * time.Millisecond
 
-// ask sends a request and calls got with each message of the answer, until that returns false. It asks again
-// where nobody answers yet or the connection is lost, so the request must be one that changes nothing.
+// ask sends a request and calls got with each message of the answer until got returns false. It repeats the request if
+// nobody answers yet or the connection is lost, so the request must not change anything.
 func (w *wire) ask(ctx context.Context, subject string, body []byte, got func(*nats.Msg) (more bool, err error)) error {
 	for started := false; ; {
 		err := w.ready(ctx)
@@ -308,8 +308,8 @@ func (w *wire) askOnce(
 	}
 }
 
-// sendError is what to make of an error of the client. Between the loss of a connection and the
-// news of it the client answers with several.
+// sendError maps an error of the client. The client returns several kinds of errors after it has lost a connection and
+// before it reports the loss.
 func (w *wire) sendError(err error) error {
 	if errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrBadSubject) {
 		return err
@@ -317,7 +317,7 @@ func (w *wire) sendError(err error) error {
 	return errLost
 }
 
-// pause waits.
+// pause waits for d or until ctx is done.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -329,14 +329,14 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// The statuses of answers that have no body.
+// Status codes of answers without a body.
 const (
 	noResponders = "503"
 	endOfBatch   = "204"
 	notFound     = "404"
 )
 
-// status is that of an answer, "" for a message.
+// status returns the status code of an answer, or "" for a message.
 func status(msg *nats.Msg) string {
 	if len(msg.Header) == 0 {
 		return ""

@@ -15,20 +15,20 @@ import (
 
 const adoptStatement = `SELECT * FROM {schema}.adopt($1, $2, $3, $4, $5)`
 
-// errForeign says that the last append to a stream was to another server, or to this one before it was recovered from a
-// backup. Append, Read and Create find that out, and adopt the stream.
+// errForeign means that the last append to a stream was made on another server, or on this one before it was restored
+// from a backup. Append, Read and Create detect it and adopt the stream.
 var errForeign = errors.New("the events of another server")
 
-// claim is a stream that is to become one of this server.
+// claim is a stream to be adopted by this server.
 type claim struct {
 	key   reprise.StreamKey
 	epoch reprise.Epoch
-	// next is the seq of the event after the newest one that somebody knows of.
+	// next is the seq after the newest event that is known.
 	next uint64
 }
 
-// adopted makes the streams of the requests whose error is errForeign those of this server, and appends to them anew.
-// Where events may have been lost they have another epoch then, and the request is refused with ErrNotFound.
+// adopted adopts the streams of the requests whose error is errForeign, and repeats those requests. If events may have
+// been lost, the stream moves to another epoch and the request gets ErrNotFound.
 func (s *Store) adopted(ctx context.Context, reqs []reprise.AppendRequest, errs []error) []error {
 	var places []int
 	var foreign []reprise.AppendRequest
@@ -57,7 +57,7 @@ func (s *Store) adopted(ctx context.Context, reqs []reprise.AppendRequest, errs 
 	return errs
 }
 
-// adopt decides which streams go on and which begin another epoch; see the function adopt.
+// adopt decides which streams keep their epoch and which move to another one; see the SQL function adopt.
 func (s *Store) adopt(ctx context.Context, claims []claim) error {
 	// All replicas lock the rows of streams in the order of their names.
 	slices.SortFunc(claims, func(a, b claim) int { return compareKeys(a.key, b.key) })
@@ -85,15 +85,15 @@ func (s *Store) adopt(ctx context.Context, claims []claim) error {
 	return err
 }
 
-// renewals counts the streams that go on under another epoch, so that a line in the log stands for many.
+// renewals counts streams that continue under another epoch, so that one log line reports many.
 type renewals struct {
 	mu     sync.Mutex
 	count  int
 	logged time.Time
 }
 
-// renewalsEvery is how often it is logged that streams go on under another epoch. After a failover each is found
-// when somebody asks for it.
+// renewalsEvery is the interval at which such streams are logged. After a failover each stream is detected when it is
+// first used.
 const renewalsEvery = 10 * time.Second
 
 func (r *renewals) log(ctx context.Context, logger *slog.Logger, names []string) {
@@ -108,8 +108,8 @@ func (r *renewals) log(ctx context.Context, logger *slog.Logger, names []string)
 	r.count, r.logged = 0, time.Now()
 }
 
-// recognize finds out whether the tables were copied from another server, by a dump for example. Then all
-// streams are foreign. That the server was promoted or recovered needs no look: its timeline says so.
+// recognize detects tables that were copied from another server, for example by a dump. All streams are then foreign. A
+// promotion or a recovery needs no detection, because it changes the server's timeline.
 func (s *Store) recognize(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, s.opts.in(`SELECT pg_advisory_xact_lock({tidy})`)); err != nil {

@@ -28,7 +28,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	return s.append(ctx, reqs)
 }
 
-// append is Append for a caller that has entered.
+// append is Append for a caller that has called enter.
 func (s *Store) append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	if len(reqs) == 0 {
 		return nil
@@ -54,11 +54,11 @@ func (s *Store) append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 	}
 }
 
-// maxTries is how often what the server has undone for the sake of another transaction is tried again.
+// maxTries bounds the attempts of a transaction that the server rolls back in favor of another one.
 const maxTries = 5
 
-// commit is the requests of one call, in the order of their names, in which all
-// replicas lock the rows of streams.
+// commit holds the requests of one call in the order of their names, the order in which all replicas lock the rows of
+// streams.
 type commit struct {
 	reqs  []reprise.AppendRequest
 	order []int
@@ -73,14 +73,14 @@ func newCommit(reqs []reprise.AppendRequest) *commit {
 	return c
 }
 
-// compareKeys is the order in which rows of streams are locked.
+// compareKeys defines the order in which rows of streams are locked.
 func compareKeys(a, b reprise.StreamKey) int {
 	return cmp.Or(cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Name, b.Name))
 }
 
 func (c *commit) at(i int) *reprise.AppendRequest { return &c.reqs[c.order[i]] }
 
-// refuse notes why the request at a place was refused.
+// refuse records why the request at place was rejected.
 func (c *commit) refuse(errs []error, place, reason int32, tail int64) error {
 	if place < 1 || int(place) > len(c.order) {
 		return fmt.Errorf("%w: the function append", ErrNotOurs)
@@ -110,7 +110,7 @@ func (c *commit) hashes() hashList {
 	return list
 }
 
-// params are those of the function append.
+// params returns the parameters of the SQL function append.
 func (c *commit) params(durability string) *params {
 	n := len(c.reqs)
 	p := new(params).text(durability)
@@ -131,10 +131,10 @@ func (c *commit) params(durability string) *params {
 	return p
 }
 
-// pieceBytes is how much of a batch goes into one row, so that a row just fits into a page of 8 KiB.
+// pieceBytes is the size of the part of a batch that goes into one row. Such a row just fits into a page of 8 KiB.
 const pieceBytes = 8080
 
-// addPieces adds what of the batches does not fit into their first rows.
+// addPieces adds the parts of the batches that do not fit into their first rows.
 func (c *commit) addPieces(p *params) {
 	var places, numbers []int32
 	var pieces [][]byte

@@ -12,16 +12,17 @@ import (
 	"reprise"
 )
 
-// errTimeout is the cause where the server has not answered within Options.Timeout.
+// errTimeout is the cause if the server does not answer within Options.Timeout.
 var errTimeout = errors.New("no answer in time")
 
-// bounded is ctx with the bound of time of one operation.
+// bounded returns ctx with the timeout of one operation.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.opts.Timeout,
 		fmt.Errorf("%w: %w: %v", reprise.ErrUnavailable, errTimeout, s.opts.Timeout))
 }
 
-// asked is the error of an operation whose bounded context is ctx and whose caller's is caller.
+// asked maps the error of an operation. ctx is the bounded context of the operation and caller is the context of its
+// caller.
 func asked(caller, ctx context.Context, err error) error {
 	if err != nil && caller.Err() == nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -29,11 +30,11 @@ func asked(caller, ctx context.Context, err error) error {
 	return storeError(caller, err)
 }
 
-// takeRow is handed each row of a result. The values belong to the driver: it copies what it keeps.
+// takeRow receives each row of a result. The driver owns the values, so takeRow copies what it keeps.
 type takeRow func(row [][]byte) error
 
-// run carries out a statement that may be carried out twice: a connection that turns out to be lost is replaced
-// once. Each time the rows go to what begin returns.
+// run executes a statement that is safe to execute twice: a lost connection is replaced once. For each attempt, begin
+// returns the function that receives the rows.
 func (s *Store) run(caller context.Context, sql string, p *params, begin func() takeRow) error {
 	ctx, cancel := s.bounded(caller)
 	defer cancel()
@@ -44,8 +45,8 @@ func (s *Store) run(caller context.Context, sql string, p *params, begin func() 
 	return asked(caller, ctx, err)
 }
 
-// lost reports whether the connection was. Then the others that wait in the pool have most likely gone with it, and are
-// not tried one after the other.
+// lost reports whether err means a lost connection. The other idle connections of the pool are then probably lost too,
+// and are not tried one by one.
 func (s *Store) lost(err error) bool {
 	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
 		return false
@@ -55,7 +56,7 @@ func (s *Store) lost(err error) bool {
 		if errors.Is(err, ErrDamaged) || errors.Is(err, reprise.ErrInvalid) {
 			return false
 		}
-	// admin_shutdown, crash_shutdown, connection_failure; not the primary: of a write, and of a question to its log
+	// admin_shutdown, crash_shutdown and connection_failure; not the primary, from a write or from a query of its WAL
 	case "57P01", "57P02", "08006", "25006", "55000":
 	default:
 		return false
@@ -73,16 +74,16 @@ func (s *Store) try(ctx context.Context, sql string, p *params, take takeRow) er
 	return drain(conn.Conn().PgConn().ExecParams(ctx, sql, p.values, p.oids, binaryFormat, binaryFormat), take)
 }
 
-// send puts a statement into a pipeline, and the end of its transaction behind it.
+// send adds a statement to a pipeline, followed by the end of its transaction.
 //
-// No statement has a name: a pooler may give each transaction another connection, and a prepared one saves nothing
-// that could be measured, since what takes time lies in functions, whose plans the server keeps.
+// Statements are not prepared: a pooler may give each transaction another connection, and preparing brings no
+// measurable gain, because the expensive work is in functions, whose plans the server caches.
 func send(pipe *pgconn.Pipeline, sql string, p *params) {
 	pipe.SendQueryParams(sql, p.values, p.oids, binaryFormat, binaryFormat)
 	pipe.SendPipelineSync()
 }
 
-// drain hands over the rows that there are and ends the reading, whatever take says.
+// drain passes the available rows to take and finishes the reading, even if take returns an error.
 func drain(rows *pgconn.ResultReader, take takeRow) error {
 	var taken error
 	for rows.NextRow() {
@@ -96,13 +97,14 @@ func drain(rows *pgconn.ResultReader, take takeRow) error {
 	return taken
 }
 
-// commit carries out a statement in a transaction of its own and then tells others about the streams with
-// the hashes, both in one round trip. The notification is a transaction of its own, since one in the same would
-// make all commits of the server that notify wait for each other's sync. It is nobody's
-// loss if that never comes: a server that ends takes the listening connections with it.
+// commit executes a statement in a transaction of its own and then notifies others of the streams with the given
+// hashes, in one round trip. The notification is a separate transaction, because a notification in the same one would
+// make all notifying commits of the server wait for each other's sync. A lost notification does no harm: a server that
+// stops also closes the listening connections.
 //
-// When the time is over the caller goes, but the statement is not cancelled: a commit that waits for a standby
-// would be shown to readers at that moment. Then take may still be called; the caller must not look at what it does.
+// After the timeout the caller returns, but the statement is not cancelled: cancelling a commit that waits for a
+// standby would make it visible to readers at that moment. take may be called after that, so the caller must not read
+// its results.
 func (s *Store) commit(caller context.Context, sql string, p *params, hashes hashList, take takeRow) error {
 	ctx, cancel := s.bounded(caller)
 	defer cancel()
@@ -123,8 +125,8 @@ func (s *Store) commit(caller context.Context, sql string, p *params, hashes has
 	return asked(caller, ctx, err)
 }
 
-// exchange is what commit waits for. It goes on until the server has answered, the Store is closed, or something is
-// wrong with the server for very long, and gives the connection back.
+// exchange does the work for which commit waits, and then returns the connection to the pool. It ends when the server
+// has answered, when the Store is closed, or when its timeout, at least longCommit, has passed.
 func (s *Store) exchange(conn *pgxpool.Conn, sql string, p *params, hashes hashList, take takeRow, done chan<- error) {
 	ctx, cancel := context.WithTimeout(s.life, max(longCommit, 2*s.opts.Timeout))
 	defer cancel()
@@ -134,18 +136,18 @@ func (s *Store) exchange(conn *pgxpool.Conn, sql string, p *params, hashes hashL
 		send(pipe, s.sql.notify, s.notification(hashes))
 	}
 	done <- errors.Join(pipe.Flush(), first(pipe, take))
-	// Nobody waits for the answer to the notification; a server that stands still must not hold up Close.
+	// Nothing depends on the answer to the notification, and a stalled server must not delay Close.
 	stop := time.AfterFunc(time.Second, cancel)
 	defer stop.Stop()
 	_ = pipe.Close()
 	conn.Release()
 }
 
-// longCommit is after what time a commit is given up for which nobody has waited for long.
+// longCommit is the least timeout of a commit whose caller has returned.
 const longCommit = 5 * time.Minute
 
-// first reads the results of the first statement. They count only once its transaction has ended, which is what
-// the answer to the sync says.
+// first reads the results of the first statement. They are valid only once its transaction has committed, which the
+// answer to the sync shows.
 func first(pipe *pgconn.Pipeline, take takeRow) error {
 	var taken error
 	for {

@@ -44,8 +44,7 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.
 	return kept, nil
 }
 
-// establish makes the stream or returns the one that there is, after it was adopted where another server has taken
-// over.
+// establish creates the stream or returns the existing one. It adopts the existing one first if the server has changed.
 func (s *Store) establish(ctx context.Context, p *params) (made bool, kept reprise.StreamInfo, err error) {
 	for range maxTries {
 		var foreign bool
@@ -80,5 +79,5 @@ func addProducers(p *params, list []reprise.Producer) {
 	p.int8s(n, func(i int) int64 { return bigint(list[i].Last) })
 }
 
-// now is the time by the clock of this machine, as the tables have it.
+// now returns the time of this machine's clock in the unit of the tables.
 func now() int64 { return nanos(time.Now()) }

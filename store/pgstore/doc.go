@@ -1,7 +1,6 @@
-// Package pgstore keeps streams in PostgreSQL: a store that any number of replicas share.
+// Package pgstore keeps streams in PostgreSQL. Any number of replicas may share the store.
 //
-// An append is acknowledged when its transaction has committed, so what is acknowledged
-// outlives what the server's synchronous_commit says. Replicas wake each other with
-// NOTIFY. How things lie in the tables, what happens when the server is lost, and each parameter of the
-// URL is told in docs/storage-postgres.md.
+// An append is acknowledged when its transaction has committed, so its durability is that of the server's
+// synchronous_commit. Replicas wake each other with NOTIFY. docs/storage-postgres.md describes the tables, what happens
+// when the server is lost, and the parameters of the URL.
 package pgstore

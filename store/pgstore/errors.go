@@ -12,32 +12,32 @@ import (
 	"reprise/internal/border"
 )
 
-// Why the store cannot be used, or not this part of it.
+// Errors of Open and of a Store that cannot be used.
 var (
-	// ErrRefused: the server does not let the user in, or not do what the store needs.
+	// ErrRefused means that the server rejects the user, or denies what the store needs.
 	ErrRefused = fmt.Errorf("%w: refused by the server", reprise.ErrInvalid)
-	// ErrNewer: a newer version of this program has made the tables.
+	// ErrNewer means that a newer version of this program created the tables.
 	ErrNewer = fmt.Errorf("%w: made by a newer version", reprise.ErrInvalid)
-	// ErrNotOurs: the schema holds tables, but not those of this program.
+	// ErrNotOurs means that the schema holds tables of another program.
 	ErrNotOurs = fmt.Errorf("%w: not the tables of this program", reprise.ErrInvalid)
-	// ErrDamaged: what the database holds is not what was written. It wraps nothing that is retryable.
+	// ErrDamaged means that the data in the database differs from what was written. It wraps no retryable error.
 	ErrDamaged = errors.New("damaged")
 )
 
-// storeError maps each error that leaves the Store, and what the driver and the server say by the codes of the
-// server; see package border. ctx is that of the caller, without the store's own bound of time.
+// storeError maps each error that leaves the Store. It maps errors of the server by their code; see package border. ctx
+// is the caller's context, without the timeout of the store.
 func storeError(ctx context.Context, err error) error {
 	return border.Error(ctx, kindOf(err), ErrRefused, ErrNewer, ErrNotOurs, ErrDamaged)
 }
 
-// storeErrors is storeError for each of errs, in their places.
+// storeErrors applies storeError to each of errs in place.
 func storeErrors(ctx context.Context, errs []error) {
 	for i := range errs {
 		errs[i] = storeError(ctx, errs[i])
 	}
 }
 
-// kindOf wraps an error of the server that trying again does not change in the one that says so.
+// kindOf wraps a permanent error of the server in the sentinel that names its kind.
 func kindOf(err error) error {
 	// Codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 	switch code := sqlState(err); {
@@ -45,14 +45,14 @@ func kindOf(err error) error {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	case code == noTable, code == "42883", strings.HasPrefix(code, "3F"):
 		return fmt.Errorf("%w: %w", ErrNotOurs, err)
-	case code == "22021": // a text that no name can be
+	case code == "22021": // a text that is not a valid name
 		return fmt.Errorf("%w: %w", reprise.ErrInvalid, err)
 	}
-	// A lost connection, no answer in time, a full disk, a server that starts: trying again may help.
+	// A retry may help after a lost connection, a timeout, a full disk or during a start of the server.
 	return err
 }
 
-// openError is storeError for Open, where what an operator must change is told from what may pass.
+// openError is storeError for Open. It distinguishes what an operator must change from what may be temporary.
 func openError(ctx context.Context, err error) error {
 	code := sqlState(err)
 	for _, class := range []string{"28", "3D", "42501"} { // authorization, no such database, privilege
@@ -63,7 +63,7 @@ func openError(ctx context.Context, err error) error {
 	return storeError(ctx, err)
 }
 
-// sqlState is the code of an error of the server's, "" for one of another kind.
+// sqlState returns the code of an error of the server, or "" for other errors.
 func sqlState(err error) string {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code
@@ -71,8 +71,7 @@ func sqlState(err error) string {
 	return ""
 }
 
-// undone reports whether the server has undone the transaction for the sake of another, so
-// that it can be tried again.
+// undone reports whether the server rolled the transaction back in favor of another one, so that it can be repeated.
 func undone(err error) bool {
 	switch sqlState(err) {
 	case "40001", "40P01": // serialization_failure, deadlock_detected

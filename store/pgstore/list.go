@@ -8,8 +8,7 @@ import (
 	"reprise"
 )
 
-// List reads rows in the order of their ids, from the highest down; see reprise.Store. Each choice of
-// streams has an index of its own.
+// List reads rows by descending id; see reprise.Store. Each kind of selection has its own index.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -24,7 +23,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 			return reprise.ListPage{}, fmt.Errorf("%w: %.40q is no place in a list", reprise.ErrInvalid, q.After)
 		}
 	}
-	// One more than asked for, so as to know whether there are more.
+	// Ask for one more than the limit, which shows whether there are more.
 	p := new(params).int8(before).int8(int64(q.Limit) + 1)
 	where := ""
 	if q.Tenant != "" {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// The spans of the first and of the longest pause before a lost connection is made again.
+	// The first and the longest pause before a lost connection is replaced.
 	reconnectFirst, reconnectMost = 20 * time.Millisecond, time.Second
-	// silence is after what time without a notification the connection is asked whether it is still there.
+	// silence is the time without a notification after which the connection is probed.
 	silence = 10 * time.Second
-	// probeWait is how long our own notification may take to come back.
+	// probeWait is the time in which this store's own notification must come back.
 	probeWait = 2 * time.Second
-	// probeAgain is after what time one that did not come back is tried again.
+	// probeAgain is the pause before a failed probe is repeated.
 	probeAgain = time.Minute
 )
 
-// errDeaf says that notifications do not arrive over a connection that works.
+// errDeaf means that notifications do not arrive over a connection that otherwise works.
 var errDeaf = errors.New("notifications do not arrive: a pooler gives each transaction another connection? " +
 	"Name a direct one by the parameter listen; until then watched streams are polled")
 
-// watchLoop keeps the connection that listens, until the Store is closed.
+// watchLoop maintains the listening connection until the Store is closed.
 func (s *Store) watchLoop(config *pgx.ConnConfig) {
 	s.background.Go(s.pollLoop)
 	if s.opts.NoNotify {
@@ -47,7 +47,7 @@ func (s *Store) watchLoop(config *pgx.ConnConfig) {
 		if errors.Is(err, errDeaf) {
 			pause = probeAgain
 		}
-		if !told { // once for each time that it is lost
+		if !told { // once for each loss
 			s.opts.Logger.Warn("not notified of what other replicas do", "error", err)
 			told = true
 		}
@@ -55,7 +55,7 @@ func (s *Store) watchLoop(config *pgx.ConnConfig) {
 	}
 }
 
-// listen connects and hands over notifications until the connection is lost. It calls up when they can be seen.
+// listen connects and passes on notifications until the connection is lost. It calls up when notifications can arrive.
 func (s *Store) listen(config *pgx.ConnConfig, up func()) error {
 	ctx, cancel := context.WithTimeout(s.life, s.opts.Timeout)
 	defer cancel()
@@ -80,7 +80,7 @@ func (s *Store) listen(config *pgx.ConnConfig, up func()) error {
 	}
 	up()
 	s.watches.listening.Store(true)
-	s.watches.all() // what happened meanwhile was not told
+	s.watches.all() // changes before now were not notified
 	s.opts.Logger.Info("notified of what other replicas do")
 	for {
 		if err := s.hear(pg); err != nil {
@@ -89,7 +89,7 @@ func (s *Store) listen(config *pgx.ConnConfig, up func()) error {
 	}
 }
 
-// hear waits for the next notification, or looks after a silence whether the connection is still there.
+// hear waits for the next notification. After a silence it verifies that the connection still works.
 func (s *Store) hear(pg *pgconn.PgConn) error {
 	ctx, cancel := context.WithTimeout(s.life, silence)
 	err := pg.WaitForNotification(ctx)
@@ -102,8 +102,8 @@ func (s *Store) hear(pg *pgconn.PgConn) error {
 	return pg.Ping(ctx)
 }
 
-// probe finds out whether notifications arrive. Over a connection to the server itself they do; a
-// pooler, which has made up a process id of its own, may keep them.
+// probe tests whether notifications arrive. They do over a direct connection to the server. A pooler, which reports a
+// process id of its own, may swallow them.
 func (s *Store) probe(ctx context.Context, pg *pgconn.PgConn) error {
 	result := pg.ExecParams(ctx, "SELECT pg_backend_pid()", nil, nil, nil, binaryFormat).Read()
 	if result.Err != nil {
@@ -112,7 +112,7 @@ func (s *Store) probe(ctx context.Context, pg *pgconn.PgConn) error {
 	if len(result.Rows) == 1 && uint32(int4Of(result.Rows[0][0])) == pg.PID() {
 		return nil
 	}
-	// Anybody's notification is an answer, our own comes in any case.
+	// A notification of any replica counts; this replica's own must arrive.
 	if err := s.run(ctx, s.sql.notify, s.notification(nil), func() takeRow { return nil }); err != nil {
 		return err
 	}

@@ -15,28 +15,28 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// version is that of the schema: the number of the last migration.
+// version is the version of the schema: the number of the last migration.
 const version = 2
 
-// quoted is the name of the schema as it stands in a statement.
+// quoted returns the name of the schema in the syntax of SQL.
 func (o *Options) quoted() string { return pgx.Identifier{o.Schema}.Sanitize() }
 
-// lockKey is the key of the advisory lock that belongs to the schema. It orders appends and new
-// partitions; the next higher one is held by who changes the schema or tidies.
+// lockKey returns the key of the schema's advisory lock, which orders appends and new partitions. The next higher key
+// is held by a replica that migrates the schema or tidies.
 func (o *Options) lockKey() int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("reprise:" + o.Schema))
 	return int64(h.Sum64() >> 2 << 1)
 }
 
-// in puts the names that belong to the schema into a statement.
+// in replaces the placeholders of a statement by names of the schema.
 func (o *Options) in(statement string) string {
 	return strings.NewReplacer("{schema}", o.quoted(), "{lock}", strconv.FormatInt(o.lockKey(), 10),
 		"{tidy}", strconv.FormatInt(o.lockKey()+1, 10)).Replace(statement)
 }
 
-// migrate makes the schema, or brings it up to date. Of replicas that start at the same time one does it and
-// the others wait. A role that may not create schemas is enough where there is nothing to do.
+// migrate creates the schema or updates it. If several replicas start at the same time, one migrates and the others
+// wait. A role without the right to create schemas suffices if nothing has to be done.
 func migrate(ctx context.Context, conn *pgx.Conn, o *Options) error {
 	at, err := schemaVersion(ctx, conn, o)
 	if err != nil || at == version {
@@ -83,7 +83,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, o *Options) error {
 	return tx.Commit(ctx)
 }
 
-// schemaVersion is that of the tables which are there, 0 if there are none.
+// schemaVersion returns the version of the existing tables, or 0 if there are none.
 func schemaVersion(ctx context.Context, conn *pgx.Conn, o *Options) (int, error) {
 	var ours, others bool
 	const look = `SELECT to_regprocedure($1) IS NOT NULL,

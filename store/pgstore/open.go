@@ -13,7 +13,7 @@ import (
 	"reprise"
 )
 
-// Store is a reprise.Store in PostgreSQL. It is a reprise.Concurrent, a reprise.Watcher, a reprise.Sweeper and a
+// Store is a reprise.Store in PostgreSQL. It implements reprise.Concurrent, reprise.Watcher, reprise.Sweeper and
 // reprise.Sizer.
 type Store struct {
 	opts Options
@@ -21,7 +21,7 @@ type Store struct {
 	pool *pgxpool.Pool
 	// sockets are all connections of the pool.
 	sockets sockets
-	// name tells the notifications of this replica from those of others.
+	// name distinguishes the notifications of this replica from those of others.
 	name string
 
 	// use is held for reading by each call and for writing by Close.
@@ -44,10 +44,10 @@ var (
 	_ reprise.Sizer      = (*Store)(nil)
 )
 
-// Open connects to the database at a URL of the form postgres://user:password@host:port/database?parameter=value,
-// of which docs/storage-postgres.md lists the parameters, and makes or updates the tables. opts may be nil. The error
-// is ErrRefused, ErrNewer or ErrNotOurs, wraps reprise.ErrInvalid where the URL is wrong, or
-// reprise.ErrUnavailable where the server does not answer. It never holds the password.
+// Open connects to the database at a URL of the form postgres://user:password@host:port/database?parameter=value and
+// creates or updates the tables. docs/storage-postgres.md lists the parameters. opts may be nil. The error is
+// ErrRefused, ErrNewer or ErrNotOurs, or it wraps reprise.ErrInvalid if the URL is wrong and reprise.ErrUnavailable if
+// the server does not answer. It never contains the password.
 func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	o, config, err := parse(url, opts)
@@ -81,7 +81,7 @@ func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) 
 	return s, nil
 }
 
-// prepare brings the tables up to date and looks at what the server promises.
+// prepare updates the tables and reads the settings of the server that affect durability.
 func (s *Store) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
@@ -104,10 +104,10 @@ func (s *Store) prepare(ctx context.Context) error {
 	return err
 }
 
-// ConcurrentAppends is Options.Commits; see reprise.Concurrent.
+// ConcurrentAppends returns Options.Commits; see reprise.Concurrent.
 func (s *Store) ConcurrentAppends() int { return s.opts.Commits }
 
-// Close lets go of all connections. It waits for calls under way.
+// Close closes all connections. It waits for calls under way.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	s.use.Lock()
@@ -125,7 +125,7 @@ func (s *Store) Close() (err error) {
 	return nil
 }
 
-// closePatience is how long a server may take to answer when connections are closed.
+// closePatience is how long Close waits for an answer of the server.
 const closePatience = time.Second
 
 // enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
@@ -141,7 +141,7 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// statements are those that the Store sends, with the name of its schema in them.
+// statements are the statements of a Store, with the name of its schema filled in.
 type statements struct {
 	append, read, create string
 	trim, remove, mark   string

@@ -15,42 +15,42 @@ import (
 	"reprise"
 )
 
-// Options are the settings of Open. The zero value of each field means its default. What the
-// URL says comes before them.
+// Options are the settings of Open. The zero value of each field means its default. A parameter of the URL overrides
+// its field.
 type Options struct {
-	// Schema is the schema of the database that holds the tables, so that several stores have room in one
-	// database. It is made if it is not there. Default: "reprise". In the URL: schema.
+	// Schema is the schema of the database that holds the tables, so that several stores can share a database. Open
+	// creates it if it does not exist. Default: "reprise". In the URL: schema.
 	Schema string
 	// Timeout bounds each operation. Default: 10 s. In the URL: timeout, for example "5s".
 	Timeout time.Duration
-	// Connections is how many connections there are at most, beside one that listens. Default: 8. In the URL:
+	// Connections is the maximum number of connections, not counting the one that listens. Default: 8. In the URL:
 	// connections.
 	Connections int
-	// Commits is how many commits a Log has under way at a time, at most Connections. Several keep a slow one from
-	// holding up the streams of the others, and cost throughput: the more there are, the fewer streams share one.
-	// Default: 1. In the URL: commits.
+	// Commits is the number of commits that a Log has under way at a time, at most Connections. With several commits a
+	// slow one delays fewer streams. They lower the throughput, because each commit then serves fewer streams. Default:
+	// 1. In the URL: commits.
 	Commits int
-	// Commit is the synchronous_commit of appends: "on", "local", "remote_write", "remote_apply"
-	// or "off". Default: what the server says. In the URL: commit.
+	// Commit is the synchronous_commit of appends: "on", "local", "remote_write", "remote_apply" or "off". Default: the
+	// server's setting. In the URL: commit.
 	Commit string
-	// FailoverKeeps says that a standby which takes over lacks nothing that was acknowledged, since it is a
-	// synchronous one: then streams go on in the same epoch. Default: nobody knows what it lacks, and they go on
-	// under another one. In the URL: failover=keeps.
+	// FailoverKeeps states that standbys are synchronous, so that a promoted one has everything that was acknowledged.
+	// Streams then continue in the same epoch. By default a promoted standby may lack events, and streams continue
+	// under another epoch. In the URL: failover=keeps.
 	FailoverKeeps bool
-	// Poll is how often the streams that are watched are looked at, beside what other replicas tell. Default: 1 s,
-	// and 100 ms where no notifications come. In the URL: poll.
+	// Poll is the interval at which watched streams are polled, in addition to notifications. Default: 1 s, or 100 ms
+	// if no notifications arrive. In the URL: poll.
 	Poll time.Duration
-	// NoNotify turns notifications off, in both directions: watched streams are polled. In the URL: notify=off.
+	// NoNotify disables sending and receiving notifications: watched streams are polled only. In the URL: notify=off.
 	NoNotify bool
-	// Listen is the URL of the same database for the connection that listens, where the store's own goes
-	// through a pooler that gives each transaction another connection. Default: the store's. In the URL: listen.
+	// Listen is a URL of the same database for the listening connection. It is needed if the store's own URL leads
+	// through a pooler that gives each transaction another connection. Default: the store's URL. In the URL: listen.
 	Listen string
-	// PartBytes is from what size on a partition of batches is followed by the next. Default: 64 MiB, or an eighth
-	// of all partitions where that is more. In the URL: part_bytes.
+	// PartBytes is the size at which a partition of batches is full and the next one is added. Default: 64 MiB, or an
+	// eighth of the size of all partitions if that is more. In the URL: part_bytes.
 	PartBytes int64
-	// TidyEvery is how often the partitions are looked at. Default: 1 min; negative: never. In the URL: tidy.
+	// TidyEvery is the interval at which the partitions are checked. Default: 1 min; negative: never. In the URL: tidy.
 	TidyEvery time.Duration
-	// Logger is told when the server is lost and found again. Default: silent.
+	// Logger logs the loss and the return of the server. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -83,7 +83,7 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// driverParameters are those of the URL that the driver understands; see
+// driverParameters are the parameters of the URL that the driver understands; see
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS.
 const driverParameters = " host port user password passfile dbname database connect_timeout sslmode sslkey sslcert sslcertmode sslrootcert " +
 	"sslnegotiation sslpassword sslsni target_session_attrs service servicefile application_name options " +
@@ -91,8 +91,8 @@ const driverParameters = " host port user password passfile dbname database conn
 
 var schemaName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// parse takes our own parameters out of the URL and gives the rest to the driver. No error
-// holds the URL, which may hold a password.
+// parse reads the store's parameters from the URL and passes the others to the driver. Errors never quote the URL,
+// which may contain a password.
 func parse(text string, opts *Options) (Options, *pgxpool.Config, error) {
 	o := opts.withDefaults()
 	u, err := url.Parse(text)
@@ -129,7 +129,7 @@ func parse(text string, opts *Options) (Options, *pgxpool.Config, error) {
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "reprise"
 	}
-	config.PingTimeout = min(o.Timeout/2, 2*time.Second) // of a connection that was idle, before it is used
+	config.PingTimeout = min(o.Timeout/2, 2*time.Second) // for a connection that was idle, before it is used
 	config.MaxConns = int32(o.Connections)
 	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Timeout)
 	if config.ConnConfig.ConnectTimeout == 0 {
@@ -138,7 +138,7 @@ func parse(text string, opts *Options) (Options, *pgxpool.Config, error) {
 	return o, config, nil
 }
 
-// set sets the option of that name; own is false if there is none.
+// set sets the option with the given name; own is false if there is no such option.
 func (o *Options) set(name, value string) (own bool, err error) {
 	switch name {
 	case "schema":

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 )
 
-// Object ids of types, see src/include/catalog/pg_type.dat of PostgreSQL.
+// Object ids of types; see src/include/catalog/pg_type.dat of PostgreSQL.
 const (
 	oidBool   = 16
 	oidBytea  = 17
@@ -19,7 +19,7 @@ const (
 	arrayHead = 5 * 4
 )
 
-// binaryFormat is that of all parameters and results: bytes stay as they are, and numbers are not printed.
+// binaryFormat is the format of all parameters and results, so that bytes and numbers need no text form.
 var binaryFormat = []int16{inBinary}
 
 // params are the parameters of a statement, in the binary format.
@@ -47,10 +47,10 @@ func (p *params) bool(v bool) *params {
 	return p.add(oidBool, []byte{b})
 }
 
-// bytes adds b, which is NULL where it is nil.
+// bytes adds b, or NULL if b is nil.
 func (p *params) bytes(b []byte) *params { return p.add(oidBytea, b) }
 
-// int8OrNull adds NULL where there is no value.
+// int8OrNull adds n, or NULL if valid is false.
 func (p *params) int8OrNull(n int64, valid bool) *params {
 	if !valid {
 		return p.add(oidInt8, nil)

@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// mostParts is how many partitions there are, beside one that is filled while another is emptied. Each costs
-	// a look into an index at every read of a stream that is older than it.
+	// mostParts is the maximum number of partitions, not counting one that is filled while another is emptied. Each
+	// partition that is newer than a stream costs an index lookup for each read of that stream.
 	mostParts = 16
-	// A partition is followed by the next when it has this part of all bytes, see Options.PartBytes.
+	// A partition is full when it holds this part of all bytes; see Options.PartBytes.
 	partShare = 8
 	// A closed partition is emptied when at most this part of it is still in windows.
 	liveShare = 2
-	// lookEvery is how long a partition that holds more is left alone.
+	// lookEvery is the pause before a partition that holds more is examined again.
 	lookEvery = 10 * time.Minute
-	// tidyTimeout bounds one statement of the tidying.
+	// tidyTimeout bounds one statement of tidying.
 	tidyTimeout = 5 * time.Minute
-	// moveRows is how many rows are moved in one transaction. Each has up to 8,080 bytes.
+	// moveRows is the number of rows that one transaction moves. Each has up to 8,080 bytes.
 	moveRows = 1000
 )
 
-// tidyLoop looks at the partitions now and then, until the Store is closed.
+// tidyLoop tidies the partitions periodically until the Store is closed.
 func (s *Store) tidyLoop() {
 	if s.opts.TidyEvery < 0 {
 		return
 	}
 	for {
-		// Replicas that were started together do not come together.
+		// The random part spreads replicas that were started together.
 		wait := s.opts.TidyEvery/2 + rand.N(s.opts.TidyEvery)
 		select {
 		case <-s.life.Done():
@@ -46,8 +46,8 @@ func (s *Store) tidyLoop() {
 	}
 }
 
-// Tidy opens a new partition where the last one is full, and empties and drops those of which little is still in the
-// window of a stream. Every Store does so by itself; see Options.TidyEvery.
+// Tidy adds a partition when the last one is full. It empties and drops partitions of which little is still in the
+// window of a stream. Every Store calls it periodically; see Options.TidyEvery.
 func (s *Store) Tidy(ctx context.Context) (err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -64,7 +64,7 @@ type part struct {
 	bytes  int64
 }
 
-// tidying is one look at the partitions.
+// tidying is one run of Tidy.
 type tidying struct {
 	store *Store
 	conn  *pgx.Conn
@@ -80,12 +80,12 @@ func (s *Store) tidy(ctx context.Context) error {
 	err = t.run(ctx)
 	switch code := sqlState(err); {
 	case errors.Is(err, errBusy), code == lockTimeout, code == noTable:
-		return nil // whoever has the lock, or has dropped the partition, goes first; there is a next time
+		return nil // another transaction has the lock or has dropped the partition: retry at the next run
 	}
 	return err
 }
 
-// Codes of a lock that was not to be had in time, and of a table that has gone.
+// Codes for a lock that was not available in time and for a table that does not exist.
 const lockTimeout, noTable = "55P03", "42P01"
 
 func (t *tidying) run(ctx context.Context) error {
@@ -124,13 +124,13 @@ func (t *tidying) parts(ctx context.Context) ([]part, error) {
 	})
 }
 
-// alone runs f in a transaction that no other replica's tidying goes along with; where another one is
-// at it, f is not called.
+// alone runs f in a transaction that excludes the tidying of other replicas. If another replica is tidying, f is not
+// called.
 func (t *tidying) alone(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
 	defer cancel()
 	return pgx.BeginFunc(ctx, t.conn, func(tx pgx.Tx) error {
-		// Whoever waits for a lock makes all others wait behind.
+		// A statement that waits for a lock makes all later ones wait behind it.
 		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '500ms'`); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (t *tidying) alone(ctx context.Context, f func(ctx context.Context, tx pgx.
 	})
 }
 
-// errBusy says that another replica tidies.
+// errBusy means that another replica is tidying.
 var errBusy = errors.New("another replica is at it")
 
 // grow adds a partition if the last one is full.
@@ -169,7 +169,7 @@ func (t *tidying) grow(ctx context.Context) error {
 	})
 }
 
-// choose picks a closed partition that is to be emptied, nil if there is none.
+// choose returns a closed partition to be emptied, or nil if there is none.
 func (t *tidying) choose(ctx context.Context, parts []part) (*part, error) {
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
 	defer cancel()
@@ -205,8 +205,9 @@ func (t *tidying) choose(ctx context.Context, parts []part) (*part, error) {
 	return nil, nil
 }
 
-// empty moves what is still in a window to the last partition, a part at a time, and drops the partition. What is left
-// then stays out of every window: windows only move on, and nothing is written to a closed partition.
+// empty moves the rows that are still in a window to the last partition, in several transactions, and then drops the
+// partition. The remaining rows cannot enter a window again: windows only move forward, and nothing is written to a
+// closed partition.
 func (t *tidying) empty(ctx context.Context, n int) error {
 	move := t.store.opts.in(fmt.Sprintf(`WITH l AS MATERIALIZED (
 			SELECT b.stream, b.last, b.piece FROM {schema}.batches_%[1]d b JOIN {schema}.streams s ON s.id = b.stream

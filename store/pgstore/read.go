@@ -11,14 +11,14 @@ import (
 
 const readStatement = `SELECT * FROM {schema}.page($1, $2, $3, $4, $5)`
 
-// slabBytes is how large a piece of memory small batches of a page share.
+// slabBytes is the size of the memory block that small batches of a page share.
 const slabBytes = 64 << 10
 
-// mostRoom bounds the memory that is taken for a batch before it is there: its size may be damaged.
+// mostRoom bounds the memory allocated for a batch before its bytes arrive, because its stored size may be damaged.
 const mostRoom = 16 << 20
 
-// Read returns a page in one round trip; see reprise.Store. The first Read after another server has taken over
-// adopts the stream, in two more.
+// Read returns a page in one round trip; see reprise.Store. The first Read after a change of the server adopts the
+// stream, which takes two more.
 func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
 	_ reprise.Page, err error,
 ) {
@@ -54,7 +54,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	}
 }
 
-// collector makes a page of the rows of the function page.
+// collector builds a page from the rows of the SQL function page.
 type collector struct {
 	key     reprise.StreamKey
 	after   int64
@@ -64,7 +64,7 @@ type collector struct {
 	foreign bool
 	gone    error
 	next    uint64 // seq of the first event that is missing
-	// piece is which row of the batch in the making comes next, crc what its whole must have.
+	// piece is the index of the next row of the current batch; crc is the checksum that the whole batch must have.
 	piece, crc int32
 	slab       []byte
 }
@@ -96,8 +96,8 @@ func (c *collector) take(row [][]byte) error {
 	return nil
 }
 
-// takeBatch takes a batch, or a piece of one. What does not follow on what it has is left out, and whole finds
-// that it is missing.
+// takeBatch adds a batch or a piece of one. It skips a row that does not follow the previous one, and whole then
+// detects the gap.
 func (c *collector) takeBatch(row [][]byte) {
 	last, piece, bytes := uint64(int8Of(row[0])), int4Of(row[1]), row[5]
 	list := c.page.Batches
@@ -121,13 +121,13 @@ func (c *collector) takeBatch(row [][]byte) {
 	c.room -= len(bytes)
 }
 
-// intact reports whether the last batch has all of its pieces, unchanged.
+// intact reports whether the last batch is complete and matches its checksum.
 func (c *collector) intact() bool {
 	list := c.page.Batches
 	return len(list) == 0 || checksum(list[len(list)-1].Bytes) == c.crc
 }
 
-// keep copies bytes of the driver's, with room for all of the batch.
+// keep copies bytes of the driver, with room for the whole batch.
 func (c *collector) keep(b []byte, size int) []byte {
 	if size > len(b) {
 		return append(slices.Grow([]byte(nil), min(size, mostRoom)), b...)
@@ -140,12 +140,12 @@ func (c *collector) keep(b []byte, size int) []byte {
 	return c.slab[from:len(c.slab):len(c.slab)]
 }
 
-// errHole says that batches are missing or are not what they were. A partition that was dropped between the view
-// of the read and its search leaves such a page; the next try sees where its batches have gone.
+// errHole means that batches are missing or damaged. A read whose partition was dropped between its snapshot and its
+// lookup gets such a page; the next attempt finds the batches in their new place.
 var errHole = fmt.Errorf("%w: a hole", ErrDamaged)
 
-// whole returns errHole, not wrapped, if the page does not hold all that it must, and errForeign, not wrapped, if the
-// stream is to be adopted first.
+// whole returns errHole, not wrapped, if the page is incomplete, and errForeign, not wrapped, if the stream must be
+// adopted first.
 func (c *collector) whole() error {
 	switch {
 	case c.gone != nil:
@@ -160,7 +160,7 @@ func (c *collector) whole() error {
 	return nil
 }
 
-// fault is what is wrong with a page that has a hole.
+// fault describes what is wrong with a page that has a gap.
 func (c *collector) fault() error {
 	if c.foreign {
 		return fmt.Errorf("%w: stream %s: one server after the other takes over", reprise.ErrUnavailable, c.key)

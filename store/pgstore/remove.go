@@ -40,8 +40,8 @@ const (
 	SELECT id FROM s`
 )
 
-// Remove trims or removes a stream; see reprise.RemoveSpec. Batches are not deleted one by one: they are left to the
-// end of their partition.
+// Remove trims or removes a stream; see reprise.RemoveSpec. It does not delete batches one by one: they disappear with
+// their partition.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -69,7 +69,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 }
 
 const (
-	// Who sweeps at the same time passes over the rows that are locked.
+	// A concurrent sweep skips locked rows.
 	sweepStatement = `WITH due AS (
 		SELECT id FROM {schema}.streams WHERE expires <= $1 ORDER BY expires LIMIT $3 FOR UPDATE SKIP LOCKED
 	), s AS (
@@ -90,7 +90,7 @@ const (
 		sum(octet_length(key) + octet_length(config))::bigint FROM {schema}.streams GROUP BY tenant`
 )
 
-// Sweep removes expired streams, found by an index; see reprise.Sweeper.
+// Sweep removes expired streams, which it finds by an index; see reprise.Sweeper.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {

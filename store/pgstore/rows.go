@@ -11,8 +11,8 @@ import (
 	"reprise"
 )
 
-// nanos is t in nanoseconds since 1970, or the nearest that there is: a retention may
-// well reach beyond the year 2262, and time.UnixNano would turn that into the past.
+// nanos returns t in nanoseconds since 1970, or the nearest representable value: a retention may reach beyond the year
+// 2262, which time.UnixNano would turn into the past.
 func nanos(t time.Time) int64 {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch s := t.Unix(); {
@@ -26,7 +26,7 @@ func nanos(t time.Time) int64 {
 
 func fromNanos(n int64) time.Time { return time.Unix(0, n).UTC() }
 
-// bigint is n as the database keeps it, or the highest there is.
+// bigint returns n as the database stores it, or the highest bigint.
 func bigint(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 func int8Of(b []byte) int64 {
@@ -45,11 +45,11 @@ func int4Of(b []byte) int32 {
 
 func boolOf(b []byte) bool { return len(b) == 1 && b[0] != 0 }
 
-// streamFields is how many columns the table streams has.
+// streamFields is the number of columns of the table streams.
 const streamFields = 19
 
-// fields cuts a row of the table streams, as a value, into its columns:
-// their number, and type, length and value of each, 4 bytes each but the value. NULL has the length -1.
+// fields splits a row of the table streams, in composite form, into its columns. The row is the number of columns,
+// followed by type, length and value of each. Number, type and length take 4 bytes each. NULL has the length -1.
 func fields(b []byte) (f [streamFields][]byte, err error) {
 	if len(b) < 4 || binary.BigEndian.Uint32(b) != streamFields {
 		return f, fmt.Errorf("%w: a row of the table streams has other columns", ErrNotOurs)
@@ -74,7 +74,7 @@ func fields(b []byte) (f [streamFields][]byte, err error) {
 
 var errDamagedRow = fmt.Errorf("%w: a row of the table streams", ErrDamaged)
 
-// streamInfo makes the state of a stream of its row. It keeps nothing of b.
+// streamInfo decodes a row of the table streams. It retains nothing of b.
 func streamInfo(b []byte) (id int64, info reprise.StreamInfo, err error) {
 	f, err := fields(b)
 	if err != nil {
@@ -101,7 +101,7 @@ func streamInfo(b []byte) (id int64, info reprise.StreamInfo, err error) {
 	return int8Of(f[0]), info, nil
 }
 
-// producer is a reprise.Producer as the function producers_of gives it.
+// producer is the form of a reprise.Producer that the SQL function producers_of returns.
 type producer struct {
 	ID    []byte `json:"id"`
 	Epoch int64  `json:"epoch"`
@@ -127,7 +127,7 @@ func producers(text []byte) ([]reprise.Producer, error) {
 	return list, nil
 }
 
-// streamWithLineage is streamInfo with what the function lineage_of says.
+// streamWithLineage is streamInfo with the result of the SQL function lineage_of.
 func streamWithLineage(row, text []byte) (id int64, info reprise.StreamInfo, err error) {
 	if id, info, err = streamInfo(row); err == nil {
 		info.Lineage, err = lineage(text)
@@ -135,7 +135,7 @@ func streamWithLineage(row, text []byte) (id int64, info reprise.StreamInfo, err
 	return id, info, err
 }
 
-// ancestor is a reprise.Ancestor as the function lineage_of gives it.
+// ancestor is the form of a reprise.Ancestor that the SQL function lineage_of returns.
 type ancestor struct {
 	Epoch reprise.Epoch `json:"epoch"`
 	Fork  int64         `json:"fork"`
@@ -156,12 +156,12 @@ func lineage(text []byte) ([]reprise.Ancestor, error) {
 	return list, nil
 }
 
-// config is how a StreamConfig stands in its row.
+// config is the form of a reprise.StreamConfig in its row.
 type config struct {
 	MaxEvents int64         `json:"max_events,omitempty"`
 	MaxBytes  int64         `json:"max_bytes,omitempty"`
 	MaxAge    time.Duration `json:"max_age_ns,omitempty"`
-	// Labels has hexadecimal keys and values: they need not be UTF-8.
+	// Labels has hexadecimal keys and values, because they need not be UTF-8.
 	Labels map[string]string `json:"labels,omitempty"`
 	Meta   []byte            `json:"meta,omitempty"`
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// sockets are the network connections that the driver has open. The driver closes one in the background, politely and
-// for up to 15 seconds; a Store that is closed does not wait that long for a server that stands still.
+// sockets are the open network connections of the driver. The driver closes a connection gracefully in the background,
+// for up to 15 seconds. Close of a Store does not wait that long for a stalled server.
 type sockets struct {
 	mu   sync.Mutex
 	open map[*socket]struct{}
@@ -21,7 +21,7 @@ type socket struct {
 	all *sockets
 }
 
-// dial makes connections by next and keeps account of them.
+// dial wraps next so that sockets records each connection.
 func (s *sockets) dial(next pgconn.DialFunc) pgconn.DialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := next(ctx, network, addr)
@@ -40,7 +40,7 @@ func (s *sockets) dial(next pgconn.DialFunc) pgconn.DialFunc {
 	}
 }
 
-// Close closes one connection.
+// Close closes the connection and removes it from sockets.
 func (s *socket) Close() error {
 	s.all.mu.Lock()
 	delete(s.all.open, s)
@@ -48,7 +48,7 @@ func (s *socket) Close() error {
 	return s.Conn.Close()
 }
 
-// closeAll closes all of them, and those that are made later.
+// closeAll closes all connections, including those that are opened later.
 func (s *sockets) closeAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

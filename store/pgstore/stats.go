@@ -2,19 +2,19 @@ package pgstore
 
 import "context"
 
-// Stats says how large things are.
+// Stats holds counts and sizes of a Store.
 type Stats struct {
-	// Streams counts those that can be read, Marks the swept ones that are remembered.
+	// Streams is the number of streams that can be read. Marks is the number of swept streams that are remembered.
 	Streams int64 `json:"streams"`
 	Marks   int64 `json:"marks"`
-	// Events and KeptBytes add up the windows of the streams.
+	// Events and KeptBytes are sums over the windows of all streams.
 	Events    int64 `json:"events"`
 	KeptBytes int64 `json:"kept_bytes"`
-	// Partitions is how many the table batches has, and BatchBytes what they take on the disk with their
-	// indexes, batches that have left their windows included.
+	// Partitions is the number of partitions of the table batches. BatchBytes is their size on disk with indexes,
+	// including batches that have left their windows.
 	Partitions int64 `json:"partitions"`
 	BatchBytes int64 `json:"batch_bytes"`
-	// OtherBytes is what the other tables take.
+	// OtherBytes is the size of the other tables.
 	OtherBytes int64 `json:"other_bytes"`
 }
 

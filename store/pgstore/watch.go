@@ -12,10 +12,10 @@ import (
 	"reprise"
 )
 
-// hashChars is how long a hash is in a notification.
+// hashChars is the length of a hash in a notification.
 const hashChars = 8
 
-// keyHash stands for a stream in notifications. Two streams that share one wake each other's watchers, which is
+// keyHash identifies a stream in notifications. Streams with the same hash wake each other's watchers, which is
 // allowed.
 type keyHash [hashChars]byte
 
@@ -31,13 +31,13 @@ func hashOf(key reprise.StreamKey) (out keyHash) {
 
 const notifyStatement = `SELECT pg_notify($1, $2)`
 
-// everyStream in the place of hashes says that any stream may have moved. A payload has less than 8,000 bytes.
+// everyStream replaces the hashes if any stream may have changed. A payload must be shorter than 8,000 bytes.
 const (
 	everyStream = "*"
 	mostHashes  = 7900/hashChars - 1
 )
 
-// notification is the parameters of notifyStatement: the name of this replica and the hashes behind it.
+// notification returns the parameters of notifyStatement: the name of this replica followed by the hashes.
 func (s *Store) notification(hashes hashList) *params {
 	payload := make([]byte, 0, hashChars*(1+len(hashes)))
 	payload = append(payload, s.name...)
@@ -53,8 +53,7 @@ func (s *Store) notification(hashes hashList) *params {
 
 func (s *Store) channel() string { return "reprise " + s.opts.Schema }
 
-// tell notifies others of streams that have changed in a transaction before. Where that
-// fails, their polling finds it.
+// tell notifies others of streams that an earlier transaction changed. If it fails, their polling detects the changes.
 func (s *Store) tell(list []reprise.StreamInfo) {
 	if len(list) == 0 || s.opts.NoNotify {
 		return
@@ -73,23 +72,23 @@ func (s *Store) tell(list []reprise.StreamInfo) {
 type watch struct {
 	key   reprise.StreamKey
 	moved func()
-	// seen is what the last poll has found; the poller alone uses it.
+	// seen is the result of the last poll; only the poller uses it.
 	seen   polled
 	looked bool
 }
 
-// watches are those that have not been stopped.
+// watches are the active watches.
 type watches struct {
 	mu     sync.RWMutex
 	byHash map[keyHash]map[*watch]struct{}
-	// listening says whether notifications arrive.
+	// listening is true while notifications arrive.
 	listening atomic.Bool
 }
 
 func (w *watches) init() { w.byHash = map[keyHash]map[*watch]struct{}{} }
 
-// Watch has moved called when another replica changes the stream; see reprise.Watcher. All watches of the Store
-// share the connection that listens and the one that polls.
+// Watch calls moved when another replica changes the stream; see reprise.Watcher. All watches of the Store share the
+// listening connection and the poller.
 func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	if err := s.enter(context.Background()); err != nil {
@@ -118,7 +117,7 @@ func (w *watches) remove(hash keyHash, one *watch) {
 	}
 }
 
-// told calls moved of what a notification names. own is this replica, which knows already.
+// told calls moved for the streams in a notification. own is the name of this replica, whose notifications are ignored.
 func (w *watches) told(payload, own string) {
 	from, hashes := payload[:min(hashChars, len(payload))], payload[min(hashChars, len(payload)):]
 	if from == own {
@@ -160,7 +159,7 @@ func (w *watches) list() []*watch {
 	return list
 }
 
-// polled is what tells one state of a stream from another; the zero value is that of one that is not there.
+// polled identifies a state of a stream; the zero value means that there is no stream.
 type polled struct{ id, earliest, tail, line int64 }
 
 const pollStatement = `SELECT r.place, s.id, s.earliest, s.tail, s.line::bigint
@@ -168,15 +167,16 @@ const pollStatement = `SELECT r.place, s.id, s.earliest, s.tail, s.line::bigint
 	JOIN {schema}.streams s ON s.key = r.key`
 
 const (
-	// pollMost is how many streams one statement looks at.
+	// pollMost is the number of streams that one statement polls.
 	pollMost = 5000
-	// Without notifications polling is all there is; with them it finds what they missed.
+	// The polling interval without notifications, and with them. With them, polling finds changes that notifications
+	// missed.
 	pollAlone, pollBeside = 100 * time.Millisecond, time.Second
-	// pollShare bounds the part of the time that polling takes when very many streams are watched.
+	// pollShare limits the share of time spent on polling when very many streams are watched.
 	pollShare = 5
 )
 
-// pollLoop looks at all watched streams now and then, until the Store is closed.
+// pollLoop polls all watched streams periodically until the Store is closed.
 func (s *Store) pollLoop() {
 	timer := time.NewTimer(pollAlone)
 	defer timer.Stop()
@@ -191,7 +191,7 @@ func (s *Store) pollLoop() {
 		for len(list) > 0 && s.life.Err() == nil {
 			n := min(len(list), pollMost)
 			if s.poll(list[:n]) != nil {
-				break // the listener says so; what was missed is found by the next
+				break // the listener logs the failure; the next poll finds the changes
 			}
 			list = list[n:]
 		}
@@ -206,7 +206,8 @@ func (s *Store) pollLoop() {
 	}
 }
 
-// poll calls moved of those that are not as they were. The first look at a stream cannot tell, and calls it too.
+// poll calls moved for streams that have changed. The first poll of a stream cannot tell whether it changed, and calls
+// moved too.
 func (s *Store) poll(list []*watch) error {
 	now := make([]polled, len(list))
 	p := new(params)

@@ -11,18 +11,19 @@ import (
 	"reprise"
 )
 
-// A server gives its history another id when it is started and when it is promoted, and each stream keeps the id of its
-// last append. Where the two differ events may be lost. Read, Append and Create have it decided then, by adopt.lua
-// inside the server, whether the stream stays in its epoch. A stream that has ended stays: its end is its last event,
-// so that no seq is given again.
+// A server changes the id of its history when it starts and when it is promoted. Each stream records the id that was
+// current at its last append. If the two ids differ, events may be lost. Read, Append and Create then run adopt.lua in
+// the server, which decides whether the stream keeps its epoch. A stream that has ended keeps its epoch: the end is its
+// last event, so no seq can be assigned twice.
 
-// adoptRounds is how often a call has it decided: the server may be another one again.
+// adoptRounds bounds the attempts of one call to adopt streams: the server may change again meanwhile.
 const adoptRounds = 3
 
-// errOtherServer: the server was started again, or another one promoted, time after time.
+// errOtherServer is returned if the server restarts, or another one is promoted, during each of adoptRounds attempts.
 var errOtherServer = errors.New("the server changes all the time")
 
-// history is what a server says of its history: its id, and whether it was a replica of another server before.
+// history describes the replication history of a server: its id, its role, and whether it was a replica of another
+// server before.
 type history struct {
 	id       string
 	promoted bool
@@ -31,7 +32,7 @@ type history struct {
 
 var errHistory = errors.New("the server does not say what its history is")
 
-// parseHistory reads what INFO says of replication.
+// parseHistory parses the replication section of INFO.
 func parseHistory(answer *rueidis.RedisMessage) (h history, err error) {
 	text, err := answer.ToString()
 	if err != nil {
@@ -46,15 +47,15 @@ func parseHistory(answer *rueidis.RedisMessage) (h history, err error) {
 	return h, nil
 }
 
-// infoLine is what stands behind a name with its colon, at the start of a line.
+// infoLine returns the value of the line of INFO that starts with name, which includes the colon.
 func infoLine(text, name string) string {
 	_, after, _ := strings.Cut(text, "\n"+name)
 	value, _, _ := strings.Cut(after, "\r")
 	return value
 }
 
-// mayHaveLost reports whether it is to be decided if a stream goes on in its epoch. last is the history of the server
-// at the last append.
+// mayHaveLost reports whether adopt.lua must decide if the stream keeps its epoch. last is the id of the server's
+// history at the last append.
 func (s *Store) mayHaveLost(ctx context.Context, info *reprise.StreamInfo, last string, server *history) (bool, error) {
 	switch {
 	case last == server.id, info.End != nil:
@@ -66,14 +67,14 @@ func (s *Store) mayHaveLost(ctx context.Context, info *reprise.StreamInfo, last 
 	return !keeps, err
 }
 
-// keepers remembers of histories whether the start that they began with has kept all events, so that streams which
-// nobody appends to are read in one round trip. An append asks again.
+// keepers caches, for each history, whether the start that began it kept all events. A stream without new appends is
+// then read in one round trip. An append asks the server again.
 type keepers struct {
 	mu   sync.Mutex
 	byID map[string]bool
 }
 
-// mostKeepers bounds what is remembered. A server has one history, a cluster has one for each master.
+// mostKeepers bounds the number of cached histories. A server has one history, a cluster has one for each master.
 const mostKeepers = 1024
 
 func (k *keepers) keeps(ctx context.Context, s *Store, id string) (bool, error) {
@@ -96,7 +97,7 @@ func (k *keepers) keeps(ctx context.Context, s *Store, id string) (bool, error) 
 	return keeps, nil
 }
 
-// adopt has it decided what becomes of a stream for somebody who knows of no events.
+// adopt runs adopt.lua for a caller that knows of no events of the stream.
 func (s *Store) adopt(ctx context.Context, key reprise.StreamKey, epoch reprise.Epoch) error {
 	keeps, err := s.restartKeeps(ctx)
 	if err != nil {
@@ -109,10 +110,10 @@ func (s *Store) adopt(ctx context.Context, key reprise.StreamKey, epoch reprise.
 	return err
 }
 
-// renewed is what adopt.lua answers for a stream that it has put into another epoch.
+// renewed is the answer of adopt.lua for a stream that it moved to another epoch.
 const renewed = "2"
 
-// adoption is the arguments of adopt.lua. tail is the last event that the caller knows of.
+// adoption returns the arguments of adopt.lua. tail is the last event that the caller knows of.
 func (s *Store) adoption(key reprise.StreamKey, epoch reprise.Epoch, keeps bool, tail uint64) call {
 	kept := "0"
 	if keeps {

@@ -12,13 +12,13 @@ import (
 	"reprise"
 )
 
-// A script takes so many requests or bytes at most, so that the server is not held up long by one.
+// Limits of requests and bytes in one script, so that a script does not block the server for long.
 const (
 	groupRequests = 64
 	groupBytes    = 1 << 20
 )
 
-// What append.lua answers for a request. A text may stand behind.
+// Answers of append.lua for a request. Some are followed by a text.
 const (
 	isStored      = '0'
 	isNotFound    = '1'
@@ -29,7 +29,8 @@ const (
 	isFailed      = '6' // and the error
 )
 
-// Append sends all requests in one round trip; with an end in one of them, or after a restart of the server, in more.
+// Append sends all requests in one round trip. It takes more round trips if a request ends its stream, or if the server
+// has restarted.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
 	defer func() { storeErrors(ctx, errs) }()
 	bounded, leave, err := s.enter(ctx)
@@ -71,7 +72,7 @@ func isRefusal(err error) bool {
 	return false
 }
 
-// appending is a call of Append.
+// appending is the state of one call of Append.
 type appending struct {
 	store *Store
 	ctx   context.Context
@@ -86,8 +87,8 @@ func (a *appending) refuse(i int, err error) {
 	a.errs[i] = err
 }
 
-// noteEnds puts streams into the queue of those that expire before they end: who finds one there that has not ended
-// lets it be, but one that is not there would be kept for ever.
+// noteEnds adds streams to the expiry queue before they end. Sweep ignores an entry whose stream has not ended, but a
+// stream without an entry would be kept forever.
 func (a *appending) noteEnds() {
 	var commands []rueidis.Completed
 	var at []int
@@ -104,7 +105,7 @@ func (a *appending) noteEnds() {
 	}
 }
 
-// send sends the requests and returns those that met another server than the last append to their stream did.
+// send sends the requests. It returns those whose stream was last appended to on another server.
 func (a *appending) send(which []int) (others []int) {
 	var calls []call
 	var groups [][]int
@@ -132,7 +133,7 @@ func (a *appending) send(which []int) (others []int) {
 	return others
 }
 
-// group is how many of which go into one script.
+// group returns how many of the requests go into one script.
 func (a *appending) group(which []int) int {
 	if a.store.cluster {
 		return 1 // each has its slot
@@ -147,10 +148,10 @@ func (a *appending) group(which []int) int {
 	return len(which)
 }
 
-// requestArgs is how many arguments of append.lua a request takes, without what few of them have.
+// requestArgs is the number of arguments of append.lua for a request, without the optional ones.
 const requestArgs = 8
 
-// call is the arguments of append.lua.
+// call returns the arguments of append.lua.
 func (a *appending) call(which []int) call {
 	s := a.store
 	c := call{keys: make([]string, 0, 2*len(which)), args: make([]string, 0, 2+(requestArgs+1)*len(which))}
@@ -164,7 +165,7 @@ func (a *appending) call(which []int) call {
 			at = strconv.Itoa(2 + requestArgs*len(which) + len(more) + 1)
 			end, expires := "", ""
 			if req.End != nil {
-				// It cannot fail: the fields are bytes, and times that are not beyond the year 9999.
+				// marshalEnd cannot fail here: the fields are bytes, and times before the year 10000.
 				end, _ = marshalEnd(req.End)
 				expires = millis(req.End.Expires)
 			}
@@ -179,14 +180,14 @@ func (a *appending) call(which []int) call {
 	return c
 }
 
-// head is what stands beside the bytes of a batch.
+// head returns the metadata that is stored beside the bytes of a batch.
 func head(req *reprise.AppendRequest) string {
 	var b [32]byte
 	text := append(strconv.AppendInt(b[:0], int64(req.Count), 10), ' ')
 	return string(strconv.AppendUint(text, uint64(checksum(req.First, req.Count, req.Bytes)), 10))
 }
 
-// answer notes what the script has said of a request.
+// answer records the script's answer to a request.
 func (a *appending) answer(i int, text string) {
 	switch text[0] {
 	case isStored:
@@ -204,8 +205,8 @@ func (a *appending) answer(i int, text string) {
 	}
 }
 
-// adopt has it decided what becomes of streams whose server is another one than at their last append, and returns
-// those to which the requests are to be sent again. A stream that got another epoch is not found any more.
+// adopt decides the epochs of streams whose server has changed since their last append. It returns the requests that
+// must be sent again. A request whose stream has moved to another epoch gets ErrNotFound.
 func (a *appending) adopt(which []int) (again []int) {
 	s := a.store
 	keeps, err := s.restartKeeps(a.ctx)

@@ -9,8 +9,8 @@ import (
 	"reprise/internal/storecheck"
 )
 
-// Check reads all streams and returns what is wrong, a sentence each: checksums that do not hold, batches that are
-// missing, states that cannot be read. It may take long. Appends go on meanwhile.
+// Check reads all streams and returns one sentence for each fault: a checksum mismatch, a missing batch or an
+// unreadable state. It may take long. Appends may continue meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	for before := uint64(0); ; {
@@ -34,7 +34,7 @@ func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	}
 }
 
-// checkPlaces is a page of the list of all streams.
+// checkPlaces reads one page of the list of all streams.
 func (s *Store) checkPlaces(ctx context.Context, before uint64) ([]place, error) {
 	bounded, leave, err := s.enter(ctx)
 	if err != nil {
@@ -48,7 +48,8 @@ func (s *Store) checkPlaces(ctx context.Context, before uint64) ([]place, error)
 	return places, err
 }
 
-// checkStream reads all batches of a stream. Read makes sure that the tail is reached. fault says what is wrong.
+// checkStream reads all batches of a stream. Read verifies that they reach the tail. fault describes what is wrong; it
+// is empty if nothing is.
 func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
 	damaged := func(err error) bool { return errors.Is(err, ErrDamaged) }
 	fault, err = storecheck.Batches(ctx, s.Read, key, damaged, nil)

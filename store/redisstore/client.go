@@ -8,16 +8,17 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// pinnedClient is a rueidis.Client that works around two habits of it.
+// pinnedClient is a rueidis.Client that works around two behaviors of it.
 //
-// A command is used again for another one as soon as its answer is there, although the goroutine that writes to a
-// connection that is being lost may still read it: commands are pinned, which leaves them to the garbage collector.
+// rueidis recycles a command as soon as its answer has arrived, although the goroutine that writes to a failing
+// connection may still read the command. pinnedClient pins each command, which leaves it to the garbage collector.
 //
-// A connection that is missing is dialled within the context of the call that needs it first. If that is cancelled,
-// calls that wait for the same connection fail too: they are made again, since nothing of them was sent.
+// rueidis dials a missing connection within the context of the first call that needs it. If that context is cancelled,
+// other calls that wait for the same connection fail too. pinnedClient repeats those calls, because nothing of them was
+// sent.
 type pinnedClient struct{ rueidis.Client }
 
-// dialTries bounds how often a call is made again whose connection was dialled for another one that was cancelled.
+// dialTries bounds the attempts of a call that waits for a connection dialled within another call's context.
 const dialTries = 5
 
 // Do implements rueidis.Client.
@@ -55,8 +56,8 @@ func (c pinnedClient) DoMulti(ctx context.Context, commands ...rueidis.Completed
 	return results
 }
 
-// dialledForAnother reports whether err is of a connection that was dialled within another call's context, which was
-// cancelled.
+// dialledForAnother reports whether err is the failure of a connection that was dialled within another call's context,
+// and that context was cancelled.
 func dialledForAnother(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil || !errors.Is(err, context.Canceled) {
 		return false

@@ -12,8 +12,8 @@ import (
 	"reprise"
 )
 
-// Create looks for the stream, gives it a number and a place in the lists, and makes it. In this order, a crash
-// leaves a place for nothing, which List passes over, and never a stream that no list has.
+// Create looks for the stream, assigns it a number, adds it to the lists and then creates it. Because of this order, a
+// crash can leave a list entry without a stream, which List skips, but never a stream that is in no list.
 func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	bounded, leave, err := s.enter(ctx)
@@ -72,13 +72,13 @@ func (s *Store) create(ctx context.Context, info *reprise.StreamInfo) (st state,
 		err = fmt.Errorf("%w: stream %s was not made", ErrDamaged, info.Key)
 	}
 	if st.number != number && (err == nil || errors.Is(err, reprise.ErrConflict)) {
-		// Somebody else was faster: the place that was taken is for nothing.
+		// Another caller created the stream first: remove the list entry that is now unused.
 		return st, errors.Join(err, s.delist(ctx, place{number: number, key: info.Key}))
 	}
 	return st, err
 }
 
-// lookUp finds a stream with a configuration. One that may have lost events is put into another epoch first.
+// lookUp finds a stream with a configuration. A stream that may have lost events moves to another epoch first.
 func (s *Store) lookUp(ctx context.Context, key reprise.StreamKey, config string) (st state, there bool, err error) {
 	for range adoptRounds {
 		var server history
@@ -97,7 +97,7 @@ func (s *Store) lookUp(ctx context.Context, key reprise.StreamKey, config string
 	return st, true, errOtherServer
 }
 
-// tryCreate runs create.lua. there is false if args only look, and there is no stream.
+// tryCreate runs create.lua. there is false if args only look up the stream and it does not exist.
 func (s *Store) tryCreate(
 	ctx context.Context, key reprise.StreamKey, args []string,
 ) (st state, there bool, server history, err error) {
@@ -129,7 +129,7 @@ func (s *Store) tryCreate(
 	return st, true, server, err
 }
 
-// enlist gives a stream a number and puts it into the lists.
+// enlist assigns a number to a stream and adds the stream to the lists.
 func (s *Store) enlist(ctx context.Context, key reprise.StreamKey) (number uint64, err error) {
 	lists := s.keys.lists(key)
 	c := call{
@@ -139,7 +139,7 @@ func (s *Store) enlist(ctx context.Context, key reprise.StreamKey) (number uint6
 	return s.run(ctx, listScript, 0, c)[0].AsUint64()
 }
 
-// delist takes streams out of the lists.
+// delist removes streams from the lists.
 func (s *Store) delist(ctx context.Context, places ...place) error {
 	commands := make([]rueidis.Completed, 0, 4*len(places))
 	for _, p := range places {
@@ -156,7 +156,7 @@ func (s *Store) delist(ctx context.Context, places ...place) error {
 	return nil
 }
 
-// noteEnd puts a life of a stream into the queue of those that expire, in ms.
+// noteEnd adds an epoch of a stream to the expiry queue. expires is in ms.
 func (s *Store) noteEnd(key reprise.StreamKey, epoch reprise.Epoch, expires int64) rueidis.Completed {
 	return s.client.B().Zadd().Key(s.keys.ends()).ScoreMember().
 		ScoreMember(float64(expires), string(epoch)+":"+key.String()).Build()

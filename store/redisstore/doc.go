@@ -1,8 +1,8 @@
-// Package redisstore keeps streams in Redis (7.0 or newer, or Valkey): alone, with Sentinel, or as a Redis Cluster. Any
+// Package redisstore keeps streams in Redis (7.0 or newer) or Valkey: a single server, Sentinel, or Redis Cluster. Any
 // number of replicas of a program may share it.
 //
-// What was acknowledged is as safe as the server is told to keep it: on its disk with appendfsync always, in its
-// memory otherwise, and in that of N replicas with the parameter wait=N. After a restart or a failover that may have
-// taken back events, a stream goes on under another epoch, so that a seq that is given again is not taken for the old
-// one. How things lie in Redis, and what is promised when, is told in docs/storage-redis.md.
+// The durability of acknowledged events depends on the server's configuration. They are on its disk with appendfsync
+// always, and in its memory otherwise. The parameter wait=N adds the memory of N replicas. A restart or a failover may
+// lose acknowledged events. The stream then continues under another epoch, so that a seq that is assigned again cannot
+// be confused with the old one. docs/storage-redis.md describes the data in Redis and the guarantees.
 package redisstore

@@ -7,14 +7,14 @@ import (
 	"reprise/internal/border"
 )
 
-// ErrDamaged: what is in Redis is not what was written, or some of it is missing. It wraps nothing that is retryable.
+// ErrDamaged means that data in Redis is missing or differs from what was written. It wraps no retryable error.
 var ErrDamaged = errors.New("damaged")
 
-// storeError maps each error that leaves the Store; see package border. ctx is that of the caller, without the bound of
-// the store.
+// storeError maps each error that leaves the Store; see package border. ctx is the caller's context, without the
+// timeout of the store.
 func storeError(ctx context.Context, err error) error { return border.Error(ctx, err, ErrDamaged) }
 
-// storeErrors is storeError for each of errs, in their places.
+// storeErrors applies storeError to each of errs in place.
 func storeErrors(ctx context.Context, errs []error) {
 	for i := range errs {
 		errs[i] = storeError(ctx, errs[i])

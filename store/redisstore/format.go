@@ -23,13 +23,13 @@ import (
 //	s  start of the window            h  id of the server's history at the last append
 //	t  tail                           r  id of the server's process then
 //	l  lineage, see marshalLineage; absent while the stream has had one epoch
-//	m  until when the mark is kept, in ms; then there is nothing else
+//	m  when the mark expires, in ms; then there are no other fields
 //
 // An entry of the batches has the fields h ("<count of events> <checksum>") and b (the bytes), in this order.
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum is the CRC-32C of the seqs that a batch has, and of its bytes.
+// checksum returns the CRC-32C of the seqs of a batch and of its bytes.
 func checksum(first uint64, count int, bytes []byte) uint32 {
 	var head [16]byte
 	binary.BigEndian.PutUint64(head[:], first)
@@ -37,7 +37,7 @@ func checksum(first uint64, count int, bytes []byte) uint32 {
 	return crc32.Update(crc32.Checksum(head[:], castagnoli), castagnoli, bytes)
 }
 
-// life is an epoch and its owner: "<epoch> <name> <fence>".
+// life encodes an epoch and its owner as "<epoch> <name> <fence>".
 func life(epoch reprise.Epoch, owner reprise.Owner) string {
 	return string(epoch) + " " + owner.Name + " " + decimal(owner.Fence)
 }
@@ -53,7 +53,7 @@ func parseLife(text string) (epoch reprise.Epoch, owner reprise.Owner, err error
 	return reprise.Epoch(parts[0]), owner, err
 }
 
-// config is a reprise.StreamConfig as JSON. Equal ones are the same text.
+// config is the JSON form of a reprise.StreamConfig. Equal configurations have equal text.
 type config struct {
 	MaxEvents int64             `json:"max_events,omitempty"`
 	MaxBytes  int64             `json:"max_bytes,omitempty"`
@@ -73,7 +73,7 @@ func marshalConfig(c reprise.StreamConfig) (string, error) {
 
 func unmarshalConfig(text string) (reprise.StreamConfig, error) {
 	var c config
-	if text == "{}" { // of most streams
+	if text == "{}" { // the text of most streams
 		return reprise.StreamConfig{}, nil
 	}
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -96,9 +96,9 @@ func unmarshalConfig(text string) (reprise.StreamConfig, error) {
 	return out, nil
 }
 
-// end is a reprise.End as JSON.
+// end is the JSON form of a reprise.End.
 type end struct {
-	Outcome []byte    `json:"outcome"` // it need not be UTF-8
+	Outcome []byte    `json:"outcome"` // need not be UTF-8
 	Time    time.Time `json:"time"`
 	Expires time.Time `json:"expires"`
 	Data    []byte    `json:"data,omitempty"`
@@ -120,7 +120,7 @@ func unmarshalEnd(text string) (*reprise.End, error) {
 	return &reprise.End{Outcome: string(e.Outcome), Time: e.Time, Expires: e.Expires, Data: e.Data}, nil
 }
 
-// millis is t in ms since 1970, rounded up, as scripts compare it.
+// millis formats t in ms since 1970, rounded up, as scripts compare it.
 func millis(t time.Time) string { return strconv.FormatInt(ceilMillis(t), 10) }
 
 func ceilMillis(t time.Time) int64 { return max(0, t.Add(time.Millisecond-1).UnixMilli()) }
@@ -201,17 +201,17 @@ func unmarshalLineage(text string) (of reprise.Epoch, list []reprise.Ancestor, e
 	return reprise.Epoch(first), list, nil
 }
 
-// state is what Redis keeps of a stream.
+// state is the state of a stream in Redis.
 type state struct {
 	info    reprise.StreamInfo
 	history string        // of the server at the last append
 	heir    reprise.Epoch // the epoch whose lineage is in info
-	number  uint64        // in the lists
-	expires int64         // in ms, 0 while it has not ended
-	marked  bool          // there is nothing but a mark
+	number  uint64        // number of the stream in the lists
+	expires int64         // in ms, 0 before the end
+	marked  bool          // only a mark is left
 }
 
-// parseState reads names and values of fields, as HGETALL gives them. There is no stream if there are none.
+// parseState parses field names and values in the order of HGETALL. No fields mean that there is no stream.
 func parseState(key reprise.StreamKey, fields []string) (st state, err error) {
 	st.info.Key = key
 	var field string
@@ -223,7 +223,7 @@ func parseState(key reprise.StreamKey, fields []string) (st state, err error) {
 	if err != nil {
 		return st, fmt.Errorf("%w: stream %s: field %q: %w", ErrDamaged, key, field, err)
 	}
-	if st.heir != st.info.Epoch { // a program that knows no lineage has changed the epoch
+	if st.heir != st.info.Epoch { // an older program, which does not know lineages, changed the epoch
 		st.info.Lineage = nil
 	}
 	return st, nil
@@ -262,10 +262,10 @@ func (st *state) set(field byte, value string) (err error) {
 	return err
 }
 
-// absent reports whether there is no stream, be there a mark or not.
+// absent reports whether there is no stream. There may be a mark.
 func (st *state) absent() bool { return st.info.Epoch == "" }
 
-// listFields are the fields of a state that a list needs, and sizeFields those that its size does.
+// listFields are the fields of a state that List needs; sizeFields are those that Sizes needs.
 var (
 	listFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "z", "l"}
 	sizeFields = []string{"e", "n", "s", "t", "k", "z"}

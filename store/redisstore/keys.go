@@ -6,15 +6,15 @@ import (
 	"reprise"
 )
 
-// The keys of a log with the prefix "reprise". Braces hold what decides about the slot in a Redis Cluster.
+// The keys of a log with the prefix "reprise". The part in braces determines the slot in a Redis Cluster.
 //
-//	reprise:{default/builds/42}:state    hash: all that is known of the stream, or the mark that it has left
+//	reprise:{default/builds/42}:state    hash: the state of the stream, or its mark
 //	reprise:{default/builds/42}:batches  stream: one entry for each batch, its id is "<last seq>-0"
 //	reprise:{reprise}:number             the number of the stream that was created last
 //	reprise:{reprise}:list...            sorted sets: the streams by number, four times; see listKey
 //	reprise:{reprise}:ends               sorted set: the streams that have ended, by End.Expires
 //
-// The state is also the name of the channel on which changes of the stream are told.
+// The key of the state is also the name of the channel that announces changes of the stream.
 type keys struct{ prefix string }
 
 func (k keys) state(key reprise.StreamKey) string   { return k.of(key) + "state" }
@@ -28,7 +28,8 @@ func (k keys) index(name string) string { return k.prefix + ":{" + k.prefix + "}
 func (k keys) number() string           { return k.index("number") }
 func (k keys) ends() string             { return k.index("ends") }
 
-// listKey names the sorted set of the streams of a tenant ("" for all) in a namespace (of all if allNamespaces).
+// listKey returns the key of the sorted set of a tenant's streams in a namespace. An empty tenant means all tenants,
+// and allNamespaces means all namespaces.
 func (k keys) listKey(tenant reprise.Tenant, namespace string, allNamespaces bool) string {
 	name := "list"
 	if tenant != "" {
@@ -40,7 +41,7 @@ func (k keys) listKey(tenant reprise.Tenant, namespace string, allNamespaces boo
 	return k.index(name)
 }
 
-// lists are those that a stream is in.
+// lists returns the keys of the lists that hold a stream.
 func (k keys) lists(key reprise.StreamKey) [4]string {
 	namespace := key.Namespace()
 	return [...]string{
@@ -55,8 +56,7 @@ func parseKey(text string) (key reprise.StreamKey, ok bool) {
 	return reprise.StreamKey{Tenant: reprise.Tenant(tenant), Name: name}, ok
 }
 
-// listable reports whether there can be streams that q asks for. What cannot be a name must not become
-// part of a key.
+// listable reports whether streams can match q. An invalid name must not become part of a key.
 func listable(q *reprise.ListQuery) bool {
 	tenant := q.Tenant
 	if tenant == "" {

@@ -13,7 +13,7 @@ import (
 	"reprise"
 )
 
-// List takes names from a sorted set, and the states of those streams, in two round trips.
+// List reads names from a sorted set and then the states of those streams, in two round trips.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	bounded, leave, err := s.enter(ctx)
@@ -41,7 +41,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 func (s *Store) list(ctx context.Context, q *reprise.ListQuery, before uint64) (page reprise.ListPage, err error) {
 	list := s.keys.listKey(q.Tenant, q.Namespace, q.AllNamespaces)
 	for {
-		// One more than asked for, so as to know whether there are more.
+		// Ask for one more than the limit, which shows whether there are more.
 		places, newest, err := s.places(ctx, list, before, q.Limit+1)
 		if err != nil {
 			return reprise.ListPage{}, err
@@ -72,14 +72,15 @@ func (s *Store) list(ctx context.Context, q *reprise.ListQuery, before uint64) (
 	}
 }
 
-// place is one of the members of a list: "<number>:<when in ms>:<tenant>/<name>", with the number as score.
+// place is a member of a list: "<number>:<when in ms>:<tenant>/<name>", with the number as score.
 type place struct {
 	number uint64
-	since  time.Time // when it was taken
+	since  time.Time // when the place was added
 	key    reprise.StreamKey
 }
 
-// places reads members of a list before a number, or the newest if that is 0. newest is the number given last.
+// places reads the members of a list before a number, or the newest ones if the number is 0. newest is the last number
+// that was assigned.
 func (s *Store) places(ctx context.Context, list string, before uint64, limit int) (
 	places []place, newest uint64, err error,
 ) {
@@ -126,9 +127,9 @@ func parsePlace(member string) (p place, err error) {
 	return p, fmt.Errorf("%w: %q in a list", ErrDamaged, member)
 }
 
-// states reads fields of the states of streams. A state is nil for a place that is for nothing: of a stream that was
-// never made, or has gone. Such a one is given up when it is old enough not to be of a stream in the making. A stream
-// that should have been swept long ago is put among those that expire again, since a failover may have lost its place
+// states reads fields of the states of streams. The state is nil for a place without a stream: the stream was never
+// created, or was removed. Such a place is deleted once it is too old to belong to a stream that is being created. A
+// stream whose expiry is long overdue goes back into the expiry queue, because a failover may have lost its entry
 // there.
 func (s *Store) states(ctx context.Context, places []place, fields []string) ([]*state, error) {
 	commands := make([]rueidis.Completed, len(places))
@@ -167,7 +168,7 @@ func (s *Store) states(ctx context.Context, places []place, fields []string) ([]
 	return states, s.delist(ctx, old...)
 }
 
-// parseValues reads an answer with the values of fields.
+// parseValues parses an answer with the values of fields.
 func parseValues(key reprise.StreamKey, fields []string, answer *rueidis.RedisMessage) (state, error) {
 	values, err := answer.ToArray()
 	if err != nil {

@@ -11,26 +11,27 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ears are the connections that a Store listens on: one, or one to each master of a Redis Cluster that has a channel.
+// ears are the connections on which a Store listens: a single one, or in a Redis Cluster one for each master with a
+// watched channel.
 type ears struct {
 	watches *watches
-	broken  chan struct{} // gets a value when a connection is lost, or no longer has a channel
+	broken  chan struct{} // gets a value when a connection, or a channel on it, is lost
 	owners  []slots       // of a Redis Cluster
 	byAddr  map[string]*ear
 	at      map[string]*ear // where each channel is subscribed
 
 	mu      sync.Mutex
-	leaving map[string]int // how often a channel is being given up
+	leaving map[string]int // how many unsubscriptions of each channel are under way
 }
 
-// ear is one of them.
+// ear is one connection.
 type ear struct {
 	client  rueidis.DedicatedClient
 	release func()
-	deaf    <-chan struct{} // closed when its hooks are not called any more
+	deaf    <-chan struct{} // closed when the hooks will not be called any more
 }
 
-// slots are those from first to last, which the master at addr has.
+// slots are the slots from first to last, which belong to the master at addr.
 type slots struct {
 	first, last int64
 	addr        string
@@ -43,7 +44,7 @@ func newEars(w *watches) *ears {
 	}
 }
 
-// follow keeps subscriptions as they are to be until a connection is lost or the Store is closed.
+// follow keeps the subscriptions up to date until a connection is lost or the Store is closed.
 func (e *ears) follow() {
 	w := e.watches
 	for {
@@ -70,7 +71,7 @@ func (e *ears) close() {
 	}
 }
 
-// breakOff has all begin anew.
+// breakOff makes follow end, so that new connections are made.
 func (e *ears) breakOff() {
 	select {
 	case e.broken <- struct{}{}:
@@ -78,7 +79,7 @@ func (e *ears) breakOff() {
 	}
 }
 
-// subscribe makes the subscriptions what they are to be.
+// subscribe subscribes and unsubscribes the touched channels as needed.
 func (e *ears) subscribe(touched map[string]bool) error {
 	ctx, cancel := context.WithTimeout(e.watches.stopped, e.watches.store.opts.Timeout)
 	defer cancel()
@@ -112,7 +113,7 @@ func (e *ears) subscribe(touched map[string]bool) error {
 	return nil
 }
 
-// leave notes that channels are given up.
+// leave counts the unsubscriptions of channels that are about to be sent.
 func (e *ears) leave(channels []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -121,7 +122,8 @@ func (e *ears) leave(channels []string) {
 	}
 }
 
-// left is called when a channel has been given up. Where nobody has asked for that, its slot has gone to another node.
+// left is called when a channel was unsubscribed. If the Store did not ask for that, the slot has moved to another
+// node.
 func (e *ears) left(channel string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -135,10 +137,10 @@ func (e *ears) left(channel string) {
 	}
 }
 
-// subscribeAtOnce is how many channels are in one command, or commands in one pipeline.
+// subscribeAtOnce bounds the channels in one command and the commands in one pipeline.
 const subscribeAtOnce = 256
 
-// send sends commands for channels, of which each needs one of its own in a Redis Cluster.
+// send sends a command for channels. In a Redis Cluster each channel needs a command of its own.
 func (e *ears) send(ctx context.Context, ear *ear, command string, channels []string) error {
 	build := func(channels ...string) rueidis.Completed {
 		if command == "SSUBSCRIBE" {
@@ -166,7 +168,7 @@ func (e *ears) send(ctx context.Context, ear *ear, command string, channels []st
 	return nil
 }
 
-// of is the connection for a channel.
+// of returns the connection for a channel.
 func (e *ears) of(ctx context.Context, channel string) (*ear, error) {
 	store := e.watches.store
 	if !store.cluster {
@@ -222,14 +224,14 @@ func (e *ears) askOwners(ctx context.Context) error {
 	return nil
 }
 
-// ear is the connection to a node, made when it is first needed.
+// ear returns the connection to a node, and makes it when it is first needed.
 func (e *ears) ear(addr string, node rueidis.Client) *ear {
 	if is := e.byAddr[addr]; is != nil {
 		return is
 	}
 	w := e.watches
 	client, release := node.Dedicate()
-	// Whoever watches is told when his subscription is confirmed, since he was blind until then.
+	// Notify the watchers when the subscription is confirmed: changes before that were missed.
 	lost := client.SetPubSubHooks(rueidis.PubSubHooks{
 		OnMessage: func(m rueidis.PubSubMessage) {
 			if m.Message != w.store.me {

@@ -12,7 +12,7 @@ import (
 	"reprise"
 )
 
-// connect makes the connections. The driver bounds that by itself; ctx ends the wait for it.
+// connect creates the client. The driver applies its own timeout; ctx ends the wait.
 func connect(ctx context.Context, driver rueidis.ClientOption) (rueidis.Client, error) {
 	type made struct {
 		client rueidis.Client
@@ -40,7 +40,8 @@ func connect(ctx context.Context, driver rueidis.ClientOption) (rueidis.Client, 
 	}
 }
 
-// openError says why the store cannot be opened: what the server answers will not pass by itself.
+// openError describes why Open failed. An error that the server returns is permanent unless the server is still
+// starting.
 func openError(ctx context.Context, driver rueidis.ClientOption, err error) error {
 	where := strings.Join(driver.InitAddress, ", ")
 	refusal, refused := rueidis.IsRedisErr(err)
@@ -53,10 +54,10 @@ func openError(ctx context.Context, driver rueidis.ClientOption, err error) erro
 	return fmt.Errorf("redis at %s: %w", where, storeError(ctx, err))
 }
 
-// oldest is the first version of Redis that can be used: scripts have flags, and channels are found by slot.
+// oldest is the first supported major version of Redis. Older ones have no script flags and no sharded channels.
 const oldest = 7
 
-// inspect looks at the server: whether it can be used, and what it may lose.
+// inspect verifies that the server can be used, and finds out which events it may lose.
 func (s *Store) inspect(ctx context.Context) error {
 	text, err := s.client.Do(ctx, s.client.B().Info().Section("server").Build()).ToString()
 	if err != nil {
@@ -70,7 +71,7 @@ func (s *Store) inspect(ctx context.Context) error {
 	if s.cluster && s.opts.Wait > 0 {
 		return fmt.Errorf("%w: wait is not for a cluster", reprise.ErrInvalid)
 	}
-	// Whoever may not run these scripts is to hear of it now.
+	// A user who may not run these scripts gets the error from Open.
 	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "x"}
 	for _, sc := range []*script{readScript, createScript} {
 		c := call{keys: []string{s.keys.state(key), s.keys.batches(key)}, args: []string{"0", "0"}[:1]}
@@ -84,7 +85,7 @@ func (s *Store) inspect(ctx context.Context) error {
 	return s.warn(ctx)
 }
 
-// warn tells the logger what the servers may lose.
+// warn logs what the servers may lose.
 func (s *Store) warn(ctx context.Context) error {
 	log := s.opts.Logger
 	all, err := s.settings(ctx)
@@ -113,7 +114,7 @@ func (s *Store) warn(ctx context.Context) error {
 	return nil
 }
 
-// settings asks each server for those that matter here. They are nil for one that refuses to tell.
+// settings reads the relevant settings of each server. They are nil for a server that refuses to return them.
 func (s *Store) settings(ctx context.Context) (map[string]map[string]string, error) {
 	all := map[string]map[string]string{}
 	for addr, node := range s.client.Nodes() {
@@ -131,7 +132,7 @@ func (s *Store) settings(ctx context.Context) (map[string]map[string]string, err
 	return all, nil
 }
 
-// restartKeeps reports whether a start of the server gives back all that was acknowledged.
+// restartKeeps reports whether a restart of the server preserves everything that was acknowledged.
 func (s *Store) restartKeeps(ctx context.Context) (bool, error) {
 	if s.opts.Restart != RestartAuto {
 		return s.opts.Restart == RestartKeeps, nil
@@ -146,7 +147,7 @@ func (s *Store) restartKeeps(ctx context.Context) (bool, error) {
 	return err == nil && len(all) > 0, err
 }
 
-// parseInfo reads what INFO says.
+// parseInfo parses the answer of INFO.
 func parseInfo(text string) map[string]string {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -11,8 +11,8 @@ import (
 	"reprise"
 )
 
-// Read takes state and batches from Redis in one script or transaction, which is one view and one round trip. A stream
-// that may have lost events is put into another epoch first, and read again.
+// Read takes the state and the batches from Redis in one script or transaction, which is a consistent view in one round
+// trip. A stream that may have lost events moves to another epoch first and is then read again.
 func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
 	_ reprise.Page, err error,
 ) {
@@ -45,14 +45,14 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	return reprise.Page{}, errOtherServer
 }
 
-// view is a page, with what tells whether the stream may have lost events.
+// view is a page and what is needed to decide whether the stream may have lost events.
 type view struct {
 	page    reprise.Page
-	history string // of the server at the last append
+	history string // id of the server's history at the last append
 	server  history
 }
 
-// view reads a page with the script. asked is the context of the caller.
+// view reads a page with the script. asked is the caller's context.
 func (s *Store) view(ctx, asked context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
 	got view, err error,
 ) {
@@ -90,7 +90,7 @@ func (s *Store) view(ctx, asked context.Context, key reprise.StreamKey, after ui
 	return got, complete(&got.page, after, maxBytes)
 }
 
-// entryParts is how many texts a batch is in the answer: id, head, bytes.
+// entryParts is the number of texts for a batch in the answer: id, head and bytes.
 const entryParts = 3
 
 func parseBatches(key reprise.StreamKey, answer *rueidis.RedisMessage) ([]reprise.Batch, error) {
@@ -113,7 +113,7 @@ func batchError(key reprise.StreamKey, last uint64, err error) error {
 	return fmt.Errorf("stream %s: the batch that ends with %d: %w", key, last, err)
 }
 
-// parseBatch reads id, head and bytes.
+// parseBatch parses id, head and bytes.
 func parseBatch(parts []rueidis.RedisMessage) (b reprise.Batch, last uint64, err error) {
 	id, err := parts[0].ToString()
 	if err != nil {
@@ -143,7 +143,8 @@ func parseBatch(parts []rueidis.RedisMessage) (b reprise.Batch, last uint64, err
 	return b, last, nil
 }
 
-// complete makes sure that a page has all that it must have, since keys may be evicted or changed by others.
+// complete verifies that a page holds everything it must hold, because keys may be evicted or changed by other
+// programs.
 func complete(page *reprise.Page, after uint64, maxBytes int) error {
 	info := &page.Info
 	if after >= info.Tail || info.Earliest > info.Tail || maxBytes <= 0 {

@@ -10,8 +10,8 @@ import (
 	"reprise"
 )
 
-// Remove is one script, and for a whole stream another round trip for the lists. Removing without a trace also
-// forgets the mark that a stream may have left.
+// Remove runs one script, and for a whole stream one more round trip for the lists. Removing a stream without a trace
+// also deletes its mark, if there is one.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
 	defer func() { err = storeError(ctx, err) }()
 	bounded, leave, err := s.enter(ctx)
@@ -36,14 +36,14 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	case st == nil || spec.Trim != 0:
 		return nil
 	}
-	// Where this fails, List finds out and does it.
+	// If this fails, List detects the unused entry and deletes it.
 	if err := s.delist(bounded, place{number: st.number, key: key}); err != nil {
 		return storeError(ctx, err)
 	}
 	return storeError(ctx, s.forgetEnd(bounded, key, st.info.Epoch))
 }
 
-// removal is the arguments of remove.lua.
+// removal returns the arguments of remove.lua.
 func (s *Store) removal(key reprise.StreamKey, epoch reprise.Epoch, what ...string) call {
 	return call{
 		keys: []string{s.keys.state(key), s.keys.batches(key)},
@@ -51,7 +51,7 @@ func (s *Store) removal(key reprise.StreamKey, epoch reprise.Epoch, what ...stri
 	}
 }
 
-// removed reads the answer of remove.lua. st is nil if nothing was done; found says whether there was a stream.
+// removed parses the answer of remove.lua. st is nil if nothing was removed; found reports whether the stream exists.
 func removed(key reprise.StreamKey, r rueidis.RedisResult) (st *state, found bool, err error) {
 	answer, err := r.ToArray()
 	if err != nil {
@@ -69,12 +69,12 @@ func removed(key reprise.StreamKey, r rueidis.RedisResult) (st *state, found boo
 	return &parsed, true, err
 }
 
-// forgetEnd takes a life of a stream out of the queue of those that expire.
+// forgetEnd removes an epoch of a stream from the expiry queue.
 func (s *Store) forgetEnd(ctx context.Context, key reprise.StreamKey, epoch reprise.Epoch) error {
 	return s.client.Do(ctx,
 		s.client.B().Zrem().Key(s.keys.ends()).Member(string(epoch)+":"+key.String()).Build()).Error()
 }
 
-// overdue is for how long a place in the queue that is for nothing is left alone: the append of the end, or the
-// making of the stream, may still be under way.
+// overdue is how long an entry of the queue without an ended stream is kept: the append of the end, or the creation of
+// the stream, may still be under way.
 const overdue = 10 * time.Minute

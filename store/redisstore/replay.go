@@ -10,17 +10,17 @@ import (
 	"reprise"
 )
 
-// replays remembers how large the batches of streams are that are read page by page, so that a page can be read with
-// plain commands, which cost the server a fraction of what a script does, and with hardly more batches than it takes.
+// replays remembers the batch sizes of streams that are read page by page. Their pages can then be read with plain
+// commands, which cost the server a fraction of a script, and with few batches more than the page takes.
 type replays struct {
 	mu    sync.Mutex
-	bytes map[reprise.StreamKey]int // of a batch, on average of the last page
+	bytes map[reprise.StreamKey]int // average size of a batch of the last page
 }
 
-// mostReplays bounds what is remembered.
+// mostReplays bounds the number of remembered streams.
 const mostReplays = 1024
 
-// note remembers a page that was cut by maxBytes: another one is likely to be asked for.
+// note remembers a page that was cut at maxBytes: another page will probably be requested.
 func (r *replays) note(page *reprise.Page, maxBytes int) {
 	n, size := len(page.Batches), 0
 	for i := range page.Batches {
@@ -37,23 +37,23 @@ func (r *replays) note(page *reprise.Page, maxBytes int) {
 	r.bytes[page.Info.Key] = max(1, size/n)
 }
 
-// fewBatches is how many are asked for where nothing is known. Near the tail that is enough.
+// fewBatches is the number of batches to request if nothing is known about a stream. It suffices near the tail.
 const fewBatches = 4
 
-// batches is how many a page is likely to take.
+// batches returns how many batches a page will probably take.
 func (r *replays) batches(key reprise.StreamKey, maxBytes int) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if bytes := r.bytes[key]; bytes > 0 && maxBytes > 0 {
 		return likely(maxBytes, bytes)
 	}
-	if maxBytes <= 0 { // for the state alone
+	if maxBytes <= 0 { // only the state is requested
 		return 1
 	}
 	return fewBatches
 }
 
-// likely is how many batches of so many bytes reach maxBytes, and one more where they are small.
+// likely returns how many batches of the given size reach maxBytes, plus one if they are small.
 func likely(maxBytes, bytes int) int64 {
 	if bytes >= maxBytes {
 		return 1
@@ -61,7 +61,7 @@ func likely(maxBytes, bytes int) int64 {
 	return int64(min(maxBytes/bytes+2, 4096))
 }
 
-// replay reads a page with plain commands in a transaction. done is false where the script is to read it.
+// replay reads a page with plain commands in a transaction. done is false if the script must read the page.
 func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
 	got view, done bool, err error,
 ) {
@@ -79,10 +79,10 @@ func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64,
 	return got, err == nil && complete(&got.page, after, maxBytes) == nil, nil
 }
 
-// errAskScript: the script is to say what is wrong.
+// errAskScript is returned if the script must find out what is wrong.
 var errAskScript = errors.New("ask the script")
 
-// take reads up to count batches. size is what they have in bytes.
+// take reads up to count batches. size is the sum of their bytes.
 func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int, count int64) (
 	got view, size int, err error,
 ) {
@@ -117,7 +117,7 @@ func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, m
 		if err != nil {
 			return got, size, batchError(key, last, err)
 		}
-		if last < from { // it has left the window, and is still there
+		if last < from { // the entry has left the window, but was not deleted yet
 			continue
 		}
 		got.page.Batches = append(got.page.Batches, b)
@@ -126,11 +126,11 @@ func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, m
 	return got, size, nil
 }
 
-// pageFields are the fields of a state that a page needs: all that are shown,
-// and what says whether it has been in the same server since.
+// pageFields are the fields of a state that a page needs: those that it shows, and those that tell whether the server
+// has changed since the last append.
 var pageFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "p", "h", "l", "m"}
 
-// parseEntry reads an entry as XRANGE gives it: its id, and its fields.
+// parseEntry parses an entry in the form of XRANGE: its id and its fields.
 func parseEntry(entry *rueidis.RedisMessage) (b reprise.Batch, last uint64, err error) {
 	parts, err := entry.ToArray()
 	if err != nil || len(parts) != 2 {

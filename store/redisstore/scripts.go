@@ -28,8 +28,8 @@ var (
 	listText string
 )
 
-// A script without flags is refused by the server, before it does anything, when that has no memory, no disk or too few
-// replicas for writes. What frees memory is let through.
+// The server refuses a script without flags, before it has any effect, if memory, disk or replicas for writes are
+// lacking. Scripts that free memory are always admitted.
 var (
 	appendScript = newScript("#!lua", appendText)
 	adoptScript  = newScript("#!lua flags=allow-oom", adoptText)
@@ -39,19 +39,19 @@ var (
 	readScript   = newScript("#!lua flags=no-writes", readText)
 )
 
-// script is a Lua script that the server keeps by its SHA-1.
+// script is a Lua script that the server caches under its SHA-1.
 type script struct {
 	text, sha string
-	reads     bool // and does not write
+	reads     bool // does not write
 }
 
 func newScript(head, text string) *script {
 	whole := head + "\n" + baseText + text
-	sum := sha1.Sum([]byte(whole)) // that is how Redis names scripts
+	sum := sha1.Sum([]byte(whole)) // the name that Redis gives to a script
 	return &script{text: whole, sha: hex.EncodeToString(sum[:]), reads: text == readText}
 }
 
-// call is one run of a script.
+// call is the input of one run of a script.
 type call struct{ keys, args []string }
 
 func (sc *script) command(client rueidis.Client, c call, whole bool) rueidis.Completed {
@@ -68,12 +68,12 @@ func (sc *script) command(client rueidis.Client, c call, whole bool) rueidis.Com
 	return b.Evalsha().Sha1(sc.sha).Numkeys(n).Key(c.keys...).Arg(c.args...).Build()
 }
 
-// errFewReplicas: not as many replicas as Options.Wait have what was written or read.
+// errFewReplicas means that fewer than Options.Wait replicas have the data that was written or read.
 var errFewReplicas = errors.New("too few replicas have it by now")
 
-// run runs a script for each of calls in one round trip, and sends the text of the script where the server
-// does not know it, as after its start. With wait, answers count only when so many replicas have all that they
-// rest on.
+// run runs a script once for each of calls, in one round trip. It sends the text of the script if the server does not
+// have it, as after a restart. If wait is not 0, the answers count only once that many replicas have the data on which
+// they rely.
 func (s *Store) run(ctx context.Context, sc *script, wait int, calls ...call) []rueidis.RedisResult {
 	results := s.send(ctx, sc, wait, false, calls)
 	var again []call
@@ -99,7 +99,7 @@ func (s *Store) send(ctx context.Context, sc *script, wait int, whole bool, call
 	if wait == 0 {
 		return s.client.DoMulti(ctx, commands...)
 	}
-	// The server remembers for each connection what was last written when it answered, reads included.
+	// For each connection, the server remembers what was last written when it answered, even to a read.
 	commands = append(commands,
 		s.client.B().Wait().Numreplicas(int64(wait)).Timeout(s.opts.Timeout.Milliseconds()/2+1).Build())
 	results := s.client.DoMulti(ctx, commands...)
@@ -119,7 +119,7 @@ func (s *Store) send(ctx context.Context, sc *script, wait int, whole bool, call
 	return results
 }
 
-// texts reads an answer that is a list of texts.
+// texts parses an answer that is a list of texts.
 func texts(r rueidis.RedisResult) ([]string, error) { return r.AsStrSlice() }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -9,8 +9,8 @@ import (
 	"reprise"
 )
 
-// Sizes adds up the states of all streams, a thousand in a round trip, each of which is bounded by Options.Timeout.
-// Nothing else is kept that could come to differ from them.
+// Sizes adds up the states of all streams, a thousand in a round trip. Options.Timeout bounds each round trip. The
+// store keeps no counters that could differ from the states.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	_, leave, err := s.enter(ctx)
@@ -25,7 +25,7 @@ func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, e
 	return sizes, nil
 }
 
-// sizePlaces is how many streams are looked at in one round trip.
+// sizePlaces is the number of streams in one round trip.
 const sizePlaces = 1000
 
 func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
@@ -39,8 +39,8 @@ func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 	return sizes, nil
 }
 
-// addSizes adds the streams with a number below before, or the newest if that is 0, as many as go into a round trip. It
-// returns the number to go on with.
+// addSizes adds the streams with a number below before, or the newest streams if before is 0, in one round trip. It
+// returns the number at which to continue.
 func (s *Store) addSizes(ctx context.Context, sizes map[reprise.Tenant]reprise.Size, before uint64) (
 	next uint64, more bool, err error,
 ) {

@@ -7,24 +7,24 @@ import (
 	"reprise"
 )
 
-// Stats says how large things are.
+// Stats holds counts and sizes of a Store.
 type Stats struct {
-	// Nodes counts the servers that the store is connected to, their replicas included in a Redis Cluster.
+	// Nodes is the number of servers to which the store is connected. In a Redis Cluster it includes replicas.
 	Nodes int `json:"nodes"`
-	// MemoryBytes is what the servers use, whoever else's data they hold; MaxMemoryBytes is the sum of their
-	// bounds, 0 where one has none.
+	// MemoryBytes is the memory that the servers use, including data of other programs. MaxMemoryBytes is the sum of
+	// their limits, or 0 if one of them has no limit.
 	MemoryBytes    int64 `json:"memory_bytes"`
 	MaxMemoryBytes int64 `json:"max_memory_bytes"`
-	// Streams counts those that can be read.
+	// Streams is the number of streams that can be read.
 	Streams int64 `json:"streams"`
-	// Events and KeptBytes add up the windows of the streams.
+	// Events and KeptBytes are sums over the windows of all streams.
 	Events    int64 `json:"events"`
 	KeptBytes int64 `json:"kept_bytes"`
-	// Ends counts the streams that wait to expire.
+	// Ends is the number of streams that wait to expire.
 	Ends int64 `json:"ends"`
 }
 
-// Stats measures the store. It looks at each stream.
+// Stats measures the store. It reads the state of each stream.
 func (s *Store) Stats(ctx context.Context) (_ Stats, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	bounded, leave, err := s.enter(ctx)

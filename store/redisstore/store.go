@@ -12,37 +12,38 @@ import (
 	"reprise"
 )
 
-// Restart says what a start of the server means for streams that were appended to before it.
+// Restart says whether a restart of the server may lose acknowledged events.
 type Restart uint8
 
 const (
-	// RestartAuto: the same as RestartKeeps where the server says that it syncs its append-only file
-	// with each write, and as RestartLoses where it does not, or may not be asked.
+	// RestartAuto means RestartKeeps if the server reports that it syncs its append-only file with each write, and
+	// RestartLoses if it does not or if the setting cannot be read.
 	RestartAuto Restart = iota
-	// RestartLoses: events that were acknowledged may be gone, so each stream goes on under another epoch.
+	// RestartLoses means that acknowledged events may be lost, so each stream continues under another epoch.
 	RestartLoses
-	// RestartKeeps: all that was acknowledged is there again.
+	// RestartKeeps means that all acknowledged events are preserved.
 	RestartKeeps
 )
 
-// Options are the settings of Open. The zero value of each field means its default. Those that have a
-// parameter of the URL are overridden by it; see docs/storage-redis.md.
+// Options are the settings of Open. The zero value of each field means its default. A parameter of the URL overrides
+// its field; see docs/storage-redis.md.
 type Options struct {
-	// Prefix is what all keys begin with, so that several logs can live in one server: 1 to 64 bytes of
-	// letters, digits, '.', '_' and '-'. Default: "reprise". Parameter: prefix.
+	// Prefix is the start of all keys, so that several logs can share a server: 1 to 64 bytes of letters, digits, '.',
+	// '_' and '-'. Default: "reprise". Parameter: prefix.
 	Prefix string
 	// Timeout bounds each call. Default: 10 s. Parameter: timeout.
 	Timeout time.Duration
-	// Wait is how many replicas of the server must have a batch before it is acknowledged or shown. Not for a
-	// Redis Cluster. Default: 0. Parameter: wait.
+	// Wait is the number of replicas of the server that must have a batch before it is acknowledged or shown. It cannot
+	// be used with a Redis Cluster. Default: 0. Parameter: wait.
 	Wait int
-	// Restart says what a start of the server means. Default: RestartAuto. Parameter: restart.
+	// Restart says whether a restart of the server may lose acknowledged events. Default: RestartAuto. Parameter:
+	// restart.
 	Restart Restart
-	// From the URL alone.
+	// Set by the URL only.
 	sentinelAuth              bool
 	caFile, certFile, keyFile string
 
-	// Logger is told of what may lose events and of streams that go on under another epoch. Default: silent.
+	// Logger logs settings that may lose events, and streams that continue under another epoch. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -63,14 +64,15 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Store is a reprise.Store in Redis. It is a reprise.Watcher, a reprise.Sweeper, a
-// reprise.Sizer and a reprise.Concurrent.
+// Store is a reprise.Store in Redis. It implements reprise.Watcher, reprise.Sweeper, reprise.Sizer and
+// reprise.Concurrent.
 type Store struct {
 	opts    Options
 	client  rueidis.Client
 	keys    keys
 	cluster bool
-	// publish is the command that tells watchers. me is who tells, so that it need not listen to itself.
+	// publish is the command that notifies watchers. me identifies the sender, so that it ignores its own
+	// notifications.
 	publish, me string
 
 	// use is held for reading by each call and for writing by Close.
@@ -91,9 +93,10 @@ var (
 	_ reprise.Concurrent = (*Store)(nil)
 )
 
-// Open connects to the server at url, such as "redis://user:password@host:6379/0?prefix=builds"; all forms and
-// parameters are in docs/storage-redis.md. opts may be nil. The error wraps reprise.ErrInvalid where the URL is
-// wrong or the server cannot be used, and reprise.ErrUnavailable where it does not answer; it never holds the password.
+// Open connects to the server at url, for example "redis://user:password@host:6379/0?prefix=builds".
+// docs/storage-redis.md lists all forms and parameters. opts may be nil. The error wraps reprise.ErrInvalid if the URL
+// is wrong or the server cannot be used, and reprise.ErrUnavailable if the server does not answer. It never contains
+// the password.
 func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	s := &Store{opts: opts.withDefaults(), publish: "SPUBLISH", me: rand.Text()}
@@ -115,16 +118,16 @@ func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) 
 	return s, nil
 }
 
-// concurrentAppends was chosen by BenchmarkLanes and by bench. With a millisecond to the server, four commits under
-// way take a sixth more single events a second than one, and eight no more than four. Where client and server share
-// two cores, four take a tenth more events in batches of 16 and a sixth fewer single ones, since the scripts get
-// smaller.
+// concurrentAppends was chosen with BenchmarkLanes and bench. With a round trip of a millisecond, four concurrent
+// commits append a sixth more single events a second than one does, and eight no more than four. If client and server
+// share two cores, four append a tenth more events in batches of 16 and a sixth fewer single events, because the
+// scripts get smaller.
 const concurrentAppends = 4
 
-// ConcurrentAppends is how many commits are worth having under way; see reprise.Concurrent.
+// ConcurrentAppends returns the useful number of concurrent commits; see reprise.Concurrent.
 func (s *Store) ConcurrentAppends() int { return concurrentAppends }
 
-// Close ends the connections; see reprise.Store.
+// Close closes the connections; see reprise.Store.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	s.use.Lock()
@@ -138,7 +141,7 @@ func (s *Store) Close() (err error) {
 	return nil
 }
 
-// enter begins a call. If the error is nil, the caller calls leave, and uses the context that it got.
+// enter begins a call. If the error is nil, the caller must use the returned context and must call leave.
 func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)

@@ -10,8 +10,8 @@ import (
 	"reprise"
 )
 
-// Sweep takes streams from the queue of those that expire. Marks are forgotten by Redis itself, when their time is
-// past on its clock.
+// Sweep removes streams that are in the expiry queue. Redis deletes marks itself, when their time has passed on its
+// clock.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	bounded, leave, err := s.enter(ctx)
@@ -23,7 +23,7 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	for len(w.swept) < limit {
 		more, err := w.some(limit - len(w.swept))
 		if err != nil {
-			// What was removed must be told; the rest is found again.
+			// Streams that were removed must be reported; a later Sweep finds the others again.
 			if len(w.swept) > 0 {
 				return w.swept, nil
 			}
@@ -36,16 +36,16 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return w.swept, nil
 }
 
-// sweeping is a call of Sweep.
+// sweeping is the state of one call of Sweep.
 type sweeping struct {
 	store         *Store
 	ctx           context.Context
 	now, remember time.Time
-	passed        int // places at the head of the queue that stay
+	passed        int // entries at the head of the queue that stay there
 	swept         []reprise.StreamInfo
 }
 
-// ending is a place in the queue: "<epoch>:<tenant>/<name>", with End.Expires in ms as score.
+// ending is an entry of the queue: "<epoch>:<tenant>/<name>", with End.Expires in ms as score.
 type ending struct {
 	member string
 	due    float64
@@ -53,7 +53,7 @@ type ending struct {
 	key    reprise.StreamKey
 }
 
-// some sweeps up to limit streams and reports whether there may be more.
+// some sweeps up to limit streams. It reports whether there may be more.
 func (w *sweeping) some(limit int) (more bool, err error) {
 	s := w.store
 	ms := strconv.FormatInt(w.now.UnixMilli(), 10)
@@ -83,7 +83,7 @@ func (w *sweeping) some(limit int) (more bool, err error) {
 			left = append(left, place{number: st.number, key: list[i].key})
 			done = append(done, list[i].member)
 		case w.now.Sub(time.UnixMilli(int64(list[i].due))) > overdue:
-			done = append(done, list[i].member) // of a stream that has gone, or has not ended after all
+			done = append(done, list[i].member) // the stream was removed, or has not ended after all
 		default:
 			w.passed++
 		}
@@ -94,7 +94,7 @@ func (w *sweeping) some(limit int) (more bool, err error) {
 	return len(due) == limit, w.forget(done, left)
 }
 
-// forget takes places out of the queue and streams out of the lists.
+// forget removes members from the queue and places from the lists.
 func (w *sweeping) forget(members []string, places []place) error {
 	s := w.store
 	if len(members) > 0 {

@@ -15,11 +15,11 @@ import (
 	"reprise"
 )
 
-// driverParameters are those that the driver reads from the URL itself.
+// driverParameters are the parameters that the driver reads from the URL itself.
 var driverParameters = []string{"addr", "db", "master_set", "skip_verify"}
 
-// parseURL sets opts by the parameters of a URL, and returns what the driver is to be given. Errors do not quote
-// what may hold a password.
+// parseURL sets opts from the parameters of a URL and returns the options of the driver. Its errors do not quote parts
+// that may contain a password.
 func parseURL(text string, opts *Options) (rueidis.ClientOption, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -59,7 +59,7 @@ func parseURL(text string, opts *Options) (rueidis.ClientOption, error) {
 	return driver, nil
 }
 
-// parameters are those of the URL that set an option.
+// parameters are the parameters of the URL that set an option.
 var parameters = map[string]func(o *Options, value string) error{
 	"prefix": func(o *Options, v string) error { o.Prefix = v; return nil },
 	"timeout": func(o *Options, v string) (err error) {
@@ -115,17 +115,17 @@ func certificates(driver *rueidis.ClientOption, opts *Options) error {
 	return nil
 }
 
-// tune sets what is not for users to choose.
+// tune sets the driver options that users cannot choose.
 func tune(driver *rueidis.ClientOption, opts *Options) {
 	driver.ClientName = "reprise"
 	driver.DisableCache = true
-	driver.AlwaysPipelining = true // so that a lost connection is noticed at once, and not by the next append
+	driver.AlwaysPipelining = true // so that a lost connection is noticed at once, not at the next append
 	driver.ConnWriteTimeout = opts.Timeout
 	driver.Dialer.Timeout = min(opts.Timeout, 5*time.Second)
-	driver.PipelineMultiplex = 1 // two connections: one for appends, while a long page comes through the other
+	driver.PipelineMultiplex = 1 // two connections: appends use one, while the other transfers a long page
 	driver.BlockingPoolSize = 16
 	driver.BlockingPoolCleanup = time.Minute
-	// Only what reads is ever tried again, and not for long: the Log knows better when to try again.
+	// The driver retries reads only, and not for long. The Log decides about further retries.
 	driver.RetryDelay = func(attempts int, _ rueidis.Completed, _ error) time.Duration {
 		if attempts > 3 {
 			return -1

@@ -8,8 +8,8 @@ import (
 	"reprise"
 )
 
-// Watch listens to the channel of the stream, on a connection for all that are watched (one to each server of a
-// Redis Cluster).
+// Watch subscribes to the channel of the stream. All watched streams share one connection, or one for each server of a
+// Redis Cluster.
 func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	_, leave, err := s.enter(context.Background())
@@ -20,8 +20,8 @@ func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err err
 	return s.watches.add(s.keys.state(key), moved), nil
 }
 
-// watches are the streams of a Store that are watched. A goroutine, which starts with the first of them, keeps the
-// subscriptions of a connection as they are to be.
+// watches are the watched streams of a Store. A goroutine, which starts with the first watch, keeps the subscriptions
+// up to date.
 type watches struct {
 	store   *Store
 	stop    context.CancelFunc
@@ -32,10 +32,10 @@ type watches struct {
 	mu        sync.Mutex
 	started   bool
 	byChannel map[string]map[*watch]struct{}
-	touched   map[string]struct{} // channels to look at: somebody has come or gone
+	touched   map[string]struct{} // channels whose watchers have changed
 }
 
-// watch is a call of Watch.
+// watch is one call of Watch.
 type watch struct{ moved func() }
 
 func (w *watches) init(s *Store) {
@@ -79,7 +79,7 @@ func (w *watches) remove(channel string, one *watch) {
 	}
 }
 
-// touch has the loop look at a channel. The caller holds mu.
+// touch makes the loop check a channel. The caller holds mu.
 func (w *watches) touch(channel string) {
 	w.touched[channel] = struct{}{}
 	select {
@@ -88,7 +88,7 @@ func (w *watches) touch(channel string) {
 	}
 }
 
-// touchAll has the loop look at all channels.
+// touchAll makes the loop check all channels.
 func (w *watches) touchAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *watches) touchAll() {
 	}
 }
 
-// take returns the touched channels, and whether they are watched.
+// take returns the touched channels, and whether each is watched.
 func (w *watches) take() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *watches) take() map[string]bool {
 	return taken
 }
 
-// tell calls moved of all who watch a channel.
+// tell calls moved of all watchers of a channel.
 func (w *watches) tell(channel string) {
 	w.mu.Lock()
 	all := make([]*watch, 0, len(w.byChannel[channel]))
@@ -122,10 +122,10 @@ func (w *watches) tell(channel string) {
 	}
 }
 
-// reconnectAfter is how long the loop waits before it tries to connect again.
+// reconnectAfter is the pause before the loop connects again.
 const reconnectAfter = 50 * time.Millisecond
 
-// run listens until the Store is closed. When a connection is lost, all begins anew.
+// run listens until the Store is closed. After a lost connection it starts again from the beginning.
 func (w *watches) run() {
 	for w.stopped.Err() == nil {
 		w.touchAll()

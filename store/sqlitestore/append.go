@@ -12,23 +12,22 @@ import (
 	"reprise"
 )
 
-// largeBytes is the size from which a batch is written to the table batches at once. A
-// smaller batch costs less if it is first written to the journal and later folded together with
-// others than with a row of its own.
+// largeBytes is the size from which a batch is written to the table batches directly. A smaller batch is cheaper if it
+// is first written to the journal and later folded together with others.
 const largeBytes = 16 << 10
 
-// writer is the connection that writes, and what belongs to it.
+// writer is the connection that writes, and its state.
 type writer struct {
-	turn // of whoever changes the file; held for each transaction
+	turn // of the goroutine that changes the file; held for each transaction
 	conn *sqlite.Conn
 
 	staged  []staged
-	round   uint64 // number of the commit in the making
-	journal []byte // the row in the making
+	round   uint64 // number of the current commit
+	journal []byte // the current row
 
 	lastCommit   int64 // id of the newest row of the journal
 	journalBytes int   // of rows that are not folded
-	trimmed      int64 // bytes that have left windows since the last fold, whose rows are still there
+	trimmed      int64 // bytes that have left windows since the last fold, whose rows still exist
 }
 
 // staged is a request that has been checked.
@@ -46,7 +45,7 @@ func (w *writer) connect(conn *sqlite.Conn, maxBytes int64) error {
 	return nil
 }
 
-// close is called when nobody uses w any more.
+// close is called when nothing uses w any more.
 func (w *writer) close() error {
 	if w.conn == nil {
 		return nil
@@ -56,7 +55,7 @@ func (w *writer) close() error {
 	return err
 }
 
-// transact runs f in a transaction, which is undone if f or the commit fails. The caller has the turn.
+// transact runs f in a transaction, which is rolled back if f or the commit fails. The caller has the turn.
 func (w *writer) transact(f func() error) error {
 	if err := run(w.conn, "BEGIN IMMEDIATE", nothing); err != nil {
 		return err
@@ -119,8 +118,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	return errs
 }
 
-// stage checks the requests and makes the row of the journal. The errors are nil if all
-// are to be stored.
+// stage checks the requests and builds the row of the journal. The errors are nil if all requests are to be stored.
 func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
 	w := &s.writer
 	w.staged, w.journal = w.staged[:0], w.journal[:0]
@@ -133,7 +131,7 @@ func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs [
 			err = st.accepts(req, now)
 		}
 		if err == nil && st.round == w.round {
-			// Both would be found good, and the file would be refused at the next start.
+			// Both would be accepted, and the next start would reject the file.
 			err = fmt.Errorf("%w: two batches of one stream in a commit", reprise.ErrConflict)
 		}
 		if err != nil {
@@ -149,14 +147,14 @@ func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs [
 			stream: st.id, first: req.First, count: req.Count, earliest: req.Earliest, kept: req.Kept,
 			bytes: req.Bytes, end: req.End, producers: req.Producers,
 		}
-		if req.Owner != st.info.Owner { // it takes the stream over
+		if req.Owner != st.info.Owner { // the append takes over the stream
 			e.owner = &req.Owner
 		}
 		switch {
 		case large:
 			e.bytes = nil
 		case e.bytes == nil:
-			e.bytes = []byte{} // an empty batch is in the journal all the same
+			e.bytes = []byte{} // an empty batch is in the journal too
 		}
 		w.journal = appendEntry(w.journal, &e)
 		w.staged = append(w.staged, staged{req, st, large})
@@ -184,8 +182,8 @@ func (st *stream) accepts(req *reprise.AppendRequest, now time.Time) error {
 	return nil
 }
 
-// store writes what is staged. A commit without large batches is one statement, and so
-// its own transaction. The caller has the turn.
+// store writes the staged requests. A commit without large batches is one statement, and therefore its own transaction.
+// The caller has the turn.
 func (w *writer) store() error {
 	write := func() error {
 		for i := range w.staged {
@@ -215,11 +213,11 @@ func (w *writer) store() error {
 	return nil
 }
 
-// shrinkLog copies the write-ahead log into the file and empties it, which on a full
-// disk may be what makes room for the next commit.
+// shrinkLog copies the write-ahead log into the file and empties it. On a full disk, this may make room for the next
+// commit.
 func (w *writer) shrinkLog() error { return execute(w.conn, "PRAGMA wal_checkpoint(TRUNCATE)") }
 
-// insertRow puts consecutive batches of a stream into one row of the table batches.
+// insertRow writes consecutive batches of a stream into one row of the table batches.
 func (w *writer) insertRow(stream int64, batches []reprise.Batch) error {
 	size := crcBytes
 	for i := range batches {
@@ -236,7 +234,7 @@ func (w *writer) insertRow(stream int64, batches []reprise.Batch) error {
 
 const maxUvarint = 10
 
-// apply shows a stored batch to readers.
+// apply makes a stored batch visible to readers.
 func (g *staged) apply() {
 	st, req := g.stream, g.req
 	st.mu.Lock()
@@ -255,7 +253,7 @@ func (g *staged) apply() {
 	st.forgetTrimmed()
 }
 
-// remember returns known with the fresh producers in their place; known stays as it is.
+// remember returns known with the fresh producers merged in; known is unchanged.
 func remember(known, fresh []reprise.Producer) []reprise.Producer {
 	for _, p := range fresh {
 		next := make([]reprise.Producer, 0, len(known)+1)
@@ -270,7 +268,7 @@ func remember(known, fresh []reprise.Producer) []reprise.Producer {
 	return known
 }
 
-// forgetTrimmed lets go of pending batches before the window. The caller holds mu.
+// forgetTrimmed drops pending batches before the window. The caller holds mu.
 func (st *stream) forgetTrimmed() {
 	n := 0
 	for n < len(st.pending) && st.pending[n].Last() < st.info.Earliest {

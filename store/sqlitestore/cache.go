@@ -10,26 +10,26 @@ import (
 	"reprise"
 )
 
-// stream is a stream in memory: its state with all commits, and its batches that are
-// in the journal and not in the table batches.
+// stream is a stream in memory: its state after all commits, and its batches that are in the journal and not in the
+// table batches.
 type stream struct {
 	id int64
 
 	mu   sync.RWMutex
 	info reprise.StreamInfo
-	// pending batches in order; those before pending[0] are in the table. The
-	// slice is only appended to or replaced, so a reader may keep it.
+	// pending holds batches in order; those before pending[0] are in the table. The slice is only appended to or
+	// replaced, so a reader may keep it.
 	pending []reprise.Batch
-	// round is the writer's when the stream was staged last; guarded by the writer's turn.
+	// round is the writer's round in which the stream was last staged; guarded by the writer's turn.
 	round uint64
 	// dirty is true while the row is older than info.
 	dirty bool
-	// mark is when the swept stream is forgotten; removed is set when it is.
+	// mark is when the mark of a swept stream expires; removed is set when it does.
 	mark    time.Time
 	removed bool
 }
 
-// state is the error for a stream that is not there any more.
+// state returns the error for a stream that no longer exists, or nil.
 func (st *stream) state(now time.Time) error {
 	switch {
 	case st.removed, !st.mark.IsZero() && !st.mark.After(now):
@@ -40,10 +40,10 @@ func (st *stream) state(now time.Time) error {
 	return nil
 }
 
-// maxCached is the maximum number of streams in memory that could be read again.
+// maxCached is the maximum number of streams in memory that can be read again from their rows.
 const maxCached = 50_000
 
-// cache holds streams in memory. A stream that is not in it is as its row says.
+// cache holds streams in memory. The row of a stream that is not in the cache is up to date.
 type cache struct {
 	store *Store
 
@@ -51,8 +51,7 @@ type cache struct {
 	byKey map[reprise.StreamKey]*stream
 	byID  map[int64]*stream
 
-	// loading is held while a row is read and put into the cache, and while
-	// streams are put out, so that no old row comes back.
+	// loading is held while a row is read into the cache, and while streams are evicted, so that no old row returns.
 	loading sync.Mutex
 }
 
@@ -67,7 +66,7 @@ func (c *cache) find(key reprise.StreamKey) *stream {
 	return c.byKey[key]
 }
 
-// put returns how many streams there are now.
+// put adds a stream and returns the number of streams.
 func (c *cache) put(st *stream) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +75,7 @@ func (c *cache) put(st *stream) int {
 	return len(c.byKey)
 }
 
-// drop takes a removed stream out.
+// drop removes a removed stream.
 func (c *cache) drop(st *stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,8 +85,8 @@ func (c *cache) drop(st *stream) {
 	delete(c.byID, st.id)
 }
 
-// load finds a stream in memory or in its row. The error is reprise.ErrNotFound if
-// there is none, swept ones that are remembered excepted.
+// load finds a stream in memory or in its row. The error is reprise.ErrNotFound if there is neither a stream nor the
+// mark of a swept one.
 func (c *cache) load(ctx context.Context, key reprise.StreamKey) (*stream, error) {
 	if st := c.find(key); st != nil {
 		return st, nil
@@ -111,13 +110,13 @@ func (c *cache) load(ctx context.Context, key reprise.StreamKey) (*stream, error
 		return nil, reprise.ErrNotFound
 	}
 	if c.put(st) > maxCached {
-		c.store.wakeFolder() // which evicts, and then folds what there is
+		c.store.wakeFolder() // the folder evicts, and then folds
 	}
 	return st, nil
 }
 
-// evict makes room. Streams whose row is up to date go, in no order. The caller has the
-// writer, so that nobody is about to change one of them.
+// evict makes room. It drops streams whose row is up to date, in no particular order. The caller has the writer's turn,
+// so no stream is about to change.
 func (c *cache) evict() {
 	c.loading.Lock()
 	defer c.loading.Unlock()
@@ -140,7 +139,7 @@ func (c *cache) evict() {
 	}
 }
 
-// dirty returns the streams whose rows are older than they are.
+// dirty returns the streams whose rows are out of date.
 func (c *cache) dirty() []*stream {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -12,9 +12,9 @@ import (
 	"reprise/internal/storecheck"
 )
 
-// Check reads everything and returns a sentence for each fault: pages that SQLite
-// reports as damaged, wrong checksums, streams whose batches have a hole or do
-// not reach the tail. It may take long. Appends continue meanwhile.
+// Check reads everything and returns one sentence for each fault: a page that SQLite reports as damaged, a checksum
+// mismatch, or a stream whose batches have a gap or do not reach the tail. It may take long. Appends may continue
+// meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -46,7 +46,7 @@ func (s *Store) checkPages(ctx context.Context) (wrong []string, err error) {
 	return wrong, err
 }
 
-// checkStream reads all batches of a stream. fault says what is wrong.
+// checkStream reads all batches of a stream. fault describes what is wrong; it is empty if nothing is.
 func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
 	damaged := func(err error) bool { return errors.Is(err, ErrDamaged) }
 	fault, err = storecheck.Batches(ctx, s.Read, key, damaged, storecheck.Missing)

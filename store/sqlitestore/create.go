@@ -22,7 +22,7 @@ func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	return s.create(ctx, info, &first)
 }
 
-// create is Create without first, and CreateAppend with it.
+// create implements Create if first is nil, and CreateAppend otherwise.
 func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	first *reprise.AppendRequest,
 ) (_ reprise.StreamInfo, err error) {
@@ -59,14 +59,15 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	return st.info, nil
 }
 
-// existing is the state of the stream, unless it has gone or is a mark.
+// existing returns the state of the stream. gone is true if the stream was removed or is a mark.
 func (st *stream) existing(now time.Time) (info reprise.StreamInfo, gone bool) {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	return st.info, st.state(now) != nil
 }
 
-// insertStream inserts the row of a new stream, in place of the mark of an old one, and with first that of its batch.
+// insertStream inserts the row of a new stream, in place of the mark of an old one. If first is not nil, it also
+// inserts the row of that batch.
 func (w *writer) insertStream(info reprise.StreamInfo, old *stream, first *reprise.AppendRequest) (*stream, error) {
 	config, err := marshalConfig(info.Config)
 	if err != nil {

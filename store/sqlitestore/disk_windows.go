@@ -12,7 +12,7 @@ func lock(f *os.File) error {
 	return windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, new(windows.Overlapped))
 }
 
-// freeBytes is the room on the disk that holds dir.
+// freeBytes returns the free space on the disk that holds dir.
 func freeBytes(dir string) (int64, error) {
 	path, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

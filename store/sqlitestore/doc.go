@@ -1,7 +1,6 @@
-// Package sqlitestore keeps streams in a SQLite file: the store that needs nothing
-// but a disk. It uses SQLite translated to Go, so there is no C in the build.
+// Package sqlitestore keeps streams in a SQLite file. It needs nothing but a disk. It uses SQLite translated to Go, so
+// the build needs no C compiler.
 //
-// What was acknowledged is on the disk: each commit ends with an fsync (see Sync). One
-// process at a time has the file. How things lie in it, and why a crash at any moment
-// leaves it whole, is told in docs/storage-sqlite.md.
+// Acknowledged events are on the disk: each commit ends with an fsync (see Sync). Only one process at a time can use
+// the file. docs/storage-sqlite.md describes the file, and why a crash at any moment leaves it consistent.
 package sqlitestore

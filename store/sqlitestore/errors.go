@@ -13,25 +13,25 @@ import (
 	"reprise/internal/border"
 )
 
-// Why a file cannot be opened.
+// Errors of Open.
 var (
-	// ErrInUse: another process, or another Store of this one, has the file.
+	// ErrInUse means that another process, or another Store of this process, uses the file.
 	ErrInUse = fmt.Errorf("%w: the file is in use", reprise.ErrUnavailable)
-	// ErrNotOurs: the file is not a SQLite database, or one of another program.
+	// ErrNotOurs means that the file is not a SQLite database, or belongs to another program.
 	ErrNotOurs = fmt.Errorf("%w: not a file of this program", reprise.ErrInvalid)
-	// ErrNewer: a newer version of this program has written the file.
+	// ErrNewer means that a newer version of this program wrote the file.
 	ErrNewer = fmt.Errorf("%w: written by a newer version", reprise.ErrInvalid)
-	// ErrReadOnly: the file, or the folder that it lies in, cannot be written to.
+	// ErrReadOnly means that the file or its folder is not writable.
 	ErrReadOnly = fmt.Errorf("%w: the file or its folder is read-only", reprise.ErrInvalid)
-	// ErrDamaged: bytes in the file are not those that were written. It wraps
-	// nothing that is retryable.
+	// ErrDamaged means that data in the file differs from what was written. It wraps no retryable error.
 	ErrDamaged = errDamaged
 )
 
-// errBusy is why a call gave up that has waited for others.
+// errBusy means that a call gave up waiting for others.
 var errBusy = fmt.Errorf("%w: the file is busy", reprise.ErrUnavailable)
 
-// openError is storeError for Open: it maps what the system and SQLite say of a file that cannot be opened.
+// openError is storeError for Open. It maps errors of the operating system and of SQLite for a file that cannot be
+// opened.
 func openError(ctx context.Context, path string, err error) error {
 	if err == nil {
 		return nil
@@ -47,14 +47,14 @@ func openError(ctx context.Context, path string, err error) error {
 	switch {
 	case readOnly:
 		err = fmt.Errorf("%w: %w", ErrReadOnly, err)
-	case errors.Is(err, fs.ErrNotExist): // the folder is missing
+	case errors.Is(err, fs.ErrNotExist): // the folder does not exist
 		return border.Error(ctx, err, fs.ErrNotExist)
 	}
 	return storeError(ctx, err)
 }
 
-// storeError maps each error that leaves the Store, and what SQLite says by its code; see package border. ctx is that
-// of the call, whose end interrupts SQLite.
+// storeError maps each error that leaves the Store. It maps errors of SQLite by their code; see package border. ctx is
+// the context of the call, whose end interrupts SQLite.
 func storeError(ctx context.Context, err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
@@ -62,16 +62,16 @@ func storeError(ctx context.Context, err error) error {
 	case sqlite.ResultFull:
 		err = fmt.Errorf("%w: %w", reprise.DiskFull, err)
 	case sqlite.ResultReadOnly:
-		if !errors.Is(err, ErrReadOnly) { // which Open says of a file that never could be written
+		if !errors.Is(err, ErrReadOnly) { // Open returns it for a file that was never writable
 			err = fmt.Errorf("%w: %w", reprise.ReadOnly, err)
 		}
 	}
-	// A full disk, an error of the disk, no memory: trying again may help.
+	// A retry may help after a full disk, a disk error or a lack of memory.
 	return border.Error(ctx, err, ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly, ErrDamaged, reprise.DiskFull,
 		reprise.ReadOnly)
 }
 
-// storeErrors is storeError for each of errs, in their places.
+// storeErrors applies storeError to each of errs in place.
 func storeErrors(ctx context.Context, errs []error) {
 	for i := range errs {
 		errs[i] = storeError(ctx, errs[i])

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// rowBytes is how large rows of folded batches get.
+	// rowBytes is the size to which rows of folded batches grow.
 	rowBytes = 64 << 10
-	// sliceBytes is how much is folded in one transaction: appends wait for it.
+	// sliceBytes is the amount that one transaction folds: appends wait for it.
 	sliceBytes = 1 << 20
-	// vacuumPages is how many free pages go back to the file system in one transaction.
+	// vacuumPages is the number of free pages that one transaction returns to the file system.
 	vacuumPages = 256
-	// An eighth of the pages in use stay free in the file for what comes next, and so many at least and at most.
+	// An eighth of the pages in use stay free in the file for later writes, within these limits.
 	leastSparePages, mostSparePages = (1 << 20) / pageSize, (8 << 20) / pageSize
 )
 
@@ -29,7 +29,7 @@ func (s *Store) wakeFolder() {
 	}
 }
 
-// foldLoop folds when the journal is long, and from time to time.
+// foldLoop folds when the journal is long, and periodically.
 func (s *Store) foldLoop() {
 	ticker := time.NewTicker(s.opts.FoldAfter)
 	defer ticker.Stop()
@@ -47,8 +47,8 @@ func (s *Store) foldLoop() {
 	}
 }
 
-// shrink gives free pages back to the file system, in steps between which appends go on. The file gets shorter
-// only when the write-ahead log is copied into it, so that is done at the end, and the log is emptied.
+// shrink returns free pages to the file system, in steps between which appends continue. The file becomes shorter only
+// when the write-ahead log is copied into it, so shrink finally does that and empties the log.
 func (s *Store) shrink() error {
 	for shrunk := false; ; shrunk = true {
 		select {
@@ -91,19 +91,19 @@ func (w *writer) shrink() (more bool, err error) {
 	return true, execute(w.conn, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", vacuumPages))
 }
 
-// fold is foldAll in the background. On an error, such as a full disk, everything stays as
-// it is until the next time.
+// fold is foldAll in the background. After an error, such as a full disk, everything stays unchanged until the next
+// time.
 func (s *Store) fold(ctx context.Context) {
 	if err := s.foldAll(ctx); err != nil && ctx.Err() == nil {
 		s.opts.Logger.Warn("the journal could not be folded", "file", s.path, "error", err)
 	}
 }
 
-// maxJournal is how many times Options.FoldBytes the journal may take.
+// maxJournal limits the journal to this multiple of Options.FoldBytes.
 const maxJournal = 4
 
-// takeToAppend takes the turn, and folds before that if the journal has become too long, so that what waits in
-// memory is bounded. It takes longestWait at most.
+// takeToAppend takes the turn. If the journal has become too long it folds first, which bounds the pending batches in
+// memory. It takes at most longestWait.
 func (s *Store) takeToAppend(ctx context.Context) error {
 	w := &s.writer
 	ready := func() bool {
@@ -131,9 +131,9 @@ func (s *Store) takeToAppend(ctx context.Context) error {
 	}
 }
 
-// foldAll moves everything that is in the journal now to its place. It goes in slices
-// between which appends go on. Only when all streams of the journal's rows
-// have been brought up to date are the rows deleted, but for the newest, whose id is to be known.
+// foldAll moves the present content of the journal to the table batches. It works in slices between which appends
+// continue. When the rows of all streams in the journal are up to date, it deletes the rows of the journal, except the
+// newest, whose id must remain known.
 func (s *Store) foldAll(ctx context.Context) error {
 	if err := s.folding.take(ctx); err != nil {
 		return err
@@ -182,12 +182,12 @@ func (s *Store) foldSlice(ctx context.Context, list []*stream) (n int, err error
 		return 0, err
 	}
 	defer w.leave()
-	folded := make([]int, 0, len(list)) // how many pending batches of each
+	folded := make([]int, 0, len(list)) // number of pending batches of each
 	size := 0
 	err = w.transact(func() error {
 		for n < len(list) && size < sliceBytes {
 			st := list[n]
-			pending := st.pending // it changes under the lock of the writer alone
+			pending := st.pending // it changes under the lock of the writer only
 			for i := range pending {
 				size += len(pending[i].Bytes)
 			}

@@ -12,19 +12,19 @@ import (
 	"reprise"
 )
 
-// A blob that we make is
+// A blob written by this package is
 //
 //	+---------+------------------+
 //	| content | CRC-32C, 4 bytes |
 //	|         | little endian    |
 //	+---------+------------------+
 //
-// Numbers in it are uvarints; a text or bytes stand behind their length.
+// Its numbers are uvarints; texts and bytes are preceded by their length.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 const crcBytes = 4
 
-// errDamaged says that bytes in the file are not those that were written.
+// errDamaged means that data in the file differs from what was written.
 var errDamaged = errors.New("damaged")
 
 func seal(b []byte) []byte {
@@ -39,8 +39,8 @@ func unseal(b []byte) (content []byte, err error) {
 	return b[:n:n], nil
 }
 
-// entry is what a commit says of one stream. In the journal, a row is one entry behind
-// the other:
+// entry is the part of a commit that concerns one stream. A row of the journal is a
+// sequence of entries:
 //
 //	+--------+-------+-------+----------+------+-------+----------+----------+-----------+----------+
 //	| stream | first | count | earliest | kept | flags | bytes    | end      | producers | owner    |
@@ -48,18 +48,18 @@ func unseal(b []byte) (content []byte, err error) {
 //	+--------+-------+-------+----------+------+-------+----------+----------+-----------+----------+
 //
 // The bytes of a large batch are not in the journal but in a row of the table batches, which is
-// written in the same transaction. The owner is there if it has taken the stream over with this batch;
-// version 1 of the file knows none.
+// written in the same transaction. The owner is present if it takes over the stream with this batch.
+// Version 1 of the file has no owners.
 type entry struct {
 	stream    int64
 	first     uint64
 	count     int
 	earliest  uint64
 	kept      int64
-	bytes     []byte // nil if they lie in batches
+	bytes     []byte // nil if they are in batches
 	end       *reprise.End
 	producers []reprise.Producer
-	owner     *reprise.Owner // nil if it stays
+	owner     *reprise.Owner // nil if unchanged
 }
 
 const (
@@ -67,7 +67,7 @@ const (
 	hasEnd
 	hasProducers
 	hasOwner
-	unknown // and all above: of no version
+	unknown // this flag and all above are undefined
 )
 
 func appendEntry(dst []byte, e *entry) []byte {
@@ -103,8 +103,8 @@ func appendEntry(dst []byte, e *entry) []byte {
 	return dst
 }
 
-// nanos is t in nanoseconds since 1970, or the nearest that there is: a retention may
-// well reach beyond the year 2262, and time.UnixNano would turn that into the past.
+// nanos returns t in nanoseconds since 1970, or the nearest representable value: a retention may reach beyond the year
+// 2262, which time.UnixNano would turn into the past.
 func nanos(t time.Time) int64 {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch s := t.Unix(); {
@@ -150,7 +150,7 @@ func appendLineage(dst []byte, list []reprise.Ancestor) []byte {
 	return dst
 }
 
-// cutter takes values off the front of bytes. After the first that is not there, all are zero.
+// cutter decodes values from the front of bytes. After the first value that is incomplete, all values are zero.
 type cutter struct {
 	b   []byte
 	bad bool
@@ -241,8 +241,8 @@ func (c *cutter) entry() entry {
 	return e
 }
 
-// A row of the table batches holds batches of one stream, one behind the other, each
-// as number of events and bytes. The first event of the first one is the row's.
+// appendRow appends a row of the table batches. It holds batches of one stream, each as its number of events and its
+// bytes. The first event of the first batch is the row's first event.
 func appendRow(dst []byte, batches []reprise.Batch) []byte {
 	for _, b := range batches {
 		dst = binary.AppendUvarint(dst, uint64(b.Count))
@@ -265,12 +265,12 @@ func rowBatches(first uint64, content []byte) ([]reprise.Batch, error) {
 	return batches, nil
 }
 
-// config is how a StreamConfig stands in its row.
+// config is the form of a StreamConfig in its row.
 type config struct {
 	MaxEvents int64             `json:"max_events,omitempty"`
 	MaxBytes  int64             `json:"max_bytes,omitempty"`
 	MaxAge    time.Duration     `json:"max_age_ns,omitempty"`
-	Labels    map[string][]byte `json:"labels,omitempty"` // as bytes: they need not be UTF-8
+	Labels    map[string][]byte `json:"labels,omitempty"` // bytes, because they need not be UTF-8
 	Meta      []byte            `json:"meta,omitempty"`
 }
 
@@ -282,7 +282,7 @@ func marshalConfig(c reprise.StreamConfig) ([]byte, error) {
 	return json.Marshal(config{c.Retention.MaxEvents, c.Retention.MaxBytes, c.Retention.MaxAge, labels, c.Meta})
 }
 
-// configOverhead is the part of StreamInfo.Overhead that lies in a configuration.
+// configOverhead returns the part of StreamInfo.Overhead that comes from a configuration.
 func configOverhead(text []byte) (n int64, err error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {

@@ -10,7 +10,7 @@ import (
 	"reprise"
 )
 
-// List reads rows, and takes the state of those streams from memory that are newer there.
+// List reads rows, and takes newer states of their streams from memory.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -47,7 +47,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 	return page, nil
 }
 
-// newest is the state of a stream that was read; ok is false if it has gone since.
+// newest returns the current state of a stream that was read; ok is false if it was removed since.
 func (s *Store) newest(st *stream) (info reprise.StreamInfo, ok bool) {
 	s.cache.mu.RLock()
 	live := s.cache.byID[st.id]
@@ -60,7 +60,7 @@ func (s *Store) newest(st *stream) (info reprise.StreamInfo, ok bool) {
 	return live.info, !live.removed && live.mark.IsZero()
 }
 
-// selectStreams reads one row more than the limit, so as to know whether there are more.
+// selectStreams reads one row more than the limit, which shows whether there are more.
 func selectStreams(conn *sqlite.Conn, q *reprise.ListQuery, before int64) (list []*stream, err error) {
 	query := `SELECT ` + streamColumns + ` FROM streams WHERE mark IS NULL AND id < ?`
 	if q.Tenant != "" {

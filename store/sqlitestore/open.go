@@ -37,19 +37,19 @@ const (
 type Sync uint8
 
 const (
-	// SyncFull acknowledges an append when it is on the disk: it outlives a loss of power.
+	// SyncFull acknowledges an append when it is on the disk: it survives a loss of power.
 	SyncFull Sync = iota
-	// SyncNormal acknowledges it when the system has it: it outlives a crash of the
-	// program, but a loss of power may take back the last ones.
+	// SyncNormal acknowledges an append when the operating system has it: it survives a crash of the program, but a
+	// loss of power may lose the newest appends.
 	SyncNormal
 )
 
-// lockPatience is how long a lock is waited for that may have no owner any more. A process that is about to be started
-// has all descriptors of the one that starts it, until it executes its program, also if that one has ended meanwhile.
+// lockPatience is how long to wait for a lock whose owner may have ended. A child process holds all descriptors of its
+// parent until it executes its program, even if the parent has ended meanwhile.
 const lockPatience = time.Second
 
-// lockFile takes the lock that keeps others out of the file at path. It is a file of its
-// own, since SQLite's locks let go when any descriptor of the database is closed.
+// lockFile takes the lock that keeps other processes out of the file at path. The lock is a separate file, because
+// SQLite's locks are released when any descriptor of the database is closed.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -66,7 +66,7 @@ func lockFile(path string) (*os.File, error) {
 	}
 }
 
-// probe refuses a file that is not ours before anything is changed in it.
+// probe rejects a file of another program before anything in it is changed.
 func probe(path string) (fresh bool, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +95,7 @@ func probe(path string) (fresh bool, err error) {
 	}
 	v, err := pragma(conn, "user_version")
 	if err == nil && id == 0 && v == 0 {
-		// Nothing but settings: a crash or a full disk has cut short what migrate does.
+		// The file holds only settings: a crash or a full disk interrupted migrate.
 		tables, err := first(conn, "SELECT count(*) FROM sqlite_schema")
 		if err != nil || tables > 0 {
 			return false, errors.Join(err, ErrNotOurs)
@@ -117,7 +117,7 @@ func pragma(conn *sqlite.Conn, name string) (value int64, err error) {
 	return first(conn, "PRAGMA "+name)
 }
 
-// first is the number that a query returns.
+// first returns the number that a query yields.
 func first(conn *sqlite.Conn, query string) (value int64, err error) {
 	err = sqlitex.ExecuteTransient(conn, query, &sqlitex.ExecOptions{
 		ResultFunc: func(stmt *sqlite.Stmt) error {
@@ -128,7 +128,7 @@ func first(conn *sqlite.Conn, query string) (value int64, err error) {
 	return value, err
 }
 
-// openWriter opens the one connection that writes, and brings the schema up to date.
+// openWriter opens the single connection that writes, and updates the schema.
 func openWriter(path string, fresh bool, sync Sync) (conn *sqlite.Conn, err error) {
 	conn, err = sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
@@ -144,7 +144,7 @@ func openWriter(path string, fresh bool, sync Sync) (conn *sqlite.Conn, err erro
 		level = "NORMAL"
 	}
 	if fresh {
-		// They take effect in an empty file alone, and before it is in WAL mode.
+		// These settings take effect only in an empty file, before it is in WAL mode.
 		if err := execute(conn, fmt.Sprintf("PRAGMA page_size=%d", pageSize),
 			"PRAGMA auto_vacuum=INCREMENTAL"); err != nil {
 			return nil, err
@@ -171,7 +171,7 @@ func execute(conn *sqlite.Conn, statements ...string) error {
 // migrations[i] turns a file of schema i into one of schema i+1.
 var migrations = [version]string{schema, schema2, schema3}
 
-// migrate runs the migrations that the file has not seen, each in a transaction.
+// migrate runs the pending migrations, each in a transaction.
 func migrate(conn *sqlite.Conn) error {
 	from, err := pragma(conn, "user_version")
 	if err != nil {
@@ -200,7 +200,7 @@ func openReader(path string) (*sqlite.Conn, error) {
 	return conn, nil
 }
 
-// interruptible makes a statement of conn end when ctx does.
+// interruptible makes statements of conn end when ctx does.
 func interruptible(ctx context.Context, conn *sqlite.Conn) (restore func()) {
 	old := conn.SetInterrupt(ctx.Done())
 	return func() { conn.SetInterrupt(old) }

@@ -20,7 +20,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	}
 	defer s.use.RUnlock()
 	for range maxTries {
-		// Each time anew: one that was put out of memory meanwhile no longer changes.
+		// Load it each time: a stream that was evicted meanwhile no longer changes.
 		st, err := s.cache.load(ctx, key)
 		if err != nil {
 			return reprise.Page{}, err
@@ -33,12 +33,12 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	return reprise.Page{}, fmt.Errorf("stream %s: batches after %d: %w", key, after, errDamaged)
 }
 
-// maxTries is how often a page is read again because the stream was trimmed meanwhile. A hole that
-// is there each time is not a matter of time.
+// maxTries bounds the attempts to read a page whose stream is trimmed meanwhile. A gap that persists is not caused by
+// trims.
 const maxTries = 100
 
-// page reads one page. whole is false if the stream was trimmed or removed
-// meanwhile, so that rows are missing: then the view is not consistent.
+// page reads one page. whole is false if the stream was trimmed or removed meanwhile, so that rows are missing and the
+// page is inconsistent.
 func (s *Store) page(ctx context.Context, st *stream, after uint64,
 	maxBytes int,
 ) (page reprise.Page, whole bool, err error) {
@@ -65,9 +65,9 @@ func (s *Store) page(ctx context.Context, st *stream, after uint64,
 	return page, c.room <= 0 || c.next > c.tail, nil
 }
 
-// collector gathers the batches of a page, in order and without a hole.
+// collector collects the batches of a page, in order and without gaps.
 type collector struct {
-	next, tail uint64 // seq of the first event that is missing, and the last there is
+	next, tail uint64 // seq of the first missing event, and the last existing one
 	room       int
 	pending    []reprise.Batch
 	batches    []reprise.Batch
@@ -85,10 +85,10 @@ func (c *collector) take(b reprise.Batch) {
 
 func (c *collector) full() bool { return c.room <= 0 || c.next > c.tail }
 
-// fromPending takes what it can from memory and reports whether the page is full.
+// fromPending takes batches from memory and reports whether the page is full.
 func (c *collector) fromPending() bool {
 	lo, hi := 0, len(c.pending)
-	for lo < hi { // the first that does not lie before next
+	for lo < hi { // the first batch that is not before next
 		if mid := (lo + hi) / 2; c.pending[mid].Last() < c.next {
 			lo = mid + 1
 		} else {
@@ -103,7 +103,7 @@ func (c *collector) fromPending() bool {
 	return c.full()
 }
 
-// fromRows takes what is in the table, and in between what is in memory.
+// fromRows takes batches from the table, and between them those in memory.
 func (c *collector) fromRows(conn *sqlite.Conn, stream int64) error {
 	stmt := conn.Prep(`SELECT first, data FROM batches
 		WHERE stream = ?1 AND first >= coalesce((SELECT max(first) FROM batches WHERE stream = ?1 AND first <= ?2), 0)

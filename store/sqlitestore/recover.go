@@ -7,8 +7,8 @@ import (
 	"reprise"
 )
 
-// recover reads the journal: the state of the streams whose rows are older, and the batches that are
-// not in the table batches.
+// recover reads the journal: the states of streams whose rows are older, and the batches that are not in the table
+// batches.
 func (s *Store) recover(ctx context.Context) error {
 	conn := s.writer.conn
 	applied := map[int64]int64{}
@@ -45,10 +45,10 @@ func (s *Store) recover(ctx context.Context) error {
 	}
 }
 
-// removed stands for a commit after all others: nothing is applied to a stream that has gone.
+// removed is a commit number after all others: nothing is applied to a removed stream.
 const removed = 1<<63 - 1
 
-// replay applies an entry of the journal, unless the row of its stream has it.
+// replay applies an entry of the journal unless the row of its stream includes it.
 func (s *Store) replay(commit int64, e *entry, applied map[int64]int64) error {
 	if _, seen := applied[e.stream]; !seen {
 		st, upTo, err := s.selectByID(e.stream)
@@ -82,7 +82,7 @@ func (s *Store) replay(commit int64, e *entry, applied map[int64]int64) error {
 	return nil
 }
 
-// selectByID reads the row of a stream, and which commit it is as of; nil if there is none.
+// selectByID reads the row of a stream and the commit up to which it is current. st is nil if there is none.
 func (s *Store) selectByID(id int64) (st *stream, applied int64, err error) {
 	stmt, err := s.writer.conn.Prepare(`SELECT ` + streamColumns + `, applied FROM streams WHERE id = ?`)
 	if err != nil {

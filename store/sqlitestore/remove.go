@@ -41,7 +41,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	case trim:
 		err = w.trim(st, spec)
 	case !spec.Remember.IsZero():
-		if state == nil { // a mark keeps its time
+		if state == nil { // a mark keeps its expiry
 			if err = w.mark([]*stream{st}, spec.Remember); err == nil {
 				s.cache.drop(st)
 			}
@@ -55,7 +55,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	return storeError(context.Background(), err)
 }
 
-// trim moves the start of the window, and brings the row of the stream up to date by the way.
+// trim moves the start of the window and also updates the row of the stream.
 func (w *writer) trim(st *stream, spec reprise.RemoveSpec) error {
 	if spec.Trim <= st.info.Earliest {
 		return nil
@@ -75,7 +75,7 @@ func (w *writer) trim(st *stream, spec reprise.RemoveSpec) error {
 	return nil
 }
 
-// mark puts marks in the place of streams. Of a stream nothing is left but its row with its name and times.
+// mark replaces streams by marks. Only a row with the name and times of the stream remains.
 func (w *writer) mark(list []*stream, until time.Time) error {
 	err := w.transact(func() error {
 		for _, st := range list {
@@ -104,7 +104,7 @@ func (w *writer) mark(list []*stream, until time.Time) error {
 	return nil
 }
 
-// retire makes a mark of st, or nothing at all if until is zero.
+// retire turns st into a mark, or removes it without a mark if until is zero.
 func (st *stream) retire(until time.Time) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

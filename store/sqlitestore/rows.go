@@ -8,10 +8,10 @@ import (
 	"reprise"
 )
 
-// streamColumns are what scanStream reads.
+// streamColumns are the columns that scanStream reads.
 const streamColumns = `id, tenant, name, epoch, created, config, earliest, tail, kept, ended, producers, mark, owner, fence, lineage`
 
-// scanStream makes a stream of a row of streamColumns.
+// scanStream decodes a row of streamColumns.
 func scanStream(stmt *sqlite.Stmt) (*stream, error) {
 	st := &stream{id: stmt.ColumnInt64(0)}
 	info := &st.info
@@ -56,7 +56,7 @@ func columnBytes(stmt *sqlite.Stmt, col int) []byte {
 	return b
 }
 
-// selectStream reads the row of a stream; nil if there is none.
+// selectStream reads the row of a stream. st is nil if there is none.
 func selectStream(conn *sqlite.Conn, key reprise.StreamKey) (st *stream, err error) {
 	stmt := conn.Prep(`SELECT ` + streamColumns + ` FROM streams WHERE tenant = ? AND name = ?`)
 	defer stmt.Reset()
@@ -69,8 +69,8 @@ func selectStream(conn *sqlite.Conn, key reprise.StreamKey) (st *stream, err err
 	return scanStream(stmt)
 }
 
-// bindState binds what is kept of a stream in its row, in the order of these columns:
-// earliest, tail, kept, ended, expires, producers, owner, fence.
+// bindState binds the state of a stream in the order of these columns: earliest, tail, kept, ended, expires, producers,
+// owner, fence.
 func bindState(stmt *sqlite.Stmt, info *reprise.StreamInfo) {
 	stmt.BindInt64(1, int64(info.Earliest))
 	stmt.BindInt64(2, int64(info.Tail))
@@ -89,7 +89,7 @@ func bindState(stmt *sqlite.Stmt, info *reprise.StreamInfo) {
 	stmt.BindInt64(8, int64(info.Owner.Fence))
 }
 
-// run carries out a prepared statement that returns no rows, after bind has bound it.
+// run executes a prepared statement that returns no rows, with the values that bind binds.
 func run(conn *sqlite.Conn, query string, bind func(*sqlite.Stmt)) error {
 	stmt, err := conn.Prepare(query)
 	if err != nil {
@@ -100,7 +100,7 @@ func run(conn *sqlite.Conn, query string, bind func(*sqlite.Stmt)) error {
 	if resetErr := stmt.Reset(); err == nil {
 		err = resetErr
 	}
-	// What was bound is let go: it may be large.
+	// Release the bound values, which may be large.
 	if clearErr := stmt.ClearBindings(); err == nil {
 		err = clearErr
 	}

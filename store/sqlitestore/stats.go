@@ -9,21 +9,21 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// Stats says how large things are.
+// Stats holds counts and sizes of a Store.
 type Stats struct {
 	// FileBytes and WALBytes are the sizes of the file and of its write-ahead log.
 	FileBytes int64 `json:"file_bytes"`
 	WALBytes  int64 `json:"wal_bytes"`
-	// FreeBytes is the part of the file that is free to be used again.
+	// FreeBytes is the part of the file that can be reused.
 	FreeBytes int64 `json:"free_bytes"`
-	// Streams counts those that can be read, Marks the swept ones that are remembered.
+	// Streams is the number of streams that can be read. Marks is the number of swept streams that are remembered.
 	Streams int64 `json:"streams"`
 	Marks   int64 `json:"marks"`
-	// Events and KeptBytes add up the windows of the streams.
+	// Events and KeptBytes are sums over the windows of all streams.
 	Events    int64 `json:"events"`
 	KeptBytes int64 `json:"kept_bytes"`
-	// Rows counts the rows of the table batches, Commits those of the journal, and
-	// JournalBytes what waits there to be folded.
+	// Rows is the number of rows of the table batches. Commits is the number of rows of the journal. JournalBytes is
+	// the size of the data that waits there to be folded.
 	Rows         int64 `json:"rows"`
 	Commits      int64 `json:"commits"`
 	JournalBytes int64 `json:"journal_bytes"`

@@ -16,18 +16,17 @@ import (
 type Options struct {
 	// Sync says when an append is acknowledged. Default: SyncFull.
 	Sync Sync
-	// MaxBytes bounds the file; appends beyond it fail with
-	// reprise.ErrUnavailable until something was removed. Default: no bound but the disk.
+	// MaxBytes bounds the file. Appends beyond it fail with reprise.ErrUnavailable until something is removed. Default:
+	// no limit but the disk.
 	MaxBytes int64
-	// FoldBytes is how many bytes of small batches wait in the journal, and in
-	// memory, until they are folded. Appends wait when it is four times as much.
-	// Default: 8 MiB.
+	// FoldBytes is the size of small batches that wait in the journal, and in memory, until they are folded. Appends
+	// wait while the waiting batches have four times this size. Default: 8 MiB.
 	FoldBytes int
-	// FoldAfter is how long they wait at most when little comes. Default: 10 s.
+	// FoldAfter is the longest time that small batches wait if few arrive. Default: 10 s.
 	FoldAfter time.Duration
-	// Readers is how many reads go on at a time. Default: 4.
+	// Readers is the maximum number of concurrent reads. Default: 4.
 	Readers int
-	// Logger is told when folding fails. Default: silent.
+	// Logger logs failures of folding. Default: silent.
 	Logger *slog.Logger
 
 	maxRewrite int64 // see Store.maxRewrite
@@ -53,7 +52,7 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Store is a reprise.Store in a SQLite file. It is a reprise.Sweeper and a reprise.Sizer.
+// Store is a reprise.Store in a SQLite file. It implements reprise.Sweeper and reprise.Sizer.
 type Store struct {
 	path string
 	opts Options
@@ -81,9 +80,9 @@ var (
 	_ reprise.CreateAppender = (*Store)(nil)
 )
 
-// Open opens the file at path, or makes it, readable for its owner alone. opts may be nil.
-// The error is ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly or ErrDamaged, or wraps reprise.ErrInvalid
-// for a path that cannot be one, fs.ErrNotExist for a missing folder, and reprise.ErrUnavailable for what may pass.
+// Open opens or creates the file at path, readable for its owner only. opts may be nil. The error is ErrInUse,
+// ErrNotOurs, ErrNewer, ErrReadOnly or ErrDamaged. Otherwise it wraps reprise.ErrInvalid if path is not a valid file,
+// fs.ErrNotExist if the folder does not exist, and reprise.ErrUnavailable if a retry may help.
 func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error) {
 	defer func() { err = openError(ctx, path, err) }()
 	s := &Store{
@@ -117,7 +116,7 @@ func (s *Store) connect() error {
 	if err != nil {
 		return err
 	}
-	// SQLite would make it readable for others, and open it for reading alone where it cannot be written to.
+	// SQLite would make the file readable for others, and would open a file without write permission read-only.
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -146,7 +145,7 @@ func (s *Store) connect() error {
 	return nil
 }
 
-// Close folds what is left in the journal and closes the file. It waits for calls under way.
+// Close folds the rest of the journal and closes the file. It waits for calls under way.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	s.use.Lock()
@@ -158,12 +157,12 @@ func (s *Store) Close() (err error) {
 	s.use.Unlock()
 	close(s.stop)
 	s.folder.Wait()
-	s.fold(context.Background()) // what cannot be folded now, for example on a full disk, stays in the journal
+	s.fold(context.Background()) // what cannot be folded, for example on a full disk, stays in the journal
 	return s.release()
 }
 
-// release closes the connections, that of the writer last: it alone may then copy the write-ahead log into the file, so
-// that a store that was closed is one file.
+// release closes the connections, the writer's last. Only the last one can copy the write-ahead log into the file, so
+// that a closed store is a single file.
 func (s *Store) release() error {
 	for {
 		select {
@@ -181,7 +180,7 @@ func (s *Store) release() error {
 	return err
 }
 
-// enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
+// enter begins a call. If the error is nil, the caller must call s.use.RUnlock.
 func (s *Store) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -10,15 +10,14 @@ import (
 	"reprise"
 )
 
-// Sweep finds the expired streams by their index. The journal is folded first, so that
-// the rows know of all ends.
+// Sweep finds expired streams by their index. It folds the journal first, so that the rows include all ends.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.use.RUnlock()
-	// On a full disk this may fail; what the rows know of can be swept all the same, and makes room.
+	// This may fail on a full disk. Streams whose rows have their end can still be swept, which makes room.
 	s.fold(ctx)
 	var due []*stream
 	err = s.read(ctx, func(conn *sqlite.Conn) (err error) {
@@ -59,7 +58,7 @@ func selectExpired(conn *sqlite.Conn, now time.Time, limit int) (due []*stream, 
 	}
 }
 
-// markExpired marks those of due that are still there. The caller has the writer.
+// markExpired turns those of due that still exist into marks. The caller has the writer's turn.
 func (s *Store) markExpired(ctx context.Context, due []*stream, remember time.Time) ([]reprise.StreamInfo, error) {
 	var list []*stream
 	var swept []reprise.StreamInfo
@@ -85,12 +84,12 @@ func (s *Store) markExpired(ctx context.Context, due []*stream, remember time.Ti
 	return swept, nil
 }
 
-// forgetMarks deletes the marks whose time is past.
+// forgetMarks deletes the marks that have expired.
 func (w *writer) forgetMarks(now time.Time) error {
 	return run(w.conn, `DELETE FROM streams WHERE mark <= ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, nanos(now)) })
 }
 
-// Sizes adds up the rows and, for streams whose rows are older, what is in memory.
+// Sizes adds up the rows and, for streams whose rows are out of date, the states in memory.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.enter(ctx); err != nil {
@@ -101,7 +100,7 @@ func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, e
 }
 
 func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
-	// The writer's turn keeps rows and memory as they are to each other.
+	// The writer's turn keeps rows and memory consistent with each other.
 	if err := s.writer.take(ctx); err != nil {
 		return nil, err
 	}
@@ -149,7 +148,7 @@ func sumSizes(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
 	}
 }
 
-// sumConfigs adds the labels and Meta of all streams that have any.
+// sumConfigs adds the sizes of the labels and Meta of all streams that have any.
 func sumConfigs(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
 	stmt := conn.Prep(`SELECT tenant, config FROM streams WHERE mark IS NULL AND config <> CAST('{}' AS BLOB)`)
 	defer stmt.Reset()

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// longestWait is how long a call waits for others, whatever its context allows.
+// longestWait is how long a call waits for others, even if its context allows more.
 const longestWait = 10 * time.Second
 
-// turn is a lock that is not waited for longer than a context allows, nor than longest.
+// turn is a lock for which callers wait no longer than their context allows, and no longer than longest.
 type turn struct {
-	held    chan struct{} // is full while somebody has the turn
+	held    chan struct{} // full while the turn is taken
 	longest time.Duration
 }
 
 func (t *turn) init() { t.held, t.longest = make(chan struct{}, 1), longestWait }
 
-// taken takes the turn if nobody has it.
+// taken takes the turn if it is free, and reports whether it did.
 func (t *turn) taken() bool {
 	select {
 	case t.held <- struct{}{}:
@@ -26,7 +26,7 @@ func (t *turn) taken() bool {
 	}
 }
 
-// take waits for the turn. If the error is nil, the caller calls leave.
+// take waits for the turn. If the error is nil, the caller must call leave.
 func (t *turn) take(ctx context.Context) error {
 	if t.taken() {
 		return nil

@@ -7,11 +7,12 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
-// maxRewrite bounds the file that is rewritten when it is opened, in bytes: that takes a second or two.
+// maxRewrite is the maximum size in bytes of a file that is rewritten when it is opened, which takes a second or two.
 const maxRewrite = 256 << 20
 
-// enableVacuum rewrites a file that cannot give free pages back, once, so that it can. The error is why it stays as it
-// is: it is too large, or the disk has less room than the rewriting takes, which is the file and its write-ahead log.
+// enableVacuum rewrites a file that cannot return free pages, so that it can. This happens once. The error says why the
+// file stays as it is: it is too large, or the disk has less free space than a rewrite takes, which is the size of the
+// file and its write-ahead log.
 func (s *Store) enableVacuum(conn *sqlite.Conn) error {
 	mode, err := pragma(conn, "auto_vacuum")
 	if err != nil || mode != 0 {
@@ -36,7 +37,7 @@ func (s *Store) enableVacuum(conn *sqlite.Conn) error {
 	return execute(conn, "PRAGMA auto_vacuum=INCREMENTAL", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
 }
 
-// maxRewrite is less in tests.
+// maxRewrite returns a smaller limit in tests.
 func (s *Store) maxRewrite() int64 {
 	if s.opts.maxRewrite > 0 {
 		return s.opts.maxRewrite

@@ -142,8 +142,8 @@ func appendRefused(e *env) {
 	other.refused(other.request(1), reprise.ErrNotFound, "to the same name in another tenant")
 }
 
-// appendContested lets several callers append to one stream, each with the seq that it believes
-// to be the next. Exactly one may win each seq.
+// appendContested lets several callers append to one stream, each with the seq that it considers the next. Exactly one
+// may win each seq.
 func appendContested(e *env) {
 	const callers, rounds = 8, 40
 	s := e.create("s")
@@ -169,7 +169,7 @@ func appendContested(e *env) {
 	}
 }
 
-// appendBytes stores bytes of all kinds and sizes and wants the same batches back.
+// appendBytes stores bytes of various kinds and sizes, and expects the same batches back.
 func appendBytes(e *env) {
 	rnd := rand.NewChaCha8([32]byte{1})
 	s := e.create("s")
@@ -209,7 +209,7 @@ func (e *env) sameBatches(got, want []reprise.Batch) {
 	}
 }
 
-// appendBytesUnchanged looks at the slices that were handed over, and at what lies behind them.
+// appendBytesUnchanged checks that a Store does not write to the slices of a request, nor to the memory after them.
 func appendBytesUnchanged(e *env) {
 	const spare = 64
 	s := e.create("s")
@@ -233,8 +233,8 @@ func appendBytesUnchanged(e *env) {
 	}
 }
 
-// appendBytesBehind hands over batches as a Log does: one behind the other in one block of
-// memory, into which the next events are written while the Store keeps the last.
+// appendBytesBehind passes batches as a Log does: they are adjacent in one block of memory, to which the next events
+// are written while the Store still uses the last batch.
 func appendBytesBehind(e *env) {
 	s := e.create("s")
 	var want []reprise.Batch

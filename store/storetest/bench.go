@@ -9,11 +9,10 @@ import (
 	"reprise"
 )
 
-// Benchmark measures what a Log asks of a Store: appends to one stream and to many in one
-// commit, reads near the tail of a long stream, and the replay of all of it. Results are
-// named like append/streams=1/size=200/batch=100; ns/event is the time
-// that one event takes, ns/op that of a call. Options.Events bounds the length of
-// the long stream, 100,000 at most. opts may be nil.
+// Benchmark measures the operations that a Log uses: appends to one stream and to many in one commit, reads near the
+// tail of a long stream, and a replay of the whole stream. Results have names such as
+// append/streams=1/size=200/batch=100. ns/event is the time for one event, and ns/op is the time for one call.
+// Options.Events bounds the length of the long stream, which is at most 100,000. opts may be nil.
 func Benchmark(b *testing.B, open Opener, opts *Options) {
 	events := min(opts.withDefaults().Events, 100_000)
 	for _, size := range []int{200, 16 << 10} {
@@ -43,11 +42,11 @@ func Benchmark(b *testing.B, open Opener, opts *Options) {
 type bench struct {
 	*testing.B
 	store reprise.Store
-	reqs  []reprise.AppendRequest // the next append, to each stream
+	reqs  []reprise.AppendRequest // the next append to each stream
 	size  int                     // of an event
 	batch int                     // events
 	block []byte                  // from which the bytes of batches are cut
-	text  []byte                  // what blocks are filled with
+	text  []byte                  // the content of new blocks
 }
 
 func newBench(b *testing.B, open Opener, streams, size, batch int) *bench {
@@ -73,10 +72,10 @@ func newBench(b *testing.B, open Opener, streams, size, batch int) *bench {
 	return m
 }
 
-// window is how many events are kept, as a Log does by default.
+// window is the number of kept events, which is the default of a Log.
 const window = 10_000
 
-// next prepares the next append to every stream, of which keep events are kept.
+// next prepares the next append to every stream. keep is the number of kept events.
 func (m *bench) next(keep int) {
 	for i := range m.reqs {
 		req := &m.reqs[i]
@@ -92,7 +91,7 @@ func (m *bench) next(keep int) {
 	}
 }
 
-// bytes cuts a batch from a block, behind the one before, as a Log does.
+// bytes cuts a batch from a block, right after the previous one, as a Log does.
 func (m *bench) bytes(n int) []byte {
 	if cap(m.block)-len(m.block) < n {
 		m.block = slices.Grow([]byte(nil), max(64<<10, n))
@@ -109,7 +108,7 @@ func (m *bench) send() {
 	}
 }
 
-// perEvent reports the time of an event, of which there are so many in a call.
+// perEvent reports the time for an event. events is the number of events in a call.
 func (m *bench) perEvent(events int) {
 	m.ReportMetric(float64(m.Elapsed().Nanoseconds())/float64(m.N)/float64(events), "ns/event")
 }
@@ -124,7 +123,7 @@ func (m *bench) append() {
 	m.perEvent(m.batch * len(m.reqs))
 }
 
-// fill makes the stream so many events long.
+// fill appends to the stream until it has the given number of events.
 func (m *bench) fill(events int) *bench {
 	for range events / m.batch {
 		m.next(events)

@@ -19,8 +19,8 @@ import (
 	"reprise"
 )
 
-// foreign are errors of drivers, networks and systems. None of them may be found in an error that leaves a Store:
-// whoever calls it would take a closed connection for the end of something, or a driver's cancellation for its own.
+// foreign are errors of drivers, networks and operating systems. No error that leaves a Store may wrap one of them: its
+// caller would mistake a closed connection for the end of its input, or a driver's cancellation for its own.
 var foreign = []error{
 	io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, io.ErrNoProgress, io.ErrShortWrite,
 	context.Canceled, context.DeadlineExceeded, os.ErrDeadlineExceeded, os.ErrClosed, net.ErrClosed,
@@ -28,7 +28,7 @@ var foreign = []error{
 	syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.EPIPE, syscall.ETIMEDOUT, syscall.ENOSPC,
 }
 
-// foreignIn is the first of foreign that err wraps, or nil.
+// foreignIn returns the first of foreign that err wraps, or nil.
 func foreignIn(err error) error {
 	for _, f := range foreign {
 		if errors.Is(err, f) {
@@ -46,11 +46,12 @@ func (e *env) passing(err error, what string, args ...any) {
 	}
 }
 
-// Border checks the function by which a Store maps what its driver says to what leaves the Store. ctx is the context
-// of the caller. It feeds io.EOF, context.Canceled, sql.ErrNoRows, net.ErrClosed and their like, bare and wrapped in
-// the ways of drivers, and wants an error that wraps reprise.ErrUnavailable, holds the text, and does not wrap what
-// was fed. For a context that is cancelled it wants the cause, and for the errors of package reprise that mean
-// something to a Log it wants these. Run checks the same from outside, with Harness.Fault and Harness.Cut.
+// Border checks the function with which a Store maps errors of its driver to errors of its own. ctx is the context of
+// the caller. Border passes io.EOF, context.Canceled, sql.ErrNoRows, net.ErrClosed and similar errors, plain and
+// wrapped in the ways of drivers. The result must wrap reprise.ErrUnavailable, contain the text of the original error,
+// and not wrap that error. For a cancelled context the result must be the cause. The errors of package reprise that
+// have a meaning for a Log must be preserved. Run checks the same on the whole Store with Harness.Fault and
+// Harness.Cut.
 func Border(t *testing.T, mapError func(ctx context.Context, err error) error) {
 	t.Helper()
 	if err := mapError(t.Context(), nil); err != nil {
@@ -98,7 +99,7 @@ func disguises(err error) map[string]error {
 	}
 }
 
-// borderOfCancelled maps an error for a caller who has gone: the cause is what the caller gets.
+// borderOfCancelled maps an error for a caller whose context is cancelled: the result must be the cause.
 func borderOfCancelled(t *testing.T, mapError func(context.Context, error) error, err error) {
 	t.Helper()
 	cause := errors.New("the cause")
@@ -120,7 +121,7 @@ var borderChecks = []check{
 	{name: "cut under way", rule: ruleBorder, needs: cuts, run: cutUnderWay},
 }
 
-// cutUnderWay makes calls of all kinds while the connections of the Store are cut, time after time.
+// cutUnderWay makes calls of all kinds while the connections of the Store are cut repeatedly.
 func cutUnderWay(e *env) {
 	const users, rounds = 6, 10
 	streams := make([]*stream, users)
@@ -134,7 +135,7 @@ func cutUnderWay(e *env) {
 	e.concurrently(users+1, func(i int) {
 		defer end()
 		if i == users {
-			// A Store may hide every cut from its callers, by asking again.
+			// A Store may hide every cut from its callers by a retry.
 			for deadline := time.Now().Add(min(e.opts.patience/2, 5*time.Second)); time.Now().Before(deadline) &&
 				failed.Load() < rounds; {
 				e.noError(e.harness.Cut(e.store), "cut the connections")
@@ -148,7 +149,7 @@ func cutUnderWay(e *env) {
 			default:
 			}
 			err := streams[i].anyCall(n)
-			// ErrConflict says that the append before has come in late, ErrNotFound that the stream is in another
+			// ErrConflict means that the previous append was stored late, and ErrNotFound that the stream is in another
 			// epoch.
 			renewed := e.harness.Renews && errors.Is(err, reprise.ErrNotFound)
 			if err != nil && !errors.Is(err, reprise.ErrConflict) && !renewed {
@@ -162,7 +163,7 @@ func cutUnderWay(e *env) {
 	})
 }
 
-// settle takes the tail of the stream from the Store, after an append whose fate is open.
+// settle takes the tail of the stream from the Store, after an append with an unknown result.
 func (s *stream) settle() {
 	if page, err := s.e.store.Read(s.e.ctx, s.key, 1<<63, 0); err == nil {
 		s.goOn(&page.Info)
@@ -170,7 +171,7 @@ func (s *stream) settle() {
 	}
 }
 
-// goOn takes tail and epoch of the stream from what the Store says after a fault. No event that it had may be lost.
+// goOn takes tail and epoch of the stream from the Store after a fault. No event may be lost.
 func (s *stream) goOn(info *reprise.StreamInfo) {
 	if info.Epoch != s.epoch && s.e.harness.Renews {
 		if fork, ok := info.ForkOf(s.epoch); !ok || fork < s.tail {

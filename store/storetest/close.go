@@ -54,14 +54,14 @@ var closeChecks = []check{
 	}},
 }
 
-// closeUnderWay closes the Store, twice at once, while it is used.
+// closeUnderWay closes the Store while it is in use, from two goroutines.
 func closeUnderWay(e *env) {
 	const users = 6
 	streams := make([]*stream, users)
 	for i := range streams {
 		streams[i] = e.create(fmt.Sprint("s/", i)).append(100)
 	}
-	busy := make(chan struct{}) // somebody has made some calls, or one that failed
+	busy := make(chan struct{}) // closed when a user has made some calls, or one that failed
 	makeBusy := sync.OnceFunc(func() { close(busy) })
 	e.concurrently(users+2, func(i int) {
 		if i >= users {
@@ -115,8 +115,8 @@ func (s *stream) anyCall(n int) error {
 	}
 }
 
-// noGoroutineIsLeft uses and closes the Store, several times where it can be opened again, and counts
-// goroutines. What starts once for a whole program has done so when Run looked at the abilities.
+// noGoroutineIsLeft uses and closes the Store, several times if it can be opened again, and counts goroutines.
+// Goroutines that start once for the whole program have started when Run determined the abilities.
 func noGoroutineIsLeft(e *env) {
 	s := e.create("s")
 	for range 3 {
@@ -130,7 +130,7 @@ func noGoroutineIsLeft(e *env) {
 	e.noGoroutines()
 }
 
-// noGoroutines waits until there are no more goroutines than before the Store was opened.
+// noGoroutines waits until the number of goroutines is no higher than before the Store was opened.
 func (e *env) noGoroutines() {
 	var left int
 	err := e.attempt(func() {
@@ -146,7 +146,7 @@ func (e *env) noGoroutines() {
 	}
 }
 
-// reopened closes and opens the Store after each change, and looks at all that it keeps.
+// reopened closes and opens the Store after each change, and checks everything that it keeps.
 func reopened(e *env) {
 	s := e.createKey(key("s"), configs()["labels"])
 	p := newProducersOf(e.createKey(key("producers"), configs()["meta"]))

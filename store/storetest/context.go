@@ -26,7 +26,7 @@ var contextChecks = []check{
 	{name: "cancelled meanwhile", rule: ruleContext, run: cancelledMeanwhile},
 }
 
-// everyCall makes a call of each kind that has an error.
+// everyCall makes a call of each kind that returns an error.
 func (e *env) everyCall(ctx context.Context, s *stream) map[string]error {
 	errs := map[string]error{}
 	_, errs["Create"] = e.store.Create(ctx,
@@ -58,8 +58,8 @@ func (e *env) everyCall(ctx context.Context, s *stream) map[string]error {
 	return errs
 }
 
-// cancelledMeanwhile cancels contexts while their calls are under way. Others must
-// not notice, and what was stored must be whole.
+// cancelledMeanwhile cancels contexts during their calls. Other calls must not be affected, and no batch may be stored
+// in part.
 func cancelledMeanwhile(e *env) {
 	cause := errors.New("the cause")
 	steady := e.create("steady").append(200)
@@ -90,8 +90,8 @@ func cancelledMeanwhile(e *env) {
 	steady.same()
 }
 
-// shakyAppends appends three events at a time with contexts that are cancelled meanwhile. Whatever
-// the answer was, the events must be stored whole or not at all, if not at once then later.
+// shakyAppends appends three events at a time with contexts that are cancelled meanwhile. Whatever the result was, all
+// events of an append must be stored, possibly later, or none of them.
 func shakyAppends(e *env, cause error) {
 	const batch = 3
 	s := e.create("shaky")
@@ -102,7 +102,7 @@ func shakyAppends(e *env, cause error) {
 		errs := e.store.Append(ctx, []reprise.AppendRequest{req})
 		stop.Stop()
 		cancel(nil)
-		if errs != nil && !errors.Is(errs[0], reprise.ErrConflict) { // an earlier one has come in late
+		if errs != nil && !errors.Is(errs[0], reprise.ErrConflict) { // an earlier append was stored late
 			e.wantError(errs[0], cause, "append with a context that is cancelled meanwhile")
 		}
 		tail := s.read(0, 1<<20).Info.Tail

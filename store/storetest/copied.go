@@ -7,7 +7,7 @@ import (
 	"reprise"
 )
 
-// copied is a stream that was somewhere else before, with tail as its last event.
+// copied creates a stream that existed in another store before, with tail as its last event.
 func (e *env) copied(name string, tail uint64) *stream {
 	return e.createInfo(reprise.StreamInfo{
 		Key: key(name), Config: configs()["all"], Owner: reprise.Owner{Name: "a", Fence: 3}, Tail: tail,
@@ -41,7 +41,7 @@ func createCopied(e *env) {
 	e.sameInfo(listed[0], last.state())
 }
 
-// copiedEnd is the end of a stream that is copied after it.
+// copiedEnd returns the end of a stream that is copied after its end.
 func copiedEnd() *reprise.End {
 	return &reprise.End{Outcome: "exited", Time: now(), Expires: now().Add(time.Hour), Data: []byte(`{"code":0}`)}
 }
@@ -73,7 +73,7 @@ func createCopiedProducers(e *env) {
 	p.stream.same()
 }
 
-// createLineage makes a stream that was in so many epochs before.
+// createLineage creates a stream that was in the given number of epochs before.
 func (e *env) createLineage(name string, epochs int) *stream {
 	lineage := make([]reprise.Ancestor, epochs)
 	for i := range lineage {

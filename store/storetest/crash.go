@@ -16,8 +16,8 @@ var crashChecks = []check{
 	{name: "fault", rule: ruleFault, needs: faults, run: fault},
 }
 
-// crash ends the Store in the middle of appends, several times. What was acknowledged
-// must be there, once, and what was not must be there whole or not at all.
+// crash ends the Store during appends, several times. Acknowledged batches must exist once, and other batches
+// completely or not at all.
 func crash(e *env) {
 	const writers, rounds = 4, 5
 	streams := make([]*stream, writers)
@@ -63,11 +63,11 @@ func (e *env) crash() error {
 	return errors.Join(e.harness.Crash(store), store.Close())
 }
 
-// writer appends to one stream until the Store is gone.
+// writer appends to one stream until the Store has ended.
 type writer struct {
 	stream *stream
 	store  reprise.Store
-	// states is what the stream was before each append, and after the last.
+	// states are the states of the stream before each append, and after the last.
 	states       []stream
 	acknowledged atomic.Int64 // appends
 }
@@ -95,7 +95,7 @@ func (w *writer) writeUntilClosed(started chan<- struct{}) {
 	}
 }
 
-// recovered checks that the Store has the stream as it was after at least so many appends.
+// recovered checks that the Store has the state of the stream after some number of appends, at least least.
 func (w *writer) recovered(least int) {
 	s := w.stream
 	tail := s.read(1<<63, 0).Info.Tail
@@ -109,7 +109,7 @@ func (w *writer) recovered(least int) {
 	s.e.failf("%s: after the crash the tail is %d, and %d was acknowledged", s.key, tail, w.states[least].tail)
 }
 
-// fault lets appends fail, and wants them to work again when the cause has gone.
+// fault makes appends fail, and checks that they succeed after the cause has been removed.
 func fault(e *env) {
 	const most = 10_000 // appends of 64 KiB, by which the fault must show
 	s := e.create("s").append(10)

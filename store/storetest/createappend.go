@@ -46,7 +46,7 @@ var createAppendChecks = []check{
 	{name: "crash", rule: ruleFilledWhole, needs: fills | persists, run: filledCrash},
 }
 
-// filledStream is a stream that is yet to be made, and the request that makes it.
+// filledStream returns a stream that does not exist yet, and the request that creates it.
 func (e *env) filledStream(name string, count int) (*stream, reprise.AppendRequest) {
 	info := reprise.StreamInfo{
 		Key: key(name), Epoch: reprise.NewEpoch(), Created: now(), Config: configs()["all"],
@@ -58,7 +58,7 @@ func (e *env) filledStream(name string, count int) (*stream, reprise.AppendReque
 	return s, s.request(count)
 }
 
-// filled makes a stream with a first batch of so many events, which edit may change.
+// filled creates a stream with a first batch of count events. edit may change the request.
 func (e *env) filled(name string, count int, edit func(req *reprise.AppendRequest)) *stream {
 	s, req := e.filledStream(name, count)
 	if edit != nil {
@@ -97,7 +97,7 @@ func filledKept(e *env) {
 	e.sameInfo(listed[0], produced.state())
 }
 
-// requestAt is the append of an event at a seq.
+// requestAt returns the append of one event at the given seq.
 func (s *stream) requestAt(first uint64) reprise.AppendRequest {
 	req := s.request(1)
 	req.First = first
@@ -150,7 +150,7 @@ func filledConcurrent(e *env) {
 	}
 }
 
-// filledSeen looks for streams while they are made: each is seen with its batch or not at all.
+// filledSeen reads streams while they are created: each is visible with its batch or not at all.
 func filledSeen(e *env) {
 	const streams = 50
 	var made atomic.Int64
@@ -176,8 +176,8 @@ func filledSeen(e *env) {
 	})
 }
 
-// filledCrash ends the Store while streams are made. Each is there with its batch or not at all, and those that were
-// acknowledged are there.
+// filledCrash ends the Store while streams are created. Each exists with its batch or not at all, and all acknowledged
+// ones exist.
 func filledCrash(e *env) {
 	const writers = 4
 	var made [writers][]*stream
@@ -223,7 +223,7 @@ func filledCrash(e *env) {
 	}
 }
 
-// fillUntilClosed makes streams until the Store is gone. It returns them, with the one that was refused.
+// fillUntilClosed creates streams until the Store has ended. It returns them, including the one that was rejected.
 func (e *env) fillUntilClosed(store reprise.CreateAppender, writer int, acknowledged *atomic.Int64,
 	started chan<- struct{},
 ) (made []*stream) {

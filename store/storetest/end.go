@@ -84,7 +84,7 @@ var producerChecks = []check{
 	}},
 }
 
-// producers is a stream that is appended to by idempotent producers.
+// producers is a stream that idempotent producers append to.
 type producers struct {
 	stream *stream
 	kept   []reprise.Producer
@@ -95,7 +95,7 @@ func newProducers(e *env) *producers { return &producers{stream: e.create("s")} 
 
 func newProducersOf(s *stream) *producers { return &producers{stream: s} }
 
-// send appends a batch with one append of each of ids, and checks what is kept.
+// send appends a batch with one append of each of ids, and checks the producers that the Store keeps.
 func (p *producers) send(ids ...string) {
 	batch := make([]reprise.Producer, len(ids))
 	for i, id := range ids {

@@ -11,16 +11,16 @@ import (
 	"reprise"
 )
 
-// check is one thing that a Store must do.
+// check is one requirement of a Store.
 type check struct {
 	name string
-	// rule is the sentence of the contract, word by word.
+	// rule is the sentence of the contract, verbatim.
 	rule  string
 	needs ability
 	run   func(e *env)
 }
 
-// ability is something that not every Store can do.
+// ability is an optional feature of a Store.
 type ability uint16
 
 const (
@@ -36,21 +36,20 @@ const (
 	fills
 )
 
-// env is what a check works with. Its methods, and those of stream, end the
-// check when the Store does not do what it must.
+// env is the environment of a check. Its methods, and those of stream, end the check if the Store violates the
+// contract.
 type env struct {
 	ctx     context.Context
 	harness Harness
 	opts    Options
 	store   reprise.Store
-	// replicas are others that share have opened.
+	// replicas are other replicas that share has opened.
 	replicas []reprise.Store
-	// goroutines is how many there were before the Store was opened.
+	// goroutines is the number of goroutines before the Store was opened.
 	goroutines int
 }
 
-// failure ends a check. It travels as a panic, up to attempt, so that checks
-// say what they do and not at every step what to do if that fails.
+// failure ends a check. It is passed as a panic to attempt, so that checks need no error handling at each step.
 type failure struct{ error }
 
 // attempt calls f and returns its failure.
@@ -86,8 +85,8 @@ func (e *env) wantError(err, want error, what string, args ...any) {
 	}
 }
 
-// concurrently calls f n times at once, with 0 to n-1, and ends the check with the
-// first failure when all are done.
+// concurrently calls f with 0 to n-1 in n goroutines. It waits for all of them, and ends the check with the first
+// failure.
 func (e *env) concurrently(n int, f func(i int)) {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -102,14 +101,14 @@ func (e *env) concurrently(n int, f func(i int)) {
 	}
 }
 
-// open opens the Store, or opens it again after close or crash.
+// open opens the Store. After close or crash it opens it again.
 func (e *env) open() {
 	store, err := e.harness.Open()
 	e.noError(err, "open")
 	e.store = store
 }
 
-// share opens another replica. What is returned works with that one, and is closed with e.
+// share opens another replica and returns its environment, which is closed with e.
 func (e *env) share() *env {
 	store, err := e.harness.Share()
 	e.noError(err, "open another replica")
@@ -127,7 +126,7 @@ func (e *env) reopen() {
 	e.open()
 }
 
-// until calls done again and again until it returns true.
+// until calls done repeatedly until it returns true.
 func (e *env) until(done func() bool, what string) {
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
@@ -144,7 +143,7 @@ func (e *env) until(done func() bool, what string) {
 	}
 }
 
-// pause lets time pass, so that others come to different places.
+// pause lets time pass, so that concurrent calls reach different places.
 func (e *env) pause(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -154,14 +153,14 @@ func (e *env) pause(d time.Duration) {
 	}
 }
 
-// now is the present time as streams are stamped with it.
+// now returns the current time with the precision of the times of streams.
 func now() time.Time { return time.UnixMilli(time.Now().UnixMilli()).UTC() }
 
 func key(name string) reprise.StreamKey {
 	return reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}
 }
 
-// create makes a new stream of the default tenant.
+// create creates a stream of the default tenant.
 func (e *env) create(name string) *stream {
 	return e.createKey(key(name), reprise.StreamConfig{})
 }
@@ -170,7 +169,7 @@ func (e *env) createKey(k reprise.StreamKey, config reprise.StreamConfig) *strea
 	return e.createInfo(reprise.StreamInfo{Key: k, Config: config})
 }
 
-// createInfo makes a new stream of what is set in want, with an epoch of its own.
+// createInfo creates a stream with the fields of want and an epoch of its own.
 func (e *env) createInfo(want reprise.StreamInfo) *stream {
 	want.Epoch, want.Created = reprise.NewEpoch(), now()
 	info, err := e.store.Create(e.ctx, want)
@@ -183,7 +182,7 @@ func (e *env) createInfo(want reprise.StreamInfo) *stream {
 	}
 }
 
-// sameInfo compares all of two states but their producers.
+// sameInfo compares all of two states except their producers.
 func (e *env) sameInfo(got, want reprise.StreamInfo) {
 	same := got.Key == want.Key && got.Epoch == want.Epoch && got.Config.Equal(want.Config) &&
 		got.Created.Equal(want.Created) && got.Owner == want.Owner && got.Earliest == want.Earliest &&

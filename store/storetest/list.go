@@ -88,7 +88,7 @@ var listChecks = []check{
 	}},
 }
 
-// list collects all pages.
+// list returns the streams of all pages.
 func (e *env) list(q reprise.ListQuery) []reprise.StreamInfo {
 	var all []reprise.StreamInfo
 	told := map[string]bool{}
@@ -112,7 +112,7 @@ func (e *env) list(q reprise.ListQuery) []reprise.StreamInfo {
 	}
 }
 
-// listed checks what the pages of q hold.
+// listed checks the content of the pages of q.
 func (e *env) listed(q reprise.ListQuery, want ...reprise.StreamInfo) {
 	got := e.list(q)
 	names := func(list []reprise.StreamInfo) (out []string) {
@@ -177,7 +177,7 @@ func listRemovedWhilePaging(e *env) {
 	page, err := e.store.List(e.ctx, q)
 	e.noError(err, "list")
 	got := page.Streams
-	// The last of the page, the first of the next, and some further on.
+	// The last stream of the page, the first of the next one, and some more.
 	for _, i := range []int{9, 10, 11, 25, 59} {
 		streams[i].remove(reprise.RemoveSpec{})
 	}
@@ -205,7 +205,7 @@ func listCreatedWhilePaging(e *env) {
 		e.create(fmt.Sprint("old/", i))
 	}
 	e.concurrently(others+1, func(i int) {
-		if i > 0 { // somebody else, whose streams come and go
+		if i > 0 { // a goroutine whose streams come and go
 			for round := 0; !done.Load(); round++ {
 				s := e.create(fmt.Sprintf("new/%d/%d", i, round))
 				if round%2 == 0 {

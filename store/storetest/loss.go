@@ -71,7 +71,7 @@ var lossChecks = []check{
 		left := all[0].lose(func() { all[0].append(1) })
 		left.refused(left.request(1), reprise.ErrNotFound, "to the epoch in which events were lost")
 		left.renewed(left.now())
-		for _, s := range all[1:] { // they may stay in their epoch, since they have lost nothing
+		for _, s := range all[1:] { // these may stay in their epoch, because they have lost nothing
 			if info := s.now(); info.Epoch != s.epoch {
 				s.lost = true
 				s.renewed(info)
@@ -82,7 +82,7 @@ var lossChecks = []check{
 	}},
 }
 
-// lose has the Store lose what during appends, and returns the stream that is left, in the epoch before.
+// lose makes the Store lose the appends of during. It returns the remaining stream, in the previous epoch.
 func (s *stream) lose(during func()) (left *stream) {
 	s.same()
 	before := *s
@@ -94,14 +94,14 @@ func (s *stream) lose(during func()) (left *stream) {
 	return &before
 }
 
-// now is what the Store says of s, in whatever epoch.
+// now returns the state of s in the Store, in any epoch.
 func (s *stream) now() reprise.StreamInfo {
 	page, err := s.e.store.Read(s.e.ctx, s.key, 1<<63, 0)
 	s.e.noError(err, "read %s", s.key)
 	return page.Info
 }
 
-// renewed checks that s is in another epoch since it has lost events, and goes on in that.
+// renewed checks that s is in another epoch because it has lost events, and continues in that epoch.
 func (s *stream) renewed(info reprise.StreamInfo) {
 	if s.lost {
 		if info.Epoch == s.epoch {

@@ -23,7 +23,7 @@ var nameChecks = []check{
 	}},
 }
 
-// hostileNames are names that are allowed and that a Store may take for others.
+// hostileNames returns valid names that a Store may mistake for others.
 func hostileNames() []reprise.StreamKey {
 	long := strings.Repeat("x", 254)
 	names := []string{
@@ -58,7 +58,7 @@ func hostileTenants() []reprise.Tenant {
 	return all
 }
 
-// separate checks that streams have nothing in common but the Store.
+// separate checks that streams do not affect each other.
 func separate(e *env, keys []reprise.StreamKey) {
 	streams := make([]*stream, len(keys))
 	for i, k := range keys {

@@ -33,12 +33,12 @@ var ownerChecks = []check{
 
 func owner(name string, fence uint64) reprise.Owner { return reprise.Owner{Name: name, Fence: fence} }
 
-// owned makes a stream that has an owner.
+// owned creates a stream with an owner.
 func (e *env) owned(name string, by reprise.Owner) *stream {
 	return e.createInfo(reprise.StreamInfo{Key: key(name), Owner: by})
 }
 
-// by is the append of the next event by an owner.
+// by returns the append of the next event by an owner.
 func (s *stream) by(o reprise.Owner) reprise.AppendRequest {
 	req := s.request(1)
 	req.Owner = o
@@ -87,7 +87,7 @@ func ownersRefused(e *env) {
 	free.append(1).same()
 }
 
-// ownersOrder makes requests that there are several reasons to refuse.
+// ownersOrder makes requests that violate several rules at once.
 func ownersOrder(e *env) {
 	at := func(req reprise.AppendRequest, first uint64) reprise.AppendRequest {
 		req.First = first
@@ -145,8 +145,8 @@ func ownersTakenOver(e *env) {
 	s.append(1).same()
 }
 
-// ownersContested lets several callers on two replicas take a stream over at once, with one fence. One of them must
-// get it.
+// ownersContested lets several callers on two replicas take over a stream at once, with the same fence. One of them
+// must succeed.
 func ownersContested(one, other *env) {
 	const callers = 8
 	s := one.owned("s", owner("first", 1)).append(1)

@@ -2,5 +2,5 @@
 
 package storetest
 
-// raceDetector says that everything takes some ten times as long.
+// raceDetector is true if the program runs under the race detector, which makes everything about ten times slower.
 const raceDetector = false

@@ -82,7 +82,7 @@ var readChecks = []check{
 	{name: "while it changes", rule: ruleReadConsistent, run: readWhileItChanges},
 }
 
-// everyPosition reads from every position of s with limits of all kinds.
+// everyPosition reads from every position of s with various limits.
 func (s *stream) everyPosition() {
 	s.same()
 	for after := range s.tail + 3 {
@@ -93,7 +93,7 @@ func (s *stream) everyPosition() {
 	}
 }
 
-// readKept keeps pages, as readers do, while everything about the stream changes.
+// readKept retains pages, as readers do, while the stream changes in every way.
 func readKept(e *env) {
 	p := newProducers(e)
 	p.send("a", "b", "c")

@@ -108,7 +108,7 @@ var removeChecks = []check{
 	}},
 }
 
-// forgets waits until a mark is forgotten, which must not be before its time.
+// forgets waits until a mark is deleted, which must not happen before its time.
 func (e *env) forgets(k reprise.StreamKey, until time.Time) {
 	e.until(func() bool {
 		_, err := e.store.Read(e.ctx, k, 0, 1)

@@ -13,7 +13,7 @@ var scaleChecks = []check{
 	{name: "many streams", rule: ruleListPages, run: manyStreams},
 }
 
-// longStream makes a stream of Options.Events events in batches of 100 and looks at positions all over it.
+// longStream creates a stream of Options.Events events in batches of 100 and reads at positions throughout it.
 func longStream(e *env) {
 	const batch, short = 100, 50
 	batches := max(e.opts.Events/batch, 2*short)
@@ -26,7 +26,7 @@ func longStream(e *env) {
 		s.append(batch)
 	}
 	far := e.fastest(func() { s.read(s.tail-10, 1<<20) })
-	// What a search of O(n) takes more would be batches/short times as much, 200 by default.
+	// An O(n) search would take batches/short times as long, 200 times by default.
 	if allowed := 5*near + 100*time.Microsecond; far > allowed {
 		e.failf("a read near the tail takes %v with %d batches and %v with %d", near, short, far, batches)
 	}
@@ -47,7 +47,7 @@ func longStream(e *env) {
 	s.same()
 }
 
-// fastest is how long f takes when nothing disturbs it.
+// fastest returns the shortest time that f takes in several attempts.
 func (e *env) fastest(f func()) time.Duration {
 	const times = 200
 	least := time.Duration(1<<63 - 1)
@@ -59,7 +59,7 @@ func (e *env) fastest(f func()) time.Duration {
 	return least
 }
 
-// manyStreams makes Options.Streams streams, with an event each, and lists and finds all of them.
+// manyStreams creates Options.Streams streams with one event each, and lists and finds all of them.
 func manyStreams(e *env) {
 	const callers = 16
 	n := e.opts.Streams / callers * callers

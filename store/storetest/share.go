@@ -52,14 +52,14 @@ var shareChecks = []check{
 	}},
 }
 
-// since is s with the tail that another replica has given it.
+// since returns s with the tail that another replica has given it.
 func (s *stream) since(tail uint64) *stream {
 	newer := *s
 	newer.tail = tail
 	return &newer
 }
 
-// shareView looks through each of two replicas at what the other has done.
+// shareView checks through each of two replicas what the other has done.
 func shareView(e *env) {
 	other := e.share()
 	s := e.createInfo(reprise.StreamInfo{Key: key("s"), Config: configs()["all"], Owner: owner("a", 1)})
@@ -85,8 +85,8 @@ func shareView(e *env) {
 	e.create("s").append(2).on(other).same()
 }
 
-// shareAppend lets callers on two replicas append to one stream, each with the seq that it believes
-// to be the next. Each seq must be given once.
+// shareAppend lets callers on two replicas append to one stream, each with the seq that it considers the next. Each seq
+// must be assigned once.
 func shareAppend(e *env) {
 	const callers, rounds = 8, 30
 	at := []*env{e, e.share()}
@@ -176,7 +176,7 @@ func shareSweep(e *env) {
 	}
 }
 
-// shareList lists through one replica; between the pages streams come and go through another.
+// shareList lists through one replica while streams are created and removed through another.
 func shareList(e *env) {
 	const n = 100
 	other := e.share()

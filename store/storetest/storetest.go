@@ -1,14 +1,12 @@
-// Package storetest checks that a Store keeps the contract of reprise.Store.
+// Package storetest checks that a Store satisfies the contract of reprise.Store.
 //
-// Whoever writes a backend, or a Store around a Store, gives Run a function that
-// opens it, and has the whole conformance test in a few lines; see the example. Every sentence of
-// the contract that says "must" has a check, and a check that fails quotes the
-// sentence. Benchmark measures what a Log asks of a Store.
+// The author of a backend, or of a Store that wraps a Store, calls Run with a function that opens it. The complete
+// conformance test takes a few lines; see the example. Every sentence of the contract that says "must" has a check, and
+// a failing check quotes its sentence. Benchmark measures the operations that a Log uses.
 //
-// The suite relies on nothing but the contract. It opens a fresh Store for each
-// check and checks the optional abilities, reprise.Watcher, reprise.Sweeper,
-// reprise.Sizer and reprise.CreateAppender, where the Store has them. A method that answers
-// errors.ErrUnsupported is one that it has not.
+// The suite relies on nothing but the contract. It opens a fresh Store for each check. It checks the optional abilities
+// reprise.Watcher, reprise.Sweeper, reprise.Sizer and reprise.CreateAppender if the Store has them. A method that
+// returns errors.ErrUnsupported counts as missing.
 package storetest
 
 import (
@@ -22,59 +20,55 @@ import (
 	"reprise"
 )
 
-// Opener makes an empty place for the data of one Store: a folder, a
-// database, a key prefix. Run calls it for each check; what it sets up is released with
-// tb.Cleanup.
+// Opener creates an empty place for the data of one Store: a directory, a database or a key prefix. Run calls it for
+// each check. The Opener releases its resources with tb.Cleanup.
 type Opener func(tb testing.TB) Harness
 
 // Harness opens Stores in one place.
 type Harness struct {
-	// Open opens the Store. It is called again after the Store was closed, or
-	// after Crash, and then opens the same data.
+	// Open opens the Store. Run calls it again after it has closed the Store, or after Crash. It then opens the same
+	// data.
 	Open func() (reprise.Store, error)
-	// Persistent says that what was acknowledged outlives the Store. Without
-	// it, Open is called once.
+	// Persistent says that what was acknowledged outlives the Store. If it is false, Open is called once.
 	Persistent bool
-	// Crash, if not nil, leaves the place as a crash of the program would at this moment,
-	// while store is in use. The next Open opens what is left; store is closed
-	// before, and what it still writes must not count. For a Store of files Crash may copy them
-	// and have Open use the copy. Without it the Store is closed in the middle of its work.
+	// Crash, if not nil, leaves the data as a crash of the program at this moment would, while store is in use. Run
+	// closes store afterwards, and the data must not include what store writes after Crash. The next Open opens the
+	// remaining data. For a Store of files, Crash may copy them and Open may use the copy. If Crash is nil, Run closes
+	// the Store in the middle of its work instead.
 	Crash func(store reprise.Store) error
-	// Fault, if not nil, makes appends to store fail for a cause that may
-	// pass, such as a full disk or a lost connection, until mend is called.
+	// Fault, if not nil, makes appends to store fail for a temporary cause, such as a full disk or a lost connection,
+	// until mend is called.
 	Fault func(store reprise.Store) (mend func() error, err error)
-	// Share, if not nil, opens another replica on the data of the Store that Open has opened,
-	// while that one is in use. A Store that is a reprise.Watcher needs it. Each is closed by the suite.
+	// Share, if not nil, opens another replica on the data of the Store that Open has opened, while that Store is in
+	// use. It is required for a Store that is a reprise.Watcher. The suite closes each replica.
 	Share func() (reprise.Store, error)
-	// Deafen, if not nil, cuts the connections by which store hears what other replicas do, and
-	// returns at once. They must come back by themselves.
+	// Deafen, if not nil, cuts the connections over which store receives the notifications of other replicas. It
+	// returns at once. The Store must restore them itself.
 	Deafen func(store reprise.Store) error
-	// Cut, if not nil, cuts all connections of store to its server, whatever is under way on them, and returns
-	// at once. They must come back by themselves. A Store of a server needs it.
+	// Cut, if not nil, cuts all connections of store to its server, even those in use. It returns at once. The Store
+	// must restore them itself. Cut is required for a Store that uses a server.
 	Cut func(store reprise.Store) error
-	// Renews says that after Fault and Cut a stream may be in another epoch although its server has lost nothing, since
-	// the Store cannot know that.
+	// Renews says that a stream may be in another epoch after Fault and Cut, because the Store cannot know that its
+	// server has lost nothing.
 	Renews bool
-	// Lose, if not nil, prepares a loss. Take makes the server of store lose all that was acknowledged after that, as a
-	// failover to a replica that has not received it does, and returns when store can be used again.
+	// Lose, if not nil, prepares a loss of events. take makes the server of store lose everything that was acknowledged
+	// since Lose was called, like a failover to a replica that did not receive it. It returns when store can be used
+	// again.
 	Lose func(store reprise.Store) (take func() error, err error)
 }
 
-// Options are the settings of Run and Benchmark. The zero value of each field
-// means its default.
+// Options are the settings of Run and Benchmark. The zero value of each field means its default.
 type Options struct {
-	// Events is how long the longest stream gets. Default: 1,000,000, and
-	// 100,000 under the race detector.
+	// Events is the length of the longest stream. Default: 1,000,000, and 100,000 under the race detector.
 	Events int
-	// Streams is how many streams there are at most. Default: 100,000, and
-	// 5,000 under the race detector.
+	// Streams is the maximum number of streams. Default: 100,000, and 5,000 under the race detector.
 	Streams int
 	// Groups are the names of the groups of checks that Run runs, such as "loss". Default: all.
 	Groups []string
 	// Timeout bounds each check. Default: 5 minutes.
 	Timeout time.Duration
 
-	// patience is how long something that happens by itself may take.
+	// patience is how long to wait for something that happens in the background.
 	patience time.Duration
 }
 
@@ -102,7 +96,7 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Run runs every check, each as a subtest of its own. opts may be nil.
+// Run runs every check as a subtest. opts may be nil.
 func Run(t *testing.T, open Opener, opts *Options) {
 	t.Helper()
 	able, err := abilitiesOf(open(t))
@@ -129,7 +123,7 @@ func Run(t *testing.T, open Opener, opts *Options) {
 	}
 }
 
-// group is the checks of one concern.
+// group is a set of checks of one concern.
 type group struct {
 	name   string
 	checks []check
@@ -160,7 +154,7 @@ func suite() []group {
 	}
 }
 
-// abilitiesOf opens the Store once to see what it can do.
+// abilitiesOf opens the Store once to determine its abilities.
 func abilitiesOf(h Harness) (ability, error) {
 	store, err := h.Open()
 	if err != nil {
@@ -218,7 +212,7 @@ func abilitiesOf(h Harness) (ability, error) {
 	return able, store.Close()
 }
 
-// try carries out c on a fresh Store and says what it found.
+// try runs c on a fresh Store and returns its failure.
 func (c check) try(ctx context.Context, h Harness, o Options) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()

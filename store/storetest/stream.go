@@ -8,11 +8,10 @@ import (
 	"reprise"
 )
 
-// eventBytes is what an event takes in the batches of a stream.
+// eventBytes is the size of an event in the batches of a stream.
 const eventBytes = 16
 
-// stream is a stream of which the check knows what the Store must have. Every
-// event says in its bytes which one it is.
+// stream is a stream together with the state that the Store must have. The bytes of each event identify it.
 type stream struct {
 	e              *env
 	key            reprise.StreamKey
@@ -22,13 +21,13 @@ type stream struct {
 	earliest, tail uint64
 	info           reprise.StreamInfo // as it was created
 	end            *reprise.End
-	// doubtful says that the tail of the Store may be another.
+	// doubtful says that the tail in the Store may differ.
 	doubtful bool
-	// lost says that the Store has lost events after the tail, and is to be in another epoch.
+	// lost says that the Store has lost events after the tail, and must be in another epoch.
 	lost bool
 }
 
-// on is s as another replica sees it.
+// on returns s as another replica sees it.
 func (s *stream) on(other *env) *stream {
 	its := *s
 	its.e = other
@@ -44,7 +43,7 @@ func appendEvent(dst []byte, k reprise.StreamKey, epoch reprise.Epoch, seq uint6
 	return binary.BigEndian.AppendUint64(dst, seq)
 }
 
-// batch is the bytes of count events from first on.
+// batch returns the bytes of count events, starting with first.
 func (s *stream) batch(first uint64, count int) []byte {
 	b := appendEvent(make([]byte, 0, count*eventBytes), s.key, s.first, first)
 	for i := 1; i < count; i++ {
@@ -69,10 +68,10 @@ func (s *stream) isBatch(b reprise.Batch) bool {
 	return true
 }
 
-// keptBytes is what StreamInfo.Bytes must be for a window.
+// keptBytes returns the value of StreamInfo.Bytes that a window must have.
 func keptBytes(earliest, tail uint64) int64 { return int64(tail+1-earliest) * eventBytes }
 
-// request is the append of the next count events.
+// request returns the append of the next count events.
 func (s *stream) request(count int) reprise.AppendRequest {
 	first := s.tail + 1
 	return reprise.AppendRequest{
@@ -81,7 +80,7 @@ func (s *stream) request(count int) reprise.AppendRequest {
 	}
 }
 
-// accepted notes that the Store has taken req.
+// accepted records that the Store has stored req.
 func (s *stream) accepted(req reprise.AppendRequest) {
 	s.tail = req.First + uint64(req.Count) - 1
 	s.earliest = req.Earliest
@@ -89,7 +88,7 @@ func (s *stream) accepted(req reprise.AppendRequest) {
 	s.end = req.End
 }
 
-// send appends req, which must be taken.
+// send appends req, which must succeed.
 func (s *stream) send(req reprise.AppendRequest) {
 	errs := s.e.store.Append(s.e.ctx, []reprise.AppendRequest{req})
 	if errs != nil {
@@ -98,7 +97,7 @@ func (s *stream) send(req reprise.AppendRequest) {
 	s.accepted(req)
 }
 
-// append appends batches of so many events each.
+// append appends batches with the given numbers of events.
 func (s *stream) append(counts ...int) *stream {
 	for _, n := range counts {
 		s.send(s.request(n))
@@ -114,7 +113,7 @@ func (s *stream) finish(expires time.Time) *stream {
 	return s
 }
 
-// refused sends req, which must be refused with want and change nothing.
+// refused sends req, which must be rejected with want and change nothing.
 func (s *stream) refused(req reprise.AppendRequest, want error, what string) {
 	errs := s.e.store.Append(s.e.ctx, []reprise.AppendRequest{req})
 	if len(errs) != 1 {
@@ -136,7 +135,7 @@ func (s *stream) remove(spec reprise.RemoveSpec) {
 	s.e.noError(s.e.store.Remove(s.e.ctx, s.key, spec), "remove %s", s.key)
 }
 
-// state is what Info must be.
+// state returns the StreamInfo that the Store must have.
 func (s *stream) state() reprise.StreamInfo {
 	info := s.info
 	info.Owner = s.owner
@@ -144,7 +143,7 @@ func (s *stream) state() reprise.StreamInfo {
 	return info
 }
 
-// read reads a page and checks it by itself, whoever else changes the stream meanwhile.
+// read reads a page and checks its consistency, even while others change the stream.
 func (s *stream) read(after uint64, maxBytes int) reprise.Page {
 	page, err := s.e.store.Read(s.e.ctx, s.key, after, maxBytes)
 	s.e.noError(err, "read %s after %d, %d bytes", s.key, after, maxBytes)
@@ -152,7 +151,7 @@ func (s *stream) read(after uint64, maxBytes int) reprise.Page {
 	return page
 }
 
-// consistent checks that a page has all that it must have by its own window, and nothing else.
+// consistent checks that a page holds everything that it must hold according to its own window, and nothing else.
 func (s *stream) consistent(page *reprise.Page, after uint64, maxBytes int) {
 	failf := func(format string, args ...any) {
 		s.e.failf("read %s after %d, %d bytes, kept are %d to %d: "+format,
@@ -199,7 +198,7 @@ func (s *stream) consistent(page *reprise.Page, after uint64, maxBytes int) {
 	}
 }
 
-// same checks that the Store has exactly what it must have of s.
+// same checks that the Store has exactly the expected state of s.
 func (s *stream) same() {
 	page := s.read(0, 1<<30)
 	s.e.sameInfo(page.Info, s.state())

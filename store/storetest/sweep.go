@@ -100,7 +100,7 @@ var sweepChecks = []check{
 	}},
 }
 
-// sweep sweeps, which must remove want, in any order.
+// sweep sweeps; the result must be want, in any order.
 func (e *env) sweep(now, remember time.Time, limit int, want ...*stream) {
 	swept, err := e.store.(reprise.Sweeper).Sweep(e.ctx, now, remember, limit)
 	e.noError(err, "sweep")
@@ -174,7 +174,7 @@ var sizeChecks = []check{
 	}},
 }
 
-// sized checks that the Store keeps streams and nothing else.
+// sized checks that the Store keeps the given streams and nothing else.
 func (e *env) sized(streams ...*stream) {
 	want := map[reprise.Tenant]reprise.Size{}
 	for _, s := range streams {

@@ -90,8 +90,7 @@ func (e *env) watch(k reprise.StreamKey) *watched {
 	return w
 }
 
-// until calls seen now and each time that the watched stream has moved, until it returns true. It looks at no other
-// time.
+// until calls seen now, and each time the watched stream has moved, until it returns true. It does not poll.
 func (w *watched) until(seen func() bool, what string) {
 	deadline := time.NewTimer(w.e.opts.patience)
 	defer deadline.Stop()
@@ -105,14 +104,14 @@ func (w *watched) until(seen func() bool, what string) {
 	}
 }
 
-// told makes a change through another replica, of which the watcher must be told, and which it must see.
+// told makes a change through another replica. The watcher must be notified, and must then see the change.
 func (w *watched) told(what string, change func(), seen func() bool) {
 	before := w.calls.Load()
 	change()
 	w.until(func() bool { return w.calls.Load() > before && seen() }, "another replica "+what)
 }
 
-// tail is that of a stream, 0 if it is not there.
+// tail returns the tail of a stream, or 0 if the stream does not exist.
 func (e *env) tail(k reprise.StreamKey) uint64 {
 	page, err := e.store.Read(e.ctx, k, 1<<63, 0)
 	if !errors.Is(err, reprise.ErrNotFound) {
@@ -168,7 +167,7 @@ func watchChanges(e *env) {
 	}
 }
 
-// watchFollow follows streams as a Log does: watch, read, and read again when told. Others append
+// watchFollow follows streams as a Log does: it watches, reads, and reads again after each notification. Others append
 // before, meanwhile and after.
 func watchFollow(e *env) {
 	const streams, appends, rounds = 16, 12, 4
@@ -230,7 +229,7 @@ func watchStop(e *env) {
 	}
 }
 
-// manyWatches is how many streams are watched at a time. What they may cost in goroutines is a fraction of it.
+// manyWatches is the number of streams watched at a time. Their goroutines must be a fraction of it.
 const (
 	manyWatches    = 1000
 	manyGoroutines = 100
@@ -244,7 +243,7 @@ func watchMany(e *env) {
 			streams[i] = other.create(fmt.Sprint("s/", i))
 		}
 	})
-	first := e.watch(key("s/first")) // brings up what is there once
+	first := e.watch(key("s/first")) // starts what is started once
 	before := runtime.NumGoroutine()
 	watchers := make([]*watched, manyWatches)
 	for i, s := range streams {
@@ -267,7 +266,7 @@ func watchMany(e *env) {
 			w.until(func() bool { return w.calls.Load() > round && e.tail(w.key) == streams[i].tail },
 				"another replica has appended to all streams")
 		}
-		// Those of other tests come and go; those of watches stay.
+		// Goroutines of other tests come and go; those of watches stay.
 		e.until(func() bool { return runtime.NumGoroutine()-before <= manyGoroutines },
 			fmt.Sprintf("more than %d further goroutines for %d watched streams", manyGoroutines, manyWatches))
 	}
@@ -279,8 +278,8 @@ func watchMany(e *env) {
 	first.stop()
 }
 
-// watchAtOnce measures how long Watch takes, also while others use the Store. A machine that is busy for a while is
-// given three tries.
+// watchAtOnce measures how long Watch takes, also while others use the Store. It makes three attempts, because the
+// machine may be busy for a while.
 func watchAtOnce(e *env) {
 	const most, times, tries = 5 * time.Millisecond, 100, 3
 	other := e.share()

@@ -8,14 +8,13 @@ import (
 	"reprise"
 )
 
-// around hands every call on to the Store inside. A wrapper embeds it and takes over
-// what it does in another way.
+// around passes every call to the wrapped Store. A wrapper embeds it and overrides the methods that it changes.
 type around struct{ inner reprise.Store }
 
-// Unwrap returns the Store inside.
+// Unwrap returns the wrapped Store.
 func (a around) Unwrap() reprise.Store { return a.inner }
 
-// Create makes a stream; see reprise.Store.
+// Create creates a stream; see reprise.Store.
 func (a around) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	return a.inner.Create(ctx, info)
 }
@@ -35,16 +34,15 @@ func (a around) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage
 	return a.inner.List(ctx, q)
 }
 
-// Remove forgets events or a stream; see reprise.Store.
+// Remove trims or removes a stream; see reprise.Store.
 func (a around) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	return a.inner.Remove(ctx, key, spec)
 }
 
-// Close closes the Store inside; see reprise.Store.
+// Close closes the wrapped Store; see reprise.Store.
 func (a around) Close() error { return a.inner.Close() }
 
-// Watch watches a stream; see reprise.Watcher. The error is errors.ErrUnsupported where
-// the Store inside is no Watcher.
+// Watch watches a stream; see reprise.Watcher. It returns errors.ErrUnsupported if the wrapped Store is not a Watcher.
 func (a around) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
 	if w, ok := a.inner.(reprise.Watcher); ok {
 		return w.Watch(key, moved)
@@ -52,7 +50,7 @@ func (a around) Watch(key reprise.StreamKey, moved func()) (stop func(), err err
 	return nil, errors.ErrUnsupported
 }
 
-// ConcurrentAppends is that of the Store inside, 1 where it is no reprise.Concurrent.
+// ConcurrentAppends returns the number of the wrapped Store, or 1 if that is not a reprise.Concurrent.
 func (a around) ConcurrentAppends() int {
 	if c, ok := a.inner.(reprise.Concurrent); ok {
 		return c.ConcurrentAppends()
@@ -60,8 +58,8 @@ func (a around) ConcurrentAppends() int {
 	return 1
 }
 
-// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. The error is errors.ErrUnsupported
-// where the Store inside is no CreateAppender.
+// CreateAppend creates a stream with its first batch; see reprise.CreateAppender. It returns errors.ErrUnsupported if
+// the wrapped Store is not a CreateAppender.
 func (a around) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -71,8 +69,8 @@ func (a around) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	return reprise.StreamInfo{}, errors.ErrUnsupported
 }
 
-// Sweep removes expired streams; see reprise.Sweeper. The error is errors.ErrUnsupported
-// where the Store inside is no Sweeper.
+// Sweep removes expired streams; see reprise.Sweeper. It returns errors.ErrUnsupported if the wrapped Store is not a
+// Sweeper.
 func (a around) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 	if s, ok := a.inner.(reprise.Sweeper); ok {
 		return s.Sweep(ctx, now, remember, limit)
@@ -80,8 +78,8 @@ func (a around) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return nil, errors.ErrUnsupported
 }
 
-// Sizes returns what each tenant keeps; see reprise.Sizer. The error is
-// errors.ErrUnsupported where the Store inside is no Sizer.
+// Sizes returns the size of each tenant; see reprise.Sizer. It returns errors.ErrUnsupported if the wrapped Store is
+// not a Sizer.
 func (a around) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	if s, ok := a.inner.(reprise.Sizer); ok {
 		return s.Sizes(ctx)

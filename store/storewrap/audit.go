@@ -122,7 +122,7 @@ func (a *Audited) note(ctx context.Context, e AuditEntry, err error) {
 	a.record(e)
 }
 
-// Create makes a stream; see reprise.Store.
+// Create creates a stream; see reprise.Store.
 func (a *Audited) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	kept, err := a.inner.Create(ctx, info)
 	if err != nil || kept.Epoch == info.Epoch {
@@ -131,8 +131,7 @@ func (a *Audited) Create(ctx context.Context, info reprise.StreamInfo) (reprise.
 	return kept, err
 }
 
-// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. It is recorded as two
-// changes.
+// CreateAppend creates a stream with its first batch; see reprise.CreateAppender. It is recorded as two changes.
 func (a *Audited) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -152,7 +151,7 @@ func (a *Audited) Append(ctx context.Context, reqs []reprise.AppendRequest) []er
 	return errs
 }
 
-// noteAppends records what became of requests. errs is nil where all were stored.
+// noteAppends records the results of requests. errs is nil if all were stored.
 func (a *Audited) noteAppends(ctx context.Context, reqs []reprise.AppendRequest, errs []error) {
 	for i := range reqs {
 		req := &reqs[i]
@@ -174,7 +173,7 @@ func (a *Audited) noteAppends(ctx context.Context, reqs []reprise.AppendRequest,
 	}
 }
 
-// Remove removes events or a stream; see reprise.Store.
+// Remove trims or removes a stream; see reprise.Store.
 func (a *Audited) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	err := a.inner.Remove(ctx, key, spec)
 	e := AuditEntry{Op: removal(spec), Key: key, Epoch: spec.Epoch}

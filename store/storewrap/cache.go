@@ -25,13 +25,13 @@ type Cached struct {
 	batches batchCache
 }
 
-// Cache keeps the most recently used batches that were read from inner in memory. So many readers of the
-// same history make the wrapped Store send, decrypt and decompress it once. For a page with batches
-// in memory, Cache asks inner only for the state of the stream and for the missing batches.
+// Cache keeps the most recently used batches that were read from inner in memory. If many readers read the same
+// history, the wrapped Store sends, decrypts and decompresses it once. For a page with batches in memory, Cache asks
+// inner only for the state of the stream and for the missing batches.
 //
-// The state of a stream is never cached: it comes from inner with each page, whoever has changed it. A batch never
-// changes within an epoch, so a cached batch is valid while it is in the window. A first read, and an append, are as
-// slow as without a Cache: a Log keeps the newest events itself.
+// The state of a stream is never cached: it comes from inner with each page, so it includes the changes of other
+// replicas. A batch never changes within an epoch, so a cached batch is valid while it is in the window. A first read
+// and an append are as slow as without a Cache, because a Log keeps the newest events itself.
 //
 // The error wraps reprise.ErrInvalid for a negative limit, or if inner has a Cache. opts may be nil.
 func Cache(inner reprise.Store, opts *CacheOptions) (*Cached, error) {
@@ -71,7 +71,7 @@ func (c *Cached) Stats() CacheStats { return c.batches.stats() }
 func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 	ask := maxBytes
 	if maxBytes > 0 && c.batches.has(key, after) {
-		ask = 0 // the state alone
+		ask = 0 // the state only
 	}
 	page, err := c.inner.Read(ctx, key, after, ask)
 	if err != nil || maxBytes <= 0 {
@@ -79,7 +79,7 @@ func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, 
 	}
 	got := collected{after: after, maxBytes: maxBytes, info: page.Info}
 	for {
-		if page.Info.Epoch != got.info.Epoch { // another stream by now
+		if page.Info.Epoch != got.info.Epoch { // the stream is in another epoch now
 			got = collected{after: after, maxBytes: maxBytes, info: page.Info}
 			page.Batches = nil
 		}
@@ -101,7 +101,7 @@ func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, 
 	}
 }
 
-// Remove removes events or the whole stream; see reprise.Store.
+// Remove trims or removes a stream; see reprise.Store.
 func (c *Cached) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	err := c.inner.Remove(ctx, key, spec)
 	if err == nil && spec.Trim == 0 {
@@ -119,25 +119,25 @@ func (c *Cached) Sweep(ctx context.Context, now, remember time.Time, limit int) 
 	return swept, err
 }
 
-// Close closes the Store inside; see reprise.Store.
+// Close closes the wrapped Store; see reprise.Store.
 func (c *Cached) Close() error {
 	err := c.inner.Close()
 	c.batches.clear()
 	return err
 }
 
-// batchCache keeps batches by stream and seq, and forgets those that were not used for the longest time.
+// batchCache keeps batches by stream and seq, and drops the least recently used ones.
 type batchCache struct {
 	max int64
 
 	mu           sync.Mutex
 	bytes        int64
-	recent       list.List // of *kept, the last used first
+	recent       list.List // of *kept, most recently used first
 	streams      map[reprise.StreamKey]*keptStream
 	hits, misses uint64
 }
 
-// keptStream is the batches of one stream in one epoch, by seq. There may be holes.
+// keptStream holds the batches of one stream in one epoch, by seq. There may be gaps.
 type keptStream struct {
 	epoch reprise.Epoch
 	kept  []*list.Element // of *kept
@@ -149,7 +149,7 @@ type kept struct {
 	batch reprise.Batch
 }
 
-// keptCost is about what a batch takes besides its bytes.
+// keptCost is the approximate size of a batch without its bytes.
 const keptCost = 200
 
 func (k *kept) cost() int64 { return int64(len(k.batch.Bytes)) + keptCost }
@@ -159,7 +159,7 @@ func (m *batchCache) init(maxBytes int64) {
 	m.streams = map[reprise.StreamKey]*keptStream{}
 }
 
-// at is the index of the first batch that ends with seq or later.
+// at returns the index of the first batch that ends with seq or later.
 func (s *keptStream) at(seq uint64) int {
 	return sort.Search(len(s.kept), func(i int) bool { return s.kept[i].Value.(*kept).batch.Last() >= seq })
 }
@@ -169,7 +169,7 @@ func (s *keptStream) holds(i int, seq uint64) bool {
 	return i < len(s.kept) && s.kept[i].Value.(*kept).batch.First <= seq
 }
 
-// has reports whether the event after seq after is in memory, in whatever epoch.
+// has reports whether the event after seq after is in memory, in any epoch.
 func (m *batchCache) has(key reprise.StreamKey, after uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +177,7 @@ func (m *batchCache) has(key reprise.StreamKey, after uint64) bool {
 	return s != nil && s.holds(s.at(after+1), after+1)
 }
 
-// take adds to a page what follows it in memory.
+// take adds to a page the batches in memory that follow it.
 func (m *batchCache) take(key reprise.StreamKey, page *collected) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,7 +198,7 @@ func (m *batchCache) take(key reprise.StreamKey, page *collected) {
 	}
 }
 
-// put keeps batches that were read from the Store inside.
+// put keeps batches that were read from the wrapped Store.
 func (m *batchCache) put(key reprise.StreamKey, epoch reprise.Epoch, batches []reprise.Batch) {
 	if len(batches) == 0 {
 		return
@@ -218,7 +218,7 @@ func (m *batchCache) put(key reprise.StreamKey, epoch reprise.Epoch, batches []r
 		if s.holds(i, b.First) || k.cost() > m.max {
 			continue
 		}
-		k.batch.Bytes = bytes.Clone(b.Bytes) // b may be a small part of much more
+		k.batch.Bytes = bytes.Clone(b.Bytes) // b may be a small part of a much larger slice
 		s.kept = slices.Insert(s.kept, i, m.recent.PushFront(k))
 		m.bytes += k.cost()
 	}
@@ -231,7 +231,7 @@ func (m *batchCache) dropOldest() {
 	k := m.recent.Remove(m.recent.Back()).(*kept)
 	m.bytes -= k.cost()
 	s := m.streams[k.key]
-	if i := s.at(k.batch.First); i == 0 { // who reads from front to end leaves the oldest there
+	if i := s.at(k.batch.First); i == 0 { // a reader from front to end leaves the oldest there
 		s.kept[0] = nil
 		s.kept = s.kept[1:]
 	} else {
@@ -242,7 +242,7 @@ func (m *batchCache) dropOldest() {
 	}
 }
 
-// drop forgets a stream. The caller holds mu.
+// drop removes a stream. The caller holds mu.
 func (m *batchCache) drop(key reprise.StreamKey) {
 	if s := m.streams[key]; s != nil {
 		for _, e := range s.kept {

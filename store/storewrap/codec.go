@@ -15,9 +15,9 @@ import (
 	"reprise"
 )
 
-// The first byte of what is stored tells how. A batch of a Log never begins with a byte below 8, which would be
-// the length of a record that is shorter than its head; so what begins with any other byte is a batch as it was
-// appended, and needs no header.
+// The first byte of stored data identifies its encoding. A batch of a Log never begins with a byte below 8, which would
+// be the length of a record that is shorter than its head. Data that begins with another byte is therefore a batch as
+// it was appended, without a header.
 //
 //	+----------+--------------------------------------------------+
 //	| 0        | a batch as it was appended, which begins with a  |
@@ -42,16 +42,16 @@ const (
 )
 
 const (
-	// leastBatch is the size of batches, in bytes, below which nothing can be gained.
+	// leastBatch is the size in bytes below which batches are not compressed.
 	leastBatch = 48
-	// leastGain is the part of its size that a batch must lose: an eighth.
+	// leastGain is the divisor that yields the least gain: an eighth of the size of the batch.
 	leastGain = 8
-	// dictionaryBatch is the size up to which a dictionary is of use to zstd.
+	// dictionaryBatch is the size up to which a dictionary helps zstd.
 	dictionaryBatch = 16 << 10
-	// tinyBatch is the size up to which S2 with a dictionary is used at level 1. One line of a compiler gets as small
-	// with it as with zstd, in a fifth of the time, for zstd makes tables first.
+	// tinyBatch is the size up to which S2 with a dictionary is used at level 1. It makes a line of a compiler as small
+	// as zstd does, in a fifth of the time, because zstd builds tables first.
 	tinyBatch = 1 << 10
-	// encoderWindow is how far back repetitions are found, in bytes; it bounds the memory of an encoder.
+	// encoderWindow is the distance in bytes at which repetitions are found. It bounds the memory of an encoder.
 	encoderWindow = 1 << 20
 )
 
@@ -62,14 +62,14 @@ var typicalOutput []byte
 
 var errCodec = errors.New("a batch that cannot be decoded")
 
-// codec turns batches into what is stored and back. It is safe for concurrent use.
+// codec encodes batches for the wrapped Store and decodes them. It is safe for concurrent use.
 type codec struct {
 	maxBatch     int
-	tiny         bool          // batches up to tinyBatch are for S2
+	tiny         bool          // batches up to tinyBatch use S2
 	large, small *zstd.Encoder // small has the dictionary
 	decoder      *zstd.Decoder
 	contents     map[uint64]*s2.Dict // of the dictionaries by id
-	ids          []uint32            // of the dictionaries, the one for new batches first
+	ids          []uint32            // of the dictionaries, that of new batches first
 	scratch      sync.Pool           // of *[]byte
 }
 
@@ -90,7 +90,7 @@ func (c *codec) init(opts CompressOptions) error {
 	}
 	encoder := []zstd.EOption{
 		zstd.WithEncoderLevel(zstd.EncoderLevel(opts.Level)), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
-		zstd.WithEncoderCRC(false), // the Store inside has one
+		zstd.WithEncoderCRC(false), // the wrapped Store has one
 		zstd.WithSingleSegment(true), zstd.WithWindowSize(encoderWindow),
 	}
 	if c.large, err = zstd.NewWriter(nil, encoder...); err != nil {
@@ -107,7 +107,7 @@ func (c *codec) init(opts CompressOptions) error {
 	return nil
 }
 
-// dictionaries are those that are given and the one that is built in, the one for new batches first.
+// dictionaries returns the given dictionaries and the built-in one. The one for new batches is first.
 func (c *codec) dictionaries(given [][]byte) ([][]byte, error) {
 	all := append(given[:len(given):len(given)], typicalOutput)
 	for i, d := range all {
@@ -121,7 +121,7 @@ func (c *codec) dictionaries(given [][]byte) ([][]byte, error) {
 		}
 		content := inspected.Content()
 		c.ids = append(c.ids, id)
-		// The whole of this is a part of the format: a dictionary that is cut or begun otherwise gives other blocks.
+		// The whole content is part of the format: a dictionary that is cut or starts elsewhere yields other blocks.
 		if c.contents[uint64(id)] = s2.MakeDictManual(content[max(0, len(content)-s2.MaxDictSize):],
 			0); c.contents[uint64(id)] == nil {
 			return nil, fmt.Errorf("%w: dictionary %d has too little in it", reprise.ErrInvalid, id)
@@ -130,7 +130,7 @@ func (c *codec) dictionaries(given [][]byte) ([][]byte, error) {
 	return all, nil
 }
 
-// encode returns what is stored of a batch: b itself, or new memory of which nobody else knows.
+// encode returns the stored form of a batch: b itself, or newly allocated memory.
 func (c *codec) encode(b []byte) []byte {
 	if len(b) >= leastBatch && len(b) <= c.maxBatch {
 		scratch := c.scratch.Get().(*[]byte)
@@ -147,14 +147,14 @@ func (c *codec) encode(b []byte) []byte {
 	return b
 }
 
-// compress appends b, compressed, with its code.
+// compress appends the code and the compressed form of b.
 func (c *codec) compress(out, b []byte) []byte {
 	switch {
 	case c.tiny && len(b) <= tinyBatch:
 		out = binary.AppendUvarint(append(out, codeS2), uint64(c.ids[0]))
 		out = slices.Grow(out, s2.MaxEncodedLen(len(b)))
 		block := c.contents[uint64(c.ids[0])].Encode(out[len(out):cap(out)], b)
-		return out[:len(out)+len(block)] // the block lies there, since there was room for it
+		return out[:len(out)+len(block)] // the block is there, because there was room for it
 	case len(b) <= dictionaryBatch:
 		return c.small.EncodeAll(b, append(out, codeZstd))
 	default:
@@ -162,7 +162,7 @@ func (c *codec) compress(out, b []byte) []byte {
 	}
 }
 
-// decode is the inverse of encode. What it returns may share its memory with b.
+// decode is the inverse of encode. Its result may share memory with b.
 func (c *codec) decode(b []byte) ([]byte, error) {
 	switch {
 	case len(b) == 0:
@@ -225,7 +225,7 @@ func (c *codec) tooLarge() error {
 	return fmt.Errorf("%w: it has more bytes than %d, or than its code allows", errCodec, c.maxBatch)
 }
 
-// dictionaryOf is the id of the dictionary that a frame needs.
+// dictionaryOf returns the id of the dictionary that a frame needs.
 func dictionaryOf(frame []byte) uint32 {
 	var h zstd.Header
 	if h.Decode(frame) != nil {

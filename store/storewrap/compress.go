@@ -84,7 +84,7 @@ func (c *Compressed) Append(ctx context.Context, reqs []reprise.AppendRequest) [
 	return c.inner.Append(ctx, smaller)
 }
 
-// CreateAppend makes a stream with its first batch, compressed; see reprise.CreateAppender.
+// CreateAppend creates a stream with its first batch, compressed; see reprise.CreateAppender.
 func (c *Compressed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {

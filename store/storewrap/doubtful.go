@@ -23,7 +23,7 @@ type doubtful struct {
 	store *Retrying
 	all   []reprise.AppendRequest
 	errs  []error
-	// settled is true for a request that will not be tried again, whatever its error is.
+	// settled is true for a request that will not be retried, whatever its error is.
 	settled []bool
 }
 
@@ -31,7 +31,7 @@ func (a *doubtful) open(i int) bool {
 	return !a.settled[i] && errors.Is(a.errs[i], reprise.ErrUnavailable)
 }
 
-// again tries what has failed for a cause that may pass.
+// again retries the requests that failed for a temporary cause.
 func (a *doubtful) again(ctx context.Context) {
 	var reqs []reprise.AppendRequest
 	var places []int
@@ -50,7 +50,7 @@ func (a *doubtful) again(ctx context.Context) {
 	}
 }
 
-// verdict is the result of a request that was in doubt before err, and whether it is the last word.
+// verdict returns the result of a request that was in doubt before err, and whether the result is final.
 func (a *doubtful) verdict(ctx context.Context, req *reprise.AppendRequest, err error) (_ error, settled bool) {
 	if !mayBeOwn(err) {
 		return err, false
@@ -58,18 +58,18 @@ func (a *doubtful) verdict(ctx context.Context, req *reprise.AppendRequest, err 
 	page, rerr := a.store.inner.Read(ctx, req.Key, req.First-1, max(1, len(req.Bytes)))
 	fork, shared := page.Info.ForkOf(
 		req.Epoch,
-	) // it may have been stored before a loss put the stream into another epoch
+	) // a loss may have moved the stream to another epoch after the batch was stored
 	switch {
 	case isAbsent(rerr):
 		return err, true
-	case rerr != nil: // refusing it would say that it was not stored
+	case rerr != nil: // a rejection would mean that it was not stored
 		return rerr, false
 	case !shared || fork < req.First:
 		return err, true
-	case len(page.Batches) == 0 || page.Batches[0].First > req.First: // it was trimmed, whatever it was
+	case len(page.Batches) == 0 || page.Batches[0].First > req.First: // it was trimmed, so its content is unknown
 		last := req.First + uint64(req.Count) - 1
 		if i := page.Info; i.Tail == last && i.Earliest == req.Earliest && i.Bytes == req.Kept && req.Earliest > last {
-			return nil, true // by this very append
+			return nil, true // by this append itself
 		}
 		return fmt.Errorf("%w: whether the batch at %d was stored cannot be told any more", reprise.ErrUnavailable,
 			req.First), true
@@ -80,7 +80,7 @@ func (a *doubtful) verdict(ctx context.Context, req *reprise.AppendRequest, err 
 	return err, true
 }
 
-// mayBeOwn reports whether an append may have been refused because a try before has stored it.
+// mayBeOwn reports whether an append may have been rejected because an earlier try has stored it.
 func mayBeOwn(err error) bool {
 	for _, refusal := range []error{reprise.ErrConflict, reprise.ErrEnded, reprise.ErrFenced, reprise.ErrNotFound} {
 		if errors.Is(err, refusal) {
@@ -90,7 +90,7 @@ func mayBeOwn(err error) bool {
 	return false
 }
 
-// left is an error while something is in doubt.
+// left returns an error while a request is in doubt.
 func (a *doubtful) left() error {
 	for i, err := range a.errs {
 		if a.open(i) {
@@ -100,7 +100,7 @@ func (a *doubtful) left() error {
 	return nil
 }
 
-// fail ends the tries for a cause.
+// fail ends the retries with a cause.
 func (a *doubtful) fail(cause error) {
 	for i := range a.errs {
 		if a.open(i) {

@@ -57,17 +57,17 @@ func (e *Encrypted) Mark() reprise.WrapperMark {
 	return reprise.WrapperMark{Name: "encrypt", Keys: e.sealer.keys.marks()}
 }
 
-// createTries is how often Create finds the name taken and then free before it gives up.
+// createTries bounds how often Create finds the name taken and then free.
 const createTries = 10
 
-// Create makes a stream; see reprise.Store.
+// Create creates a stream; see reprise.Store.
 func (e *Encrypted) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	return e.create(ctx, info, func(sealed reprise.StreamInfo) (reprise.StreamInfo, error) {
 		return e.inner.Create(ctx, sealed)
 	})
 }
 
-// CreateAppend makes a stream with its first batch, encrypted; see reprise.CreateAppender.
+// CreateAppend creates a stream with its first batch, encrypted; see reprise.CreateAppender.
 func (e *Encrypted) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -79,7 +79,7 @@ func (e *Encrypted) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	})
 }
 
-// create has the Store inside make a stream, or finds it.
+// create creates a stream in the wrapped Store, or finds it.
 func (e *Encrypted) create(ctx context.Context, info reprise.StreamInfo,
 	inside func(sealed reprise.StreamInfo) (reprise.StreamInfo, error),
 ) (reprise.StreamInfo, error) {
@@ -103,13 +103,13 @@ func (e *Encrypted) create(ctx context.Context, info reprise.StreamInfo,
 			return reprise.StreamInfo{}, err
 		case !isAbsent(found):
 			return reprise.StreamInfo{}, found
-		case try == createTries: // it comes and goes
+		case try == createTries: // the stream is created and removed repeatedly
 			return reprise.StreamInfo{}, err
 		}
 	}
 }
 
-// isAbsent reports whether there is no stream.
+// isAbsent reports whether err means that there is no stream.
 func isAbsent(err error) bool {
 	return errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
 }

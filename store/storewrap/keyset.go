@@ -20,10 +20,10 @@ import (
 	"reprise"
 )
 
-// Key is a master key of Encrypt. Printing one shows its id alone.
+// Key is a master key of Encrypt. Printing a Key shows only its id.
 type Key struct {
-	// ID names the key in what is encrypted with it, for example "2026-11": 1 to 32 letters,
-	// digits, '.', '_' and '-'. It is stored in plain text.
+	// ID identifies the key in the data that it encrypts, for example "2026-11": 1 to 32 letters, digits, '.', '_' and
+	// '-'. It is stored in plain text.
 	ID string
 	// Secret is 32 random bytes.
 	Secret []byte `json:"-"`
@@ -36,23 +36,22 @@ const (
 
 func (k Key) String() string { return "key " + k.ID }
 
-// GoString is what %#v prints.
+// GoString returns the text that %#v prints.
 func (k Key) GoString() string { return "storewrap.Key{" + k.ID + "}" }
 
-// Keyset is the master keys of Encrypt: the first encrypts, all of them decrypt. A key is replaced by
-// putting a new one in front; the old one can go when nothing that was encrypted
-// with it is kept any more. A Keyset is safe for concurrent use.
+// Keyset holds the master keys of Encrypt: the first one encrypts, all of them decrypt. To replace a key, put a new one
+// in front. The old key can be removed when no kept data is encrypted with it. A Keyset is safe for concurrent use.
 type Keyset struct {
 	ring []Key
 }
 
 func (s *Keyset) String() string { return fmt.Sprint(s.ring) }
 
-// GoString is what %#v prints.
+// GoString returns the text that %#v prints.
 func (s *Keyset) GoString() string { return s.String() }
 
-// NewKeyset returns a set of keys, which are copied. The error wraps reprise.ErrInvalid: no key, an id or a
-// secret that is none, or two keys with one id.
+// NewKeyset returns a set of copies of keys. The error wraps reprise.ErrInvalid if there is no key, an id or a secret
+// is invalid, or two keys have the same id.
 func NewKeyset(keys ...Key) (*Keyset, error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%w: no key", reprise.ErrInvalid)
@@ -75,7 +74,7 @@ func NewKeyset(keys ...Key) (*Keyset, error) {
 }
 
 func isKeyID(id string) bool {
-	// A tenant has the same letters, and is longer at most.
+	// A tenant allows the same characters and is at most longer.
 	return len(id) <= maxKeyID && reprise.StreamKey{Tenant: reprise.Tenant(id), Name: "x"}.Validate() == nil
 }
 
@@ -87,16 +86,16 @@ func (s *Keyset) find(id string) (Key, error) {
 	return s.ring[i], nil
 }
 
-// checkLabel is what the check values of keys are derived under.
+// checkLabel is the HKDF label of the check values of keys.
 const checkLabel = "reprise storewrap key check 1"
 
-// marks are the keys for the marker of a store. A check value is 16 hexadecimal digits of HMAC-SHA256 over the id,
+// marks returns the keys for the marker of a store. A check value is 16 hexadecimal digits of HMAC-SHA256 over the id,
 // under a key that is derived from the secret with HKDF-SHA256.
 func (s *Keyset) marks() []reprise.KeyMark {
 	marks := make([]reprise.KeyMark, len(s.ring))
 	for i, key := range s.ring {
 		derived, err := hkdf.Key(sha256.New, key.Secret, nil, checkLabel, sha256.Size)
-		if err != nil { // only for a length that cannot be
+		if err != nil { // only for an impossible length
 			panic(err)
 		}
 		mac := hmac.New(sha256.New, derived)
@@ -106,8 +105,8 @@ func (s *Keyset) marks() []reprise.KeyMark {
 	return marks
 }
 
-// ParseKeyset reads a key a line, the encrypting one first, each "<id> <base64 of 32 bytes>". Empty lines
-// and lines that begin with '#' are passed over. The error wraps reprise.ErrInvalid and holds nothing of a secret.
+// ParseKeyset parses one key per line, the encrypting one first, each as "<id> <base64 of 32 bytes>". It ignores empty
+// lines and lines that begin with '#'. The error wraps reprise.ErrInvalid and contains no part of a secret.
 func ParseKeyset(text []byte) (*Keyset, error) {
 	var keys []Key
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -130,9 +129,9 @@ func ParseKeyset(text []byte) (*Keyset, error) {
 	return NewKeyset(keys...)
 }
 
-// LoadKeyset reads the file at path as ParseKeyset does. The error wraps reprise.ErrInvalid too where anybody
-// but its owner may read or write the file. A file that is missing is an error, and not made: what
-// is encrypted would be lost with it, so CreateKeyFile is a step of its own.
+// LoadKeyset parses the file at path like ParseKeyset. The error also wraps reprise.ErrInvalid if anyone but the owner
+// may read or write the file. A missing file is an error. LoadKeyset does not create it, because data encrypted with
+// lost keys cannot be recovered; see CreateKeyFile.
 func LoadKeyset(path string) (*Keyset, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -158,8 +157,8 @@ func LoadKeyset(path string) (*Keyset, error) {
 	return s, nil
 }
 
-// CreateKeyFile writes a file with one random key, which its owner alone can read. The error wraps
-// fs.ErrExist if there is a file at path, which is left as it is.
+// CreateKeyFile writes a file with one random key, readable for its owner only. If the file exists it is unchanged, and
+// the error wraps fs.ErrExist.
 func CreateKeyFile(path, id string) error {
 	if !isKeyID(id) {
 		return fmt.Errorf("%w: %q is no id of a key", reprise.ErrInvalid, id)
@@ -174,14 +173,14 @@ func CreateKeyFile(path, id string) error {
 	return errors.Join(err, f.Sync(), f.Close(), syncFolder(filepath.Dir(path)))
 }
 
-// syncFolder makes what was created in a folder outlive a crash of the machine.
+// syncFolder makes new names in a folder survive a crash of the machine.
 func syncFolder(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	err = dir.Sync()
-	if errors.Is(err, fs.ErrInvalid) { // a file system that has no such thing
+	if errors.Is(err, fs.ErrInvalid) { // a file system without this operation
 		err = nil
 	}
 	return errors.Join(err, dir.Close())

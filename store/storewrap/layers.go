@@ -6,7 +6,7 @@ import (
 	"reprise"
 )
 
-// layer is what a wrapper does, as far as the order of wrappers matters.
+// layer identifies a wrapper whose place in the order matters.
 type layer string
 
 const (
@@ -17,10 +17,10 @@ const (
 	caches     layer = "Cache"
 )
 
-// layered is a wrapper whose place among the others matters.
+// layered is a wrapper whose place in the order matters.
 type layered interface{ layer() layer }
 
-// forbidden says which layers must not be inside of a layer, and why.
+// forbidden lists, for each layer, the layers that must not be inside it, and why.
 var forbidden = map[layer]map[layer]string{
 	transforms: {},
 	compresses: {
@@ -41,8 +41,7 @@ var forbidden = map[layer]map[layer]string{
 	},
 }
 
-// place refuses to put outer around inner where the two do not work in that order. It looks
-// through every Store that has a method Unwrap.
+// place returns an error if outer does not work around inner. It looks through every Store that has a method Unwrap.
 func place(outer layer, inner reprise.Store) error {
 	for s := inner; s != nil; {
 		if l, ok := s.(layered); ok {

@@ -12,32 +12,32 @@ import (
 type Call struct {
 	// Op is "create", "append", "read", "list", "trim", "remove", "watch", "sweep" or "sizes".
 	Op string
-	// Duration is the time that the Store inside took.
+	// Duration is the time that the wrapped Store took.
 	Duration time.Duration
-	// Streams counts the requests of an append, and the streams that were listed or swept; it is 1 for
-	// what is about one stream, and 0 for sizes.
+	// Streams is the number of requests of an append, or of listed or swept streams. It is 1 for calls about one
+	// stream, and 0 for sizes.
 	Streams int
-	// Batches, Events and Bytes count what was read, or appended: with a new stream, or by requests that were not
-	// refused. Bytes are those of the batches as they pass this place among the wrappers.
+	// Batches, Events and Bytes count what was read or appended. Appended batches include those of a new stream, and
+	// exclude those of rejected requests. Bytes is the size of the batches at this place among the wrappers.
 	Batches, Events, Bytes int
-	// Errs are the errors that were returned: none, or one, or one for each request of an append
-	// that has failed. errors.Is tells them apart, and so does package problem.
+	// Errs are the returned errors: none, one, or one for each failed request of an append. They can be classified with
+	// errors.Is or package problem.
 	Errs []error
 }
 
-// Observed is a Store whose calls are told. It is safe for concurrent use.
+// Observed is a Store that reports its calls. It is safe for concurrent use.
 type Observed struct {
 	around
 	called func(Call)
 }
 
-// Observe calls called after each call of inner but Close. It does so in the goroutine of the caller, so called must be
+// Observe calls called after each call of inner except Close. It uses the goroutine of the caller, so called must be
 // quick and safe for concurrent use, and must not call the Store.
 func Observe(inner reprise.Store, called func(Call)) *Observed {
 	return &Observed{around{inner}, called}
 }
 
-// end tells of a call that has begun at start.
+// end reports a call that began at start.
 func (o *Observed) end(c Call, start time.Time, errs ...error) {
 	c.Duration = time.Since(start)
 	for _, err := range errs {
@@ -48,7 +48,7 @@ func (o *Observed) end(c Call, start time.Time, errs ...error) {
 	o.called(c)
 }
 
-// Create makes a stream; see reprise.Store.
+// Create creates a stream; see reprise.Store.
 func (o *Observed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	start := time.Now()
 	kept, err := o.inner.Create(ctx, info)
@@ -56,8 +56,8 @@ func (o *Observed) Create(ctx context.Context, info reprise.StreamInfo) (reprise
 	return kept, err
 }
 
-// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. It is told as a "create", with a
-// batch if the stream was made.
+// CreateAppend creates a stream with its first batch; see reprise.CreateAppender. It is reported as a "create", with a
+// batch if the stream was created.
 func (o *Observed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -111,7 +111,7 @@ func (o *Observed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListP
 	return page, err
 }
 
-// Remove forgets events or a stream; see reprise.Store.
+// Remove trims or removes a stream; see reprise.Store.
 func (o *Observed) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	start := time.Now()
 	err := o.inner.Remove(ctx, key, spec)
@@ -119,7 +119,7 @@ func (o *Observed) Remove(ctx context.Context, key reprise.StreamKey, spec repri
 	return err
 }
 
-// removal names what is removed.
+// removal returns the Op of a removal.
 func removal(spec reprise.RemoveSpec) string {
 	if spec.Trim != 0 {
 		return "trim"
@@ -143,7 +143,7 @@ func (o *Observed) Sweep(ctx context.Context, now, remember time.Time, limit int
 	return swept, err
 }
 
-// Sizes returns what each tenant keeps; see reprise.Sizer.
+// Sizes returns the size of each tenant; see reprise.Sizer.
 func (o *Observed) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	start := time.Now()
 	sizes, err := o.around.Sizes(ctx)

@@ -9,15 +9,14 @@ import (
 	"reprise"
 )
 
-// decodeFunc turns the bytes of a batch as the Store inside keeps it into those that were appended.
+// decodeFunc decodes the bytes of a batch in the wrapped Store to those that were appended.
 type decodeFunc func(info *reprise.StreamInfo, b reprise.Batch) ([]byte, error)
 
-// pager reads pages of batches that the Store inside keeps in another size than they have outside. It keeps
-// the rule of pages as it is seen from outside: a page ends with the first batch with which
-// the bytes as they were appended reach maxBytes.
+// pager reads pages whose batches have another size in the wrapped Store than outside. It preserves the rule of pages
+// for the outside: a page ends with the first batch with which the appended bytes reach maxBytes.
 type pager struct {
 	inner reprise.Store
-	// ratio is by how much larger batches have lately been inside, the bits of a float64.
+	// ratio is the recent ratio of the size inside to the size outside, as the bits of a float64.
 	ratio atomic.Uint64
 }
 
@@ -26,7 +25,7 @@ func (p *pager) init(inner reprise.Store, ratio float64) {
 	p.ratio.Store(math.Float64bits(ratio))
 }
 
-// ask is how many bytes inside are likely to be a little more than maxBytes outside.
+// ask returns a number of bytes inside that probably corresponds to a little more than maxBytes outside.
 func (p *pager) ask(maxBytes int) int {
 	const spare = 1.125
 	want := float64(maxBytes) * spare * math.Float64frombits(p.ratio.Load())
@@ -41,11 +40,11 @@ func (p *pager) learn(inside, outside int) {
 	}
 	old := math.Float64frombits(p.ratio.Load())
 	now := old + weight*(float64(inside)/float64(outside)-old)
-	p.ratio.Store(math.Float64bits(min(max(now, least), most))) // one lost among many does no harm
+	p.ratio.Store(math.Float64bits(min(max(now, least), most))) // a lost update does no harm
 }
 
-// read reads a page. The Store inside is asked until the page is full or at the tail; what it says last
-// about the stream holds for the whole page.
+// read reads a page. It asks the wrapped Store until the page is full or at the tail. The last answer determines the
+// state of the stream for the whole page.
 func (p *pager) read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int,
 	decode decodeFunc,
 ) (reprise.Page, error) {
@@ -56,7 +55,7 @@ func (p *pager) read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	}
 	c := collected{after: after, maxBytes: maxBytes, info: page.Info}
 	for {
-		if page.Info.Epoch != c.info.Epoch { // another stream by now, of which this page may not hold the beginning
+		if page.Info.Epoch != c.info.Epoch { // another epoch now, whose beginning this page may not hold
 			c = collected{after: after, maxBytes: maxBytes, info: page.Info}
 			if page, err = p.inner.Read(ctx, key, after, p.ask(maxBytes)); err != nil {
 				return reprise.Page{}, err
@@ -75,7 +74,7 @@ func (p *pager) read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	}
 }
 
-// first is how many bytes are asked for at first.
+// first returns the number of bytes to ask for first.
 func (p *pager) first(maxBytes int) int {
 	if maxBytes <= 0 {
 		return 0
@@ -83,7 +82,7 @@ func (p *pager) first(maxBytes int) int {
 	return p.ask(maxBytes)
 }
 
-// take decodes the batches of a page until c is full. The error says which batch it was.
+// take decodes the batches of a page until c is full. The error names the batch.
 func (p *pager) take(c *collected, page reprise.Page, decode decodeFunc) error {
 	c.renew(page.Info, page.Batches)
 	for _, b := range page.Batches {
@@ -102,9 +101,8 @@ func (p *pager) take(c *collected, page reprise.Page, decode decodeFunc) error {
 	return nil
 }
 
-// collected is a page that is put together from several, of which the newest tells the state
-// of the stream. Batches never change, so those of the older pages still hold, but for what has left the
-// window meanwhile.
+// collected is a page that is assembled from several. The newest of them determines the state of the stream. Batches
+// never change, so those of older pages stay valid, except those that have left the window meanwhile.
 type collected struct {
 	after    uint64
 	maxBytes int
@@ -113,10 +111,10 @@ type collected struct {
 	size     int
 }
 
-// from is the first event that the page must have.
+// from returns the first event that the page must have.
 func (c *collected) from() uint64 { return max(c.after+1, c.info.Earliest) }
 
-// last is the last event that the page has, or the position that it is to begin after.
+// last returns the last event of the page, or the position before its first event if the page is empty.
 func (c *collected) last() uint64 {
 	if n := len(c.batches); n > 0 {
 		return c.batches[n-1].Last()
@@ -131,8 +129,8 @@ func (c *collected) add(b reprise.Batch) {
 	c.size += len(b.Bytes)
 }
 
-// renew goes on with a newer state of the stream, and with next, which were read with it. Batches that are
-// not in the window any more go, and all of them where a trim has left a hole before next.
+// renew continues with a newer state of the stream and with the batches next, which were read with that state. It drops
+// batches that are no longer in the window, or all batches if a trim has left a gap before next.
 func (c *collected) renew(info reprise.StreamInfo, next []reprise.Batch) {
 	if len(next) > 0 && next[0].First != c.last()+1 {
 		c.batches, c.size = nil, 0

@@ -8,9 +8,9 @@ import (
 	"reprise"
 )
 
-// inParallel calls f with 0 to n-1, on several processors if there are bytes enough for that to pay.
+// inParallel calls f with 0 to n-1. It uses several processors if there are enough bytes.
 func inParallel(n, bytes int, f func(i int)) {
-	// Starting goroutines and waiting for them takes a few microseconds, in which one processor compresses some KiB.
+	// Starting and awaiting goroutines takes a few microseconds, in which a processor compresses some KiB.
 	const least = 16 << 10
 	workers := min(n, runtime.GOMAXPROCS(0), 1+bytes/least)
 	if workers <= 1 {

@@ -9,29 +9,27 @@ import (
 	"reprise"
 )
 
-// Prefixed is a part of a Store, told from others by the tenants in it. It is safe for concurrent use.
+// Prefixed is a part of a Store, with tenants of its own. It is safe for concurrent use.
 type Prefixed struct {
 	around
 	prefix string
 }
 
-// maxPrefix bounds the prefix of Prefix, in bytes.
+// maxPrefix is the maximum length of a prefix in bytes.
 const maxPrefix = 32
 
-// Prefix puts what is stored into tenants of inner that begin with the prefix and a dot: with the prefix "ci" the
-// tenant "default" is "ci.default" inside. So several Logs can each have a part of one Store, and none
-// sees the streams of another. A prefix is 1 to 32 letters, digits, '_' and '-', with no dot, so
-// that no two prefixes can give the same tenant.
+// Prefix stores streams in tenants of inner that begin with the prefix and a dot: with the prefix "ci" the tenant
+// "default" is "ci.default" inside. Several Logs can so share one Store, and none sees the streams of another. A prefix
+// is 1 to 32 letters, digits, '_' and '-'. It has no dot, so that two prefixes cannot yield the same tenant.
 //
-// Tenants inside are up to 33 bytes longer than the 64 that a Log lets through.
+// Tenants inside are up to 33 bytes longer than the 64 that a Log permits.
 //
-// Listing all tenants reads past the streams of others, and so does Sweep, which lists and removes: inner's own would
-// remove what belongs to others and tell nobody. While it does so there is a stream "sweep" in the tenant "ci." inside,
-// which keeps other replicas from sweeping; one that is older than a minute is of a replica that has crashed. Marks of
-// swept streams whose time is past are forgotten by nobody but a sweep of inner, by a Log or a program that has all of
-// it.
+// Listing all tenants reads past the streams of others. So does Sweep, which lists and removes streams, because
+// inner.Sweep would remove streams of others without their knowledge. While Sweep runs, the stream "sweep" in the
+// tenant "ci." inside keeps other replicas from sweeping. If it is older than a minute, its replica has crashed.
+// Expired marks of swept streams are deleted only by a sweep of inner, by a Log or program that uses all of it.
 //
-// The error wraps reprise.ErrInvalid: a prefix with other characters or of another length.
+// The error wraps reprise.ErrInvalid if the prefix has other characters or another length.
 func Prefix(inner reprise.Store, prefix string) (*Prefixed, error) {
 	key := reprise.StreamKey{Tenant: reprise.Tenant(prefix), Name: "x"}
 	if len(prefix) > maxPrefix || strings.Contains(prefix, ".") || key.Validate() != nil {
@@ -41,23 +39,23 @@ func Prefix(inner reprise.Store, prefix string) (*Prefixed, error) {
 	return &Prefixed{around: around{inner}, prefix: prefix + "."}, nil
 }
 
-// Part is the prefix. A part has a marker of its wrappers of its own; see reprise.CheckWrappers.
+// Part returns the prefix. A part has its own marker of wrappers; see reprise.CheckWrappers.
 func (p *Prefixed) Part() string { return p.prefix }
 
-// inside is the key in the Store inside.
+// inside returns the key in the wrapped Store.
 func (p *Prefixed) inside(key reprise.StreamKey) reprise.StreamKey {
 	key.Tenant = reprise.Tenant(p.prefix) + key.Tenant
 	return key
 }
 
-// outside is the inverse of inside; false for a key that is not of this part, or that is the lock.
+// outside is the inverse of inside. It returns false for the key of another part and for the lock.
 func (p *Prefixed) outside(key reprise.StreamKey) (reprise.StreamKey, bool) {
 	tenant, ok := strings.CutPrefix(string(key.Tenant), p.prefix)
 	key.Tenant = reprise.Tenant(tenant)
 	return key, ok && tenant != ""
 }
 
-// Create makes a stream; see reprise.Store.
+// Create creates a stream; see reprise.Store.
 func (p *Prefixed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	key := info.Key
 	info.Key = p.inside(key)
@@ -66,7 +64,7 @@ func (p *Prefixed) Create(ctx context.Context, info reprise.StreamInfo) (reprise
 	return kept, err
 }
 
-// CreateAppend makes a stream with its first batch; see reprise.CreateAppender.
+// CreateAppend creates a stream with its first batch; see reprise.CreateAppender.
 func (p *Prefixed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -119,7 +117,7 @@ func (p *Prefixed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListP
 	}
 }
 
-// Remove forgets events or a stream; see reprise.Store.
+// Remove trims or removes a stream; see reprise.Store.
 func (p *Prefixed) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	return p.inner.Remove(ctx, p.inside(key), spec)
 }
@@ -130,14 +128,14 @@ func (p *Prefixed) Watch(key reprise.StreamKey, moved func()) (stop func(), err 
 }
 
 const (
-	// sweepPage is how many streams Sweep lists at a time.
+	// sweepPage is the number of streams that Sweep lists at a time.
 	sweepPage = 1000
-	// sweepLasts is how long a replica may take to sweep.
+	// sweepLasts is the longest time for which a replica may sweep.
 	sweepLasts = time.Minute
 )
 
-// Sweep removes expired streams of this part; see reprise.Sweeper. It returns none while another
-// replica sweeps. If that takes more than a minute both may return the same streams.
+// Sweep removes expired streams of this part; see reprise.Sweeper. It returns no streams while another replica sweeps.
+// If a sweep takes more than a minute, two replicas may return the same streams.
 func (p *Prefixed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 	unlock, err := p.lockSweep(ctx)
 	if err != nil || unlock == nil {
@@ -157,7 +155,7 @@ func (p *Prefixed) Sweep(ctx context.Context, now, remember time.Time, limit int
 	return due, nil
 }
 
-// due are up to limit streams that have expired.
+// due returns up to limit streams that have expired.
 func (p *Prefixed) due(ctx context.Context, now time.Time, limit int) ([]reprise.StreamInfo, error) {
 	var due []reprise.StreamInfo
 	for q := (reprise.ListQuery{AllNamespaces: true, Limit: sweepPage}); len(due) < limit; {
@@ -177,8 +175,8 @@ func (p *Prefixed) due(ctx context.Context, now time.Time, limit int) ([]reprise
 	return due, nil
 }
 
-// lockSweep makes the stream that says who sweeps, for of those who create it at the same time only one does. unlock
-// is nil if another has it.
+// lockSweep creates the stream that serves as lock: of concurrent creations one succeeds. unlock is nil if another
+// replica holds the lock.
 func (p *Prefixed) lockSweep(ctx context.Context) (unlock func(), err error) {
 	mine := reprise.StreamInfo{
 		Key: reprise.StreamKey{Tenant: reprise.Tenant(p.prefix), Name: "sweep"}, Epoch: reprise.NewEpoch(),
@@ -191,7 +189,7 @@ func (p *Prefixed) lockSweep(ctx context.Context) (unlock func(), err error) {
 			return nil, err
 		case kept.Epoch == mine.Epoch:
 			return func() {
-				// If it fails, the lock is passed over once it is old.
+				// If this fails, the lock is ignored once it is old.
 				_ = p.inner.Remove(context.WithoutCancel(ctx), mine.Key, reprise.RemoveSpec{Epoch: mine.Epoch})
 			}, nil
 		case time.Since(kept.Created) < sweepLasts:
@@ -204,7 +202,7 @@ func (p *Prefixed) lockSweep(ctx context.Context) (unlock func(), err error) {
 	return nil, nil
 }
 
-// Sizes returns what each tenant of this part keeps; see reprise.Sizer.
+// Sizes returns the size of each tenant of this part; see reprise.Sizer.
 func (p *Prefixed) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	all, err := p.around.Sizes(ctx)
 	if err != nil {

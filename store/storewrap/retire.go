@@ -7,9 +7,9 @@ import (
 	"reprise"
 )
 
-// Retire takes a key out of the marker of the store, so that the store opens without it. It reads everything that
-// is stored, and returns an error that wraps reprise.ErrConflict and names a stream if anything is encrypted with the
-// key. No Store may encrypt with it any more: the error wraps reprise.ErrInvalid if the key is the first of e.
+// Retire removes a key from the marker of the store, so that the store opens without it. It reads all stored data. If
+// any data is encrypted with the key, the error wraps reprise.ErrConflict and names a stream. No Store may encrypt with
+// the key any more: the error wraps reprise.ErrInvalid if the key is the first of e.
 func (e *Encrypted) Retire(ctx context.Context, id string) error {
 	if e.sealer.keys.ring[0].ID == id {
 		return fmt.Errorf("%w: the key %q is the first one, which encrypts: put another in front of it",
@@ -32,7 +32,7 @@ func (e *Encrypted) Retire(ctx context.Context, id string) error {
 	}
 }
 
-// needs is an error if anything of a stream is encrypted with a key.
+// needs returns an error if any data of a stream is encrypted with the key id.
 func (e *Encrypted) needs(ctx context.Context, info *reprise.StreamInfo, id string) error {
 	if info.Key.IsMarker() {
 		return nil
@@ -60,7 +60,7 @@ func (e *Encrypted) needs(ctx context.Context, info *reprise.StreamInfo, id stri
 	}
 }
 
-// sealedWith is the id of the key with which something is encrypted, "" if it is not.
+// sealedWith returns the id of the key that encrypts sealed, or "" if sealed is not encrypted.
 func sealedWith(sealed []byte) string {
 	if len(sealed) < 2 || sealed[0] != codeEncrypted || 2+int(sealed[1]) > len(sealed) {
 		return ""

@@ -15,15 +15,14 @@ import (
 
 // RetryOptions are the settings of Retry. The zero value of each field means its default.
 type RetryOptions struct {
-	// Timeout is for how long a call is tried. A try that is under way then is cancelled; the first one of an
-	// append is left to the bound of the Store inside. Default: 30 s.
+	// Timeout bounds the time of a call with all its tries. A try that is under way at the end is cancelled, except the
+	// first try of an append, which the wrapped Store bounds itself. Default: 30 s.
 	Timeout time.Duration
-	// Wait bounds the time before the second try, and twice as much the one before each further try, up to MaxWait.
-	// What is waited is a random part of that. Defaults: 20 ms, 2 s.
+	// Wait bounds the pause before the second try. The bound doubles before each further try, up to MaxWait. The pause
+	// is a random part of the bound. Defaults: 20 ms, 2 s.
 	Wait, MaxWait time.Duration
-	// Budget bounds the tries of all calls together, so that a Store that has trouble is not asked more
-	// than usual: it is how many further tries may be made in a row, and ten calls that succeed give back one. Default:
-	// 100.
+	// Budget bounds the retries of all calls together, so that retries do not overload a failing Store. It is the
+	// number of retries that may be made in a row. Ten successful calls restore one. Default: 100.
 	Budget int
 }
 
@@ -47,7 +46,7 @@ func (o *RetryOptions) withDefaults() RetryOptions {
 	return d
 }
 
-// Retrying is a Store that tries again what fails for a cause that may pass. It is safe for concurrent use.
+// Retrying is a Store that retries calls after temporary failures. It is safe for concurrent use.
 type Retrying struct {
 	around
 	opts RetryOptions
@@ -55,24 +54,24 @@ type Retrying struct {
 	// use is held for reading by each call and for writing by Close.
 	use     sync.RWMutex
 	closed  bool
-	closing chan struct{} // closed when waiting is to end
+	closing chan struct{} // closed when pauses must end
 	close   sync.Once
 
 	mu     sync.Mutex
-	tenths int // of further tries that may be made
+	tenths int // of the remaining retries
 }
 
-// Retry tries again what fails in inner with an error that wraps reprise.ErrUnavailable, until the call
-// succeeds, fails otherwise, or has used up its time or the budget; then the last error is
-// returned, and the next call is tried as any other. A context that is cancelled ends the wait.
+// Retry retries calls of inner that fail with an error that wraps reprise.ErrUnavailable. It stops when the call
+// succeeds, fails with another error, or has used up its time or the budget. It then returns the last error; the next
+// call is tried normally. Cancelling the context ends a pause.
 //
-// An append that has failed may have been stored all the same. Where the next try is refused
-// because of that, the batch is read back: if it is there with the same bytes the append has
-// succeeded. Two writers without an Owner that append the same bytes at the same seq cannot be told apart that way.
+// A failed append may nevertheless have been stored. If the next try is rejected because of that, Retry reads the batch
+// back: if the stored bytes are the same, the append has succeeded. This cannot distinguish two writers without an
+// Owner that append the same bytes at the same seq.
 //
-// Removing without RemoveSpec.Epoch is not tried again: the name might be another stream's by then.
+// A removal without RemoveSpec.Epoch is not retried, because the name may belong to another stream by then.
 //
-// The error wraps reprise.ErrInvalid: a negative setting, or a wrapper inside that must be outside.
+// The error wraps reprise.ErrInvalid if a setting is negative or a wrapper inside must be outside.
 func Retry(inner reprise.Store, opts *RetryOptions) (*Retrying, error) {
 	if err := place(retries, inner); err != nil {
 		return nil, err
@@ -86,8 +85,8 @@ func Retry(inner reprise.Store, opts *RetryOptions) (*Retrying, error) {
 
 func (r *Retrying) layer() layer { return retries }
 
-// Close closes the Store inside; see reprise.Store. Calls that wait for their next try make it at once. A call that is
-// under way gets one try that begins after Close, and no more after that.
+// Close closes the wrapped Store; see reprise.Store. A call that waits for its next try makes it at once. A call that
+// is under way makes one try that begins after Close, and no more after that.
 func (r *Retrying) Close() error {
 	r.close.Do(func() { close(r.closing) })
 	r.use.Lock()
@@ -96,7 +95,7 @@ func (r *Retrying) Close() error {
 	return r.inner.Close()
 }
 
-// Create makes a stream; see reprise.Store.
+// Create creates a stream; see reprise.Store.
 func (r *Retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept reprise.StreamInfo, err error) {
 	err = r.try(ctx, func(ctx context.Context) (err error) {
 		kept, err = r.inner.Create(ctx, info)
@@ -105,8 +104,8 @@ func (r *Retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept re
 	return kept, err
 }
 
-// CreateAppend makes a stream with its first batch; see reprise.CreateAppender. A try that finds the stream of the one
-// before, whose answer was lost, returns it as made.
+// CreateAppend creates a stream with its first batch; see reprise.CreateAppender. If the answer of a try was lost and
+// the next try finds its stream, the stream is returned as created.
 func (r *Retrying) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (kept reprise.StreamInfo, err error) {
@@ -137,21 +136,22 @@ func (r *Retrying) List(ctx context.Context, q reprise.ListQuery) (list reprise.
 	return list, err
 }
 
-// Remove forgets events or a stream; see reprise.Store.
+// Remove trims or removes a stream; see reprise.Store.
 func (r *Retrying) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
-	if spec.Epoch == "" { // Close of the Store inside waits for it
+	if spec.Epoch == "" { // Close of the wrapped Store waits for it
 		return r.inner.Remove(ctx, key, spec)
 	}
 	return r.try(ctx, func(ctx context.Context) error { return r.inner.Remove(ctx, key, spec) })
 }
 
-// Sweep removes expired streams; see reprise.Sweeper. What a try has removed whose answer was lost is not returned.
+// Sweep removes expired streams; see reprise.Sweeper. If the answer of a try was lost, the streams that it removed are
+// not returned.
 func (r *Retrying) Sweep(ctx context.Context, now, remember time.Time,
 	limit int,
 ) (swept []reprise.StreamInfo, err error) {
 	err = r.try(ctx, func(ctx context.Context) error {
 		if len(swept) == limit {
-			return nil // an error has come with the last of them
+			return nil // an error came with the last of them
 		}
 		some, err := r.around.Sweep(ctx, now, remember, limit-len(swept))
 		swept = append(swept, some...)
@@ -160,7 +160,7 @@ func (r *Retrying) Sweep(ctx context.Context, now, remember time.Time,
 	return swept, err
 }
 
-// Sizes returns what each tenant keeps; see reprise.Sizer.
+// Sizes returns the size of each tenant; see reprise.Sizer.
 func (r *Retrying) Sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.Size, err error) {
 	err = r.try(ctx, func(ctx context.Context) (err error) {
 		sizes, err = r.around.Sizes(ctx)
@@ -196,7 +196,8 @@ func (r *Retrying) Append(ctx context.Context, reqs []reprise.AppendRequest) []e
 	return a.result()
 }
 
-// try calls f until it returns something other than reprise.ErrUnavailable, or there is no time or budget left.
+// try calls f until it returns something other than an error that wraps reprise.ErrUnavailable, or until time or budget
+// are used up.
 func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) error {
 	r.use.RLock()
 	defer r.use.RUnlock()
@@ -206,7 +207,7 @@ func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) e
 	return r.repeat(ctx, f)
 }
 
-// repeat is try for one who holds r.use.
+// repeat is try for a caller that holds r.use.
 func (r *Retrying) repeat(ctx context.Context, f func(ctx context.Context) error) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, r.opts.Timeout, errTime)
 	defer cancel()
@@ -232,10 +233,10 @@ func (r *Retrying) repeat(ctx context.Context, f func(ctx context.Context) error
 	}
 }
 
-// errTime is the cause when the time of a call is up.
+// errTime is the cause when the time of a call is used up.
 var errTime = fmt.Errorf("%w: the time for all tries is up", reprise.ErrUnavailable)
 
-// pause waits, or until the Store is to be closed, and returns false if ctx has ended before.
+// pause waits until the time has passed or the Store is being closed. It returns false if ctx ends first.
 func (r *Retrying) pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -258,7 +259,7 @@ func (r *Retrying) isClosing() bool {
 	}
 }
 
-// triesInTenths is so many tries: a call that succeeds gives back a tenth of one.
+// triesInTenths returns n tries in tenths of a try, the unit that a successful call restores.
 func triesInTenths(n int) int { return 10 * min(n, math.MaxInt/10) }
 
 func (r *Retrying) mayTry() bool {

@@ -13,25 +13,24 @@ import (
 	"reprise"
 )
 
-// What is encrypted is stored as
+// Encrypted data is stored as
 //
 //	+--------+------------+--------+---------+------------+---------+
 //	| code 5 | length of  | key id | nonce   | ciphertext | GCM tag |
 //	| 1 byte | key id: 1  |        | 12      |            | 16      |
 //	+--------+------------+--------+---------+------------+---------+
 //
-// with AES-256-GCM under a key that is derived with HKDF-SHA256 from the master key of
-// that id, from the tenant, name and epoch of the stream, and from the seq divided by 2^24. The
-// associated data is everything before the nonce, and what is being encrypted and where it
-// belongs: its purpose, tenant, name, epoch, seq and count, each with its length or in eight bytes.
+// with AES-256-GCM. The key is derived with HKDF-SHA256 from the master key of that id, from the tenant, name and epoch
+// of the stream, and from the seq divided by 2^24. The associated data is everything before the nonce, followed by the
+// purpose, tenant, name, epoch, seq and count of the data, each with its length or in eight bytes.
 //
-// Nonces are random. A key of GCM must not see the same nonce twice, and a seq can be encrypted more than
-// once with other events, when an append has failed; so the nonce cannot be the seq. Of n
-// random nonces of 96 bits two are equal with a probability below n*n/2^97. A derived key sees no more than
-// 2^24 batches, and those that were tried again, which makes 2^-49 for a full one: NIST SP 800-38D
-// allows 2^-32, which would be 2^32 batches. Streams and epochs have keys of their own, so their number does not count.
+// Nonces are random. A GCM key must not be used twice with the same nonce. After a failed append the same seq can be
+// encrypted again with other events, so the nonce cannot be the seq. Of n random nonces of 96 bits, two are equal with
+// a probability below n*n/2^97. A derived key encrypts at most 2^24 batches, not counting retries, so the probability
+// for a full one is 2^-49. NIST SP 800-38D allows 2^-32, which would be 2^32 batches. Each stream and epoch has its own
+// keys, so their number does not matter.
 
-// purpose tells apart what is encrypted.
+// purpose distinguishes what is encrypted.
 type purpose string
 
 const (
@@ -40,23 +39,23 @@ const (
 	sealsConfig purpose = "config"
 )
 
-// keyLabel is what keys are derived under; it names the version of all of this.
+// keyLabel is the HKDF label of keys; it names the version of this format.
 const keyLabel = "reprise storewrap encrypt 1"
 
-// keyRange is how many seqs share a derived key, as a power of two.
+// keyRange is the number of seqs that share a derived key, as a power of two.
 const keyRange = 24
 
-// errSealed says that something cannot be decrypted.
+// errSealed means that something cannot be decrypted.
 var errSealed = errors.New("cannot be decrypted")
 
-// sealPlace is where something that is encrypted belongs.
+// sealPlace is the place to which encrypted data is bound.
 type sealPlace struct {
 	purpose purpose
 	key     reprise.StreamKey
 	epoch   reprise.Epoch
 	seq     uint64
 	count   uint64
-	// extra is what else must be as it was.
+	// extra is further data that must be unchanged.
 	extra string
 }
 
@@ -64,12 +63,12 @@ type sealPlace struct {
 type sealer struct {
 	keys *Keyset
 
-	// Derived keys, which take some microseconds to make, are kept: when young is full it takes the place of old.
+	// Derived keys take some microseconds to make, and are cached. When young is full it replaces old.
 	mu         sync.Mutex
 	young, old map[derivation]cipher.AEAD
 }
 
-// derivation is what a key is derived from.
+// derivation is the input of a key derivation.
 type derivation struct {
 	id    string
 	key   reprise.StreamKey
@@ -77,7 +76,7 @@ type derivation struct {
 	part  uint64
 }
 
-// maxDerived bounds the derived keys in young, and so in old. One takes about 1 KiB.
+// maxDerived bounds the derived keys in young, and therefore in old. A key takes about 1 KiB.
 const maxDerived = 8192
 
 func (s *sealer) init(keys *Keyset) {
@@ -122,7 +121,7 @@ func (s *sealer) open(at sealPlace, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// associated is the associated data of what is encrypted at a place, behind a head.
+// associated returns the associated data for a place, preceded by head.
 func (at *sealPlace) associated(head []byte) []byte {
 	b := make([]byte, 0, 256)
 	for _, part := range []string{
@@ -136,7 +135,7 @@ func (at *sealPlace) associated(head []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, at.count)
 }
 
-// derived is the cipher for a place.
+// derived returns the cipher for a place.
 func (s *sealer) derived(master Key, at sealPlace) (cipher.AEAD, error) {
 	d := derivation{master.ID, at.key, at.epoch, at.seq >> keyRange}
 	if aead := s.known(d); aead != nil {
@@ -178,7 +177,7 @@ func (s *sealer) known(d derivation) cipher.AEAD {
 	return aead
 }
 
-// keep puts a cipher among the young ones. The caller holds mu.
+// keep adds a cipher to young. The caller holds mu.
 func (s *sealer) keep(d derivation, aead cipher.AEAD) {
 	if len(s.young) >= maxDerived {
 		s.young, s.old = map[derivation]cipher.AEAD{}, s.young

@@ -23,7 +23,7 @@ func (e *Encrypted) sealInfo(info reprise.StreamInfo) (_ reprise.StreamInfo, err
 	return info, err
 }
 
-// opened is the inverse of sealInfo. The error says which stream it was.
+// opened is the inverse of sealInfo. The error names the stream.
 func (e *Encrypted) opened(info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	plain, err := e.openIn(&info, 0, info.Config.Meta, func(epoch reprise.Epoch) sealPlace {
 		at := configPlace(&info)
@@ -56,8 +56,8 @@ func (e *Encrypted) opened(info reprise.StreamInfo) (reprise.StreamInfo, error) 
 	return info, nil
 }
 
-// openIn decrypts what belongs to a stream up to the event last. It was encrypted in one of the epochs that have that
-// event: in the oldest, as a rule; in the current one if the stream was copied.
+// openIn decrypts data of a stream up to the event last. It was encrypted in one of the epochs that have that event:
+// usually the oldest, or the current one if the stream was copied.
 func (e *Encrypted) openIn(
 	info *reprise.StreamInfo,
 	last uint64,

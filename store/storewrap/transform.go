@@ -10,45 +10,46 @@ import (
 	"reprise"
 )
 
-// TransformFunc looks at an event and may change its Type, Data and Format; changes of Seq and Time are ignored. It
-// returns false to drop the event. Data must be replaced and not be written to: it is shared. The function must give
-// the same result for the same event each time, and be safe for concurrent use.
+// TransformFunc receives an event and may change its Type, Data and Format; changes of Seq and Time are ignored. It
+// returns false to drop the event. Data is shared: the function may replace it but must not write to it. The function
+// must return the same result for the same event each time, and be safe for concurrent use.
 type TransformFunc func(key reprise.StreamKey, e *reprise.Event) (keep bool)
 
-// TypeRemoved is the type of the event that stands in the place of one that was dropped.
+// TypeRemoved is the type of the event that replaces a dropped event.
 const TypeRemoved = "removed"
 
-// TransformOptions say what is transformed. At least one of them must be set.
+// TransformOptions are the functions of Transform. At least one of them must be set.
 type TransformOptions struct {
-	// Append is called for each event that is stored, for example to keep secrets out of the Store. What it
-	// takes away is in no Store.
+	// Append is called for each event before it is stored, for example to keep secrets out of the Store. Data that it
+	// removes reaches no Store.
 	Append TransformFunc
-	// Read is called for each event that is read, for example to show less of a Store than is in it.
+	// Read is called for each event that is read, for example to show only a part of the stored data.
 	Read TransformFunc
 }
 
-// Transformed is a Store whose events are changed or dropped on their way. It is safe for concurrent use.
+// Transformed is a Store whose events are changed or dropped when they are appended or read. It is safe for concurrent
+// use.
 type Transformed struct {
 	around
 	opts  TransformOptions
 	pages pager
 }
 
-// Transform changes or drops events on their way into inner or out of it.
+// Transform changes or drops events when they are appended to inner or read from it.
 //
-// Seqs have no holes, so an event that is dropped leaves one of the type TypeRemoved, without data, with its seq
-// and time. The end event stays one: if it is dropped it loses its data. End.Data is transformed as the data of an
-// end event of FormatMembers if it is an object in braces, and of FormatBytes if not. What is counted as kept stays
-// what the Log has counted.
+// Seqs have no gaps, so a dropped event is replaced by one of the type TypeRemoved, with the same seq and time and
+// without data. The end event remains the end event: if it is dropped it only loses its data. End.Data is transformed
+// like the data of an end event, of FormatMembers if it is an object in braces and of FormatBytes otherwise. The kept
+// bytes remain those that the Log has counted.
 //
-// A Log gives its own readers the newest events from its memory, as they were appended: neither function sees
-// those. So the two are for what is at rest, for other replicas and for later readers; what nobody
-// is to see must be taken out before it is appended to the Log.
+// A Log serves the newest events to its own readers from memory, as they were appended. Neither function sees those
+// reads. The functions therefore serve stored data, other replicas and later readers. Data that nobody may see must be
+// removed before it is appended to the Log.
 //
-// A batch that holds no events that can be decoded, or that a function has made invalid, is refused with an
-// error that wraps reprise.ErrInvalid at an append, and is an error that names the stream and the seq at a read.
+// A batch that cannot be decoded, or that a function has made invalid, is an error. An append returns an error that
+// wraps reprise.ErrInvalid; a read returns an error that names the stream and the seq.
 //
-// The error of Transform wraps reprise.ErrInvalid: no function.
+// The error of Transform wraps reprise.ErrInvalid if there is no function.
 func Transform(inner reprise.Store, opts TransformOptions) (*Transformed, error) {
 	if err := place(transforms, inner); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func Transform(inner reprise.Store, opts TransformOptions) (*Transformed, error)
 
 func (t *Transformed) layer() layer { return transforms }
 
-// Create makes a stream; see reprise.Store.
+// Create creates a stream; see reprise.Store.
 func (t *Transformed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	if t.opts.Append != nil {
 		info.End = changedEnd(t.opts.Append, info.Key, info.Tail, info.End)
@@ -72,7 +73,7 @@ func (t *Transformed) Create(ctx context.Context, info reprise.StreamInfo) (repr
 	return t.shown(kept), err
 }
 
-// CreateAppend makes a stream with its first batch; see reprise.CreateAppender.
+// CreateAppend creates a stream with its first batch; see reprise.CreateAppender.
 func (t *Transformed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -84,7 +85,7 @@ func (t *Transformed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	return t.shown(kept), err
 }
 
-// changed is a request as it is stored.
+// changed returns the stored form of a request.
 func (t *Transformed) changed(req reprise.AppendRequest) (reprise.AppendRequest, error) {
 	if t.opts.Append == nil {
 		return req, nil
@@ -158,7 +159,7 @@ func (t *Transformed) shownAll(streams []reprise.StreamInfo) []reprise.StreamInf
 	return streams
 }
 
-// shown is info as it is read.
+// shown returns info as readers see it.
 func (t *Transformed) shown(info reprise.StreamInfo) reprise.StreamInfo {
 	if t.opts.Read != nil {
 		info.End = changedEnd(t.opts.Read, info.Key, info.Tail, info.End)
@@ -166,7 +167,7 @@ func (t *Transformed) shown(info reprise.StreamInfo) reprise.StreamInfo {
 	return info
 }
 
-// changedBatch is a batch as f leaves it: b.Bytes themselves if it changes nothing.
+// changedBatch returns the bytes of b after f: b.Bytes itself if f changes nothing.
 func changedBatch(f TransformFunc, key reprise.StreamKey, b reprise.Batch) ([]byte, error) {
 	out := make([]byte, 0, len(b.Bytes)+64)
 	for e, err := range reprise.Records(b) {
@@ -184,7 +185,7 @@ func changedBatch(f TransformFunc, key reprise.StreamKey, b reprise.Batch) ([]by
 	return out, nil
 }
 
-// changedEvent is e as f leaves it.
+// changedEvent returns e after f.
 func changedEvent(f TransformFunc, key reprise.StreamKey, e reprise.Event) reprise.Event {
 	changed := e
 	if !f(key, &changed) {
@@ -192,12 +193,12 @@ func changedEvent(f TransformFunc, key reprise.StreamKey, e reprise.Event) repri
 	}
 	changed.Seq, changed.Time = e.Seq, e.Time
 	if e.Type == reprise.TypeEnd || changed.Type == reprise.TypeEnd {
-		changed.Type = e.Type // there is one end, and it is the last
+		changed.Type = e.Type // there is one end, and it is the last event
 	}
 	return changed
 }
 
-// changedEnd is what End says of the end event as f leaves it.
+// changedEnd returns the End that belongs to the end event after f.
 func changedEnd(f TransformFunc, key reprise.StreamKey, last uint64, end *reprise.End) *reprise.End {
 	if end == nil {
 		return nil
