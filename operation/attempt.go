@@ -25,7 +25,7 @@ type attempt struct {
 	appender *reprise.Appender
 	endLife  context.CancelCauseFunc
 
-	released chan struct{} // closed when others may continue, or when nothing more can be done about that
+	released chan struct{} // closed when others may continue, or when we cannot enable them to
 }
 
 // recordPatience limits how long an append is retried while the store fails, once the job was cancelled.
