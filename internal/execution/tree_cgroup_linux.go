@@ -72,8 +72,8 @@ func (c *cgroups) init(s *spawn.Spawner) (err error) {
 	return c.probe(s)
 }
 
-// probe reports whether a process can be cloned into a group: if so, the error is that of a program that does not
-// exist.
+// probe checks that a process can be cloned into a group. It starts a program that does not exist, so that this is the
+// only error if the clone succeeds.
 func (c *cgroups) probe(s *spawn.Spawner) error {
 	t, err := c.newTree("probe")
 	if err != nil {
