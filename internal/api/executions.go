@@ -25,8 +25,8 @@ const (
 	idempotencyKeyHeader = "Idempotency-Key"
 	// holdHeader names the follower for whom output is held back, in the answer to its start and when it comes back.
 	holdHeader = "Execution-Hold"
-	// receiptsHeader announces in a request that the follower sends receipts. In an answer it is the interval of the
-	// requested receipts.
+	// receiptsHeader announces in a request that the follower sends receipts. In an answer it is the number of events
+	// and bytes above which a receipt is wanted.
 	receiptsHeader = "Execution-Receipts"
 )
 
