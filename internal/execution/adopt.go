@@ -229,7 +229,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	switch {
 	case lockErr == nil:
 		defer lock.Close()
-	case errors.Is(lockErr, fs.ErrNotExist): // no server can find it any more; the supervisor notices that and ends by itself
+	case errors.Is(lockErr, fs.ErrNotExist): // no server can find it; the supervisor notices and ends
 		r.endLost(t, spoolGone, true)
 		return true
 	default:
