@@ -35,13 +35,13 @@ type request struct {
 	header http.Header
 	body   []byte
 	stream io.Reader // the body in place of body, of a request that is sent once
-	// once forbids another try of what may have arrived.
+	// once forbids a retry of a request that may have reached the server.
 	once bool
-	// patient is for what waits by its nature: no try of it takes too long.
+	// patient marks requests that wait for an event. Their attempts have no timeout.
 	patient bool
 }
 
-// jsonRequest is a request with body as JSON; nil is none.
+// jsonRequest returns a request with body encoded as JSON; nil means no body.
 func jsonRequest(op, method, path string, body any) (*request, error) {
 	r := &request{op: op, method: method, path: path, header: http.Header{}}
 	if body == nil {
@@ -56,14 +56,13 @@ func jsonRequest(op, method, path string, body any) (*request, error) {
 	return r, nil
 }
 
-// executionPath is the path of an execution, streamPath that of a stream, sessionPath that of a session,
-// each with what comes behind it.
+// executionPath returns the path of an execution followed by rest. streamPath and sessionPath do the same for streams
+// and sessions.
 func executionPath(id, rest string) string { return "/v1/executions/" + url.PathEscape(id) + rest }
 func streamPath(name, rest string) string  { return "/v1/streams/" + url.PathEscape(name) + rest }
 func sessionPath(id, rest string) string   { return "/v1/sessions/" + url.PathEscape(id) + rest }
 
-// checkName refuses names that would not arrive as one segment of a path, whatever
-// the server thinks of them.
+// checkName rejects names that would not arrive as one segment of a path, whether or not the server would accept them.
 func checkName(op, name string) error {
 	if name == "" || name == "." || name == ".." {
 		return fmt.Errorf("%s: %w: %q names nothing", op, reprise.ErrInvalid, name)
@@ -101,7 +100,7 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	return res, nil
 }
 
-// failures counts failures from none on.
+// failures returns a counter of failures that starts at 0.
 func (c *Client) failures() backoff.Failures {
 	return backoff.Failures{Pause: backoff.Backoff{First: c.opts.MinWait, Most: c.opts.MaxWait}}
 }
@@ -112,7 +111,7 @@ func (c *Client) call(ctx context.Context, r *request, out any) error {
 	return c.tryAgain(ctx, r, func(ctx context.Context) error { return c.try(ctx, r, out) })
 }
 
-// tryAgain calls try until it succeeds or there is no use in more.
+// tryAgain calls try until it succeeds or a retry is pointless.
 func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Context) error) error {
 	wait := c.failures()
 	var spell foreignSpell
@@ -136,7 +135,7 @@ func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Cont
 	}
 }
 
-// askedWait is how long the server has asked to be left alone.
+// askedWait returns the wait that the server has asked for.
 func askedWait(err error) time.Duration {
 	p, _ := problem.As(err)
 	return p.RetryAfter
@@ -170,8 +169,8 @@ func (c *Client) try(ctx context.Context, r *request, out any) error {
 	return nil
 }
 
-// refusal is the problem that an answer is, or nil for a success. A problem with a code
-// is an answer of the server, which has been met then.
+// refusal returns the problem in an answer, or nil for a success. A problem with a code can only come from the server,
+// so it also marks the server as met.
 func (c *Client) refusal(res *http.Response) error {
 	switch {
 	case res.StatusCode >= 400:

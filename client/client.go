@@ -45,8 +45,7 @@ type Options struct {
 	// do not come from the server, such as a proxy's 404, are retried for 60 s.
 	// Negative: no retry.
 	GiveUp time.Duration
-	// Timeout limits one attempt of a call that does not wait for something by its
-	// nature. Default: 30 s.
+	// Timeout limits one attempt of a call, except calls that wait for an event by design. Default: 30 s.
 	Timeout time.Duration
 	// Compression says whether the client asks for events in gzip. Default: CompressRemote.
 	Compression Compression
@@ -135,7 +134,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// localToken is what the server of this machine has written, "" if there is none.
+// localToken returns the token that the server of this machine has written, or "" if there is none.
 func localToken() (string, error) {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if dir == "" {

@@ -21,7 +21,7 @@ const (
 	CompressNever
 )
 
-// asksFor reports whether events of a server at host are asked for in gzip.
+// asksFor reports whether the client asks a server at host for events in gzip.
 func (c Compression) asksFor(host string) bool {
 	return c == CompressAlways || c == CompressRemote && !isLoopback(host)
 }
@@ -33,7 +33,7 @@ func (c *Client) wantEvents(h http.Header) {
 	}
 }
 
-// decode makes the body of an answer in gzip that of one without.
+// decode replaces a gzip body of an answer by its decompressed form.
 func decode(res *http.Response) {
 	if strings.EqualFold(res.Header.Get("Content-Encoding"), "gzip") {
 		res.Header.Del("Content-Encoding")
@@ -61,7 +61,7 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 
 func (b *gzipBody) Close() error { return b.body.Close() }
 
-// isDamaged reports whether err is that of a body that is no gzip, or was changed on its way.
+// isDamaged reports whether err is the error of a body that is not gzip or was changed in transit.
 func isDamaged(err error) bool {
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
 	return corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum)

@@ -13,7 +13,7 @@ import (
 
 const eventStreamType = sse.ContentType
 
-// Connect sends the request for what comes next.
+// Connect sends the request for the next events.
 func (f *follower) Connect(ctx context.Context) (*http.Response, error) {
 	res, err := f.c.send(ctx, f.request())
 	if err != nil {
@@ -26,7 +26,7 @@ func (f *follower) Connect(ctx context.Context) (*http.Response, error) {
 	return res, nil
 }
 
-// accept is nil for an answer that is an event stream of the server's. It yields the gap that its head tells of.
+// accept returns nil if the answer is an event stream of the server. It yields the gap that the header reports.
 func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	switch err := f.c.refusal(res); {
 	case err != nil:
@@ -53,8 +53,8 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 // LastEventID is the cursor to resume from.
 func (f *follower) LastEventID() string { return f.track.cursor }
 
-// Comment takes note of a heartbeat, as soon as its line has come. A connection that is cut after it was of use: a
-// proxy that cuts quiet connections is no reason to wait longer and longer.
+// Comment records a heartbeat as soon as its line is read. The connection then counts as useful, so a proxy that cuts
+// idle connections does not cause ever longer waits.
 func (f *follower) Comment([]byte) {
 	if time.Since(f.begun) >= ssefollow.MinProductive {
 		f.wait.Succeeded()
@@ -70,7 +70,7 @@ func (f *follower) Wait(ctx context.Context, fail context.CancelCauseFunc) {
 // Woken ends what Wait has begun.
 func (f *follower) Woken() { f.saver.endWait() }
 
-// alive tells the program once that the present connection works.
+// alive notifies the program once that the current connection works.
 func (f *follower) alive() {
 	if !f.live && f.opts.OnConnected != nil {
 		f.opts.OnConnected()
@@ -78,7 +78,7 @@ func (f *follower) alive() {
 	f.live = true
 }
 
-// Block deals with one frame.
+// Block processes one frame.
 func (f *follower) Block(ctx context.Context, frame sse.Event) error {
 	if isForeignBlock(&frame) {
 		return nil
@@ -117,8 +117,8 @@ func (f *follower) Block(ctx context.Context, frame sse.Event) error {
 	return nil
 }
 
-// isForeignBlock reports whether something in front of the server has put frame among its events: each of them has an
-// id. An event that has a seq and no id is one of the server's that is damaged.
+// isForeignBlock reports whether a proxy in front of the server has inserted frame: every event of the server has an
+// id. An event with a seq and no id is a damaged event of the server.
 func isForeignBlock(frame *sse.Event) bool {
 	if frame.ID != "" || frame.Data == nil {
 		return false
@@ -127,8 +127,8 @@ func isForeignBlock(frame *sse.Event) bool {
 	return json.Unmarshal(frame.Data, &w) != nil || w.Seq == 0
 }
 
-// isMove reports whether frame moves the cursor of a filtered reader as an event does. Events of that type that
-// somebody has published have a seq.
+// isMove reports whether frame only moves the cursor of a filtered reader. A published event of the same type has a
+// seq.
 func isMove(frame *sse.Event) bool {
 	if frame.Type != reprise.TypeCursor {
 		return false
@@ -137,14 +137,14 @@ func isMove(frame *sse.Event) bool {
 	return json.Unmarshal(frame.Data, &w) == nil && w.Seq == 0
 }
 
-// progress notes that the connection is of use.
+// progress records that the connection has delivered something.
 func (f *follower) progress() {
 	f.wait.Succeeded()
 	f.faults = 0
 	f.alive()
 }
 
-// give hands an event to the loop. When its body is done with it, the cursor may be saved.
+// give yields an event to the loop. Once the body of the loop has returned, the cursor may be saved.
 func (f *follower) give(ctx context.Context, event Event) error {
 	if f.wanted(event.Type) && !f.yield(event, nil) {
 		return errStopped

@@ -99,7 +99,7 @@ func (f FileCursor) Save(_ context.Context, cursor string) error {
 	return syncDir(filepath.Dir(string(f)))
 }
 
-// syncDir makes a rename in a directory last. Windows cannot sync a directory.
+// syncDir makes a rename in a directory durable. Windows cannot sync a directory.
 func syncDir(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -111,7 +111,7 @@ func syncDir(name string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// isCursorText is true for what can be sent as a cursor: printable ASCII.
+// isCursorText reports whether s can be sent as a cursor: printable ASCII.
 func isCursorText(s string) bool {
 	return s != "" && len(s) <= 1024 && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -64,7 +64,7 @@ func (t *transfer) checkLocal(local string) error {
 	return nil
 }
 
-// show asks for the version that will be downloaded.
+// show requests the version that will be downloaded.
 func (t *transfer) show(ctx context.Context, p string) (File, error) {
 	file, err := t.stat(ctx, filePath(p))
 	switch {
@@ -76,7 +76,7 @@ func (t *transfer) show(ctx context.Context, p string) (File, error) {
 	return t.sum(ctx, p) // of what the link leads to
 }
 
-// sum asks for the checksum too.
+// sum requests the checksum as well.
 func (t *transfer) sum(ctx context.Context, p string) (File, error) {
 	query := filePath(p)
 	query.Set("checksum", "true")
@@ -158,7 +158,7 @@ func (t *transfer) get(ctx context.Context, p string, file *File, part *os.File,
 	})
 }
 
-// checkPart refuses an answer that is not the part that was asked for.
+// checkPart rejects an answer that is not the requested part.
 func checkPart(res *http.Response, file *File, have int64) error {
 	switch {
 	case res.Header.Get("ETag") == "":
@@ -174,7 +174,7 @@ func checkPart(res *http.Response, file *File, have int64) error {
 	return nil
 }
 
-// receive writes what comes.
+// receive writes the received bytes to part.
 func (t *transfer) receive(ctx context.Context, res *http.Response, file *File, part *os.File, have *int64,
 	alive func(),
 ) error {
@@ -199,10 +199,10 @@ func (t *transfer) receive(ctx context.Context, res *http.Response, file *File, 
 	return nil
 }
 
-// errOtherBytes: the bytes that have come are not those of the server.
+// errOtherBytes is the error of received bytes that differ from those of the server.
 var errOtherBytes = fmt.Errorf("%w: a file with another checksum", ErrProtocol)
 
-// verify compares what has come with what the server has, which is still the same version.
+// verify compares the received bytes with the file on the server, which is still the same version.
 func (t *transfer) verify(ctx context.Context, p string, file *File, part *os.File) error {
 	there, err := t.sum(ctx, p)
 	if err != nil {
@@ -222,7 +222,7 @@ func (t *transfer) verify(ctx context.Context, p string, file *File, part *os.Fi
 	return nil
 }
 
-// finish gives what has come its name.
+// finish renames the complete part to its final name.
 func (t *transfer) finish(file *File, part *os.File, local string) error {
 	mode, err := strconv.ParseUint(file.Mode, 8, 9)
 	if err != nil {

@@ -81,8 +81,8 @@ func Retryable(err error) bool {
 	return ok
 }
 
-// unsent reports whether err says that the request has changed nothing: the server
-// has refused it for now, or was not reached.
+// unsent reports whether err means that the request has changed nothing: the server refused it temporarily, or was not
+// reached.
 func unsent(err error) bool {
 	if p, ok := problem.As(err); ok {
 		return p.Code != "" && p.Retryable

@@ -17,8 +17,8 @@ type Event struct {
 	// Cursor is the position just after the event, from which a reader can resume.
 	Cursor string
 	Time   time.Time
-	// Type is for example "stdout". "end" is the last event of a stream, "gap" the
-	// notice that events are no longer kept.
+	// Type is for example "stdout". "end" is the type of the last event of a stream, "gap" that of a notice that events
+	// are no longer kept.
 	Type string
 	// Data is the bytes of the event, for example output; or JSON, if IsJSON.
 	// The receiver owns it.
@@ -38,7 +38,7 @@ type Event struct {
 // typeStarted is the type of the first event of an execution.
 const typeStarted = "started"
 
-// Started says that a command runs.
+// Started is the data of the event that reports a running command.
 type Started struct {
 	ID        string     `json:"id"`
 	Argv      []string   `json:"argv"`

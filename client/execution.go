@@ -16,7 +16,7 @@ import (
 	"reprise"
 )
 
-// StartRequest asks for one run of a command. It is the body of POST /v1/executions. Exactly one of Argv, Command and
+// StartRequest describes one run of a command. It is the body of POST /v1/executions. Exactly one of Argv, Command and
 // Language (with Code) is required.
 type StartRequest struct {
 	// ID is the id of the execution: 1 to 128 bytes of letters, digits, '.', '_' and '-'.
@@ -95,7 +95,7 @@ type StartRequest struct {
 	User string `json:"user,omitempty"`
 }
 
-// Access sets what a command may do at every level of isolation except "none". Zero values mean the server's defaults.
+// Access restricts a command at every level of isolation except "none". Zero values mean the server's defaults.
 type Access struct {
 	// Network is "on", or "off" for only a loopback interface of its own.
 	Network string `json:"network,omitempty"`
@@ -202,7 +202,7 @@ type Execution struct {
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
-	// Artifacts are the files that are kept with it. ArtifactNotes say what was left out and why.
+	// Artifacts are the kept files of the execution. ArtifactNotes name each omitted file and the reason.
 	Artifacts     []Artifact `json:"artifacts"`
 	ArtifactNotes []string   `json:"artifact_notes"`
 
@@ -231,8 +231,8 @@ type Bytes struct {
 	Stderr int64 `json:"stderr"`
 }
 
-// Isolation is what is actually in force: the level, how the process tree is killed, and
-// how each limit is enforced. Kill is "cgroup", "subreaper", "scan", or "group" on servers that are not on Linux.
+// Isolation describes the isolation in force: the level, how the process tree is killed, and how each limit is
+// enforced. Kill is "cgroup", "subreaper", "scan", or "group" on servers that do not run on Linux.
 type Isolation struct {
 	Level     string `json:"level"`
 	Kill      string `json:"kill"`
@@ -305,7 +305,7 @@ func (c *Client) Show(ctx context.Context, id string) (Execution, error) {
 	return answer[Execution](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "")})
 }
 
-// ExecutionQuery asks for a list of executions. The zero value is the newest hundred.
+// ExecutionQuery selects a list of executions. The zero value selects the newest hundred.
 type ExecutionQuery struct {
 	Session string
 	Status  string
@@ -427,8 +427,8 @@ func (c *Client) Remove(ctx context.Context, id string) error {
 	return c.remove(ctx, "remove execution "+id, id, executionPath(id, ""))
 }
 
-// remove deletes what a path names. That it is gone is what was wanted, whether this try or
-// one before, whose answer was lost, has done it.
+// remove deletes the resource at a path. If the resource does not exist, remove succeeds, because an earlier attempt
+// whose answer was lost may have deleted it.
 func (c *Client) remove(ctx context.Context, op, name, path string) error {
 	if err := checkName(op, name); err != nil {
 		return err

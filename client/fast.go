@@ -84,8 +84,8 @@ func parseTime(b []byte) (time.Time, bool) {
 	return t, t.Day() == day
 }
 
-// unescape undoes the escapes of a JSON string (RFC 8259, section 7). It is false for
-// what is no string, or not UTF-8, or needs a pair of \u escapes.
+// unescape decodes the escapes of a JSON string (RFC 8259, section 7). It returns false if s is not a string or not
+// UTF-8, or needs a pair of \u escapes.
 func unescape(s []byte) ([]byte, bool) {
 	if !utf8.Valid(s) {
 		return nil, false
@@ -123,7 +123,7 @@ func unescape(s []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// unescaped is what stands for a byte behind a backslash, 0 where there is no such escape.
+// unescaped maps the byte after a backslash to the byte that the escape stands for, or to 0 if there is no such escape.
 var unescaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // hexRune reads four digits. It is false for a half of a surrogate pair.

@@ -33,7 +33,7 @@ type FollowOptions struct {
 	// Types are the event types to yield; the end event, gaps and errors come as well.
 	// Default: all.
 	Types []string
-	// OnGap says what to do about events that are no longer kept.
+	// OnGap selects the reaction to events that are no longer kept.
 	OnGap GapPolicy
 	// IdleTimeout is the silence after which the client gives up a connection: three
 	// heartbeats of the server. Default: 45 s.
@@ -52,7 +52,7 @@ type FollowOptions struct {
 	OnConnected func()
 }
 
-// GapPolicy says what a loop does about a gap.
+// GapPolicy is the reaction of a loop to a gap.
 type GapPolicy uint8
 
 const (
@@ -170,8 +170,8 @@ type follower struct {
 
 	plain bool   // an answer in gzip was damaged
 	hold  string // names us as the one for whom output is held back
-	// receipts are sent to a server that holds output back and wants them; nil for another. withReceipts starts them,
-	// if the head of an answer asks for them.
+	// receipts are sent to a server that holds output back and requests them; nil for other servers. withReceipts
+	// starts them if the header of an answer requests them.
 	receipts     *receipts
 	withReceipts func(head http.Header) *receipts
 
@@ -182,13 +182,12 @@ type follower struct {
 	spell  foreignSpell
 	begun  time.Time // when the present answer began
 	live   bool      // it has brought an event or a heartbeat
-	// fromFirst is true for a reader that has asked for all events there ever were.
+	// fromFirst is true for a reader that has requested all events since the first one.
 	fromFirst bool
 }
 
-// maxFaults is how often in a row an answer may break the protocol before the loop
-// gives up. A single fault may be a damaged line, but a permanent fault
-// must not be retried forever.
+// maxFaults is the number of consecutive answers that may violate the protocol before the loop gives up. A single fault
+// may be a damaged line, but a permanent fault must not be retried forever.
 const maxFaults = 3
 
 // The ways in which a loop ends without an error.
@@ -197,7 +196,7 @@ var (
 	errStopped = fmt.Errorf("the caller has left the loop: %w", ssefollow.ErrStop)
 )
 
-// run yields events until there are no more or an error ends it, which it returns.
+// run yields events until the stream ends or an error occurs, and returns that error.
 func (f *follower) run(ctx context.Context) (err error) {
 	if err := f.begin(ctx); err != nil {
 		return err
@@ -224,7 +223,7 @@ func (f *follower) run(ctx context.Context) (err error) {
 	return err
 }
 
-// begin finds out where to begin.
+// begin determines the position to begin at.
 func (f *follower) begin(ctx context.Context) error {
 	f.saver.store, f.saver.every = f.opts.Cursors, f.opts.SaveEvery
 	after, err := f.saver.load(ctx)
@@ -251,8 +250,8 @@ func (f *follower) begin(ctx context.Context) error {
 	return nil
 }
 
-// beginAtTail asks for the cursor of the tail. A connection "from now on" that is lost before
-// its first event would not know any more what "now" was.
+// beginAtTail requests the cursor of the tail. Without it, a connection that is lost before its first event would have
+// no position to resume from.
 func (f *follower) beginAtTail(ctx context.Context) error {
 	page, err := f.c.page(ctx, f.op, f.path, &PageOptions{After: "tail", Limit: 1})
 	if err != nil {
@@ -292,7 +291,7 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	return pause, f.saver.flush(ctx) // the wait may be a long one
 }
 
-// request asks for what comes next.
+// request returns the request for the next events.
 func (f *follower) request() *request {
 	if f.start != nil && f.track.cursor == "" {
 		f.wantEvents(f.start.header)
@@ -327,7 +326,7 @@ func (f *follower) request() *request {
 	return r
 }
 
-// wantEvents is that of the Client, unless an answer in gzip was damaged.
+// wantEvents calls Client.wantEvents, unless an answer in gzip was damaged.
 func (f *follower) wantEvents(h http.Header) {
 	if f.plain {
 		h.Del("Accept-Encoding")

@@ -7,8 +7,8 @@ import (
 	"reprise/internal/problem"
 )
 
-// foreignPatience is for how long an answer that is not the server's is tried again, once the
-// server was met.
+// foreignPatience limits the time during which answers that do not come from the server are retried, once the server
+// has answered before.
 const foreignPatience = 60 * time.Second
 
 // foreignError is a successful answer or a redirect of something in front of the server, for example a login page.
@@ -17,8 +17,8 @@ type foreignError struct{ err error }
 func (e *foreignError) Error() string { return e.err.Error() }
 func (e *foreignError) Unwrap() error { return e.err }
 
-// isForeign reports whether err is an answer that the server has not given: each refusal
-// of the server has a code.
+// isForeign reports whether err is an answer that does not come from the server: every refusal of the server has a
+// code.
 func isForeign(err error) bool {
 	if p, ok := problem.As(err); ok {
 		return p.Code == ""
@@ -30,9 +30,9 @@ func isForeign(err error) bool {
 // foreignSpell is a run of consecutive answers that are not the server's.
 type foreignSpell struct{ since time.Time }
 
-// allows reports whether a request that failed with err is sent again after pause: err is
-// such an answer, the server was met, and the spell stays below foreignPatience and giveUp. A giveUp of
-// 0 is no bound of its own; a negative one allows nothing. Any other err ends the spell.
+// allows reports whether a request that failed with err may be retried after pause. That needs a foreign answer, a
+// server that was met, and a spell shorter than foreignPatience and giveUp. A giveUp of 0 sets no limit of its own; a
+// negative one allows no retry. Any other err ends the spell.
 func (s *foreignSpell) allows(err error, met bool, giveUp, pause time.Duration) bool {
 	if !met || !isForeign(err) {
 		s.since = time.Time{}

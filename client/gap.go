@@ -11,7 +11,7 @@ import (
 	"reprise/internal/problem"
 )
 
-// Gap says that the stream cannot continue at the cursor.
+// Gap reports that the stream cannot continue at the cursor.
 type Gap struct {
 	// Code is "cursor_expired" if the events after the cursor are no longer kept; "epoch_changed" if the server
 	// has lost the newest events of the stream, or the stream was created again; or "cursor_ahead" if the stream has
@@ -31,7 +31,7 @@ type Gap struct {
 	TakenBack uint64 `json:"taken_back,omitempty"`
 }
 
-// gap deals with the notice that the events after the cursor are gone.
+// gap handles the notice that the events after the cursor are gone.
 func (f *follower) gap(ctx context.Context, event Event) error {
 	gap := *event.Gap
 	switch {
@@ -52,8 +52,8 @@ func (f *follower) gap(ctx context.Context, event Event) error {
 	return f.give(ctx, event)
 }
 
-// afterGap is the position from which the stream goes on: the cursor of the gap, or the fork if
-// that is later. The events up to the fork were received in the epoch before.
+// afterGap returns the position from which the stream continues: the cursor of the gap, or the fork if that is later.
+// The events up to the fork were received in the previous epoch.
 func afterGap(event Event) string {
 	next, err := reprise.ParseCursor(event.Cursor)
 	fork, forkErr := reprise.ParseCursor(event.Gap.Fork)
@@ -63,8 +63,8 @@ func afterGap(event Event) string {
 	return event.Cursor
 }
 
-// missingStart is the gap before the first event of a reader that wants all, if there is one; otherwise
-// nil. The server does not tell of it: the reader has shown no cursor.
+// missingStart returns the gap before the first event of a reader that wants all events, or nil if there is none. The
+// server does not report this gap, because the reader sent no cursor.
 func (f *follower) missingStart(first Event) *Event {
 	if !f.fromFirst || f.track.cursor != "" || f.track.filtered || first.Seq <= 1 {
 		return nil
@@ -77,8 +77,8 @@ func (f *follower) missingStart(first Event) *Event {
 	return startGap(cursor, first.Seq-1, first.Time)
 }
 
-// filteredStart is missingStart for a reader of some types, whose first seq shows nothing: the head of the
-// answer says where the stream begins.
+// filteredStart is missingStart for a reader of some types. The first seq of such a reader proves nothing, so
+// filteredStart uses the begin of the stream from the header of the answer.
 func (f *follower) filteredStart(head http.Header) *Event {
 	earliest := head.Get("Stream-Earliest")
 	c, err := reprise.ParseCursor(earliest)
@@ -88,14 +88,14 @@ func (f *follower) filteredStart(head http.Header) *Event {
 	return startGap(earliest, c.Seq, time.Time{})
 }
 
-// startGap is an event in the form of the server's.
+// startGap returns an event in the form that the server uses.
 func startGap(earliest string, missed uint64, at time.Time) *Event {
 	gap := &Gap{Code: string(problem.CodeCursorExpired), Earliest: earliest, Missed: missed}
 	data, _ := json.Marshal(gap) // strings and numbers
 	return &Event{Type: reprise.TypeGap, Cursor: earliest, Time: at, Data: data, IsJSON: true, Gap: gap}
 }
 
-// asGap makes a *GapError of a refused cursor: with GapFail it comes as a status.
+// asGap converts a refused cursor into a *GapError: with GapFail, the server reports a gap as a status.
 func (f *follower) asGap(err error) error {
 	if gap, ok := errors.AsType[*GapError](err); ok {
 		return gap
@@ -114,8 +114,8 @@ func (f *follower) asGap(err error) error {
 	return &GapError{gap}
 }
 
-// isGap is true for the refusals of a position outside the window, the end of which may have been lost. The others,
-// such as a cursor of another stream, are mistakes that must not be passed over.
+// isGap reports whether code refuses a position outside the window, whose end may have been lost. Other refusals, such
+// as a cursor of another stream, are errors of the caller and must not be skipped.
 func isGap(code string) bool {
 	switch problem.Code(code) {
 	case problem.CodeCursorExpired, problem.CodeEpochChanged, problem.CodeCursorAhead:

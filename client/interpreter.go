@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// InterpreterRequest asks for an interpreter. Code that runs in it sees the declarations of earlier code. It is the
-// body of POST /v1/interpreters. Members that StartRequest also has mean the same.
+// InterpreterRequest describes an interpreter to open. Code that runs in the interpreter sees the declarations of
+// earlier code. It is the body of POST /v1/interpreters. Members that StartRequest also has mean the same.
 type InterpreterRequest struct {
 	// ID is the id of the interpreter. If it is empty, the client makes an unguessable one.
 	ID             string `json:"id,omitempty"`

@@ -44,7 +44,7 @@ func (c *Client) Output(ctx context.Context, id, channel string, opts *OutputOpt
 	}
 }
 
-// outputReader is not safe for concurrent use, but for Close.
+// outputReader is not safe for concurrent use, except Close.
 type outputReader struct {
 	c           *Client
 	ctx         context.Context
@@ -82,7 +82,7 @@ func (o *outputReader) Read(p []byte) (int, error) {
 	return n, o.err
 }
 
-// read returns some bytes, or io.EOF after the last one; anything else is a failed try.
+// read returns some bytes, or io.EOF after the last one. Any other error is a failed attempt.
 func (o *outputReader) read(ctx context.Context, p []byte) (int, error) {
 	if o.end >= 0 && o.opts.Offset >= o.end {
 		return 0, io.EOF
@@ -113,7 +113,7 @@ func (o *outputReader) read(ctx context.Context, p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// open asks for what comes from the offset on.
+// open requests the bytes from the offset on.
 func (o *outputReader) open(ctx context.Context) error {
 	o.request.query = url.Values{"offset": {strconv.FormatInt(o.opts.Offset, 10)}}
 	if o.opts.Follow {
@@ -145,7 +145,7 @@ func (o *outputReader) open(ctx context.Context) error {
 	return nil
 }
 
-// ended makes sure that an answer which ended was all: what lies between may have ended it.
+// ended verifies that an answer that ended was complete, since a proxy may have ended it.
 func (o *outputReader) ended(ctx context.Context) error {
 	e, err := o.c.Show(ctx, o.id)
 	if err != nil {

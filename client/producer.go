@@ -84,7 +84,7 @@ func (p *Producer) End(ctx context.Context, outcome string, data json.RawMessage
 	return p.send(ctx, r)
 }
 
-// take waits until nobody else publishes.
+// take waits until no other call publishes.
 func (p *Producer) take(ctx context.Context) error {
 	select {
 	case p.turn <- struct{}{}:
@@ -94,7 +94,7 @@ func (p *Producer) take(ctx context.Context) error {
 	}
 }
 
-// send sends one numbered request, again and again with the same number.
+// send sends one numbered request, and retries it with the same number.
 func (p *Producer) send(ctx context.Context, r *request) (Published, error) {
 	if err := checkName(r.op, p.name); err != nil {
 		return Published{}, err

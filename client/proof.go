@@ -12,7 +12,7 @@ import (
 // version, or a proxy. A Client that gets its token from Options.Token or REPRISE_TOKEN sends it without a proof.
 var ErrUnproven = serverproof.ErrUnproven
 
-// provenTransport is base with connections that have proven themselves to know the token.
+// provenTransport returns base restricted to connections whose server has proven that it knows the token.
 func provenTransport(base http.RoundTripper, token string) http.RoundTripper {
 	shared, ok := base.(*http.Transport)
 	if !ok {
@@ -25,5 +25,5 @@ func provenTransport(base http.RoundTripper, token string) http.RoundTripper {
 	return known.(http.RoundTripper)
 }
 
-// provenTransports are those of all Clients, by the token, so that they share connections.
+// provenTransports are the transports of all Clients, by token, so that Clients share connections.
 var provenTransports sync.Map

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// publishBody is the body of a request of a PublishStream: what is not acknowledged, then what comes.
+// publishBody is the body of a request of a PublishStream: the unacknowledged events, followed by new ones.
 type publishBody struct {
 	s   *PublishStream
 	ctx context.Context // that of the request
@@ -18,7 +18,7 @@ type publishBody struct {
 	ping   bool // nothing was sent for a while
 }
 
-// body returns the body of a request, the number of its first event, and how long the first acknowledgement may take.
+// body returns the body of a request, the number of its first event, and the time limit for the first acknowledgement.
 func (s *PublishStream) body(ctx context.Context) (_ *publishBody, number uint64, patience time.Duration) {
 	context.AfterFunc(ctx, s.wake)
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (b *publishBody) Read(p []byte) (int, error) {
 	}
 }
 
-// copy copies what comes next, 0 bytes if nothing has come yet.
+// copy copies the next bytes to p. It returns 0 if no event is waiting.
 func (b *publishBody) copy(p []byte) (n int) {
 	for {
 		n = copy(p, b.at.lines[b.offset:])

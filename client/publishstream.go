@@ -21,13 +21,14 @@ import (
 const linesType = "application/x-ndjson"
 
 const (
-	// maxUnacknowledged is how many bytes of events may wait for their acknowledgement before Publish waits.
+	// maxUnacknowledged is the number of bytes of unacknowledged events above which Publish waits.
 	maxUnacknowledged = 4 << 20
-	// segmentBytes is about how many bytes of events are kept in one piece of memory.
+	// segmentBytes is the approximate number of bytes of events that share one piece of memory.
 	segmentBytes = 64 << 10
-	// maxPing is the longest silence of a request that goes on.
+	// maxPing is the longest silence in the body of a request.
 	maxPing = 10 * time.Second
-	// firstAnswer is how long the first acknowledgement may take before a proxy is suspected of collecting the body.
+	// firstAnswer limits the time until the first acknowledgement. After it, a proxy is suspected of buffering the
+	// body.
 	firstAnswer = 5 * time.Second
 )
 
@@ -133,7 +134,7 @@ func (s *PublishStream) Publish(event NewEvent) error {
 	return nil
 }
 
-// failure is why nothing can be published any more. The caller holds mu.
+// failure returns the error that prevents further publishing. The caller holds mu.
 func (s *PublishStream) failure() error {
 	if s.err == nil && s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
@@ -246,7 +247,7 @@ func (s *PublishStream) hasWork() bool {
 	return s.acked < s.queued && s.ctx.Err() == nil
 }
 
-// request makes one request, which goes on until it is cut, refused or, if the stream is closed, done.
+// request sends one request, which lasts until it is cut, refused or, if the stream is closed, complete.
 func (s *PublishStream) request() error {
 	c := s.p.c
 	ctx, cancel := context.WithCancelCause(s.ctx)
@@ -300,7 +301,7 @@ func (s *PublishStream) cutOff(ctx context.Context, err error) error {
 	return errHeldBack
 }
 
-// note takes note of a line of the answer to a request whose first event has a number.
+// note processes a line of the answer to a request whose first event has the given number.
 func (s *PublishStream) note(line []byte, number uint64) (done bool, err error) {
 	var a struct {
 		Events uint64           `json:"events"`

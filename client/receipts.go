@@ -12,13 +12,13 @@ import (
 	"reprise/internal/backoff"
 )
 
-// receiptsHeader says in a request that the loop sends receipts, and in the answer how much the server lets lie without
-// one.
+// receiptsHeader announces in a request that the loop sends receipts. In an answer it is the number of bytes that the
+// server lets lie without a receipt.
 const receiptsHeader = "Execution-Receipts"
 
-// receipts tell a server that holds output back which events the loop has handled. What was sent and not handled may
-// be lost with its connection, so the server keeps it. A goroutine of its own sends them: a quarter of what may lie
-// without a receipt makes one due at once, less makes one due after receiptEvery.
+// receipts report handled events to a server that holds output back. Sent but unhandled events may be lost with the
+// connection, so the server keeps them. A separate goroutine sends the receipts: a quarter of the allowed bytes makes a
+// receipt due immediately, less makes it due after receiptEvery.
 type receipts struct {
 	c       *Client
 	request *request
@@ -35,7 +35,7 @@ type receipts struct {
 }
 
 const (
-	// receiptEvery is how long a receipt for a few events may wait. It is shorter for a server with little patience.
+	// receiptEvery is the longest delay of a receipt for a few events. It is shorter for a server with little patience.
 	receiptEvery = time.Second
 	// receiptTimeout bounds one try to send a receipt: the server counts the time.
 	receiptTimeout = 5 * time.Second
@@ -44,7 +44,7 @@ const (
 	maxReceiptPause = 10 * time.Second
 )
 
-// startReceipts returns nil unless the head of an answer to f asks for receipts.
+// startReceipts returns nil unless the header of an answer to f requests receipts.
 func startReceipts(ctx context.Context, f *follower, head http.Header) *receipts {
 	var events, bytes int
 	if _, err := fmt.Sscanf(head.Get(receiptsHeader), "events=%d, bytes=%d", &events, &bytes); err != nil {
@@ -72,7 +72,7 @@ func startReceipts(ctx context.Context, f *follower, head http.Header) *receipts
 	return rc
 }
 
-// handled notes an event that the loop is done with. It does not block. A nil receipts is told nothing.
+// handled records an event that the loop has handled. It does not block. A nil receipts does nothing.
 func (rc *receipts) handled(seq uint64, size int) {
 	if rc == nil {
 		return

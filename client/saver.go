@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// saver saves the cursor of what was handled, every so often. Save is never called while
-// the body of the loop runs: the goroutine of the loop calls it between two events, a timer while that
-// goroutine waits for bytes.
+// saver saves the cursor of the last handled event at intervals. Save is never called while the body of the loop runs:
+// the goroutine of the loop calls it between two events, and a timer calls it while that goroutine waits for bytes.
 type saver struct {
 	store CursorStore   // nil for none
 	every time.Duration // negative: after each event
@@ -55,7 +54,7 @@ func (s *saver) handled(ctx context.Context, cursor string) error {
 // untilDue is the time until the next save. s.mu is held.
 func (s *saver) untilDue() time.Duration { return s.every - time.Since(s.saved) }
 
-// beginWait arms the timer that saves what is pending while the loop waits. An error of the save goes to fail.
+// beginWait arms the timer that saves a pending cursor while the loop waits. An error of the save goes to fail.
 func (s *saver) beginWait(ctx context.Context, fail context.CancelCauseFunc) {
 	if s.store == nil {
 		return
@@ -78,7 +77,7 @@ func (s *saver) beginWait(ctx context.Context, fail context.CancelCauseFunc) {
 	})
 }
 
-// endWait returns when the timer saves nothing any more.
+// endWait returns once the timer saves nothing more.
 func (s *saver) endWait() {
 	if s.store == nil {
 		return
@@ -92,14 +91,14 @@ func (s *saver) endWait() {
 	}
 }
 
-// flush saves what is pending, due or not.
+// flush saves a pending cursor, whether or not it is due.
 func (s *saver) flush(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.save(ctx)
 }
 
-// save saves what is pending, even if ctx is cancelled. s.mu is held.
+// save saves a pending cursor, even if ctx is cancelled. The caller holds s.mu.
 func (s *saver) save(ctx context.Context) error {
 	if s.pending == "" {
 		return nil

@@ -13,7 +13,7 @@ type Session struct {
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`
 	Updated time.Time `json:"updated"`
-	// Count is the number of its executions, Running and Queued how many of them have not ended.
+	// Count is the number of executions in the session. Running and Queued count those that have not ended.
 	Count   int `json:"count"`
 	Running int `json:"running"`
 	Queued  int `json:"queued"`
@@ -109,8 +109,8 @@ func (c *Client) EndMCPSession(ctx context.Context, id string) error {
 
 func mcpSessionPath(id string) string { return "/v1/mcp/sessions/" + url.PathEscape(id) }
 
-// TicketRequest asks for a ticket that reads one stream and does nothing else, for
-// a page that cannot send a token. Either Execution or Stream is required.
+// TicketRequest describes a ticket that permits reading one stream and nothing else, for a page that cannot send a
+// token. Either Execution or Stream is required.
 type TicketRequest struct {
 	Execution string `json:"execution,omitempty"`
 	Stream    string `json:"stream,omitempty"`

@@ -85,7 +85,7 @@ type stdinWriter struct {
 	closed bool
 }
 
-// stdinChunk bounds what is sent, and after a drop sent again, at a time.
+// stdinChunk limits the size of one request, and so of what is sent again after a lost connection.
 const stdinChunk = 1 << 20
 
 func (w *stdinWriter) Write(p []byte) (int, error) {
@@ -105,7 +105,7 @@ func (w *stdinWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// send gives one chunk and returns how much of it was accepted.
+// send sends one chunk and returns the number of accepted bytes.
 func (w *stdinWriter) send(chunk []byte) (int, error) {
 	at, err := w.c.WriteStdin(w.ctx, w.id, w.offset, chunk, false)
 	if err != nil {

@@ -59,7 +59,7 @@ func (c *Client) ShowStream(ctx context.Context, name string) (Stream, error) {
 	return answer[Stream](ctx, c, &request{op: op, method: http.MethodGet, path: streamPath(name, "")})
 }
 
-// RemoveStream removes a stream without a trace. Its readers get an error that says that it does not exist.
+// RemoveStream removes a stream without a trace. Its readers get an error as if it had never existed.
 func (c *Client) RemoveStream(ctx context.Context, name string) error {
 	return c.remove(ctx, "remove stream "+name, name, streamPath(name, ""))
 }

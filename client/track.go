@@ -6,15 +6,13 @@ import (
 	"reprise"
 )
 
-// track is how far a reader is, and proves that nothing is missing and nothing
-// comes twice.
+// track is the position of a reader. It proves that no event is missing or repeated.
 //
-// Cursors are opaque to users; this package is of the same module as the server and reads the
-// seq and the epoch in them. A cursor that it cannot read is sent back as it is, and
-// the proof then begins with the first event.
+// Cursors are opaque to users. This package is part of the same module as the server, and reads the seq and the epoch
+// in them. A cursor that it cannot read is sent back unchanged, and the proof then begins with the first event.
 type track struct {
 	cursor string // to resume from; "" before the first event
-	// seq is that of the last event, and epoch its epoch; both are of use if known is true.
+	// seq and epoch are those of the last event. They are valid if known is true.
 	seq   uint64
 	epoch reprise.Epoch
 	known bool
@@ -31,8 +29,8 @@ func startTrack(cursor string, filtered bool) track {
 	return t
 }
 
-// isRenewed reports whether epoch is another one than that of the last event. The server goes on in another epoch
-// without a gap if all that the reader has is part of its history: seq then goes on as within an epoch.
+// isRenewed reports whether epoch differs from that of the last event. The server continues in another epoch without a
+// gap if everything that the reader has is part of its history. The seq then continues as within an epoch.
 func (t *track) isRenewed(epoch reprise.Epoch) bool {
 	return t.known && t.epoch != "" && epoch != t.epoch
 }

@@ -78,7 +78,7 @@ func (t *transfer) failed(ctx context.Context, err error) error {
 	return backoff.Sleep(ctx, pause)
 }
 
-// succeeded notes that the connection is of use.
+// succeeded records that the connection has delivered something.
 func (t *transfer) succeeded() {
 	t.wait.Succeeded()
 	if t.opts.OnConnected != nil {
@@ -92,7 +92,8 @@ func (t *transfer) progress(done, total int64) {
 	}
 }
 
-// uploadPiece is how many bytes are sent in one request. Of one that is cut off, the server keeps what it has got.
+// uploadPiece is the number of bytes in one request. If a request is cut off, the server keeps the bytes that it has
+// received.
 const uploadPiece = 4 << 20
 
 // uploaded is the answer to a piece of an upload.
@@ -183,13 +184,13 @@ func sumLocal(ctx context.Context, f io.ReaderAt, size int64) (string, error) {
 	}
 }
 
-// offset asks how far the upload is.
+// offset requests the progress of the upload.
 func (t *transfer) offset(ctx context.Context, name url.Values) (at uploaded, err error) {
 	err = t.ask(ctx, "/upload", name, &at)
 	return at, err
 }
 
-// ask asks what is at a path below filesPath until it is answered.
+// ask requests the resource at a path below filesPath, and retries until it is answered.
 func (t *transfer) ask(ctx context.Context, path string, query url.Values, answer any) error {
 	for {
 		err := t.c.try(ctx, &request{
@@ -205,7 +206,7 @@ func (t *transfer) ask(ctx context.Context, path string, query url.Values, answe
 	}
 }
 
-// upload sends what the server does not have, and returns its last answer.
+// upload sends the bytes that the server lacks, and returns its last answer.
 func (t *transfer) upload(ctx context.Context, f io.ReaderAt, size int64, query url.Values, offset int64) (
 	at uploaded, err error,
 ) {
@@ -253,10 +254,10 @@ func isOtherSum(err error) bool {
 	return ok && refused.Code == problem.CodeInvalid && refused.Field == "sha256"
 }
 
-// sumRate is how many bytes a second a slow server reads for their checksum.
+// sumRate is the number of bytes per second that a slow server reads for their checksum.
 const sumRate = 50 << 20
 
-// patience is how long the answer to a piece may take. After the last one the server checks the whole.
+// patience limits the time until a piece is answered. After the last piece the server checks the whole file.
 func (t *transfer) patience(end, size int64) time.Duration {
 	if end < size {
 		return t.opts.IdleTimeout

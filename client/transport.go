@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pingAfter is the silence after which a connection over HTTP/2 is asked for a sign of life, and how long that may
-// take: requests share it, so that one that waits in vain would be sent again on the connection that is dead.
+// pingAfter is the silence after which a connection over HTTP/2 is pinged, and the time limit of the ping. Without it,
+// a request that timed out would be retried on the same dead connection, since requests share it.
 const pingAfter = 15 * time.Second
 
 // sharedTransport is http.DefaultTransport with connections over HTTP/2 that are found out when they are dead.

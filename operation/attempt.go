@@ -25,14 +25,14 @@ type attempt struct {
 	appender *reprise.Appender
 	endLife  context.CancelCauseFunc
 
-	released chan struct{} // closed when others may go on, or nothing more can be done for that
+	released chan struct{} // closed when others may continue, or when we cannot enable them to
 }
 
-// recordPatience is how long an append is tried, while the store fails, once the job was cancelled.
+// recordPatience limits how long an append is retried while the store fails, once the job was cancelled.
 const recordPatience = 5 * time.Second
 
-// claim makes the next attempt at an operation whose newest one is over. It takes the stream over and then reads all
-// that was recorded before. isOver tells of an error that somebody else was faster.
+// claim makes the next attempt at an operation whose newest attempt is over. It takes over the stream and then reads
+// the whole record. isOver reports whether an error means that another attempt was faster.
 func (r *Runner) claim(ctx context.Context, s *reprise.Stream, f *follower, fence uint64) (*attempt, error) {
 	a := &attempt{runner: r, stream: s, record: f.record, released: make(chan struct{})}
 	a.entry = entry{Attempt: fence, ID: rand.Text(), Runner: r.id}
@@ -95,7 +95,7 @@ func (a *attempt) patiently(appendAll func() (reprise.Appended, error)) (reprise
 	return appendAll()
 }
 
-// giveUp is the end of an attempt: it is not alive any more.
+// giveUp marks an attempt as over.
 func (a *attempt) giveUp() {
 	a.cancel(nil)
 	a.endLife(nil)
@@ -139,8 +139,8 @@ func (a *attempt) end(result []byte) error {
 	return err
 }
 
-// release records that the attempt is over, and why. It returns when that is kept or was refused, or after
-// recordPatience; then it goes on in the background.
+// release records that the attempt is over, and why. It returns once the record is kept or was refused, or after
+// recordPatience; in the last case it continues in the background.
 func (a *attempt) release(why error) {
 	kind := typeFailed
 	if a.ctx.Err() != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrUnknown says that a step began and that it is unknown whether it took effect. The function of a step returns an
+// ErrUnknown is the error of a step that began and may or may not have taken effect. The function of a step returns an
 // error that wraps ErrUnknown if it cannot know itself, for example after a request without an answer.
 var ErrUnknown = errors.New("whether the step took effect is not known")
 

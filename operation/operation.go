@@ -93,7 +93,7 @@ func (o *Operation) Step(ctx context.Context, name string, f StepFunc, opts *Ste
 	return nil, o.unknown(name, err)
 }
 
-// call calls the function of a step. After a panic nobody knows whether the step took effect.
+// call calls the function of a step. If the function panics, it is unknown whether the step took effect.
 func (o *Operation) call(ctx context.Context, name string, f StepFunc) (result []byte, err error) {
 	returned := false
 	defer func() {
@@ -111,7 +111,7 @@ func isUnknown(err error) bool {
 	return errors.Is(err, ErrUnknown) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// unknown notes that nobody knows whether a step took effect.
+// unknown records that it is unknown whether a step took effect.
 func (o *Operation) unknown(name string, err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -147,7 +147,7 @@ func (o *Operation) mark(kind string, e entry) error {
 	return o.append(kind, e)
 }
 
-// acquire keeps others from doing the same step, and returns what is known of it.
+// acquire prevents other calls from running the same step, and returns the recorded state of the step.
 func (o *Operation) acquire(name string) (Step, error) {
 	if name == "" || len(name) > maxStepName {
 		return Step{}, fmt.Errorf("%w: the name of a step has 1 to %d bytes", reprise.ErrInvalid, maxStepName)
@@ -173,7 +173,7 @@ func (o *Operation) release(name string) {
 	delete(o.busy, name)
 }
 
-// append records an event of a step and, once it is kept, applies it to what is known.
+// append records an event of a step and, once the event is kept, applies it to the record in memory.
 func (o *Operation) append(kind string, e entry) error {
 	a := o.attempt
 	event := e.event(kind)

@@ -17,7 +17,7 @@ const (
 	typeStepDone   = "step_done"
 	typeStepFailed = "step_failed"
 	typeFailed     = "failed" // the attempt is over: the job returned an error
-	typeLeft       = "left"   // the attempt is over: its process stops, and another one may go on
+	typeLeft       = "left"   // the attempt is over: its process stops, and another attempt may continue
 )
 
 // outcomeCompleted is the outcome of the stream of an operation that has succeeded.
@@ -45,11 +45,11 @@ func (e entry) event(kind string) reprise.Event {
 	return reprise.Event{Type: kind, Data: data, Format: reprise.FormatMembers}
 }
 
-// StepState says how far a step is.
+// StepState is the progress of a step.
 type StepState string
 
-// The states of a step. One that is StepBegan is being done, if its attempt still runs. Of one that is StepUnknown its
-// attempt is over, and nobody knows whether it took effect.
+// The states of a step. A StepBegan step is running if its attempt still runs. The attempt of a StepUnknown step is
+// over, and it is unknown whether the step took effect.
 const (
 	StepBegan   StepState = "began"
 	StepDone    StepState = "done"
@@ -57,7 +57,7 @@ const (
 	StepUnknown StepState = "unknown"
 )
 
-// Step is what is recorded of a step.
+// Step is the record of a step.
 type Step struct {
 	Name  string
 	State StepState
@@ -69,18 +69,18 @@ type Step struct {
 	Error  string
 }
 
-// Record is what is recorded of an operation.
+// Record is the record of an operation.
 type Record struct {
-	// Input is that of the operation.
+	// Input is the input of the operation.
 	Input []byte
-	// Attempts is how many there have been.
+	// Attempts is the number of attempts so far.
 	Attempts int
 	// Steps are in the order in which they first began.
 	Steps []Step
-	// Done is true after success, and Result is what the job returned.
+	// Done is true after success. Result is then the result of the job.
 	Done   bool
 	Result []byte
-	// Failure is why the newest attempt has failed, "" if it has not.
+	// Failure is the error of the newest attempt, or "" if that has not failed.
 	Failure string
 }
 
@@ -125,7 +125,7 @@ func (r *record) apply(event reprise.Event) error {
 	return nil
 }
 
-// doubt is called when an attempt is over: of what it has begun nobody knows whether it took effect.
+// doubt is called when an attempt is over: it is then unknown whether the steps that the attempt began took effect.
 func (r *record) doubt() {
 	for i := range r.Steps {
 		if r.Steps[i].State == StepBegan {
@@ -182,7 +182,7 @@ func (f *follower) next(ctx context.Context) error {
 	return nil
 }
 
-// catchUp reads what is there, and returns the fence of the owner that goes with it.
+// catchUp reads all kept events, and returns the fence of the owner after them.
 func (f *follower) catchUp(ctx context.Context) (fence uint64, err error) {
 	for {
 		info := f.reader.Info() // tail and owner in one view

@@ -28,17 +28,17 @@ type Options struct {
 // reprise.ErrClosed), and when another attempt has taken over (reprise.ErrFenced).
 type Job func(ctx context.Context, op *Operation) ([]byte, error)
 
-// Runner runs operations that are recorded in a Log. A process needs one of them for each Log: of two Runners on a
-// store that is not shared each takes the attempts of the other for those of a dead process. It is safe for
-// concurrent use.
+// Runner runs operations that are recorded in a Log. A process needs one Runner for each Log. On a store that is not
+// shared, two Runners would take each other's attempts for those of a dead process. A Runner is safe for concurrent
+// use.
 type Runner struct {
 	log    *reprise.Log
 	member *replica.Member
 	keep   time.Duration
-	id     string // tells our attempts from those of others
+	id     string // distinguishes our attempts from others
 	unhook func()
 
-	// ctx is that of all appends of the ends of attempts; it ends with the Runner.
+	// ctx is the context of the appends that record the end of attempts; it ends with the Runner.
 	ctx  context.Context // the life of the Runner
 	stop context.CancelCauseFunc
 	runs sync.WaitGroup // calls of Run
@@ -52,7 +52,7 @@ type Runner struct {
 
 const defaultKeep = 24 * time.Hour
 
-// New makes a Runner of the operations that are recorded in log, which must be closed after it. The error is
+// New returns a Runner for the operations that are recorded in log. Close the Runner before log. The error is
 // reprise.ErrInvalid if the store of log is shared and there is no Replica. opts may be nil.
 func New(log *reprise.Log, opts *Options) (*Runner, error) {
 	var o Options
@@ -89,14 +89,14 @@ func (r *Runner) config(input []byte) reprise.StreamConfig {
 	}
 }
 
-// Run runs job under a key, goes on with it after what an earlier attempt has recorded, or waits for the attempt that
-// is at work; see the package comment. It returns what job returns, or has returned. It blocks until then, also where
-// job does not heed its context. input, at most 64 KiB, says what is asked for: the same key with another one is
-// refused with reprise.ErrConflict for as long as the record is kept.
+// Run runs job under a key, continues it after the steps that an earlier attempt has recorded, or waits for the running
+// attempt; see the package comment. It returns the result of job, or the recorded result. It blocks until job has
+// returned, even if job ignores its context. The input, at most 64 KiB, is part of the operation: the same key with
+// another input is refused with reprise.ErrConflict for as long as the record is kept.
 //
-// The error is that of job, a *FailedError if the attempt that was waited for has failed, reprise.ErrFenced if another
-// attempt has taken over from ours, reprise.ErrClosed after Close, that of the Log, or the cause if ctx is cancelled.
-// The result is the caller's.
+// The error is that of job, a *FailedError if the running attempt failed while Run waited for it, reprise.ErrFenced if
+// another attempt has taken over, reprise.ErrClosed after Close, that of the Log, or the cause if ctx is cancelled. The
+// caller owns the result.
 func (r *Runner) Run(ctx context.Context, key reprise.StreamKey, input []byte, job Job) ([]byte, error) {
 	if err := r.enter(); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (r *Runner) try(ctx context.Context, key reprise.StreamKey, input []byte, j
 	return result, false, err
 }
 
-// Show returns the record of an operation, whether it is at work or not. The errors are those of Log.Stream.
+// Show returns the record of an operation, running or not. The errors are those of Log.Stream.
 func (r *Runner) Show(ctx context.Context, key reprise.StreamKey) (Record, error) {
 	s, err := r.log.Stream(ctx, key)
 	if err != nil {
@@ -268,12 +268,12 @@ func (r *Runner) wake(which func(entry) bool) {
 	}
 }
 
-// left is told that a replica has gone.
+// left is called when a replica has left.
 func (r *Runner) left(name string) {
 	r.wake(func(e entry) bool { return e.Replica == name && e.Runner != r.id })
 }
 
-// fenced is told that others have taken this process for dead under a name.
+// fenced is called when other replicas have declared this process dead under a name.
 func (r *Runner) fenced(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,10 +284,10 @@ func (r *Runner) fenced(name string) {
 	}
 }
 
-// errFenced is why a job is cancelled that others may go on with.
+// errFenced is the cause with which a job is cancelled that other processes may continue.
 var errFenced = fmt.Errorf("%w: this process was taken for dead", reprise.ErrFenced)
 
-// errClosed is why nothing is run any more.
+// errClosed is the error of calls after Close.
 var errClosed = fmt.Errorf("%w: the Runner of operations", reprise.ErrClosed)
 
 // Close cancels the jobs that run here with reprise.ErrClosed, lets those that wait go with it, and returns when all

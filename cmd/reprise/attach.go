@@ -27,9 +27,9 @@ type detaching struct {
 
 // Help is shown below the usage.
 func (*attachCmd) Help() string {
-	return `Shows the last screen of the command and sends it all keys, including Ctrl-C, until the detach keys are typed or the command ends; then the exit code is the command's. Any number of terminals may be attached, to type or to watch. The size is that of the terminal that attached or was resized last.
+	return `Shows the last screen of the command and sends all keys to it, including Ctrl-C, until the detach keys are typed or the command ends. When the command ends, its exit code is the exit code of attach. Any number of terminals may be attached, to type or to watch. The command sees the size of the terminal that attached or was resized last.
 
-A lost connection is restored automatically. Input that was typed meanwhile is then sent once.`
+A lost connection is restored automatically. Input that is typed meanwhile is sent once when the connection is back.`
 }
 
 // Run attaches until the end, or until the detach keys.

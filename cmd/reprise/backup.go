@@ -25,7 +25,7 @@ type backupCmd struct {
 
 // Help is shown below the usage.
 func (*backupCmd) Help() string {
-	return `Appends continue meanwhile. The backup of a store in a file contains everything that was acknowledged before one moment; that of other stores contains each stream as it was when it was copied. FILE appears complete or not at all, and is itself a store: "reprise store stats sqlite:FILE" inspects it.
+	return `Appends continue during the backup. The backup of a store in a file contains everything that was acknowledged before one point in time; the backup of another store contains each stream as of the time at which that stream was copied. FILE appears complete or not at all, and is itself a store: "reprise store stats sqlite:FILE" inspects it.
 
 Encrypted data stays encrypted in the backup. The files "keys", "store.keys" and "token" of the data directory are not part of it: keep a copy of them too. Without "keys" no cursor is valid any more, and without "store.keys" encrypted data cannot be read.
 
@@ -108,7 +108,7 @@ type restoreCmd struct {
 
 // Help is shown below the usage.
 func (*restoreCmd) Help() string {
-	return `Cursors from before the backup stay valid if the server has the file "keys" that it had then. A cursor of an event that was appended after the backup is answered with epoch_changed and the last event of the backup: the reader is told how many of its events no longer exist, and never continues among other events.
+	return `Cursors from before the backup stay valid if the server has the file "keys" that it had then. A cursor of an event that was appended after the backup gets the error epoch_changed, which names the last event of the backup and the number of the reader's events that no longer exist. Such a reader never continues silently among other events.
 
 An encrypted or compressed store is restored unchanged: start the server with the same "compress+" or "encrypt+" in front of its URL, and the same "store.keys". Executions that were running at the time of the backup end as "lost".
 

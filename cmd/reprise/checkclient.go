@@ -22,7 +22,7 @@ type checkClientCmd struct {
 
 // Help is shown below the usage.
 func (*checkClientCmd) Help() string {
-	return `Tests a client, in any language, against the rules of docs/clients.md. It starts a server with a bad network in front of it, and checks that the client gets every event of its streams exactly once and in order. The command is a small program around the client, which reads commands from stdin and writes events to stdout, one line of JSON each; docs/clients.md describes them.
+	return `Tests a client, in any language, against the rules of docs/clients.md. It starts a server behind a proxy that injects network faults, and checks that the client gets every event of its streams exactly once and in order. COMMAND is a small program that uses the client: it reads commands from stdin and writes events to stdout, one line of JSON each. docs/clients.md describes both formats.
 
 For example: reprise check-client -- python3 service.py`
 }

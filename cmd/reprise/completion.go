@@ -20,7 +20,7 @@ type completionCmd struct {
 
 // Help is shown below the usage.
 func (*completionCmd) Help() string {
-	return `Completes verbs, flags, their values, and the names of executions and streams, which it asks the server for.
+	return `Completes verbs, flags, their values, and the names of executions and streams on the server.
 
   bash: source <(reprise completion bash), in ~/.bashrc
   zsh:  source <(reprise completion zsh), in ~/.zshrc after compinit

@@ -25,7 +25,7 @@ type configCmd struct {
 
 // Help is shown below the usage.
 func (*configCmd) Help() string {
-	return `Reads the flags of serve, its environment and its configuration file, and prints the resulting settings: name, value, and where the value comes from. Passwords in URLs are omitted. Nothing is started and no file is made.`
+	return `Reads the flags of serve, its environment and its configuration file, and prints the resulting settings: name, value, and where the value comes from. Passwords in URLs are omitted. The verb starts nothing and writes no file.`
 }
 
 // setting is one line of config.

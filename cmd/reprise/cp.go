@@ -30,7 +30,7 @@ type cpCmd struct {
 func (*cpCmd) Help() string {
 	return `One of the two paths is on the server, below a directory that "serve --files" names; "reprise files list" shows those directories.
 
-The copy continues after a lost connection and a restart of the server. After a failure, or when this program was killed, the same command continues with the bytes that have arrived. The file appears under its name when it is complete and its checksum is right. A file that changes meanwhile is an error, never a mixture.
+The copy continues after a lost connection and after a restart of the server. If this program fails or is killed, running the same command again continues with the bytes that have arrived. The file appears under its name once it is complete and its checksum matches. If the source changes during the copy, the copy fails.
 
   reprise cp model.bin :work/models/
   reprise cp :work/out/report.pdf .

@@ -23,7 +23,7 @@ type demoCmd struct {
 
 // Help is shown below the usage.
 func (*demoCmd) Help() string {
-	return `It starts a server on a free port with nothing on the disk but a temporary directory, a job that prints lines, a network that cuts every connection again and again, and a client that follows the job through it. On a terminal each connection is a line with a mark for each event that it brought; elsewhere each event, cut and resume is a line. At the end the lines are counted: the exit code is 0 if each came once and in order. Nothing is left behind.`
+	return `The demo starts a server on a free port, a job that prints lines, a proxy that repeatedly cuts every connection, and a client that follows the job through the proxy. On a terminal, each connection is shown as a line with a mark for each event received on it; elsewhere each event, cut and resume is a line. The exit code is 0 if every line of the job arrived exactly once and in order. All files are in a temporary directory, which is removed at the end.`
 }
 
 // demo is one showing.

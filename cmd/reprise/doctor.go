@@ -23,7 +23,7 @@ type doctorCmd struct {
 
 // Help is shown below the usage.
 func (*doctorCmd) Help() string {
-	return `Each line says ok, warn or fail, what was found, and what to do about it. The exit code is 1 if anything failed.`
+	return `Each line begins with ok, warn or fail, followed by the finding and its remedy. The exit code is 1 if any check failed.`
 }
 
 // Run checks and reports.

@@ -17,7 +17,7 @@ type followCmd struct {
 	After      string   `placeholder:"CURSOR" help:"Begin after this position: a cursor as --json shows it, earliest, or tail (new events only). Default: the start."`
 	Types      []string `placeholder:"TYPE,..." help:"Only events of these types, and the end."`
 	JSON       bool     `name:"json" help:"Print each event as a line of JSON, with its cursor."`
-	CursorFile string   `placeholder:"FILE" help:"Save the position in this file, and begin at the saved one. It is saved every 100 ms and at the end: after a kill no event is missing, and events of the last 100 ms may come twice."`
+	CursorFile string   `placeholder:"FILE" help:"Save the position in this file, and begin at the saved one. It is saved every 100 ms and at the end: after a kill, no event is missing, and events of the last 100 ms may be shown twice."`
 
 	Name string `arg:"" help:"Id of the execution or name of the stream."`
 }

@@ -49,7 +49,7 @@ type gatewayCmd struct {
 	Drain       time.Duration `default:"10s" help:"How long running calls may continue after the first INT or TERM. Default: ${default}."`
 
 	SessionIdle time.Duration `placeholder:"DURATION" help:"How long an unused session is kept. Default: 1h."`
-	Quick       time.Duration `placeholder:"DURATION" help:"How long an answer may take to be sent as JSON and not kept; with a negative time each answer is a stream. Default: 50ms."`
+	Quick       time.Duration `placeholder:"DURATION" help:"An answer within this time is sent as JSON and not kept; a later one becomes a stream. With a negative time each answer is a stream. Default: 50ms."`
 	MaxBody     byteCount     `placeholder:"SIZE" help:"Largest message of a client. Default: 4MiB."`
 	RetainAge   time.Duration `placeholder:"DURATION" help:"How long the answer to a call is kept. Default: 1h."`
 
@@ -60,9 +60,9 @@ type gatewayCmd struct {
 
 // Help is shown below the usage.
 func (*gatewayCmd) Help() string {
-	return `Clients get sessions and streams that outlive broken connections and restarts, on all protocol versions. The MCP server is not changed. Requests that it had not answered when it ended are answered with an error, and never sent again.
+	return `Clients get sessions and streams that outlive broken connections and restarts, on all protocol versions. The MCP server needs no change. If it ends with unanswered requests, the gateway answers them with an error and never sends them again.
 
-Once the line "listening on URL" is on stdout, requests are answered. docs/gateway.md describes the configuration file, and what cannot be kept when an upstream ends.`
+The gateway answers requests once it has printed the line "listening on URL" to stdout. docs/gateway.md describes the configuration file, and the state that is lost when an upstream ends.`
 }
 
 // Run serves until it is asked to stop.

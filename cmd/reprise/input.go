@@ -10,7 +10,7 @@ import (
 type inputCmd struct {
 	connect `embed:""`
 
-	Offset   int64 `placeholder:"N" help:"Our stdin begins at byte N of the command's stdin; bytes that it already has are skipped. Default: 0."`
+	Offset   int64 `placeholder:"N" help:"Our stdin begins at byte N of the command's stdin; bytes that the command already has are skipped. Default: 0."`
 	KeepOpen bool  `help:"Do not close the command's stdin at the end of ours."`
 
 	ID string `arg:"" help:"Id of an execution that was started with --stdin."`
@@ -18,7 +18,7 @@ type inputCmd struct {
 
 // Help is shown below the usage.
 func (*inputCmd) Help() string {
-	return `Bytes are counted from the start. So the same input can be sent again after a failure, and the command gets each byte once.`
+	return `Bytes are counted from the start of the input. After a failure the same input can therefore be sent again, and the command gets each byte once.`
 }
 
 // Run sends what there is.

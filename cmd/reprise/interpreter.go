@@ -27,7 +27,7 @@ type interpreterCmd struct {
 
 // Help is shown below the usage.
 func (*interpreterCmd) Help() string {
-	return `An interpreter keeps its directory, variables and definitions between runs, also through restarts of the server. Each run is an execution, for "reprise follow", "logs" and "show".
+	return `An interpreter keeps its directory, variables and definitions between runs and across restarts of the server. Each run is an execution, which "reprise follow", "logs" and "show" accept.
 
   id=$(reprise interpreter open python)
   reprise run --interpreter $id 'x = 41'

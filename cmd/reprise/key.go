@@ -21,12 +21,12 @@ type keyCmd struct {
 	Show   keyShowCmd   `cmd:"" help:"Show an API key."`
 	Rotate keyRotateCmd `cmd:"" help:"Replace the text of an API key, and print the new one."`
 	Limit  keyLimitCmd  `cmd:"" help:"Change the quotas of an API key."`
-	Revoke keyRevokeCmd `cmd:"" help:"Revoke API keys permanently; everything that they have open ends."`
+	Revoke keyRevokeCmd `cmd:"" help:"Revoke API keys permanently; their open connections end."`
 }
 
 // Help is shown below the usage.
 func (*keyCmd) Help() string {
-	return `The verb asks the same server as the other verbs, with its token or a key with the scope admin. If no server runs, it changes the keys itself: in the data directory, or in a store that replicas share.`
+	return `The verb sends its requests to the same server as the other verbs, with the token of the server or a key with the scope admin. If no server runs, the verb changes the keys directly: in the data directory, or in a store that replicas share.`
 }
 
 // keyPlace says whose keys.
@@ -215,7 +215,7 @@ type keyLimitCmd struct {
 	keyPlace `embed:""`
 
 	ID    string   `arg:"" help:"Id of the key."`
-	Limit []string `arg:"" optional:"" name:"quota" placeholder:"QUOTA=N" help:"Quotas of its own, in place of all that it has: running, queued, starts, streams, bytes, readers, sessions or upload, as in running=5,bytes=1GiB. Default: none, so that those of --limit-principal of serve hold."`
+	Limit []string `arg:"" optional:"" name:"quota" placeholder:"QUOTA=N" help:"Quotas of the key, which replace all its present ones: running, queued, starts, streams, bytes, readers, sessions or upload, as in running=5,bytes=1GiB. Default: none; those of --limit-principal of serve apply."`
 }
 
 // Run does that.

@@ -20,7 +20,7 @@ type logsCmd struct {
 
 // Help is shown below the usage.
 func (*logsCmd) Help() string {
-	return `Prints what the command has written so far to stdout and stderr. The exit code says whether the output could be read, and nothing about the command.`
+	return `Prints what the command has written so far to stdout and stderr. The exit code is 0 if the output could be read, whatever the exit code of the command is.`
 }
 
 // Run prints.

@@ -32,7 +32,7 @@ type cli struct {
 	Watch       watchCmd       `cmd:"" help:"Run a local command for each event of a stream."`
 	Attach      attachCmd      `cmd:"" help:"Attach this terminal to the terminal of a running command."`
 	Logs        logsCmd        `cmd:"" help:"Print the output of an execution so far."`
-	Wait        waitCmd        `cmd:"" help:"Wait until executions have ended, and exit as they did."`
+	Wait        waitCmd        `cmd:"" help:"Wait until executions have ended, and exit with their exit code."`
 	List        listCmd        `cmd:"" aliases:"ps" help:"List executions, streams or sessions, the newest first."`
 	Show        showCmd        `cmd:"" help:"Show the state of an execution, a stream or a session."`
 	Input       inputCmd       `cmd:"" help:"Send our stdin to the stdin of an execution."`
@@ -54,13 +54,13 @@ type cli struct {
 	CheckClient checkClientCmd `cmd:"" help:"Test a client in any language against its contract, over connections that break."`
 	CheckMCP    checkMCPCmd    `cmd:"" name:"check-mcp" help:"Test what clients of an MCP server can rely on when connections break."`
 	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that replicas share, and manage the secrets of commands."`
-	Config      configCmd      `cmd:"" help:"Print the settings that serve would use, and where each comes from."`
+	Config      configCmd      `cmd:"" help:"Print the settings that serve would use, and the source of each."`
 	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
 	Webhook     webhookCmd     `cmd:"" help:"Make, list, rotate, test and remove webhooks."`
 	Quota       quotaCmd       `cmd:"" help:"Show the usage and the limit of each quota."`
-	Schedule    scheduleCmd    `cmd:"" help:"Run commands on the server by the clock."`
+	Schedule    scheduleCmd    `cmd:"" help:"Run commands on the server at set times."`
 	Audit       auditCmd       `cmd:"" help:"Read or check the audit log."`
-	Doctor      doctorCmd      `cmd:"" help:"Check the requirements of the server, and say how to fix what is missing."`
+	Doctor      doctorCmd      `cmd:"" help:"Check the requirements of the server, and print how to fix each problem."`
 	Demo        demoCmd        `cmd:"" help:"Demonstrate a job followed over a connection that is cut every second."`
 	Completion  completionCmd  `cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Man         manCmd         `cmd:"" help:"Print or write manual pages."`

@@ -31,7 +31,7 @@ type mcpCmd struct {
 	storeKeys      `embed:""`
 	isolationFlags `embed:""`
 
-	URL       string `placeholder:"URL" help:"Let the server at URL run the commands, for example http://127.0.0.1:7070. Default: run them here, or in the process that has the data directory open."`
+	URL       string `placeholder:"URL" help:"Run the commands on the server at URL, for example http://127.0.0.1:7070. Default: run them in this process, or in the process that has the data directory open."`
 	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or the token file in the data directory."`
 
 	Data    string `default:"${state}" placeholder:"DIR" help:"Data directory: store and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
@@ -57,7 +57,7 @@ Without --url it runs commands itself, and keeps their output in the data direct
 
 Any number of processes may use one data directory, also beside "reprise serve": the first one opens it, and the others forward to it through a socket in the directory. When it exits, another one takes its place.
 
-With --url everything is forwarded to the server at URL. Commands then go on when the client disconnects, and broken connections are resumed.`
+With --url everything is forwarded to the server at URL. Commands then continue when the client disconnects, and lost connections are resumed.`
 }
 
 // Run serves until the client goes or we are asked to stop.

@@ -12,7 +12,7 @@ import (
 
 // quietly is the flag of verbs of long work that are not about a server alone.
 type quietly struct {
-	Quiet bool `short:"q" help:"Say nothing but what is wrong: no progress and no result. --json prints as ever."`
+	Quiet bool `short:"q" help:"Print only errors: no progress and no result. --json is not affected."`
 }
 
 // sayResult prints what a verb has done, for people who want to know.

@@ -14,7 +14,7 @@ import (
 // proxyCmd is a bad network, for tests of clients.
 type proxyCmd struct {
 	Listen string   `env:"-" default:"127.0.0.1:0" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
-	Cut    []string `env:"-" sep:"none" placeholder:"KIND@AT*TIMES" help:"Fault to inject; see below. May be repeated. Default: no faults."`
+	Cut    []string `env:"-" sep:"none" placeholder:"KIND@AT*TIMES" help:"Fault to inject; see above. May be repeated. Default: no faults."`
 	On     string   `env:"-" placeholder:"TEXT" help:"With times in --cut: count from the moment when the client sends this text, and cut no other connections."`
 	Seed   uint64   `env:"-" placeholder:"N" help:"Seed that repeats the same random choices. Default: a random seed, which is printed."`
 
@@ -23,9 +23,21 @@ type proxyCmd struct {
 
 // Help is shown below the usage.
 func (*proxyCmd) Help() string {
-	return `Passes connections on to a server and does to them what a bad network does, to see what a client makes of it. Each --cut takes its turn, once or as often as *TIMES says ("*" alone: without end); then connections are passed on. A line is printed for each fault.
+	return `The proxy forwards connections to a server and injects the faults of a bad network, so that a client can be tested. Each connection gets the next fault of --cut. A fault is injected once, or as often as *TIMES says ("*" alone: on all further connections). After the last fault, connections are forwarded unchanged. Each fault is printed as a line.
 
-fin, rst, stall, half: end the connection as a server does, reset it, pass nothing on any more, or end the answer alone. @600 is after so many bytes of the answer, @600-12000 after a random number of them, @0+7*100 after 0, 7, 14, ... bytes, @2s after a time (fin and rst). slow=5ms@600: from there on a byte each 5 ms. refuse: reset at once. 502, 503=7: answer with this status, and the header Retry-After. redirect=URL, page, wrong: answer with a redirect, with a page of HTML and status 200, or as a server that speaks no HTTP. foreign: put events of others, without an id, among those of the server.
+  fin           closes the connection, as a server does
+  rst           resets the connection
+  stall         keeps the connection open and forwards nothing more
+  half          closes only the direction to the client
+  slow=5ms      forwards one byte each 5 ms
+  refuse        resets the connection immediately
+  502, 503=7    responds with this status; the number after = is the Retry-After header
+  redirect=URL  responds with a redirect
+  page          responds with an HTML page and status 200
+  wrong         responds with bytes that are not HTTP
+  foreign       inserts events of another source, without an id, into the stream
+
+The place of a fault follows the name: @600 is after 600 bytes of the response, @600-12000 after a random number of bytes in that range, @0+7*100 after 0, 7, 14, ... bytes on successive connections, and @2s after a time (only fin and rst).
 
 For example: reprise proxy 127.0.0.1:7070 --cut 'rst@600-12000*20' --cut 503=2 --cut stall@100`
 }

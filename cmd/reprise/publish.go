@@ -33,7 +33,7 @@ type publishCmd struct {
 
 // Help is shown below the usage.
 func (*publishCmd) Help() string {
-	return `Each line is published as it arrives, over one continuous request, and once, however often the connection is lost. Lines that arrive quickly are committed together. A line that is not UTF-8 is published as bytes.`
+	return `Each line is published as soon as it is read, exactly once, even if the connection is lost. All lines share one request, and lines in quick succession are committed together. A line that is not UTF-8 is published as bytes.`
 }
 
 const (

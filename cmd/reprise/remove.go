@@ -9,7 +9,7 @@ import (
 type removeCmd struct {
 	connect `embed:""`
 
-	Stream  bool `short:"s" xor:"kind" env:"-" help:"The names are streams. Names with a slash always are."`
+	Stream  bool `short:"s" xor:"kind" env:"-" help:"The names are streams. This is assumed for names with a slash."`
 	Session bool `xor:"kind" env:"-" help:"The names are sessions, which are removed with all their executions."`
 	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"The names are sessions of MCP clients, whose calls are cancelled."`
 

@@ -47,7 +47,7 @@ type runCmd struct {
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
 	detaching        `embed:""`
 	retain           `embed:""`
-	Hold             time.Duration `default:"30s" placeholder:"DURATION" help:"Hold the output back while we have much to read, instead of losing what the server keeps no longer. Whoever takes nothing for this long is waited for no more; 0 for not at all. Default: 30s."`
+	Hold             time.Duration `default:"30s" placeholder:"DURATION" help:"Make the command wait while we are far behind, so that the server does not discard output before we have read it. The wait ends if we read nothing for this long; 0 disables it. Default: 30s."`
 
 	Argv []string `arg:"" optional:"" passthrough:"" name:"command" help:"The command and its arguments, after \"--\"."`
 }
@@ -56,7 +56,7 @@ type runCmd struct {
 func (*runCmd) Help() string {
 	return `stdout, stderr and the exit code are those of the command. A lost connection is restored silently; a line on stderr reports it if that takes longer than 2 seconds.
 
-The first Ctrl-C sends INT to the command, as in a terminal; the command decides how to react. The second one, or TERM, cancels it with all its processes. Without a connection both are retried for a minute. The third one exits at once, and a command that has not ended goes on.
+The first Ctrl-C sends INT to the command, as in a terminal; the command decides how to react. The second one, or TERM, cancels the command with all its processes. If the connection is lost, both are retried for a minute. The third one exits immediately; a command that is still running continues.
 
 With --tty at a terminal all keys go to the command, including Ctrl-C; the detach keys leave it running. A notice is shown while the connection is lost. Input that is typed then is sent once when the connection is back.
 

@@ -17,7 +17,7 @@ import (
 
 // scheduleCmd makes, shows and changes schedules.
 type scheduleCmd struct {
-	Add     scheduleAddCmd     `cmd:"" help:"Run a command on the server by the clock, and print the id of the schedule."`
+	Add     scheduleAddCmd     `cmd:"" help:"Run a command on the server at set times, and print the id of the schedule."`
 	List    scheduleListCmd    `cmd:"" help:"List the schedules."`
 	Show    scheduleShowCmd    `cmd:"" help:"Show a schedule and the results of its newest slots."`
 	Disable scheduleDisableCmd `cmd:"" help:"Stop a schedule."`
@@ -27,7 +27,7 @@ type scheduleCmd struct {
 
 // Help is shown below the usage.
 func (*scheduleCmd) Help() string {
-	return `A schedule starts an execution at each of its slots, once over all replicas. The id of the execution is the id of the schedule with the time of the slot, and its label "schedule" is the id of the schedule: "reprise follow" and "reprise list" show it.`
+	return `A schedule starts one execution at each of its slots, even if several replicas share the store. The id of the execution consists of the id of the schedule and the time of the slot. Its label "schedule" is the id of the schedule, so that "reprise list" finds all executions of a schedule.`
 }
 
 // scheduleShown is a schedule as the server shows it.

@@ -24,7 +24,7 @@ type secretsCmd struct {
 
 // Help is shown below the usage.
 func (*secretsCmd) Help() string {
-	return `"reprise secrets DIR" makes a token and the keys that sign cursors. The other verbs work on secrets with a name, which commands get as variables: reprise run --secret TOKEN=NAME. They are files of their owner alone in named/TENANT/ of the directory that --secrets of serve names, on each machine that runs commands, and a change holds for the next command. With --principal they are those that "reprise gateway" puts into the headers and variables of upstreams for one principal, in principals/TENANT/PRINCIPAL/.`
+	return `"reprise secrets DIR" makes a token and the keys that sign cursors. The other verbs manage named secrets, which a command gets as variables: reprise run --secret TOKEN=NAME. Each secret is a file that only its owner can read, in named/TENANT/ of the directory that --secrets of serve names. Each machine that runs commands needs the file. A change applies to the next command. With --principal, the verbs manage the secrets of one principal in principals/TENANT/PRINCIPAL/, which "reprise gateway" inserts into the headers and variables of upstreams.`
 }
 
 // secretsMakeCmd makes the token and the keys.

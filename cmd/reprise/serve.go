@@ -71,13 +71,13 @@ type serveCmd struct {
 
 // Help is shown below the usage.
 func (*serveCmd) Help() string {
-	return `The first start writes a random token to DIR/token, and the keys that sign cursors to DIR/keys, both readable by their owner only. Requests are answered once the line "listening on URL" is on stdout. The server waits for a store on another server; until that answers, /healthz succeeds, and everything else, including /readyz, is refused with store_unavailable.
+	return `The first start writes a random token to DIR/token, and the keys that sign cursors to DIR/keys, both readable by their owner only. The server answers requests once it has printed the line "listening on URL" to stdout. If the store is on another server that cannot be reached, the server waits for it: /healthz succeeds, and all other requests, including /readyz, fail with store_unavailable.
 
-At INT or TERM the server answers running requests, tells readers to reconnect, and exits. Running commands go on under their supervisors, and the next server with the same data directory takes them over, also after a server was killed. A second signal within a second, or --stop-executions, ends them. With the store memory: commands end with the server, since nobody could read their output.
+At INT or TERM the server answers running requests, tells readers to reconnect, and exits. Running commands continue under their supervisors, and the next server with the same data directory takes them over. This also works after the server was killed. A second signal within a second, or --stop-executions, ends the commands. With the store memory: commands always end with the server, because their output is lost with it.
 
 If this machine supports the isolation level limits, commands cannot become another user, signal or inspect other processes, or reach the data directory; "reprise doctor" says whether it does. Start a command that needs sudo with --isolation none.
 
-Under systemd this needs KillMode=process and Delegate=yes. A socket that systemd passes (LISTEN_FDS) is taken in place of --listen, so that clients that connect while the server is restarted wait and are answered; WATCHDOG_USEC is served as long as /healthz answers.`
+A unit of systemd needs KillMode=process and Delegate=yes. A socket that systemd passes (LISTEN_FDS) replaces --listen: clients that connect during a restart wait until the server answers. If WATCHDOG_USEC is set, the server notifies systemd as long as /healthz succeeds.`
 }
 
 // Run serves until it is asked to stop.

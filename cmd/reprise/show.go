@@ -15,7 +15,7 @@ import (
 type showCmd struct {
 	connect `embed:""`
 
-	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is a stream. A name with a slash always is."`
+	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is a stream. This is assumed for a name with a slash."`
 	Session bool `xor:"kind" env:"-" help:"NAME is a session."`
 	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"NAME is a session of an MCP client."`
 	JSON    bool `name:"json" help:"Print it as a line of JSON."`

@@ -33,11 +33,11 @@ type storeArchiveCmd struct {
 
 // Help is shown below the usage.
 func (*storeArchiveCmd) Help() string {
-	return `Each stream that has ended becomes one file, or one object of the bucket, TENANT/NAME/@CREATED.EPOCH.reprise, which is there whole or not at all. What is archived already is left as it is. "reprise store check" and "reprise store copy" read archives of the first two kinds as they read stores: file:DIR and s3://... A topic of Kafka is written only, and gets streams again when this is run again.
+	return `Each ended stream is written to one file or object, TENANT/NAME/@CREATED.EPOCH.reprise, which appears complete or not at all. Streams that are already archived are skipped. "reprise store check" and "reprise store copy" read the archives file:DIR and s3://... like stores. An archive in Kafka cannot be read, and each run writes the streams to the topic again.
 
-Archives s3: and kafka: are served by the program reprise-archive, which belongs in the folder of this one ("go build -o bin/ ./cmd/..." builds both). "go run ./cmd/reprise" builds it when it is needed.
+The archives s3: and kafka: need the program reprise-archive in the same directory as this program ("go build -o bin/ ./cmd/..." builds both). "go run ./cmd/reprise" builds it when it is needed.
 
-The credentials for a bucket are AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment.
+The credentials for a bucket are read from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
 
 Exit codes: 0 all is archived; 1 something could not be archived; 2 wrong usage.`
 }

@@ -25,7 +25,7 @@ type storeCheckCmd struct {
 
 // Help is shown below the usage.
 func (*storeCheckCmd) Help() string {
-	return `Reads every stream completely, and runs the checks of the store itself. A line on stdout names each fault. A stream may be named twice, once by the store and once by the reader.
+	return `Reads every stream completely, and runs the checks of the store itself. A line on stdout names each fault. A damaged stream may be reported twice, by the check of the store and by the reader.
 
 Exit codes: 0 no fault; 1 a fault, or the store could not be read; 2 wrong usage.`
 }

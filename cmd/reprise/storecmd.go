@@ -71,7 +71,7 @@ func (p *storePlace) useLog(ctx context.Context, asked *stops,
 type storeStatsCmd struct {
 	storePlace `embed:""`
 
-	Advise bool `help:"Say how fast the store fills, and what the bounds keep of that. All streams are listed for it."`
+	Advise bool `help:"Print how fast the store fills, and how much of that its bounds keep. This lists all streams."`
 }
 
 // Run prints them.

@@ -30,9 +30,9 @@ type storeCopyCmd struct {
 
 // Help is shown below the usage.
 func (*storeCopyCmd) Help() string {
-	return `Streams keep their epoch, window, owner, producers, end and time of expiry. So issued cursors stay valid if the new server has the file "keys" of the old one's data directory. Copied data is read back and compared with the source, byte by byte.
+	return `Streams keep their epoch, window, owner, producers, end and time of expiry. Issued cursors therefore stay valid if the new server has the file "keys" of the old one's data directory. Copied data is read back and compared with the source, byte by byte.
 
-An interrupted copy continues where it stopped when it is run again. A stream with active writers is copied as far as possible and named at the end: run the copy again when its writers have stopped. Marks of expired streams are not copied. Streams that exist in the target with another epoch or with later events are not touched, and are named.
+An interrupted copy continues where it stopped when it is run again. A stream with active writers is copied as far as possible and listed at the end: run the copy again when its writers have stopped. Marks of expired streams are not copied. Streams that exist in the target with another epoch or with later events are listed and not changed.
 
 Exit codes: 0 everything is copied; 1 something could not be copied; 2 wrong usage.`
 }

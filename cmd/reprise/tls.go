@@ -38,7 +38,7 @@ func (f *tlsFlags) tlsConfig(logger *slog.Logger) (*tls.Config, error) {
 
 // clientCAFlags let clients show certificates.
 type clientCAFlags struct {
-	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Certificates, in PEM, of the authorities that sign client certificates. A client certificate stands for the API key whose id is its common name, or is in its URI reprise:key:ID."`
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Certificates, in PEM, of the authorities that sign client certificates. A client certificate authenticates as the API key whose id is its common name, or is in its URI reprise:key:ID."`
 }
 
 // apply lets clients show certificates, if that was asked for. Those without one show another credential.

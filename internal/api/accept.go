@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// accepts picks what the client wants most of the media types that there are, as
-// RFC 9110, section 12.5.1, says. The first is the answer to a client that does not care: to be sent a stream one has
-// to ask for it. Among types of equal weight one that streams and is named wins over the first: a client that names it
-// can follow it.
+// accepts selects the media type that the client prefers among the offered ones, as in RFC 9110, section 12.5.1. The
+// first one is the default for a client without a preference: a stream must be requested explicitly. Among types of
+// equal weight, an explicitly named stream type precedes the first one, because a client that names it can follow it.
 func accepts(r *http.Request, offered ...string) (string, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if strings.TrimSpace(header) == "" {
@@ -51,7 +50,7 @@ func quality(header, offer string) (weight float64, named bool) {
 		if level > specific {
 			specific, weight = level, 1
 			if q, ok := params["q"]; ok {
-				weight, _ = strconv.ParseFloat(q, 64) // what is no number weighs nothing
+				weight, _ = strconv.ParseFloat(q, 64) // an invalid number has weight 0
 			}
 		}
 	}

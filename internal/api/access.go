@@ -11,7 +11,7 @@ import (
 	"reprise/internal/problem"
 )
 
-// record is the ResponseWriter of a request, which notes what is logged and counted.
+// record is the ResponseWriter of a request. It records the data for logs and metrics.
 type record struct {
 	*httpserver.Record
 	route string // the path of the route with its wildcards
@@ -35,7 +35,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	rec := &record{Record: httpserver.NewRecord(w, r), route: "none"}
 	r = s.beginSpan(rec, r)
 	rc := http.NewResponseController(w)
-	_ = rc.SetWriteDeadline(time.Time{}) // the one of the request before is over
+	_ = rc.SetWriteDeadline(time.Time{}) // the deadline of the previous request is over
 	defer func() {
 		v := recover()
 		cut := v != nil && !s.panicked(rec, r, v)

@@ -27,13 +27,12 @@ func (s *Server) answer(x *exchange, status int, body any) error {
 	return s.answerJSON(x, status, text.Bytes())
 }
 
-// answerJSON sends text, which is a line of JSON, for every reader of lines. A failure to do so has nobody to be told
-// to.
+// answerJSON sends text, which is one line of JSON, for readers of lines. A failed write cannot be reported to anyone.
 func (s *Server) answerJSON(x *exchange, status int, text []byte) error {
 	return s.answerText(x, status, reprise.AppendJSONLine(nil, text))
 }
 
-// answerText is answerJSON for a text that is sent as it is.
+// answerText is answerJSON for a text that is sent unchanged.
 func (s *Server) answerText(x *exchange, status int, text []byte) error {
 	h := x.w.Header()
 	h.Set("Content-Type", jsonType)
@@ -44,7 +43,7 @@ func (s *Server) answerText(x *exchange, status int, text []byte) error {
 	return nil
 }
 
-// done answers what has no body.
+// done sends an answer without a body.
 func (x *exchange) done() error {
 	x.w.WriteHeader(http.StatusNoContent)
 	return nil
@@ -52,13 +51,12 @@ func (x *exchange) done() error {
 
 // allowWrite gives the client the time for the next write.
 func (s *Server) allowWrite(w http.ResponseWriter) {
-	// A ResponseWriter without deadlines is one without a network behind it.
+	// A ResponseWriter without deadlines has no network connection.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
 }
 
-// refuse answers with a problem. Where an answer has begun, or the client has
-// gone, there is nothing to say any more. Only a client that goes cancels a request
-// without a cause of its own.
+// refuse answers with a problem. It does nothing if an answer has begun or the client has disconnected. Only a client
+// that disconnects cancels a request without a specific cause.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if recordOf(w).Begun() || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return
@@ -82,7 +80,7 @@ func ProblemOf(err error) problem.Problem {
 		return problem.Invalid(http.StatusUnprocessableEntity, field.Field, err.Error())
 	}
 	if lost, ok := errors.AsType[*execution.LostError](err); ok {
-		return problem.New(problem.CodeCursorExpired, lost.Error()) // the stream is there, the position is not
+		return problem.New(problem.CodeCursorExpired, lost.Error()) // the stream exists, but not the position
 	}
 	if p, ok := fileProblem(err); ok {
 		return p
@@ -101,7 +99,7 @@ func invalidStatus(status int, detail string) problem.Problem {
 	return problem.Invalid(status, "", detail)
 }
 
-// unprocessable refuses a body or parameter that could be read and says what is not allowed.
+// unprocessable returns the problem for a well-formed body or parameter with an invalid value.
 func unprocessable(field, detail string) problem.Problem {
 	return problem.Invalid(http.StatusUnprocessableEntity, field, detail)
 }

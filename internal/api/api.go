@@ -32,36 +32,34 @@ type Options struct {
 	// Origins are the origins beside our own whose pages may use the API, for example
 	// "https://console.example.org", exactly as browsers send them.
 	Origins []string
-	// Quotas are those of principals and tenants. The Host is given the same. Default: nobody is bounded.
+	// Quotas are the quotas of principals and tenants, shared with the Host. Default: no quotas.
 	Quotas *quota.Book
 	// MaxReadersPerPrincipal bounds the responses that one principal follows at
 	// a time, over all streams. Default: 20,000.
 	MaxReadersPerPrincipal int
-	// MaxBody bounds bodies, MaxStdin those of stdin, in bytes, inclusive.
-	// Defaults: 1 MiB, 16 MiB.
+	// MaxBody limits the size of bodies, MaxStdin that of stdin, in bytes, inclusive. Defaults: 1 MiB, 16 MiB.
 	MaxBody, MaxStdin int64
-	// BodyTimeout is the longest pause in a body before the request is given up, also where
-	// the body does not matter to the answer. Default: 30 s.
+	// BodyTimeout is the longest pause in a body before the request fails, even if the answer does not depend on the
+	// body. Default: 30 s.
 	BodyTimeout time.Duration
-	// WriteTimeout is how long a client may accept no bytes before it is dropped.
-	// Default: 30 s.
+	// WriteTimeout is how long a client may accept no bytes before its connection is closed. Default: 30 s.
 	WriteTimeout time.Duration
 	// Heartbeat is the silence after which a reader that follows is sent
 	// something without a meaning. Default: 15 s.
 	Heartbeat time.Duration
-	// NoCompression leaves out the compression of events for clients that ask for it by Accept-Encoding.
+	// NoCompression disables the compression of events for clients that request it with Accept-Encoding.
 	NoCompression bool
 	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
 	MCP http.Handler
-	// Store is what the Log keeps its streams in, with its wrappers: /v1/store shows, checks and backs it up. Default:
-	// none, and these paths do not exist.
+	// Store is the store of the Log with its wrappers. /v1/store shows, checks and backs it up. Default: none; these
+	// paths do not exist.
 	Store reprise.Store
 	// Keys are the API keys that /v1/keys shows and changes. Default: none, and these paths do not exist.
 	Keys *apikey.Registry
 	// Issuers, if not nil, are the identity providers whose tokens the gate takes: what OAuth clients have to know of
 	// the server is answered then.
 	Issuers *oidc.Verifier
-	// Audit records who does what, which /v1/audit shows. Default: nobody does, and these paths do not exist.
+	// Audit records requests for /v1/audit. Default: none; these paths do not exist.
 	Audit *audit.Trail
 	// Files are the directories that /v1/files gives access to, and Watches what watches them. Default: none, and these
 	// paths do not exist.
@@ -71,20 +69,20 @@ type Options struct {
 	Webhooks *webhook.Hooks
 	// Schedules are what /v1/schedules shows and changes. Default: none, and these paths do not exist.
 	Schedules *schedule.Schedules
-	// Token, if not "", is what the server proves to know to clients that have found it in a file of this machine,
-	// before they send it.
+	// Token, if not "", is the token that the server proves to know. Clients that have found the token in a file of
+	// this machine require the proof before they send it.
 	Token string
 	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
-	// Console, if not nil, answers "/" where a browser asks for a page, and everything below "/console/", once Host
-	// and Origin were checked. It is open to everybody.
+	// Console, if not nil, serves "/" for browsers and all paths below "/console/", after the check of Host and Origin.
+	// It needs no authentication.
 	Console http.Handler
 	// MCPSessions are the endpoints whose sessions are shown at /v1/mcp/sessions. Default: none.
 	MCPSessions []MCPEndpoint
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics
-	// Tracer sends the spans of requests, appends and executions. Default: nobody does.
+	// Tracer sends the spans of requests, appends and executions. Default: none.
 	Tracer *otlp.Tracer
 	// Logger is given one line a request, and what went wrong. Default: silent.
 	Logger *slog.Logger
@@ -128,9 +126,8 @@ type Server struct {
 	drain    context.CancelCauseFunc
 }
 
-// New returns a Server for the streams of log and the executions of host, open to those
-// whom gate knows. opts may be nil. The error wraps reprise.ErrInvalid if an
-// entry of Hosts or Origins is none.
+// New returns a Server for the streams of log and the executions of host. gate authenticates the requests. opts may be
+// nil. The error wraps reprise.ErrInvalid if an entry of Hosts or Origins is invalid.
 func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (*Server, error) {
 	s, err := newServer(log, host, gate, opts)
 	if err != nil {
@@ -142,9 +139,8 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 	return s, nil
 }
 
-// NewManagement returns a Server for what has neither streams nor executions of its own, such as a gateway. It answers
-// /v1/keys with Options.Keys and /v1/audit with Options.Audit, which is in log, and nothing else. The error is that of
-// New.
+// NewManagement returns a Server for a program without streams and executions, such as a gateway. It serves only
+// /v1/keys with Options.Keys, and /v1/audit with Options.Audit, which is in log. The error is that of New.
 func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Server, error) {
 	return newServer(log, nil, gate, opts)
 }
@@ -166,9 +162,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, 
 // errDraining is why requests that are under way are ended by Drain.
 var errDraining = fmt.Errorf("%w: the server is shutting down", reprise.ErrClosed)
 
-// Drain prepares for the end: readers are told to come back soon and are let go, and
-// requests from now on are answered with shutting_down, but for those of
-// /healthz and /metrics. It returns at once. Draining again does nothing.
+// Drain prepares the shutdown: it ends the answers of readers with a request to reconnect soon, and later requests fail
+// with shutting_down, except /healthz and /metrics. It returns immediately. Draining again does nothing.
 func (s *Server) Drain() { s.drain(errDraining) }
 
 // NewHTTPServer returns an http.Server for s with bounds on connections, on slow and large

@@ -22,7 +22,7 @@ func (s *Server) record(x *exchange, rt *route) error {
 	return s.opts.Audit.Record(x.r.Context(), s.entry(x, rt))
 }
 
-// entry is what is recorded of a request. The query is left out: it may hold a ticket.
+// entry returns the audit entry of a request, without the query, which may contain a ticket.
 func (s *Server) entry(x *exchange, rt *route) audit.Entry {
 	remote, _, err := net.SplitHostPort(x.r.RemoteAddr)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Server) entry(x *exchange, rt *route) audit.Entry {
 	}
 }
 
-// recordRefusal counts a request that was refused for who sent it.
+// recordRefusal counts a request that was refused because of its sender.
 func (s *Server) recordRefusal(x *exchange, rt *route) {
 	switch code := recordOf(x.w).Code(); code {
 	case problem.CodeUnauthenticated, problem.CodeForbidden, problem.CodeRateLimited:
@@ -52,7 +52,7 @@ func (s *Server) recordLogin(x *exchange, who *identity.Principal) error {
 	return s.opts.Audit.Record(x.r.Context(), s.entryOf(x, who, "login", ""))
 }
 
-// recordMade notes what was made, which the record before it could not name.
+// recordMade records the created object, which the previous record could not name.
 func (s *Server) recordMade(x *exchange, path string) {
 	if s.opts.Audit != nil {
 		s.opts.Audit.Note(s.entryOf(x, &x.who, "made", path))

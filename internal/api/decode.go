@@ -54,7 +54,7 @@ func (s *Server) readBody(x *exchange, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// bodyError sorts what can go wrong while a body is read.
+// bodyError classifies the errors of reading a body.
 func bodyError(err error) error {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return err
@@ -62,7 +62,7 @@ func bodyError(err error) error {
 	return badRequest("", "the body did not arrive whole")
 }
 
-// mediaType is that of the body, in lower case and without parameters; "" where none is stated.
+// mediaType returns the media type of the body, in lower case and without parameters, or "".
 func mediaType(r *http.Request) string {
 	header := r.Header.Get("Content-Type")
 	if parsed, _, err := mime.ParseMediaType(header); err == nil {
@@ -80,7 +80,7 @@ func (s *Server) decodeBody(x *exchange, v any) error {
 	return decodeAs(mediaType(x.r), text, v)
 }
 
-// decodeAs is decode for a body of the one media type that is taken.
+// decodeAs is decode for a body of the only accepted media type.
 func decodeAs(mediaType string, text []byte, v any) error {
 	if mediaType != jsonType {
 		return invalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+jsonType)
@@ -88,10 +88,9 @@ func decodeAs(mediaType string, text []byte, v any) error {
 	return decode(text, v)
 }
 
-// decode reads JSON into v, a pointer to a struct. What is no JSON is refused with
-// status 400; members that the struct does not know and values of another type with
-// 422 and the path of the member. Names are compared exactly, which
-// encoding/json does not do.
+// decode reads JSON into v, a pointer to a struct. Text that is not JSON is refused with status 400. Unknown members
+// and values of another type are refused with 422 and the path of the member. Unlike encoding/json, decode compares
+// names exactly.
 func decode(text []byte, v any) error {
 	if err := checkJSON(text); err != nil {
 		return err
@@ -148,7 +147,8 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	return nil
 }
 
-// withArticle is the name of a JSON type, as encoding/json gives it, with its article: "an object", "a number 1.5".
+// withArticle returns the name of a JSON type, as in errors of encoding/json, with its article: "an object", "a number
+// 1.5".
 func withArticle(kind string) string {
 	switch kind {
 	case "object", "array":

@@ -19,21 +19,22 @@ import (
 	"reprise/ssehttp"
 )
 
-// maxWait bounds how long a page is held back until there is an event.
+// maxWait limits how long a page waits for an event.
 const maxWait = 60 * time.Second
 
 // reading is a request to read the events of a stream.
 type reading struct {
 	stream *reprise.Stream
 	form   string // the media type of the answer
-	// executionID is set if the stream is that of an execution.
+	// executionID is set if the stream belongs to an execution.
 	executionID string
 	hold        *execution.Hold // of the reader's, if output is held back for it
 
 	ssehttp.Request
 	limit int           // of a page
-	wait  time.Duration // for a page that has nothing
-	// bySeq is set if the page was asked for by a number of events, and says by one where the next begins.
+	wait  time.Duration // for an empty page
+	// bySeq is set if the request names its position by a number of events. The answer then names the next page in the
+	// same way.
 	bySeq bool
 }
 
@@ -70,7 +71,7 @@ func (s *Server) streamEvents(x *exchange) error {
 	return s.follow(x, &reading{stream: stream})
 }
 
-// parse finds out what the client wants to read, and in which form.
+// parse determines the requested events and the form of the answer.
 func (rd *reading) parse(x *exchange) error {
 	var err error
 	if rd.form, err = accepts(x.r, jsonType, sseType, ndjsonType); err != nil {
@@ -97,8 +98,8 @@ func (rd *reading) parse(x *exchange) error {
 	return rd.parseCursor(x)
 }
 
-// parseCursor reads where a page begins if that is a number of events: the seq of the event before it in the epoch of
-// the stream. Like after, it gives way to Last-Event-ID.
+// parseCursor reads the position of a page that is given as a number of events: the seq of the event before it in the
+// epoch of the stream. Like after, Last-Event-ID overrides it.
 func (rd *reading) parseCursor(x *exchange) error {
 	if x.query.text("cursor") == "" {
 		return nil
@@ -117,8 +118,8 @@ func (rd *reading) parseCursor(x *exchange) error {
 	return nil
 }
 
-// follow answers with the events. While it does, the principal has one more
-// reader and the execution one more follower; a look that waits for nothing is neither.
+// follow answers with the events. During the answer, it counts as a reader of the principal and a follower of the
+// execution, unless it waits for nothing.
 func (s *Server) follow(x *exchange, rd *reading) error {
 	if err := rd.parse(x); err != nil {
 		return err
@@ -140,7 +141,7 @@ func (s *Server) follow(x *exchange, rd *reading) error {
 	return s.send(x, rd)
 }
 
-// send answers in the form that was asked for.
+// send answers in the requested form.
 func (s *Server) send(x *exchange, rd *reading) error {
 	opts := ssehttp.Options{
 		Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout,
@@ -168,8 +169,8 @@ func (s *Server) send(x *exchange, rd *reading) error {
 	return nil
 }
 
-// expiredBlock is the last block for who reads with a ticket that has expired. It is no event of the stream and has no
-// id, so that clients leave it out, and what was read last stays where a reader goes on.
+// expiredBlock is the last block for a reader whose ticket has expired. It is not an event of the stream and has no id,
+// so that clients ignore it and resume from the last event.
 const expiredBlock = "event: expired\ndata: {\"code\":\"unauthenticated\",\"detail\":\"the ticket has expired\"}\n\n"
 
 // tellExpiry tells a page why its response ends: it reads with EventSource, which shows it no status.
@@ -180,7 +181,7 @@ func (s *Server) tellExpiry(x *exchange, w http.ResponseWriter, rd *reading) {
 		return
 	}
 	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
-	_, _ = io.WriteString(w, expiredBlock) // who has gone has gone
+	_, _ = io.WriteString(w, expiredBlock) // the client may have disconnected
 }
 
 // coding is how events are compressed for a client. It is apart from send for the sake of the stack: see dispatch.
@@ -216,7 +217,7 @@ func (s *Server) enter(x *exchange) (leave func(), err error) {
 	}, nil
 }
 
-// errAged is why a response that follows a stream is ended. Its reader is told what it is told at a shutdown.
+// errAged is the cause that ends a response which follows a stream. Its reader is told to reconnect, as at a shutdown.
 var errAged = fmt.Errorf("%w: the connection has reached its age", reprise.ErrClosed)
 
 // endWithConnection ends the context of the request when the connection reaches its age, if there is a bound on

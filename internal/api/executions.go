@@ -25,11 +25,12 @@ const (
 	idempotencyKeyHeader = "Idempotency-Key"
 	// holdHeader names the follower for whom output is held back, in the answer to its start and when it comes back.
 	holdHeader = "Execution-Hold"
-	// receiptsHeader says that such a follower sends receipts; in an answer it says how often they are wanted.
+	// receiptsHeader announces in a request that the follower sends receipts. In an answer it is the number of events
+	// and bytes above which a receipt is wanted.
 	receiptsHeader = "Execution-Receipts"
 )
 
-// maxHold bounds how long output is held back for a follower that takes nothing.
+// maxHold limits how long output is held back for a follower that takes nothing.
 const maxHold = 5 * time.Minute
 
 // executionBody is how an execution is shown.
@@ -98,7 +99,8 @@ func (s *Server) startExecution(x *exchange) error {
 	return s.answer(x, status, showExecution(e))
 }
 
-// mayStart refuses who has not a scope for the session that an execution will have: for code that of its interpreter.
+// mayStart refuses a sender without the scope for the session of the new execution. The session of code is that of its
+// interpreter.
 func (s *Server) mayStart(x *exchange, scope identity.Scope, req *execution.Request) error {
 	if err := x.mayBe(req); err != nil {
 		return err
@@ -109,7 +111,7 @@ func (s *Server) mayStart(x *exchange, scope identity.Scope, req *execution.Requ
 	return x.mayMake(scope, req.Session, "session")
 }
 
-// mayBe refuses a command of another user to all but those who look after the server.
+// mayBe refuses a command of another user, except to administrators.
 func (x *exchange) mayBe(req *execution.Request) error {
 	if req.User != "" {
 		return x.needs(identity.ScopeAdmin)
@@ -141,9 +143,8 @@ func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) 
 	return e, created, err
 }
 
-// startAndFollow answers a start with the events from the first one on. All that can be
-// refused is refused before the start: a client that is told to try again must not
-// have started something by then.
+// startAndFollow answers a start with the events from the first one on. All checks precede the start: a client that is
+// told to retry must not have started anything.
 func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 	if err := s.mayStart(x, identity.ScopeRead, &req); err != nil {
 		return err
@@ -260,7 +261,8 @@ func (s *Server) showExecution(x *exchange) error {
 	return s.answer(x, http.StatusOK, showExecution(e))
 }
 
-// id is that of the execution or session that the path names. It is checked where one that does not exist is no error.
+// id returns the id of the execution or session in the path. It validates the id for methods that accept a missing
+// object.
 func (x *exchange) id() (string, error) {
 	id := x.r.PathValue("id")
 	if field, malformed := errors.AsType[*execution.FieldError](execution.CheckID(id)); malformed {
@@ -304,7 +306,7 @@ func (s *Server) signalExecution(x *exchange) error {
 	return x.done()
 }
 
-// maxScreen is the most columns and rows that can be asked for.
+// maxScreen is the maximum number of columns and of rows in a request.
 const maxScreen = 65535
 
 func (s *Server) executionScreen(x *exchange) error {

@@ -12,8 +12,8 @@ import (
 	"reprise/internal/quota"
 )
 
-// readFile answers with a file, or a range of it. Every byte of the answer is of the version that ETag names: where
-// somebody changes the file meanwhile, the answer is cut short.
+// readFile answers with a file, or a range of it. Every byte of the answer belongs to the version in ETag: if the file
+// changes meanwhile, the answer ends early.
 func (s *Server) readFile(x *exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Server) readFile(x *exchange) error {
 		return nil
 	}
 	part, status := span{0, size}, http.StatusOK
-	// A condition that does not hold asks for the whole (RFC 9110, section 13.1.5). A date never holds.
+	// If the condition does not hold, the answer is the whole file (RFC 9110, section 13.1.5). A date never holds.
 	condition := x.r.Header.Get("If-Range")
 	if header := x.r.Header.Get("Range"); header != "" && (condition == "" || condition == content.File.ETag) {
 		ranged, verdict := parseRange(header, size)
@@ -73,7 +73,7 @@ func (s *Server) sendFile(x *exchange, content *files.Content, part span, status
 // bytesType is the media type of any bytes.
 const bytesType = "application/octet-stream"
 
-// fileBuffer is how much of a file is read and sent at a time.
+// fileBuffer is the size of a read and of a write.
 const fileBuffer = 256 << 10
 
 // upload reads the parameters of an upload.
@@ -117,7 +117,7 @@ func (s *Server) writeFile(x *exchange) error {
 	return s.answer(x, http.StatusOK, progress)
 }
 
-// uploadError sorts what can go wrong while an upload is read.
+// uploadError classifies the errors of reading an upload.
 func uploadError(err error) error {
 	if cut, ok := errors.AsType[*files.BodyError](err); ok {
 		if refused, ok := errors.AsType[*quota.Error](cut.Err); ok {
@@ -128,7 +128,7 @@ func uploadError(err error) error {
 	return err
 }
 
-// showUpload says how far an upload is.
+// showUpload answers with the progress of an upload.
 func (s *Server) showUpload(x *exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {

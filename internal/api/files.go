@@ -12,14 +12,14 @@ import (
 	"reprise/internal/problem"
 )
 
-// filesPath is where the paths begin that need Options.Files.
+// filesPath is the prefix of the paths that need Options.Files.
 const filesPath = "/v1/files"
 
 // uploadOffsetHeader is, in a refusal, the number of bytes that an upload has.
 const uploadOffsetHeader = "Upload-Offset"
 
-// filesOf returns the roots for whom they are there: those of the operator are no other tenant's, and nobody's whose
-// scope is for some names alone, since files have no session.
+// filesOf returns the roots for a sender that may use files. These belong to the operator's tenant. A sender whose
+// scope is limited to some names may not use them, because files have no session.
 func (s *Server) filesOf(x *exchange) (*files.Roots, error) {
 	if x.who.Tenant != reprise.DefaultTenant || !x.who.MayAll(x.scope) {
 		return nil, fmt.Errorf("%w: there are no files", reprise.ErrNotFound)
@@ -146,7 +146,7 @@ func (s *Server) removeFile(x *exchange) error {
 	return x.done()
 }
 
-// changeFile answers with the file that change has made of what the body B asks for.
+// changeFile answers with the file that results from the change in the body B.
 func changeFile[B any](s *Server, x *exchange, change func(*files.Roots, *B) (files.File, error)) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Server) setFileMode(x *exchange) error {
 	})
 }
 
-// setUploadOffset repeats in a header what a refusal says, for clients that read no JSON.
+// setUploadOffset repeats the offset of a refusal in a header, for clients that do not read JSON.
 func setUploadOffset(h http.Header, p *problem.Problem) {
 	if p.Offset != nil {
 		h.Set(uploadOffsetHeader, strconv.FormatInt(*p.Offset, 10))

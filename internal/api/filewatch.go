@@ -82,8 +82,8 @@ func (s *Server) removeWatch(x *exchange) error {
 	return x.done()
 }
 
-// fileRoutes are the routes of files, which are there with Options.Files. Whoever may start commands may write files:
-// either leads to the other.
+// fileRoutes returns the routes of files, which exist with Options.Files. A sender that may start commands may also
+// write files, because each permits the other.
 func fileRoutes() []route {
 	const read, write = identity.ScopeRead, identity.ScopeRun
 	list := []string{"path", "limit", "cursor"}

@@ -9,10 +9,11 @@ import (
 	"reprise/internal/identity"
 )
 
-// What a principal may not do to something that it may not know of is answered as if that did not exist. What it may do
-// to nothing at all is forbidden, and so is to make what it could not see afterwards: neither tells what there is.
+// If a principal may not know of an object, a request for it is answered as if the object did not exist. An operation
+// that the principal may not perform on any object is forbidden, and so is the creation of an object that it could not
+// see afterwards: neither answer reveals existing objects.
 
-// needs refuses who has a scope for nothing.
+// needs refuses a sender that does not have the scope for any object.
 func (x *exchange) needs(scope identity.Scope) error {
 	if !x.who.May(scope) {
 		return &identity.ScopeError{Scope: scope}
@@ -20,7 +21,8 @@ func (x *exchange) needs(scope identity.Scope) error {
 	return nil
 }
 
-// mayMake refuses to make what a scope is not granted for. name is that of a stream, or the session of an execution.
+// mayMake refuses the creation of an object outside the scope. name is that of a stream, or the session of an
+// execution.
 func (x *exchange) mayMake(scope identity.Scope, name, what string) error {
 	if x.who.MayOn(scope, name) {
 		return nil
@@ -29,13 +31,13 @@ func (x *exchange) mayMake(scope identity.Scope, name, what string) error {
 		scope, what, x.who.Prefixes(scope))
 }
 
-// notYours is what is answered for what does not exist.
+// notYours returns the error for an object that does not exist.
 func notYours(key reprise.StreamKey) error {
 	return fmt.Errorf("stream %s: %w", key, reprise.ErrNotFound)
 }
 
-// mayReadStream refuses who may not read a stream. A ticket for another stream is refused
-// whether that stream exists or not.
+// mayReadStream refuses a sender that may not read a stream. A ticket for another stream is refused whether or not that
+// stream exists.
 func (x *exchange) mayReadStream(key reprise.StreamKey) error {
 	if err := x.mayReadAny(key); err != nil {
 		return err
@@ -46,7 +48,7 @@ func (x *exchange) mayReadStream(key reprise.StreamKey) error {
 	return nil
 }
 
-// mayReadAny refuses who has a ticket for another stream, and who may read nothing.
+// mayReadAny refuses a ticket for another stream, and a sender that may not read any stream.
 func (x *exchange) mayReadAny(key reprise.StreamKey) error {
 	if x.who.Only == (reprise.StreamKey{}) {
 		return x.needs(identity.ScopeRead)
@@ -57,7 +59,7 @@ func (x *exchange) mayReadAny(key reprise.StreamKey) error {
 	return nil
 }
 
-// mayReadExecution is mayReadStream for that of an execution, which is granted by its session.
+// mayReadExecution is mayReadStream for the stream of an execution, which is granted by session.
 func (s *Server) mayReadExecution(x *exchange, id string) error {
 	key := streamKey(x.who.Tenant, executionNamespace+id)
 	if err := x.mayReadAny(key); err != nil || !x.who.Bounded(identity.ScopeRead) {
@@ -66,7 +68,7 @@ func (s *Server) mayReadExecution(x *exchange, id string) error {
 	return s.bySession(x, id, func(session string) bool { return x.who.MayReadAs(key, session) })
 }
 
-// mayUseExecution refuses who has a scope for other sessions than that of an execution.
+// mayUseExecution refuses a sender whose scope does not include the session of an execution.
 func (s *Server) mayUseExecution(x *exchange, scope identity.Scope, id string) error {
 	if x.who.MayAll(scope) {
 		return nil
@@ -74,9 +76,9 @@ func (s *Server) mayUseExecution(x *exchange, scope identity.Scope, id string) e
 	return s.bySession(x, id, func(session string) bool { return x.who.MayOn(scope, session) })
 }
 
-// bySession refuses an execution whose session is not allowed, for one whose scopes are for sessions. Nobody knows any
-// more of which session an execution was that has expired: that one does not exist either. All that does not exist is
-// refused after the same time.
+// bySession refuses an execution whose session is not allowed, for a sender whose scopes are limited to sessions. The
+// session of an expired execution is unknown, so it is refused too. All missing executions are refused after the same
+// time.
 func (s *Server) bySession(x *exchange, id string, allowed func(session string) bool) error {
 	begun := time.Now()
 	session, err := s.host.SessionOf(x.r.Context(), x.who.Tenant, id)

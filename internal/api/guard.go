@@ -12,7 +12,7 @@ import (
 	"reprise/internal/identity"
 )
 
-// checkNames refuses options that could never match what a client sends.
+// checkNames refuses options that cannot match any request.
 func (o *Options) checkNames() error {
 	for _, host := range o.Hosts {
 		if host == "" || httpserver.HostName(host) != strings.ToLower(host) {
@@ -28,8 +28,8 @@ func (o *Options) checkNames() error {
 	return nil
 }
 
-// guard refuses requests that a browser was tricked into, answers what a
-// browser asks beforehand, and is otherwise silent. It reports whether the request may go on.
+// guard refuses cross-site requests of browsers and answers their preflight requests. It reports whether the request
+// may continue.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -77,8 +77,8 @@ const (
 		"Range, If-Range, X-Request-Id, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"
 )
 
-// isHealthCheck reports whether r asks for what tells nobody anything: load balancers check
-// their servers under any name, or under none.
+// isHealthCheck reports whether r is a health check, which reveals nothing: load balancers send it with any Host, or
+// with none.
 func isHealthCheck(r *http.Request) bool {
 	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz"
 }

@@ -33,7 +33,7 @@ type healthBody struct {
 	Status string `json:"status"`
 }
 
-// healthz says that the process answers, and asks nobody else.
+// healthz answers without asking the store or anything else.
 func (s *Server) healthz(x *exchange) error {
 	return s.answer(x, http.StatusOK, healthBody{"ok"})
 }
@@ -42,7 +42,7 @@ type proofBody struct {
 	Proof string `json:"proof"`
 }
 
-// prove answers a challenge as one can who knows the token; see package serverproof.
+// prove answers a challenge with a proof that the server knows the token; see package serverproof.
 func (s *Server) prove(x *exchange) error {
 	address, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if address == nil {
@@ -65,21 +65,21 @@ func (s *Server) readyz(x *exchange) error {
 }
 
 const (
-	// healthTimeout is how long the store may take to be healthy.
+	// healthTimeout limits the health check of the store.
 	healthTimeout = 5 * time.Second
-	// healthFresh is for how long one answer serves all who ask.
+	// healthFresh is how long one result is reused for all requests.
 	healthFresh = time.Second
 )
 
-// health is what the store last answered.
+// health is the last result for the store.
 type health struct {
 	mu      sync.Mutex
 	checked time.Time
 	err     error
 }
 
-// check asks the store for something small. Whoever asks while another does waits for the
-// same answer, so that nobody can wear out the store this way.
+// check sends a small request to the store. Concurrent calls share one request, so that health checks cannot overload
+// the store.
 func (h *health) check(ctx context.Context, log *reprise.Log) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"reprise/internal/identity"
 )
 
-// interpreterRoutes are those of interpreters, whose code is run by POST /v1/executions, and of artifacts.
+// interpreterRoutes returns the routes of interpreters and of artifacts. Code in an interpreter is run by POST
+// /v1/executions.
 func interpreterRoutes() []route {
 	return []route{
 		{"GET", "/v1/executions/{id}/artifacts/{path}", identity.ScopeRead, []string{"offset"}, (*Server).readArtifact},
@@ -86,7 +87,7 @@ func (s *Server) showInterpreter(x *exchange) error {
 	return s.answer(x, http.StatusOK, showInterpreter(i))
 }
 
-// removeInterpreter ends an interpreter. An execution that is none is not removed.
+// removeInterpreter ends an interpreter. It does not remove any other execution.
 func (s *Server) removeInterpreter(x *exchange) error {
 	id, err := x.id()
 	if err != nil {

@@ -23,7 +23,7 @@ type keyBody struct {
 	Rotated *execution.Time  `json:"rotated"`
 	Expires *execution.Time  `json:"expires"`
 	Revoked *execution.Time  `json:"revoked"`
-	// Key is the text of the key, where it was just made.
+	// Key is the text of a new key, and "" otherwise.
 	Key   string   `json:"key,omitempty"`
 	Links keyLinks `json:"links"`
 }

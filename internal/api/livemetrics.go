@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxTenantLabels bounds how many tenants have a label of their own. The others are counted together.
+	// maxTenantLabels is the maximum number of tenants with a label. The others are counted together.
 	maxTenantLabels = 100
 	// otherTenants is the label of the others. No tenant can have such a name.
 	otherTenants = "(other)"
@@ -39,7 +39,7 @@ func (f *firstTenants) label(t reprise.Tenant) string {
 	return string(t)
 }
 
-// largest emits the values of the tenants for which rank is highest, under their names, and the sum of the others.
+// largest emits the values of the tenants with the highest rank, under their names, and the sum of the others.
 func largest[V any](
 	tenants map[reprise.Tenant]V, rank func(V) int64, add func(sum, v V) V, emit func(tenant string, v V),
 ) {
@@ -59,13 +59,13 @@ func largest[V any](
 	}
 }
 
-// WatchLog shows what a Log keeps, and what it holds in memory. New calls it for the Log of the Server.
+// WatchLog exports what a Log keeps in its store and in memory. New calls it for the Log of the Server.
 func (m *Metrics) WatchLog(log *reprise.Log) {
 	m.watchKept(log)
 	m.watchMemory(log)
 }
 
-// watchKept shows what is kept, by tenant, and the bounds.
+// watchKept exports the kept bytes by tenant, and the limits.
 func (m *Metrics) watchKept(log *reprise.Log) {
 	kept := func(name, help string, value func(reprise.Size) int64) {
 		m.registry.Func(metrics.KindGauge, name, help, []string{"tenant"}, func(emit func(float64, ...string)) {
@@ -94,7 +94,7 @@ func (m *Metrics) watchKept(log *reprise.Log) {
 		})
 }
 
-// watchMemory shows what the Log holds in memory.
+// watchMemory exports what the Log holds in memory.
 func (m *Metrics) watchMemory(log *reprise.Log) {
 	m.registry.Func(metrics.KindGauge, "reprise_memory_streams", "Streams that are held in memory.", nil,
 		func(emit func(float64, ...string)) { emit(float64(log.Memory().Streams)) })
@@ -103,7 +103,7 @@ func (m *Metrics) watchMemory(log *reprise.Log) {
 		func(emit func(float64, ...string)) { emit(float64(log.Memory().TailBytes)) })
 }
 
-// watchExecutions shows how many executions have not ended, and how many supervisors there are.
+// watchExecutions exports the number of executions that have not ended, and the number of supervisors.
 func (m *Metrics) watchExecutions(host *execution.Host) {
 	states := func(emit func(float64, ...string), c execution.Counts, tenant ...string) {
 		emit(float64(c.Queued), append(tenant, string(execution.StatusQueued))...)

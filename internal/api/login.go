@@ -15,8 +15,7 @@ import (
 // maxLogin bounds the body of a login, which anybody may send.
 const maxLogin = 4 << 10
 
-// login sets the cookie that stands for a token. The token comes in the body, or in
-// the header Authorization where there is no body.
+// login sets the cookie for a token. The token is in the body or, without a body, in the header Authorization.
 func (s *Server) login(x *exchange) error {
 	token, err := s.loginToken(x)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *Server) logout(x *exchange) error {
 	return x.done()
 }
 
-// ticketBody is a ticket and where it is of use.
+// ticketBody is a ticket and the path that it is valid for.
 type ticketBody struct {
 	Ticket  string         `json:"ticket"`
 	Expires execution.Time `json:"expires"`
@@ -133,7 +132,7 @@ func (s *Server) renewTicket(x *exchange) error {
 	return s.answerTicket(x, ticket, expires, path)
 }
 
-// ticketStream finds what a ticket is asked for, and its path.
+// ticketStream finds the stream that a ticket is requested for, and its path.
 func (s *Server) ticketStream(x *exchange, executionID, name string) (*reprise.Stream, string, error) {
 	if executionID != "" {
 		if err := s.mayReadExecution(x, executionID); err != nil {

@@ -17,7 +17,7 @@ import (
 // mcpSessionBody is how a session of MCP is shown.
 type mcpSessionBody struct {
 	ID string `json:"id"`
-	// Endpoint is where it was opened; see Options.MCPSessions.
+	// Endpoint is the endpoint at which the session was opened; see Options.MCPSessions.
 	Endpoint     string          `json:"endpoint"`
 	Client       mcpClientBody   `json:"client"`
 	Version      string          `json:"version"`
@@ -56,8 +56,8 @@ func (e *MCPEndpoint) show(s *mcphttp.SessionInfo) mcpSessionBody {
 
 func timeOf(t time.Time) execution.Time { return execution.Time{Time: t.UTC()} }
 
-// listMCPSessions lists the sessions of one endpoint after those of another: a cursor is the number of an endpoint and
-// a position there.
+// listMCPSessions lists the sessions of one endpoint after those of another. A cursor consists of the number of an
+// endpoint and a position there.
 func (s *Server) listMCPSessions(x *exchange) error {
 	limit, cursor, err := x.query.page()
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Server) listMCPSessions(x *exchange) error {
 	}
 	shown, next := []mcpSessionBody{}, ""
 	if !x.who.MayAll(identity.ScopeRead) {
-		at = len(s.opts.MCPSessions) // they belong to no session of executions
+		at = len(s.opts.MCPSessions) // they do not belong to a session of executions
 	}
 	for ; at < len(s.opts.MCPSessions) && len(shown) < limit; at, after = at+1, "" {
 		e := &s.opts.MCPSessions[at]
@@ -128,5 +128,5 @@ func (s *Server) endMCPSession(x *exchange) error {
 			return err
 		}
 	}
-	return x.done() // it has ended, which is what was wanted
+	return x.done() // it has ended, as requested
 }

@@ -213,7 +213,7 @@ func (m *Metrics) LogHooks() *reprise.Hooks {
 	}
 }
 
-// resumed counts what came of a cursor.
+// resumed counts the result of a cursor.
 func (m *Metrics) resumed(r *http.Request, what ssehttp.Resumption) {
 	via, result, reason := "query", "replayed", "none"
 	if r.Header.Get(ssehttp.LastEventID) != "" {

@@ -14,8 +14,8 @@ func streamKey(tenant reprise.Tenant, name string) reprise.StreamKey {
 	return reprise.StreamKey{Tenant: tenant, Name: name}
 }
 
-// userStream is the key of the stream that the path names. Names with a colon are
-// those of other kinds of streams, and not to be reached from here.
+// userStream returns the key of the stream in the path. It refuses names with a colon, which belong to other kinds of
+// streams.
 func userStream(x *exchange) (reprise.StreamKey, error) {
 	key := streamKey(x.who.Tenant, x.r.PathValue("name"))
 	if strings.Contains(key.Name, ":") {

@@ -9,9 +9,9 @@ import (
 	"reprise/ssehttp"
 )
 
-// lines is application/x-ndjson: a line an event. A blank line is a heartbeat; one with nothing but a cursor, or of
-// type cursor for those who ask for it, says that events up to it were filtered out. It has no way to say when to
-// come back.
+// lines encodes events as application/x-ndjson, one event per line. A blank line is a heartbeat. A line with only a
+// cursor, or of type cursor for clients that request it, means that the events up to the cursor were filtered out. The
+// format cannot express a reconnection time.
 type lines struct{}
 
 // ContentType implements ssehttp.Form.
@@ -53,7 +53,8 @@ func appendEvent(dst []byte, e *reprise.Event, cursorSuffix string) []byte {
 	return append(e.AppendMembers(dst), '}')
 }
 
-// appendGap appends the notice of a gap as it stands in a line or a page. Its cursor is where the events go on.
+// appendGap appends the notice of a gap in the form of a line or a page. Its cursor is the position at which the events
+// continue.
 func appendGap(dst []byte, gap ssehttp.Gap) []byte {
 	text, err := json.Marshal(struct {
 		Cursor string `json:"cursor"`

@@ -25,7 +25,7 @@ func (s *Server) resourceMetadata(w http.ResponseWriter, r *http.Request) {
 	_ = s.answerJSON(&exchange{w: w, r: r}, http.StatusOK, text) // which never fails
 }
 
-// challenged adds to a refusal what an OAuth client can do about it.
+// challenged adds to a refusal the challenge for an OAuth client.
 func (s *Server) challenged(x *exchange, err error) error {
 	if s.opts.Issuers == nil {
 		return err
@@ -33,8 +33,8 @@ func (s *Server) challenged(x *exchange, err error) error {
 	return Challenged(s.opts.Issuers, x.r, &x.who, err)
 }
 
-// Challenged returns err, or its problem with a challenge that says where another token is to be had: where the request
-// of who has shown none that is good, or one of too few scopes.
+// Challenged returns err, or its problem with a challenge that names the issuer of tokens, if the request has no valid
+// token or one with insufficient scopes.
 func Challenged(issuers *oidc.Verifier, r *http.Request, who *identity.Principal, err error) error {
 	p := ProblemOf(err)
 	switch p.Code {

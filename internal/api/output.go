@@ -12,10 +12,9 @@ import (
 	"reprise/internal/execution"
 )
 
-// executionOutput answers with the bytes of a channel, exactly: those there are
-// now, a range of them, or with follow=true all until the end as they come. A
-// parameter offset leaves out what comes before it, and is how a follower that was
-// cut off goes on: a Range needs an end that is not known yet.
+// executionOutput answers with the exact bytes of a channel: the present ones, a range of them, or with follow=true all
+// bytes until the end as they arrive. The parameter offset skips the bytes before it. A follower uses it to resume,
+// because a Range needs an end, which is not known yet.
 func (s *Server) executionOutput(x *exchange) error {
 	id, channel := x.r.PathValue("id"), path.Base(x.r.URL.Path)
 	if err := s.mayReadExecution(x, id); err != nil {
@@ -97,7 +96,7 @@ func (s *Server) unsatisfiable(x *exchange, output *execution.Output) error {
 	return invalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", output.Size()))
 }
 
-// steadyWriter bounds how long the client takes for each write.
+// steadyWriter limits how long the client takes for each write.
 type steadyWriter struct {
 	w       io.Writer
 	rc      *http.ResponseController
@@ -106,7 +105,7 @@ type steadyWriter struct {
 }
 
 func (w *steadyWriter) Write(b []byte) (int, error) {
-	// A ResponseWriter without deadlines is one without a network behind it.
+	// A ResponseWriter without deadlines has no network connection.
 	_ = w.rc.SetWriteDeadline(time.Now().Add(w.timeout))
 	n, err := w.w.Write(b)
 	if err == nil && w.flush {
@@ -125,8 +124,8 @@ const (
 	rangeUnsatisfiable
 )
 
-// parseRange reads the header Range (RFC 9110, section 14.2). One that is malformed, is
-// of another unit or asks for several parts is ignored, as the standard allows.
+// parseRange reads the header Range (RFC 9110, section 14.2). It ignores a header that is malformed, has another unit
+// or requests several parts, as the standard allows.
 func parseRange(header string, size int64) (span, int) {
 	unit, set, ok := strings.Cut(header, "=")
 	if !ok || !strings.EqualFold(unit, "bytes") || strings.Contains(set, ",") {

@@ -16,8 +16,7 @@ import (
 const (
 	// maxPageBytes ends a page early. An event that is longer comes alone.
 	maxPageBytes = 4 << 20
-	// maxPageScan bounds how many events one page looks at, of which the
-	// filter may take none.
+	// maxPageScan limits the number of events that one page examines. The filter may reject all of them.
 	maxPageScan = 10_000
 	// minCompressed is the size in bytes of a page from which on compressing it is worth its time.
 	minCompressed = 1 << 10
@@ -36,16 +35,16 @@ type page struct {
 	full     bool
 }
 
-// pageEnd is what a page says behind its events.
+// pageEnd is the part of a page after its events.
 type pageEnd struct {
-	NextCursor any              `json:"next_cursor"` // a number of events if that was asked for
+	NextCursor any              `json:"next_cursor"` // a number of events if the request used one
 	HasMore    bool             `json:"has_more"`
 	Ended      bool             `json:"ended"`
 	Window     execution.Window `json:"window"`
 }
 
-// page answers with the events that are there, up to the limit. Where there are none
-// it waits for the first, if it was told to.
+// page answers with the present events, up to the limit. If there are none and the request asks for it, page waits for
+// the first one.
 func (s *Server) page(x *exchange, rd *reading, coding contentcoding.Coding) error {
 	reader, gap, err := rd.Open(x.r, rd.stream)
 	if what, ok := rd.Resumption(reader, gap, err); ok {
@@ -91,7 +90,7 @@ func (s *Server) page(x *exchange, rd *reading, coding contentcoding.Coding) err
 	return s.answerText(x, http.StatusOK, body)
 }
 
-// fill takes events until the page is full or there are no more for now.
+// fill adds events until the page is full or no more are present.
 func (p *page) fill(ctx context.Context) error {
 	timeout := time.NewTimer(p.rd.wait)
 	defer timeout.Stop()
@@ -121,7 +120,7 @@ func (p *page) fill(ctx context.Context) error {
 	return nil
 }
 
-// failed deals with an error of the reader. goesOn is true if there may be more events on this page, after a gap.
+// failed handles an error of the reader. goesOn is true if more events may follow on this page, after a gap.
 func (p *page) failed(err error) (goesOn bool, _ error) {
 	window, outside := errors.AsType[*reprise.WindowError](err)
 	switch {
@@ -132,7 +131,7 @@ func (p *page) failed(err error) (goesOn bool, _ error) {
 		}
 		return true, nil
 	case p.count > 0:
-		return false, nil // the next page tells of it
+		return false, nil // the next page reports it
 	}
 	return false, err
 }

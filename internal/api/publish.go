@@ -15,13 +15,13 @@ import (
 type publishedBody struct {
 	First uint64 `json:"first"`
 	Last  uint64 `json:"last"`
-	// Cursor is just after Last. It is left out for a duplicate of which it is no
-	// longer known what it had become; First and Last are then 0.
+	// Cursor is just after Last. It is omitted for a duplicate whose seqs are no longer known; First and Last are 0
+	// then.
 	Cursor    string `json:"cursor,omitempty"`
 	Duplicate bool   `json:"duplicate,omitempty"`
 }
 
-// eventBody is an event as it is published.
+// eventBody is an event in a request.
 type eventBody struct {
 	Type string          `json:"type"`
 	Data json.RawMessage `json:"data"`
@@ -81,7 +81,7 @@ func decodeEvents(mediaType, eventType string, body []byte) ([]reprise.Event, er
 
 var errTypeOfJSON = badRequest("type", "the type of JSON events stands in the events")
 
-// decodeEventsSlowly reads what scanEvents does not take, and finds out what is wrong with it.
+// decodeEventsSlowly reads the events that scanEvents does not support, and determines the error in an invalid body.
 func decodeEventsSlowly(mediaType string, body []byte) ([]reprise.Event, error) {
 	if mediaType == ndjsonType {
 		return decodeLines(body)
@@ -109,7 +109,7 @@ func decodeBatch(body []byte) ([]eventBody, error) {
 	var shape struct {
 		Events json.RawMessage `json:"events"`
 	}
-	_ = json.Unmarshal(body, &shape) // what is no object is refused below
+	_ = json.Unmarshal(body, &shape) // a value that is not an object is refused below
 	if shape.Events == nil {
 		one := make([]eventBody, 1)
 		return one, decode(body, &one[0])
@@ -163,7 +163,7 @@ func decodeLine(line []byte) (reprise.Event, error) {
 	return one.event()
 }
 
-// event checks what was published. Data that was left out is null.
+// event validates a published event. Missing data is null.
 func (b *eventBody) event() (reprise.Event, error) {
 	var data bytes.Buffer
 	if len(b.Data) == 0 {
@@ -197,7 +197,7 @@ func producerOf(h http.Header) (*reprise.ProducerID, error) {
 	return p, nil
 }
 
-// The outcomes of streams that are no execution.
+// The outcomes of streams that are not executions.
 const (
 	outcomeCompleted = "completed"
 	outcomeFailed    = "failed"

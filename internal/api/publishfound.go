@@ -15,31 +15,31 @@ import (
 )
 
 const (
-	// maxFoundBytes and maxFoundEvents bound what has been read from a body and is not being appended yet. Beyond, no
-	// more is read. Both can be exceeded by what one read brings.
+	// maxFoundBytes and maxFoundEvents limit the events that were read from a body and are not being appended yet.
+	// Above them, reading stops. One read may exceed both.
 	maxFoundBytes, maxFoundEvents = 1 << 20, 10_000
 	// minReadRoom and maxReadRoom are the sizes of the first and of later buffers for a body.
 	minReadRoom, maxReadRoom = 4 << 10, 64 << 10
-	// maxThrownAway bounds what is read, and thrown away, of a body after a refusal.
+	// maxThrownAway limits how much of a body is read and dropped after a refusal.
 	maxThrownAway = 4 << 20
 )
 
 // errWholeBody ends the events of a body that has come to its end.
 var errWholeBody = errors.New("the body has ended")
 
-// foundEvents are the events of a body of lines. One goroutine reads the body while another takes what was found.
+// foundEvents are the events in a body of lines. One goroutine reads the body while another takes the found events.
 type foundEvents struct {
 	maxLine int64
 	pause   time.Duration // the longest in the body
-	ended   chan struct{} // closed when nothing reads the body any more
+	ended   chan struct{} // closed when the body is no longer being read
 
 	mu      sync.Mutex
 	changed sync.Cond // broadcast when one of the fields below changes
 	waiting []reprise.Event
 	bytes   int             // that the waiting events were read from
-	taken   []reprise.Event // what is being appended
-	asked   bool            // a blank line asks where the publish stands
-	err     error           // why no more events come
+	taken   []reprise.Event // the events that are being appended
+	asked   bool            // a blank line requests the state of the publish
+	err     error           // the reason why no more events follow
 }
 
 func newFoundEvents(maxLine int64, pause time.Duration) *foundEvents {
@@ -48,8 +48,8 @@ func newFoundEvents(maxLine int64, pause time.Duration) *foundEvents {
 	return f
 }
 
-// take returns all events that wait, once there are some, and none if a blank line has come instead. It returns the
-// reason with the last ones: errWholeBody, or what is wrong with the body. The events are valid until the next call.
+// take waits for events and returns all waiting ones, or none if a blank line has arrived. With the last events it
+// returns the reason of the end: errWholeBody, or the error in the body. The events are valid until the next call.
 func (f *foundEvents) take() ([]reprise.Event, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,8 +63,8 @@ func (f *foundEvents) take() ([]reprise.Event, error) {
 	return f.taken, f.err
 }
 
-// stop ends the events, unless they have ended: what is read from now on is thrown away. It reports whether the body is
-// still being read.
+// stop ends the events, unless they have ended: further input is dropped. It reports whether the body is still being
+// read.
 func (f *foundEvents) stop(cause error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,8 +80,8 @@ func (f *foundEvents) stop(cause error) bool {
 	}
 }
 
-// add hands over what was found in size bytes, and why nothing follows; nil if more may. It waits while too much
-// waits, and returns why no more is wanted.
+// add passes on the events found in size bytes, and the reason why nothing follows, or nil. It blocks while too much
+// waits, and returns the reason if no more events are accepted.
 func (f *foundEvents) add(events []reprise.Event, size int, wrong error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,8 +112,8 @@ func (f *foundEvents) read(body io.Reader) {
 	}
 }
 
-// readEvents finds events until the body ends or is wrong. An unfinished line counts if the body ends behind it, and
-// not if the body is cut off there.
+// readEvents finds events until the body ends or is invalid. An incomplete last line counts if the body ends normally,
+// and not if the body is cut off.
 func (f *foundEvents) readEvents(body io.Reader) error {
 	in := newLineBuffer()
 	lines := lineScanner{next: 1, maxLine: f.maxLine}
@@ -153,7 +153,7 @@ func newLineBuffer() *lineBuffer {
 
 func (b *lineBuffer) unfinished() int { return len(b.buf) }
 
-// room is where the next bytes go.
+// room returns the space for the next bytes.
 func (b *lineBuffer) room() []byte {
 	if cap(b.buf)-len(b.buf) < b.size/4 {
 		b.size = max(min(2*b.size, maxReadRoom), 2*len(b.buf))

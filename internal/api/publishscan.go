@@ -9,9 +9,9 @@ import (
 	"reprise/internal/jsonscan"
 )
 
-// scanEvents reads the events of a publish in one pass over body. Their data shares memory with body where it has
-// no white space to be left out. ok is false for every body that is refused, and for some
-// that are rare: those are left to decodeEvents, which also says what is wrong.
+// scanEvents reads the events of a publish in one pass over body. Their data shares memory with body, unless white
+// space has to be removed. ok is false for every invalid body and for some rare valid ones: these are left to
+// decodeEvents, which also determines the error.
 func scanEvents(mediaType string, body []byte) (events []reprise.Event, ok bool) {
 	if !utf8.Valid(body) {
 		return nil, false
@@ -30,7 +30,7 @@ func scanEvents(mediaType string, body []byte) (events []reprise.Event, ok bool)
 type eventScanner struct {
 	body []byte
 	i    int
-	// lastType is the type of the event before, which is mostly that of the next one too.
+	// lastType is the type of the previous event, which usually is that of the next one too.
 	lastType string
 }
 

@@ -14,24 +14,24 @@ import (
 	"reprise/internal/problem"
 )
 
-// acknowledgement is a line of the answer to a publish that goes on.
+// acknowledgement is a line of the answer to a streaming publish.
 type acknowledgement struct {
-	// Events is how many events of the request are kept, from its first one on.
+	// Events is the number of kept events of the request.
 	Events uint64 `json:"events"`
-	// First is the seq of the first event that was added since the line before, left out if there is none.
+	// First is the seq of the first event since the previous line, omitted if there is none.
 	First uint64 `json:"first,omitempty"`
-	// Last and Cursor are those of the newest of them. They are left out before the first one, and for a duplicate of
-	// which it is no longer known what it had become.
+	// Last and Cursor belong to the newest of these events. They are omitted before the first event, and for a
+	// duplicate whose seqs are no longer known.
 	Last   uint64 `json:"last,omitempty"`
 	Cursor string `json:"cursor,omitempty"`
-	// Done says that the body has ended and all of it is kept; Error says why the request has ended before. One of them
-	// stands in the last line.
+	// Done is true if the body has ended and all of it is kept. Error is the reason if the request has ended early. The
+	// last line has one of them.
 	Done  bool             `json:"done,omitempty"`
 	Error *problem.Problem `json:"error,omitempty"`
 }
 
-// wantsAcknowledgements reports whether a publish is to be acknowledged while it goes on: its body is lines, and lines
-// are what the client wants most of the forms of the answer.
+// wantsAcknowledgements reports whether a publish is acknowledged while it is in progress: its body consists of lines,
+// and the client prefers lines for the answer.
 func wantsAcknowledgements(r *http.Request) bool {
 	if !strings.Contains(r.Header.Get("Accept"), ndjsonType) || mediaType(r) != ndjsonType {
 		return false
@@ -40,9 +40,9 @@ func wantsAcknowledgements(r *http.Request) bool {
 	return err == nil && form == ndjsonType
 }
 
-// publishing is a publish whose body is appended while it comes. One goroutine reads the body and finds the events in
-// it, while that of the handler appends what has been found meanwhile in one go and acknowledges it: events that come
-// one by one are committed one by one, and those that come faster share commits.
+// publishing is a publish whose body is appended while it arrives. One goroutine reads the body and finds its events.
+// The goroutine of the handler appends all events found so far at once and acknowledges them. Single events are
+// committed one by one, and frequent events share commits.
 type publishing struct {
 	s        *Server
 	x        *exchange
@@ -72,7 +72,7 @@ func (s *Server) publishOn(x *exchange, stream *reprise.Stream, producer *repris
 		}
 	}
 	defer context.AfterFunc(x.r.Context(), func() {
-		// A client that has gone is noticed by reading: what has come before is appended.
+		// A disconnect is noticed by reading: the events before it are appended.
 		if cause := context.Cause(x.r.Context()); !errors.Is(cause, context.Canceled) {
 			stop(cause)
 		}
@@ -112,7 +112,7 @@ func (p *publishing) run() error {
 			return nil
 		}
 		if err := p.acknowledge(); err != nil {
-			return nil //nolint:nilerr // nobody is left to be told
+			return nil //nolint:nilerr // no client is left to be told
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (p *publishing) refuse(err error) {
 	_ = p.acknowledge()
 }
 
-// append appends events in one commit, but for those that the stream refuses, which are found by halving.
+// append appends events in one commit, except those that the stream refuses, which it finds by bisection.
 func (p *publishing) append(events []reprise.Event) error {
 	// What has arrived is appended, whether or not the client is still there.
 	ctx := context.WithoutCancel(p.x.r.Context())
@@ -165,7 +165,7 @@ func (p *publishing) note(appended reprise.Appended, events int) {
 		p.kept.Cursor = p.stream.CursorIn(appended.Epoch, appended.Last).String()
 	}
 	if p.producer != nil {
-		next := *p.producer // a copy: the Log may hold the one before for longer than the append lasts
+		next := *p.producer // a copy: the Log may hold the previous one for longer than the append
 		next.Seq += uint64(events)
 		p.producer = &next
 	}
@@ -188,7 +188,7 @@ func (p *publishing) acknowledge() error {
 	return http.NewResponseController(w).Flush()
 }
 
-// errPause refuses a body that brings nothing for a while. The client may go on with another request.
+// errPause refuses a body that is silent for too long. The client may continue with another request.
 func errPause(pause time.Duration) error {
 	p := problem.Invalid(http.StatusBadRequest, "",
 		fmt.Sprintf("nothing came for %v; a blank line now and then keeps a request", pause))

@@ -13,10 +13,10 @@ import (
 // query holds the parameters of a request, each of which the route knows.
 type query url.Values
 
-// repeatable is the one parameter that may be given more than once.
+// repeatable is the only parameter that may be given more than once.
 const repeatable = "label"
 
-// parseQuery refuses what cannot be read, what is not known, and what is given twice.
+// parseQuery refuses malformed, unknown and repeated parameters.
 func parseQuery(raw string, known []string) (query, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
@@ -35,7 +35,7 @@ func parseQuery(raw string, known []string) (query, error) {
 
 func (q query) text(name string) string { return url.Values(q).Get(name) }
 
-// number reads a parameter of min to max, or fallback where there is none.
+// number reads a parameter between minimum and maximum, or returns fallback if it is missing.
 func (q query) number(name string, fallback, minimum, maximum int64) (int64, error) {
 	text := q.text(name)
 	if text == "" {
@@ -58,7 +58,7 @@ func (q query) flag(name string) (bool, error) {
 	return false, badRequest(name, "true or false is taken")
 }
 
-// duration reads a parameter such as "10s" of at most maximum; 0 where there is none.
+// duration reads a parameter such as "10s" of at most maximum, or returns 0 if it is missing.
 func (q query) duration(name string, maximum time.Duration) (time.Duration, error) {
 	text := q.text(name)
 	if text == "" {

@@ -11,10 +11,10 @@ import (
 	"reprise/internal/quota"
 )
 
-// quotaBody is what a principal and its tenant use, and their bounds.
+// quotaBody is the usage of a principal and its tenant, with their limits.
 type quotaBody struct {
 	Tenant reprise.Tenant `json:"tenant"`
-	// Principal is null where the tenant alone was asked for.
+	// Principal is null if only the tenant was requested.
 	Principal *string     `json:"principal"`
 	Quotas    []quotaLine `json:"quotas"`
 }
@@ -24,14 +24,14 @@ type quotaLine struct {
 	Quota quota.Name `json:"quota"`
 	Of    quota.Of   `json:"of"`
 	Used  int64      `json:"used"`
-	// Limit is null where there is no bound.
+	// Limit is null if there is no limit.
 	Limit *int64 `json:"limit"`
 }
 
 // errTicketReads refuses the holder of a ticket.
 var errTicketReads = fmt.Errorf("%w: a ticket reads one stream and nothing else", identity.ErrForbidden)
 
-// showQuota answers with what the sender uses; with that of another tenant, or of another principal, for the admin.
+// showQuota answers with the usage of the sender. An administrator may request that of another tenant or principal.
 func (s *Server) showQuota(x *exchange) error {
 	who := x.who.Holder()
 	tenant, principal := x.query.text("tenant"), x.query.text("principal")
@@ -86,7 +86,7 @@ func (s *Server) quotaLines(who *quota.Holder, of quota.Of) []quotaLine {
 	return lines
 }
 
-// used is how much of a quota an account uses now.
+// used returns the current usage of a quota by an account.
 func (s *Server) used(a quota.Account, name quota.Name) int64 {
 	switch name {
 	case quota.Running:
@@ -101,12 +101,12 @@ func (s *Server) used(a quota.Account, name quota.Name) int64 {
 	return s.opts.Quotas.Used(a, name)
 }
 
-// QuotaRefused counts what was refused because a quota was used up, for quota.Options.Refused.
+// QuotaRefused counts a refusal because of an exhausted quota, for quota.Options.Refused.
 func (m *Metrics) QuotaRefused(e *quota.Error) {
 	m.quotaRefused.With(string(e.Of), string(e.Quota)).Inc()
 }
 
-// watchQuotas shows what tenants use beside what is kept and what runs, and the bounds.
+// watchQuotas exports the usage of tenants other than kept data and executions, and the limits.
 func (m *Metrics) watchQuotas(book *quota.Book, host *execution.Host, log *reprise.Log) {
 	m.registry.Func(metrics.KindGauge, "reprise_tenant_quota_used",
 		"What tenants use of quotas that are not about executions or what is kept.", []string{"quota", "tenant"},

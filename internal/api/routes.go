@@ -15,12 +15,12 @@ import (
 	"reprise/internal/serverproof"
 )
 
-// Who may use a route: a scope, or one of these.
+// The permission that a route needs: a scope, or one of these.
 const (
 	// public: everybody, known or not.
 	public identity.Scope = "*"
-	// oneStream: whoever may read the stream in question, with a ticket too. The
-	// handler checks it, for it alone knows the stream.
+	// oneStream permits senders that may read the stream in question, with a ticket too. The handler checks it, because
+	// only the handler knows the stream.
 	oneStream identity.Scope = "?"
 	// anybody: every principal, whatever its scopes are, but no ticket.
 	anybody identity.Scope = "any"
@@ -41,7 +41,7 @@ func routes() []route {
 	return slices.Concat(coreRoutes(), interpreterRoutes(), fileRoutes(), webhookRoutes(), scheduleRoutes())
 }
 
-// coreRoutes are the routes that every server has, but for those of the store.
+// coreRoutes returns the routes that every server has, except those of the store.
 func coreRoutes() []route {
 	output := []string{"offset", "follow", identity.TicketParam}
 	return []route{
@@ -126,8 +126,8 @@ type operations struct {
 	methods []string // sorted, HEAD and OPTIONS too
 }
 
-// newMux makes a handler for each path and one for all others, so that every
-// refusal is ours: the errors of ServeMux itself are plain text.
+// newMux registers a handler for each path and one for all others, so that every refusal is a problem: the errors of
+// ServeMux itself are plain text.
 func (s *Server) newMux() *http.ServeMux {
 	paths := map[string]*operations{}
 	for _, rt := range routes() {
@@ -170,14 +170,15 @@ func (s *Server) newMux() *http.ServeMux {
 // receiptsPath is where receipts are sent, which are part of reading.
 const receiptsPath = "/v1/executions/{id}/receipts"
 
-// storePath, keysPath and auditPath are where the paths begin that need Options.Store, Options.Keys and Options.Audit.
+// storePath, keysPath and auditPath are the prefixes of the paths that need Options.Store, Options.Keys and
+// Options.Audit.
 const (
 	storePath = "/v1/store"
 	keysPath  = "/v1/keys"
 	auditPath = "/v1/audit"
 )
 
-// lacks reports whether the server was not given what a path is about.
+// lacks reports whether the server lacks the option for a path.
 func (s *Server) lacks(path string) bool {
 	managed := strings.HasPrefix(path, keysPath) || strings.HasPrefix(path, auditPath)
 	return s.host == nil && !managed ||
@@ -190,7 +191,7 @@ func (s *Server) lacks(path string) bool {
 		s.opts.Audit == nil && strings.HasPrefix(path, auditPath)
 }
 
-// offDetail tells what a server has to be started with for a path to exist, "" if nothing would help.
+// offDetail names the option that enables a path, or returns "" if there is none.
 func offDetail(path string) string {
 	switch {
 	case path == filesPath || strings.HasPrefix(path, filesPath+"/"):
@@ -201,11 +202,11 @@ func offDetail(path string) string {
 	return ""
 }
 
-// mcpPath is where the Model Context Protocol is spoken, which has rules of its own.
+// mcpPath is the endpoint of the Model Context Protocol, which has its own rules.
 const mcpPath = "/mcp"
 
-// passToMCP lets the endpoint authenticate, which it does again while a response goes on. What is under way ends at
-// once when the credential expires or is revoked.
+// passToMCP leaves authentication to the endpoint, which repeats it during a response. Requests under way end as soon
+// as the credential expires or is revoked.
 func (s *Server) passToMCP(w http.ResponseWriter, r *http.Request) {
 	recordOf(w).route = mcpPath
 	if who, err := s.gate.Known(r); err == nil {
@@ -226,7 +227,7 @@ func (s *Server) passToConsole(w http.ResponseWriter, r *http.Request) {
 	s.opts.Console.ServeHTTP(w, r)
 }
 
-// passPageToConsole answers "/": browsers want a page, and get it. Other clients are told that there is nothing.
+// passPageToConsole answers "/": browsers get a page, and other clients get status 404.
 func (s *Server) passPageToConsole(w http.ResponseWriter, r *http.Request) {
 	w.Header().Add("Vary", "Accept")
 	if form, err := accepts(r, jsonType, htmlType); err != nil || form != htmlType {
@@ -258,12 +259,11 @@ func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request) {
 	s.refuse(w, r, problem.New(problem.CodeNotFound, detail))
 }
 
-// dispatch picks the route by the method and lets in who may use it.
+// dispatch selects the route by the method and checks the permission of the sender.
 //
-// It and what it calls down to a reader that waits stay on the stack for as long as
-// somebody follows. A stack is halved when less than a quarter of it is in use, which for
-// the 16 KiB that a request reaches takes small frames: what makes large ones, such
-// as problems, is made in functions that have returned by then.
+// The stack frames from dispatch down to a waiting reader exist for as long as a client follows. The runtime halves a
+// stack when less than a quarter of it is in use. Requests reach 16 KiB, so the frames have to be small: code with
+// large frames, such as problems, is in functions that have returned by then.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operations) {
 	recordOf(w).route = ops.path
 	rt := ops.routes[r.Method]
@@ -292,7 +292,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	}
 }
 
-// noSuchMethod answers OPTIONS, and refuses what the path does not know.
+// noSuchMethod answers OPTIONS, and refuses methods that the path does not have.
 func (s *Server) noSuchMethod(w http.ResponseWriter, r *http.Request, ops *operations) {
 	methods := strings.Join(ops.methods, ", ")
 	w.Header().Set("Allow", methods)
@@ -303,7 +303,7 @@ func (s *Server) noSuchMethod(w http.ResponseWriter, r *http.Request, ops *opera
 	s.refuse(w, r, invalidStatus(http.StatusMethodNotAllowed, "this path knows the methods "+methods))
 }
 
-// admit checks who sent the request and which parameters it has.
+// admit checks the sender and the parameters of the request.
 func (s *Server) admit(x *exchange, rt *route) error {
 	if s.draining.Err() != nil && rt.path != "/healthz" && rt.path != "/metrics" && rt.path != serverproof.Path {
 		return errDraining

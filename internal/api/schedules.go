@@ -14,7 +14,7 @@ import (
 	"reprise/internal/schedule"
 )
 
-// schedulesPath is where the paths begin that need Options.Schedules.
+// schedulesPath is the prefix of the paths that need Options.Schedules.
 const schedulesPath = "/v1/schedules"
 
 func scheduleRoutes() []route {
@@ -45,7 +45,7 @@ type scheduleBody struct {
 	Links keyLinks   `json:"links"`
 }
 
-// scheduledBody is what is shown of a start: neither code nor stdin nor the values of variables.
+// scheduledBody is the public part of a start, without code, stdin and the values of variables.
 type scheduledBody struct {
 	Argv     []string           `json:"argv,omitempty"`
 	Command  string             `json:"command,omitempty"`
@@ -103,7 +103,8 @@ func showOneSchedule(s *schedule.Schedule) scheduleBody {
 	return body
 }
 
-// scheduleOf finds the schedule that the path names, which does not exist for one who may not run in its session.
+// scheduleOf finds the schedule in the path. For a sender that may not run commands in its session, the schedule does
+// not exist.
 func (s *Server) scheduleOf(x *exchange) (schedule.Schedule, error) {
 	one, err := s.opts.Schedules.Find(x.who.Tenant, x.r.PathValue("id"))
 	if err != nil || !x.who.MayOn(identity.ScopeRun, one.Execution.Session) {

@@ -50,8 +50,8 @@ func (s *Server) readSeveral(x *exchange) error {
 	return nil
 }
 
-// parseReads makes a request for each stream that x names: "executions/ID" or "streams/NAME", each with "@" and a
-// cursor if it is read from there.
+// parseReads returns a request for each stream in x: "executions/ID" or "streams/NAME", each optionally with "@" and
+// the cursor to begin at.
 func (s *Server) parseReads(x *exchange) ([]*http.Request, error) {
 	names := strings.Split(x.query.text("of"), ",")
 	if len(names) > maxReads {
@@ -89,7 +89,7 @@ func (s *Server) readOne(r *http.Request, out *pieces, read int) {
 			s.panicked(rec, r, v) // in any case this part of the answer is over
 		}
 		s.note(rec, r)
-		_ = out.write(piece{Read: read, Over: true}) // whoever writes next has the error
+		_ = out.write(piece{Read: read, Over: true}) // the next write returns the error
 		_ = out.flush()
 	}()
 	s.route(rec, r)

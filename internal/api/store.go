@@ -16,7 +16,7 @@ import (
 	"reprise/internal/upkeep"
 )
 
-// storeStats answers with what the store keeps.
+// storeStats answers with the statistics of the store.
 func (s *Server) storeStats(x *exchange) error {
 	advise, err := x.query.flag("advise")
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Server) storeStats(x *exchange) error {
 	return s.answer(x, http.StatusOK, stats)
 }
 
-// sweptBody says what a sweep has removed.
+// sweptBody is the result of a sweep.
 type sweptBody struct {
 	Streams int64 `json:"streams"`
 	Events  int64 `json:"events"`
@@ -48,8 +48,8 @@ func (s *Server) sweepStore(x *exchange) error {
 	return s.answer(x, http.StatusOK, sweptBody{swept.Streams, swept.Events, swept.Bytes})
 }
 
-// checkStore reads everything and answers with a line for each thing that is wrong, blank lines as heartbeats, and one
-// last line: {"checked":...}, or {"failed":...} if the check could not be finished.
+// checkStore reads everything and answers with a line for each fault, blank lines as heartbeats, and one last line:
+// {"checked":...}, or {"failed":...} if the check could not be finished.
 func (s *Server) checkStore(x *exchange) error {
 	opaque, err := x.query.flag("opaque")
 	if err != nil {
@@ -76,7 +76,7 @@ type lineWriter struct {
 	w  http.ResponseWriter
 }
 
-// wrong writes what a check has found.
+// wrong writes a fault that a check has found.
 func (l *lineWriter) wrong(p transfer.Problem) {
 	l.write(struct {
 		Wrong  string `json:"wrong"`
@@ -123,7 +123,7 @@ func (l *lineWriter) beat(every time.Duration) (stop func()) {
 // backupType is the media type of a file of SQLite.
 const backupType = "application/vnd.sqlite3"
 
-// backupStore makes a backup in a folder that is gone afterwards, and answers with it.
+// backupStore makes a backup in a temporary directory and answers with it.
 func (s *Server) backupStore(x *exchange) (err error) {
 	folder, err := os.MkdirTemp(s.opts.Temp, "backup-")
 	if err != nil {

@@ -18,14 +18,14 @@ type streamBody struct {
 	Status  string            `json:"status"`
 	Outcome *string           `json:"outcome"`
 	Labels  map[string]string `json:"labels"`
-	// Retention is what was asked for; the defaults of the server are not shown.
+	// Retention is the requested one, without the defaults of the server.
 	Retention execution.Retention `json:"retention"`
 	Created   execution.Time      `json:"created"`
 	Ended     *execution.Time     `json:"ended"`
 	// Expires is when the stream may be swept.
 	Expires *execution.Time  `json:"expires"`
 	Window  execution.Window `json:"window"`
-	// Events and Bytes count what is kept.
+	// Events and Bytes count the kept events.
 	Events uint64      `json:"events"`
 	Bytes  int64       `json:"bytes"`
 	Links  streamLinks `json:"links"`
@@ -129,7 +129,7 @@ func (s *Server) answerStream(x *exchange, status int, stream *reprise.Stream) e
 	return s.answer(x, status, s.streamBody(&info))
 }
 
-// stream finds the stream that the path names, for one who may do to it what a scope says.
+// stream finds the stream in the path, for a sender with a scope for it.
 func (s *Server) stream(x *exchange, scope identity.Scope) (*reprise.Stream, error) {
 	key, err := userStream(x)
 	if err != nil {

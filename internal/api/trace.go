@@ -10,7 +10,7 @@ import (
 	"reprise/internal/otlp"
 )
 
-// untraced are asked for every few seconds by those who watch a server.
+// untraced are the paths that monitoring requests every few seconds.
 var untraced = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
 
 // beginSpan begins the span of a request, which is nil unless requests are traced.
@@ -22,7 +22,8 @@ func (s *Server) beginSpan(rec *record, r *http.Request) *http.Request {
 	return r.WithContext(otlp.WithSpan(r.Context(), rec.span))
 }
 
-// endSpan ends the span of a request that is over. Neither the path nor the query is told: they may hold a ticket.
+// endSpan ends the span of a finished request. The span contains neither the path nor the query, because they may
+// contain a ticket.
 func (rec *record) endSpan(r *http.Request) {
 	if rec.span == nil {
 		return
@@ -66,8 +67,8 @@ func traceAppend(x *exchange, stream *reprise.Stream, events int) (trace *repris
 	}
 }
 
-// traceCommit sends the spans of the commit that carried an append, from the wait for its turn on, and of the store's
-// part in it. An append that needed no commit has none. code is that of the append's failure, "" for none.
+// traceCommit sends the spans of the commit that contained an append, including the wait for its turn and the time in
+// the store. An append without a commit has no such spans. code is that of the append's failure, or "".
 func traceCommit(span *otlp.Span, trace *reprise.AppendTrace, code string) {
 	if trace.Began.IsZero() {
 		return
@@ -86,11 +87,11 @@ func traceCommit(span *otlp.Span, trace *reprise.AppendTrace, code string) {
 	)
 }
 
-// maxExecutionSpans bounds the spans of executions that have not ended.
+// maxExecutionSpans limits the number of spans of executions that have not ended.
 const maxExecutionSpans = 10_000
 
-// executionSpans are the spans of executions that were started here and have not ended, by the traceparent that their
-// commands have.
+// executionSpans are the spans of executions that were started here and have not ended, by the traceparent of their
+// commands.
 type executionSpans struct {
 	mu    sync.Mutex
 	spans map[string]*otlp.Span
@@ -114,7 +115,7 @@ func (e *executionSpans) begin(parent *otlp.Span) string {
 	return span.TraceParent()
 }
 
-// take returns the span of a traceparent and forgets it; nil if there is none.
+// take removes and returns the span of a traceparent, or returns nil if there is none.
 func (e *executionSpans) take(traceParent string) *otlp.Span {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"reprise/internal/webhook"
 )
 
-// webhooksPath is where the paths begin that need Options.Webhooks.
+// webhooksPath is the prefix of the paths that need Options.Webhooks.
 const webhooksPath = "/v1/webhooks"
 
 func webhookRoutes() []route {
@@ -40,9 +40,9 @@ type webhookBody struct {
 	Created   execution.Time   `json:"created"`
 	Secrets   []secretBody     `json:"secrets"`
 	Disabled  *webhookDisabled `json:"disabled"`
-	// Progress is there where one webhook is shown.
+	// Progress is set in answers with one webhook.
 	Progress *webhookProgress `json:"progress,omitempty"`
-	// Secret is the text of the newest secret, where it was just made.
+	// Secret is the text of a new secret, and "" otherwise.
 	Secret string   `json:"secret,omitempty"`
 	Links  keyLinks `json:"links"`
 }
@@ -84,14 +84,14 @@ func showHook(h *webhook.Hook, secret string) webhookBody {
 	return body
 }
 
-// mayUseWebhook reports whether a principal may see and change a webhook: what it tells of has to be the principal's to
-// read and to control.
+// mayUseWebhook reports whether a principal may see and change a webhook: the principal must be allowed to read and
+// control the streams or executions of the webhook.
 func (x *exchange) mayUseWebhook(h *webhook.Hook) bool {
 	name := h.Stream + h.Prefix
 	return x.who.MayOn(identity.ScopeControl, name) && x.who.MayOn(identity.ScopeRead, name)
 }
 
-// webhookOf finds the webhook that the path names, which does not exist for one who may not use it.
+// webhookOf finds the webhook in the path. For a sender that may not use it, the webhook does not exist.
 func (s *Server) webhookOf(x *exchange) (webhook.Hook, error) {
 	hook, err := s.opts.Webhooks.Find(x.who.Tenant, x.r.PathValue("id"))
 	if err == nil && !x.mayUseWebhook(&hook) {
@@ -174,7 +174,7 @@ func (s *Server) removeWebhook(x *exchange) error {
 	return x.done()
 }
 
-// secretOverlap is how long the secret before signs as well after a rotation.
+// secretOverlap is how long the previous secret also signs after a rotation.
 const secretOverlap = 24 * time.Hour
 
 func (s *Server) rotateWebhook(x *exchange) error {

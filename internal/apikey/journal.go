@@ -15,8 +15,7 @@ import (
 	"reprise/internal/backoff"
 )
 
-// Journal keeps records in an order that is the same for all who follow it. Implementations are safe for concurrent
-// use.
+// Journal keeps records in an order that is the same for all followers. Implementations are safe for concurrent use.
 type Journal interface {
 	// Append keeps a record, and returns once the Sink of Follow has taken it.
 	Append(ctx context.Context, record []byte) error
@@ -25,7 +24,7 @@ type Journal interface {
 	Follow(ctx context.Context, sink Sink) error
 }
 
-// Sink is told what a Journal keeps.
+// Sink receives the records of a Journal.
 type Sink struct {
 	// Begin is called before the first record. It is called again where a store has lost records: then all follow anew.
 	Begin func()
@@ -35,7 +34,7 @@ type Sink struct {
 	Ready func()
 }
 
-// maxFileBytes bounds what is read of a file: some 500,000 changes.
+// maxFileBytes limits how much of a file is read: some 500,000 changes.
 const maxFileBytes = 256 << 20
 
 // File is a Journal of one process in the file at path: a line a record, for its owner alone. There may be no such file
@@ -91,8 +90,8 @@ func (f *file) Append(_ context.Context, record []byte) error {
 	return nil
 }
 
-// readPrivate reads the whole lines of a file that its owner alone may read, nil where there is none. What a crash has
-// left of a line that was never acknowledged is cut off.
+// readPrivate reads the complete lines of a file that only its owner may access, or returns nil if the file does not
+// exist. It removes an incomplete line after a crash, which was never acknowledged.
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -169,7 +168,7 @@ func newStream(log *reprise.Log, key reprise.StreamKey) *stream {
 	return &stream{log: log, key: key, moved: make(chan struct{})}
 }
 
-// takeTimeout bounds how long a record that was kept takes to come back.
+// takeTimeout limits how long a kept record takes to arrive at the follower.
 const takeTimeout = 10 * time.Second
 
 type stream struct {

@@ -16,15 +16,15 @@ import (
 	"reprise/internal/quota"
 )
 
-// Key is what is known of an API key but its secret.
+// Key describes an API key without its secret.
 type Key struct {
-	// ID names the key, for example "k7x2m9q4wd". It is the part of its text that is no secret.
+	// ID names the key, for example "k7x2m9q4wd". It is the public part of the key's text.
 	ID string `json:"id"`
 	// Name is for people, and part of the name of the principal.
 	Name   string           `json:"name"`
 	Tenant reprise.Tenant   `json:"tenant"`
 	Scopes []identity.Grant `json:"scopes"`
-	// Limits are quotas of its own; for the others those of the server hold.
+	// Limits are the quotas of the key; for all others the server's quotas apply.
 	Limits quota.Limits `json:"limits,omitempty"`
 	// Created is when the key was made, Rotated when it was last given another secret.
 	Created time.Time  `json:"created"`
@@ -34,14 +34,14 @@ type Key struct {
 	Revoked *time.Time `json:"revoked"`
 }
 
-// Request says what key to make.
+// Request describes a key to make.
 type Request struct {
 	// Name is 1 to 64 letters, digits, '.', '_' and '-'.
 	Name   string
 	Tenant reprise.Tenant
 	// Scopes are 1 to 64 grants.
 	Scopes []identity.Grant
-	// Limits are quotas of its own, none for those of the server.
+	// Limits are the quotas of the key. Default: the server's quotas.
 	Limits quota.Limits
 	// Expires is in the future, or zero for a key that does not end by itself.
 	Expires time.Time
@@ -92,10 +92,10 @@ func notInNames(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
 }
 
-// record is what the Journal keeps of a change: all of the key after it.
+// record is the Journal's record of a change: the complete key after the change.
 type record struct {
 	Key
-	// Digest is that of the text of the key, in hex.
+	// Digest is the digest of the key's text, in hex.
 	Digest digest `json:"digest"`
 }
 
@@ -114,7 +114,7 @@ func (d *digest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// parseRecord reads what a Journal has kept.
+// parseRecord parses a record of a Journal.
 func parseRecord(text []byte) (*record, error) {
 	var rec record
 	if err := json.Unmarshal(text, &rec); err != nil {

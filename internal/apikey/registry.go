@@ -23,7 +23,7 @@ type Options struct {
 	// Revoked is the path of a file in which this replica remembers which credentials were revoked. Default: none,
 	// which is right for a Journal that loses nothing.
 	Revoked string
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger logs errors. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -37,8 +37,8 @@ type Registry struct {
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
 
-	// changing is held while a key is changed by its record before: a change must not bring an older text back.
-	// Revoking waits for nobody, and wins.
+	// changing is held while a key is changed based on its previous record: a change must not restore an older text.
+	// Revoking does not wait for it, and wins.
 	changing sync.Mutex
 
 	mu   sync.RWMutex
@@ -48,7 +48,7 @@ type Registry struct {
 	again   map[string]bool // keys that are being revoked again
 }
 
-// entry is a key, and what is made of it once.
+// entry is a key with values derived from it.
 type entry struct {
 	record
 	principal identity.Principal
@@ -71,7 +71,7 @@ func newEntry(rec *record) *entry {
 // principalName tells the principal of a key from all others: the id is in it.
 func principalName(k *Key) string { return k.Name + "." + k.ID }
 
-// Open reads the keys of a journal and goes on following it. ctx bounds the reading. opts may be nil.
+// Open reads the keys of a journal and continues to follow it. ctx limits the initial read. opts may be nil.
 func Open(ctx context.Context, journal Journal, opts *Options) (*Registry, error) {
 	var o Options
 	if opts != nil {
@@ -109,10 +109,10 @@ func Open(ctx context.Context, journal Journal, opts *Options) (*Registry, error
 	return nil, fmt.Errorf("API keys: %w", err)
 }
 
-// Close ends following. Principals stay as they are.
+// Close stops following the journal. Existing principals stay valid.
 func (r *Registry) Close() {
 	r.mu.Lock()
-	r.stop() // no task begins from now on
+	r.stop() // no new task begins
 	r.mu.Unlock()
 	r.tasks.Wait()
 }
@@ -140,7 +140,7 @@ func (r *Registry) take(text []byte) {
 	r.apply(known, newEntry(rec))
 }
 
-// apply makes e what is known of its key. The caller holds mu.
+// apply makes e the state of its key. The caller holds mu.
 func (r *Registry) apply(known map[string]*entry, e *entry) {
 	before := known[e.ID]
 	if before != nil && before.Revoked != nil && e.Revoked == nil {
@@ -153,7 +153,7 @@ func (r *Registry) apply(known map[string]*entry, e *entry) {
 	if before != nil && before.principal.Credential != credential {
 		r.bury(before)
 	}
-	switch old := r.keys[e.ID]; { // who is served now, also while the journal is read again
+	switch old := r.keys[e.ID]; { // the state in use, even while the journal is read again
 	case e.Revoked != nil:
 		r.bury(e)
 		if old != nil {
@@ -166,9 +166,9 @@ func (r *Registry) apply(known map[string]*entry, e *entry) {
 	known[e.ID] = e
 }
 
-// raise revokes a key that the journal takes for good although its credential is known to be dead: the journal has lost
-// that. While the journal is read, credentials that were replaced later come too, so this is for the newest record of
-// a key alone. The caller holds mu.
+// raise revokes a key that is valid according to the journal although its credential is known to be revoked, because
+// the journal has lost the revocation. While the journal is read, it contains credentials that were replaced later, so
+// raise is only for the newest record of a key. The caller holds mu.
 func (r *Registry) raise(e *entry) {
 	if e.Revoked == nil && r.dead.has(e.principal.Credential) {
 		e.Revoked = new(time.Now().UTC().Truncate(time.Second))
@@ -177,7 +177,7 @@ func (r *Registry) raise(e *entry) {
 	}
 }
 
-// bury ends a credential for good. The caller holds mu.
+// bury ends a credential permanently. The caller holds mu.
 func (r *Registry) bury(e *entry) {
 	e.revoke(identity.ErrRevoked)
 	if err := r.dead.add(e.principal.Credential); err != nil {
@@ -185,7 +185,7 @@ func (r *Registry) bury(e *entry) {
 	}
 }
 
-// ready makes what was read what is known.
+// ready puts the read records into use.
 func (r *Registry) ready() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +229,7 @@ func (r *Registry) keep(ctx context.Context, rec *record) error {
 	return r.journal.Append(ctx, text)
 }
 
-// Add makes a key and returns its text, which nobody can find out again. The error wraps reprise.ErrInvalid, see Field,
+// Add makes a key and returns its text, which cannot be retrieved later. The error wraps reprise.ErrInvalid, see Field,
 // or is that of the journal.
 func (r *Registry) Add(ctx context.Context, q Request) (k Key, text string, err error) {
 	now := time.Now().UTC().Truncate(time.Second)
@@ -251,8 +251,8 @@ func (r *Registry) Add(ctx context.Context, q Request) (k Key, text string, err 
 	return rec.Key, text, nil
 }
 
-// Rotate gives a key another secret and returns its text. What was opened with the one before ends. The error is
-// reprise.ErrNotFound, or reprise.ErrConflict for a key that was revoked.
+// Rotate gives a key another secret and returns its new text. Connections that were opened with the old secret end. The
+// error is reprise.ErrNotFound, or reprise.ErrConflict for a revoked key.
 func (r *Registry) Rotate(ctx context.Context, id string) (k Key, text string, err error) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -275,9 +275,9 @@ func (r *Registry) Rotate(ctx context.Context, id string) (k Key, text string, e
 	return rec.Key, text, nil
 }
 
-// SetLimits gives a key other quotas of its own, in place of all that it has. Its text stays good, and what was opened
-// with it goes on. The error is reprise.ErrNotFound, wraps reprise.ErrInvalid, see Field, or is reprise.ErrConflict for
-// a key that was revoked, or that was rotated at the same time.
+// SetLimits replaces all quotas of a key. Its text stays valid, and its connections stay open. The error is
+// reprise.ErrNotFound, wraps reprise.ErrInvalid, see Field, or is reprise.ErrConflict for a key that was revoked, or
+// that was rotated at the same time.
 func (r *Registry) SetLimits(ctx context.Context, id string, limits quota.Limits) (Key, error) {
 	if err := limits.Validate(); err != nil {
 		return Key{}, &errField{"limits", err.Error()}
@@ -301,8 +301,8 @@ func (r *Registry) SetLimits(ctx context.Context, id string, limits quota.Limits
 	return rec.Key, nil
 }
 
-// Revoke ends a key. From now on it is refused by this replica, and remembered as revoked, also where the error says
-// that the journal could not keep it: it is told again until it does. Revoking again does nothing. The error is
+// Revoke ends a key. This replica refuses the key immediately and remembers the revocation, even if the error is that
+// of the journal: the journal is then retried until it keeps the revocation. Revoking again does nothing. The error is
 // reprise.ErrNotFound for a key that does not exist.
 func (r *Registry) Revoke(ctx context.Context, id string) (Key, error) {
 	rec, err := r.find(id)
@@ -325,14 +325,14 @@ func (r *Registry) Revoke(ctx context.Context, id string) (Key, error) {
 	return rec.Key, nil
 }
 
-// isPending reports whether the journal is still to be told that a key was revoked.
+// isPending reports whether the journal does not have the revocation of a key yet.
 func (r *Registry) isPending(id string) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.again[id]
 }
 
-// find returns a copy of what is known of a key.
+// find returns a copy of the state of a key.
 func (r *Registry) find(id string) (record, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -343,7 +343,7 @@ func (r *Registry) find(id string) (record, error) {
 	return e.record, nil
 }
 
-// Key returns what is known of a key. The error is reprise.ErrNotFound.
+// Key returns the description of a key. The error is reprise.ErrNotFound.
 func (r *Registry) Key(id string) (Key, error) {
 	rec, err := r.find(id)
 	return rec.Key, err

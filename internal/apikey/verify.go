@@ -29,7 +29,8 @@ func (r *Registry) Verify(_ context.Context, credential string) (identity.Princi
 	return e.current()
 }
 
-// Current implements identity.Verifier: what was issued for a secret is void once the key has another one.
+// Current implements identity.Verifier: a credential that was issued for a secret is invalid once the key has another
+// secret.
 func (r *Registry) Current(_ context.Context, credential string) (identity.Principal, error) {
 	id, _, _ := strings.Cut(credential, ".")
 	e := r.entry(id)
@@ -54,7 +55,7 @@ func (r *Registry) entry(id string) *entry {
 	return r.keys[id]
 }
 
-// current is the principal of a key that has not ended.
+// current returns the principal of a key that has not ended.
 func (e *entry) current() (identity.Principal, error) {
 	switch {
 	case e.Revoked != nil:

@@ -15,10 +15,9 @@ import (
 
 // Sink takes streams that have ended. It is safe for concurrent use.
 type Sink interface {
-	// Put archives one life of a stream, with the batches from the one that holds info.Earliest
-	// to the tail. Whoever reads the archive sees it whole or not at all, and it is durable
-	// when Put returns. An error that the batches yield is returned as it is. The bytes of a batch may be
-	// kept for as long as wanted, and must not be changed.
+	// Put archives one life of a stream, with the batches from the one that holds info.Earliest to the tail. The
+	// archive becomes visible completely or not at all, and is durable when Put returns. An error of batches is
+	// returned unchanged. Put may keep the bytes of a batch, and must not change them.
 	Put(ctx context.Context, info reprise.StreamInfo, batches iter.Seq2[reprise.Batch, error]) error
 	// Has reports whether this life of the stream is archived whole. A Sink that cannot
 	// know says no, and gets streams more than once.
@@ -30,19 +29,19 @@ type Sink interface {
 type Options struct {
 	// Tenant is whose streams are archived. Default: all tenants.
 	Tenant reprise.Tenant
-	// Parallel is how many streams are archived at a time. Default: 4.
+	// Parallel is the number of streams that are archived at a time. Default: 4.
 	Parallel int
 	// PageBytes is how much of a stream is read at a time. Default: 1 MiB.
 	PageBytes int
 	// Every is the time between two passes of a Keeper. Default: 1 minute.
 	Every time.Duration
-	// Ahead is how long before its expiry a stream is archived by a Keeper, so that an
-	// archive which is away for less than that delays nothing. Default: 15 minutes.
+	// Ahead is how long before its expiry a Keeper archives a stream, so that a shorter failure of the archive delays
+	// nothing. Default: 15 minutes.
 	Ahead time.Duration
-	// Logger is told what a Keeper could not archive. Default: silent.
+	// Logger logs the streams that a Keeper could not archive. Default: silent.
 	Logger *slog.Logger
-	// Progress, if it is not nil, is told after each stream of a pass what the pass has done so far, by one goroutine
-	// at a time. It must not keep the Result.
+	// Progress, if it is not nil, is called after each stream of a pass with the results so far, by one goroutine at a
+	// time. It must not keep the Result.
 	Progress func(*Result)
 }
 
@@ -82,14 +81,14 @@ func New(store reprise.Store, sink Sink, opts *Options) *Archiver {
 	return &Archiver{store: store, sink: sink, opts: opts.withDefaults()}
 }
 
-// Result says what a pass has done.
+// Result is the result of a pass.
 type Result struct {
 	// Archived counts the streams that were archived now, Present those that were before.
 	Archived int64 `json:"archived"`
 	Present  int64 `json:"present"`
 	// Removed counts those that were then removed from the store.
 	Removed int64 `json:"removed"`
-	// Events and Bytes are those of the archived ones.
+	// Events and Bytes count the archived ones.
 	Events int64 `json:"events"`
 	Bytes  int64 `json:"bytes"`
 	// Failed are the streams that could not be archived, of which nothing was removed.

@@ -8,9 +8,9 @@ import (
 	"reprise"
 )
 
-// Check reads the files that no list shows, those of older lives of streams, whole, and returns a sentence for
-// each that is damaged. What a list shows is checked by whoever reads it, as package transfer does:
-// every byte of a file lies under a checksum that Read compares.
+// Check reads completely the files of older lives of streams, which no list contains, and returns a sentence for each
+// damaged one. Package transfer checks the streams in lists by reading them: every byte of a file has a checksum that
+// Read compares.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	if err := s.enter(ctx); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"reprise"
 )
 
-// File reads one archived stream. It is safe for concurrent use, as far as what it reads from is.
+// File reads one archived stream. It is safe for concurrent use if its reader is.
 type File struct {
 	r       io.ReaderAt
 	size    int64
@@ -28,11 +28,11 @@ type File struct {
 	sum     [sha256.Size]byte
 }
 
-// tailBytes is how much is read at once from the end of a file: of a small one all of it.
+// tailBytes is how much is read at once from the end of a file. A small file is read completely.
 const tailBytes = 64 << 10
 
-// OpenFile reads header and index of a file of so many bytes. The error wraps ErrDamaged if it is no
-// archive or not as it was written; blocks are checked as they are read. r stays the caller's.
+// OpenFile reads the header and the index of a file of the given size. The error wraps ErrDamaged if the file is
+// damaged or not an archive; blocks are checked as they are read. The caller keeps ownership of r.
 func OpenFile(r io.ReaderAt, size int64) (*File, error) {
 	decoder, err := newDecoder()
 	if err != nil {
@@ -162,7 +162,7 @@ func (f *File) checkIndex() error {
 
 func (f *File) blocks() int { return len(f.index) / indexEntry }
 
-// block is the first event of a block and where it lies.
+// block returns the seq of the first event of a block, and its position.
 func (f *File) block(i int) (first uint64, at int64) {
 	e := f.index[i*indexEntry:]
 	return binary.LittleEndian.Uint64(e), int64(binary.LittleEndian.Uint64(e[8:]))

@@ -20,7 +20,7 @@ type Folder struct {
 	root *os.Root
 }
 
-// OpenFolder opens the folder at path, which is made where it is missing.
+// OpenFolder opens the folder at path, and creates a missing one.
 func OpenFolder(path string) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
@@ -32,12 +32,11 @@ func OpenFolder(path string) (*Folder, error) {
 	return &Folder{root}, nil
 }
 
-// temporary is in the names of files that are not whole. It is no letter of other names.
+// temporary marks the names of incomplete files. Other names do not contain it.
 const temporary = "~"
 
-// Create makes a file: it is written under another name, synced and renamed, and then the folders
-// that were changed are synced. What a crash leaves under the other name is not seen, and is
-// of no use.
+// Create writes a file under another name, syncs and renames it, and then syncs the changed folders. A crash may leave
+// a file under the other name, which is not visible as a file of the Place.
 func (f *Folder) Create(ctx context.Context, name string, write func(io.Writer) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -127,7 +126,7 @@ type diskFile struct {
 	size int64
 }
 
-// Size is its length in bytes.
+// Size returns its length in bytes.
 func (f *diskFile) Size() int64 { return f.size }
 
 // Open opens a file.

@@ -44,14 +44,14 @@ const (
 const (
 	// blockBytes is the size from which on a block is full: what one read costs at least.
 	blockBytes = 256 << 10
-	// maxBlockBytes bounds what a block may claim to hold, so that a damaged or hostile file
-	// cannot ask for more memory. A batch that is larger cannot be archived.
+	// maxBlockBytes limits the stated size of a block, so that a damaged or hostile file cannot request more memory. A
+	// larger batch cannot be archived.
 	maxBlockBytes = 256 << 20
 	// maxHeaderBytes bounds the header: meta, producers and the data of the end.
 	maxHeaderBytes = 64 << 20
 )
 
-// ErrDamaged says that a file is not as it was written, or is no archive. It wraps nothing that may pass.
+// ErrDamaged is the error of a file that is damaged or not an archive. It does not wrap a temporary error.
 var ErrDamaged = errors.New("archive damaged")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -77,7 +77,7 @@ func appendBatch(dst []byte, b *reprise.Batch) []byte {
 	return append(dst, b.Bytes...)
 }
 
-// appendBlock appends a block that holds raw. What does not get smaller is kept as it is.
+// appendBlock appends a block that contains raw, compressed if that makes it smaller.
 func appendBlock(dst, raw []byte, encoder *zstd.Encoder) []byte {
 	start := len(dst)
 	dst = append(dst, codecZstd)

@@ -12,8 +12,8 @@ import (
 	"reprise"
 )
 
-// header is what a file says of its stream, as JSON. Bytes are in base64; labels too, since
-// they need not be text.
+// header is the description of the stream in a file, as JSON. Bytes are in base64; labels too, since they need not be
+// text.
 type header struct {
 	Tenant    reprise.Tenant `json:"tenant"`
 	Name      string         `json:"name"`
@@ -61,8 +61,8 @@ type producer struct {
 	Last  uint64 `json:"last"`
 }
 
-// MarshalInfo writes what is known of a stream that has ended as the JSON that stands in front of its batches,
-// of which the first begins with the event first. It is what the header of a file holds; see docs/archive.md.
+// MarshalInfo encodes the description of an ended stream as the JSON that precedes its batches. first is the first
+// event of the first batch. The header of a file has the same form; see docs/archive.md.
 func MarshalInfo(info reprise.StreamInfo, first uint64) ([]byte, error) {
 	if info.End == nil {
 		return nil, errOpen

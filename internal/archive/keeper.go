@@ -51,8 +51,8 @@ type Keeper struct {
 // clockSkew is by how much the clocks of replicas may differ.
 const clockSkew = 5 * time.Second
 
-// Keep makes a Keeper of a live store and its archive, both of which are the Keeper's from now on and
-// closed by it. It begins with its first pass at once, in the background. opts may be nil.
+// Keep returns a Keeper of a live store and its archive, and takes ownership of both. Its first pass begins immediately
+// in the background. opts may be nil.
 func Keep(live reprise.Store, sink Sink, opts *Options) *Keeper {
 	ctx, stop := context.WithCancelCause(context.Background())
 	k := &Keeper{live: live, sink: sink, opts: opts.withDefaults(), known: map[life]bool{}, stop: stop}
@@ -77,7 +77,7 @@ func (k *Keeper) passes(ctx context.Context) {
 	}
 }
 
-// pass archives what expires up to horizon. Once all of it is archived, what has expired by
+// pass archives the streams that expire before horizon. Once all of them are archived, those that have expired by
 // sweepable may be swept.
 func (k *Keeper) pass(ctx context.Context, horizon, sweepable time.Time) {
 	k.passing.Lock()
@@ -129,7 +129,7 @@ func (k *Keeper) failures(list []Failure, sweepable time.Time) (map[reprise.Stre
 	return failed, sweepable
 }
 
-// allow lets sweeps remove what expires by sweepable, but for what may have ended unseen.
+// allow permits sweeps of streams that expire by sweepable, except those that may have ended unseen.
 func (k *Keeper) allow(sweepable time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -149,8 +149,8 @@ func before(t, bound time.Time) time.Time {
 	return bound.Add(-time.Nanosecond)
 }
 
-// Sweep sweeps what has expired and is archived; see reprise.Sweeper. The error is
-// errors.ErrUnsupported if the live store is none.
+// Sweep sweeps expired and archived streams; see reprise.Sweeper. The error is errors.ErrUnsupported if the live store
+// is not a Sweeper.
 func (k *Keeper) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 	sweeper, ok := k.live.(reprise.Sweeper)
 	if !ok {
@@ -186,7 +186,7 @@ func (k *Keeper) ends(expires time.Time) {
 	k.sweepable = before(k.sweepable, expires)
 }
 
-// Read reads from the live store, or from the archive what is not there.
+// Read reads from the live store, and from the archive if the stream is not there.
 func (k *Keeper) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 	page, err := k.live.Read(ctx, key, after, maxBytes)
 	if k.behind == nil || !errors.Is(err, reprise.ErrExpired) && !errors.Is(err, reprise.ErrNotFound) {
@@ -200,7 +200,7 @@ func (k *Keeper) Read(ctx context.Context, key reprise.StreamKey, after uint64, 
 	return old, errOld
 }
 
-// Create makes a stream in the live store.
+// Create creates a stream in the live store.
 func (k *Keeper) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	if info.End != nil { // one that is copied
 		k.ends(info.End.Expires)
@@ -208,7 +208,7 @@ func (k *Keeper) Create(ctx context.Context, info reprise.StreamInfo) (reprise.S
 	return k.live.Create(ctx, info)
 }
 
-// CreateAppend makes a stream with its first batch in the live store; see reprise.CreateAppender.
+// CreateAppend creates a stream with its first batch in the live store; see reprise.CreateAppender.
 func (k *Keeper) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
@@ -250,7 +250,7 @@ func (k *Keeper) Watch(key reprise.StreamKey, moved func()) (stop func(), err er
 	return nil, errors.ErrUnsupported
 }
 
-// Sizes are those of the live store; see reprise.Sizer.
+// Sizes returns the sizes of the live store; see reprise.Sizer.
 func (k *Keeper) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	if s, ok := k.live.(reprise.Sizer); ok {
 		return s.Sizes(ctx)
@@ -258,7 +258,7 @@ func (k *Keeper) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, er
 	return nil, errors.ErrUnsupported
 }
 
-// ConcurrentAppends is that of the live store, 1 where it is no reprise.Concurrent.
+// ConcurrentAppends returns that of the live store, or 1 if it is not a reprise.Concurrent.
 func (k *Keeper) ConcurrentAppends() int {
 	if c, ok := k.live.(reprise.Concurrent); ok {
 		return c.ConcurrentAppends()

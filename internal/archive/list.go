@@ -21,11 +21,10 @@ type listing struct {
 	known  bool
 }
 
-// List returns archived streams; see reprise.Store. A first page looks at the names of all files, of
-// the tenant if one is given, and takes about 200 bytes of memory for each until the next first page;
-// the pages after it go on in what that has found. For each stream that is returned the file is
-// opened, several at a time. A stream whose file is damaged is listed with what the name of the file
-// says; Read tells what is wrong with it.
+// List returns archived streams; see reprise.Store. A first page reads the names of all files, or of those of one
+// tenant, and takes about 200 bytes of memory for each until the next first page. The following pages continue in its
+// result. List opens the file of each returned stream, several at a time. A stream with a damaged file is listed with
+// the data in the name of the file; Read returns the error.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 	if err := s.enter(ctx); err != nil {
 		return reprise.ListPage{}, err

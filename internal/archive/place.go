@@ -17,13 +17,12 @@ import (
 // It is safe for concurrent use. An error that may pass wraps reprise.ErrUnavailable; a Place
 // that waits for a server bounds that by itself.
 type Place interface {
-	// Create makes or replaces the file with what write writes to w. It is seen by others whole or
-	// not at all, whatever happens in between, and is durable when Create returns. An error of write
-	// is returned as it is.
+	// Create creates or replaces the file with the bytes that write writes to w. The file becomes visible completely or
+	// not at all, even after a failure, and is durable when Create returns. An error of write is returned unchanged.
 	Create(ctx context.Context, name string, write func(w io.Writer) error) error
-	// Open opens a file to be read until it is closed. ctx covers the reading too. The error wraps
-	// reprise.ErrNotFound where there is none. Where the file is replaced meanwhile, what is read is of one
-	// of them, or an error that wraps reprise.ErrUnavailable.
+	// Open opens a file for reading. ctx also applies to the reads. The error wraps reprise.ErrNotFound if there is no
+	// such file. If the file is replaced meanwhile, the read bytes belong to one version, or the read fails with an
+	// error that wraps reprise.ErrUnavailable.
 	Open(ctx context.Context, name string) (PlacedFile, error)
 	// List yields the names that begin with prefix, which is empty or ends within or behind the
 	// last segment of a folder, in no certain order. An error is the last thing yielded. What is there
@@ -37,7 +36,7 @@ type Place interface {
 type PlacedFile interface {
 	io.ReaderAt
 	io.Closer
-	// Size is its length in bytes.
+	// Size returns its length in bytes.
 	Size() int64
 }
 
@@ -59,7 +58,7 @@ func lifeOf(info *reprise.StreamInfo) life {
 	return life{key: info.Key, created: max(0, info.Created.UnixMilli()), epoch: info.Epoch}
 }
 
-// folderOf is where the files of a stream lie, with a slash behind.
+// folderOf returns the folder of a stream's files, with a slash at its end.
 func folderOf(key reprise.StreamKey) string { return tenantFolder(key.Tenant) + key.Name + "/" }
 
 func tenantFolder(t reprise.Tenant) string {

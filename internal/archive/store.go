@@ -35,8 +35,7 @@ type Store struct {
 	closed bool
 }
 
-// Open makes a Store of what is in place, which is the Store's from now on and closed by it. It
-// does no I/O.
+// Open returns a Store of the files in place, and takes ownership of place. It does no I/O.
 func Open(place Place) (*Store, error) {
 	decoder, err := newDecoder()
 	if err != nil {
@@ -58,7 +57,7 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// Put archives one life of a stream; see Sink. What is there of it is replaced.
+// Put archives one life of a stream; see Sink. It replaces an existing archive of that life.
 func (s *Store) Put(ctx context.Context, info reprise.StreamInfo, batches iter.Seq2[reprise.Batch, error]) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -135,7 +134,7 @@ func (s *Store) openLife(ctx context.Context, l life) (*openedFile, error) {
 	return &openedFile{f, l, placed, time.Now()}, nil
 }
 
-// Read returns a page; see reprise.Store. The error wraps ErrDamaged where the file is.
+// Read returns a page; see reprise.Store. The error wraps ErrDamaged if the file is damaged.
 func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return reprise.Page{}, err

@@ -14,10 +14,9 @@ import (
 	"reprise"
 )
 
-// Write writes a stream that has ended as one file, as it goes, and needs memory for one
-// block, 256 KiB or the largest batch. The batches are those from the one
-// that holds info.Earliest to the tail, without a hole; where they are not, or yield an
-// error, that is returned and what was written is of no use. An open stream is ErrInvalid.
+// Write writes an ended stream as one file. It needs memory for one block, 256 KiB or the largest batch. The batches
+// are those from the one that holds info.Earliest to the tail, without a hole. If they are not, or yield an error,
+// Write returns an error and the written bytes are invalid. The error for an open stream is ErrInvalid.
 func Write(w io.Writer, info reprise.StreamInfo, batches iter.Seq2[reprise.Batch, error]) error {
 	if info.End == nil {
 		return errOpen

@@ -10,20 +10,20 @@ import (
 
 // Found is what Check has found.
 type Found struct {
-	// Records and Writers are how many there are.
+	// Records and Writers are the numbers of records and of writers.
 	Records int `json:"records"`
 	Writers int `json:"writers"`
 	// First is the seq of the first record that is kept.
 	First uint64 `json:"first"`
-	// Wrong says what is wrong, at most 100 things. It is empty for a trail of which nothing was changed.
+	// Wrong are the found faults, at most 100. It is empty for an unchanged trail.
 	Wrong []string `json:"wrong"`
 }
 
 const maxWrong = 100
 
-// Check reads all records that are kept, and reports those that were changed and where some are missing. Chains whose
-// first records are no longer kept begin with the oldest one of theirs that is, unless that should be there: then
-// something was removed. The error is that of the store; it is none that there are no records.
+// Check reads all kept records, and reports changed and missing ones. A chain whose first records are no longer kept
+// begins with its oldest kept record, unless an older one should be kept: then a record was removed. The error is that
+// of the store; a trail without records is not an error.
 func Check(ctx context.Context, log *reprise.Log, keys *reprise.Keys) (Found, error) {
 	c := &checker{keys: keys, ends: map[string]link{}, codes: map[string]bool{}, found: Found{Wrong: []string{}}}
 	stream, err := log.Stream(ctx, StreamKey)

@@ -14,18 +14,18 @@ const Tenant reprise.Tenant = "reprise.audit"
 // StreamKey is the stream of the records.
 var StreamKey = reprise.StreamKey{Tenant: Tenant, Name: "audit"}
 
-// EventType is that of the records.
+// EventType is the type of the records.
 const EventType = "audit"
 
 // Entry is one act, or several of a kind that were refused.
 type Entry struct {
 	Time time.Time `json:"time"`
-	// Principal and Tenant are who acted, "" for somebody who was not known.
+	// Principal and Tenant identify the sender, "" for an unknown one.
 	Principal string         `json:"principal"`
 	Tenant    reprise.Tenant `json:"tenant"`
-	// Act is what was asked for: a method and a route of the API, or "MCP" and a tool.
+	// Act is the requested operation: a method and a route of the API, or "MCP" and a tool.
 	Act string `json:"act"`
-	// Object is what it was done to: a path of the API, or the id of an execution.
+	// Object is the object of the operation: a path of the API, or the id of an execution.
 	Object string `json:"object,omitempty"`
 	// Remote is the address that the request came from, Request its id.
 	Remote  string `json:"remote,omitempty"`
@@ -48,13 +48,13 @@ func (e *Entry) clean() {
 	}
 }
 
-// record is an Entry as it is kept.
+// record is the stored form of an Entry.
 type record struct {
 	Entry
 	// Writer names the chain, and N numbers its records from 1.
 	Writer string `json:"writer"`
 	N      uint64 `json:"n"`
-	// Prev is the Code of the record before it in the chain, or for the first one that of the newest record at all.
+	// Prev is the Code of the previous record in the chain, or for the first one that of the newest record of all.
 	Prev string `json:"prev"`
 	Code string `json:"code,omitempty"`
 }
@@ -71,7 +71,7 @@ func (r *record) seal(keys *reprise.Keys) error {
 	return err
 }
 
-// holds reports whether the code is that of the record.
+// holds reports whether the code of the record is valid.
 func (r *record) holds(keys *reprise.Keys) bool {
 	text, err := r.plain()
 	return err == nil && keys.Verify(r.Code, label, text)

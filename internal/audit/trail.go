@@ -15,21 +15,21 @@ import (
 
 // Options are the settings of a Trail. The zero value of each field means its default.
 type Options struct {
-	// Retention bounds what is kept, once the stream is made. Default: 1,000,000 records, 1 GiB.
+	// Retention limits the kept records, from the creation of the stream on. Default: 1,000,000 records, 1 GiB.
 	Retention reprise.Retention
 	// NoteEvery is within what time notes are kept. Default: 1 s.
 	NoteEvery time.Duration
-	// RefusedEvery is how long refusals are counted before they are kept. Default: 1 minute.
+	// RefusedEvery is how long refusals are counted before they are recorded. Default: 1 minute.
 	RefusedEvery time.Duration
-	// Logger is told what could not be kept. Default: silent.
+	// Logger logs entries that could not be kept. Default: silent.
 	Logger *slog.Logger
 }
 
 const (
-	// maxBatch is how many records are kept at once, maxWaiting how many may wait for that.
+	// maxBatch is the number of records in one append, maxWaiting the number that may wait for it.
 	maxBatch   = 500
 	maxWaiting = 10_000
-	// maxRefusals is how many kinds of refusals are counted apart in RefusedEvery.
+	// maxRefusals is the number of kinds of refusals that are counted separately in RefusedEvery.
 	maxRefusals = 1000
 )
 
@@ -48,7 +48,7 @@ type Trail struct {
 	waiting  []pending
 	moreWork chan struct{} // holds a token while something waits
 	refused  map[Entry]int // without its time and count
-	dropped  int           // notes and refusals for which there was no room
+	dropped  int           // notes and refusals that were dropped for lack of room
 
 	// Of the goroutine that writes.
 	n      uint64
@@ -57,7 +57,7 @@ type Trail struct {
 	unsure []reprise.Event // of an append that may have been kept
 }
 
-// pending is an entry that is to be kept.
+// pending is an entry that is not kept yet.
 type pending struct {
 	entry Entry
 	done  chan<- error // nil for a note
@@ -119,7 +119,7 @@ func (t *Trail) begin(ctx context.Context) error {
 	return err
 }
 
-// stream finds or makes the stream. One that was made with other bounds stays as it is.
+// stream finds or creates the stream. An existing one with other limits is not changed.
 func (t *Trail) stream(ctx context.Context) (*reprise.Stream, error) {
 	stream, _, err := t.log.Create(ctx, StreamKey, reprise.StreamConfig{Retention: t.opts.Retention})
 	if errors.Is(err, reprise.ErrConflict) {
@@ -140,8 +140,9 @@ func (t *Trail) Close() {
 	t.tasks.Wait()
 }
 
-// Record keeps an entry, and returns when it is kept. An error says that the act must not go on: reprise.ErrUnavailable
-// where too many wait, reprise.ErrClosed, or that of the store. Then the record may be kept all the same.
+// Record keeps an entry, and returns when it is kept. An error means that the operation must not continue:
+// reprise.ErrUnavailable if too many entries wait, reprise.ErrClosed, or that of the store. The record may be kept
+// despite an error.
 func (t *Trail) Record(ctx context.Context, e Entry) error {
 	done := make(chan error, 1)
 	if err := t.add(e, done); err != nil {
@@ -225,7 +226,7 @@ func (t *Trail) write() {
 	}
 }
 
-// takeRefusals makes entries of what was refused since a time.
+// takeRefusals makes entries of the refusals since a time.
 func (t *Trail) takeRefusals(since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package backoff says how long to wait between the tries of an operation that fails. It needs the standard library
-// alone, so that every package of the module can import it, the root included.
+// Package backoff computes the pauses between the attempts of a failing operation. It imports only the standard
+// library, so that every package of the module, including the root, can import it.
 package backoff
 
 import (
@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Backoff is the pauses between tries. A pause is a random part of a span, which is First for the first pause and
-// doubles with each further one, up to Most. All of the span is random (full jitter), so that those who are cut off by
-// one fault do not come back together. The zero Backoff has pauses of length 0.
+// Backoff computes the pauses between attempts. A pause is a random part of a span, which is First for the first pause
+// and doubles with each further one, up to Most. The whole span is random (full jitter), so that clients that one fault
+// has cut off do not return together. The zero Backoff has pauses of length 0.
 //
 // A Backoff is not safe for concurrent use. A copy continues independently.
 type Backoff struct {

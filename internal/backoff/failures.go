@@ -2,7 +2,7 @@ package backoff
 
 import "time"
 
-// Failures says how long to wait after each failure in a row. The zero Failures has pauses of length 0.
+// Failures computes the pause after each consecutive failure. The zero Failures has pauses of length 0.
 //
 // A Failures is not safe for concurrent use.
 type Failures struct {
@@ -15,7 +15,7 @@ type Failures struct {
 }
 
 // Next counts a failure and returns the time to wait. It is 0 for the first failure after Succeeded; otherwise it is
-// what the server asks for, and the next pause on top of it.
+// the time that the server asks for plus the next pause.
 func (f *Failures) Next(asked time.Duration) time.Duration {
 	if f.tries == 0 {
 		f.since = time.Now()
@@ -46,7 +46,7 @@ func (f *Failures) Tries() int { return f.tries }
 // Since returns when the first failure in a row was.
 func (f *Failures) Since() time.Time { return f.since }
 
-// Outlasts reports whether a wait would go beyond a bound on the time since the first failure. A bound of 0 is none,
+// Outlasts reports whether a wait would exceed a limit on the time since the first failure. A bound of 0 is no limit,
 // and a negative one allows no wait.
 func (f *Failures) Outlasts(bound, wait time.Duration) bool {
 	return bound < 0 || bound > 0 && time.Since(f.since)+wait > bound

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// answers are the kinds for which no server is asked.
+// answers are the kinds for which the proxy answers without the server.
 var answers = map[Kind]func(net.Conn, *Fault){
 	Refuse: func(conn net.Conn, _ *Fault) { reset(conn) },
 	Status: func(conn net.Conn, f *Fault) {
@@ -154,5 +154,5 @@ func (o *oneConn) Close() error {
 	return nil
 }
 
-// Addr is that of the connection.
+// Addr returns the address of the connection.
 func (o *oneConn) Addr() net.Addr { return o.conn.LocalAddr() }

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Kind is what a Proxy does to a connection.
+// Kind is the kind of a Fault.
 type Kind string
 
 // The kinds. The first five pass the connection on to the target at first.
 const (
 	// FIN ends the connection as a server does that closes it.
 	FIN Kind = "fin"
-	// RST resets the connection as a middlebox does: what was not read yet is lost.
+	// RST resets the connection, as a middlebox does: unread data are lost.
 	RST Kind = "rst"
-	// Stall passes nothing on any more and keeps the connection open until the client leaves.
+	// Stall forwards nothing more and keeps the connection open until the client closes it.
 	Stall Kind = "stall"
-	// Half ends the way to the client alone; what the client sends is still taken.
+	// Half closes only the direction to the client. Data of the client are still accepted.
 	Half Kind = "half"
 	// Slow passes the rest on a byte at a time.
 	Slow Kind = "slow"
-	// Foreign puts events of something else among those of the server, without an id: "event: ping".
+	// Foreign inserts events of another source, without an id, among those of the server: "event: ping".
 	Foreign Kind = "foreign"
 	// Refuse resets the connection at once.
 	Refuse Kind = "refuse"
-	// Status answers with a status and a page of HTML, as a gateway does whose server is away.
+	// Status answers with a status and a page of HTML, like a gateway whose server is down.
 	Status Kind = "status"
 	// Redirect answers with the status 302.
 	Redirect Kind = "redirect"
@@ -38,13 +38,13 @@ const (
 	Wrong Kind = "wrong"
 )
 
-// Fault is what is done to one connection.
+// Fault is a fault of one connection.
 type Fault struct {
 	Kind Kind
-	// After is how many bytes of the answers pass before FIN, RST, Stall, Half and Slow.
+	// After is the number of bytes of the answers before FIN, RST, Stall, Half and Slow.
 	After int64
-	// Delay, where it is not 0, is the time after which FIN and RST happen, in place of After. It counts from the
-	// beginning of the connection, or from when the client sends Options.On.
+	// Delay, if not 0, is the time after which FIN and RST happen, in place of After. It counts from the beginning of
+	// the connection, or from the time when the client sends Options.On.
 	Delay time.Duration
 	// Pace is the time between two bytes of Slow. Default: 1 ms.
 	Pace time.Duration
@@ -55,9 +55,9 @@ type Fault struct {
 	Location string
 }
 
-// Plan says which fault comes after n others, from 0 on. It is nil for a connection that is passed on as it is. A Plan
-// is called by one goroutine at a time, when a connection is made and when its fault is due: if it is nil by then, the
-// connection is passed on.
+// Plan returns the fault after n others, from 0 on, or nil to forward the connection unchanged. A Plan is called by one
+// goroutine at a time, when a connection is opened and when its fault is due. If it returns nil the second time, the
+// connection is forwarded.
 type Plan func(n int) *Fault
 
 // Every is the Plan that does the same to all connections.
@@ -111,7 +111,7 @@ func ParsePlan(texts []string, random *rand.Rand) (Plan, error) {
 	}, nil
 }
 
-// at is fault number n of those of c.
+// at returns fault number n of c.
 func (c *cut) at(n int, random *rand.Rand) *Fault {
 	f := c.fault
 	f.After += int64(n) * c.step

@@ -17,13 +17,13 @@ import (
 type Options struct {
 	// Listen is the address to listen on. Default: a free port of 127.0.0.1.
 	Listen string
-	// Plan says what becomes of each connection; nil passes all on.
+	// Plan determines the fault of each connection; nil forwards all connections.
 	Plan Plan
-	// On, where it is not empty, is text that a client sends from which on a Delay counts. A connection without it is
-	// not cut by a Delay.
+	// On, if not empty, is the text of a client from which on a Delay counts. A connection without the text is not cut
+	// by a Delay.
 	On string
-	// Report, where it is not nil, is told of each fault as it happens, n being 1 for the first one. It is called by
-	// several goroutines.
+	// Report, if not nil, is called with each fault as it happens; n is 1 for the first one. Several goroutines call
+	// it.
 	Report func(n int, f Fault)
 }
 
@@ -67,17 +67,17 @@ func Listen(target string, opts *Options) (*Proxy, error) {
 // Addr is the address that p listens on.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Faults returns how many faults have happened, those of Cut with them.
+// Faults returns the number of faults so far, including those of Cut.
 func (p *Proxy) Faults() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.faults
 }
 
-// Passed returns how many bytes of answers have passed, through all connections.
+// Passed returns the number of forwarded bytes of answers, over all connections.
 func (p *Proxy) Passed() int64 { return p.passed.Load() }
 
-// SetPlan changes what becomes of new connections. Faults are counted from 0 again for it. nil passes connections on.
+// SetPlan replaces the plan for new connections, and counts its faults from 0. nil forwards connections.
 func (p *Proxy) SetPlan(plan Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Close resets all connections and returns when nothing of p is left.
+// Close resets all connections and returns when all goroutines of p have ended.
 func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -128,7 +128,7 @@ func (p *Proxy) accept() {
 	}
 }
 
-// serve does to a connection what the plan says.
+// serve applies the plan to a connection.
 func (p *Proxy) serve(conn net.Conn) {
 	client := conn.(*net.TCPConn)
 	fault, target := p.next()
@@ -208,7 +208,7 @@ func (p *Proxy) forget(conns ...*net.TCPConn) {
 	}
 }
 
-// reset closes a connection so that what was not read yet is lost.
+// reset closes a connection so that unread data are lost.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -231,7 +231,7 @@ func (l *link) pass() {
 	requests.Wait()
 }
 
-// requests carries what the client sends, read by way of from, until it has ended.
+// requests forwards the data of the client, read from from, until their end.
 func (l *link) requests(from io.Reader) {
 	if _, err := io.Copy(l.server, from); err != nil { // the client was reset, so the server is
 		reset(l.server)

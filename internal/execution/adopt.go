@@ -15,8 +15,8 @@ import (
 	"reprise/internal/supervisor"
 )
 
-// adoptAll takes up the runs that a server before this one has left to their supervisors, and ends those that no stream
-// knows any more. The numbered steps are in docs/executions.md.
+// adoptAll adopts the runs that an earlier server has left to their supervisors, and ends the runs whose stream no
+// longer exists. The numbered steps are in docs/executions.md.
 func (h *Host) adoptAll(ctx context.Context) error {
 	if h.supervisors == nil {
 		return nil
@@ -63,7 +63,7 @@ func (h *Host) adoptAll(ctx context.Context) error {
 	return nil
 }
 
-// The files in the directory of a run that supervisors write besides those of package supervisor.
+// The files that supervisors write to the directory of a run, in addition to those of package supervisor.
 const (
 	endFile = "end.json"
 	// holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
@@ -76,10 +76,11 @@ func hasBegun(dir string) bool {
 	return err == nil && info.Size() > 0
 }
 
-// adoptedGrace is how long a run with KillOnDisconnect goes on at least after a restart until its followers are back.
+// adoptedGrace is the minimum time that a run with KillOnDisconnect continues after a restart, until its followers are
+// back.
 const adoptedGrace = 30 * time.Second
 
-// adopt goes on with a run of an earlier server. Its supervisor may have ended meanwhile, or have been killed.
+// adopt continues a run of an earlier server. The supervisor of the run may have ended or been killed meanwhile.
 func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	s, err := h.log.Stream(ctx, info.Key)
 	if err != nil {
@@ -130,7 +131,7 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	return nil
 }
 
-// nextOwner is who takes over what another owner has had.
+// nextOwner returns the owner that takes over the stream of another owner.
 func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
 	if info.Owner.Fence == 0 && h.opts.Replica == nil {
 		return reprise.Owner{}, nil
@@ -165,7 +166,7 @@ func (r *run) claim(m *remote, t *tracker) error {
 	return nil
 }
 
-// countAgain finds out how much output is in the stream.
+// countAgain determines how much output is in the stream.
 func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *reprise.StreamInfo) error {
 	r.tail = info.Tail
 	if totals, ok := before(ctx, m, t); ok {
@@ -183,7 +184,8 @@ func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *repri
 	return nil
 }
 
-// before is the output in all frames before the next one; ok is false where the spool does not tell.
+// before returns the totals of the output in all frames before the next one; ok is false if the spool does not contain
+// them.
 func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Totals, ok bool) {
 	if t.shifts.Cut {
 		return totals, false
@@ -211,7 +213,7 @@ func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Total
 	return totals, false
 }
 
-// spoolGone is why a command was ended whose directory is no longer there: no server could find it again.
+// spoolGone is the reason why a command was ended after its directory was removed: no server could find it again.
 const spoolGone = "its spool was removed"
 
 // What a lost run says of itself.
@@ -227,7 +229,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	switch {
 	case lockErr == nil:
 		defer lock.Close()
-	case errors.Is(lockErr, fs.ErrNotExist): // nobody can find it any more; it notices that and ends by itself
+	case errors.Is(lockErr, fs.ErrNotExist): // no server can find it; the supervisor notices and ends
 		r.endLost(t, spoolGone, true)
 		return true
 	default:
@@ -271,7 +273,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	return true
 }
 
-// logCrash tells of a supervisor that has ended by a fault of its own.
+// logCrash logs the crash of a supervisor.
 func (r *run) logCrash(dir string) {
 	if text, err := os.ReadFile(filepath.Join(dir, lockFile)); err == nil && bytes.Count(text, []byte{'\n'}) > 1 {
 		r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
@@ -293,7 +295,7 @@ func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
 	return r.end(e)
 }
 
-// discard ends what a supervisor runs whose execution is not there any more.
+// discard ends the command of a supervisor whose execution no longer exists.
 func (h *Host) discard(dir string) {
 	if lock, err := supervisor.Lock(dir); err == nil {
 		defer lock.Close()
@@ -328,7 +330,7 @@ func (h *Host) discard(dir string) {
 	}
 }
 
-// readEnding reads what end has written; ok is false where it is not there or not whole.
+// readEnding reads the file that end has written; ok is false if it is missing or incomplete.
 func readEnding(dir string) (e ending, ok bool) {
 	text, err := os.ReadFile(filepath.Join(dir, endFile))
 	if err != nil || json.Unmarshal(text, &e) != nil {

@@ -8,8 +8,8 @@ import (
 	"reprise/internal/backoff"
 )
 
-// write appends what is in the spool until it is closed. The error is why the rest cannot
-// be kept; the run is ended then.
+// write appends the contents of the spool until the spool is closed. An error means that the rest cannot be kept; the
+// run is ended then.
 func (r *run) write(s *spool) error {
 	err := s.drain(func(events []reprise.Event) error {
 		if d := s.stall(); d > 0 && r.host.opts.Hooks.Stalled != nil {
@@ -31,7 +31,7 @@ func (r *run) write(s *spool) error {
 	return err
 }
 
-// notKept is why a run was cancelled, or what is wrong with one that had ended already.
+// notKept is the reason of a cancelled run whose output could not be kept, or the note on a run that had ended already.
 const notKept = "its output could not be kept"
 
 // append appends events, in parts where they wait for a follower.
@@ -95,7 +95,7 @@ func (r *run) writeAs(s *reprise.Stream, id string) {
 	r.appender = s.Appender(r.host.ctx, &reprise.AppenderOptions{ID: id, Owner: r.owner})
 }
 
-// persist appends with the Appender, and again after the store has lost what it had acknowledged.
+// persist appends with the Appender, and repeats that if the store has lost acknowledged events.
 func (r *run) persist(appendOnce func() (reprise.Appended, error)) (reprise.Appended, error) {
 	for {
 		appended, err := appendOnce()
@@ -113,7 +113,7 @@ func (r *run) persist(appendOnce func() (reprise.Appended, error)) (reprise.Appe
 	}
 }
 
-// recount finds out what the stream has kept after its store has lost output.
+// recount determines the kept output of the stream after its store has lost output.
 func (r *run) recount() error {
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 	for {
@@ -154,7 +154,7 @@ func (r *run) tryRecount() error {
 	return nil
 }
 
-// end appends the end event. kept is false where nobody has, and somebody may later.
+// end appends the end event. kept is false if the event could not be appended now, but may be later.
 func (r *run) end(e ending) (kept bool) {
 	if r.driven != nil {
 		if !e.judged {
@@ -181,7 +181,7 @@ func (r *run) end(e ending) (kept bool) {
 	switch {
 	case err == nil:
 	case errors.Is(err, reprise.ErrFenced):
-		r.fence() // who has taken it over has given it its end
+		r.fence() // the owner that has taken the run over has ended it
 		return true
 	case (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil:
 		return false // the next server gives it

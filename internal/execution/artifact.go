@@ -11,9 +11,9 @@ import (
 	"reprise/internal/artifact"
 )
 
-// The artifacts of an execution lie in a stream of their own, in the store, so that every replica has them: the bytes
-// of one file after the other, in chunks of artifact.ChunkBytes. Which files that are is in the end of the execution,
-// which is appended after them.
+// The artifacts of an execution are in a separate stream in the store, so that every replica can read them. The stream
+// holds the bytes of the files one after the other, in chunks of artifact.ChunkBytes. The end event of the execution
+// lists the files, and is appended after them.
 
 // artifactNamespace begins the names of these streams.
 const artifactNamespace = "artifacts:"
@@ -35,7 +35,7 @@ func (r *Request) checkArtifacts() error {
 	return nil
 }
 
-// collection is what is to be kept of the files of a run; nil for nothing.
+// collection returns the selection of files to keep for a run, or nil for none.
 func (r *run) collection() *artifact.Collection {
 	if len(r.request.Artifacts) == 0 {
 		return nil
@@ -47,9 +47,9 @@ func (r *run) collection() *artifact.Collection {
 }
 
 const (
-	// collectPatience bounds how long the end of a run waits for its artifacts to be kept.
+	// collectPatience limits how long the end of a run waits until its artifacts are kept.
 	collectPatience = time.Minute
-	// artifactBatch is how many chunks are appended at a time.
+	// artifactBatch is the number of chunks in one append.
 	artifactBatch = 16
 )
 
@@ -94,7 +94,7 @@ func (r *run) collect() ([]artifact.File, []string) {
 	return files, notes
 }
 
-// artifactStream makes the stream, which is kept for as long as that of the run.
+// artifactStream creates the stream, which is kept as long as that of the run.
 func (r *run) artifactStream(ctx context.Context) (*reprise.Stream, error) {
 	key := artifactsOf(r.key)
 	if err := r.host.log.Remove(ctx, key); err != nil {
@@ -116,7 +116,7 @@ type Artifact struct {
 	first  uint64 // its first chunk
 }
 
-// Artifact finds a file by its path. The errors are those of Show; reprise.ErrNotFound also where no such file is kept.
+// Artifact finds a file by its path. The errors are those of Show, and reprise.ErrNotFound if no such file is kept.
 func (h *Host) Artifact(ctx context.Context, tenant reprise.Tenant, id, path string) (*Artifact, error) {
 	x, err := h.Show(ctx, tenant, id)
 	if err != nil {

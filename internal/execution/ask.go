@@ -11,8 +11,8 @@ import (
 	"reprise/internal/problem"
 )
 
-// What is asked of an execution that another replica runs goes to that replica, and is
-// carried out there by the same code. This file is what is said in between.
+// A request for an execution that another replica runs is forwarded to that replica, which handles it with the same
+// code. This file defines the messages between the replicas.
 
 // service is the name under which Hosts answer each other.
 const service = "execution"
@@ -50,7 +50,7 @@ const (
 	opInside askOp = "inside"
 )
 
-// askStart is a request to start code. The key is no member of its JSON form.
+// askStart is a request to start code. The key is not part of its JSON form.
 type askStart struct {
 	Request        Request `json:"request"`
 	IdempotencyKey string  `json:"idempotency_key,omitempty"`
@@ -62,7 +62,7 @@ type askStdin struct {
 	// Exact refuses the piece if Offset is not the accepted one, which it otherwise may be below.
 	Exact  bool   `json:"exact,omitempty"`
 	Writer string `json:"writer,omitempty"`
-	// Data is nil where there is none to write.
+	// Data is nil if there is nothing to write.
 	Data []byte `json:"data"`
 	EOF  bool   `json:"eof,omitempty"`
 }
@@ -78,15 +78,15 @@ type told struct {
 // toldStdin answers askStdin.
 type toldStdin struct {
 	Stdin
-	// Took is how many bytes of the piece were written or passed over as duplicates.
+	// Took is the number of bytes of the piece that were written, or skipped as duplicates.
 	Took int `json:"took"`
-	// Again: the command has not read the rest of the piece yet.
+	// Again is true if the command has not read the rest of the piece yet.
 	Again bool `json:"again,omitempty"`
-	// Refused is the error that came with it.
+	// Refused is the error of the write, or nil.
 	Refused *problem.Problem `json:"refused,omitempty"`
 }
 
-// elsewhere returns which other replica runs an execution, or "" if none does: it has ended, or it is ours.
+// elsewhere returns the other replica that runs an execution, or "" if the execution has ended or runs here.
 func (h *Host) elsewhere(ctx context.Context, s *reprise.Stream) (owner string, err error) {
 	if h.opts.Replica == nil {
 		return "", nil
@@ -120,7 +120,7 @@ func (h *Host) ask(ctx context.Context, owner string, a ask) (told, error) {
 	return t, nil
 }
 
-// answer carries out what another replica asks of one of our runs.
+// answer handles a request of another replica for one of our runs.
 func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, error) {
 	var a ask
 	if err := json.Unmarshal(body, &a); err != nil {
@@ -190,7 +190,7 @@ func (h *Host) findStarted(ctx context.Context, key reprise.StreamKey) (*run, er
 	return h.find(key), nil
 }
 
-// progressHere is how far our runs of these executions are, nil for one that we do not run.
+// progressHere returns the progress of our runs of these executions, with nil for each that we do not run.
 func (h *Host) progressHere(keys []reprise.StreamKey) []*progress {
 	list := make([]*progress, len(keys))
 	for i, key := range keys {
@@ -201,12 +201,12 @@ func (h *Host) progressHere(keys []reprise.StreamKey) []*progress {
 	return list
 }
 
-// progressPatience is how long a look at executions waits for the replica that runs them. Without its
-// answer it shows what their streams tell.
+// progressPatience limits how long a view of executions waits for the replica that runs them. Without its answer the
+// view shows the state in their streams.
 const progressPatience = 2 * time.Second
 
-// progressOf asks a replica how far executions are. The answer has one for each key; where there is
-// none it is nil.
+// progressOf requests the progress of executions from a replica. The result has one element for each key, which is nil
+// if there is no progress.
 func (h *Host) progressOf(ctx context.Context, owner string, keys ...reprise.StreamKey) ([]*progress, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, progressPatience,
 		fmt.Errorf("%w: replica %s has not answered", reprise.ErrUnavailable, owner))

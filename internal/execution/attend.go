@@ -7,7 +7,7 @@ import (
 	"reprise"
 )
 
-// attend is with the process from its start until nothing of it is left. What it gives goes into the spool.
+// attend manages the process from its start until its whole tree is gone. It puts the output into the spool.
 func (j *job) attend(c *child, spool *spool) ending {
 	j.announce(c, spool)
 	pumps := j.pumps(c, spool)
@@ -35,13 +35,13 @@ func (j *job) attend(c *child, spool *spool) ending {
 	return e
 }
 
-// conclude ends what is left of the tree of a process that has ended, and says how it did.
+// conclude ends the remaining tree of a process that has ended, and returns how the process ended.
 func (j *job) conclude(c *child, m *meter) ending {
 	m.sample()
 	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
 		j.stop(verdict{Outcome: LimitExceeded, Limit: limit})
 	}
-	c.tree.kill() // nothing of an execution outlives it
+	c.tree.kill() // no process outlives its execution
 	e := ending{Started: ms(c.started), Isolation: j.isolated}
 	x, err := c.reap()
 	if err != nil {
@@ -80,7 +80,7 @@ func (j *job) pumps(c *child, s *spool) []*pump {
 	return pumps
 }
 
-// admit counts n bytes of output and says how many of them are within the limit.
+// admit counts n bytes of output and returns how many of them are within the limit.
 func (j *job) admit(n int) int {
 	limit := j.plan.Limits.OutputBytes
 	sum := j.output.Add(int64(n))
@@ -137,7 +137,7 @@ func (j *job) watch(c *child, m *meter) time.Time {
 	}
 }
 
-// terminate asks the tree to end and returns how long it has before it is killed.
+// terminate sends TERM to the tree and returns the time until it is killed.
 func (j *job) terminate(c *child) time.Duration {
 	j.graceEnds = time.Now()
 	if !j.now { // it does not change once stopping is closed

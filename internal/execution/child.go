@@ -7,8 +7,8 @@ import (
 	"reprise/internal/isolation"
 )
 
-// This file is the seam to the process: a job knows a child by its pipes, its tree and its
-// exit, and nothing of how it came to be.
+// This file is the boundary to the process: a job knows a child by its pipes, its tree and its exit, and not how it was
+// started.
 
 // spec is all that starting a process takes.
 type spec struct {
@@ -26,8 +26,7 @@ type child struct {
 	process *os.Process
 	started time.Time
 	tree    tree
-	// stdin is nil where the command gets none. In a terminal, stdin and stdout are
-	// the same file and stderr is nil.
+	// stdin is nil for a command without stdin. In a terminal, stdin and stdout are the same file and stderr is nil.
 	stdin, stdout, stderr *os.File
 }
 

@@ -10,8 +10,8 @@ import (
 	"reprise/internal/spawn"
 )
 
-// pollsTerminals: a read from a terminal can have a deadline. On macOS the events of kqueue(2) for terminals cannot be
-// relied on. There a read lasts until the kernel takes the terminal away, when the command has ended.
+// pollsTerminals reports whether a read from a terminal can have a deadline. On macOS, kqueue(2) does not report
+// terminals reliably. There a read lasts until the kernel revokes the terminal, after the command has ended.
 const pollsTerminals = runtime.GOOS != "darwin" && runtime.GOOS != "ios"
 
 // maxRSSUnit is the unit of ru_maxrss in bytes.
@@ -22,8 +22,8 @@ var maxRSSUnit = func() int64 {
 	return 1 << 10
 }()
 
-// pipe makes a pipe whose near end can be waited for. The far end blocks once os.StartProcess has taken it, as a
-// command expects.
+// pipe makes a pipe whose near end supports deadlines. The far end blocks once os.StartProcess has passed it on, as
+// commands expect.
 func pipe(nearReads bool) (near, far *os.File, err error) {
 	r, w, err := os.Pipe()
 	if nearReads {
@@ -32,5 +32,5 @@ func pipe(nearReads bool) (near, far *os.File, err error) {
 	return w, r, err
 }
 
-// signal sends s to the process group that the process leads. It has not been reaped.
+// signal sends s to the process group of the process, which has not been reaped yet.
 func (c *child) signal(s syscall.Signal) error { return spawn.SignalGroup(c.process.Pid, s) }

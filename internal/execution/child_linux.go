@@ -17,12 +17,11 @@ const pollsTerminals = true
 // maxRSSUnit is the unit of ru_maxrss in bytes.
 const maxRSSUnit = 1 << 10
 
-// pipeBytes is the size that output pipes are set to, so that a command can go on
-// writing while we are appending. An unprivileged user may have a lower limit.
+// pipeBytes is the size of output pipes. It lets a command continue to write while we append. The limit of an
+// unprivileged user may be lower.
 const pipeBytes = 1 << 20
 
-// pipe makes a pipe whose near end can be waited for, and whose far end, for the
-// command, blocks as a command expects.
+// pipe makes a pipe whose near end supports deadlines. The far end, for the command, blocks, as commands expect.
 func pipe(nearReads bool) (near, far *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -43,7 +42,7 @@ func pipe(nearReads bool) (near, far *os.File, err error) {
 	return os.NewFile(uintptr(n), "pipe"), os.NewFile(uintptr(f), "pipe"), nil
 }
 
-// signal sends s to the process group that the process leads. It has not been reaped.
+// signal sends s to the process group of the process, which has not been reaped yet.
 func (c *child) signal(s syscall.Signal) error {
 	if s != syscall.SIGKILL && isWrapper(c.process.Pid) {
 		signalWrapped(c.process.Pid, s)

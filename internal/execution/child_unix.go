@@ -58,8 +58,8 @@ func openTerminal(size *TTY) (ends, error) {
 	return ends{near: [3]*os.File{master, master, nil}, far: [3]*os.File{slave, slave, slave}}, nil
 }
 
-// waitable returns f as a file whose reads and writes have deadlines, where the system has them for terminals.
-// pty.Open calls Fd, which takes them away.
+// waitable returns f as a file whose reads and writes have deadlines, if the system supports them for terminals.
+// pty.Open calls Fd, which removes them.
 func waitable(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -148,7 +148,7 @@ func startError(program string, err error) error {
 // still means it and no other, until reap.
 func (c *child) await() { spawn.AwaitExit(c.process.Pid) }
 
-// reap lets the ended process go and says how it ended.
+// reap waits for the ended process and returns how it ended.
 func (c *child) reap() (exit, error) {
 	state, err := c.process.Wait()
 	if err != nil {
@@ -170,9 +170,8 @@ func (c *child) reap() (exit, error) {
 	return x, nil
 }
 
-// peakOf is the peak of the process in bytes, or 0 where it is not known. Between
-// fork and exec a process shares our memory and its peak then counts ours, so that a figure
-// which is not above our own peak says nothing about the process.
+// peakOf returns the peak memory of the process in bytes, or 0 if it is unknown. Between fork and exec a process shares
+// our memory, which then counts in its peak. A peak that does not exceed ours is therefore unknown.
 func peakOf(usage *syscall.Rusage) int64 {
 	var own syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil || usage.Maxrss <= own.Maxrss {

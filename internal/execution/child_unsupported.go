@@ -16,7 +16,7 @@ import (
 
 var errNeedsUnix = fmt.Errorf("commands are run on Linux, macOS and the BSDs alone: %w", errors.ErrUnsupported)
 
-// withoutCgroups is what a Host says of itself.
+// withoutCgroups is how a Host describes its process tracking.
 const withoutCgroups = "no commands are run here"
 
 // noTree is the tree of a run that cannot be started.

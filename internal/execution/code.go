@@ -16,7 +16,7 @@ import (
 	"reprise/internal/quota"
 )
 
-// This file is what a Host does with a run of code in an interpreter.
+// This file runs code in interpreters.
 
 // checkInside holds for a request with an Interpreter: the code is all that it can say of the command.
 func (r *Request) checkInside() error {
@@ -110,7 +110,7 @@ func (h *Host) startInside(ctx context.Context, tenant reprise.Tenant, req Reque
 	return x, created, err
 }
 
-// attachInside finds what the same request has started before, in an interpreter that has ended.
+// attachInside finds the execution that the same request has started before, in an interpreter that has ended.
 func (h *Host) attachInside(ctx context.Context, tenant reprise.Tenant, id string, req *Request) (Execution, bool) {
 	s, err := h.Stream(ctx, tenant, req.Interpreter)
 	if err != nil {
@@ -289,7 +289,7 @@ func (r *run) send(ctx context.Context, inside *run, at *codeState) {
 	for {
 		_, err := inside.writeStdin(ctx, StdinWrite{Writer: inName([]byte(at.Epoch)), Data: bytes.NewReader(at.Input)})
 		if err == nil || !errors.Is(err, reprise.ErrUnavailable) || pause.Wait(ctx) != nil {
-			return // an interpreter that does not read any more ends, and the code with it
+			return // an interpreter that stops reading ends, and its code with it
 		}
 	}
 }
@@ -304,7 +304,7 @@ func (h *Host) resumeCode(ctx context.Context, inside *run) error {
 		return nil
 	}
 	if isOver(err) {
-		return nil // it was removed: what comes is for nobody
+		return nil // it was removed: nobody reads the rest
 	}
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"reprise"
 )
 
-// whoRuns finds the run of ours that an execution is, or the name of the replica that runs it; neither for one that has
+// whoRuns returns our run of an execution, or the name of the replica that runs it, or neither if the execution has
 // ended.
 func (h *Host) whoRuns(ctx context.Context, tenant reprise.Tenant, id string) (r *run, owner string, err error) {
 	key := keyOf(tenant, id)
@@ -26,9 +26,9 @@ func (h *Host) whoRuns(ctx context.Context, tenant reprise.Tenant, id string) (r
 	return r, "", err
 }
 
-// Cancel ends an execution: TERM to all its processes and, after a time of grace, KILL. It does not wait for that, but
-// takes what waits in the queue out of it. Cancelling what has ended does nothing. The errors are those of Show, and
-// reprise.ErrUnavailable if the replica that runs it does not answer.
+// Cancel ends an execution: it sends TERM to all its processes and, after a grace period, KILL. Cancel does not wait
+// for their end, but removes a waiting execution from the queue. Cancelling an ended execution does nothing. The errors
+// are those of Show, and reprise.ErrUnavailable if the replica that runs the execution does not answer.
 func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
 	r, owner, err := h.whoRuns(ctx, tenant, id)
 	switch {
@@ -44,7 +44,7 @@ func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) err
 	return err
 }
 
-// endPatience bounds how long Cancel waits for the end of what it takes from the queue.
+// endPatience limits how long Cancel waits for the end of an execution that it removes from the queue.
 const endPatience = 2 * time.Second
 
 // cancelRun cancels a run of ours. What it takes from the queue has its end when it returns: a server that is killed
@@ -64,9 +64,9 @@ func (h *Host) cancelRun(ctx context.Context, r *run) {
 	}
 }
 
-// Signal sends a signal, by its POSIX name with or without SIG, to the process group of the
-// command. The error is a *FieldError for a name that is none, reprise.ErrConflict
-// if the command has not been started, reprise.ErrEnded if it has ended, or as of Cancel.
+// Signal sends a signal, by its POSIX name with or without SIG, to the process group of the command. The error is a
+// *FieldError for an unknown name, reprise.ErrConflict if the command has not been started, reprise.ErrEnded if it has
+// ended, or an error of Cancel.
 func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name string) error {
 	if _, err := parseSignal(name); err != nil {
 		return err
@@ -84,9 +84,9 @@ func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name strin
 	return err
 }
 
-// Resize sets the size of the terminal of an execution. Where that changes it, the foreground process group of the
-// terminal gets WINCH. The error is a *FieldError for a size that is none, reprise.ErrConflict if the command has no
-// terminal or has not been started, reprise.ErrEnded if it has ended, or as of Cancel.
+// Resize sets the size of the terminal of an execution. If the size changes, the foreground process group of the
+// terminal gets WINCH. The error is a *FieldError for an invalid size, reprise.ErrConflict if the command has no
+// terminal or has not been started, reprise.ErrEnded if it has ended, or an error of Cancel.
 func (h *Host) Resize(ctx context.Context, tenant reprise.Tenant, id string, size TTY) error {
 	if size.Cols < 1 || size.Cols > maxSize || size.Rows < 1 || size.Rows > maxSize {
 		return invalid("cols", "cols and rows are 1 to %d", maxSize)
@@ -107,16 +107,14 @@ func (h *Host) Resize(ctx context.Context, tenant reprise.Tenant, id string, siz
 // maxSize is the most columns and rows of a terminal.
 const maxSize = 65535
 
-// WriteStdin gives data to the command of a request with StdinOpen. It blocks until the
-// command has taken all of it (or its pipe has), ctx is done, or the
-// command ends; a command that has not been started yet is waited for. The answer
-// says how much has been taken, with an error too.
+// WriteStdin writes data to the stdin of a command whose request has StdinOpen. It blocks until the command has read
+// all of it or the pipe holds the rest, ctx is done, or the command ends. If the command has not been started,
+// WriteStdin waits for the start. The result contains the number of accepted bytes, also with an error.
 //
-// The error is reprise.ErrConflict for an offset beyond what was taken,
-// reprise.ErrEnded when stdin is closed or the command has ended, reprise.ErrInvalid
-// when Data cannot be read, or as of Cancel. Where another replica runs the command, Data goes there
-// in pieces; a write at offset -1 in between whose second piece finds that somebody else has
-// written is reprise.ErrConflict, and after reprise.ErrUnavailable the last piece may have been taken.
+// The error is reprise.ErrConflict for an offset beyond the accepted bytes, reprise.ErrEnded if stdin is closed or the
+// command has ended, reprise.ErrInvalid if Data cannot be read, or an error of Cancel. If another replica runs the
+// command, Data is forwarded in pieces. A write at offset -1 then fails with reprise.ErrConflict if another writer has
+// written between two of its pieces. After reprise.ErrUnavailable the last piece may have been accepted.
 func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string, w StdinWrite) (Stdin, error) {
 	if w.Writer != "" {
 		if w.Offset < 0 {
@@ -139,8 +137,8 @@ func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string,
 	return far.write(ctx, w)
 }
 
-// Remove forgets an execution; one that has not ended is cancelled first, and Remove waits
-// for its end until ctx is done. Its key is free then. Removing what is not there does nothing.
+// Remove removes an execution and frees its key. It cancels an execution that has not ended, and waits for its end
+// until ctx is done. Removing an execution that does not exist does nothing.
 func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) error {
 	if checkID("id", id) != nil {
 		return nil
@@ -170,11 +168,11 @@ func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) err
 	return h.log.Remove(ctx, key)
 }
 
-// askAgain is how long one that waits for the end of a run on another replica goes without asking for it again.
+// askAgain is the interval at which a caller that waits for the end of a run on another replica repeats its request.
 const askAgain = time.Second
 
-// endElsewhere has an execution cancelled that another replica runs, and waits for its end. Should that replica be
-// dead, the end comes from whoever takes it over.
+// endElsewhere cancels an execution that another replica runs, and waits for its end. If that replica is dead, the
+// replica that takes the execution over ends it.
 func (h *Host) endElsewhere(ctx context.Context, tenant reprise.Tenant, id string) error {
 	s, err := h.Stream(ctx, tenant, id)
 	if isOver(err) {
@@ -221,5 +219,5 @@ func waitForEnd(ctx context.Context, s *reprise.Stream, most time.Duration) erro
 	return err
 }
 
-// errPause is why a wait ended that is to be looked into.
+// errPause is the cause of a wait that is interrupted to check the state.
 var errPause = errors.New("it takes longer")

@@ -27,8 +27,8 @@ const (
 	envEpoch = "REPRISE_EPOCH"
 )
 
-// environ is the environment of a command: the few of ours, those of the options, the
-// request's, and what marks its processes.
+// environ returns the environment of a command: a few of our variables, those of the options, those of the request, and
+// the mark of its processes.
 func environ(ours []string, pass []string, request map[string]string, tty bool, marks ...string) []string {
 	env := map[string]string{"PATH": defaultPath}
 	if tty {
@@ -50,8 +50,8 @@ func environ(ours []string, pass []string, request map[string]string, tty bool, 
 	return append(list, marks...)
 }
 
-// withTrace is the environment of a request with the trace that it belongs to, unless the request has variables of its
-// own for that.
+// withTrace returns the environment of a request with the variables of its trace, unless the request sets these
+// variables itself.
 func withTrace(req *Request) map[string]string {
 	trace := tracecontext.New(req.TraceParent, req.TraceState)
 	if _, own := req.Env[tracecontext.ParentVariable]; own || trace.Parent == "" {
@@ -65,7 +65,7 @@ func withTrace(req *Request) map[string]string {
 	return env
 }
 
-// variable is the value of a variable in an environment, "" where it is not there.
+// variable returns the value of a variable in an environment, or "" if it is not set.
 func variable(environ []string, name string) string {
 	for _, entry := range environ {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {

@@ -9,16 +9,16 @@ import (
 	"reprise/internal/isolation"
 )
 
-// Execution is one run of a command as it is shown. It is the body of GET
-// /v1/executions/{id}, but for the links, which are the API's.
+// Execution describes one run of a command. It is the body of GET /v1/executions/{id}, except the links, which package
+// api adds.
 type Execution struct {
 	ID      string `json:"id"`
 	Session string `json:"session,omitempty"`
-	// Key is that of the request; it may stand for a later execution by now.
+	// Key is the key of the request. It may belong to a later execution now.
 	Key    string `json:"key,omitempty"`
 	Status Status `json:"status"`
-	// Outcome, ExitCode and Signal are nil until the end, and the last two where
-	// the process did not end that way.
+	// Outcome, ExitCode and Signal are nil until the end. ExitCode or Signal stays nil if the process did not end that
+	// way.
 	Outcome  *Outcome `json:"outcome"`
 	ExitCode *int     `json:"exit_code"`
 	// Signal is a name without SIG, for example "SEGV".
@@ -32,11 +32,11 @@ type Execution struct {
 	// ProcessesLeft: what owned its processes was killed, and some of them may still run.
 	ProcessesLeft bool `json:"processes_left,omitempty"`
 
-	// What was asked for. A long Argv, Command or list of names is cut short.
+	// The request. A long Argv, Command or list of names is shortened.
 	Argv     []string `json:"argv,omitempty"`
 	Command  string   `json:"command,omitempty"`
 	Language string   `json:"language,omitempty"`
-	// Interpreter is the one that the code runs in.
+	// Interpreter is the id of the interpreter that runs the code.
 	Interpreter string `json:"interpreter,omitempty"`
 	Cwd         string `json:"cwd"`
 	// EnvNames are the names, not the values, of the variables of the request.
@@ -54,7 +54,7 @@ type Execution struct {
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
-	// Artifacts are the files that are kept with it, ArtifactNotes what was left out and why.
+	// Artifacts are the kept files of the execution. ArtifactNotes name each omitted file and the reason.
 	Artifacts     []artifact.File `json:"artifacts,omitempty"`
 	ArtifactNotes []string        `json:"artifact_notes,omitempty"`
 
@@ -63,7 +63,7 @@ type Execution struct {
 	tail uint64 // of the stream when it was looked at
 }
 
-// Status says how far an execution is.
+// Status is the state of an execution.
 type Status string
 
 // The states of an execution, in this order.
@@ -73,7 +73,7 @@ const (
 	StatusEnded   Status = "ended"
 )
 
-// Outcome says why an execution ended. ExitCode and Signal say how.
+// Outcome is the reason why an execution ended. ExitCode and Signal are how its process ended.
 type Outcome string
 
 // The outcomes. Exited with a code other than 0 is still Exited. Cancelled,
@@ -106,7 +106,7 @@ func (b Bytes) plus(more Bytes) Bytes {
 	return Bytes{Stdout: b.Stdout + more.Stdout, Stderr: b.Stderr + more.Stderr}
 }
 
-// Isolation is what is in force for a run, not what was asked for.
+// Isolation is the isolation in force for a run, which may differ from the requested one.
 type Isolation struct {
 	Level isolation.Level `json:"level"`
 	// Kill is how the whole tree is found when it is killed: by its "cgroup", as descendants of a supervisor that
@@ -114,8 +114,8 @@ type Isolation struct {
 	// its parent and clears its environment. Elsewhere than on Linux it is the process "group" of the command, which
 	// a process escapes that leaves it.
 	Kill string `json:"kill"`
-	// Memory, Processes and CPU say how a limit is held: "kernel", "sampled"
-	// (every 100 ms), or "" where none was asked for.
+	// Memory, Processes and CPU are how a limit is enforced: "kernel", "sampled" (every 100 ms), or "" if there is no
+	// limit.
 	Memory    string `json:"memory_bytes,omitempty"`
 	Processes string `json:"processes,omitempty"`
 	CPU       string `json:"cpu_time,omitempty"`

@@ -9,8 +9,8 @@ import (
 	"reprise"
 )
 
-// farFollow is those who follow here what another replica runs. The owner is told when there is one, and when there
-// is none any more.
+// farFollow counts the local followers of an execution that another replica runs. It notifies the owner when the first
+// follower arrives and when the last one has left.
 type farFollow struct {
 	host *Host
 	key  reprise.StreamKey
@@ -20,10 +20,10 @@ type farFollow struct {
 	followers int // guarded by host.mu
 }
 
-// farEvery is the time between two tries to tell the owner, and between two looks whether it is still the one.
+// farEvery is the interval between two attempts to notify the owner, and between two checks of who the owner is.
 const farEvery = time.Second
 
-// followFar counts somebody who follows what we do not run.
+// followFar counts a follower of an execution that another replica runs.
 func (h *Host) followFar(key reprise.StreamKey, id string) (release func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +53,7 @@ func (f *farFollow) changed() {
 	}
 }
 
-// over forgets f if nobody follows.
+// over removes f if there are no followers.
 func (f *farFollow) over() bool {
 	f.host.mu.Lock()
 	defer f.host.mu.Unlock()
@@ -64,14 +64,14 @@ func (f *farFollow) over() bool {
 	return true
 }
 
-// run tells the owner until nobody follows and it knows that, or until there is nothing to tell any more.
+// run notifies the owner until there are no followers and the owner knows that, or until the execution has ended.
 func (f *farFollow) run() {
 	ctx := f.host.ctx
 	if !f.counts(ctx) {
 		f.idle(ctx)
 		return
 	}
-	toldBy := "" // our name when the owner was told that somebody follows
+	toldBy := "" // our name in the last notification that there are followers
 	for first := true; ; first = false {
 		f.host.mu.Lock()
 		follows := f.followers > 0
@@ -80,7 +80,7 @@ func (f *farFollow) run() {
 		op := askOp("")
 		switch {
 		case (follows || first) && toldBy != self:
-			op = opFollow // also if they have gone already: somebody has followed it
+			op = opFollow // also if they have left already: the execution had a follower
 		case !follows && toldBy != "":
 			op = opUnfollow
 		}
@@ -120,7 +120,7 @@ func (f *farFollow) wait(ctx context.Context) bool {
 	return true
 }
 
-// idle waits until nobody follows, where nobody wants to know.
+// idle waits until there are no followers and no caller waits for a notification.
 func (f *farFollow) idle(ctx context.Context) {
 	for !f.over() {
 		select {
@@ -150,7 +150,7 @@ func (f *farFollow) counts(ctx context.Context) bool {
 	}
 }
 
-// errNotFar is why there is nothing to tell: the execution has ended, or nobody else runs it.
+// errNotFar means that there is no owner to notify: the execution has ended, or no other replica runs it.
 var errNotFar = errors.New("not run elsewhere")
 
 // tell tells the owner.

@@ -11,10 +11,9 @@ import (
 )
 
 const (
-	// pieceBytes is how much stdin is sent to another replica at a time. In an ask it takes a third more.
+	// pieceBytes is the number of bytes of stdin in one message to another replica. The encoding adds a third.
 	pieceBytes = 256 << 10
-	// piecePatience is how long a piece waits at the owner for the command to read it, before the answer says how far
-	// it is.
+	// piecePatience limits how long the owner waits for the command to read a piece, before it reports the progress.
 	piecePatience = 3 * time.Second
 )
 
@@ -52,7 +51,7 @@ func (f *farStdin) write(ctx context.Context, w StdinWrite) (Stdin, error) {
 	buf := make([]byte, pieceBytes)
 	sent := false
 	for {
-		n, err := w.Data.Read(buf) // no more, for somebody may be typing
+		n, err := w.Data.Read(buf) // a single read, since the source may be a person who types
 		last := errors.Is(err, io.EOF)
 		if err != nil && !last {
 			return f.state, fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
@@ -79,7 +78,7 @@ func (f *farStdin) write(ctx context.Context, w StdinWrite) (Stdin, error) {
 	return f.state, err
 }
 
-// piece sends a piece until the command has taken all of it, and moves at behind it.
+// piece sends a piece until the command has accepted all of it, and advances at.
 func (f *farStdin) piece(ctx context.Context, at *askStdin, data []byte) error {
 	for {
 		at.Data = data
@@ -88,8 +87,8 @@ func (f *farStdin) piece(ctx context.Context, at *askStdin, data []byte) error {
 			return err
 		}
 		if at.Offset < 0 {
-			// What follows must be given right behind this. Were it taken for a duplicate of
-			// what another writer has written there, it would be lost in silence.
+			// The next piece must continue exactly here. If another writer has written there, the piece would be
+			// skipped as a duplicate and be lost silently.
 			at.Offset, at.Exact = t.Offset, true
 		} else {
 			at.Offset += int64(t.Took)

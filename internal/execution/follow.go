@@ -8,11 +8,10 @@ import (
 	"reprise"
 )
 
-// Follow counts somebody who reads an execution until release is called, for
-// Request.KillOnDisconnect. It is safe for concurrent use and does not block;
-// release may be called more than once. An execution that does not exist or has
-// ended is followed to no effect. Where another replica runs it, that one is told, and
-// forgets those who follow here if this replica dies.
+// Follow counts a follower of an execution until release is called, for Request.KillOnDisconnect. It is safe for
+// concurrent use and does not block; release may be called more than once. Following an execution that does not exist
+// or has ended has no effect. If another replica runs the execution, that replica is notified, and forgets the
+// followers if this replica dies.
 func (h *Host) Follow(tenant reprise.Tenant, id string) (release func()) {
 	key := keyOf(tenant, id)
 	r := h.find(key)
@@ -48,7 +47,7 @@ func (r *run) unfollow() {
 	}
 }
 
-// deserted cancels the run if still nobody follows it.
+// deserted cancels the run if it still has no followers.
 func (r *run) deserted() {
 	r.mu.Lock()
 	alone := r.followers == 0
@@ -58,7 +57,7 @@ func (r *run) deserted() {
 	}
 }
 
-// followedFrom counts those who follow a run of ours on another replica, as one.
+// followedFrom counts the followers on another replica as one follower of our run.
 func (r *run) followedFrom(ctx context.Context, from string) error {
 	if !r.request.KillOnDisconnect {
 		return nil
@@ -76,7 +75,7 @@ func (r *run) followedFrom(ctx context.Context, from string) error {
 	if member.Alive(from) {
 		return nil
 	}
-	// It has joined just now, or it died after it asked, and nobody will tell us again.
+	// The replica has just joined, or it died after its request and will not send another one.
 	err := member.Look(ctx)
 	if !member.Alive(from) {
 		r.unfollowedFrom(from)
@@ -94,7 +93,7 @@ func (r *run) unfollowedFrom(from string) {
 	}
 }
 
-// followersLeft forgets who followed on a replica that has gone.
+// followersLeft removes the followers on a replica that has left.
 func (h *Host) followersLeft(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,18 +8,17 @@ import (
 	"reprise"
 )
 
-// Hold keeps the output of a run back from its stream while the follower who started the run has much to read, so that
-// what it has not read is not trimmed. A follower that takes nothing for as long as Request.Hold says is waited for no
-// more. It is safe for concurrent use.
+// Hold delays the output of a run while the follower that started the run is far behind, so that the stream does not
+// trim unread output. It ends if the follower takes nothing for the time Request.Hold. It is safe for concurrent use.
 type Hold struct {
 	token    string
 	patience time.Duration
-	// events and bytes are how much may lie in the stream unread.
+	// events and bytes are the limits of unread output in the stream.
 	events int
 	bytes  int64
 
 	mu sync.Mutex
-	// receipts is set for a follower that says what it has received: what it was sent does not count.
+	// receipts is set for a follower that sends receipts. Then only receipts count as progress, not sent events.
 	receipts bool
 	taken    uint64     // the last event that the follower was sent, or has received
 	unread   []appended // the oldest first
@@ -30,7 +29,7 @@ type Hold struct {
 	waiting  bool
 }
 
-// appended is what an append has brought.
+// appended describes one append.
 type appended struct {
 	last   uint64
 	events int
@@ -41,7 +40,7 @@ type appended struct {
 // counted as the command wrote them, and escapes make them up to six times as many.
 const byteShare = 8
 
-// newHold makes a token, and returns nil where nothing is held back.
+// newHold returns a Hold with a new token, or nil if patience disables it.
 func newHold(patience time.Duration, keeps reprise.Retention) *Hold {
 	if patience <= 0 {
 		return nil
@@ -60,7 +59,8 @@ func (h *Host) Hold(tenant reprise.Tenant, id string) *Hold {
 	return nil
 }
 
-// Held is Hold for a follower that has come back, and proves by the token that it is the one who started the run.
+// Held returns the Hold of a run for a follower that has reconnected. The token proves that the follower started the
+// run.
 func (h *Host) Held(tenant reprise.Tenant, id, token string) *Hold {
 	if hd := h.Hold(tenant, id); hd != nil && hd.token == token {
 		return hd
@@ -68,11 +68,11 @@ func (h *Host) Held(tenant reprise.Tenant, id, token string) *Hold {
 	return nil
 }
 
-// Token is what the follower shows when it comes back.
+// Token returns the token that the follower presents when it reconnects.
 func (hd *Hold) Token() string { return hd.token }
 
-// AwaitReceipts makes the receipts of the follower count in place of what it was sent, which may be lost on its way. It
-// returns the events and bytes that may be without a receipt before the command has to wait.
+// AwaitReceipts makes the receipts of the follower count instead of the sent events, which may be lost in transit. It
+// returns the number of events and bytes without a receipt above which the command waits.
 func (hd *Hold) AwaitReceipts() (events int, bytes int64) {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
@@ -80,7 +80,7 @@ func (hd *Hold) AwaitReceipts() (events int, bytes int64) {
 	return hd.events, hd.bytes
 }
 
-// Sent says that the follower was sent the events up to seq.
+// Sent records that the events up to seq were sent to the follower.
 func (hd *Hold) Sent(seq uint64) {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
@@ -89,7 +89,7 @@ func (hd *Hold) Sent(seq uint64) {
 	}
 }
 
-// Received says that the follower has received the events up to seq. What it has said before is no progress.
+// Received records that the follower has received the events up to seq. A repeated seq is no progress.
 func (hd *Hold) Received(seq uint64) {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
@@ -98,7 +98,7 @@ func (hd *Hold) Received(seq uint64) {
 	}
 }
 
-// take forgets what was unread up to seq. The caller holds mu.
+// take removes the events up to seq from the unread ones. The caller holds mu.
 func (hd *Hold) take(seq uint64) {
 	hd.last, hd.taken = time.Now(), max(hd.taken, seq)
 	n := 0
@@ -115,7 +115,7 @@ func (hd *Hold) take(seq uint64) {
 	}
 }
 
-// add counts what was appended, unless the follower was faster.
+// add counts appended events, unless the follower has already read them.
 func (hd *Hold) add(a appended) {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
@@ -135,8 +135,8 @@ func (hd *Hold) allows(a appended) bool {
 	return !hd.waiting
 }
 
-// fits is how many of events, at least one, may be appended together: a quarter of what may be unread. A large append
-// must not push out of the window what was appended just before, nor wait until all of that was read.
+// fits returns how many of events, at least one, may be appended together: a quarter of the limit of unread output. A
+// larger append could trim the events just before it, or would have to wait until all of them were read.
 func (hd *Hold) fits(events []reprise.Event) int {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
@@ -154,7 +154,7 @@ func (hd *Hold) fits(events []reprise.Event) int {
 	return n
 }
 
-// left is how long the follower has until it is waited for no more.
+// left returns the time that remains until the Hold ends.
 func (hd *Hold) left(since time.Time) time.Duration {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()
@@ -164,7 +164,7 @@ func (hd *Hold) left(since time.Time) time.Duration {
 	return hd.patience - time.Since(since)
 }
 
-// lapse ends it for good.
+// lapse ends the Hold permanently.
 func (hd *Hold) lapse() {
 	hd.mu.Lock()
 	defer hd.mu.Unlock()

@@ -21,15 +21,15 @@ import (
 
 // Options are the settings of a Host. The zero value of each field means its default.
 type Options struct {
-	// MaxRunning is how many executions run at a time; others wait. Default: 64.
+	// MaxRunning is the maximum number of running executions; others wait. Default: 64.
 	MaxRunning int
-	// MaxRunningPerSession is how many of one session. Default: no bound of its own.
+	// MaxRunningPerSession is the maximum number of running executions of one session. Default: no limit per session.
 	MaxRunningPerSession int
-	// MaxQueued is how many wait at most. Default: 1,000; negative: none.
+	// MaxQueued is the maximum number of waiting executions. Default: 1,000; negative: none.
 	MaxQueued int
-	// MaxArtifactBytes is how much is kept of the files of one execution, all together. Default: 64 MiB.
+	// MaxArtifactBytes is the maximum total size of the kept files of one execution. Default: 64 MiB.
 	MaxArtifactBytes int64
-	// MaxInterpreters is how many interpreters may run or wait at a time. Default: 32; negative: none.
+	// MaxInterpreters is the maximum number of running and waiting interpreters. Default: 32; negative: none.
 	MaxInterpreters int
 	// InterpreterIdle ends interpreters that were not used for so long, unless their request says less. Default: 1 h.
 	InterpreterIdle time.Duration
@@ -38,58 +38,55 @@ type Options struct {
 	MaxTimeout time.Duration
 	// Grace is the time between TERM and KILL of requests that state none. Default: 5 s.
 	Grace time.Duration
-	// DrainTimeout is how long the end of a process waits for those that it has left
-	// behind with its output still open. Default: 10 s.
+	// DrainTimeout is how long the end of an execution waits, after its process has ended, for child processes that
+	// keep the output open. Default: 10 s.
 	DrainTimeout time.Duration
-	// DisconnectGrace is how long a run with KillOnDisconnect goes on that nobody
-	// follows any more. Default: 5 s.
+	// DisconnectGrace is how long a run with KillOnDisconnect continues without followers. Default: 5 s.
 	DisconnectGrace time.Duration
 	// Dir is the working directory of requests that name none. Default: our own.
 	Dir string
-	// StateDir holds the temporary files that code is run from. It is made if it is not
-	// there, and no other Host may use it: what a dead one has left there is
-	// removed. Default: os.TempDir(), where nothing is removed but our own.
+	// StateDir holds the temporary files of code. It is created if missing. No other Host may use it, because the files
+	// of a dead Host are removed from it. Default: os.TempDir(), where a Host removes only its own files.
 	StateDir string
-	// RunsDir is where supervisors keep what they know of their commands. With it every command is run by a process
-	// of its own, the supervisor, and goes on when this process dies; the next Host with the same RunsDir and a Log of
-	// the same store takes it up again. The program must call Supervise first in main. No other Host may use the
-	// directory. Default: commands are children of this process, and die with it.
+	// RunsDir is the directory in which supervisors keep the state of their commands. With it, every command is run by
+	// a separate process, the supervisor, and continues when this process dies. The next Host with the same RunsDir and
+	// a Log of the same store adopts the command. The program must call Supervise first in main. No other Host may use
+	// the directory. Default: commands are children of this process, and die with it.
 	RunsDir string
-	// SpoolBytes is how much output of one command is kept on disk while there is no server to take it. Then the
-	// command waits. Default: 256 MiB.
+	// SpoolBytes is how much output of one command is kept on disk while no server takes it. Above it, the command
+	// waits. Default: 256 MiB.
 	SpoolBytes int64
-	// MaxIdle is how many supervisors are kept that have nothing to do, so that the next commands start sooner.
-	// Default: 8; negative: none.
+	// MaxIdle is the maximum number of idle supervisors that are kept to start the next commands faster. Default: 8;
+	// negative: none.
 	MaxIdle int
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
-	// Secrets is the directory of the named secrets, with a folder for each tenant and a file for each secret, which
-	// its owner alone may use. It belongs into Isolation.Access.Hidden. Default: there are none.
+	// Secrets is the directory of the named secrets, with a folder for each tenant and a file for each secret,
+	// accessible only to its owner. Add it to Isolation.Access.Hidden. Default: no secrets.
 	Secrets string
 	// Secret authenticates ids that are made from idempotency keys and digests of
 	// requests. It must stay the same for starts to be idempotent over a
 	// restart. Default: a random one.
 	Secret []byte
-	// Quotas bound what principals and tenants run, and are told who does. Default: nobody is bounded.
+	// Quotas limit the executions of principals and tenants. Default: no quotas.
 	Quotas *quota.Book
-	// DisableCgroups makes the Host find the processes of a run in /proc even where
-	// it could use cgroups.
+	// DisableCgroups makes the Host find the processes of a run in /proc even if cgroups are available.
 	DisableCgroups bool
-	// Isolation is what the Host decides about the isolation of commands. What keeps secrets, of the Host or of its
-	// program, belongs into its Access.Hidden.
+	// Isolation is the configuration of the isolation of commands. Files with secrets, of the Host or of its program,
+	// belong in its Access.Hidden.
 	Isolation isolation.Config
 	// Replica makes the Host one of several that share the executions in a store, each with
 	// a Log and a Member of its own; see docs/replicas.md. It must be closed after the Host. Default: nil, the
 	// Host is alone.
 	Replica *replica.Member
-	// Logger is told of what goes wrong in the background. Default: silent.
+	// Logger logs errors in the background. Default: silent.
 	Logger *slog.Logger
-	// Hooks are called as things happen.
+	// Hooks are called at events in the life of executions.
 	Hooks *Hooks
 }
 
-// Hooks are functions that a Host calls as things happen, for metrics. Any may be
-// nil. They must be quick and must not call the Host.
+// Hooks are functions that a Host calls for metrics. Any may be nil. They must return quickly and must not call the
+// Host.
 type Hooks struct {
 	// Started is called when a run gets its turn, with the time that it waited for it.
 	Started func(tenant reprise.Tenant, waited time.Duration)
@@ -105,7 +102,7 @@ type Hooks struct {
 	TakenOver func(tenant reprise.Tenant)
 }
 
-// Counts says how many executions have not ended.
+// Counts is the number of executions that have not ended, by status.
 type Counts struct{ Running, Queued int }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -153,11 +150,11 @@ type Host struct {
 	opts    Options
 	queue   *queue
 	spawner *spawn.Spawner
-	cgroups *cgroups // nil where there are none, or where supervisors have them
+	cgroups *cgroups // nil without cgroups, and if supervisors have them
 
 	supervisors *supervisors // nil where commands are run here
 
-	// ctx is that of all appends; it ends when the Host gives up.
+	// ctx is the context of all appends; it ends when the Host is closed.
 	ctx    context.Context // the life of the Host
 	giveUp context.CancelCauseFunc
 	active sync.WaitGroup
@@ -169,7 +166,7 @@ type Host struct {
 	closing bool
 	closed  chan struct{} // closed when all is over
 
-	left    atomic.Int64  // runs that go on without us
+	left    atomic.Int64  // runs that continue without this Host
 	drawing chan struct{} // holds a token for each screen that is being drawn
 
 	caretaker sync.WaitGroup
@@ -177,10 +174,9 @@ type Host struct {
 	unwatch   func()
 }
 
-// Open makes a Host of the executions in log, which must be closed after it. Those
-// that another process was running when it died are ended as lost, after what
-// is left of their processes was killed. With Options.Replica these are the ones of replicas that
-// have gone, and of those that go later. The Log must take events of 64 KiB. opts may be nil.
+// Open opens a Host for the executions in log. Close the Host before log. Executions that another process was running
+// when it died are ended as lost, after their remaining processes were killed. With Options.Replica, these are the
+// executions of replicas that have left, now or later. The Log must accept events of 64 KiB. opts may be nil.
 func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -249,17 +245,17 @@ func (h *Host) newTree(r *run) tree {
 	return newPlainTree(markOf(r.epoch()))
 }
 
-// Counts returns how many executions run and wait.
+// Counts returns the number of running and waiting executions.
 func (h *Host) Counts() Counts { return h.queue.counts() }
 
-// CountsByTenant returns how many executions of each tenant run and wait, without tenants that have none.
+// CountsByTenant returns the number of running and waiting executions of each tenant that has any.
 func (h *Host) CountsByTenant() map[reprise.Tenant]Counts { return h.queue.byTenant() }
 
-// CountsOf returns how many executions of an account run and wait.
+// CountsOf returns the number of running and waiting executions of an account.
 func (h *Host) CountsOf(a quota.Account) Counts { return h.queue.countsOf(a) }
 
-// Supervisors returns how many of the supervisor processes that this Host has started have a command, and how many wait
-// for one. Both are 0 without Options.RunsDir.
+// Supervisors returns how many supervisor processes of this Host run a command, and how many are idle. Both are 0
+// without Options.RunsDir.
 func (h *Host) Supervisors() (busy, idle int) {
 	if h.supervisors == nil {
 		return 0, 0
@@ -318,19 +314,17 @@ func (h *Host) finished(r *run) {
 	h.active.Done()
 }
 
-// stopPatience is how long Stop waits for the ends of runs to be kept after it has
-// ended them, besides their time of grace.
+// stopPatience limits how long Stop waits, in addition to the grace period, until the ends of the cancelled runs are
+// kept.
 const stopPatience = 15 * time.Second
 
 // stopped is why a run was cancelled that the Host has ended.
 const stopped = "the server was stopped"
 
-// Stop takes no new executions (Start returns reprise.ErrClosed), cancels those that wait, and
-// waits for those that run until ctx is done, whereupon it cancels them too. It
-// returns when all have ended and nothing of them is left, which may take
-// their time of grace after ctx is done. What could not be
-// kept by then, because the store fails, ends as lost when a Host is opened again;
-// the error is then reprise.ErrUnavailable.
+// Stop accepts no new executions (Start returns reprise.ErrClosed), cancels the waiting ones, and waits for the running
+// ones until ctx is done. Then it cancels these too. It returns when all have ended and their processes are gone, which
+// may take their grace period after ctx is done. If the store fails, executions whose end could not be kept end as lost
+// when a Host is opened again; the error is then reprise.ErrUnavailable.
 func (h *Host) Stop(ctx context.Context) error {
 	h.mu.Lock()
 	first := !h.closing
@@ -366,8 +360,8 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 }
 
-// Leave takes no new executions and returns once nothing more is appended here. Commands that supervisors have go on,
-// and the next Host takes them up, as it does with those that wait; left is how many. Without supervisors it is Close.
+// Leave accepts no new executions and returns once this Host appends nothing more. Commands of supervisors continue,
+// and the next Host adopts them and the waiting executions; left is their number. Without supervisors, Leave is Close.
 func (h *Host) Leave() (left int, err error) {
 	if h.supervisors == nil {
 		return 0, h.Close()
@@ -387,7 +381,7 @@ func (h *Host) Leave() (left int, err error) {
 	return int(h.left.Load()), nil
 }
 
-// cancelAll cancels the runs that which selects and returns their longest grace.
+// cancelAll cancels the selected runs and returns their longest grace period.
 func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -407,7 +401,7 @@ func (h *Host) Close() error {
 	return h.Stop(ctx)
 }
 
-// release frees what the Host holds once nothing runs any more.
+// release frees the resources of the Host once nothing runs.
 func (h *Host) release() {
 	h.giveUp(reprise.ErrClosed)
 	h.leaveReplicas()

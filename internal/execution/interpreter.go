@@ -16,16 +16,16 @@ import (
 	"reprise/internal/supervisor"
 )
 
-// An interpreter is an execution: its command is a driver (package interpreter) whose stdin takes requests. Each piece
-// of code that it runs is an execution too, whose stream is cut out of the interpreter's. So an interpreter outlives
-// the server as every command does. What is cut out is a function of the interpreter's events alone, and how far that
-// has got is written, beside the spool, before the supervisor is told that it may forget them: the next server goes on
-// where this one was, and what it appends twice it leaves out.
+// An interpreter is an execution: its command is a driver (package interpreter) that reads requests from stdin. Each
+// piece of code that it runs is an execution too, whose events are copied from the stream of the interpreter. An
+// interpreter therefore outlives the server like every command. The copy depends only on the events of the interpreter.
+// Its position is written to the directory of the spool before the supervisor may drop the copied frames: the next
+// server continues from there, and skips the events that were appended before.
 
 // labelInterpreter is the label of the streams of interpreters, which holds the language.
 const labelInterpreter = "interpreter"
 
-// driven is what the run of an interpreter has besides.
+// driven is the additional state of the run of an interpreter.
 type driven struct {
 	language string
 
@@ -38,7 +38,7 @@ type driven struct {
 	over    bool        // the interpreter has ended
 }
 
-// drivenState is what a later server has to know.
+// drivenState is the part of driven that a later server needs.
 type drivenState struct {
 	// Seq is the last event of the interpreter's stream that was taken.
 	Seq   uint64             `json:"seq"`
@@ -51,13 +51,13 @@ type drivenState struct {
 	Current *codeState    `json:"current,omitempty"`
 }
 
-// codeState is what a later server has to know of the run.
+// codeState is the part of the run of code that a later server needs.
 type codeState struct {
 	Name  string        `json:"name"` // of its stream
 	Epoch reprise.Epoch `json:"epoch"`
-	// Tail is that of its stream when Seq was taken.
+	// Tail is the tail of its stream when Seq was taken.
 	Tail uint64 `json:"tail"`
-	// Input is what the driver is sent.
+	// Input is the request that is sent to the driver.
 	Input   []byte        `json:"input"`
 	Started time.Time     `json:"started"`
 	Timeout time.Duration `json:"timeout,omitempty"`
@@ -121,8 +121,8 @@ func (r *run) take(events []reprise.Event, last uint64) error {
 	return nil
 }
 
-// deliver appends what belongs to the run of the code, but for what an earlier server has appended. The caller holds
-// mu.
+// deliver appends the events that belong to the run of the code, except those that an earlier server has appended. The
+// caller holds mu.
 func (r *run) deliver(batch []reprise.Event) error {
 	d := r.driven
 	code, at := d.current, d.state.Current

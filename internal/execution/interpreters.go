@@ -14,11 +14,11 @@ import (
 	"reprise/internal/quota"
 )
 
-// InterpreterRequest asks for an interpreter.
+// InterpreterRequest describes an interpreter to open.
 type InterpreterRequest client.InterpreterRequest
 
-// Interpreter is an interpreter that remembers as it is shown. It is the body of GET /v1/interpreters/{id}, but for the
-// links. An interpreter is an execution, whose output is what its driver says.
+// Interpreter describes an interpreter. It is the body of GET /v1/interpreters/{id}, except the links. An interpreter
+// is an execution, whose output is written by its driver.
 type Interpreter struct {
 	ID       string            `json:"id"`
 	Language string            `json:"language"`
@@ -30,9 +30,10 @@ type Interpreter struct {
 	Labels   map[string]string `json:"labels"`
 	Created  Time              `json:"created"`
 	Ended    *Time             `json:"ended"`
-	// Running is the execution that it runs now, "" where it waits for code.
+	// Running is the id of the running execution, or "" while the interpreter waits for code.
 	Running string `json:"running,omitempty"`
-	// Runs is how many it was given. Used is when the last one ended. Both are not there once it has ended.
+	// Runs is the number of runs so far, and Used the end of the last one. Both are absent once the interpreter has
+	// ended.
 	Runs *int  `json:"runs,omitempty"`
 	Used *Time `json:"used,omitempty"`
 	// IdleTimeout and Timeout are when it ends by itself: after so long without code, and after so long in all.
@@ -41,7 +42,7 @@ type Interpreter struct {
 	Isolation   *Isolation `json:"isolation"`
 }
 
-// drivenProgress is what an interpreter that runs tells of itself.
+// drivenProgress is the state that a running interpreter reports.
 type drivenProgress struct {
 	Runs    int           `json:"runs"`
 	Running string        `json:"running,omitempty"`
@@ -59,7 +60,7 @@ func (d *driven) progress() *drivenProgress {
 	return p
 }
 
-// keepIn says where the state is written.
+// keepIn sets the directory that the state is written to.
 func (d *driven) keepIn(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,10 +94,10 @@ func (q *InterpreterRequest) request() Request {
 }
 
 // OpenInterpreter starts an interpreter, or finds the one that the same request has started before under the same id or
-// idempotency key; created says which.
+// idempotency key; created reports which.
 //
-// The errors are those of Start, a *FieldError of the field "language" where the machine does not have the interpreter,
-// and reprise.ErrQuota where there are Options.MaxInterpreters.
+// The errors are those of Start, a *FieldError of the field "language" if the machine does not have the interpreter,
+// and reprise.ErrQuota if there are already Options.MaxInterpreters.
 func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q InterpreterRequest) (
 	i Interpreter, created bool, err error,
 ) {
@@ -161,8 +162,8 @@ func interpreterOf(x *Execution, language string) Interpreter {
 	return i
 }
 
-// Interpreter returns one interpreter. The errors are those of Show; an execution that is no interpreter is
-// reprise.ErrNotFound.
+// Interpreter returns one interpreter. The errors are those of Show. For an execution that is not an interpreter the
+// error is reprise.ErrNotFound.
 func (h *Host) Interpreter(ctx context.Context, tenant reprise.Tenant, id string) (Interpreter, error) {
 	s, err := h.Stream(ctx, tenant, id)
 	if err != nil {
@@ -204,11 +205,11 @@ func (h *Host) Interpreters(ctx context.Context, tenant reprise.Tenant, allowed 
 	return list, nil
 }
 
-// interruptPause is how long code has to end after one signal before the next one that its language has is sent.
+// interruptPause is the time that code has to end after one signal, before the next signal of its language is sent.
 const interruptPause = 100 * time.Millisecond
 
-// Interrupt ends the code that an interpreter runs, by signals, and not the interpreter; between two runs it does
-// nothing. The errors are those of Signal and of Interpreter.
+// Interrupt interrupts the running code of an interpreter with signals, but not the interpreter. Without running code
+// it does nothing. The errors are those of Signal and of Interpreter.
 func (h *Host) Interrupt(ctx context.Context, tenant reprise.Tenant, id string) error {
 	i, err := h.Interpreter(ctx, tenant, id)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"reprise/internal/isolation"
 )
 
-// Access is what a command may beside its level of isolation.
+// Access restricts a command in addition to its level of isolation.
 type Access = client.Access
 
 const (
@@ -86,7 +86,7 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 	return plan, err
 }
 
-// isolateFor is isolate with what the request wants besides.
+// isolateFor is isolate with the settings of the request.
 func (h *Host) isolateFor(tenant reprise.Tenant, req *Request) (*isolation.Plan, error) {
 	plan, err := h.isolate(tenant, req)
 	if err == nil && plan.User != nil && len(req.Artifacts) > 0 {
@@ -95,7 +95,7 @@ func (h *Host) isolateFor(tenant reprise.Tenant, req *Request) (*isolation.Plan,
 	return plan, err
 }
 
-// codeDir is where the files of code are put: in dir, unless the user that commands run as does not get there.
+// codeDir returns the directory for files of code: dir, or another one if the user of the commands cannot access dir.
 func codeDir(plan *isolation.Plan, dir string) string {
 	if plan.User != nil {
 		return os.TempDir()
@@ -103,7 +103,7 @@ func codeDir(plan *isolation.Plan, dir string) string {
 	return dir
 }
 
-// show lets a command read the directory of its code, which may lie in a hidden one or belong to another user.
+// show lets a command read the directory of its code, which may be inside a hidden one or belong to another user.
 func show(plan *isolation.Plan, dir string) error {
 	plan.Visible = append(plan.Visible, dir)
 	u := plan.User
@@ -117,7 +117,7 @@ func show(plan *isolation.Plan, dir string) error {
 	return errors.Join(err, os.Chown(dir, u.UID, u.GID))
 }
 
-// userEnviron is our environment as that of another user.
+// userEnviron returns our environment adapted to another user.
 func userEnviron(u *isolation.User, ours []string) []string {
 	if u == nil {
 		return ours

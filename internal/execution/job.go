@@ -11,8 +11,8 @@ import (
 	"reprise/internal/isolation"
 )
 
-// job is a command from its start to its end, in the process that owns it: a supervisor, or the server itself. It knows
-// nothing of streams.
+// job is a command from its start to its end, in the process that owns it: a supervisor, or the server itself. A job
+// does not depend on streams.
 type job struct {
 	plan  *plan // set before the command is started
 	stdin *stdin
@@ -31,7 +31,7 @@ type job struct {
 	isolated *Isolation
 	// startedAt is when the process was started, wherever that was.
 	startedAt time.Time
-	// resized is the size that the terminal was given last, nil for that of the request.
+	// resized is the latest size of the terminal, or nil if it still has the size of the request.
 	resized *TTY
 
 	graceEnds time.Time // the watcher's: when its tree is killed; zero before it is to end
@@ -43,10 +43,10 @@ func newJob(stdinOpen, tty bool) *job {
 	}
 }
 
-// plan is all that is needed to run a command. It is what a server hands to a supervisor.
+// plan contains everything that is needed to run a command. A server passes it to a supervisor.
 type plan struct {
 	ID string `json:"id"`
-	// Shown is what the started event tells of the request.
+	// Shown is the description of the request in the started event.
 	Shown meta `json:"shown"`
 
 	Argv    []string `json:"argv"`
@@ -58,7 +58,7 @@ type plan struct {
 	// Masked is what stands as "***" in the output.
 	Masked []string `json:"masked,omitempty"`
 
-	// Input is what the command reads first; StdinOpen says that more may come.
+	// Input is the beginning of stdin. StdinOpen is true if more may follow.
 	Input     []byte `json:"input,omitempty"`
 	StdinOpen bool   `json:"stdin_open,omitempty"`
 
@@ -71,7 +71,7 @@ type plan struct {
 	Isolation *isolation.Plan `json:"isolation"`
 }
 
-// spec says how the process is started.
+// spec returns the parameters of the process.
 func (p *plan) spec() *spec {
 	return &spec{
 		argv: p.Argv, cwd: p.Cwd, environ: p.Environ, tty: p.TTY,
@@ -79,7 +79,7 @@ func (p *plan) spec() *spec {
 	}
 }
 
-// started takes note of the process.
+// started records the process.
 func (j *job) started(c *child) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -125,7 +125,8 @@ func (j *job) resize(size *TTY) error {
 	return nil
 }
 
-// writeStdin is Host.WriteStdin for a command of ours. took is how many bytes of Data were written or passed over.
+// writeStdin is Host.WriteStdin for a command of this process. took is the number of bytes of Data that were written or
+// skipped.
 func (j *job) writeStdin(ctx context.Context, w StdinWrite) (took int64, state Stdin, err error) {
 	if !j.stdin.wanted {
 		return 0, j.stdin.state(w.Writer), errStdinNotOpened

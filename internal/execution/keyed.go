@@ -23,7 +23,7 @@ import (
 // keyNamespace begins the names of the streams of keys.
 const keyNamespace = "key:"
 
-// keyedAge is how long a keyed execution is kept after its end, where its request states nothing else.
+// keyedAge is how long a keyed execution is kept after its end, unless its request sets another time.
 const keyedAge = 24 * time.Hour
 
 // keyMeta is the Meta of the stream of a key.
@@ -71,7 +71,7 @@ func (h *Host) startKeyed(ctx context.Context, who *quota.Holder, req Request) (
 	if found || err != nil {
 		return x, false, err
 	}
-	if _, err := h.isolate(who.Tenant, &req); err != nil { // before the key belongs to the request
+	if _, err := h.isolate(who.Tenant, &req); err != nil { // before the key is bound to the request
 		return Execution{}, false, err
 	}
 	if _, err := h.secrets(who.Tenant, &req); err != nil {
@@ -96,11 +96,11 @@ func (h *Host) startKeyed(ctx context.Context, who *quota.Holder, req Request) (
 	return Execution{}, false, fmt.Errorf("%w: the key was removed %d times", reprise.ErrUnavailable, maxKeyTries)
 }
 
-// maxKeyTries bounds how often the stream of a key is made that others remove.
+// maxKeyTries limits how often the stream of a key is created again after others have removed it.
 const maxKeyTries = 8
 
 // standing finds the execution that answers a request with a key: one that has not ended, or that has succeeded. If the
-// one that there is has failed, or is no longer kept, it makes room for another.
+// existing one has failed or is no longer kept, standing frees the key for another one.
 func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string, config reprise.StreamConfig) (
 	x Execution, found bool, err error,
 ) {
@@ -117,7 +117,7 @@ func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string,
 		return x, true, nil
 	case err == nil, isOver(err) && info.End != nil:
 		return Execution{}, false, s.Remove(ctx)
-	case isOver(err): // it is being made, or whoever wanted to make it has died
+	case isOver(err): // it is being created, or its creator has died
 		return Execution{}, false, nil
 	}
 	return Execution{}, false, err
@@ -143,7 +143,7 @@ func (x *Execution) failed() bool {
 		(x.Outcome == nil || *x.Outcome != Exited || x.ExitCode == nil || *x.ExitCode != 0)
 }
 
-// keyIn is the key in the configuration of the stream of an execution, "" if there is none.
+// keyIn returns the key in the configuration of the stream of an execution, or "".
 func keyIn(config *reprise.StreamConfig) string {
 	var m meta
 	_ = json.Unmarshal(config.Meta, &m) // we wrote it

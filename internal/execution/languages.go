@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// language says how code is run.
+// language describes how code is run.
 type language struct {
 	// file is the name of the temporary file that holds the code; it shows in tracebacks.
 	file string
@@ -39,7 +39,7 @@ var languages = map[string]*language{
 // interpreters are there is found out when they are run.
 func Languages() []string { return slices.Sorted(maps.Keys(languages)) }
 
-// argv returns how the code in file is run with what is found in path.
+// argv returns the command that runs the code in file with the program found in path.
 func (l *language) argv(path, file string) ([]string, error) {
 	var tried []string
 	for _, interpreter := range l.interpreters {
@@ -51,7 +51,7 @@ func (l *language) argv(path, file string) ([]string, error) {
 	return nil, fmt.Errorf("no interpreter: %s not found in PATH", strings.Join(tried, ", "))
 }
 
-// writeCode puts code into a folder of its own under dir, which nobody else can read.
+// writeCode writes code to a new folder below dir that only its owner can read.
 func (l *language) writeCode(dir, code string) (file string, remove func(), err error) {
 	folder, err := os.MkdirTemp(dir, codeFolder+"*") // mode 0700
 	if err != nil {
@@ -69,7 +69,7 @@ func (l *language) writeCode(dir, code string) (file string, remove func(), err 
 // codeFolder begins the names of the folders that code is put into.
 const codeFolder = "reprise-code-"
 
-// clearCode makes dir, and removes from it what a Host has left that died.
+// clearCode makes dir, and removes the files of a dead Host from it.
 func clearCode(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"reprise/internal/isolation"
 )
 
-// The names of the limits, as Execution.Limit gives them.
+// The names of the limits in Execution.Limit.
 const (
 	limitOutput    = "output_bytes"
 	limitMemory    = "memory_bytes"
@@ -21,7 +21,7 @@ const (
 )
 
 const (
-	// sampleEvery is how often the tree of a run is looked at that has limits.
+	// sampleEvery is the interval at which the tree of a run with limits is measured.
 	sampleEvery = 100 * time.Millisecond
 	// The tree of other runs is looked at for the sake of its usage alone, less
 	// and less often.
@@ -29,7 +29,7 @@ const (
 	idleSample  = 2 * time.Second
 )
 
-// meter follows what a run takes and says when that is too much.
+// meter measures the resource use of a run and reports when it exceeds a limit.
 type meter struct {
 	tree   tree
 	limits Limits
@@ -66,8 +66,8 @@ func (m *meter) sample() string {
 	return m.tree.exceeded()
 }
 
-// usage is what the run has taken: what the kernel counted for the process that was
-// reaped, or what was seen of the whole tree, whichever is more.
+// usage returns the resource use of the run: the kernel's figure for the reaped process, or the measured figure for the
+// whole tree, whichever is higher.
 func (m *meter) usage(reaped Usage) Usage {
 	return Usage{
 		UserMS:      max(reaped.UserMS, m.most.user.Milliseconds()),
@@ -76,7 +76,7 @@ func (m *meter) usage(reaped Usage) Usage {
 	}
 }
 
-// isolate makes the limits of the request hold and returns what is in force with the layers of the plan.
+// isolate enforces the limits of the request and returns the limits in force with the layers of the plan.
 func isolate(t tree, plan *isolation.Plan, limits Limits) *Isolation {
 	in := &Isolation{Level: plan.Level, Kill: t.kind(), Layers: plan.Layers}
 	t.enforce(limits, in)

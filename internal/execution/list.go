@@ -14,7 +14,8 @@ type ListQuery struct {
 	Session string
 	Status  Status
 	Labels  map[string]string
-	// Allowed says of which sessions executions may be listed; "" is asked for those without one. Default: of all.
+	// Allowed reports whether the executions of a session may be listed; "" stands for executions without a session.
+	// Default: all.
 	Allowed func(session string) bool
 	// Limit is the most executions to return, 1 to 1,000; 0 is 100.
 	Limit int
@@ -34,9 +35,8 @@ const (
 	maxLimit     = 1000
 )
 
-// List returns executions, the newest first. The error is reprise.ErrInvalid for a
-// limit, a status or an After that is none. Looking for a rare session or label
-// reads the whole list.
+// List returns executions, the newest first. The error is reprise.ErrInvalid for an invalid limit, status or After. A
+// search for a rare session or label reads the whole list.
 func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (ListPage, error) {
 	if q.Limit == 0 {
 		q.Limit = defaultLimit
@@ -65,8 +65,8 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 	}
 }
 
-// endList takes back the cursor of a page after which nothing is allowed to be listed: that there is more would tell of
-// what is not.
+// endList removes the cursor of a page that no allowed execution follows, since the cursor would reveal the existence
+// of executions that are not allowed.
 func (h *Host) endList(ctx context.Context, tenant reprise.Tenant, q *ListQuery, page *ListPage) error {
 	if q.Allowed == nil {
 		return nil
@@ -128,8 +128,8 @@ func (q *ListQuery) matches(x *Execution) bool {
 	return true
 }
 
-// withWindows looks the found executions up once more for what a list does not
-// tell. What has gone or does not match any more is left out.
+// withWindows looks up the found executions again for the fields that a list does not contain. It drops those that are
+// gone or no longer match.
 func (h *Host) withWindows(ctx context.Context, tenant reprise.Tenant, q *ListQuery, found []Execution) []Execution {
 	kept := found[:0]
 	far := map[string][]int{} // indexes in kept, by the replica that runs them
@@ -149,7 +149,7 @@ func (h *Host) withWindows(ctx context.Context, tenant reprise.Tenant, q *ListQu
 	return kept
 }
 
-// showFar fills in how far executions are that other replicas run, each of which is asked once.
+// showFar fills in the progress of executions that other replicas run, with one request to each replica.
 func (h *Host) showFar(ctx context.Context, tenant reprise.Tenant, list []Execution, far map[string][]int) {
 	var asking sync.WaitGroup
 	for owner, indexes := range far {

@@ -32,7 +32,7 @@ const (
 	labelPrefix = "="
 )
 
-// meta is the Meta of the stream: what is shown of a request, and a digest of all of it.
+// meta is the Meta of the stream: the public part of a request, and a digest of all of it.
 type meta struct {
 	Argv     []string `json:"argv,omitempty"`
 	Command  string   `json:"command,omitempty"`
@@ -42,14 +42,14 @@ type meta struct {
 	TTY      *TTY     `json:"tty,omitempty"`
 	Timeout  Duration `json:"timeout,omitzero"`
 	Key      string   `json:"key,omitempty"`
-	// Interpreter is the one that the code runs in.
+	// Interpreter is the id of the interpreter that runs the code.
 	Interpreter string `json:"interpreter,omitempty"`
 	// KillOnDisconnect tells other replicas that followers count.
 	KillOnDisconnect bool   `json:"kill_on_disconnect,omitempty"`
 	Digest           string `json:"digest,omitempty"`
 }
 
-// Bounds of what is shown, so that a Meta holds it even where each byte takes six in JSON.
+// Limits of the public part, so that it fits into a Meta even if each byte takes six in JSON.
 const (
 	shownBytes = 6 << 10 // of the command, or of all arguments
 	shownCwd   = 1 << 10
@@ -57,7 +57,7 @@ const (
 	shownName  = 32
 )
 
-// describe returns what is shown of a request. Values of variables, code and stdin are not.
+// describe returns the public part of a request, without the values of variables, code and stdin.
 func describe(req *Request) meta {
 	m := meta{
 		Command: shorten(req.Command, shownBytes), Language: req.Language,
@@ -114,8 +114,8 @@ func (h *Host) config(req *Request) reprise.StreamConfig {
 	}
 }
 
-// canonical is a form of the request that is the same for the same request. The id is
-// not part of it: it says which execution is meant.
+// canonical returns a form of the request that is equal for equal requests. It excludes the id, which names the
+// execution.
 func canonical(req *Request) []byte {
 	same := *req
 	same.ID = ""

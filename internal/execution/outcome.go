@@ -34,7 +34,7 @@ type ending struct {
 	// it was lost or its store had lost output: Bytes then counts from the event with this seq.
 	BytesFrom uint64     `json:"bytes_from,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
-	// Artifacts are the files that are kept, ArtifactNotes what was left out.
+	// Artifacts are the kept files, ArtifactNotes the omitted ones.
 	Artifacts     []artifact.File `json:"artifacts,omitempty"`
 	ArtifactNotes []string        `json:"artifact_notes,omitempty"`
 
@@ -42,8 +42,8 @@ type ending struct {
 	judged bool
 }
 
-// stop ends the run for a reason, unless another one was first. If its process has
-// ended already, what is left of its tree is ended and the outcome stays.
+// stop ends the run for a reason, unless it was stopped before. If its process has ended already, stop ends the
+// remaining tree and keeps the outcome.
 func (j *job) stop(v verdict) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -89,7 +89,7 @@ func (j *job) judge(e ending) ending {
 	return e
 }
 
-// ms is a time as it is written, or nil for none.
+// ms converts a time to its form in JSON, or nil for the zero time.
 func ms(t time.Time) *Time {
 	if t.IsZero() {
 		return nil

@@ -29,8 +29,7 @@ type Output struct {
 	ended   bool
 }
 
-// First is the offset of the first byte that is kept. It is not 0 where the
-// window of the stream has lost the beginning.
+// First returns the offset of the first kept byte. It is not 0 if the window of the stream has lost the beginning.
 func (o *Output) First() int64 { return o.first }
 
 // Size is the offset just after the last byte.
@@ -39,11 +38,10 @@ func (o *Output) Size() int64 { return o.size }
 // Ended reports whether the execution had ended, so that Size is final.
 func (o *Output) Ended() bool { return o.ended }
 
-// LostError is returned for bytes of a channel that are no longer kept. It
-// wraps reprise.ErrExpired.
+// LostError is returned for bytes of a channel that are no longer kept. It wraps reprise.ErrExpired.
 type LostError struct {
 	Channel string
-	// Asked is the offset asked for and First that of the first byte kept.
+	// Asked is the requested offset, First the offset of the first kept byte.
 	Asked, First int64
 }
 
@@ -54,10 +52,9 @@ func (e *LostError) Error() string {
 // Unwrap returns reprise.ErrExpired.
 func (e *LostError) Unwrap() error { return reprise.ErrExpired }
 
-// Output returns a channel, Stdout or Stderr, of an execution. Where the window has
-// lost its beginning it reads all that is kept to find out how much that was.
-// The error is reprise.ErrInvalid for another channel, reprise.ErrExpired if it
-// cannot be told which bytes are kept because the execution was lost, or as of Show.
+// Output returns a channel, Stdout or Stderr, of an execution. If the window has lost its beginning, Output reads all
+// kept events to determine the size of the lost part. The error is reprise.ErrInvalid for another channel,
+// reprise.ErrExpired if the kept range is unknown because the execution was lost, or an error of Show.
 func (h *Host) Output(ctx context.Context, tenant reprise.Tenant, id, channel string) (*Output, error) {
 	if channel != Stdout && channel != Stderr {
 		return nil, invalid("channel", "%q is not %s or %s", channel, Stdout, Stderr)
@@ -119,7 +116,7 @@ func (o *Output) look(ctx context.Context) error {
 	return nil
 }
 
-// lookElsewhere is how much output there is, up to which event, of an execution that another replica runs.
+// lookElsewhere returns the amount of output up to an event, of an execution that another replica runs.
 func (o *Output) lookElsewhere(ctx context.Context, info *reprise.StreamInfo) (Bytes, uint64, error) {
 	if owner := o.host.runner(info); owner != "" {
 		if p, err := o.host.progressOf(ctx, owner, info.Key); err == nil && p[0] != nil {
@@ -128,7 +125,7 @@ func (o *Output) lookElsewhere(ctx context.Context, info *reprise.StreamInfo) (B
 		}
 	}
 	if info.Earliest > 1 {
-		// The owner alone knows how much came before what is kept, until it says so in the end event.
+		// Only the owner knows the amount of output before the kept events, until it appends the end event.
 		return Bytes{}, 0, fmt.Errorf("%w: the replica that runs the execution does not say how far it is",
 			reprise.ErrUnavailable)
 	}
@@ -155,7 +152,7 @@ func count(ctx context.Context, s *reprise.Stream, upTo uint64) (tally, error) {
 	for {
 		run, err := reader.Poll(ctx)
 		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
-			t = tally{} // the window has moved past us: what is kept now begins later
+			t = tally{} // the window has moved past our position: the kept events begin later now
 			if err := reader.Seek(reprise.Earliest()); err != nil {
 				return tally{}, err
 			}
@@ -194,13 +191,12 @@ func (t *tally) add(e *reprise.Event) {
 	t.last = e.Time
 }
 
-// Copy writes length bytes from an offset on to w, or with a negative length all to
-// the end, and returns how many it wrote. With follow it waits for what is still
-// to come until the execution ends; without, the end is Size. Bytes are written as they
-// lie in events, without copying.
+// Copy writes length bytes from an offset on to w, or all bytes up to the end if length is negative, and returns the
+// number of written bytes. With follow, it waits for further output until the execution ends; without, the end is Size.
+// The bytes of events are written without copying.
 //
-// The error is a *LostError for bytes that are no longer kept, reprise.ErrInvalid for an
-// offset beyond the end, the cause if ctx is cancelled, that of w or of the Log.
+// The error is a *LostError for bytes that are no longer kept, reprise.ErrInvalid for an offset beyond the end, the
+// cause if ctx is cancelled, or an error of w or of the Log.
 func (o *Output) Copy(ctx context.Context, w io.Writer, offset, length int64, follow bool) (n int64, err error) {
 	if offset < 0 || offset > o.size && !follow {
 		return 0, invalid("offset", "%d is not within the %d bytes of %s", offset, o.size, o.channel)
@@ -259,7 +255,7 @@ func (o *Output) open(ctx context.Context, offset int64) (*reprise.Reader, error
 	}
 }
 
-// lost says which byte was lost when a reader fell out of the window.
+// lost returns the error that names the lost byte when a reader has fallen out of the window.
 func (o *Output) lost(ctx context.Context, err error, at int64) error {
 	w, ok := errors.AsType[*reprise.WindowError](err)
 	if !ok || w.Reason != reprise.CursorExpired {
@@ -271,7 +267,7 @@ func (o *Output) lost(ctx context.Context, err error, at int64) error {
 	return &LostError{Channel: o.channel, Asked: at, First: o.first}
 }
 
-// copier writes a part of what it is given.
+// copier writes a part of its input.
 type copier struct {
 	w    io.Writer
 	skip int64 // bytes to pass over first

@@ -20,8 +20,8 @@ func ProbeCgroups() error {
 	return err
 }
 
-// ProbeInterpreter returns the program in our PATH that runs code in a language. The error
-// is reprise.ErrInvalid for a language that is not one of Languages, and else says what was looked for.
+// ProbeInterpreter returns the program in our PATH that runs code in a language. The error is reprise.ErrInvalid for a
+// language that is not one of Languages; any other error names the missing program.
 func ProbeInterpreter(name string) (program string, err error) {
 	l := languages[name]
 	if l == nil {

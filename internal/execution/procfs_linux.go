@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is what /proc/<pid>/stat tells of one; see proc_pid_stat(5).
+// process is the content of /proc/<pid>/stat; see proc_pid_stat(5).
 type process struct {
 	pid, parent, group, session int
 	dead                        bool // a zombie
 	user, sys                   time.Duration
 	rss                         int64
-	// start is when it was started, in ticks since boot: with pid it names a
-	// process for good.
+	// start is the start time in ticks since boot. Together, pid and start identify a process uniquely.
 	start uint64
 	// memory is unset for a thread of the kernel, and for a process that is ending.
 	memory bool
@@ -65,7 +64,7 @@ func readProcess(pid int) (p process, ok bool) {
 	}, true
 }
 
-// readProcesses reads all of /proc. It is no snapshot: processes come and go meanwhile.
+// readProcesses reads all of /proc. The result is not a snapshot: processes may start and end meanwhile.
 func readProcesses() map[int]process {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -84,9 +83,8 @@ func readProcesses() map[int]process {
 	return all
 }
 
-// hasVariable reports whether the process was started with the entry, "NAME=value", in
-// its environment. It is not known in the middle of an execve(2), where the kernel shows
-// no environment.
+// hasVariable reports whether the process was started with the entry, "NAME=value", in its environment. known is false
+// during an execve(2), when the kernel shows no environment.
 func hasVariable(pid int, entry string) (has, known bool) {
 	for range 2 {
 		env, err := readEnviron(pid)
@@ -139,7 +137,7 @@ func isWrapper(pid int) bool {
 	return err == nil && string(name) == wrapper+"\n"
 }
 
-// signalWrapped sends s to the processes of a group but for the wrapper.
+// signalWrapped sends s to the processes of a group, except the wrapper.
 func signalWrapped(group int, s syscall.Signal) {
 	for pid, p := range readProcesses() {
 		if p.group == group && !p.dead && !isWrapper(pid) {
@@ -163,8 +161,7 @@ func peakRSS(pid int) int64 {
 	return kib << 10
 }
 
-// send sends a signal to exactly the process that was looked at, however often its
-// number has been given away since.
+// send sends a signal to exactly this process, even if its pid has been reused.
 func (p process) send(s syscall.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {

@@ -16,9 +16,9 @@ type pump struct {
 	channel string
 	file    *os.File
 	spool   *spool
-	// admit says how many of n more bytes of output are kept; see Limits.OutputBytes.
+	// admit returns how many of n more bytes of output are kept; see Limits.OutputBytes.
 	admit func(n int) int
-	// masker hides secrets; nil where there are none to hide.
+	// masker masks secrets; nil if there are none.
 	masker *masker
 	// last is set when the pump is to stop at the first pause.
 	last atomic.Bool
@@ -27,9 +27,9 @@ type pump struct {
 }
 
 const (
-	// readBytes is how much is read at a time.
+	// readBytes is the size of a read.
 	readBytes = 4 * chunkBytes
-	// runeWait is how long the beginning of a rune is held back for the rest of it.
+	// runeWait limits how long an incomplete rune is held back for its remaining bytes.
 	runeWait = 500 * time.Millisecond
 	// lastWait is the pause at which a pump stops that was told to.
 	lastWait = 250 * time.Millisecond
@@ -72,8 +72,8 @@ func (p *pump) run() {
 	}
 }
 
-// read reads within the time that await has set. What is there when that is over is read all the same: a process that
-// had no time itself finds both at once. The error is os.ErrDeadlineExceeded if there is nothing.
+// read reads within the time that await has set. It also reads data that is available once the time is over, since a
+// process that was not scheduled finds both at once. The error is os.ErrDeadlineExceeded if there is no data.
 func (p *pump) read(buf []byte) (n int, err error) {
 	if n, err = p.file.Read(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
@@ -93,7 +93,7 @@ func (p *pump) read(buf []byte) (n int, err error) {
 	return n, err
 }
 
-// await sets how long the next read may take.
+// await sets the deadline of the next read.
 func (p *pump) await(rune bool) {
 	var deadline time.Time
 	switch {
@@ -108,7 +108,7 @@ func (p *pump) await(rune bool) {
 	}
 }
 
-// finish lets the pump read what is there and then stop.
+// finish lets the pump read the available data and then stop.
 func (p *pump) finish() {
 	p.last.Store(true)
 	_ = p.file.SetReadDeadline(time.Now().Add(lastWait))
@@ -122,7 +122,7 @@ func (p *pump) give(data []byte) {
 	p.put(data)
 }
 
-// end puts into the spool what was held back.
+// end puts the held-back bytes into the spool.
 func (p *pump) end() {
 	if p.masker != nil {
 		p.put(p.masker.rest())
@@ -142,7 +142,7 @@ func (p *pump) put(data []byte) {
 	}
 }
 
-// incompleteRune is how many bytes at the end of b begin a rune and do not complete it.
+// incompleteRune returns the number of bytes at the end of b that begin a rune without completing it.
 func incompleteRune(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		tail := b[len(b)-n:]

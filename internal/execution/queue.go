@@ -9,11 +9,11 @@ import (
 	"reprise/internal/quota"
 )
 
-// queue lets runs begin as far as there is room for them: in all, in their session, and by the quotas of their
-// principal and tenant. Of those that wait and fit, the turn is of the tenant that had it least recently, in that of
-// the principal that had it least recently, and of its runs of the one that came first.
+// queue starts runs while there is room for them: in total, in their session, and in the quotas of their principal and
+// tenant. Among the waiting runs that fit, the next turn goes to the tenant whose last turn is the longest ago, within
+// it to such a principal, and within that to its oldest run.
 //
-// Where there are several principals, none of them takes all of the places: see hasShare.
+// With several principals, no principal gets all places: see hasShare.
 type queue struct {
 	maxRunning, maxPerSession, maxQueued int
 	book                                 *quota.Book
@@ -23,10 +23,10 @@ type queue struct {
 	sessions map[sessionKey]int // running, of each session
 	waiting  int
 	ending   int                     // runs that have left and are not over
-	lines    map[quota.Account]*line // of those who have anything that runs or waits
+	lines    map[quota.Account]*line // of accounts with running or waiting runs
 	tenants  map[reprise.Tenant]*tenantLine
-	arrived  uint64 // how many have come to wait
-	turns    uint64 // how many turns were given
+	arrived  uint64 // number of runs that have waited
+	turns    uint64 // number of turns so far
 }
 
 // line is what one principal has.
@@ -87,7 +87,7 @@ func (q *queue) enter(r *run) error {
 	return nil
 }
 
-// mayWait refuses a run for which there is no place to wait.
+// mayWait refuses a run if there is no place to wait.
 func (q *queue) mayWait(l *line, r *run) error {
 	if err := q.book.Check(&r.holder, quota.OfPrincipal, quota.Queued, int64(len(l.waiting))); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (q *queue) await(l *line, r *run) {
 	q.waiting++
 }
 
-// line is that of the principal of r.
+// line returns the line of the principal of r.
 func (q *queue) line(r *run) *line {
 	l := q.lines[r.holder.Account]
 	if l == nil {
@@ -145,7 +145,7 @@ func (q *queue) line(r *run) *line {
 	return l
 }
 
-// forget forgets the line of r if there is nothing in it any more.
+// forget removes the line of r if it is empty.
 func (q *queue) forget(r *run) {
 	l := q.lines[r.holder.Account]
 	if l.running > 0 || len(l.waiting) > 0 {
@@ -157,13 +157,13 @@ func (q *queue) forget(r *run) {
 	}
 }
 
-// shareOfFree is how many times the places that are free a principal may have. So one that asks for all of them gets
-// three quarters, of two each gets three sevenths, and there is always a place left for another, as long as there
-// are more places than principals.
+// shareOfFree is the ratio of places that a principal may have to the free places. A single principal that wants all
+// places gets three quarters, and each of two gets three sevenths. A place stays free for another principal as long as
+// there are more places than principals.
 const shareOfFree = 3
 
-// hasShare reports whether who has some places of a kind may have another one: fewer than shareOfFree times those that
-// are free. Where there is one principal alone, it may have all.
+// hasShare reports whether a principal with some places may have another one: it must have fewer than shareOfFree times
+// the free places. A single principal may have all.
 func (q *queue) hasShare(has, free int) bool {
 	return !q.book.Several() || has < shareOfFree*free
 }
@@ -198,8 +198,8 @@ func (q *queue) withdraw(r *run) {
 	q.book.Refund(&r.holder, quota.Starts, 1)
 }
 
-// leave makes room, whether r ran or waited. It is called before the end of r is kept: who has seen that starts the
-// next one, for which there has to be room. To leave again, or without having entered, does nothing.
+// leave frees the place of r, which ran or waited. It is called before the end of r is kept, because a client that sees
+// the end may start the next run immediately. Leaving again, or without having entered, does nothing.
 func (q *queue) leave(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -241,7 +241,7 @@ func (q *queue) hasLeft(r *run) bool {
 	return r.left
 }
 
-// forgo is leave for a run that is over, which nothing counts any more.
+// forgo is leave for a run that is over and no longer counted.
 func (q *queue) forgo(r *run) {
 	q.leave(r)
 	q.mu.Lock()

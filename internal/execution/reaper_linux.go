@@ -18,7 +18,7 @@ import (
 // reaper waits for the orphans that a supervisor adopts as the subreaper of its command, so that none stays a zombie.
 type reaper struct {
 	mu    sync.Mutex
-	first int // the command, which is reaped by who has started it; 0 while there is none
+	first int // the command, which is reaped by its starter; 0 if there is none
 }
 
 func newReaper() *reaper {
@@ -64,7 +64,7 @@ func childOf(info *unix.Siginfo) int {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), sigchldPID)))
 }
 
-// sigchldPID is where the process id is in a siginfo_t for SIGCHLD on 64-bit Linux.
+// sigchldPID is the offset of the process id in a siginfo_t for SIGCHLD on 64-bit Linux.
 const sigchldPID = 16
 
 // forget ends what watch began, once the command was reaped. It reports whether a child is left that lives.
@@ -118,7 +118,8 @@ func (t *descendants) members() []process {
 	return members
 }
 
-// childrenOf are the children of a process. It is no snapshot: one that ends meanwhile may hide another.
+// childrenOf returns the children of a process. The result is not a snapshot: a child that ends meanwhile may hide
+// another one.
 func childrenOf(pid int) (children []int) {
 	tasks := "/proc/" + strconv.Itoa(pid) + "/task"
 	dir, err := os.Open(tasks)
@@ -160,7 +161,7 @@ func scanChildren(pid int) (children []int) {
 func (t *descendants) terminate() { terminate(t.members()) }
 
 const (
-	// treePatience is how long kill goes on over a tree that grows all the time.
+	// treePatience limits how long kill continues on a tree that keeps growing.
 	treePatience = 10 * time.Second
 	// stopAfter is the round from which on kill stops processes before it kills them, so that none forks meanwhile.
 	stopAfter = 3
@@ -201,8 +202,8 @@ func (t *descendants) kind() string               { return "subreaper" }
 func (t *descendants) exceeded() string           { return "" }
 func (t *descendants) close()                     {}
 
-// reapedTree is the tree of a command of a supervisor: one that is found by its cgroup, or as descendants. Either way
-// what has left the cgroup is ended too.
+// reapedTree is the tree of a supervisor's command, found by its cgroup or as descendants. In both cases, processes
+// that have left the cgroup are ended too.
 type reapedTree struct {
 	tree
 	reaper *reaper

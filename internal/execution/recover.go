@@ -10,8 +10,8 @@ import (
 	"reprise"
 )
 
-// recover ends the executions that have no end and that nobody runs any more, and kills what still runs
-// of them on this machine.
+// recover ends the executions without an end that no server runs any more, and kills their remaining processes on this
+// machine.
 func (h *Host) recover(ctx context.Context) error {
 	left, err := h.abandoned(ctx)
 	if err != nil {
@@ -22,7 +22,7 @@ func (h *Host) recover(ctx context.Context) error {
 		marks[i] = markOf(left[i].Epoch)
 	}
 	if h.opts.Replica == nil {
-		killMarked(marks) // nothing of an execution outlives it
+		killMarked(marks) // no process outlives its execution
 	} else {
 		// First the owner must be fenced off: were it only slow, and on this machine too, it would say
 		// of what we have killed that it ended by a signal.
@@ -36,7 +36,7 @@ func (h *Host) recover(ctx context.Context) error {
 	return h.endKeys(ctx)
 }
 
-// abandoned are the streams of all tenants' executions that have no end and that nobody runs.
+// abandoned returns the streams of the executions of all tenants that have no end and that no server runs.
 func (h *Host) abandoned(ctx context.Context) ([]reprise.StreamInfo, error) {
 	open, err := h.unended(ctx)
 	open = slices.DeleteFunc(open, func(info reprise.StreamInfo) bool { // ours, under whatever name
@@ -65,8 +65,8 @@ func (h *Host) abandoned(ctx context.Context) ([]reprise.StreamInfo, error) {
 	return left, nil
 }
 
-// forgotten ends an execution of ours that has no run, if that is still so: it was made, and
-// who asked for it was told that it could not be.
+// forgotten ends an execution of ours that has no run, if that is still the case: its stream was created, but its start
+// was reported as failed.
 func (h *Host) forgotten(ctx context.Context, info *reprise.StreamInfo) error {
 	unlock, err := h.lock(ctx, info.Key)
 	if err != nil {
@@ -99,7 +99,7 @@ func (h *Host) unended(ctx context.Context) ([]reprise.StreamInfo, error) {
 	}
 }
 
-// takeOver ends an execution as lost, unless somebody else does or has done so.
+// takeOver ends an execution as lost, unless another replica does so or has done so.
 func (h *Host) takeOver(ctx context.Context, info *reprise.StreamInfo) error {
 	opts := reprise.AppendOptions{}
 	if info.Owner.Fence > 0 || h.opts.Replica != nil {
@@ -130,13 +130,13 @@ func (h *Host) takeOver(ctx context.Context, info *reprise.StreamInfo) error {
 	return nil
 }
 
-// isOver reports whether there is nothing to append to any more.
+// isOver reports whether nothing more can be appended.
 func isOver(err error) bool {
 	return errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) || errors.Is(err, reprise.ErrEnded)
 }
 
-// lose ends an execution as lost, with what the kept events tell of it. It returns for how long it is
-// known to have run. What was appended since info was listed is kept and not counted.
+// lose ends an execution as lost, with the data in its kept events. It returns how long the execution is known to have
+// run. Events that were appended since info was listed are kept and not counted.
 func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo, opts reprise.AppendOptions) (time.Duration, error) {
 	s, err := h.log.Stream(ctx, info.Key)
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"reprise/internal/supervisor"
 )
 
-// What a server says to a supervisor over its socket, and what it answers. Members may be added; a supervisor answers
-// an operation that it does not know with an error.
+// The messages between a server and a supervisor over its socket. Members may be added; a supervisor answers an unknown
+// operation with an error.
 
-// order is what a server hands to a supervisor that it has started, over the supervisor's stdin.
+// order is the message by which a server starts a command in a supervisor, over the supervisor's stdin.
 type order struct {
 	Dir            string `json:"dir"`
 	Secret         string `json:"secret"`
 	SpoolBytes     int64  `json:"spool_bytes"`
 	DisableCgroups bool   `json:"disable_cgroups,omitempty"`
 	Plan           *plan  `json:"plan"`
-	// Attempt must be that of the brief in Dir.
+	// Attempt must equal that of the brief in Dir.
 	Attempt string `json:"attempt"`
 }
 
@@ -33,7 +33,7 @@ type taken struct {
 	Idle  bool   `json:"idle,omitempty"`
 }
 
-// call is what a server asks over the socket.
+// call is a request of a server over the socket.
 type call struct {
 	Op      callOp    `json:"op"`
 	Signal  string    `json:"signal,omitempty"`
@@ -50,7 +50,7 @@ const (
 	// callFollow is answered with news, again and again; callAck and callForget may follow on the same connection.
 	callFollow callOp = "follow"
 	callAck    callOp = "ack"
-	// callForget says that the end is kept elsewhere: the supervisor removes the directory.
+	// callForget reports that the end is kept elsewhere: the supervisor removes the directory.
 	callForget callOp = "forget"
 	// The others are answered once.
 	callStatus callOp = "status"
@@ -63,13 +63,13 @@ const (
 	callStop    callOp = "stop"
 )
 
-// news is how far a supervisor is.
+// news is the progress of a supervisor.
 type news struct {
 	supervisor.Progress
-	// StartedAt is zero while there is no process.
+	// StartedAt is zero before the process is started.
 	StartedAt time.Time  `json:"started_at,omitzero"`
 	Isolation *Isolation `json:"isolation,omitempty"`
-	// Resized is the size that the terminal was given last, nil for that of the request.
+	// Resized is the latest size of the terminal, or nil if it still has the size of the request.
 	Resized *TTY    `json:"resized,omitempty"`
 	Ended   *ending `json:"ended,omitempty"`
 }
@@ -86,7 +86,7 @@ type remote struct {
 	dir, secret string
 }
 
-// callPatience is how long a supervisor may take to answer, besides what it waits for.
+// callPatience limits the time of a supervisor's answer, in addition to the time that it waits for other events.
 const callPatience = 5 * time.Second
 
 // call asks once. The error is reprise.ErrUnavailable if the supervisor does not answer.
@@ -246,8 +246,8 @@ func (r *run) resize(size *TTY) error {
 	return nil
 }
 
-// endedMeanwhile says of a supervisor that is gone what was asked for. It goes when the end is in the stream, which is
-// before the run is done.
+// endedMeanwhile returns the error of a call to a supervisor that has ended. A supervisor ends once its end event is in
+// the stream, which is before the run is done.
 func (r *run) endedMeanwhile(err error) error {
 	if !errors.Is(err, reprise.ErrUnavailable) {
 		return err

@@ -8,19 +8,18 @@ import (
 	"reprise/replica"
 )
 
-// What a Host does as one of several replicas. A run belongs to the replica that has started
-// it: its stream has an Owner, and the store refuses what anybody else appends who has
-// no higher fence. A replica whose name was ended by the others is dead, and whoever comes first
-// ends each of its executions as lost, under the next fence.
+// This file makes a Host one of several replicas. A run belongs to the replica that has started it: its stream has an
+// Owner, and the store refuses appends of others without a higher fence. If the others end the name of a replica, that
+// replica is dead, and the first one to reach each of its executions ends it as lost, under the next fence.
 
 const (
-	// scanEvery is the time between two looks for executions that nobody runs, besides those when a replica has gone.
+	// scanEvery is the interval of the scans for abandoned executions, in addition to those when a replica has left.
 	scanEvery = 5 * time.Minute
 	// scanRetry is the time after one that has failed.
 	scanRetry = time.Second
 )
 
-// attendReplicas begins to listen to the other replicas.
+// attendReplicas starts to receive messages of the other replicas.
 func (h *Host) attendReplicas() {
 	if h.opts.Replica == nil {
 		return
@@ -71,8 +70,8 @@ func (h *Host) takeCare() {
 // aloneName is how a Host that is alone takes over executions of replicas.
 const aloneName = "host"
 
-// owner is who starts executions: this replica, under its present name, or nobody where the Host
-// is alone.
+// owner returns the owner under which executions are started: this replica, under its current name, or none without
+// replicas.
 func (h *Host) owner() (reprise.Owner, error) {
 	if h.opts.Replica == nil {
 		return reprise.Owner{}, nil
@@ -103,7 +102,7 @@ func (h *Host) checkOwner(r *run) {
 	}
 }
 
-// checkOwners is checkOwner for the runs that were taken up before the other replicas were listened to.
+// checkOwners calls checkOwner for the runs that were adopted before messages of other replicas were received.
 func (h *Host) checkOwners() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,8 +114,7 @@ func (h *Host) checkOwners() {
 // fencedOff is why a run of a replica was killed that was taken for dead.
 const fencedOff = "the server stood still or could not reach the store, and was taken for dead"
 
-// fence kills a run that others have taken over, or will: two must not go on with it. It is
-// safe to call more than once.
+// fence kills a run that others have taken over, or will: it must not run twice. It is safe to call more than once.
 func (r *run) fence() {
 	r.mu.Lock()
 	again := r.fenced

@@ -12,16 +12,16 @@ import (
 	"reprise/client"
 )
 
-// Request is what a client sends to start an execution, where its members are explained; Host checks it. An ID is not
-// required: without one and without IdempotencyKey the Host makes an unguessable id, and with the key alone the id is
-// derived from it under a secret of the Host.
+// Request is a request to start an execution. Its members are documented at client.StartRequest; Host validates it. An
+// ID is not required: without ID and IdempotencyKey the Host makes an unguessable id. With only the key, the id is
+// derived from the key with a secret of the Host.
 type Request client.StartRequest
 
 // The parts of a Request.
 type (
 	// TTY is the size of a terminal.
 	TTY = client.TTY
-	// Limits bound what a run may use.
+	// Limits limit the resources of a run.
 	Limits = client.Limits
 	// Retention is reprise.Retention as a body.
 	Retention = client.Retention
@@ -29,7 +29,7 @@ type (
 	Duration = client.Duration
 )
 
-// FieldError says which field of a request is wrong. It wraps reprise.ErrInvalid.
+// FieldError reports an invalid field of a request. It wraps reprise.ErrInvalid.
 type FieldError struct {
 	// Field is the name in the JSON form, for example "limits.cpu_time".
 	Field  string
@@ -53,9 +53,8 @@ const (
 	maxLabelValue     = 256
 )
 
-// Validate reports whether r can be started at all. The error is a *FieldError.
-// A program or directory that does not exist is no error of the request: such
-// a run ends as failed_to_start.
+// Validate reports whether r can be started at all. The error is a *FieldError. A program or directory that does not
+// exist does not make a request invalid: such a run ends as failed_to_start.
 func (r *Request) Validate() error {
 	for _, check := range []func() error{
 		r.checkNames, r.checkProgram, r.checkEnv, r.checkSecrets, r.checkStdin, r.checkTimes, r.checkLimits,
@@ -217,7 +216,7 @@ func (r *Request) checkLimits() error {
 // onProcesses reports whether any limit binds processes and not the output alone.
 func onProcesses(l *Limits) bool { return l.MemoryBytes > 0 || l.Processes > 0 || l.CPUTime > 0 }
 
-// input is what the command reads before anything that WriteStdin sends.
+// input returns the data that the command reads before the data of WriteStdin.
 func (r *Request) input() []byte {
 	if r.Stdin != nil {
 		return []byte(*r.Stdin)

@@ -22,10 +22,9 @@ type accepted struct {
 	suffix string
 }
 
-// takeWaiting finds the runs among open that waited when their server ended, in the order of the queue, and removes
-// them from left, the directories of runs. Files that no run has any more are removed. A run whose turn had come and
-// whose command may have been started is not among them: its directory, which is made if it is gone, tells what it
-// became.
+// takeWaiting finds the runs among open that were waiting when their server ended, in the order of the queue, and
+// removes them from left, the directories of runs. It removes files without a run. It excludes runs whose turn had come
+// and whose command may have been started: their directory, which is created if missing, holds their state.
 func (h *Host) takeWaiting(
 	open []reprise.StreamInfo, left map[reprise.Epoch]bool, files map[reprise.Epoch]string,
 ) []accepted {

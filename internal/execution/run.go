@@ -13,8 +13,8 @@ import (
 	"reprise/internal/spawn"
 )
 
-// run is an execution that has not ended, from its start to its end event. Its job is done here, or by a supervisor:
-// then stop is forwarded to it, and the process and its pipes are known there alone.
+// run is an execution that has not ended, from its start to its end event. Its job runs here or in a supervisor. In the
+// second case stop is forwarded to the supervisor, and only the supervisor knows the process and its pipes.
 type run struct {
 	*job
 
@@ -27,40 +27,40 @@ type run struct {
 	isolation *isolation.Plan
 	config    reprise.StreamConfig
 	stream    *reprise.Stream
-	owner     reprise.Owner // who we are to the store; zero where we are alone
+	owner     reprise.Owner // our identity towards the store; zero without replicas
 	holder    quota.Holder  // for whom it is counted
 	created   time.Time
 	hold      *Hold // nil where no output is held back
 
 	turn chan struct{} // closed when it may begin
-	// The queue's: the number among those that came to wait, whether it had its turn, whether it has left, and whether
-	// it has left and is not over.
+	// Fields of the queue: the number of r among the runs that have waited, whether it had its turn, whether it has
+	// left, and whether it has left and is not over.
 	arrived             uint64
 	begun, left, ending bool
 
-	// waitsIn is its file without the suffix, where it has one; see waiting.
+	// waitsIn is the name of its file without the suffix, or ""; see waiting.
 	waitsIn string
 
-	remote *remote       // the supervisor; nil where there is none, or none yet
+	remote *remote       // the supervisor; nil if there is none, or none yet
 	ready  chan struct{} // closed when remote is set
 	worker *worker       // its process, if it is a child of ours
 
 	// Guarded by mu: fenced is set when another replica has taken it over, or may.
 	fenced bool
-	// bytes and tail are of what was appended, in one consistent view.
+	// bytes and tail describe the appended output, in one consistent view.
 	bytes  Bytes
 	tail   uint64
-	coming *counted // with what is being appended
-	// bytesFrom is as in ending, where the store has lost output.
+	coming *counted // including the append under way
+	// bytesFrom is that of ending, if the store has lost output.
 	bytesFrom uint64
-	// who follows; see follow.go.
+	// The followers; see follow.go.
 	followers int
-	replicas  map[string]bool // others on which somebody follows, each of them one follower
+	replicas  map[string]bool // other replicas with followers, each of which counts as one follower
 	alone     *time.Timer
 
-	// driven is set for an interpreter, inside for code that runs in one, with what says that nothing more comes of it.
+	// driven is set for an interpreter, and inside for code that runs in one.
 	driven *driven
-	// artifacts are what is kept of its files; nil for none.
+	// artifacts are the kept files; nil for none.
 	artifacts *artifact.Collection
 	inside    *run
 	codeOver  func()
@@ -69,7 +69,7 @@ type run struct {
 	// was in the spool.
 	appender *reprise.Appender
 	cut      bool
-	// lostEvents is called, where it is set, after the store has lost events and before others are appended.
+	// lostEvents, if set, is called after the store has lost events and before others are appended.
 	lostEvents func() error
 }
 
@@ -151,7 +151,7 @@ func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
 	return c, err
 }
 
-// makePlan says how the command of the request is run. Code goes into a file below dir.
+// makePlan returns the plan of the command of the request. Code is written to a file below dir.
 func (r *run) makePlan(dir string) (remove func(), err error) {
 	req := &r.request
 	remove = func() {}

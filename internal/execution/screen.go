@@ -12,13 +12,13 @@ import (
 	"reprise/internal/screen"
 )
 
-// Screen is what the terminal of an execution shows.
+// Screen is the content of the terminal of an execution.
 type Screen struct {
-	// Cursor is the position just after the last event that was drawn: who follows from there on misses nothing.
+	// Cursor is the position just after the last drawn event. A follower that begins there misses nothing.
 	Cursor string `json:"cursor"`
 	Cols   int    `json:"cols"`
 	Rows   int    `json:"rows"`
-	// Text is what can be read on it, a line for each row.
+	// Text is the visible text, with a line for each row.
 	Text string `json:"text"`
 	// Paint, written to a terminal of this size, makes it show the same: colours, cursor, alternate screen and modes
 	// too.
@@ -26,17 +26,17 @@ type Screen struct {
 }
 
 const (
-	// drawPatience is how long drawing the output of an execution may take.
+	// drawPatience limits the time for drawing the output of an execution.
 	drawPatience = 10 * time.Second
-	// maxDrawing is how many screens are drawn at a time.
+	// maxDrawing is the maximum number of screens that are drawn at a time.
 	maxDrawing = 2
-	// drawBytes is how much output is drawn before it is looked whether that takes too long.
+	// drawBytes is how much output is drawn between two checks of the time.
 	drawBytes = 1 << 10
 )
 
-// Screen draws the output of an execution that is kept on a terminal of a size; 0 is that of its own terminal now. The
-// error is reprise.ErrConflict if it has no terminal, reprise.ErrUnavailable where drawing takes too long, or as of
-// Show.
+// Screen draws the kept output of an execution on a terminal of the given size; 0 means the current size of its
+// terminal. The error is reprise.ErrConflict if the execution has no terminal, reprise.ErrUnavailable if drawing takes
+// too long, or an error of Show.
 func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on TTY) (Screen, error) {
 	x, err := h.Show(ctx, tenant, id)
 	switch {
@@ -70,7 +70,7 @@ func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on 
 	}, nil
 }
 
-// draw draws all output that is there, and returns the seq of the last event.
+// draw draws all output so far, and returns the seq of the last event.
 func draw(ctx context.Context, s *reprise.Stream, on *screen.Screen) (seq uint64, err error) {
 	reader, err := s.Reader(ctx, reprise.Earliest())
 	if err != nil {

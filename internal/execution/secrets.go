@@ -21,7 +21,7 @@ import (
 const (
 	maxSecretName  = 64
 	maxSecretBytes = 64 << 10
-	// What is masked is neither so short that it is in every output, nor so long that it is looked for in vain.
+	// A masked value is neither so short that it occurs in every output, nor so long that a search for it is useless.
 	minMasked = 4
 	maxMasked = 4 << 10
 )
@@ -79,8 +79,8 @@ func (h *Host) secrets(tenant reprise.Tenant, req *Request) (map[string]string, 
 	return values, nil
 }
 
-// ReadSecret reads the value of a named secret below dir: a file without the end of its last line, which only its owner
-// may use. The error is fs.ErrNotExist if there is no such secret.
+// ReadSecret reads the value of a named secret below dir: a file, accessible only to its owner, without its last line
+// break. The error is fs.ErrNotExist if there is no such secret.
 func ReadSecret(dir string, tenant reprise.Tenant, name string) (string, error) {
 	if dir == "" {
 		return "", fs.ErrNotExist
@@ -116,7 +116,7 @@ func ReadSecret(dir string, tenant reprise.Tenant, name string) (string, error) 
 	return string(text), nil
 }
 
-// withSecrets adds the secrets of the request to the variables of a command, and returns what is to be masked in its
+// withSecrets adds the secrets of the request to the variables of a command, and returns the values to mask in its
 // output.
 func (r *run) withSecrets(env map[string]string) (all map[string]string, masked []string, err error) {
 	if len(r.request.Secrets) == 0 {
@@ -144,8 +144,8 @@ func (r *run) withSecrets(env map[string]string) (all map[string]string, masked 
 // mask is what stands in output in place of a secret.
 const mask = "***"
 
-// masker replaces secrets in one channel of output, also where they come in pieces: what may be the beginning of one is
-// held back until more has come, or the end.
+// masker replaces secrets in one channel of output, even if they arrive in pieces: the possible beginning of a secret
+// is held back until more data arrives or the output ends.
 type masker struct {
 	secrets [][]byte
 	held    []byte
@@ -162,12 +162,12 @@ func newMasker(secrets []string) *masker {
 	return m
 }
 
-// feed returns what can be given out after more data. It is valid until the next call.
+// feed returns the output that is complete after more data. It is valid until the next call.
 func (m *masker) feed(data []byte) []byte {
 	return m.replace(append(m.held, data...), false)
 }
 
-// rest returns what was held back at the end.
+// rest returns the held-back output at the end.
 func (m *masker) rest() []byte { return m.replace(m.held, true) }
 
 func (m *masker) replace(data []byte, last bool) []byte {
@@ -191,7 +191,7 @@ func (m *masker) replace(data []byte, last bool) []byte {
 	}
 }
 
-// find is the first secret in data, the longest of those that begin there; at is -1 if there is none.
+// find returns the position of the first secret in data, the longest one at that position; at is -1 if there is none.
 func (m *masker) find(data []byte) (at, length int) {
 	at = -1
 	for _, s := range m.secrets {

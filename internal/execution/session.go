@@ -14,15 +14,13 @@ import (
 	"reprise"
 )
 
-// Session is what the executions of one session come to. A session exists while
-// one of them is kept.
+// Session summarizes the executions of one session. A session exists while one of them is kept.
 type Session struct {
 	ID string `json:"id"`
 	// Created and Updated are when its first and its newest execution was started.
 	Created Time `json:"created"`
 	Updated Time `json:"updated"`
-	// Count is the number of its executions, Running and Queued how many of them
-	// have not ended.
+	// Count is the number of executions in the session. Running and Queued count those that have not ended.
 	Count   int `json:"count"`
 	Running int `json:"running"`
 	Queued  int `json:"queued"`
@@ -45,12 +43,12 @@ type SessionQuery struct {
 	Limit int
 	// After is SessionPage.Next of the page before.
 	After string
-	// Allowed says which sessions may be listed. Default: all.
+	// Allowed reports whether a session may be listed. Default: all.
 	Allowed func(session string) bool
 }
 
-// Sessions returns the sessions of a tenant, the one with the newest execution first. The
-// error is reprise.ErrInvalid for a limit or an After that is none.
+// Sessions returns the sessions of a tenant, the one with the newest execution first. The error is reprise.ErrInvalid
+// for an invalid limit or After.
 func (h *Host) Sessions(ctx context.Context, tenant reprise.Tenant, q SessionQuery) (SessionPage, error) {
 	limit, after := q.Limit, q.After
 	if limit == 0 {
@@ -162,7 +160,7 @@ func (h *Host) RemoveSession(ctx context.Context, tenant reprise.Tenant, id stri
 	})
 	var cancelling sync.WaitGroup
 	for _, id := range going { // first all are cancelled, so that their times of grace pass together
-		cancelling.Go(func() { _ = h.Cancel(ctx, tenant, id) }) // Remove says what is wrong
+		cancelling.Go(func() { _ = h.Cancel(ctx, tenant, id) }) // Remove returns the error
 	}
 	cancelling.Wait()
 	for _, id := range ids {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heedSignals gives SIGHUP and SIGINT their default effect on commands where this process was started with them
-// ignored, as by nohup or in the background of a script. A command would inherit that, and a shell could not even trap
-// them. They still have no effect on this process.
+// heedSignals restores the default effect of SIGHUP and SIGINT on commands if this process was started with these
+// signals ignored, as by nohup or in the background of a script. A command would inherit that, and a shell could not
+// even trap them. They still have no effect on this process.
 var heedSignals = sync.OnceFunc(func() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {

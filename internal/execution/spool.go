@@ -7,17 +7,17 @@ import (
 	"reprise"
 )
 
-// spool holds what was read from a command until it is appended. Readers of the pipes
-// fill it, in the order in which they read, and wait while it is full: so the
-// command is slowed down and nothing is lost. One writer takes all that is there at a time.
+// spool holds the output of a command until it is appended. Readers of the pipes fill it, in the order in which they
+// read, and wait while it is full: this slows the command down, and nothing is lost. One writer takes the whole content
+// at a time.
 type spool struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	// filling is what the writer takes next; spare is the memory of what it took before.
+	// filling is the next batch for the writer; spare is the memory of the previous one.
 	filling, spare batch
-	// most is how many bytes wait until readers do.
+	// most is the number of bytes above which readers wait.
 	most int
-	// enough is how many bytes are taken without waiting for more.
+	// enough is the number of bytes that the writer takes without waiting for more.
 	enough int
 	closed bool // nothing more will come
 	broken bool // nothing more will be taken
@@ -31,15 +31,14 @@ const (
 	chunkBytes = 32 << 10
 	// spoolBytes is when readers begin to wait for a store. As much again is being appended.
 	spoolBytes = 2 << 20
-	// ownSpoolBytes is when they begin to wait for the disk, in a supervisor, which is to be small.
+	// ownSpoolBytes is the limit in a supervisor, which should use little memory. Above it, readers wait for the disk.
 	ownSpoolBytes = 128 << 10
 	// appendBytes is the most data that is given to one append.
 	appendBytes = 1 << 20
-	// appendEvery is the least time between two appends that are small. What comes
-	// alone is appended at once; what comes line by line becomes fewer events, of which
-	// a window holds only so many.
+	// appendEvery is the minimum time between two small appends. Single output is appended immediately. Frequent lines
+	// are combined into fewer events, since a window holds a limited number of events.
 	appendEvery = 2 * time.Millisecond
-	// gatherBytes is when an append is no longer small.
+	// gatherBytes is the size from which an append is not small.
 	gatherBytes = 256 << 10
 	// keptBytes is how much memory an idle spool keeps.
 	keptBytes = 64 << 10
@@ -103,7 +102,7 @@ func (b *batch) add(typ string, format reprise.Format, data []byte) {
 	b.spans = append(b.spans, span{typ: typ, format: format, time: time.Now(), end: len(b.buf)})
 }
 
-// close says that nothing more will be added.
+// close ends the input of the spool.
 func (s *spool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +110,7 @@ func (s *spool) close() {
 	s.changed.Broadcast()
 }
 
-// abandon lets go of those who wait: what is added from now on is dropped.
+// abandon releases the waiting readers and drops all further output.
 func (s *spool) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +118,8 @@ func (s *spool) abandon() {
 	s.changed.Broadcast()
 }
 
-// take returns all that was added since, and frees what it returned before. It
-// waits until there is something; ok is false when nothing will come any more.
+// take returns the output since the previous call, and frees the previous result. It waits for output; ok is false when
+// there will be no more.
 func (s *spool) take() (b batch, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +161,7 @@ func (s *spool) wake() {
 	s.changed.Broadcast()
 }
 
-// stall returns how long readers have waited since it was asked for last.
+// stall returns how long readers have waited since its last call.
 func (s *spool) stall() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

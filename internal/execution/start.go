@@ -9,25 +9,24 @@ import (
 	"reprise/internal/quota"
 )
 
-// Start starts an execution, or finds the one that the same request has started
-// before under the same id or idempotency key; created says which. It returns when the
-// execution is kept, which may be before its process runs: it may have to wait for
-// a turn. What req refers to must not be changed afterwards.
+// Start starts an execution, or finds the one that the same request has started before under the same id or idempotency
+// key; created reports which. It returns when the execution is kept. Its process may start later, because the execution
+// may have to wait for its turn. The caller must not change the data that req refers to afterwards.
 //
-// The error is a *FieldError (of the field "isolation" where the machine does not give what is asked for, "secrets"
-// where there is no such secret), reprise.ErrConflict if the id was used for another request, reprise.ErrQuota if too
-// many executions wait, or too many of one principal, reprise.ErrClosed after Stop, or that of the Log. That a program
-// cannot be started is no error but an outcome.
+// The error is a *FieldError (of the field "isolation" if the machine does not support the request, "secrets" if there
+// is no such secret), reprise.ErrConflict if the id was used for another request, reprise.ErrQuota if too many
+// executions wait, or too many of one principal, reprise.ErrClosed after Stop, or an error of the Log. A program that
+// cannot be started is not an error but an outcome.
 //
-// A request with a Key finds the execution that stands for the key while that has not ended and after it has exited
-// with code 0. Otherwise another one is started. Of any number of calls, on any replicas, that come after an end and
-// before the next start one starts it, and the others find it, however it ends.
+// A request with a Key finds the current execution of the key while that has not ended, and after it has exited with
+// code 0. Otherwise another execution is started. Of any number of concurrent calls, on any replicas, that follow an
+// end, one starts the next execution and the others find it, however it ends.
 func (h *Host) Start(ctx context.Context, tenant reprise.Tenant, req Request) (x Execution, created bool, err error) {
 	return h.StartFor(ctx, &quota.Holder{Account: quota.Account{Tenant: tenant}}, req)
 }
 
-// StartFor is Start for a principal, from whose account and that of its tenant the execution is taken. The error is a
-// *quota.Error where one of them has no room; one that has room and no turn waits.
+// StartFor is Start for a principal: the execution counts in the accounts of the principal and its tenant. The error is
+// a *quota.Error if one of them has no room. If both have room but no turn is free, the execution waits.
 func (h *Host) StartFor(ctx context.Context, who *quota.Holder, req Request) (x Execution, created bool, err error) {
 	if err := req.Validate(); err != nil {
 		return Execution{}, false, err
@@ -46,7 +45,7 @@ func (h *Host) start(ctx context.Context, who *quota.Holder, req Request) (x Exe
 	return h.startAs(ctx, who, req, nil)
 }
 
-// startAs is start for what d says that is an interpreter; nil for any other command.
+// startAs is start for the interpreter described by d, or for any other command if d is nil.
 func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *driven) (
 	x Execution, created bool, err error,
 ) {
@@ -141,8 +140,8 @@ func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created b
 		return nil, false, err
 	}
 	if !created && h.find(r.key) == nil {
-		// An empty stream of ours without a run is what an earlier start has left that
-		// was not told that its stream was made.
+		// An empty stream of ours without a run was left by an earlier start that did not learn that its stream was
+		// created.
 		info, err := s.Info(ctx)
 		if err != nil {
 			return nil, false, err

@@ -19,9 +19,9 @@ type StdinWrite struct {
 	// request included. Bytes before the accepted offset are passed over as duplicates, so
 	// a write can be sent again. -1 is the accepted offset.
 	Offset int64
-	// Writer, where it is not "", names one of several writers: Offset then counts the bytes of this writer alone, so
-	// that each can send its writes again whatever others have written in between. Offset is not negative then. The
-	// newest 256 writers are remembered.
+	// Writer, if not "", names one of several writers. Offset then counts only the bytes of this writer and is not
+	// negative, so that each writer can retry its writes independently of the others. The newest 256 writers are
+	// remembered.
 	Writer string
 	// Data may be nil. It is read to its end, or to an error.
 	Data io.Reader
@@ -32,16 +32,16 @@ type StdinWrite struct {
 	exact bool
 }
 
-// Stdin is how far the stdin of an execution is.
+// Stdin is the state of the stdin of an execution.
 type Stdin struct {
-	// Offset is the number of bytes that the command has been given, by the writer where the write named one.
+	// Offset is the number of bytes written to the command, by the named writer if the write named one.
 	Offset int64 `json:"offset"`
 	Open   bool  `json:"open"`
 }
 
 // stdin writes to the stdin of a command.
 type stdin struct {
-	turn   chan struct{} // holds a token while somebody writes
+	turn   chan struct{} // holds a token while a write is under way
 	tty    bool
 	wanted bool // the request opens it
 
@@ -50,18 +50,18 @@ type stdin struct {
 	offset int64
 	open   bool
 	line   bool // the last byte ended a line
-	closed bool // for good: the run is over
-	// writers are those that were named, the one that has written last at the end.
+	closed bool // permanently: the run is over
+	// writers are the named writers, ordered by their last write, the newest at the end.
 	writers []stdinOf
 }
 
-// stdinOf is how much a writer has given.
+// stdinOf is the number of bytes of one writer.
 type stdinOf struct {
 	writer string
 	offset int64
 }
 
-// maxWriters is how many named writers are remembered.
+// maxWriters is the maximum number of remembered writers.
 const maxWriters = 256
 
 // newStdin returns a stdin whose turn is taken until start has returned.
@@ -89,7 +89,7 @@ func (s *stdin) start(file *os.File, input []byte, open bool) {
 	}
 }
 
-// end refuses everything from now on; who is writing is let go.
+// end refuses all further writes and releases a waiting one.
 func (s *stdin) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *stdin) end() {
 	s.file = nil
 }
 
-// state is how far stdin is, or what a writer has given of it.
+// state returns the state of stdin, or of one writer.
 func (s *stdin) state(writer string) Stdin {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *stdin) state(writer string) Stdin {
 	return Stdin{Open: s.open}
 }
 
-// count takes note of n bytes that a named writer has given.
+// count adds n bytes to the count of a named writer.
 func (s *stdin) count(writer string, n int) {
 	if writer == "" || n == 0 {
 		return
@@ -137,8 +137,8 @@ func (s *stdin) count(writer string, n int) {
 	s.writers = append(s.writers, at)
 }
 
-// write does one StdinWrite. The caller holds the turn. took is how many bytes of Data
-// were written or passed over.
+// write performs one StdinWrite. The caller holds the turn. took is the number of bytes of Data that were written or
+// skipped.
 func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error) {
 	skip := int64(0)
 	if w.Offset >= 0 {
@@ -162,7 +162,7 @@ func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error)
 	return took, nil
 }
 
-// copyFrom gives the command what comes after the first skip bytes of w.Data. took counts both.
+// copyFrom writes the bytes of w.Data after the first skip bytes. took counts both.
 func (s *stdin) copyFrom(ctx context.Context, w *StdinWrite, skip int64) (took int64, err error) {
 	if took, err = io.CopyN(io.Discard, w.Data, skip); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -189,7 +189,7 @@ func (s *stdin) copyFrom(ctx context.Context, w *StdinWrite, skip int64) (took i
 	}
 }
 
-// copy writes p and counts what was taken. It blocks until the command reads.
+// copy writes p and counts the written bytes. It blocks until the command reads.
 func (s *stdin) copy(ctx context.Context, p []byte) (n int, err error) {
 	s.mu.Lock()
 	file := s.file
@@ -237,8 +237,8 @@ func (s *stdin) shut() {
 		_ = s.file.Close()
 		return
 	}
-	// A terminal has no end. Its end-of-file character gives the reader what was typed
-	// so far, and the end only where that is nothing.
+	// A terminal has no end of file. The end-of-file character makes the reader return its pending line, and means the
+	// end only if that is empty.
 	const eof = "\x04"
 	_ = s.file.SetWriteDeadline(time.Now().Add(time.Second)) // the terminal may be full
 	_, _ = s.file.WriteString(eof)

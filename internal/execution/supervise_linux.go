@@ -40,12 +40,12 @@ type owner struct {
 	orders  *supervisor.Conn
 	spawner *spawn.Spawner
 	reaper  *reaper
-	cgroups *cgroups // nil where there are none, or before the first run
+	cgroups *cgroups // nil without cgroups, or before the first run
 	probed  bool
 	term    chan os.Signal
 }
 
-// supervise runs one command after the other until the server that gives them has gone.
+// supervise runs one command after the other until its server has ended.
 func supervise() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
@@ -169,7 +169,7 @@ func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener
 	return s
 }
 
-// run runs the command, and is there for servers until the end is kept elsewhere.
+// run runs the command, and serves servers until the end is kept elsewhere.
 func (s *session) run() {
 	s.serving.Go(s.accept)
 	over := make(chan struct{})
@@ -217,7 +217,7 @@ func (o *owner) newTree(mark string) *reapedTree {
 	return &reapedTree{tree: &descendants{}, reaper: o.reaper}
 }
 
-// write brings what is in memory to the disk.
+// write moves output from memory to the disk.
 func (s *session) write(spool *spool) error {
 	var frames []supervisor.Frame
 	err := spool.drain(func(events []reprise.Event) error {
@@ -237,14 +237,14 @@ func (s *session) write(spool *spool) error {
 	return err
 }
 
-// tell wakes those who wait for news.
+// tell wakes the calls that wait for news.
 func (s *session) tell() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed.Broadcast()
 }
 
-// end keeps the end until it is kept elsewhere, and where the server may find it if we are killed.
+// end keeps the end until it is kept elsewhere, in a place where the server finds it even if this process is killed.
 func (s *session) end(e ending) {
 	s.mu.Lock()
 	s.ended = &e
@@ -260,7 +260,7 @@ func (s *session) end(e ending) {
 	}
 }
 
-// endOnDisk is how long an end is in memory alone, for the server to fetch it.
+// endOnDisk is how long an end stays only in memory, for the server to fetch it.
 const endOnDisk = 50 * time.Millisecond
 
 const (
@@ -270,7 +270,7 @@ const (
 	lastCall = 10 * time.Second
 )
 
-// attendOutside ends the command when its directory is removed, or when somebody asks us to end.
+// attendOutside ends the command when its directory is removed, or when this process gets a signal to end.
 func (s *session) attendOutside(over <-chan struct{}) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -302,7 +302,7 @@ func (s *session) attendOutside(over <-chan struct{}) {
 	}
 }
 
-// close lets go of all that belongs to the run.
+// close frees the resources of the run.
 func (s *session) close() {
 	_ = s.listener.Close()
 	s.mu.Lock()

@@ -31,7 +31,7 @@ func (s *session) accept() {
 	}
 }
 
-// keep takes note of a connection, so that it is closed at the end at the latest.
+// keep records a connection, so that it is closed at the end at the latest.
 func (s *session) keep(conn *supervisor.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *session) answer(c *call) replied {
 	return replied{}
 }
 
-// news is how far the command is. The caller holds mu.
+// news returns the progress of the command. The caller holds mu.
 func (s *session) news() *news {
 	return &news{
 		Progress: s.writer.Progress(), StartedAt: s.startedAt, Isolation: s.isolated, Resized: s.resized,

@@ -18,15 +18,15 @@ import (
 	"reprise/internal/supervisor"
 )
 
-// This file is what a Host does with a run that a supervisor has: it hands the command over, and brings what is in the
-// spool into the stream.
+// This file is the Host's side of a run in a supervisor: it passes the command on, and copies the spool into the
+// stream.
 //
-// Frame n of the spool is event n of the stream. So the tail of the stream says which frames it has, whatever happened
-// to the server or to an answer of the store, and nothing has to be noted besides. Only if a store loses events that it
-// had acknowledged, a frame cannot be read, or another replica has to be told that the run is ours, they move apart;
-// how far is then kept in the file "shift", which is written before the first event that it holds for.
+// Frame n of the spool is event n of the stream. The tail of the stream therefore tells which frames it contains, even
+// after a crash of the server or a lost answer of the store, and no other record is needed. Frames and events differ
+// only if a store loses acknowledged events, a frame cannot be read, or another replica has to be told that the run is
+// ours. The difference is then kept in the file "shift", which is written before the first event that it applies to.
 
-// brief is what the directory of a run tells a later server of its request.
+// brief is the part of the request that the directory of a run keeps for a later server.
 type brief struct {
 	StdinOpen        bool          `json:"stdin_open,omitempty"`
 	KillOnDisconnect bool          `json:"kill_on_disconnect,omitempty"`
@@ -38,8 +38,8 @@ type brief struct {
 	Operator  bool   `json:"operator,omitempty"`
 	// Artifacts are collected at the end.
 	Artifacts *artifact.Collection `json:"artifacts,omitempty"`
-	// Attempt is that of the order by which the command is started. A supervisor that comes too late with an older one
-	// finds another here.
+	// Attempt is that of the order which starts the command. A supervisor that is late with an older order finds a
+	// different Attempt here.
 	Attempt string `json:"attempt,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func thisMachine() string {
 	return strings.TrimSpace(string(boot)) + " " + pids
 }
 
-// loadBrief reads what the directory of a run tells; without it there is no stdin.
+// loadBrief reads the brief in the directory of a run. If it is missing, there is no stdin.
 func loadBrief(dir string) (b brief) {
 	if text, err := os.ReadFile(filepath.Join(dir, briefFile)); err == nil {
 		_ = json.Unmarshal(text, &b)
@@ -124,17 +124,17 @@ func (r *run) handOver(m *remote) error {
 	return nil
 }
 
-// tracker is how far a run has got into its spool.
+// tracker is the position of a run in its spool.
 type tracker struct {
 	reader *supervisor.Reader
 	shifts shifts
 }
 
-// shifts say how far the frames of a spool are apart from the events of the stream.
+// shifts are the differences between the frames of a spool and the events of the stream.
 type shifts struct {
 	// Cut: events or frames were lost.
 	Cut bool `json:"cut,omitempty"`
-	// Steps are in the order of From. Where there is none, frame n is event n.
+	// Steps are in the order of From. Before the first step, frame n is event n.
 	Steps []shiftStep `json:"steps,omitempty"`
 }
 
@@ -179,7 +179,7 @@ func loadShifts(dir string) (s shifts) {
 	return s
 }
 
-// realign takes note that events or frames were lost: the next frame becomes the event after the tail.
+// realign records that events or frames were lost: the next frame becomes the event after the tail.
 func (r *run) realign(m *remote, t *tracker, next uint64) error {
 	if t.shifts.next(r.tail) == next {
 		return nil
@@ -224,7 +224,7 @@ func (r *run) followRemote(m *remote, t *tracker) {
 	}
 }
 
-// leave lets the command go on without us.
+// leave lets the command continue without this Host.
 func (r *run) leave() {
 	r.host.left.Add(1)
 	if r.worker != nil {
@@ -273,7 +273,7 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 	}
 }
 
-// followConn takes what a supervisor says until the command has ended and all of its output is in the stream.
+// followConn processes the messages of a supervisor until the command has ended and all of its output is in the stream.
 func (r *run) followConn(conn *supervisor.Conn, m *remote, t *tracker) (e ending, ended bool, err error) {
 	defer context.AfterFunc(r.host.ctx, func() { _ = conn.Close() })()
 	if err := conn.Send(call{Op: callFollow}); err != nil {
@@ -313,7 +313,7 @@ func (r *run) followConn(conn *supervisor.Conn, m *remote, t *tracker) (e ending
 	}
 }
 
-// learn takes note of what the supervisor tells of the process.
+// learn applies the news about the process.
 func (r *run) learn(n *news, stalled *time.Duration) {
 	r.mu.Lock()
 	r.startedAt, r.isolated, r.resized = n.StartedAt, n.Isolation, n.Resized
@@ -324,8 +324,8 @@ func (r *run) learn(n *news, stalled *time.Duration) {
 	*stalled = n.Stalled
 }
 
-// takeFrames appends the next frames up to last. The error is why the stream takes nothing more for now, or nothing at
-// all: then the command is ended.
+// takeFrames appends the next frames up to last. The error means that the stream accepts nothing more, either for now
+// or permanently; in the second case the command is ended.
 func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
 	b, err := t.reader.Read(last, appendBytes)
 	if err != nil {
@@ -359,7 +359,7 @@ func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
 		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
 	}
 	r.cut = true
-	return nil // what is left of the output goes nowhere, and is read so that the command can end
+	return nil // the rest of the output is read and dropped, so that the command can end
 }
 
 // eventOf is the event that a frame becomes.
@@ -413,7 +413,7 @@ func (b *mailbox) fill(conn *supervisor.Conn) {
 			return
 		}
 		select {
-		case <-b.latest: // what it says is in the newer one too
+		case <-b.latest: // the newer news contain it
 		default:
 		}
 		b.latest <- n

@@ -100,7 +100,8 @@ func (p *supervisors) start() (*worker, error) {
 	return w, nil
 }
 
-// supervisorEnv is the environment of supervisors: nothing of ours, for commands must not find it there.
+// supervisorEnv returns the environment of supervisors. It contains none of our variables, because commands must not
+// find them there.
 func supervisorEnv() []string {
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
 		return []string{"GOCOVERDIR=" + dir}
@@ -108,7 +109,7 @@ func supervisorEnv() []string {
 	return []string{}
 }
 
-// attend receives what the worker answers, until it ends.
+// attend receives the answers of the worker until it ends.
 func (w *worker) attend() {
 	for {
 		var t taken
@@ -131,7 +132,7 @@ func (w *worker) attend() {
 	_, _ = w.process.Wait()
 }
 
-// put takes a worker back that has nothing to do.
+// put returns an idle worker to the pool.
 func (p *supervisors) put(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +143,7 @@ func (p *supervisors) put(w *worker) {
 	p.idle = append(p.idle, w)
 }
 
-// counts returns how many workers have a command and how many have none.
+// counts returns the number of busy and of idle workers.
 func (p *supervisors) counts() (busy, idle int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +158,7 @@ func (p *supervisors) drop(w *worker) {
 	p.idle = slices.DeleteFunc(p.idle, func(other *worker) bool { return other == w })
 }
 
-// warm starts a supervisor for the next command in the background, if there is none and none is being started so.
+// warm starts a supervisor for the next command in the background, unless one is idle or already being started.
 func (p *supervisors) warm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,7 +196,7 @@ func (p *supervisors) give(o *order) (*worker, error) {
 		case ok:
 			p.warm()
 			return w, nil
-		case hasBegun(o.Dir): // what has become of the command is known by its lock and its frames
+		case hasBegun(o.Dir): // its lock and its frames tell what became of the command
 			return w, nil
 		case !used:
 			return nil, errors.New("the supervisor ended before it took the command")
@@ -218,7 +219,7 @@ func (p *supervisors) takeOne() (w *worker, used bool, err error) {
 	return w, false, err
 }
 
-// close ends the supervisors that have nothing to do, and waits for that. Those that have a command go on.
+// close ends the idle supervisors and waits for their end. Supervisors with a command continue.
 func (p *supervisors) close() {
 	p.mu.Lock()
 	p.closed = true

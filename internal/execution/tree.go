@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// tree is all processes of one run: what it started, and what those started, in
-// other sessions too.
+// tree is the set of processes of one run: all descendants of its command, including those in other sessions.
 type tree interface {
 	// prepare is called before the process is started and adds what its start needs.
 	prepare(attr *syscall.SysProcAttr)
@@ -15,19 +14,18 @@ type tree interface {
 	// terminate sends TERM to every process, and CONT, for one that is stopped does not
 	// see TERM. One that is being forked may be missed.
 	terminate()
-	// kill kills every process and returns when none is left, or after a second
-	// where one will not die. It returns how many there were besides the
-	// first, which may be too few.
+	// kill kills every process and returns when none is left, or after a second if one does not die. It returns the
+	// number of processes besides the first, which may be too low.
 	kill() int
-	// usage is what the live processes take, and what all of them have taken of the CPU.
+	// usage returns the memory of the live processes, and the CPU time of all processes so far.
 	usage() treeUsage
-	// enforce holds what it can of limits in the kernel and says so in in.
+	// enforce enforces limits in the kernel where possible and records that in in.
 	enforce(limits Limits, in *Isolation)
 	// kind is how the processes are found; see Isolation.Kill.
 	kind() string
 	// exceeded names the limit that the kernel has stopped the tree at, or "".
 	exceeded() string
-	// close frees what the tree takes. There are no processes any more.
+	// close frees the resources of the tree. It is called after all processes have ended.
 	close()
 }
 
@@ -39,5 +37,5 @@ type treeUsage struct {
 	maxRSS int64
 }
 
-// killPatience is how long kill waits for processes to be gone.
+// killPatience limits how long kill waits until processes are gone.
 const killPatience = time.Second

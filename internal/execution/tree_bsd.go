@@ -8,7 +8,7 @@ import (
 	"reprise/internal/spawn"
 )
 
-// withoutCgroups is what a Host says of itself.
+// withoutCgroups is how a Host describes its process tracking.
 const withoutCgroups = "no cgroups: commands are killed by their process group"
 
 // groupTree is the process group of the first process. What leaves the group escapes: a daemon, or
@@ -27,7 +27,7 @@ func (t *groupTree) terminate() {
 	}
 }
 
-// kill counts nothing: where the first process has ended, 1 says that others were there.
+// kill does not count: if the first process has ended, 1 means that there were others.
 func (t *groupTree) kill() (others int) {
 	if t.first == 0 {
 		return 0

@@ -15,9 +15,8 @@ import (
 	"reprise/internal/spawn"
 )
 
-// cgroups is the folder of one Host in the cgroup v2 tree, in which each run gets a
-// group. It is locked for as long as the Host lives, so that another one can tell what a
-// dead server has left behind. See
+// cgroups is the folder of one Host in the cgroup v2 tree, in which each run gets a group. The folder is locked while
+// the Host lives, so that another Host recognizes the folders of dead servers. See
 // https://docs.kernel.org/admin-guide/cgroup-v2.html.
 type cgroups struct {
 	dir  string
@@ -73,8 +72,8 @@ func (c *cgroups) init(s *spawn.Spawner) (err error) {
 	return c.probe(s)
 }
 
-// probe finds out whether a process can be cloned into a group: then the program that
-// does not exist is what is wrong.
+// probe checks that a process can be cloned into a group. It starts a program that does not exist, so that this is the
+// only error if the clone succeeds.
 func (c *cgroups) probe(s *spawn.Spawner) error {
 	t, err := c.newTree("probe")
 	if err != nil {
@@ -108,7 +107,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// removeLeftCgroups ends what runs in the folders that nobody holds the lock of.
+// removeLeftCgroups ends the processes in folders that no Host has locked.
 func removeLeftCgroups(parent string) {
 	left, _ := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*"))
 	for _, dir := range left {
@@ -128,7 +127,8 @@ func (c *cgroups) close() {
 	}
 }
 
-// killLeft ends what a killed supervisor has left in its cgroup, and reports whether it had one that can be asked.
+// killLeft ends the processes that a killed supervisor has left in its cgroup, and reports whether it had a readable
+// cgroup.
 func killLeft(runDir string) bool {
 	text, err := os.ReadFile(filepath.Join(runDir, lockFile))
 	dir, _, _ := strings.Cut(string(text), "\n")
@@ -277,7 +277,7 @@ func removeCgroup(dir string) {
 	}
 }
 
-// keyed is the value of key in a file of lines "key value", 0 where it is not there.
+// keyed returns the value of key in a file of lines "key value", or 0 if it is missing.
 func keyed(file, key string) int64 {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {

@@ -15,7 +15,7 @@ type scanTree struct {
 	first process
 }
 
-// withoutCgroups is what a Host says of itself.
+// withoutCgroups is how a Host describes its process tracking.
 const withoutCgroups = "no cgroups: processes are found in /proc"
 
 func newPlainTree(mark string) tree { return newScanTree(mark) }
@@ -68,7 +68,7 @@ func (t *scanTree) look() (members []process, certain bool) {
 	return members, certain
 }
 
-// addDescendants puts into in whatever descends from what is in it.
+// addDescendants adds to in all descendants of its members.
 func addDescendants(all map[int]process, in map[int]bool) {
 	for grown := true; grown; {
 		grown = false
@@ -105,8 +105,8 @@ func (t *scanTree) kill() (others int) {
 	return others
 }
 
-// killAll kills what look finds until that is certainly nothing: a process may fork while we look. One that is ending
-// has no environment any more by which it could be found.
+// killAll kills the processes that look finds until certainly none is left: a process may fork while look runs. An
+// ending process has no environment by which look could find it.
 func killAll(look func() (found []process, certain bool)) {
 	killed := make(map[int]process)
 	for deadline := time.Now().Add(killPatience); ; time.Sleep(time.Millisecond) {

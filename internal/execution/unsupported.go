@@ -11,8 +11,8 @@ import (
 	"reprise/internal/spawn"
 )
 
-// Elsewhere than on Linux there are no supervisors, no cgroups, and no environment of other processes to find what a
-// dead server has left.
+// Systems other than Linux have no supervisors, no cgroups, and no access to the environment of other processes, by
+// which the processes of a dead server could be found.
 
 var errNeedsLinux = fmt.Errorf("only Linux has it: %w", errors.ErrUnsupported)
 

@@ -8,11 +8,10 @@ import (
 	"reprise"
 )
 
-// Show returns the execution. The error is reprise.ErrNotFound, or
-// reprise.ErrExpired for one that was swept.
+// Show returns the execution. The error is reprise.ErrNotFound, or reprise.ErrExpired if its stream has expired.
 //
-// Of one that another replica runs and has not ended, Bytes, Started and Isolation are as that replica
-// tells, and zero where it does not answer within 2 s.
+// If another replica runs the execution, Bytes, Started and Isolation are as reported by that replica, and zero if it
+// does not answer within 2 s.
 func (h *Host) Show(ctx context.Context, tenant reprise.Tenant, id string) (Execution, error) {
 	s, err := h.Stream(ctx, tenant, id)
 	if err != nil {
@@ -29,7 +28,7 @@ func (h *Host) Stream(ctx context.Context, tenant reprise.Tenant, id string) (*r
 	return h.log.Stream(ctx, keyOf(tenant, id))
 }
 
-// SessionOf returns the session of an execution, "" if it has none. The errors are those of Show.
+// SessionOf returns the session of an execution, or "" if it has none. The errors are those of Show.
 func (h *Host) SessionOf(ctx context.Context, tenant reprise.Tenant, id string) (string, error) {
 	s, err := h.Stream(ctx, tenant, id)
 	if err != nil {
@@ -73,8 +72,7 @@ func (h *Host) lookAt(ctx context.Context, s *reprise.Stream) (x Execution, owne
 	return x, owner, nil
 }
 
-// view is the execution whose stream is info and whose run, if it has not ended, is
-// r, but for the window.
+// view returns the execution whose stream is info and whose run, if it has not ended, is r, without the window.
 func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
 	x := Execution{
 		ID:      strings.TrimPrefix(info.Key.Name, namespace),
@@ -111,7 +109,7 @@ func requestLabels(labels map[string]string) map[string]string {
 	return own
 }
 
-// end fills in what the end event tells.
+// end fills in the data of the end event.
 func (x *Execution) end(end *reprise.End) {
 	var e ending
 	_ = json.Unmarshal(end.Data, &e) // we wrote it
@@ -125,19 +123,19 @@ func (x *Execution) end(end *reprise.End) {
 	x.Artifacts, x.ArtifactNotes = e.Artifacts, e.ArtifactNotes
 }
 
-// progress is how far a run is that has not ended.
+// progress is the progress of a run that has not ended.
 type progress struct {
 	// Queued: it waits for its turn.
 	Queued bool `json:"queued,omitempty"`
-	// Started is nil where the process has not been started.
+	// Started is nil if the process has not been started.
 	Started   *Time      `json:"started,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
-	// Resized is the size that the terminal was given last, nil for that of the request.
+	// Resized is the latest size of the terminal, or nil if it still has the size of the request.
 	Resized *TTY `json:"resized,omitempty"`
-	// Driven is that of an interpreter.
+	// Driven is the progress of an interpreter.
 	Driven *drivenProgress `json:"driven,omitempty"`
 	counted
-	// Coming is what is true as soon as the events that are being appended are there: readers may have seen them.
+	// Coming is the state after the append under way, whose events readers may have seen.
 	Coming *counted `json:"coming,omitempty"`
 }
 
@@ -147,7 +145,7 @@ type counted struct {
 	Tail  uint64 `json:"tail"`
 }
 
-// at is how far the run is, told by one who had seen the stream with this tail before asking.
+// at returns the counts at a time when the stream had this tail.
 func (p *progress) at(tail uint64) counted {
 	if p.Coming != nil && tail >= p.Coming.Tail {
 		return *p.Coming
@@ -172,7 +170,7 @@ func (r *run) progress() *progress {
 	return p
 }
 
-// show fills in how far the run is; p is nil where nobody knows.
+// show fills in the progress of the run; p is nil if it is unknown.
 func (x *Execution) show(p *progress) {
 	if p != nil {
 		x.Bytes, x.Started, x.Isolation, x.driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven

@@ -24,8 +24,8 @@ const (
 	begunSuffix   = ".begun"
 )
 
-// waiting is what the file of a run that waits holds: all that is needed to start it. Of secrets it has the names
-// alone.
+// waiting is the content of the file of a waiting run: everything that is needed to start the run. Of secrets it
+// contains only the names.
 type waiting struct {
 	ID string `json:"id"`
 	// Arrived is the place in the queue.
@@ -40,10 +40,10 @@ type waiting struct {
 	Principal string       `json:"principal,omitempty"`
 	Operator  bool         `json:"operator,omitempty"`
 	Quotas    quota.Limits `json:"quotas,omitempty"`
-	// Language and Idle are those of an interpreter.
+	// Language and Idle belong to an interpreter.
 	Language string        `json:"language,omitempty"`
 	Idle     time.Duration `json:"idle,omitempty"`
-	// Machine is that of the server which wrote the file; see thisMachine.
+	// Machine is the machine of the server that wrote the file; see thisMachine.
 	Machine string `json:"machine"`
 }
 
@@ -52,8 +52,8 @@ func (p *supervisors) waitingFile(epoch reprise.Epoch) string {
 	return filepath.Join(p.dir, string(epoch))
 }
 
-// keepWaiting writes the file of a run that has to wait, if commands outlive the server at all. The run has it until
-// its turn has come or it is over.
+// keepWaiting writes the file of a waiting run, if commands outlive the server. The file exists until the turn of the
+// run has come or the run is over.
 func (r *run) keepWaiting() error {
 	s := r.host.supervisors
 	if s == nil || r.host.queue.status(r) != StatusQueued {
@@ -81,7 +81,7 @@ func (r *run) keepWaiting() error {
 // isKept reports whether a later server can start the run, which has not begun here.
 func (r *run) isKept() bool { return r.waitsIn != "" }
 
-// beginKept takes note that the turn of the run has come. Without that nothing may be started: a later server would
+// beginKept records that the turn of the run has come. Nothing may be started before that, because a later server would
 // start it again.
 func (r *run) beginKept() error {
 	if r.waitsIn == "" {
@@ -127,8 +127,8 @@ func loadWaiting(file string) (w waiting, err error) {
 	return w, err
 }
 
-// neverBegan reports whether it is certain that no supervisor has started the command of a run, nor will, and removes
-// what there is of the directory of the run then. suffix is that of the file of the run, which w was read from.
+// neverBegan reports whether it is certain that no supervisor has started the command of a run, or will start it. If
+// so, neverBegan removes the directory of the run. suffix is that of the file of the run, from which w was read.
 func (p *supervisors) neverBegan(epoch reprise.Epoch, w *waiting, suffix string) bool {
 	if suffix == waitingSuffix {
 		return true

@@ -12,8 +12,8 @@ import (
 	"reprise"
 )
 
-// MakeDirectory makes a directory and, with parents, those above it that are missing. mode is "" for "0755". With
-// parents, a directory that is there already is no error.
+// MakeDirectory makes a directory and, with parents, the missing ones above it. mode "" means "0755". With parents, an
+// existing directory is not an error.
 func (r *Roots) MakeDirectory(p, mode string, parents bool) (File, error) {
 	in, rel, err := r.resolve("path", p)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *Roots) SetMode(p, mode string) (File, error) {
 	return r.Show(p)
 }
 
-// Remove removes an entry, and with recursive a directory with all that is in it. One that does not exist is no error.
+// Remove removes an entry, and with recursive a directory including its contents. A missing entry is not an error.
 func (r *Roots) Remove(p string, recursive bool) error {
 	in, rel, err := r.resolve("path", p)
 	switch {
@@ -82,8 +82,7 @@ func (r *Roots) Remove(p string, recursive bool) error {
 	return mapped(p, err)
 }
 
-// Move gives an entry another path in the same root. With overwrite a file that is there is replaced; without it that
-// is a conflict.
+// Move moves an entry within its root. With overwrite it replaces an existing file; without it that is a conflict.
 func (r *Roots) Move(from, to string, overwrite bool) (File, error) {
 	in, source, err := r.resolve("from", from)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 )
 
 var (
-	// ErrChanged: a file is not the one any more that it was when it was opened.
+	// ErrChanged is the error of a file that has changed since it was opened.
 	ErrChanged = fmt.Errorf("%w: the file has changed while it was read", reprise.ErrConflict)
 	// ErrDenied: the operating system, or a link that leads out of its root, forbids it.
 	ErrDenied = errors.New("not allowed")
 )
 
-// OffsetError refuses bytes of an upload that do not begin where it stands.
+// OffsetError refuses bytes of an upload that do not continue it.
 type OffsetError struct {
 	// Offset is the number of bytes that the upload has.
 	Offset int64

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Type is what kind of thing an entry of a directory is.
+// Type is the kind of an entry of a directory.
 type Type string
 
 // The types.
@@ -37,11 +37,11 @@ type File struct {
 	// Mode are the permissions, for example "0644".
 	Mode     string `json:"mode"`
 	Modified Time   `json:"modified"`
-	// ETag is another one whenever the file is another one or was changed. It is "" for what is no file.
+	// ETag changes whenever the file is changed or replaced. It is "" for entries other than files.
 	ETag string `json:"etag,omitempty"`
-	// Target is what a symbolic link says.
+	// Target is the target of a symbolic link.
 	Target string `json:"target,omitempty"`
-	// SHA256 is the checksum of a file in hexadecimal, where it was asked for.
+	// SHA256 is the checksum of a file in hexadecimal, if it was requested.
 	SHA256 string `json:"sha256,omitempty"`
 	// Line and Text are the first line of a file that matches a search for text, and its number from 1 on.
 	Line int    `json:"line,omitempty"`

@@ -133,7 +133,7 @@ func (p *part) writeAt(turn uint64, f *os.File, b []byte, at int64) error {
 	return err
 }
 
-// BodyError is a failure to read what is uploaded.
+// BodyError is an error of reading the uploaded bytes.
 type BodyError struct{ Err error }
 
 func (e *BodyError) Error() string { return "the upload was cut off: " + e.Err.Error() }

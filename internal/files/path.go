@@ -14,7 +14,7 @@ const (
 	maxSegment = 255
 )
 
-// stagingDir is the directory of a root in which uploads are collected. It is no path of the API.
+// stagingDir is the directory of a root in which uploads are collected. The API does not accept its path.
 const stagingDir = ".reprise-uploads"
 
 // FieldError refuses a request for what one of its members says.
@@ -25,7 +25,7 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 
-// checkPath refuses what is no path below a root. field names it in the refusal.
+// checkPath refuses a path that is not below a root. field names the parameter in the error.
 func checkPath(field, p string) error {
 	refuse := func(reason string) error { return &FieldError{field, reason} }
 	switch {
@@ -70,5 +70,5 @@ func (r *Roots) resolve(field, p string) (in *root, rel string, err error) {
 	return in, rel, nil
 }
 
-// join is the path of what lies at rel in a root.
+// join returns the path of the entry rel of a root.
 func (in *root) join(rel string) string { return path.Join(in.name, rel) }

@@ -8,9 +8,9 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// tellCaller sends a notification to the client of the call during which it came. Where that is not known, it is the
-// only call under way or, for the connection of one session, the session as a whole. A connection that all share
-// tells nobody then.
+// tellCaller sends a notification to the client of the call during which it arrived. If that is unknown, the client is
+// that of the only call under way or, on the connection of one session, the session as a whole. On a connection that
+// all sessions share, nobody gets the notification then.
 func (c *connection) tellCaller(m mcphttp.Message, during *call) {
 	if during != nil && during.request != nil {
 		during.request.in.push(arrival{m: m})
@@ -61,7 +61,7 @@ func (c *connection) tellSharing(m mcphttp.Message) {
 	}
 }
 
-// wants reports whether a session is told of what a notification names: of a resource only if it has subscribed to it.
+// wants reports whether a session wants a notification. It wants news of a resource only if it has subscribed to it.
 func wants(s *mcphttp.Session, m mcphttp.Message) bool {
 	return m.Method != wire.NoteUpdated || slices.Contains(s.Subscriptions(), wire.Text(m.Params, "uri"))
 }

@@ -22,7 +22,7 @@ type call struct {
 	answer  chan ownAnswer  // of a call of the gateway's own
 }
 
-// ownAnswer is what a call of the gateway's own came to.
+// ownAnswer is the result of a call of the gateway itself.
 type ownAnswer struct {
 	m   mcphttp.Message
 	err error // the upstream did not answer
@@ -49,10 +49,10 @@ type callTable struct {
 	calls map[int64]*call
 	ended bool
 	used  time.Time // when a call began or ended last
-	idle  func()    // is called once there is no call of a client, nil if nobody wants to know
+	idle  func()    // called once there is no call of a client; may be nil
 }
 
-// add gives a call its id. At most limit calls of clients are added; those of the gateway's own always are.
+// add assigns an id to a call. It adds at most limit calls of clients, and any number of calls of the gateway itself.
 func (t *callTable) add(c *call, limit int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,7 +82,7 @@ func (t *callTable) remove(c *call) bool {
 	return true
 }
 
-// take removes the call with an id and returns it, nil if there is none.
+// take removes and returns the call with an id, or returns nil if there is none.
 func (t *callTable) take(id int64) *call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ func (t *callTable) take(id int64) *call {
 	return c
 }
 
-// find returns the call with an id, nil if there is none.
+// find returns the call with an id, or nil if there is none.
 func (t *callTable) find(id int64) *call {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -123,8 +123,8 @@ func (t *callTable) replace(before, now *call) {
 	}
 }
 
-// newest returns the client's request that was sent last, nil if there is none, and whether there are requests of
-// several exchanges.
+// newest returns the request of a client that was sent last, or nil, and whether requests of several exchanges are
+// under way.
 func (t *callTable) newest() (newest *clientRequest, several bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,7 +167,7 @@ func (t *callTable) isListening(c *call) bool {
 	return c.listens != nil
 }
 
-// waiting returns how many requests of clients wait for a response.
+// waiting returns the number of unanswered requests of clients.
 func (t *callTable) waiting() (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,7 +213,8 @@ func (t *callTable) tellIdle() {
 	t.idle = nil
 }
 
-// end has add refuse calls. It removes and returns those of clients; the gateway's own see the end of the link.
+// end makes add refuse calls. It removes and returns the calls of clients; the gateway's own calls see the end of the
+// link.
 func (t *callTable) end() (calls []*call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"reprise/internal/gateway/credential"
 )
 
-// Route is an upstream and where it is served.
+// Route is an upstream and the path at which it is served.
 type Route struct {
 	// Path is the path of the endpoint, for example "/files".
 	Path string
@@ -47,7 +47,7 @@ type fileUpstream struct {
 	Idle           time.Duration         `yaml:"idle"`
 }
 
-// fileServer is where a server is: a command or a URL, and what belongs to it.
+// fileServer is the address of a server in the file: a command or a URL, with its settings.
 type fileServer struct {
 	Command []string          `yaml:"command"`
 	Dir     string            `yaml:"dir"`
@@ -172,7 +172,7 @@ func expandAll(name string, values map[string]string) (map[string]string, error)
 			if !ok {
 				missing = variable
 			}
-			return credential.Escape(v) // what the variable holds is no template
+			return credential.Escape(v) // the value of the variable is not a template
 		})
 		if missing != "" {
 			return nil, invalidConfig("upstream %s: %s needs the variable %s, which is not set", name, key, missing)

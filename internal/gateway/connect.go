@@ -23,7 +23,7 @@ func (e *refusedGreeting) Error() string {
 	return "the upstream refuses to be initialized: " + string(e.response.Err)
 }
 
-// openConnection makes a connection without an agreement. There are at most Upstream.MaxConnections.
+// openConnection opens a connection that is not initialized. There are at most Upstream.MaxConnections.
 func (g *Gateway) openConnection(u user) (*connection, error) {
 	g.makeRoom()
 	if err := g.countLink(); err != nil {
@@ -54,7 +54,7 @@ func (g *Gateway) openConnection(u user) (*connection, error) {
 	return c, nil
 }
 
-// openLink makes a link to the upstream, which is called with what filled says.
+// openLink opens a link to the upstream with the credential in filled.
 func (g *Gateway) openLink(filled *credential.Filled) (link.Link, error) {
 	logger := g.opts.Logger.With("upstream", g.up.Name)
 	if len(g.up.Merge) == 0 {
@@ -75,7 +75,7 @@ func (g *Gateway) openLink(filled *credential.Filled) (link.Link, error) {
 	return merge.Open(members, opts), nil
 }
 
-// openTransport makes a link to one server.
+// openTransport opens a link to one server.
 func (g *Gateway) openTransport(u *Upstream, v *credential.Values, logger *slog.Logger) (link.Link, error) {
 	if u.URL != "" {
 		return link.OpenHTTP(link.Endpoint{URL: u.URL, Header: v.Header}, logger), nil
@@ -104,8 +104,8 @@ func (u *Upstream) checkCommands() error {
 	return nil
 }
 
-// greet makes a connection and sends initialize with params. The error is a *refusedGreeting if the upstream answers
-// with one.
+// greet opens a connection and sends initialize with params. The error is a *refusedGreeting if the upstream responds
+// with an error.
 func (g *Gateway) greet(ctx context.Context, u user, params json.RawMessage) (*connection, error) {
 	c, err := g.openConnection(u)
 	if err != nil {
@@ -132,7 +132,7 @@ func startFailure(err error) error {
 	return wire.Internal(wire.ReasonUnavailable, fmt.Sprintf("the upstream did not come up: %v", err))
 }
 
-// greetAsGateway makes a connection for a client of the gateway's own with the given capabilities.
+// greetAsGateway opens a connection with the given capabilities and the gateway itself as the client.
 func (g *Gateway) greetAsGateway(ctx context.Context, u user, capabilities json.RawMessage) (*connection, error) {
 	c, err := g.greet(ctx, u, wire.Compact(map[string]any{
 		"protocolVersion": wire.Version20251125, "capabilities": capabilities, "clientInfo": clientInfo,
@@ -143,8 +143,8 @@ func (g *Gateway) greetAsGateway(ctx context.Context, u user, capabilities json.
 	return c, c.finishGreeting(ctx, nil)
 }
 
-// greetAgain makes a connection for a session that has had another one, and tells the upstream what the session has
-// agreed on.
+// greetAgain opens a connection that replaces an earlier one of a session, and repeats the agreements of the session to
+// the upstream.
 func (g *Gateway) greetAgain(ctx context.Context, u user, s *mcphttp.Session) (*connection, error) {
 	params := wire.Edit(s.Initialize(), func(m map[string]json.RawMessage) {
 		m["protocolVersion"] = wire.Compact(s.Version())
@@ -189,13 +189,13 @@ func (c *connection) restore(ctx context.Context, s *mcphttp.Session) (err error
 	return err
 }
 
-// isFailure reports whether err is what a client is answered with.
+// isFailure reports whether err is an error response for a client.
 func isFailure(err error) bool {
 	_, ok := errors.AsType[*wire.Failure](err)
 	return ok
 }
 
-// failureOf returns err as what a client is answered with.
+// failureOf returns err as an error response for a client.
 func failureOf(err error) *wire.Failure {
 	if f, ok := err.(*wire.Failure); ok { //nolint:errorlint // of this package, never wrapped
 		return f

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// cancelPatience is how long the upstream itself may answer a request that was cancelled.
+	// cancelPatience is the time in which the upstream may still answer a cancelled request itself.
 	cancelPatience = 2 * time.Second
-	// replyTimeout bounds how long an upstream may take to read the answer to its question.
+	// replyTimeout limits the time in which an upstream must accept the answer to its question.
 	replyTimeout = 4 * time.Second
-	// asideTimeout bounds how long an upstream may take to read a message that it can do without.
+	// asideTimeout limits the time in which an upstream must accept a message that is optional.
 	asideTimeout = time.Second
 )
 
-// connection is a connection to an upstream: a link, what was agreed on over it, and the calls under way.
+// connection is a connection to an upstream: a link, the agreement over it, and the calls under way.
 type connection struct {
 	g            *Gateway
-	key          slotKey            // who uses it
-	credential   *credential.Filled // what the upstream is called with
+	key          slotKey            // its user
+	credential   *credential.Filled // the headers or variables for the upstream
 	link         link.Link
 	opened       time.Time
-	ended        chan struct{} // closed when the link has ended and is not counted any more
+	ended        chan struct{} // closed when the link has ended and is no longer counted
 	calls        callTable
 	subscription subscription
 	agreement    atomic.Pointer[agreement]
@@ -42,7 +42,7 @@ type connection struct {
 	level    string                    // of the log, as clients without sessions have set it last
 }
 
-// agreement is what an upstream and the gateway have agreed on.
+// agreement is the negotiated state between an upstream and the gateway.
 type agreement struct {
 	greeting json.RawMessage // the result of initialize or of server/discover
 	version  string
@@ -148,7 +148,7 @@ func (c *connection) refuseNoClient(id mcphttp.ID, message string) {
 	c.refuse(id, wire.CodeMethodNotFound, wire.ReasonNoClient, message)
 }
 
-// cancel tells the upstream that nobody waits for the response to a call.
+// cancel tells the upstream that the response to a call is not needed.
 func (c *connection) cancel(k *call, reason string) {
 	if c.stateless() && c.g.up.URL != "" {
 		return // the end of the HTTP request tells it
@@ -175,7 +175,7 @@ func (c *connection) cancelForClient(k *call, reason string) {
 	})
 }
 
-// abandon cancels a call, if it is still under way, whose response nobody takes.
+// abandon cancels a call, if it is still under way, and drops its response.
 func (c *connection) abandon(k *call, reason string) {
 	if !c.calls.remove(k) {
 		return

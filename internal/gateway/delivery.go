@@ -10,8 +10,8 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// delivery serves one exchange: it sends its requests to a connection and hands to the client what the upstream says
-// about them. One goroutine uses it, that of Serve.
+// delivery serves one exchange: it sends the requests of the exchange to a connection and passes the messages of the
+// upstream about them to the client. Only the goroutine of Serve uses it.
 type delivery struct {
 	g        *Gateway
 	x        *mcphttp.Exchange
@@ -24,7 +24,7 @@ type delivery struct {
 	silence  silence
 }
 
-// client is who gets the messages of a delivery. *mcphttp.Exchange is one.
+// client receives the messages of a delivery. *mcphttp.Exchange is a client.
 type client interface {
 	Notify(message []byte) error
 	Respond(id mcphttp.ID, message []byte) error
@@ -82,7 +82,7 @@ func (d *delivery) send(ctx context.Context, c *connection, r *clientRequest) {
 	}
 }
 
-// run hands over what comes until each request has its response, the upstream is silent for too long, or ctx ends.
+// run passes messages on until each request has its response, the upstream is silent for too long, or ctx ends.
 func (d *delivery) run(ctx context.Context) error {
 	defer d.in.close()
 	timer := time.NewTimer(d.silence.limit)
@@ -108,7 +108,7 @@ func (d *delivery) run(ctx context.Context) error {
 	return nil
 }
 
-// deliverAll hands over what has come.
+// deliverAll passes on the messages that have arrived.
 func (d *delivery) deliverAll(ctx context.Context) {
 	for d.open > 0 {
 		a, ok := d.in.pop()

@@ -24,7 +24,7 @@ type Gateway struct {
 	up        Upstream
 	opts      Options
 	templates credential.Set     // of the upstream, or of those that are merged
-	fixed     *credential.Filled // what is the same for all principals, nil if the templates refer to them
+	fixed     *credential.Filled // the values for all principals, or nil if the templates refer to principals
 	spawn     *spawn.Spawner
 	versions  upstreamVersions
 	parked    parkings
@@ -44,8 +44,8 @@ var _ mcphttp.Backend = (*Gateway)(nil)
 
 var errClosed = fmt.Errorf("%w: the gateway", reprise.ErrClosed)
 
-// New makes a Gateway to an upstream, which is not connected to before a client comes. opts may be nil. The error is
-// reprise.ErrInvalid for an Upstream that is not valid.
+// New returns a Gateway to an upstream. It connects to the upstream when the first client arrives. opts may be nil. The
+// error is reprise.ErrInvalid for an invalid Upstream.
 func New(u *Upstream, opts *Options) (*Gateway, error) {
 	g := &Gateway{up: u.withDefaults(), slots: map[slotKey]*slot{}}
 	if err := g.up.validate(); err != nil {

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// maxWaiting is how many bytes may wait in an inbox that keeps before push blocks.
+	// maxWaiting is the number of waiting bytes above which push blocks in an inbox that keeps messages.
 	maxWaiting = 4 << 20
-	// maxUnread is how many bytes may wait in any other inbox before notifications are left out.
+	// maxUnread is the number of waiting bytes above which any other inbox drops notifications.
 	maxUnread = 16 << 20
 )
 
 // inbox is the queue between the connections to an upstream and one delivery. Its methods are safe for concurrent use.
 type inbox struct {
-	// keeps is true for a client with a session, for which every message is kept.
+	// keeps is true for a client with a session, whose messages are all kept.
 	keeps bool
 	// more has an element after each push.
 	more chan struct{}
@@ -24,8 +24,8 @@ type inbox struct {
 	queue  []arrival
 	bytes  int
 	closed bool
-	parked bool           // what comes waits for the next request; see parking
-	next   *clientRequest // takes what comes, in place of this inbox
+	parked bool           // messages wait for the next request; see parking
+	next   *clientRequest // receives the messages instead of this inbox
 }
 
 func newInbox(keeps bool) *inbox {
@@ -34,7 +34,7 @@ func newInbox(keeps bool) *inbox {
 	return b
 }
 
-// push adds an arrival. If the inbox keeps, push blocks while there is no room. It reports false if the inbox is
+// push adds an arrival. If the inbox keeps messages, push blocks while it is full. It returns false if the inbox is
 // closed.
 func (b *inbox) push(a arrival) bool {
 	b.mu.Lock()
@@ -61,7 +61,7 @@ func (b *inbox) push(a arrival) bool {
 	return true
 }
 
-// take pushes an arrival that was for a parked request to r, which goes on with it.
+// take passes an arrival for a parked request to r, which continues it.
 func (r *clientRequest) take(a arrival) bool {
 	if a.request != nil {
 		a.request = r
@@ -69,7 +69,7 @@ func (r *clientRequest) take(a arrival) bool {
 	return r.in.push(a)
 }
 
-// pop removes the oldest arrival. It reports false if there is none.
+// pop removes and returns the oldest arrival. It returns false if there is none.
 func (b *inbox) pop() (arrival, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *inbox) close() {
 	b.room.Broadcast()
 }
 
-// park keeps what comes for forward. It returns the questions that wait.
+// park holds further messages for forward. It returns the waiting questions.
 func (b *inbox) park() (questions []arrival) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +109,7 @@ func (b *inbox) park() (questions []arrival) {
 	return questions
 }
 
-// forward pushes to r what waits in a parked inbox and what comes later.
+// forward passes the messages in a parked inbox, and all later ones, to r.
 func (b *inbox) forward(r *clientRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

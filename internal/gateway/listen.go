@@ -8,7 +8,7 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// filter is what somebody has subscribed to; see SubscriptionFilter of version 2026-07-28.
+// filter is the set of notifications that a client has subscribed to; see SubscriptionFilter of version 2026-07-28.
 type filter struct {
 	Tools     bool     `json:"toolsListChanged,omitempty"`
 	Prompts   bool     `json:"promptsListChanged,omitempty"`
@@ -16,7 +16,7 @@ type filter struct {
 	URIs      []string `json:"resourceSubscriptions,omitempty"`
 }
 
-// everyList is what a client with a session is told without a subscription.
+// everyList selects the notifications that a client with a session gets without a subscription.
 var everyList = filter{Tools: true, Prompts: true, Resources: true}
 
 // wants reports whether a notification is among what f subscribes to.
@@ -51,7 +51,7 @@ func (f *filter) merge(other filter) (changed bool) {
 	return changed
 }
 
-// isFilter reports whether the params of a subscriptions/listen name nothing but what a filter holds.
+// isFilter reports whether the params of a subscriptions/listen contain only members of a filter.
 func isFilter(params json.RawMessage) bool {
 	for name := range wire.Members(wire.Members(params)["notifications"]) {
 		switch name {

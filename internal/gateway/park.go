@@ -17,7 +17,7 @@ import (
 // request is answered with the questions, and the client sends it again with the answers. Until then the call is
 // parked; the upstream is not called again.
 
-// parkTimeout is how long the answers may take.
+// parkTimeout limits how long the client may take for its answers.
 const parkTimeout = 5 * time.Minute
 
 // parking is a request whose call is parked.
@@ -25,7 +25,7 @@ type parking struct {
 	key       slotKey
 	request   *clientRequest
 	form      translation
-	name      string // of what was called
+	name      string // of the called tool, prompt or resource
 	timer     *time.Timer
 	conn      *connection
 	questions map[string]mcphttp.Message // by the keys that the client knows
@@ -46,7 +46,7 @@ func (ps *parkings) add(state string, p *parking) {
 	ps.byState[state] = p
 }
 
-// take removes the parking of a state if match reports true. It returns nil if there is none.
+// take removes and returns the parking of a state if match returns true for it. Otherwise it returns nil.
 func (ps *parkings) take(state string, match func(*parking) bool) *parking {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -64,7 +64,7 @@ var (
 	askable  = []string{"sampling/createMessage", "elicitation/create", "roots/list"}
 )
 
-// park answers the request of d with a question of the upstream, and with those that wait behind it.
+// park answers the request of d with a question of the upstream and with the questions behind it.
 func (d *delivery) park(a arrival) error {
 	r := d.requests[0]
 	if !slices.Contains(parkable, r.method) || !slices.Contains(askable, a.m.Method) {
@@ -121,7 +121,7 @@ func calledName(params json.RawMessage) string {
 	return wire.Text(params, "uri")
 }
 
-// takeParked returns the parking that an exchange goes on with, nil if there is none.
+// takeParked returns the parking that an exchange continues, or nil.
 func (g *Gateway) takeParked(x *mcphttp.Exchange) *parking {
 	m := &x.Messages[0]
 	state := wire.Text(m.Params, "requestState")
@@ -141,7 +141,7 @@ func (g *Gateway) takeParked(x *mcphttp.Exchange) *parking {
 	return p
 }
 
-// resume goes on with the parked call in another delivery, whose request has the answers.
+// resume continues the parked call in another delivery, whose request contains the answers.
 func (p *parking) resume(ctx context.Context, d *delivery) error {
 	r, before := d.requests[0], p.request.call
 	d.form, r.began, r.wantsLogs = p.form, p.request.began, p.request.wantsLogs

@@ -59,10 +59,10 @@ func (g *Gateway) poolConnection(ctx context.Context, x *mcphttp.Exchange) (*con
 	}
 }
 
-// learnEra finds out what the upstream speaks. The sessions' connection, which clients without sessions may share,
-// must not be made for that.
+// learnEra determines the versions of the upstream. It must not open the connection of the sessions, which clients
+// without sessions may share, for that.
 func (g *Gateway) learnEra(ctx context.Context) error {
-	u := user{slotKey{pool: poolProbe}, g.fixed} // what is shared is called with the same for all
+	u := user{slotKey{pool: poolProbe}, g.fixed} // a shared connection uses the same values for all
 	_, err := g.slot(u.key).connect(ctx, u, func(ctx context.Context) (*connection, error) { return g.probe(ctx, u) })
 	if err != nil && g.versions.known() == eraUnknown {
 		return err
@@ -71,7 +71,7 @@ func (g *Gateway) learnEra(ctx context.Context) error {
 	return nil
 }
 
-// connectPool makes a connection on version 2026-07-28, or on an older one to an upstream that does not speak it.
+// connectPool opens a connection on version 2026-07-28, or on an older version if the upstream does not support that.
 func (g *Gateway) connectPool(ctx context.Context, u user, capabilities json.RawMessage) (*connection, error) {
 	if g.versions.known() != eraSessions {
 		c, err := g.probe(ctx, u)

@@ -82,7 +82,7 @@ func (c *connection) takeQuestion(m mcphttp.Message, during *call) {
 }
 
 // requestOf returns the client's request that a message of the upstream belongs to: that of the call during which it
-// came or, where that is not known, the newest. several reports that it may belong to other exchanges, too.
+// arrived or, if that is unknown, the newest. several reports that it may belong to other exchanges as well.
 func (c *connection) requestOf(during *call) (r *clientRequest, several bool) {
 	if during != nil && during.request != nil {
 		return during.request, false

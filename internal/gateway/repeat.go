@@ -12,9 +12,9 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// A parked call ends with its gateway. The next one, or another replica, makes it again if that does no harm, and
-// answers what the upstream asks again with the answers that the client has sent. The requestState names the
-// questions, so nothing is kept for it. A client that makes one up can do no more than call the upstream.
+// A parked call ends with its gateway. The next gateway, or another replica, repeats the call if that is safe, and
+// answers the repeated questions of the upstream with the answers that the client has sent. The requestState names the
+// questions, so no other state is needed. A client that forges one can only call the upstream, as it can anyway.
 
 // newParkedState returns a requestState: random text by which this process knows the parked call, a dot, and a digest
 // of each question by which another one knows the questions.
@@ -26,7 +26,7 @@ func newParkedState(questions map[string]mcphttp.Message) string {
 	return rand.Text() + "." + base64.RawURLEncoding.EncodeToString(wire.Compact(digests))
 }
 
-// parkedDigests returns the digests in a requestState by their keys, nil if it is none of newParkedState.
+// parkedDigests returns the digests in a requestState by their keys, or nil if newParkedState has not made it.
 func parkedDigests(state string) (digests map[string]string) {
 	_, encoded, _ := strings.Cut(state, ".")
 	text, err := base64.RawURLEncoding.DecodeString(encoded)
@@ -36,7 +36,7 @@ func parkedDigests(state string) (digests map[string]string) {
 	return digests
 }
 
-// questionDigest returns a digest of what a question asks. It does not depend on the order of members and on _meta.
+// questionDigest returns a digest of a question. It ignores the order of members and _meta.
 func questionDigest(m mcphttp.Message) string {
 	var params map[string]any
 	_ = json.Unmarshal(m.Params, &params) // without params it is nil
@@ -77,12 +77,12 @@ func (d *delivery) repeatParked(ctx context.Context, c *connection) *wire.Failur
 	return nil
 }
 
-// answerGiven answers a question of the upstream with what the client has sent, and reports whether it has.
+// answerGiven answers a question of the upstream with the client's answer, and reports whether there is one.
 func (d *delivery) answerGiven(a arrival) bool {
 	digest := questionDigest(a.m)
 	answer, ok := d.given[digest]
 	if ok {
-		delete(d.given, digest) // who asks twice wants to know twice
+		delete(d.given, digest) // a repeated question is a new question
 		a.from.reply(wire.Response(a.m.ID, answer, nil))
 	}
 	return ok

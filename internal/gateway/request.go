@@ -11,12 +11,12 @@ import (
 // clientRequest is a request of a client that has no response yet.
 type clientRequest struct {
 	x      *mcphttp.Exchange
-	in     *inbox // takes what the upstream says about it
+	in     *inbox // receives the messages of the upstream about it
 	id     mcphttp.ID
 	method string
 	params json.RawMessage
 	began  time.Time
-	// wantsLogs is set before the request is sent if a client without a session has asked for log messages.
+	// wantsLogs is set before the request is sent if a client without a session has requested log messages.
 	wantsLogs bool
 
 	// The goroutine of the delivery alone uses these.
@@ -42,9 +42,10 @@ type arrival struct {
 	request *clientRequest // of a response
 	result  CallResult     // of a response
 	from    *connection    // of a question
-	// resend asks to send the request again: it was not carried out. If it was sent twice already, m is the response.
+	// resend asks to send the request again, because it was not executed. If it was sent twice already, m is the
+	// response.
 	resend bool
-	// retry are the params with which to send the request again, because the upstream has asked for them.
+	// retry are the params for sending the request again, as requested by the upstream.
 	retry json.RawMessage
 }
 

@@ -8,8 +8,8 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// An upstream of version 2026-07-28 answers a call with what it wants to know before it goes on. A client with a
-// session is asked on the stream of the call, which is then sent again with the answers.
+// An upstream of version 2026-07-28 may answer a call with questions. A client with a session gets the questions on the
+// stream of the call, and the call is sent again with the answers.
 
 // inputRequired is a result that asks.
 type inputRequired struct {
@@ -21,7 +21,7 @@ type inputRequired struct {
 	State json.RawMessage `json:"requestState"`
 }
 
-// round is a call that is to be sent again when all questions are answered.
+// round is a call that is sent again when all questions are answered.
 type round struct {
 	request *clientRequest
 	base    json.RawMessage // the params of the call
@@ -32,8 +32,8 @@ type round struct {
 	answers map[string]json.RawMessage
 }
 
-// askRound asks the client what a result asks. It reports false if the result asks nothing or goes to the client as
-// it is.
+// askRound asks the client the questions in a result. It returns false if the result has no questions or is passed to
+// the client unchanged.
 func (d *delivery) askRound(a arrival) bool {
 	r := a.request
 	var wanted inputRequired

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// schemasKept is how long the schemas of an upstream's tools are used.
+	// schemasKept is how long the schemas of an upstream's tools are cached.
 	schemasKept = 30 * time.Second
 	// maxPages bounds the answers to tools/list that are read.
 	maxPages = 100
@@ -25,10 +25,10 @@ type toolSchemas struct {
 	byName map[string]listedTool
 }
 
-// listedTool is what is known of a tool.
+// listedTool is the description of a tool.
 type listedTool struct {
 	schema json.RawMessage // of its input
-	// repeats reports that a call that is made twice does no more than one.
+	// repeats is true if calling the tool twice has no further effect.
 	repeats bool
 }
 
@@ -44,12 +44,12 @@ func (g *Gateway) InputSchema(ctx context.Context, x *mcphttp.Exchange, tool str
 	return g.slot(c.key).tools.tool(ctx, c, tool).schema, nil
 }
 
-// repeatable reports whether a tool says that it may be called again.
+// repeatable reports whether a tool declares that it may be called again.
 func (t *toolSchemas) repeatable(ctx context.Context, c *connection, tool string) bool {
 	return t.tool(ctx, c, tool).repeats
 }
 
-// tool returns what is known of a tool, the zero value if the upstream does not list it.
+// tool returns the description of a tool, or the zero value if the upstream does not list it.
 func (t *toolSchemas) tool(ctx context.Context, c *connection, tool string) listedTool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

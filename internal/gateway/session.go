@@ -63,8 +63,8 @@ func (g *Gateway) firstConnection(ctx context.Context, x *mcphttp.Exchange, r *c
 	})
 }
 
-// sessionConnection returns the connection of a session, one of whose requests r is. A new one is told what the session
-// has agreed on.
+// sessionConnection returns the connection of the session of request r. It repeats the agreements of the session on a
+// new connection.
 func (g *Gateway) sessionConnection(ctx context.Context, s *mcphttp.Session, r *http.Request) (*connection, error) {
 	u, err := g.sessionUser(s, r)
 	if err != nil {
@@ -79,7 +79,7 @@ func (g *Gateway) sessionConnection(ctx context.Context, s *mcphttp.Session, r *
 	return c, err
 }
 
-// reconnect makes a connection for a session that was initialized before.
+// reconnect opens a connection for a session that was initialized before.
 func (g *Gateway) reconnect(ctx context.Context, u user, s *mcphttp.Session) (*connection, error) {
 	if g.up.KeepsState && !g.up.Shared {
 		message := "the upstream of this session has ended, with what it knew; begin a new session"
@@ -133,7 +133,7 @@ func (c *connection) greetingFor(wanted string) json.RawMessage {
 	return greeting
 }
 
-// withVersion returns a result of initialize for a client whose version need not be that of the upstream.
+// withVersion returns a result of initialize for a client whose version may differ from that of the upstream.
 func withVersion(greeting json.RawMessage, wanted string) json.RawMessage {
 	if !slices.Contains(mcphttp.Versions, wanted) || wanted >= wire.Version20260728 {
 		wanted = wire.Version20251125

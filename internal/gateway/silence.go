@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// silence is how long an upstream may say nothing about an exchange. The time that the client takes to answer the
+// silence measures how long an upstream has been silent about an exchange. The time that the client takes to answer the
 // upstream's questions does not count.
 type silence struct {
 	limit        time.Duration
@@ -17,7 +17,7 @@ type silence struct {
 // noLimit is the limit of Upstream.Timeout 0.
 const noLimit = time.Duration(math.MaxInt64)
 
-// left returns how much longer the silence may last, given that it has lasted as long as the limit.
+// left returns the time that remains when the silence has lasted as long as the limit.
 func (s *silence) left() time.Duration {
 	if s.questions.Load() > 0 {
 		return s.limit

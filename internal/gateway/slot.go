@@ -19,7 +19,7 @@ type slot struct {
 
 	mu      sync.Mutex
 	conn    *connection // nil if there is none
-	attempt *attempt    // to make one, nil if there is none
+	attempt *attempt    // the attempt to open one, or nil
 	closed  bool
 	// retired are connections with another credential, which end when their last call has.
 	retired []*connection
@@ -37,10 +37,10 @@ type attempt struct {
 	err  error
 }
 
-// connector makes a connection.
+// connector opens a connection.
 type connector func(context.Context) (*connection, error)
 
-// errSlotClosed: no connection is made in this slot any more.
+// errSlotClosed is the error of a slot that opens no more connections.
 var errSlotClosed = wire.Internal(wire.ReasonUnavailable, "the session has ended")
 
 const (
@@ -50,15 +50,15 @@ const (
 	pauseFirst, pauseMax = 250 * time.Millisecond, 30 * time.Second
 )
 
-// live returns the connection, nil if there is none now.
+// live returns the connection, or nil if there is none.
 func (s *slot) live() *connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conn
 }
 
-// connect returns the connection for u, which it makes with open if there is none. The attempt goes on when ctx ends:
-// others may wait for it.
+// connect returns the connection for u, and opens one with open if there is none. The attempt continues when ctx ends,
+// because other callers may wait for it.
 func (s *slot) connect(ctx context.Context, u user, open connector) (*connection, error) {
 	for {
 		c, a, err := s.connOrAttempt(u, open)
@@ -87,8 +87,8 @@ func (s *slot) connect(ctx context.Context, u user, open connector) (*connection
 	}
 }
 
-// connOrAttempt returns the connection for u or, if there is none, the attempt to make one, which it begins with open,
-// or an attempt for somebody else that is under way.
+// connOrAttempt returns the connection for u. If there is none, it returns the attempt to open one, which it begins
+// with open, or an attempt under way for another user.
 func (s *slot) connOrAttempt(u user, open connector) (*connection, *attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *slot) connOrAttempt(u user, open connector) (*connection, *attempt, err
 	return nil, a, nil
 }
 
-// try makes a connection.
+// try opens a connection.
 func (s *slot) try(a *attempt, open connector) {
 	message := "the upstream was not initialized within " + s.g.up.StartTimeout.String() +
 		" (--start-timeout, or start_timeout in the configuration)"
@@ -190,8 +190,8 @@ func (s *slot) close() {
 // maxRetired bounds the connections of a slot with credentials that were replaced while calls are under way.
 const maxRetired = 2
 
-// retire makes room for a connection with another credential. Calls under way go on over the old one. The caller holds
-// mu.
+// retire makes room for a connection with another credential. Calls under way continue over the old one. The caller
+// holds mu.
 func (s *slot) retire() error {
 	switch {
 	case s.g.up.KeepsState:
@@ -223,7 +223,7 @@ func (s *slot) all() []*connection {
 	return all
 }
 
-// closeIfIdle closes the slot if its connection was unused for so long or if there is none, and reports whether it did.
+// closeIfIdle closes the slot if its connection was unused for idle or if there is none, and reports whether it did.
 func (s *slot) closeIfIdle(idle time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

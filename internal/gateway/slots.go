@@ -12,14 +12,14 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// slotKey says who uses a connection. The zero value means all sessions.
+// slotKey identifies the user of a connection. The zero value means all sessions.
 type slotKey struct {
 	session *mcphttp.Session
 	// pool are the clients without sessions that share a connection; see poolKey.
 	pool string
 }
 
-// poolProbe is the pool of a connection that is made to find out what the upstream speaks.
+// poolProbe is the pool of a connection that is opened to determine the versions of the upstream.
 const poolProbe = "probe"
 
 // sessionKey returns the key of the connection of a session.
@@ -48,12 +48,12 @@ func (g *Gateway) poolKey(x *mcphttp.Exchange, filled *credential.Filled) slotKe
 	return slotKey{pool: key}
 }
 
-// capabilitiesOf returns what a client without a session declares.
+// capabilitiesOf returns the capabilities that a client without a session declares.
 func capabilitiesOf(x *mcphttp.Exchange) json.RawMessage {
 	return wire.Meta(x.Messages[0].Params)[wire.MetaCapabilities]
 }
 
-// slot returns the slot of a key, which it makes if there is none.
+// slot returns the slot of a key, and creates it if there is none.
 func (g *Gateway) slot(key slotKey) *slot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -76,7 +76,7 @@ func (g *Gateway) dropSlot(key slotKey) {
 	}
 }
 
-// live returns the connection of a key, nil if there is none now.
+// live returns the connection of a key, or nil if there is none.
 func (g *Gateway) live(key slotKey) *connection {
 	g.mu.Lock()
 	s := g.slots[key]
@@ -87,8 +87,7 @@ func (g *Gateway) live(key slotKey) *connection {
 	return s.live()
 }
 
-// connections returns the connections of a key: that of live, and those that have another credential and calls under
-// way.
+// connections returns the connections of a key: the current one, and those with another credential and calls under way.
 func (g *Gateway) connections(key slotKey) []*connection {
 	g.mu.Lock()
 	s := g.slots[key]
@@ -105,7 +104,7 @@ func (g *Gateway) allSlots() []*slot {
 	return slices.Collect(maps.Values(g.slots))
 }
 
-// Calls returns how many requests of clients have no response yet.
+// Calls returns the number of unanswered requests of clients.
 func (g *Gateway) Calls() (n int) {
 	for _, s := range g.allSlots() {
 		for _, c := range s.connections() {
@@ -115,7 +114,7 @@ func (g *Gateway) Calls() (n int) {
 	return n
 }
 
-// closeIdlePools closes, until the Gateway is closed, the connections of pools that nobody uses.
+// closeIdlePools closes idle connections of pools until the Gateway is closed.
 func (g *Gateway) closeIdlePools() {
 	tick := time.NewTicker(max(g.up.Idle/4, time.Millisecond))
 	defer tick.Stop()
@@ -135,8 +134,8 @@ func (g *Gateway) closeIdlePools() {
 	}
 }
 
-// makeRoom closes, if there are as many connections as there may be, the one that was unused the longest, if that is
-// at least Upstream.Idle. Its session gets another one when it needs it.
+// makeRoom closes the connection that was unused the longest if the maximum number is reached and that connection was
+// unused for at least Upstream.Idle. Its session gets another one when needed.
 func (g *Gateway) makeRoom() {
 	g.mu.Lock()
 	full := g.links >= g.up.MaxConnections && !g.up.KeepsState

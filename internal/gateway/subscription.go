@@ -7,8 +7,8 @@ import (
 	"reprise/internal/gateway/wire"
 )
 
-// subscription is what an upstream of version 2026-07-28 is asked to tell. There is one subscriptions/listen on a
-// connection, for all clients, because a server may take a second one for a replacement of the first.
+// subscription is the set of notifications that an upstream of version 2026-07-28 is asked to send. A connection has
+// one subscriptions/listen for all clients, because a server may let a second one replace the first.
 type subscription struct {
 	conn     *connection
 	changing sync.Mutex // held while another subscriptions/listen is sent
@@ -58,7 +58,7 @@ func (s *subscription) renew() {
 	c.g.background(func() { s.awaitEnd(k) })
 }
 
-// end ends a subscription, and waits a moment for the upstream to say so.
+// end ends a subscription, and waits a moment for the confirmation of the upstream.
 func (s *subscription) end(k *call) {
 	s.conn.link.Drop(k.id)
 	s.conn.cancel(k, "")

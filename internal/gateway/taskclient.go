@@ -26,8 +26,8 @@ type taskClient struct {
 // sayEvery is the least time between two messages of a task.
 const sayEvery = time.Second
 
-// Notify sends a notification as long as the call is no task. Of a task, the message of a notification about progress
-// becomes the status message.
+// Notify sends a notification while the call is not a task. For a task, the message of a progress notification becomes
+// the status message.
 func (t *taskClient) Notify(message []byte) error {
 	task := mcptask.FromContext(t.ctx)
 	if task == nil {
@@ -51,7 +51,7 @@ func (t *taskClient) Respond(_ mcphttp.ID, message []byte) (err error) {
 	return err
 }
 
-// Ask makes a task of the call, which asks the client.
+// Ask turns the call into a task that asks the client.
 func (t *taskClient) Ask(id mcphttp.ID, message []byte, answer func([]byte)) error {
 	m, err := mcphttp.ParseMessage(message)
 	if err != nil {

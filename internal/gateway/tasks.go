@@ -12,8 +12,8 @@ import (
 	"reprise/mcp/mcptask"
 )
 
-// On version 2026-07-28 a call ends with its connection. A client that has declared the Tasks extension is answered
-// with a task if a call takes long, so that it gets the result all the same. The upstream knows nothing of that.
+// On version 2026-07-28 a call ends with its connection. If a client has declared the Tasks extension and a call takes
+// long, the gateway answers with a task, so that the client still gets the result. The upstream is not involved.
 
 // taskServer is a server with tasks whose tools are those of the upstream.
 type taskServer struct {

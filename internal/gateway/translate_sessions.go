@@ -13,8 +13,8 @@ import (
 // statelessToSession serves a client of version 2026-07-28 over a connection that the gateway has initialized.
 type statelessToSession struct{ c *connection }
 
-// answerHere answers what older versions do not have and what version 2026-07-28 does not have any more. It sets the
-// log level that other requests ask for.
+// answerHere answers requests that one of the two versions does not have: the upstream's older version or version
+// 2026-07-28. It sets the log level that other requests ask for.
 func (t statelessToSession) answerHere(ctx context.Context, r *clientRequest) bool {
 	switch r.method {
 	case wire.MethodDiscover:
@@ -43,7 +43,8 @@ func (statelessToSession) params(r *clientRequest) (json.RawMessage, http.Header
 	}), nil
 }
 
-// result adds what version 2026-07-28 requires. The result may not be cached, because the upstream has not allowed it.
+// result adds the members that version 2026-07-28 requires. The result may not be cached, because the upstream has not
+// allowed it.
 func (t statelessToSession) result(r *clientRequest, result json.RawMessage) json.RawMessage {
 	return wire.Edit(result, func(m map[string]json.RawMessage) {
 		setDefault(m, "resultType", "complete")
@@ -66,7 +67,7 @@ func setDefault(m map[string]json.RawMessage, name string, value any) {
 	}
 }
 
-// isCacheable reports whether the result of a method says how long it may be cached.
+// isCacheable reports whether results of a method state how long they may be cached.
 func isCacheable(method string) bool {
 	return strings.HasSuffix(method, "/list") || method == "resources/read" || method == wire.MethodDiscover
 }
@@ -87,7 +88,7 @@ func (c *connection) discoverResult() json.RawMessage {
 	return wire.Compact(result)
 }
 
-// setLogLevel has the upstream log as much as a request asks for.
+// setLogLevel sets the log level of the upstream to that of a request.
 func (c *connection) setLogLevel(ctx context.Context, r *clientRequest) {
 	level := wire.Text(wire.Members(r.params)["_meta"], wire.MetaLogLevel)
 	if level == "" || c.g.up.Shared || c.capability("logging") == nil {
@@ -120,7 +121,7 @@ func (t sessionToStateless) answerHere(_ context.Context, r *clientRequest) bool
 	return true
 }
 
-// params adds what the session has agreed on.
+// params adds the agreements of the session.
 func (sessionToStateless) params(r *clientRequest) (json.RawMessage, http.Header) {
 	return withAgreement(r.params, r.x.Session), nil
 }

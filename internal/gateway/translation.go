@@ -32,7 +32,7 @@ func (d *delivery) translationTo(c *connection) translation {
 	return sessionToSession{c}
 }
 
-// sessionToSession passes everything as it is.
+// sessionToSession passes all messages unchanged.
 type sessionToSession struct{ c *connection }
 
 // answerHere answers what one session of several that share a connection may not tell the upstream.
@@ -57,7 +57,8 @@ func (sessionToSession) result(_ *clientRequest, result json.RawMessage) json.Ra
 	return result
 }
 
-// statelessToStateless passes requests as they are, but for subscriptions, and results but for what the gateway adds.
+// statelessToStateless passes requests unchanged except subscriptions, and results unchanged except the additions of
+// the gateway.
 type statelessToStateless struct{ c *connection }
 
 func (t statelessToStateless) answerHere(_ context.Context, r *clientRequest) bool {
@@ -68,7 +69,7 @@ func (t statelessToStateless) answerHere(_ context.Context, r *clientRequest) bo
 	return true
 }
 
-// params returns, as headers, those of the client that mirror arguments.
+// params returns the headers of the client that mirror arguments.
 func (statelessToStateless) params(r *clientRequest) (json.RawMessage, http.Header) {
 	return r.params, argumentHeaders(r.x.Header)
 }

@@ -22,35 +22,36 @@ type Upstream struct {
 	// Command is a program with its arguments, which speaks MCP over its stdin and stdout. The program is looked for
 	// in the PATH that it will have.
 	Command []string
-	// Dir is the directory in which Command is started. Default: that of this process.
+	// Dir is the working directory of Command. Default: that of this process.
 	Dir string
-	// Env are variables for Command, besides those that it inherits: PATH, HOME, USER, LOGNAME, SHELL, LANG,
-	// LANGUAGE, TZ, TMPDIR, those that begin with LC_, and those that PassEnv names. Their values are templates over
-	// who calls, as those of Header are; see package credential.
+	// Env are variables of Command in addition to those that it inherits: PATH, HOME, USER, LOGNAME, SHELL, LANG,
+	// LANGUAGE, TZ, TMPDIR, those that begin with LC_, and those that PassEnv names. The values are templates that may
+	// refer to the caller, as in Header; see package credential.
 	Env     map[string]string
 	PassEnv []string
 	// URL is the http or https URL of an endpoint of Streamable HTTP.
 	URL string
-	// Merge are upstreams that are served as one, each with its Name in front of its tools and prompts (name_tool) and
-	// of the URIs of its resources (name+uri). A member that is away does not take the others with it; see package
-	// merge. Names are 1 to 32 letters, digits and "-", and begin with a letter; besides, members have what belongs to
-	// Command and URL, and nothing else. KeepsState must not be set.
+	// Merge are upstreams that are served as one, each with its Name as the prefix of its tools and prompts (name_tool)
+	// and of the URIs of its resources (name+uri). An unavailable member does not affect the others; see package merge.
+	// A Name is 1 to 32 letters, digits and "-", and begins with a letter. In addition, a member may set the fields for
+	// Command and URL, and no others. KeepsState must not be set.
 	Merge []Upstream
-	// Header is sent with each request to URL, for example Authorization. Of the headers of clients, Mcp-Param-*
-	// alone are passed on, on version 2026-07-28. The values are templates over who calls; see package credential.
+	// Header is sent with each request to URL, for example Authorization. Of the headers of clients, only Mcp-Param-*
+	// are passed on, on version 2026-07-28. The values are templates that may refer to the caller; see package
+	// credential.
 	Header map[string]string
-	// Shared has all sessions use one connection. The upstream is told that its client has no capabilities, because
-	// it could not say which client it asks. Its log messages are dropped, except those that an upstream at a URL
-	// sends in the answer to a request. A log level set by a client is not passed on. Then no template may refer to who
-	// calls.
+	// Shared makes all sessions use one connection. The gateway declares no capabilities to the upstream, because the
+	// upstream could not name the client of a request. Log messages of the upstream are dropped, except those that an
+	// upstream at a URL sends in the answer to a request. A log level set by a client is not passed on. No template may
+	// refer to the caller.
 	Shared bool
-	// KeepsState says that a new connection cannot replace one that has ended. Later requests of the session are
-	// refused with an error whose data say "upstream_lost", until the client begins a new session.
+	// KeepsState is true if a new connection cannot replace one that has ended. Later requests of the session are
+	// refused with an error whose data contain "upstream_lost", until the client begins a new session.
 	KeepsState bool
-	// Timeout is how long the upstream may say nothing about a request before the request is cancelled and answered
-	// with an error. Default: no limit.
+	// Timeout limits how long the upstream may be silent about a request. After it the request is cancelled and
+	// answered with an error. Default: no limit.
 	Timeout time.Duration
-	// StartTimeout is how long a new connection may take to be initialized. Default: 30 s.
+	// StartTimeout limits the initialization of a new connection. Default: 30 s.
 	StartTimeout time.Duration
 	// MaxConnections is the most connections at a time. If there are as many, a new one takes the place of the
 	// session's connection that was unused the longest, if that is at least Idle and KeepsState is not set; else it
@@ -58,41 +59,41 @@ type Upstream struct {
 	MaxConnections int
 	// MaxCalls is the most requests of one connection without a response. Default: 1,000.
 	MaxCalls int
-	// Idle is how long a connection that clients without sessions share is kept while none uses it; see also
-	// MaxConnections. Default: 5 minutes.
+	// Idle is how long an unused connection of clients without sessions is kept; see also MaxConnections. Default: 5
+	// minutes.
 	Idle time.Duration
 }
 
 // Options are the settings of a Gateway. The zero value of each field means its default.
 type Options struct {
-	// Mark is in the environment of each process, as REPRISE_GATEWAY=<Mark>/<random>, so that KillMarked finds what
-	// was left behind. It must be unique to this Gateway's process on this machine. Default: random.
+	// Mark is set in the environment of each process, as REPRISE_GATEWAY=<Mark>/<random>, so that KillMarked finds
+	// orphaned processes. It must be unique to this Gateway's process on this machine. Default: random.
 	Mark string
 	// Tasks, if not nil, makes tasks of the tool calls of version 2026-07-28 that take longer than TaskAfter, if the
 	// client has declared the Tasks extension and the upstream has no tasks itself. It must be used by this Gateway
 	// alone, and be closed before the Gateway.
 	Tasks *mcptask.Tasks
-	// TaskAfter is how long such a call may take before it becomes a task. Default: 5 s.
+	// TaskAfter is the time after which such a call becomes a task. Default: 5 s.
 	TaskAfter time.Duration
-	// Claims returns the claims of the token that a request has shown, which is that of a principal. Default: none.
+	// Claims returns the claims of the token in a request of a principal. Default: none.
 	Claims func(r *http.Request, tenant reprise.Tenant, principal string) map[string]string
-	// Secrets reads the secrets that are kept for principals. Default: there are none.
+	// Secrets reads the secrets of principals. Default: none.
 	Secrets credential.Secrets
 	// Logger gets errors, and what upstreams write to stderr. Default: silent.
 	Logger *slog.Logger
-	// Hooks are called as things happen. Default: none.
+	// Hooks are called at events in the life of connections and calls. Default: none.
 	Hooks *Hooks
 }
 
 // Hooks are called by the goroutine that serves, so they must be quick. Each may be nil. upstream is Upstream.Name.
 type Hooks struct {
-	// Connected is called when a connection is made, and Disconnected when one has ended. lost reports that the
+	// Connected is called when a connection was opened, and Disconnected when one has ended. lost is true if the
 	// Gateway has not ended it.
 	Connected    func(upstream string)
 	Disconnected func(upstream string, lost bool)
 	// Called is called when a request was answered.
 	Called func(upstream string, result CallResult, took time.Duration)
-	// Garbage is called for each line or answer of an upstream that was no message.
+	// Garbage is called for each line or answer of an upstream that is not a message.
 	Garbage func(upstream string)
 }
 
@@ -107,7 +108,7 @@ const (
 	Lost CallResult = "lost"
 	// TimedOut: the upstream said nothing for Upstream.Timeout.
 	TimedOut CallResult = "timed_out"
-	// Cancelled: the client has cancelled the request or gone away.
+	// Cancelled: the client has cancelled the request or disconnected.
 	Cancelled CallResult = "cancelled"
 	// Refused: the request was not sent.
 	Refused CallResult = "refused"
@@ -123,7 +124,7 @@ func (u *Upstream) withDefaults() Upstream {
 	return d
 }
 
-// templates are those of the upstream, or of each that is merged.
+// templates returns the templates of the upstream, or of each merged upstream.
 func (u *Upstream) templates() (set credential.Set, err error) {
 	members := u.Merge
 	if len(members) == 0 {
@@ -172,7 +173,7 @@ func (u *Upstream) validate() error {
 	return fmt.Errorf("%w: upstream %s: %s", reprise.ErrInvalid, u.Name, what)
 }
 
-// invalidTransport returns what is wrong with Command and URL and with what belongs to one of them, "" if nothing is.
+// invalidTransport returns the error in Command, URL and their fields, or "" if they are valid.
 func (u *Upstream) invalidTransport() string {
 	hasCommand, hasURL := len(u.Command) > 0, u.URL != ""
 	switch {
@@ -195,7 +196,7 @@ func (u *Upstream) invalidTransport() string {
 // memberNames matches the names of upstreams that are merged, which begin the scheme of a URI and the name of a tool.
 var memberNames = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,31}$`)
 
-// invalidMerge returns what is wrong with upstreams that are merged, "" if nothing is.
+// invalidMerge returns the error in the merged upstreams, or "" if they are valid.
 func (u *Upstream) invalidMerge() string {
 	if len(u.Command) > 0 || u.URL != "" || u.Dir != "" || len(u.Env)+len(u.PassEnv)+len(u.Header) > 0 {
 		return "what is merged has its command or URL, and what belongs to those, itself"
@@ -222,7 +223,7 @@ func (u *Upstream) invalidMerge() string {
 	return ""
 }
 
-// invalidURL returns what is wrong with an upstream at a URL, "" if nothing is.
+// invalidURL returns the error in an upstream at a URL, or "" if it is valid.
 func (u *Upstream) invalidURL() string {
 	if u.Dir != "" || len(u.Env) > 0 || len(u.PassEnv) > 0 {
 		return "a URL has no directory and no variables"

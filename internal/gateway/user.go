@@ -11,15 +11,15 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// user is who uses a connection: a slot, and what the upstream is called with. A connection is made with one credential
-// and used with that alone; a user of the same slot with another one gets another connection.
+// user identifies the user of a connection: a slot and a credential. A connection is used with one credential only; a
+// user of the same slot with another credential gets another connection.
 type user struct {
 	key        slotKey
 	credential *credential.Filled
 }
 
-// credentialFor returns what the upstream is called with for a principal, whose request r is. The error is a
-// *wire.Failure: the upstream is not called.
+// credentialFor returns the credential for the upstream of the principal that sent r. If the error, a *wire.Failure, is
+// not nil, the upstream is not called.
 func (g *Gateway) credentialFor(tenant reprise.Tenant, principal string, r *http.Request) (*credential.Filled, error) {
 	if g.fixed != nil {
 		return g.fixed, nil
@@ -39,7 +39,7 @@ func (g *Gateway) credentialFor(tenant reprise.Tenant, principal string, r *http
 	return filled, nil
 }
 
-// missing is what a client is answered with that lacks what an upstream is called with.
+// missing returns the error response for a client that lacks a value for an upstream.
 func missing(upstream string, err *credential.MissingError) *wire.Failure {
 	return wire.Internal(wire.ReasonCredential, fmt.Sprintf("the upstream %s was not called: %v", upstream, err))
 }

@@ -19,7 +19,7 @@ const (
 	eraStateless // version 2026-07-28, perhaps besides older ones
 )
 
-// upstreamVersions is what is known of the versions that an upstream speaks. Its methods are safe for concurrent use.
+// upstreamVersions are the known versions of an upstream. Its methods are safe for concurrent use.
 type upstreamVersions struct {
 	mu         sync.Mutex
 	era        era
@@ -50,14 +50,13 @@ func (v *upstreamVersions) learnNoSessions() {
 	v.noSessions = true
 }
 
-// probeTimeout is how long an upstream may take to answer server/discover before it is taken for one that does not
-// know it.
+// probeTimeout limits the answer to server/discover. An upstream that is slower is assumed not to support it.
 const probeTimeout = 10 * time.Second
 
 // errOtherEra: the upstream does not speak version 2026-07-28.
 var errOtherEra = wire.Internal(wire.ReasonUnavailable, "the upstream does not speak version "+wire.Version20260728)
 
-// clientInfo is the client that upstreams are told of where the gateway speaks for itself.
+// clientInfo identifies the gateway itself as a client of upstreams.
 var clientInfo = map[string]string{"name": "reprise-gateway", "version": "1"}
 
 // ownMeta returns the _meta of a request of the gateway's own on version 2026-07-28.
@@ -69,7 +68,7 @@ func ownMeta() map[string]any {
 	}
 }
 
-// probe makes a connection to an upstream that speaks version 2026-07-28. The error is errOtherEra if the upstream
+// probe opens a connection to an upstream that supports version 2026-07-28. The error is errOtherEra if the upstream
 // does not.
 func (g *Gateway) probe(ctx context.Context, u user) (*connection, error) {
 	c, err := g.openConnection(u)

@@ -7,7 +7,7 @@ import (
 )
 
 // Remaining returns how long a response that begins now may follow a stream, at least a tenth of Options.MaxAge. It
-// reports false if there is no bound.
+// returns false if there is no limit.
 func Remaining(ctx context.Context) (time.Duration, bool) {
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok || c.limit.maxAge <= 0 {

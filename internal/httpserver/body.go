@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// linger is how long the rest of a body is waited for once its request is answered. A client that is still
-	// sending would lose the answer if the connection were closed at once.
+	// linger is how long the server waits for the rest of a body after its request is answered. A client that is still
+	// sending would lose the answer if the connection were closed immediately.
 	linger = 500 * time.Millisecond
-	// maxIgnored bounds the body that is read, and thrown away, after a success to which it does not matter.
+	// maxIgnored limits the part of a body that is read and dropped after a success that does not depend on it.
 	maxIgnored = 4 << 10
 )
 
@@ -78,7 +78,7 @@ func Interleave(w http.ResponseWriter, r *http.Request) (finish func(), err erro
 	return b.finish, nil
 }
 
-// IsEncoded reports whether r has a body in a content coding, which nobody here reads.
+// IsEncoded reports whether r has a body in a content coding, which the server does not support.
 func IsEncoded(r *http.Request) bool {
 	if hasNoBody(r) {
 		return false
@@ -93,7 +93,7 @@ func IsEncoded(r *http.Request) bool {
 	return false
 }
 
-// body is a request's body. It is used by one goroutine at a time, but for finish.
+// body is the body of a request. It is used by one goroutine at a time, except finish.
 type body struct {
 	inner io.ReadCloser
 	rc    *http.ResponseController
@@ -126,7 +126,7 @@ func (b *body) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *body) Close() error { return b.inner.Close() }
 
-// allow gives the client the time d for the next bytes. A ResponseWriter without deadlines has no network behind it.
+// allow gives the client the time d for the next bytes. A ResponseWriter without deadlines has no network connection.
 func (b *body) allow(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,7 +137,7 @@ func (b *body) allow(d time.Duration) {
 	_ = b.rc.SetReadDeadline(deadline)
 }
 
-// finish bounds the rest of the body, from another goroutine than the one that reads it.
+// finish limits the time for the rest of the body, from a goroutine other than the reader.
 func (b *body) finish() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,9 +170,9 @@ func (w *response) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// begin deals with the rest of the body before the response begins. Without it net/http would read that rest
-// first, for as long as the client takes. A refusal is sent at once and closes the connection; after a
-// success a small rest is read, so that the connection can be used again.
+// begin handles the rest of the body before the response begins. Without begin, net/http would first read that rest,
+// however long the client takes. A refusal is sent immediately and closes the connection. After a success a small rest
+// is read, so that the connection can be reused.
 func (w *response) begin(status int) {
 	if w.begun {
 		return

@@ -1,12 +1,12 @@
 package httpserver
 
 const (
-	// fallbackFiles is assumed where the limit on open files is not known.
+	// fallbackFiles is assumed if the limit on open files is unknown.
 	fallbackFiles = 1024
 	// maxFiles is as much of that limit as is used.
 	maxFiles = 1 << 20
-	// reserve is what is kept for running commands (six files each for the default of 64), upstreams, the store
-	// and its connections, as long as that is no more than half.
+	// reserve is the number of files for running commands (six each for the default of 64), upstreams, the store and
+	// its connections, but at most half of all.
 	reserve = 768
 )
 

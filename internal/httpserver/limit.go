@@ -36,8 +36,8 @@ type limit struct {
 type conn struct {
 	limit *limit
 	net   net.Conn
-	// address is the one that the connection counts for. A connection of a trusted proxy counts for none while it
-	// waits, and for the client of the request that it carries: see enter.
+	// address is the address that the connection counts for. A waiting connection of a trusted proxy counts for none;
+	// with a request it counts for the client of the request: see enter.
 	address netip.Prefix
 	proxy   bool
 	expires time.Time
@@ -58,8 +58,8 @@ func newLimit(o *Options) *limit {
 	}
 }
 
-// Authenticated tells the server of r that r was sent by somebody who may use it. Its connection is no stranger
-// any more from the end of the body of r on. It does nothing for a server that New has not made.
+// Authenticated tells the server of r that the sender of r is authorized. From the end of the body of r on, its
+// connection is not a stranger. It does nothing for a server that New has not made.
 func Authenticated(r *http.Request) {
 	c, ok := r.Context().Value(connKey{}).(*conn)
 	if !ok || c.authenticated.Load() {
@@ -95,8 +95,8 @@ func (l *limit) accept(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// joinAddress counts c for its address, and returns the connection that has to give way for it, if any. The caller
-// holds mu.
+// joinAddress counts c for its address, and returns the connection that must be closed for it, or nil. The caller holds
+// mu.
 func (l *limit) joinAddress(c *conn) (old *conn) {
 	of := l.addresses[c.address]
 	if of == nil {
@@ -110,7 +110,7 @@ func (l *limit) joinAddress(c *conn) (old *conn) {
 	return old
 }
 
-// closeUnlock drops and closes a connection that gives way, nil for none. The caller holds mu, which it unlocks.
+// closeUnlock drops and closes a connection, or none if it is nil. The caller holds mu, which closeUnlock unlocks.
 func (l *limit) closeUnlock(old *conn) {
 	var told int
 	if old != nil {
@@ -126,7 +126,7 @@ func (l *limit) closeUnlock(old *conn) {
 	}
 }
 
-// enter counts the connection of a proxy for the client of the request that it carries from now on.
+// enter counts the connection of a proxy for the client of its current request.
 func (c *conn) enter(client netip.Prefix) {
 	l := c.limit
 	l.mu.Lock()
@@ -138,8 +138,7 @@ func (c *conn) enter(client netip.Prefix) {
 	l.closeUnlock(l.joinAddress(c))
 }
 
-// leave is the end of the request: the next one may be of somebody else, so the connection is a stranger's again, and
-// the youngest of them.
+// leave ends the request. The sender of the next one may differ, so the connection becomes the youngest stranger.
 func (c *conn) leave() {
 	l := c.limit
 	l.mu.Lock()
@@ -156,7 +155,7 @@ func (c *conn) leave() {
 	c.inAll = l.strangers.PushBack(c)
 }
 
-// giveWay drops c and returns how many connections the log is to be told of: once a minute, all since the last time.
+// giveWay drops c and returns the number of connections to log: once a minute, all since the previous time.
 func (l *limit) giveWay(c *conn) (told int) {
 	l.drop(c)
 	l.closed++
@@ -213,8 +212,8 @@ func (c *conn) authenticate() {
 	c.authenticated.Store(true)
 }
 
-// networkOf is the address that connections are counted by: an IPv4 address, or the 64 bits of an IPv6 network. The
-// zero Prefix stands for all that have neither.
+// networkOf returns the address by which connections are counted: an IPv4 address, or the 64 bits of an IPv6 network.
+// The zero Prefix stands for all connections that have neither.
 func networkOf(remote string) netip.Prefix {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {

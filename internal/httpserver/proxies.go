@@ -85,9 +85,9 @@ func (p proxies) forwarded(next http.Handler) http.Handler {
 	})
 }
 
-// client returns the address of the client by the headers of a proxy, not valid if they do not tell it, and whether it
-// has used TLS. A proxy sets one of Forwarded and X-Forwarded-For, and may hand on the other as the client has sent it:
-// if both are there and name different clients, neither counts.
+// client returns the address of the client in the headers of a proxy, and whether the client has used TLS. The address
+// is invalid if the headers do not contain it. A proxy sets one of Forwarded and X-Forwarded-For, and may pass on the
+// other one from the client: if both name different clients, neither counts.
 func (p proxies) client(h http.Header) (addr netip.AddrPort, secure bool) {
 	standard, common := hopsOfForwarded(h.Values("Forwarded")), hopsOfXForwardedFor(h)
 	switch {
@@ -105,13 +105,13 @@ func (p proxies) client(h http.Header) (addr netip.AddrPort, secure bool) {
 	return addr, secure || alsoSecure && standard[len(standard)-1].proto == ""
 }
 
-// hop is one step of the way of a request: who has sent it, and by which protocol, "" if that is not told.
+// hop is one hop of a request: its sender, and the protocol, or "" if it is unknown.
 type hop struct {
 	from  netip.AddrPort // not valid for a name that says nothing to us
 	proto string
 }
 
-// nearest returns the last hop that is no trusted proxy. What lies before it was written by who is not trusted. A hop
+// nearest returns the last hop that is not a trusted proxy. Earlier hops were written by untrusted senders. A hop
 // without an address ends the search: the client is then the one after it.
 func (p proxies) nearest(hops []hop) (addr netip.AddrPort, secure bool) {
 	for _, h := range slices.Backward(hops) {
@@ -204,7 +204,7 @@ func splitQuoted(text string, separator byte) (parts []string) {
 	return append(parts, text[begin:])
 }
 
-// unquoted is the value of a token or a quoted string. ok is false for one that is neither.
+// unquoted returns the value of a token or a quoted string. ok is false for any other text.
 func unquoted(text string) (value string, ok bool) {
 	if !strings.HasPrefix(text, `"`) {
 		return text, !strings.ContainsAny(text, "\"\\ \t")
@@ -222,8 +222,8 @@ func unquoted(text string) (value string, ok bool) {
 	return "", false
 }
 
-// hopAddress reads an address with or without a port and brackets. It is not valid for what is none, such as "unknown"
-// and "_hidden".
+// hopAddress parses an address with or without a port and brackets. The result is invalid for any other text, such as
+// "unknown" and "_hidden".
 func hopAddress(text string) netip.AddrPort {
 	if at, err := netip.ParseAddrPort(text); err == nil {
 		return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())

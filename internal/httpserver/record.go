@@ -13,15 +13,15 @@ import (
 // RequestIDHeader carries the name of a request, the client's or ours.
 const RequestIDHeader = "X-Request-Id"
 
-// statusClientGone is logged where nobody was left to answer.
+// statusClientGone is logged if the client has disconnected before the answer.
 const statusClientGone = 499
 
-// Record is the ResponseWriter of a request. It notes what the log wants to know.
+// Record is the ResponseWriter of a request. It records data for the log.
 type Record struct {
 	http.ResponseWriter
 	// ID is the name of the request, which the header of the answer has too.
 	ID string
-	// Principal and Tenant are who sent the request, "" if that is not known.
+	// Principal and Tenant identify the sender of the request, or are "".
 	Principal, Tenant string
 	// Quiet is set for a request of which a client sends many: a success is for debugging alone.
 	Quiet bool
@@ -50,7 +50,7 @@ func (rec *Record) WriteHeader(status int) {
 	rec.ResponseWriter.WriteHeader(status)
 }
 
-// Write notes how much was written.
+// Write counts the written bytes.
 func (rec *Record) Write(b []byte) (int, error) {
 	if rec.status == 0 {
 		rec.status = http.StatusOK
@@ -66,10 +66,10 @@ func (rec *Record) NoteProblem(code problem.Code) { rec.code = code }
 // Begun reports whether the answer has begun.
 func (rec *Record) Begun() bool { return rec.status != 0 }
 
-// Code is that of the problem that was the answer, "" if there was none.
+// Code returns the code of the problem in the answer, or "" if there was none.
 func (rec *Record) Code() problem.Code { return rec.code }
 
-// Status is the status of the answer, once it is over: 499 if there is none because the client has gone.
+// Status returns the status of the answer after its end, or 499 if the client has disconnected before it.
 func (rec *Record) Status(r *http.Request) int {
 	switch {
 	case rec.status != 0:
@@ -83,11 +83,11 @@ func (rec *Record) Status(r *http.Request) int {
 // Took is the time since the record began.
 func (rec *Record) Took() time.Duration { return time.Since(rec.began) }
 
-// quietPaths are asked for every few seconds by those who watch a server.
+// quietPaths are the paths that monitoring requests every few seconds.
 var quietPaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
 
-// Log writes the line of a request that is over. What is empty is left out. The query is never written: it may hold a
-// ticket. A failure of ours is an error; a success for those who watch the server is for debugging alone.
+// Log logs a finished request, without empty attributes. It never logs the query, which may contain a ticket. A failure
+// of the server has the level error, and a successful monitoring request the level debug.
 func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
 	status, level := rec.Status(r), slog.LevelInfo
 	switch {
@@ -134,7 +134,7 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// Clip returns at most n bytes of s, so that the log stays readable whatever is asked for.
+// Clip returns at most n bytes of s, to keep the log readable.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s

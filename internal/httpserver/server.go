@@ -9,22 +9,21 @@ import (
 
 // Options are the settings of New. The zero value of each field means its default.
 type Options struct {
-	// MaxConnections bounds the connections that are open at a time. Default, and upper bound: what the limit on
-	// open files leaves, see MaxConnections.
+	// MaxConnections is the maximum number of open connections. Default and upper limit: the result of the function
+	// MaxConnections for the limit on open files.
 	MaxConnections int
 	// MaxPerAddress bounds the strangers of one remote address, or of one IPv6 network of 64 bits. At the bound the
 	// oldest one is closed in favour of a new one. Behind a proxy all clients have its address, unless it is trusted.
 	// Default: half of MaxConnections.
 	MaxPerAddress int
-	// TrustedProxies are the peers that tell by Forwarded, or X-Forwarded-For and X-Forwarded-Proto, who their clients
-	// are: Request.RemoteAddr is then that of the client, see ParseProxies. From others these headers are
-	// nothing. Default: none.
+	// TrustedProxies are the peers whose headers Forwarded, or X-Forwarded-For and X-Forwarded-Proto, name their
+	// clients: Request.RemoteAddr is then that of the client, see ParseProxies. These headers are ignored from other
+	// peers. Default: none.
 	TrustedProxies []netip.Prefix
-	// MaxAge is how long a connection is used. Responses that follow a stream learn by Remaining when to end.
-	// The time is shortened by up to a tenth at random, so that clients do not return together. Default: no bound.
+	// MaxAge is the maximum age of a connection. Responses that follow a stream get the remaining time from Remaining.
+	// The time is shortened by up to a tenth at random, so that clients do not return together. Default: no limit.
 	MaxAge time.Duration
-	// Logger is told of connections that were closed for want of room, and of what net/http has to say. Default:
-	// silent.
+	// Logger logs connections that were closed for lack of room, and messages of net/http. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -36,8 +35,8 @@ const (
 	// maxStreams bounds the requests of one connection over HTTP/2, and so the readers. A client with more opens
 	// another connection.
 	maxStreams = 100
-	// A connection over HTTP/2 whose client has been silent for pingAfter is asked for a sign of life. It is closed
-	// if none comes, or no bytes are taken, for pingTimeout.
+	// A connection over HTTP/2 whose client has been silent for pingAfter gets a ping. It is closed if no answer
+	// arrives, or no bytes are accepted, within pingTimeout.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 30 * time.Second
 	// maxHeaderBytes leaves room for a cursor of 100 kB to be refused in an orderly way.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// boundStreams makes deadlines for writes mean over HTTP/2 what they mean over HTTP/1: a write that goes on beyond it
-// fails. There net/http ends a stream at its deadline, whether anybody writes then or all was written long ago.
+// boundStreams gives deadlines for writes over HTTP/2 the meaning that they have over HTTP/1: a write that lasts longer
+// fails. Otherwise net/http ends a stream at its deadline, even if no write is under way.
 func boundStreams(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
@@ -14,7 +14,7 @@ func boundStreams(next http.Handler) http.Handler {
 			return
 		}
 		s := &stream{ResponseWriter: w, rc: http.NewResponseController(w)}
-		defer s.arm() // what lies in buffers is sent after we return
+		defer s.arm() // buffered data are sent after we return
 		next.ServeHTTP(s, r)
 	})
 }
@@ -50,7 +50,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// FlushError sends what was written.
+// FlushError sends the written data.
 func (s *stream) FlushError() error {
 	s.arm()
 	defer s.disarm()

@@ -11,7 +11,7 @@ import (
 
 // Certificates says whom client certificates stand for.
 type Certificates interface {
-	// Certified says whose credential the one with an id is, which a certificate names. The error wraps
+	// Certified returns the principal of the credential whose id a certificate names. The error wraps
 	// ErrUnauthenticated.
 	Certified(ctx context.Context, id string) (Principal, error)
 }

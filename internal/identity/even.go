@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// RefusalTime is how long it takes to say that something does not exist which may be hidden: longer than to look for it
-// in memory, and in most stores.
+// RefusalTime is the time after which a possibly hidden object is reported as missing. It is longer than a look-up in
+// memory, and in most stores.
 const RefusalTime = 20 * time.Millisecond
 
-// EvenOut waits until RefusalTime has passed since begun, or a multiple of it where that much has passed already, so
-// that the time of a refusal does not tell what exists and is hidden from what does not: the first may be in memory and
-// the other has to be looked for in the store. It returns early when ctx is done.
+// EvenOut waits until RefusalTime has passed since begun, or a multiple of it if more has passed already. So the time
+// of a refusal does not distinguish hidden objects, which may be in memory, from missing ones, which must be looked up
+// in the store. It returns early when ctx is done.
 func EvenOut(ctx context.Context, begun time.Time) {
 	left := RefusalTime - time.Since(begun)%RefusalTime
 	timer := time.NewTimer(left)

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxSources bounds how many sources are kept apart. Those that come when
-// as many have failed lately share one limit.
+// maxSources is the number of sources that are counted separately. Further sources with recent failures share one
+// limit.
 const maxSources = 10_000
 
-// source is where a wrong credential comes from, and which credential it was a guess at, "" for none that exists: who
-// has one key wrong does not use up the attempts of others behind the same address.
+// source is the origin of a wrong credential and the id of the credential, or "" if there is no such id. A sender with
+// one wrong key does not use up the attempts of others behind the same address.
 type source struct {
 	from       netip.Prefix
 	credential string
@@ -64,8 +64,7 @@ func (f *failures) limiter(from source) *rate.Limiter {
 	return l
 }
 
-// forgetRested drops the sources whose failures are all paid off: a new limiter
-// would be no different. The caller holds mu.
+// forgetRested removes the sources without remaining failures: a new limiter would be equal. The caller holds mu.
 func (f *failures) forgetRested() {
 	for from, l := range f.limiters {
 		if l.Tokens() >= float64(f.burst) {
@@ -74,8 +73,8 @@ func (f *failures) forgetRested() {
 	}
 }
 
-// origin is what counts as one sender: an IPv4 address, or the /64 that one
-// subscriber has in IPv6. What is no address is a sender too.
+// origin returns the network that counts as one sender: an IPv4 address, or the /64 of one subscriber in IPv6. Texts
+// that are not an address count as one sender too.
 func origin(remoteAddr string) netip.Prefix {
 	addrPort, err := netip.ParseAddrPort(remoteAddr)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"reprise/internal/httpserver"
 )
 
-// CookieName is the name of the login cookie. Over TLS, to a trusted proxy too, "__Host-" stands before it: browsers
-// then take it from nobody but this host (RFC 6265bis, section 4.1.3.2).
+// CookieName is the name of the login cookie. Over TLS, including TLS to a trusted proxy, it has the prefix "__Host-":
+// browsers then accept it only from this host (RFC 6265bis, section 4.1.3.2).
 const CookieName = "reprise_login"
 
 func cookieName(r *http.Request) string {
@@ -36,7 +36,7 @@ const (
 
 // Options are the settings of a Gate. The zero value of each field means its default.
 type Options struct {
-	// CookieTTL is how long a login lasts. Default: 12 hours.
+	// CookieTTL is the lifetime of a login. Default: 12 hours.
 	CookieTTL time.Duration
 	// Failures is how many wrong credentials one address may show
 	// at once, for each credential that they name, and FailureEvery how long one of them takes to come back.
@@ -53,7 +53,7 @@ type Options struct {
 type Logins interface {
 	// Life is done, with ErrRevoked as its cause, when the login with an id has ended. Its cookie expires at expires.
 	Life(id string, expires time.Time) context.Context
-	// End ends a login. Here it has ended even where the error says that others do not know of it.
+	// End ends a login. The login has ended here even if the error reports that other replicas do not know that.
 	End(ctx context.Context, id string, expires time.Time) error
 }
 
@@ -65,9 +65,8 @@ type Gate struct {
 	failures *failures
 }
 
-// NewGate returns a Gate. What signs cookies and tickets is derived from keys. A nil verifier lets everybody in as
-// the default tenant, who may do everything: that is for loopback alone. Tickets are checked all
-// the same. opts may be nil.
+// NewGate returns a Gate. The keys for cookies and tickets are derived from keys. With a nil verifier, every sender is
+// the default tenant with all permissions, which is only for loopback. Tickets are still checked. opts may be nil.
 func NewGate(keys *reprise.Keys, verifier Verifier, opts *Options) *Gate {
 	var o Options
 	if opts != nil {
@@ -107,10 +106,10 @@ func (g *Gate) Identify(r *http.Request) (Principal, error) {
 	return p, nil
 }
 
-// Known is Identify for a request that is identified again by somebody else, who counts the guesses.
+// Known is Identify for a request that is identified again elsewhere, where guesses are counted.
 func (g *Gate) Known(r *http.Request) (Principal, error) { return g.identify(r) }
 
-// noteGuess counts a guess and returns what to answer; other errors are returned as they are.
+// noteGuess counts a guess and returns the error for the sender; it returns other errors unchanged.
 func (g *Gate) noteGuess(r *http.Request, err error) error {
 	guess, ok := errors.AsType[*GuessError](err)
 	if !ok {
@@ -119,7 +118,8 @@ func (g *Gate) noteGuess(r *http.Request, err error) error {
 	return g.failures.note(r.RemoteAddr, guess.ID, err)
 }
 
-// Named says what a principal may do now that Identify has named before. The error wraps ErrUnauthenticated.
+// Named returns the current permissions of a principal that Identify has returned before. The error wraps
+// ErrUnauthenticated.
 func (g *Gate) Named(ctx context.Context, tenant reprise.Tenant, name string) (Principal, error) {
 	if g.verifier == nil {
 		return anybody(), nil
@@ -209,9 +209,9 @@ func (g *Gate) current(ctx context.Context, credential string) (Principal, error
 	return g.verifier.Current(ctx, credential)
 }
 
-// Login verifies a credential and returns the cookie that stands for it from now
-// on, and whose it is; an open Gate takes any credential and gives a cookie that nobody looks at.
-// The errors are those of Identify; r is the request that carried the credential.
+// Login verifies a credential and returns a cookie that represents it, and its principal. An open Gate accepts any
+// credential and returns a cookie without effect. The errors are those of Identify; r is the request with the
+// credential.
 func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, Principal, error) {
 	p := anybody()
 	if g.verifier != nil {
@@ -232,14 +232,14 @@ func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, Principa
 	return cookie, p, nil
 }
 
-// Logout ends the login whose cookie r carries, and what it has open, and returns the cookie that makes a browser
-// forget it. That is returned with an error too, which says that other replicas may not know of it.
+// Logout ends the login whose cookie r carries, with its connections, and returns the cookie that deletes it in a
+// browser. It returns the cookie also with an error, which means that other replicas may not know of the logout.
 func (g *Gate) Logout(r *http.Request) (*http.Cookie, error) {
 	forget := g.cookie(r, "")
 	forget.MaxAge = -1
 	cookie, err := r.Cookie(cookieName(r))
 	if err != nil || g.opts.Logins == nil {
-		return forget, nil //nolint:nilerr // who has no cookie is logged out
+		return forget, nil //nolint:nilerr // a sender without a cookie is logged out
 	}
 	c, err := unseal(g.keys, cookieLabel, cookie.Value, time.Now())
 	if err != nil || c.ID == "" {

@@ -35,12 +35,12 @@ func WhileGood(ctx context.Context, p *Principal) (_ context.Context, release fu
 
 type contextKey struct{}
 
-// NewContext returns a context that says who has sent the request it belongs to.
+// NewContext returns a context with the sender of its request.
 func NewContext(ctx context.Context, p *Principal) context.Context {
 	return context.WithValue(ctx, contextKey{}, p)
 }
 
-// FromContext returns the principal of NewContext, nil if there is none.
+// FromContext returns the principal of NewContext, or nil if there is none.
 func FromContext(ctx context.Context) *Principal {
 	p, _ := ctx.Value(contextKey{}).(*Principal)
 	return p

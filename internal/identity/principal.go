@@ -12,18 +12,18 @@ import (
 	"reprise/internal/quota"
 )
 
-// The reasons for which a Gate turns a request away. A *LimitError is the third.
+// The errors with which a Gate refuses a request, in addition to *LimitError.
 var (
-	// ErrUnauthenticated: the request proves nothing about its sender, or what
-	// it shows is wrong, expired or revoked.
+	// ErrUnauthenticated is the error of a request without a proof of its sender, or with a wrong, expired or revoked
+	// one.
 	ErrUnauthenticated = errors.New("unauthenticated")
 	// ErrForbidden: the sender is known and may not do that.
 	ErrForbidden = errors.New("forbidden")
-	// ErrRevoked ends what a credential has opened that was revoked or replaced since. It wraps ErrUnauthenticated.
+	// ErrRevoked ends the connections of a credential that was revoked or replaced. It wraps ErrUnauthenticated.
 	ErrRevoked = fmt.Errorf("%w: the credential was revoked", ErrUnauthenticated)
 )
 
-// ScopeError turns away a principal that has a scope for nothing. It wraps ErrForbidden.
+// ScopeError refuses a principal that does not have the scope for any object. It wraps ErrForbidden.
 type ScopeError struct{ Scope Scope }
 
 func (e *ScopeError) Error() string {
@@ -33,7 +33,7 @@ func (e *ScopeError) Error() string {
 // Unwrap returns ErrForbidden.
 func (e *ScopeError) Unwrap() error { return ErrForbidden }
 
-// LimitError turns away a sender who showed wrong credentials too often.
+// LimitError refuses a sender of too many wrong credentials.
 type LimitError struct {
 	// RetryAfter is how long to wait before trying again, at least a second.
 	RetryAfter time.Duration
@@ -48,7 +48,7 @@ func (e *LimitError) Error() string {
 type GuessError struct {
 	// ID names the credential that exists and that was guessed at, "" for none.
 	ID string
-	// Reason is for the sender. It does not show what was sent.
+	// Reason is meant for the sender. It does not contain the sent credential.
 	Reason string
 }
 
@@ -57,40 +57,39 @@ func (e *GuessError) Error() string { return ErrUnauthenticated.Error() + ": " +
 // Unwrap returns ErrUnauthenticated.
 func (e *GuessError) Unwrap() error { return ErrUnauthenticated }
 
-// Principal is who sent a request.
+// Principal is the sender of a request.
 type Principal struct {
-	// Name tells principals apart, for example "token". It is no secret, and the same after a rotation.
+	// Name identifies the principal, for example "token". It is not a secret, and does not change with a rotation.
 	Name string
 	// Tenant is whose data the principal sees.
 	Tenant reprise.Tenant
-	// Grants are what the principal may do. They are shared: nobody changes them.
+	// Grants are the permissions of the principal. They are shared and must not be changed.
 	Grants []Grant
-	// Limits are the principal's own quotas. They are shared: nobody changes them.
+	// Limits are the quotas of the principal itself. They are shared and must not be changed.
 	Limits quota.Limits
-	// Only, if not zero, is the one stream that may be read: the proof is a ticket.
+	// Only, if not zero, is the only stream that may be read: the proof is a ticket.
 	Only reprise.StreamKey
 	// Issuer is the identity provider that has vouched for the principal, "" for none: by it the principal may get a
 	// proof with other scopes.
 	Issuer string
-	// Claims are those of the token that was shown which a gateway calls upstreams with, nil for other proofs. They are
-	// shared: nobody changes them.
+	// Claims are the claims of the token with which a gateway calls upstreams, or nil for other proofs. They are shared
+	// and must not be changed.
 	Claims map[string]string
-	// Paths, if not nil, are the paths of the requests for which the proof is good: it was made for a part of the
+	// Paths, if not nil, are the paths of the requests for which the proof is valid: it was made for a part of the
 	// server.
 	Paths []string
-	// Expires is the moment from which on the proof is good no more, zero if there
-	// is none. A response that is under way then has to end.
+	// Expires is the time at which the proof becomes invalid, or zero. A response under way then has to end.
 	Expires time.Time
-	// Credential names the credential behind the proof without giving it away. Another secret has another name.
+	// Credential identifies the credential behind the proof without revealing it. Another secret has another name.
 	Credential string
-	// Revoked is done, with ErrRevoked as its cause, once the credential is good no more: what the principal has under
-	// way then has to end. It is nil for one that is good as long as the process lives.
+	// Revoked is done, with ErrRevoked as its cause, once the credential is invalid: requests of the principal under
+	// way then have to end. It is nil for a credential that is valid as long as the process lives.
 	Revoked context.Context // the life of the credential
 	// LoggedOut is the same for the login whose cookie was shown, nil for other proofs.
 	LoggedOut context.Context // the life of the login
 }
 
-// Holder is for whom things are counted that p uses.
+// Holder returns the holder of p's quotas.
 func (p *Principal) Holder() *quota.Holder {
 	return &quota.Holder{
 		Account: quota.Account{Tenant: p.Tenant, Principal: p.Name}, Limits: p.Limits,
@@ -107,8 +106,8 @@ func (p *Principal) MayAll(s Scope) bool {
 	return !p.holdsTicket() && p.granted(s, &all)
 }
 
-// MayOn reports whether p has a scope for what has a name: a stream, or the session of an execution, "" for an
-// execution without one.
+// MayOn reports whether p has a scope for a name: that of a stream, or the session of an execution, "" for an execution
+// without one.
 func (p *Principal) MayOn(s Scope, name string) bool { return !p.holdsTicket() && p.granted(s, &name) }
 
 // MayRead reports whether p may follow one stream: by a grant for its name, or because p holds a ticket for it.
@@ -129,7 +128,7 @@ func (p *Principal) Bounded(s Scope) bool {
 	return !p.granted(s, &all)
 }
 
-// Prefixes are what the names begin with that p has a scope for, quoted, as a part of a sentence.
+// Prefixes returns the quoted prefixes of the names for which p has a scope, as a part of a sentence.
 func (p *Principal) Prefixes(s Scope) string {
 	var prefixes []string
 	for _, g := range p.Grants {

@@ -8,7 +8,7 @@ import (
 	"reprise"
 )
 
-// Scope is a kind of thing that a principal may do.
+// Scope is a kind of permission.
 type Scope string
 
 // The scopes.
@@ -45,7 +45,7 @@ func AllGrants() []Grant {
 // and the prefix with a colon between, such as "read:ci-".
 type Grant struct {
 	Scope Scope
-	// Prefix is what the name of a stream begins with, or the session of an execution. "" is all of them.
+	// Prefix is the prefix of the names of streams, or of the sessions of executions. "" includes all of them.
 	Prefix string
 }
 

@@ -10,13 +10,13 @@ import (
 	"reprise"
 )
 
-// The labels keep what was signed for one purpose from being good for another.
+// The labels separate the purposes of signatures.
 const (
 	cookieLabel = "reprise login 2"
 	ticketLabel = "reprise ticket 2"
 )
 
-// maxSignedBytes bounds the text of a cookie or ticket before anything is done with it.
+// maxSignedBytes limits the text of a cookie or ticket before it is processed.
 const maxSignedBytes = 4096
 
 // claims are what a cookie or a ticket says: the credential that it was given for, and for a ticket the one stream that

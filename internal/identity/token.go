@@ -16,19 +16,19 @@ import (
 	"reprise"
 )
 
-// Verifier judges credentials. Implementations are safe for concurrent use. All errors wrap ErrUnauthenticated, or
-// reprise.ErrUnavailable where it cannot be known now whether a credential is good.
+// Verifier verifies credentials. Implementations are safe for concurrent use. All errors wrap ErrUnauthenticated, or
+// reprise.ErrUnavailable if the validity of a credential is currently unknown.
 type Verifier interface {
 	// Verify says whose credential it is: what follows "Bearer " in the
 	// header Authorization. The error is a *GuessError if the credential is wrong.
 	Verify(ctx context.Context, credential string) (Principal, error)
 	// Current says whose credential it is that was verified an hour or a restart ago, by Principal.Credential.
 	Current(ctx context.Context, credential string) (Principal, error)
-	// Named says what a principal that was verified before may do now, by its tenant and Principal.Name.
+	// Named returns the current permissions of a principal that was verified before, by its tenant and Principal.Name.
 	Named(ctx context.Context, tenant reprise.Tenant, name string) (Principal, error)
 }
 
-// errNoCredential is the error for a credential, or a principal, that is no more.
+// errNoCredential is the error for a credential, or a principal, that no longer exists.
 var errNoCredential = fmt.Errorf("%w: the credential that it was given for is no longer in use", ErrUnauthenticated)
 
 // Bounds of a token's length, inclusive.
@@ -61,8 +61,8 @@ func NewToken(token string) (*Token, error) {
 	return &Token{digest: digest, credential: CredentialName(digest), grants: AllGrants()}, nil
 }
 
-// Verify implements Verifier. Its time does not depend on how much of the
-// credential is right: digests are compared, and those in constant time.
+// Verify implements Verifier. Its time does not depend on the number of correct characters: it compares digests in
+// constant time.
 func (t *Token) Verify(_ context.Context, credential string) (Principal, error) {
 	digest := sha256.Sum256([]byte(credential))
 	if subtle.ConstantTimeCompare(digest[:], t.digest[:]) != 1 {
@@ -71,7 +71,7 @@ func (t *Token) Verify(_ context.Context, credential string) (Principal, error) 
 	return t.principal(), nil
 }
 
-// Current implements Verifier: what was issued for another token is void.
+// Current implements Verifier: a proof that was issued for another token is invalid.
 func (t *Token) Current(_ context.Context, credential string) (Principal, error) {
 	if credential != t.credential {
 		return Principal{}, errNoCredential
@@ -121,7 +121,7 @@ func (v Verifiers) Named(ctx context.Context, tenant reprise.Tenant, name string
 	return v.first(func(one Verifier) (Principal, error) { return one.Named(ctx, tenant, name) })
 }
 
-// first is the first answer that is no error, else the last error.
+// first returns the first answer without an error, or else the last error.
 func (v Verifiers) first(ask func(Verifier) (Principal, error)) (p Principal, err error) {
 	err = errNoCredential
 	for _, one := range v {

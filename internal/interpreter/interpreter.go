@@ -33,7 +33,7 @@ var (
 
 // Language is one that there are interpreters for.
 type Language struct {
-	// File is the name of the file of the driver, Driver what is in it.
+	// File is the name of the driver's file, Driver its content.
 	File, Driver string
 	// Programs are tried in this order. Each is a command line that the path of the file is appended to.
 	Programs [][]string
@@ -62,11 +62,11 @@ var languages = map[string]*Language{
 // Languages are the names that Lookup knows, sorted.
 func Languages() []string { return slices.Sorted(maps.Keys(languages)) }
 
-// Lookup returns the language of a name, nil if there is none.
+// Lookup returns the language of a name, or nil if there is none.
 func Lookup(name string) *Language { return languages[name] }
 
-// Interrupts are the names, without SIG, of the signals that interrupt code of a language: one at least. Each is sent
-// some time after the one before, unless the code has ended by then.
+// Interrupts returns the names, without SIG, of the signals that interrupt code of a language, at least one. They are
+// sent one after the other with a pause, until the code has ended.
 func Interrupts(language string) []string {
 	if l := languages[language]; l != nil && l.Interrupts != nil {
 		return l.Interrupts
@@ -74,7 +74,7 @@ func Interrupts(language string) []string {
 	return []string{"INT"}
 }
 
-// Argv is the command line of the driver in file; look finds programs. The error says which were looked for.
+// Argv returns the command line of the driver in file; look finds programs. The error names the missing programs.
 func (l *Language) Argv(look func(program string) (path string, err error), file string) ([]string, error) {
 	var tried []string
 	for _, p := range l.Programs {
@@ -86,15 +86,15 @@ func (l *Language) Argv(look func(program string) (path string, err error), file
 	return nil, fmt.Errorf("no interpreter: %s not found in PATH", strings.Join(tried, ", "))
 }
 
-// Code is what an interpreter is to run, or with Clear to forget.
+// Code is code for an interpreter to run or, with Clear, the request to delete its definitions.
 type Code struct {
 	Number int
 	Text   string
 	Clear  bool
 }
 
-// Request returns what the driver is sent for c, whose Text holds no NUL, and the marks by which a Slicer finds the
-// run.
+// Request returns the request for c to the driver, and the marks by which a Slicer finds the run. The Text of c must
+// not contain NUL.
 func (c *Code) Request() ([]byte, Marks) {
 	m := Marks{Frame: rand.Text(), End: rand.Text()}
 	what := "run"

@@ -13,10 +13,10 @@ type Marks struct {
 	End   string `json:"end"`
 }
 
-// Slicer finds runs in the output of a driver. What it answers depends on the output alone, not on when it came, so
-// that output that is read again is sliced again as before. It has a JSON form, by which it goes on elsewhere.
+// Slicer finds runs in the output of a driver. Its results depend only on the output and not on the time, so that
+// reading the output again gives the same results. Its JSON form lets another process continue.
 type Slicer struct {
-	// Marks are those of the run, zero between two runs.
+	// Marks are the marks of the run, or zero between two runs.
 	Marks  Marks   `json:"marks"`
 	Stdout channel `json:"stdout"`
 	Stderr channel `json:"stderr"`
@@ -24,9 +24,9 @@ type Slicer struct {
 	Code int `json:"code"`
 }
 
-// channel is how far one of the two is.
+// channel is the state of one of the two channels.
 type channel struct {
-	// Held was read and is in no piece yet: the beginning of a frame, or what came between two runs.
+	// Held are bytes that are not in a piece yet: the beginning of a frame, or output between two runs.
 	Held  []byte `json:"held,omitempty"`
 	Ended bool   `json:"ended,omitempty"`
 }
@@ -39,15 +39,15 @@ type Piece struct {
 }
 
 const (
-	// maxFrame bounds what a frame holds. What is longer is output.
+	// maxFrame is the maximum length of a frame. Longer ones are output.
 	maxFrame = 768 << 10
-	// maxBetween is how much output between two runs is kept for the next one, the newest.
+	// maxBetween is how much of the newest output between two runs is kept for the next one.
 	maxBetween = 32 << 10
-	// maxDigits is how many digits the length of a frame has.
+	// maxDigits is the maximum number of digits in the length of a frame.
 	maxDigits = 6
 )
 
-// Begin begins a run. What was held since the one before is in the pieces of the next Feed.
+// Begin begins a run. The next Feed returns the output that was held since the previous run.
 func (s *Slicer) Begin(m Marks) {
 	s.Marks, s.Code = m, 0
 	s.Stdout.Ended, s.Stderr.Ended = false, false
@@ -62,7 +62,7 @@ func (s *Slicer) Over() bool {
 	return over
 }
 
-// Feed takes output of a channel and returns what is in it of the run. The pieces share no memory with data.
+// Feed takes output of a channel and returns the pieces that belong to the run. They share no memory with data.
 func (s *Slicer) Feed(stderr bool, data []byte) []Piece {
 	c := &s.Stdout
 	if stderr {
@@ -117,7 +117,7 @@ func (s *Slicer) Feed(stderr bool, data []byte) []Piece {
 	}
 }
 
-// Flush returns what is held of a run whose driver has ended.
+// Flush returns the held output of a run whose driver has ended.
 func (s *Slicer) Flush(stderr bool) []byte {
 	c := &s.Stdout
 	if stderr {
@@ -128,7 +128,7 @@ func (s *Slicer) Flush(stderr bool) []byte {
 	return held
 }
 
-// between keeps what came between two runs.
+// between keeps output between two runs.
 func (c *channel) between(data []byte) {
 	c.Held = bytes.Clone(data[max(0, len(data)-maxBetween):])
 }
@@ -142,8 +142,7 @@ const (
 	endFrame
 )
 
-// frame looks for a frame at the beginning of buf, which begins with a NUL, and returns what is in it and how long it
-// is.
+// frame looks for a frame at the beginning of buf, which begins with a NUL, and returns its body and its length.
 func (s *Slicer) frame(buf []byte) (body []byte, size int, v verdict) {
 	for mark, v := range map[string]verdict{s.Marks.Frame: runFrame, s.Marks.End: endFrame} {
 		rest := buf[1:]

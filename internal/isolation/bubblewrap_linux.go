@@ -57,7 +57,7 @@ func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
 	var covers []string
 	for _, hidden := range hiddenRoots(p.Access.Hidden) {
 		if p.User != nil && !p.User.reaches(hidden) {
-			continue // nor does bwrap, which runs as the same user
+			continue // bwrap, which runs as the same user, cannot either
 		}
 		if info, err := os.Stat(hidden); err == nil && info.IsDir() {
 			args, covers = append(args, "--tmpfs", hidden), append(covers, "--remount-ro", hidden)

@@ -15,18 +15,18 @@ type Level string
 const (
 	// None starts a command as the user of the server may.
 	None Level = "none"
-	// Limits keeps a command from more privileges and from what is hidden; ordinary builds do not notice it.
+	// Limits denies a command further privileges and access to hidden paths; ordinary builds are not affected.
 	Limits Level = "limits"
 	// Landlock lets a command write only below named roots.
 	Landlock Level = "landlock"
-	// Bubblewrap lets a command see no other processes either, and gives it its own temporary directory and devices.
+	// Bubblewrap also hides other processes, and gives a command its own temporary directory and devices.
 	Bubblewrap Level = "bubblewrap"
 )
 
-// Levels are all levels, the weakest first.
+// Levels returns all levels, the weakest first.
 func Levels() []Level { return []Level{None, Limits, Landlock, Bubblewrap} }
 
-// ParseLevel returns the level of that name. "" is no level and is returned as it is.
+// ParseLevel returns the level with a name. The empty name is returned unchanged.
 func ParseLevel(name string) (Level, error) {
 	if name == "" || slices.Contains(Levels(), Level(name)) {
 		return Level(name), nil
@@ -49,7 +49,7 @@ const (
 	ByBubblewrap   = "bubblewrap"
 	ByUser         = "user"
 	ByPIDNamespace = "pid_namespace"
-	// ReadOnly, ReducedSet, EmptySet, DenyList and Off say what is left.
+	// ReadOnly, ReducedSet, EmptySet, DenyList and Off describe the remaining access.
 	ReadOnly   = "read_only"
 	ReducedSet = "reduced"
 	EmptySet   = "none"
@@ -57,7 +57,7 @@ const (
 	Off        = "off"
 )
 
-// Layers are what is in force for a command. The zero value of each field means that this layer is not.
+// Layers are the layers in force for a command. The zero value of a field means that the layer is not in force.
 type Layers struct {
 	// NoNewPrivileges: no set-user-ID program and no file capability gives the command more than it has.
 	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
@@ -65,21 +65,21 @@ type Layers struct {
 	Capabilities string `json:"capabilities,omitempty"`
 	// Hidden is what puts the server's secrets out of reach: ByMounts, ByLandlock, ByBubblewrap or ByUser.
 	Hidden string `json:"hidden,omitempty"`
-	// Writable is what bounds where the command may write: ByLandlock or ByBubblewrap.
+	// Writable is the layer that restricts writing: ByLandlock or ByBubblewrap.
 	Writable string `json:"writable,omitempty"`
 	// Signals is what keeps the command from signalling others: ByLandlock or ByPIDNamespace.
 	Signals string `json:"signals,omitempty"`
-	// Cgroups is ReadOnly where the command cannot leave its cgroup.
+	// Cgroups is ReadOnly if the command cannot leave its cgroup.
 	Cgroups string `json:"cgroups,omitempty"`
 	// SystemCalls is DenyList where calls are refused that no build makes.
 	SystemCalls string `json:"system_calls,omitempty"`
-	// Network is Off where the command has no network but its own loopback.
+	// Network is Off if the command has no network except its own loopback interface.
 	Network string `json:"network,omitempty"`
-	// User is the one that the command runs as, if not that of the server.
+	// User is the user of the command, if it differs from that of the server.
 	User string `json:"user,omitempty"`
 }
 
-// Access is what a request asks for beside a level.
+// Access is the part of a request beside its level.
 type Access struct {
 	// Offline: no network but a loopback of its own.
 	Offline bool `json:"offline,omitempty"`
@@ -92,20 +92,20 @@ type Access struct {
 
 func (a *Access) empty() bool { return !a.Offline && len(a.Writable) == 0 && len(a.Hidden) == 0 }
 
-// Config is what a server decides about the isolation of all its commands.
+// Config is the configuration of a server for the isolation of all its commands.
 type Config struct {
-	// Level is that of requests that name none. Default: Limits where the machine gives it, else None
-	// with those of its layers that the machine gives.
+	// Level is the level of requests that name none. Default: Limits if the machine supports it, and otherwise None
+	// with those layers of Limits that the machine supports.
 	Level Level
-	// Least, if set, is the weakest level that a request may ask for.
+	// Least, if set, is the weakest level that a request may name.
 	Least Level
-	// Access adds to what requests ask for. What is hidden here hides the secrets of the server.
+	// Access is added to that of requests. Its hidden paths protect the secrets of the server.
 	Access Access
-	// User is the one that all commands run as; only root can switch to another. Default: our own.
+	// User is the user of all commands; only root can switch to another user. Default: our own user.
 	User *User
-	// Users are those of the commands of a tenant, in place of User.
+	// Users are the users of the commands of single tenants, in place of User.
 	Users map[string]*User
-	// Machine is where the commands run. Default: Probe.
+	// Machine describes the machine that runs the commands. Default: Probe.
 	Machine *Machine
 }
 
@@ -118,7 +118,7 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("the level %q %s", e.
 type Plan struct {
 	Level  Level  `json:"level"`
 	Layers Layers `json:"layers,omitzero"`
-	// Access is what the command may.
+	// Access is the access of the command.
 	Access Access `json:"access,omitzero"`
 	// Visible are directories below a hidden one that the command reads all the same.
 	Visible []string `json:"visible,omitempty"`
@@ -130,8 +130,8 @@ type Plan struct {
 	machine *Machine // while it is resolved
 }
 
-// Resolve returns the plan for a request that asks for a level, "" for the default, and for access. The error
-// is a *RefusedError if the machine, or c, does not allow it.
+// Resolve returns the plan for a request with a level, "" for the default, and access. The error is a *RefusedError if
+// the machine, or c, does not permit the request.
 func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 	p := &Plan{Level: level, User: c.User, Temporary: os.TempDir(), machine: c.Machine}
 	if p.machine == nil {
@@ -167,7 +167,7 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 	return p, nil
 }
 
-// lacks says what the machine does not give of the level, "" where it gives all.
+// lacks returns the feature of the level that the machine does not support, or "".
 func (p *Plan) lacks() string {
 	m := p.machine
 	if p.User != nil && m.SwitchUser != nil {
@@ -228,7 +228,7 @@ func within(path, root string) bool {
 	return err == nil && relative != ".." && !strings.HasPrefix(relative, "../")
 }
 
-// layer sets the layers of the level. The machine gives them.
+// layer sets the layers of the level, which the machine supports.
 func (p *Plan) layer() {
 	m := p.machine
 	if p.User != nil {

@@ -38,7 +38,7 @@ func (p *Plan) needsLandlock() bool {
 	return p.Layers.Signals == ByLandlock || p.Layers.Writable == ByLandlock
 }
 
-// ruleset returns the descriptor of what the child is bound to. dir is its working directory.
+// ruleset returns the descriptor of the child's Landlock ruleset. dir is its working directory.
 func (p *Plan) ruleset(dir string) (fd int, err error) {
 	attr := unix.LandlockRulesetAttr{}
 	if p.Given.Landlock >= landlockScopes {
@@ -73,7 +73,8 @@ var writableDevices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
 }
 
-// allowFiles adds what the child may do to files: read all that is not hidden, and write below the writable roots.
+// allowFiles adds the rules for files: the child may read all files that are not hidden, and write below the writable
+// roots.
 func (p *Plan) allowFiles(ruleset int, dir string) error {
 	if err := allow(ruleset, "/", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
 		return err
@@ -106,9 +107,9 @@ func (p *Plan) allowFiles(ruleset int, dir string) error {
 	return nil
 }
 
-// allowReading allows to read what is below dir and not hidden. Landlock can take nothing out of a directory that
-// it has allowed: of one that holds something hidden the entries are allowed one by one, and what is made
-// there later is not.
+// allowReading permits reading the files below dir that are not hidden. Landlock cannot exclude a path below a
+// permitted directory. In a directory that contains a hidden path, the entries are therefore permitted one by one, and
+// entries that are created later are not readable.
 func allowReading(ruleset int, dir string, hidden []string) error {
 	if !slices.ContainsFunc(hidden, func(h string) bool { return within(h, dir) }) {
 		err := allow(ruleset, dir, readFiles)

@@ -7,36 +7,36 @@ import (
 	"sync"
 )
 
-// Given is what was found on a machine that a start needs to know.
+// Given are the properties of a machine that a start needs.
 type Given struct {
 	// Root reports whether we are root, which is what commands are too unless they run as another user.
 	Root bool `json:"root,omitempty"`
-	// Landlock is the version of Landlock, 0 where there is none.
+	// Landlock is the version of Landlock, or 0 without Landlock.
 	Landlock int `json:"landlock,omitempty"`
 	// UserNamespace: other namespaces are had in a user namespace alone.
 	UserNamespace bool `json:"user_namespace,omitempty"`
 	// Cgroups are the mounts of cgroup file systems, Disks the devices that hold file systems, as root reads them.
 	Cgroups []string `json:"cgroups,omitempty"`
 	Disks   []string `json:"disks,omitempty"`
-	// OpenFiles is the bound on open files that commands have without us, 0 where it is not known.
+	// OpenFiles is the limit on open files that commands have without our settings, or 0 if it is unknown.
 	OpenFiles uint64 `json:"open_files,omitempty"`
 	// Bubblewrap is the path of bwrap, in plans of that level alone.
 	Bubblewrap string `json:"bubblewrap,omitempty"`
 }
 
-// Machine is what a machine gives to isolate commands with. An error says why it does not give something; nil
+// Machine describes the support of a machine for isolation. An error is the reason why a feature is not available; nil
 // means that it was tried and works.
 type Machine struct {
 	Given
 	// Start is why a command cannot be started with any layer.
 	Start error
-	// Mounts is why there is no mount namespace.
+	// Mounts is the reason why mount namespaces are not available.
 	Mounts error
-	// Network is why there is no network namespace.
+	// Network is the reason why network namespaces are not available.
 	Network error
 	// SystemCalls is why system calls cannot be filtered.
 	SystemCalls error
-	// Capabilities is why they cannot be dropped for good.
+	// Capabilities is the reason why capabilities cannot be dropped permanently.
 	Capabilities error
 	// SwitchUser is why commands cannot run as another user.
 	SwitchUser error
@@ -52,7 +52,7 @@ var probed = sync.OnceValue(probe)
 // errNotLinux is why nothing is isolated elsewhere.
 var errNotLinux = errors.New("needs Linux on amd64 or arm64")
 
-// FindBubblewrap returns the path of a bwrap that works, or why there is none.
+// FindBubblewrap returns the path of a working bwrap, or the reason why there is none.
 func (m *Machine) FindBubblewrap() (path string, err error) {
 	if m.NoBubblewrap != nil {
 		return "", m.NoBubblewrap

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespaces gives the child those that its layers need. Without privileges they belong to a user namespace of its
-// own, in which it keeps its user and group ids; all other ids show as "nobody" there.
+// namespaces adds the namespaces that the layers need. Without privileges they belong to a new user namespace, in which
+// the child keeps its user and group ids; all other ids appear as "nobody" there.
 func (p *program) namespaces(pl *Plan) {
 	flags := uintptr(0)
 	if pl.Layers.Hidden == ByMounts {
@@ -31,7 +31,7 @@ func (p *program) namespaces(pl *Plan) {
 		return
 	}
 	p.add("user namespace", unix.SYS_UNSHARE, flags|unix.CLONE_NEWUSER)
-	// The files are those of root while the memory, which is ours, is undumpable.
+	// While our memory is undumpable, the files of the child belong to root.
 	p.add("user namespace", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1)
 	p.write("user namespace", "/proc/self/setgroups", "deny")
 	p.write("user namespace", "/proc/self/uid_map", fmt.Sprintf("%d %[1]d 1", os.Geteuid()))
@@ -41,10 +41,10 @@ func (p *program) namespaces(pl *Plan) {
 	}
 }
 
-// maskFlags are those of a mount over what is hidden.
+// maskFlags are the flags of a mount over a hidden path.
 const maskFlags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 
-// mounts hides what the plan hides. Mounts made outside later still appear inside, and not the other way round.
+// mounts hides the hidden paths of the plan. Later mounts outside appear inside, but not the other way round.
 func (p *program) mounts(pl *Plan) {
 	if pl.Layers.Hidden != ByMounts {
 		return
@@ -59,14 +59,14 @@ func (p *program) mounts(pl *Plan) {
 	for _, path := range pl.Given.Cgroups {
 		attr := address(p, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 		p.add("cgroups", unix.SYS_MOUNT_SETATTR, atFDCWD, p.text(path), 0, attr, unsafe.Sizeof(unix.MountAttr{})).
-			tolerated = uintptr(unix.EINVAL) // it is mounted no more
+			tolerated = uintptr(unix.EINVAL) // it is no longer mounted
 	}
 	if pl.Given.UserNamespace {
 		p.coverSSHConfig()
 	}
 }
 
-// sshConfig holds files of root that ssh(1) refuses where root shows as nobody.
+// sshConfig contains files of root that ssh(1) refuses if root appears as nobody.
 const sshConfig = "/etc/ssh/ssh_config.d"
 
 func (p *program) coverSSHConfig() {
@@ -86,7 +86,7 @@ func (p *program) bind(step, from, to string) *call {
 	return p.add(step, unix.SYS_MOUNT, p.text(from), p.text(to), 0, unix.MS_BIND, 0)
 }
 
-// hide puts an empty file or directory over path, in which what is visible below it stays.
+// hide mounts an empty file or directory over path, and keeps the visible paths below it.
 func (p *program) hide(path string, visible []string) {
 	info, err := os.Stat(path)
 	if err != nil {

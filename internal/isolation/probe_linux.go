@@ -56,7 +56,7 @@ func probe() *Machine {
 	})
 	m.Capabilities = try(func(p *program) {
 		pl := &Plan{Given: m.Given, Layers: Layers{Capabilities: EmptySet}}
-		if m.Root && !hasCapability(unix.CAP_SETPCAP) { // a program that root executes gets what is in the bounding set
+		if m.Root && !hasCapability(unix.CAP_SETPCAP) { // root gains all capabilities in the bounding set by exec
 			p.add("CAP_SETPCAP", unix.SYS_GETPID).expect = ^uintptr(0)
 		}
 		p.dropBounding(pl)

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// program is what a child does between fork and exec: a list of system calls, all of whose arguments are made
-// before the fork. A child of a Go program can do nothing else safely, and by making them in assembly it can
-// share our memory, as vfork does: a copy of the page tables of a large server takes tens of milliseconds.
+// program is the work of a child between fork and exec: a list of system calls, all of whose arguments are prepared
+// before the fork. A child of a Go program cannot safely do more. Because the calls are made in assembly, the child can
+// share our memory, as with vfork: copying the page tables of a large server takes tens of milliseconds.
 type program struct {
 	calls []call
 	// steps name the calls in errors.
 	steps []string
-	// pins keeps what the arguments point to where it is.
+	// pins keeps the values that the arguments point to at their addresses.
 	pins runtime.Pinner
 	// fds are open until the program has been run.
 	fds []int
 }
 
-// StepError says which step of a start failed. The process has not been started.
+// StepError names the failed step of a start. The process has not been started.
 type StepError struct {
 	Step string
 	Err  error
@@ -53,13 +53,13 @@ func (p *program) text(s string) uintptr { return p.bytes(append([]byte(s), 0)) 
 // bytes is the address of b, which is not empty.
 func (p *program) bytes(b []byte) uintptr { return address(p, &b[0]) }
 
-// address is that of a value.
+// address returns the address of a value.
 func address[T any](p *program, v *T) uintptr {
 	p.pins.Pin(v)
 	return uintptr(unsafe.Pointer(v))
 }
 
-// register makes a place for a result.
+// register returns the address of a place for a result.
 func (p *program) register() uintptr { return address(p, new(uintptr)) }
 
 // texts is a NULL-terminated array of strings as an argument.
@@ -90,7 +90,7 @@ func argument(n int) uintptr { return uintptr(n) }
 
 var atFDCWD = argument(unix.AT_FDCWD)
 
-// close frees what the program holds, once no child runs it any more.
+// close frees the resources of the program once no child runs it.
 func (p *program) close() {
 	p.pins.Unpin()
 	for _, fd := range p.fds {

@@ -37,9 +37,9 @@ func (p *program) restrict(pl *Plan, dir string) error {
 	return nil
 }
 
-// kept are the capabilities that installing software as root takes. NET_RAW is not one of them, for it reads what
-// others send over loopback, nor MKNOD, for a device reads the disk past all files, nor DAC_READ_SEARCH, for
-// open_by_handle_at(2) passes by mounts.
+// kept are the capabilities that installing software as root needs. NET_RAW is excluded because it reads other traffic
+// on loopback, MKNOD because a device gives access to the disk below all files, and DAC_READ_SEARCH because
+// open_by_handle_at(2) bypasses mounts.
 var kept = []uintptr{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID,
 	unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_SETFCAP, unix.CAP_AUDIT_WRITE,

@@ -16,7 +16,7 @@ var denied = []uint32{
 	unix.SYS_SYSLOG, unix.SYS_USERFAULTFD, unix.SYS_VHANGUP,
 }
 
-// The offsets in struct seccomp_data; the last one is that of the lower half of the first argument.
+// Offsets in struct seccomp_data; the last one is that of the lower half of the first argument.
 const (
 	dataNumber   = 0
 	dataArch     = 4
@@ -50,9 +50,9 @@ var (
 	absent = answer(unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS))
 )
 
-// filter is what the ABI adds to a BPF program. Besides what is denied it refuses cgroup namespaces: in a new one, and
-// a new user namespace, a process can mount its cgroup once more and write it. What clone3 is asked for cannot be seen,
-// so that there is no such call; the C libraries then take clone.
+// filter returns the BPF program of the ABI. In addition to the denied calls it refuses cgroup namespaces: in a new one
+// together with a new user namespace, a process can mount its cgroup again and write to it. A filter cannot see the
+// arguments of clone3, so clone3 is refused; the C libraries then use clone.
 func (a *abi) filter() []unix.SockFilter {
 	tail := 3 + len(a.denied)
 	refused, missing, flags, end := tail+7, tail+8, tail+4, tail+9

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The steps whose failure is that of the command and not of a layer.
+// The steps whose failure belongs to the command and not to a layer.
 const (
 	stepDir  = "chdir"
 	stepExec = "exec"
 )
 
-// Start is os.StartProcess with the layers of the plan; a nil Plan has none. Of attr.Sys it takes Setsid, Setctty with
-// Ctty 0, Pdeathsig, UseCgroupFD and CgroupFD; the error is errors.ErrUnsupported for others. attr.Env is not nil. The
-// error is a *StepError if a layer could not be had, and else as that of os.StartProcess.
+// Start is os.StartProcess with the layers of the plan; a nil Plan has none. It supports Setsid, Setctty with Ctty 0,
+// Pdeathsig, UseCgroupFD and CgroupFD of attr.Sys; the error is errors.ErrUnsupported for other fields. attr.Env must
+// not be nil. The error is a *StepError if a layer failed, and otherwise as that of os.StartProcess.
 func (p *Plan) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	if p == nil || p.Layers == (Layers{}) {
 		return os.StartProcess(path, argv, attr)
@@ -64,7 +64,7 @@ func (p *Plan) start(path string, argv []string, attr *os.ProcAttr) (*os.Process
 	if err != nil {
 		return nil, fmt.Errorf("isolation: %w", err)
 	}
-	return os.FindProcess(pid) // which cannot mean another process: nobody else waits for this one
+	return os.FindProcess(pid) // the pid is not reused, because only we wait for this process
 }
 
 // compile writes the program of a start.
@@ -158,7 +158,8 @@ func (p *program) files(files []*os.File) {
 	}
 }
 
-// dieWithParent has the child killed when our thread ends, which may have happened before it asked for that.
+// dieWithParent makes the kernel kill the child when our thread ends, even if the thread ended before the child
+// requested that.
 func (p *program) dieWithParent(s syscall.Signal) {
 	p.add("parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(s))
 	p.add("parent", unix.SYS_GETPPID).expect = uintptr(os.Getpid())

@@ -24,7 +24,7 @@ const (
 // only looks like the beginning of one is not swallowed.
 type plainer struct{ state ansiState }
 
-// plain returns data without escape sequences. The result shares the memory of data where there are none.
+// plain returns data without escape sequences. If there are none, the result shares the memory of data.
 func (p *plainer) plain(data []byte) []byte {
 	if p.state == ansiGround && !hasEscape(data) {
 		return data

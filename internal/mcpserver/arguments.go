@@ -52,7 +52,7 @@ func (w *waitArg) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &w.seconds)
 }
 
-// argumentSchemas are those of our own types.
+// argumentSchemas are the schemas of our own types.
 var argumentSchemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[cursorArg](): {Types: []string{"string", "integer"}},
 	reflect.TypeFor[waitArg]():   {Types: []string{"number", "boolean"}},

@@ -18,7 +18,7 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// caller is who sends a request.
+// caller is the sender of a request.
 type caller struct {
 	tenant reprise.Tenant
 	who    identity.Principal
@@ -45,7 +45,7 @@ func Needs(m *mcphttp.Message) []identity.Scope {
 	if m.Method != callTool {
 		return nil
 	}
-	// Names are told apart by case, as what runs the tool does.
+	// Names are compared with their case, as in the code that runs the tool.
 	var params map[string]json.RawMessage
 	var tool string
 	if json.Unmarshal(m.Params, &params) != nil || json.Unmarshal(params["name"], &tool) != nil {
@@ -63,7 +63,7 @@ const callTool = "tools/call"
 // readResources is what resources are read by.
 const readResources = "resources/read"
 
-// enter finds out whose request it is, refuses who has the scopes of the tool for nothing, and has the call recorded.
+// enter identifies the caller of a request, refuses a caller without any scope of the tool, and records the call.
 func (s *Server) enter(ctx context.Context, req mcp.Request, tool string) (caller, error) {
 	c, err := s.identify(ctx, req, tool)
 	if err == nil {
@@ -97,7 +97,8 @@ func (s *Server) record(ctx context.Context, c *caller, tool, id string) error {
 	return s.opts.Audit(ctx, e, change)
 }
 
-// enterFor is enter for what is done to an execution. One that the caller may not know of does not exist for it.
+// enterFor is enter for an operation on an execution. For a caller that may not know of an execution, it does not
+// exist.
 func (s *Server) enterFor(ctx context.Context, req mcp.Request, tool, id string) (caller, error) {
 	c, err := s.identify(ctx, req, tool)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Server) enterFor(ctx context.Context, req mcp.Request, tool, id string)
 	return c, s.record(ctx, &c, tool, id)
 }
 
-// mayStart refuses to start a run in a session for which the scopes of the tool are not.
+// mayStart refuses to start a run in a session that the scopes of the tool do not include.
 func (c *caller) mayStart(tool, session string) error {
 	for _, scope := range scopesOf[tool] {
 		if !c.who.MayOn(scope, session) {

@@ -12,8 +12,8 @@ import (
 // forEnd is a wait without a bound.
 const forEnd time.Duration = -1
 
-// collect follows a run to its end, or for as long as wait, and keeps what is to be shown. A call that has become a
-// task waits for the end.
+// collect follows a run to its end, or for at most wait, and keeps the output to show. A call that has become a task
+// waits for the end.
 func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, limit int, wait time.Duration,
 	w *watcher,
 ) (*executeOutput, error) {
@@ -52,7 +52,7 @@ func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, 
 	return out, nil
 }
 
-// collection is the output of a run as far as it is to be shown.
+// collection is the output of a run as far as it is shown.
 type collection struct {
 	limit          int
 	missed         uint64
@@ -73,14 +73,14 @@ func (c *collection) step(ctx context.Context, reader *reprise.Reader, w *watche
 	}
 	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
 		c.missed += window.Missed()
-		if window.Reason == reprise.EpochChanged { // some of the output is no longer that of the run: read it anew
+		if window.Reason == reprise.EpochChanged { // part of the output no longer belongs to the run: read it again
 			c.reset()
 			c.missed = window.Earliest.Seq
 		}
 		err = reader.Seek(reprise.After(window.Earliest))
 	}
 	if errors.Is(err, reprise.ErrUnavailable) && pause(ctx, storePause) == nil {
-		return false, nil // the run goes on, and so do we
+		return false, nil // the run continues
 	}
 	if err != nil {
 		return false, err
@@ -101,7 +101,7 @@ func (c *collection) step(ctx context.Context, reader *reprise.Reader, w *watche
 type collected struct {
 	*clip
 	plain plainer
-	bytes int64 // with them
+	bytes int64 // including them
 }
 
 func (c *collected) take(seq uint64, data []byte) {
@@ -119,7 +119,7 @@ func (c *collected) channel(n int, stream *reprise.Stream) channel {
 	return ch
 }
 
-// storePause is how long a store is given that cannot answer.
+// storePause is the pause after an error of the store.
 const storePause = 250 * time.Millisecond
 
 func pause(ctx context.Context, d time.Duration) error {

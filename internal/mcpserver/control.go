@@ -104,12 +104,12 @@ type stdinInput struct {
 
 type stdinOutput struct {
 	ID     string `json:"execution_id"`
-	Offset int64  `json:"offset"` // how many bytes the command was given in all
+	Offset int64  `json:"offset"` // total number of bytes given to the command
 	Open   bool   `json:"open"`   // more can be written
 	Whole  bool   `json:"whole"`  // the command was given all of this; the rest can be sent again from offset
 }
 
-// stdinWait bounds how long a command is given to read.
+// stdinWait limits how long a command may take to read.
 const stdinWait = 10 * time.Second
 
 func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest,
@@ -163,7 +163,7 @@ type listOutput struct {
 	NextCursor string      `json:"next_cursor,omitempty"`
 }
 
-// listLimits are how many runs a page has: by default, and at most.
+// listLimits are the default and the maximum number of runs on a page.
 const (
 	listDefault = 20
 	listMax     = 100

@@ -21,7 +21,7 @@ type clip struct {
 	text  textCheck
 }
 
-// mark says that the bytes from an offset on come after a seq.
+// mark records that the bytes from an offset on come after a seq.
 type mark struct {
 	offset int
 	after  uint64
@@ -57,25 +57,25 @@ func (c *clip) add(seq uint64, data []byte) {
 // last returns the newest n bytes, of which there are more than limit in all.
 func (c *clip) last(n int) []byte {
 	ordered := append(append([]byte{}, c.tail[c.at:]...), c.tail[:c.at]...)
-	if missing := n - len(ordered); missing > 0 { // the tail has not filled up: the rest is in the head
+	if missing := n - len(ordered); missing > 0 { // the tail is not full: the rest is in the head
 		ordered = append(append([]byte{}, c.head[len(c.head)-missing:]...), ordered...)
 	}
 	return ordered[len(ordered)-n:]
 }
 
-// shown is what is shown of a channel.
+// shown is the visible part of a channel.
 type shown struct {
 	// text is the output, or its beginning and end with a note between them.
 	text string
-	// bytes is how much there was in all, and omitted how much of that is not in text.
+	// bytes is the total number of bytes, and omitted the number of those that are not in text.
 	bytes, omitted int64
 	// after is the seq after which the first byte comes that is left out.
 	after uint64
-	// binary is set if it is no text, and all of it left out.
+	// binary is set if the output is not text and therefore omitted completely.
 	binary bool
 }
 
-// show cuts what is there to n bytes. note makes the text that stands where bytes are left out.
+// show cuts the output to n bytes. note returns the text that replaces the omitted bytes.
 func (c *clip) show(n int, note func(omitted int64, after uint64) string) shown {
 	s := shown{bytes: c.total}
 	switch {
@@ -108,7 +108,7 @@ func (c *clip) afterOf(offset int) uint64 {
 	return after
 }
 
-// cutRune is how many bytes at the end of b are the beginning of a rune that is not whole.
+// cutRune returns the number of bytes at the end of b that begin an incomplete rune.
 func cutRune(b []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {
@@ -121,7 +121,7 @@ func cutRune(b []byte) int {
 	return 0
 }
 
-// splitRune is how many bytes at the start of b are the end of a rune.
+// splitRune returns the number of bytes at the start of b that end a rune.
 func splitRune(b []byte) int {
 	for n := range min(utf8.UTFMax-1, len(b)) {
 		if utf8.RuneStart(b[n]) {
@@ -156,7 +156,7 @@ func isText(data []byte) bool {
 	return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
 }
 
-// share divides limit between two that want so much. Each gets half, and what the other leaves.
+// share divides limit between two channels of the given sizes. Each gets half, and the unused part of the other half.
 func share(limit int, first, second int64) (int, int) {
 	half := int64(limit / 2)
 	switch {
@@ -170,7 +170,7 @@ func share(limit int, first, second int64) (int, int) {
 	return limit - int(half), int(half)
 }
 
-// noteOf makes the note for what is left out of the output of an execution.
+// noteOf returns the function that makes the note for omitted output of an execution.
 func noteOf(stream *reprise.Stream) func(int64, uint64) string {
 	return func(omitted int64, after uint64) string {
 		return fmt.Sprintf("\n[... %d bytes are left out here; get_execution_output with cursor %q reads them ...]\n",

@@ -21,10 +21,10 @@ const (
 	metaExecution = "reprise/execution"
 )
 
-// explained is an error with what a model needs to go on.
+// explained is an error with information that helps a model to continue.
 type explained struct {
 	error
-	// detail is said in place of what the error says, if it is not "".
+	// detail replaces the text of the error if it is not "".
 	detail         string
 	field          string
 	earliest, tail string
@@ -33,11 +33,10 @@ type explained struct {
 // Unwrap returns the error that is explained.
 func (e *explained) Unwrap() error { return e.error }
 
-// named is how many executions are named to a model that asks for one that is not there.
+// named is the number of existing executions in the error for a missing one.
 const named = 5
 
-// unknown explains an error that says that there is no execution with an id: it names those that there are. Other
-// errors are returned as they are.
+// unknown adds to the error for a missing execution the ids of existing ones. It returns other errors unchanged.
 func (s *Server) unknown(ctx context.Context, c caller, id string, err error) error {
 	expired := errors.Is(err, reprise.ErrExpired)
 	if !expired && !errors.Is(err, reprise.ErrNotFound) {
@@ -77,8 +76,7 @@ func shorten(s string) string {
 
 const maxShown = 128
 
-// askable explains an error that refuses a cursor: it names those that can be asked for. Other errors are returned as
-// they are.
+// askable adds to the error for a refused cursor the cursors that are valid. It returns other errors unchanged.
 func askable(ctx context.Context, stream *reprise.Stream, err error) error {
 	_, outside := errors.AsType[*reprise.WindowError](err)
 	if !outside && !errors.Is(err, reprise.ErrCursorMalformed) && !errors.Is(err, reprise.ErrCursorForeign) {
@@ -124,7 +122,7 @@ func (s *Server) failed(tool string, err error) error {
 		p = problem.New(problem.CodeUnauthenticated, "")
 	}
 	switch p.Code {
-	case problem.CodeNotFound: // what it is called inside says nothing to a model
+	case problem.CodeNotFound: // the internal name means nothing to a model
 		p.Detail = "there is no such execution"
 	case problem.CodeStreamExpired:
 		p.Detail = "the execution is no longer kept"
@@ -154,7 +152,7 @@ func codes(next mcp.MethodHandler) mcp.MethodHandler {
 		if e, ok := errors.AsType[*toolError](r.GetError()); ok {
 			p = e.problem
 		} else if r.GetError() == nil {
-			return result, err // it says itself what is wrong
+			return result, err // the error explains itself
 		} else { // the SDK has refused the arguments
 			r.Content = []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%s: %v", problem.CodeInvalid, r.GetError())}}
 		}

@@ -14,18 +14,19 @@ import (
 	"reprise/internal/execution"
 )
 
-// channel is what a program reads of stdout or stderr. What a model reads of it is text.
+// channel is stdout or stderr in the form for a program. A model reads it as text.
 type channel struct {
 	text string
-	// Bytes is what the command has written, and Omitted what is left out of the text.
+	// Bytes is the number of bytes that the command has written, and Omitted the number of those that are not in the
+	// text.
 	Bytes   int64 `json:"bytes"`
 	Omitted int64 `json:"omitted,omitempty"`
-	// Cursor is from where get_execution_output reads what is left out.
+	// Cursor is the position from which get_execution_output reads the omitted output.
 	Cursor string `json:"cursor,omitempty"`
 	Binary bool   `json:"binary,omitempty"`
 }
 
-// executeOutput is what came of a call of execute_code. Its JSON form is in the _meta of the result.
+// executeOutput is the result of execute_code. Its JSON form is in the _meta of the tool result.
 type executeOutput struct {
 	runStatus
 	// Attached: the run had been started by an earlier call with the same idempotency_key.
@@ -34,7 +35,7 @@ type executeOutput struct {
 	Fresh  bool    `json:"interpreter_new,omitempty"`
 	Stdout channel `json:"stdout"`
 	Stderr channel `json:"stderr"`
-	// Missed is the number of the first events that are no longer kept.
+	// Missed is the number of events at the start that are no longer kept.
 	Missed uint64 `json:"missed,omitempty"`
 	// Cursor is the position after the last event that was looked at.
 	Cursor string `json:"cursor"`
@@ -63,7 +64,7 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 	}
 	id := run.x.ID
 	if run.created && in.Key == "" {
-		// Nobody could find it again before the answer names it.
+		// Until the answer names the run, nobody could find it.
 		defer context.AfterFunc(ctx, func() { s.abandon(ctx, run.tenant, id) })()
 	}
 	out, err := s.collect(ctx, run.tenant, id, limit, wait, s.watch(req, id))
@@ -82,7 +83,7 @@ type started struct {
 	fresh   bool // the interpreter of its code was opened for it
 }
 
-// start starts what in asks for.
+// start starts the requested run.
 func (s *Server) start(ctx context.Context, req mcp.Request, tool string, in *runInput,
 	edit func(*execution.Request),
 ) (started, error) {
@@ -120,10 +121,10 @@ func inOurWords(err error, in *runInput) error {
 	return err
 }
 
-// abandonWait bounds how long a run is tried to be cancelled.
+// abandonWait limits how long the cancellation of a run is retried.
 const abandonWait = 10 * time.Second
 
-// abandon cancels a run whose call was cancelled; a server that stops says itself what becomes of its runs.
+// abandon cancels a run whose call was cancelled. A stopping server handles its runs itself.
 func (s *Server) abandon(ctx context.Context, tenant reprise.Tenant, id string) {
 	if errors.Is(context.Cause(ctx), reprise.ErrClosed) {
 		return
@@ -178,7 +179,7 @@ func (c *channel) write(b *strings.Builder, name string) {
 	}
 }
 
-// startOutput is what came of a call of execute_code_async. Its JSON form is in the _meta of the result.
+// startOutput is the result of execute_code_async. Its JSON form is in the _meta of the tool result.
 type startOutput struct {
 	runStatus
 	Attached bool `json:"attached,omitempty"`
@@ -208,7 +209,7 @@ func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 	}, nil, nil
 }
 
-// runNote is what a task keeps for the case that its server dies.
+// runNote is the note of a task in case its server dies.
 type runNote struct {
 	ID       string `json:"id"`
 	MaxBytes int    `json:"max_bytes"`
@@ -217,8 +218,8 @@ type runNote struct {
 // lostPoll is the time between two looks whether a run has been ended that was lost with its server.
 const lostPoll = 100 * time.Millisecond
 
-// lost says what came of a call of execute_code whose server has died. The run has died with it, unless it is that of
-// another replica.
+// lost returns the result of execute_code after its server has died. The run has died with the server, unless another
+// replica runs it.
 func (s *Server) lost(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error) {
 	var n runNote
 	if err := json.Unmarshal(note, &n); err != nil {

@@ -14,11 +14,11 @@ import (
 // maxInterpreterName bounds the name of an interpreter in bytes.
 const maxInterpreterName = 64
 
-// interpreterOf returns the interpreter that a call names, and opens it if there is none that runs. Each session and
-// language has names of its own, so that nobody learns of those of others. fresh is true for one that this call has
-// opened. The caller may start runs in the session.
+// interpreterOf returns the interpreter that a call names, and opens one if none is running. Each session and language
+// has separate names, so that no session learns those of another. fresh is true if this call has opened the
+// interpreter. The caller may start runs in the session.
 func (s *Server) interpreterOf(ctx context.Context, c *caller, in *runInput) (id string, fresh bool, err error) {
-	// Of two calls that find the interpreter ended, the second must not remove what the first has opened.
+	// If two calls find the interpreter ended, the second must not remove the one that the first has opened.
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	language := in.language()
@@ -60,8 +60,8 @@ func (s *Server) startInside(ctx context.Context, c *caller, in *runInput, r exe
 	}
 }
 
-// said is what an event says as output, and of which channel; "" for none. The values of code in an interpreter are
-// text on stdout, and why it failed is text on stderr, as "reprise run" prints them.
+// said returns the output in an event and its channel, or "" for other events. The values of code in an interpreter are
+// text on stdout, and its exceptions are text on stderr, as "reprise run" prints them.
 func said(e *reprise.Event) (channel string, data []byte) {
 	switch e.Type {
 	case execution.Stdout, execution.Stderr:

@@ -12,7 +12,7 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// notOffered are the methods, or what they begin with, of capabilities that the server does not declare. The SDK would
+// notOffered are the methods, or prefixes of methods, of capabilities that the server does not declare. The SDK would
 // answer them with empty lists.
 var notOffered = []string{
 	"prompts/", "completion/", "logging/", "resources/subscribe", "resources/unsubscribe",
@@ -34,5 +34,5 @@ func offered(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// newestWithSessions is the version that a client is offered which asks for one that is not served.
+// newestWithSessions is the version that is offered to a client which requests an unsupported one.
 const newestWithSessions = "2025-11-25"

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxWait bounds the wait of every tool: clients give up after 60 s.
+	// maxWait limits the wait of every tool: clients give up after 60 s.
 	maxWait = 50 * time.Second
-	// defaultWait is the wait of a call that names none where it has to wait for something.
+	// defaultWait is the wait of a call that names none but has to wait.
 	defaultWait = 30 * time.Second
 
 	defaultLimit = 200
@@ -53,7 +53,7 @@ const (
 	formSandbox             // events as the first sandbox server names them
 )
 
-// outputQuery is what of the stream is asked for.
+// outputQuery selects a part of the stream.
 type outputQuery struct {
 	at              reprise.Position
 	seq             uint64 // in place of at
@@ -67,7 +67,7 @@ type outputQuery struct {
 	pages bool
 }
 
-// outputQuery checks what is asked for.
+// outputQuery validates the input.
 func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	switch {
 	case in.Wait.isFlag || in.Cursor.isSeq:
@@ -105,7 +105,7 @@ func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	return q, err
 }
 
-// setWait sets what is waited for, and for how long.
+// setWait sets the condition and the duration of the wait.
 func (q *outputQuery) setWait(in *outputInput) (err error) {
 	q.until = in.Until
 	switch {
@@ -194,10 +194,10 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
 	return p.answer(noteOf(stream))
 }
 
-// truncatedOutput says what cannot be read any more.
+// truncatedOutput describes output that can no longer be read.
 type truncatedOutput struct {
-	// Missed is the number of events that are no longer kept, TakenBack that of the events before the asked position
-	// that the server has lost since.
+	// Missed is the number of events that are no longer kept. TakenBack is the number of events before the requested
+	// position that the server has lost since.
 	Missed    uint64 `json:"missed"`
 	TakenBack uint64 `json:"taken_back,omitempty"`
 	Earliest  string `json:"earliest"`
@@ -212,7 +212,7 @@ type endOutput struct {
 	Error    string  `json:"error,omitempty"`
 }
 
-// outputFacts is what a program reads of an answer.
+// outputFacts is the part of an answer for programs.
 type outputFacts struct {
 	ID string `json:"execution_id"`
 	// Cursor is the position after the last event of this answer.
@@ -267,7 +267,7 @@ func (t *truncatedOutput) write(b *strings.Builder) {
 	}
 }
 
-// writeEnd writes the line that says how to go on. It is short, for it comes with each answer.
+// writeEnd writes the line that tells how to continue. It is short, because every answer contains it.
 func (p *page) writeEnd(b *strings.Builder) {
 	f := &p.facts
 	switch {

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// defaultQuiet is the pause in the output that ends a wait for output, and collectAtMost bounds that wait once
-	// there is some: an answer has what belongs together, and a prompt is not waited for long.
+	// defaultQuiet is the pause in the output that ends a wait for output. collectAtMost limits that wait once there is
+	// some output. So an answer contains output that belongs together, and returns soon at a prompt.
 	defaultQuiet  = 300 * time.Millisecond
 	collectAtMost = 5 * time.Second
-	// windowBytes is how much of the output before a piece is looked at for a match.
+	// windowBytes is how much output before a piece is searched for a match.
 	windowBytes = 4 << 10
 	// unclipped is the limit of a transcript that is bounded by events.
 	unclipped = 1 << 30
@@ -64,7 +64,7 @@ func newPage(id string, q *outputQuery, w *watcher) *page {
 	}
 }
 
-// open opens a reader, after what is lost if need be. A cursor of another stream, or one beyond the end, is refused.
+// open opens a reader, if necessary after lost events. It refuses a cursor of another stream or beyond the end.
 func (p *page) open(ctx context.Context, stream *reprise.Stream, at reprise.Position) (*reprise.Reader, error) {
 	reader, err := stream.Reader(ctx, at)
 	window, ok := errors.AsType[*reprise.WindowError](err)
@@ -101,7 +101,7 @@ func (p *page) lose(window *reprise.WindowError) {
 	}
 }
 
-// read takes events until there are enough, what is waited for is there, or the wait is over.
+// read reads events until there are enough, the expected output has arrived, or the wait is over.
 func (p *page) read(ctx context.Context, reader *reprise.Reader) error {
 	p.deadline = time.Now().Add(p.q.wait)
 	for {
@@ -130,8 +130,8 @@ func (p *page) read(ctx context.Context, reader *reprise.Reader) error {
 	}
 }
 
-// failed deals with an error of the reader, and reports whether reading goes on. What was collected is answered; the
-// next call is told what is missing.
+// failed handles an error of the reader, and reports whether reading continues. The answer contains the output so far;
+// the next call reports the gap.
 func (p *page) failed(reader *reprise.Reader, err error) (goesOn bool, _ error) {
 	window, lost := errors.AsType[*reprise.WindowError](err)
 	switch {
@@ -174,7 +174,7 @@ func (p *page) takeRun(reader *reprise.Reader, run reprise.Run) (done bool) {
 	return false
 }
 
-// take keeps an event in the form that is asked for, and returns the text in it.
+// take keeps an event in the requested form, and returns the text in it.
 func (p *page) take(stream *reprise.Stream, e *reprise.Event) []byte {
 	if e.Type == execution.Stdout || e.Type == execution.Stderr || e.Type == reprise.TypeEnd {
 		p.last = time.Now()
@@ -192,7 +192,7 @@ func (p *page) take(stream *reprise.Stream, e *reprise.Event) []byte {
 	return nil
 }
 
-// matched looks for what is waited for in the newest output of a channel.
+// matched searches the newest output of a channel for the expected text.
 func (p *page) matched(channel string, text []byte) bool {
 	if len(text) == 0 {
 		return false
@@ -203,7 +203,7 @@ func (p *page) matched(channel string, text []byte) bool {
 	return found
 }
 
-// left is how long to wait for more, 0 or less if the answer is complete.
+// left returns how long to wait for more, or 0 or less if the answer is complete.
 func (p *page) left(now time.Time) time.Duration {
 	deadline := p.deadline
 	switch {
@@ -222,7 +222,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// eventOf is an event as it is shown.
+// eventOf returns the visible form of an event.
 func eventOf(stream *reprise.Stream, e *reprise.Event) outputEvent {
 	shown := outputEvent{
 		ID: stream.Cursor(e.Seq).String(), Type: e.Type, seq: e.Seq, at: e.Time,

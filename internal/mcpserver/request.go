@@ -15,7 +15,7 @@ const (
 	maxBytes = 1 << 20
 )
 
-// runInput says what to run.
+// runInput describes a run.
 type runInput struct {
 	Code        string            `json:"code,omitempty" jsonschema:"program text in language"`
 	Language    string            `json:"language,omitempty" jsonschema:"bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
@@ -43,7 +43,7 @@ type startInput struct {
 	TTY       bool `json:"tty,omitempty" jsonschema:"run in a terminal of 80 by 24"`
 }
 
-// request is the run that is asked for.
+// request returns the requested run.
 func (in *runInput) request() (execution.Request, error) {
 	r := execution.Request{
 		IdempotencyKey: in.Key, Session: in.Session, Argv: in.Argv, Command: in.Command, Language: in.Language,
@@ -64,10 +64,10 @@ func (in *runInput) request() (execution.Request, error) {
 	return r, err
 }
 
-// language is that of the code.
+// language returns the language of the code.
 func (in *runInput) language() string { return cmp.Or(in.Language, "python") }
 
-// checkProgram refuses a call that does not say what to run, in the words of the tool.
+// checkProgram refuses a call without a program to run, in the terms of the tool.
 func (in *runInput) checkProgram() error {
 	var given []string
 	for _, p := range []struct {
@@ -101,7 +101,7 @@ func seconds(field string, n, most float64) (time.Duration, error) {
 	return time.Duration(n * float64(time.Second)), nil
 }
 
-// bound is how much output a call wants to be shown.
+// bound returns how much output a call shows.
 func (s *Server) bound(asked int) (int, error) {
 	switch {
 	case asked == 0:
@@ -155,7 +155,7 @@ func statusOf(x *execution.Execution) runStatus {
 	return st
 }
 
-// outcomeOf is statusOf without what the caller has said itself.
+// outcomeOf is statusOf without the fields that the caller has sent itself.
 func outcomeOf(x *execution.Execution) runStatus {
 	st := statusOf(x)
 	st.Command, st.Argv, st.Language, st.Session, st.Labels = "", nil, "", "", nil
@@ -203,7 +203,7 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// isBad reports whether the run was none: it could not be started, or nobody knows how it went.
+// isBad reports whether the run could not be started, or its outcome is unknown.
 func (st *runStatus) isBad() bool {
 	return st.Outcome == string(execution.FailedToStart) || st.Outcome == string(execution.Lost)
 }

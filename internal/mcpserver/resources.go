@@ -84,8 +84,8 @@ func parseRange(text string) (r byteRange, ok bool) {
 	return r, err == nil && err2 == nil && r.first <= r.last
 }
 
-// readResource reads what has ended. What does not exist, what has not ended, and what is another tenant's is not
-// found.
+// readResource reads an ended execution. An execution that does not exist, has not ended, or belongs to another tenant
+// is not found.
 func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := req.Params.URI
 	escaped, name, isChannel := strings.Cut(strings.TrimPrefix(uri, resourceRoot), "/")
@@ -131,7 +131,7 @@ func (s *Server) readResource(ctx context.Context, req *mcp.ReadResourceRequest)
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
 }
 
-// readChannel reads what a path says: a channel, or a channel and a range of it.
+// readChannel reads the resource of a path: a channel, or a range of it.
 func (s *Server) readChannel(ctx context.Context, tenant reprise.Tenant, x *execution.Execution,
 	path string,
 ) ([]byte, error) {

@@ -18,7 +18,7 @@ import (
 type sandboxEvent struct {
 	ID   string `json:"event_id"`
 	Type string `json:"type"`
-	// Data is the output, "" for events that are none. Where it is no text it is empty and in Base64.
+	// Data is the output, or "" for other events. Output that is not text is in Base64, and Data is empty.
 	Data   string  `json:"data"`
 	Base64 string  `json:"base64,omitempty"`
 	TS     float64 `json:"ts"`

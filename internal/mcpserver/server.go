@@ -23,24 +23,24 @@ import (
 
 // Options are the settings of a Server. The zero value of each field means its default.
 type Options struct {
-	// Identify says whose request it is: a tenant sees its own executions alone, and tasks belong to the principal too.
-	// ctx is that of the handler. Default: what Options.Identify of mcphttp says, where the server is behind
-	// Server.Backend; else reprise.DefaultTenant and the user of the token of the request, or "".
+	// Identify returns the sender of a request: a tenant sees only its own executions, and tasks also belong to the
+	// principal. ctx is that of the handler. Default: the result of Options.Identify of mcphttp if the server is used
+	// through Server.Backend; otherwise reprise.DefaultTenant and the user of the token of the request, or "".
 	Identify func(ctx context.Context, req mcp.Request) (tenant reprise.Tenant, principal string, err error)
-	// Principal says what the sender of a request may do now, by what Identify says. An error, such as
-	// identity.ErrUnauthenticated, refuses the request. Default: everything.
+	// Principal returns the current permissions of the sender that Identify has returned. An error, such as
+	// identity.ErrUnauthenticated, refuses the request. Default: everything is permitted.
 	Principal func(ctx context.Context, tenant reprise.Tenant, principal string) (identity.Principal, error)
-	// Audit records a call of a tool or the reading of a resource before it does something, or that it was refused. An
-	// error refuses it. Default: nobody does.
+	// Audit records a call of a tool or the reading of a resource, before it has any effect, and refusals. An error
+	// refuses the call. Default: none.
 	Audit func(ctx context.Context, e audit.Entry, change bool) error
 	// Replica is this process among those that share the Store of the Log. Default: it is alone.
 	Replica *replica.Member
-	// Name and Version are what clients are told. Defaults: "reprise" and "".
+	// Name and Version identify the server to clients. Defaults: "reprise" and "".
 	Name, Version string
-	// MaxBytes is how much output is shown where a call asks for no bound of its own. Default: 30,000.
+	// MaxBytes is how much output a call shows by default. Default: 30,000.
 	MaxBytes int
-	// TaskAfter is how long a call of execute_code may take before it becomes a task, for clients that know tasks.
-	// Default: 2 s.
+	// TaskAfter is the time after which a call of execute_code becomes a task, for clients that support tasks. Default:
+	// 2 s.
 	TaskAfter time.Duration
 	// ProgressEvery is the time between two progress notifications. Default: 1 s.
 	ProgressEvery time.Duration
@@ -48,7 +48,7 @@ type Options struct {
 	MaxResource int64
 	// Tasks are further settings of tasks; Identify, Replica and Logger are taken from here. Default: theirs.
 	Tasks *mcptask.Options
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger logs errors. Default: silent.
 	Logger *slog.Logger
 
 	quiet time.Duration // see defaultQuiet
@@ -69,8 +69,8 @@ const instructions = `Runs commands and code, and keeps their output. A run goes
 	`Then get_execution_output with the cursor of the answer and until "end" waits for the rest; until "match" waits for a prompt or a message. ` +
 	`Output that is left out with a note can be read with the cursor in the note.`
 
-// New makes a Server over host, whose executions are kept in log. It must be closed before both.
-// The error is reprise.ErrInvalid for options that make no sense. opts may be nil.
+// New returns a Server over host, whose executions are kept in log. Close the Server before both. The error is
+// reprise.ErrInvalid for invalid options. opts may be nil.
 func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error) {
 	s := &Server{log: log, host: host, opts: opts.withDefaults()}
 	if s.opts.MaxBytes < minBytes || s.opts.MaxBytes > maxBytes || s.opts.TaskAfter < 0 || s.opts.ProgressEvery < 0 ||
@@ -148,7 +148,7 @@ func (o *Options) withDefaults() Options {
 // MCP is the server of the SDK, to which further tools may be added.
 func (s *Server) MCP() *mcp.Server { return s.mcp }
 
-// Tasks are those of the server.
+// Tasks returns the tasks of the server.
 func (s *Server) Tasks() *mcptask.Tasks { return s.tasks }
 
 // Backend is what mcphttp.New takes to serve it.
@@ -165,5 +165,5 @@ func (s *Server) Run(ctx context.Context, transport mcp.Transport) error {
 	return err
 }
 
-// Close ends what calls wait for, and lets executions go on. Closing again does nothing.
+// Close ends the waits of calls; executions continue. Closing again does nothing.
 func (s *Server) Close() error { return s.tasks.Close() }

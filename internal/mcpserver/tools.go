@@ -18,7 +18,7 @@ const (
 	toolList    = "list_executions"
 )
 
-// addTools adds all tools. What they are told is short: a model reads all of it before each task.
+// addTools adds all tools. Their descriptions are short, because a model reads all of them before each task.
 func (s *Server) addTools() {
 	yes, no := true, false
 	runs := mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
@@ -40,8 +40,9 @@ func (s *Server) addTools() {
 	add(s, &reads, toolList, "List runs", "Lists runs, the newest first.", s.list)
 }
 
-// add adds a tool whose errors have codes. It has no output schema: what a model reads is text, and hosts show it
-// either the text or the structured content, so tools that return output have no structured content unless asked.
+// add adds a tool whose errors have codes. The tool has no output schema: a model reads text, and hosts show it either
+// the text or the structured content. Tools that return output therefore have no structured content unless it is
+// requested.
 func add[In any](s *Server, annotations *mcp.ToolAnnotations, name, title, description string,
 	f mcp.ToolHandlerFor[In, any],
 ) {

@@ -9,7 +9,7 @@ import (
 	"reprise/internal/execution"
 )
 
-// transcript is output as a model reads it: both channels in their order, with a line where the channel changes, and
+// transcript is output in the form for a model: both channels in order, with a line at each change of the channel, and
 // without escape sequences.
 type transcript struct {
 	clip   *clip
@@ -19,10 +19,10 @@ type transcript struct {
 	ends   byte   // the last byte
 }
 
-// newTranscript makes a transcript that keeps at most limit bytes, of the beginning and of the end.
+// newTranscript returns a transcript that keeps at most limit bytes, of the beginning and of the end.
 func newTranscript(limit int) *transcript { return &transcript{clip: newClip(limit)} }
 
-// of returns the plainer of a channel, nil for events that are no output.
+// of returns the plainer of a channel, or nil for events without output.
 func (t *transcript) of(channel string) *plainer {
 	switch channel {
 	case execution.Stdout:
@@ -33,7 +33,7 @@ func (t *transcript) of(channel string) *plainer {
 	return nil
 }
 
-// add takes an event and returns what a model reads of it.
+// add adds an event and returns its text for a model.
 func (t *transcript) add(e *reprise.Event) []byte {
 	channel, data := said(e)
 	p := t.of(channel)
@@ -59,7 +59,8 @@ func (t *transcript) add(e *reprise.Event) []byte {
 	return shown
 }
 
-// primed is how many events before a cursor are read to know whether it lies in an escape sequence.
+// primed is the number of events before a cursor that are read to find out whether the cursor is inside an escape
+// sequence.
 const primed = 8
 
 // prime brings the plainers into the state that they have at a position: a sequence may have begun before it. What
@@ -93,7 +94,7 @@ func (t *transcript) prime(ctx context.Context, stream *reprise.Stream, at repri
 	}
 }
 
-// text returns the transcript with a line break at its end, and how many bytes are left out of it.
+// text returns the transcript with a line break at its end, and the number of omitted bytes.
 func (t *transcript) text(limit int, note func(omitted int64, after uint64) string) (string, shown) {
 	s := t.clip.show(limit, note)
 	if s.text != "" && !strings.HasSuffix(s.text, "\n") {

@@ -20,11 +20,11 @@ var (
 	errWaited = errors.New("the wait is over")
 )
 
-// watcher tells the client how a run goes on while it is waited for: by progress notifications to one that has
-// asked for them, or by the status of the task that the call has become.
+// watcher reports the progress of a run to the waiting client: by progress notifications if the client has requested
+// them, or by the status of the task that the call has become.
 type watcher struct {
 	session *mcp.ServerSession
-	token   any // nil if the client has not asked
+	token   any // nil if the client has not requested progress
 	every   time.Duration
 	quiet   time.Duration // see defaultQuiet
 	id      string
@@ -64,12 +64,12 @@ func (w *watcher) saw(e *reprise.Event) {
 	w.line.add(e.Data)
 }
 
-// lastLine is the last line of output that is not empty, as a terminal shows it: without escape sequences, and without
-// what a carriage return lets be overwritten.
+// lastLine is the last non-empty line of output as a terminal shows it: without escape sequences, and without text that
+// is overwritten after a carriage return.
 type lastLine struct {
 	plain   plainer
 	line    []byte
-	unended bool // the line may go on
+	unended bool // the line may continue
 }
 
 func (l *lastLine) add(data []byte) {
@@ -103,8 +103,8 @@ func (l *lastLine) String() string {
 	return string(line)
 }
 
-// next is the next run of events, and tells of what was seen before while it waits. The error is errAtEnd after the
-// end, and errWaited when wait is over since begun, unless wait is forEnd or the call has become a task.
+// next returns the next run of events, and reports progress while it waits. The error is errAtEnd after the end, and
+// errWaited when wait is over since begun, unless wait is forEnd or the call has become a task.
 func (w *watcher) next(ctx context.Context, reader *reprise.Reader, begun time.Time,
 	wait time.Duration,
 ) (reprise.Run, error) {
@@ -133,7 +133,7 @@ func (w *watcher) next(ctx context.Context, reader *reprise.Reader, begun time.T
 	}
 }
 
-// wait waits for a change, for the next time to tell the client, and no longer than left, unless that is forEnd.
+// wait waits for a change or the next report, but not longer than left, unless that is forEnd.
 func (w *watcher) wait(ctx context.Context, changed <-chan struct{}, left time.Duration) error {
 	if w.every > 0 && (left == forEnd || w.every < left) {
 		left = w.every
@@ -153,7 +153,7 @@ func (w *watcher) wait(ctx context.Context, changed <-chan struct{}, left time.D
 	return nil
 }
 
-// tell tells the client how the run goes on, if it is time. Where that fails the client will find out by itself.
+// tell reports the progress if a report is due. It ignores errors, which the client notices itself.
 func (w *watcher) tell(ctx context.Context) {
 	now := time.Now()
 	if task := mcptask.FromContext(ctx); task != nil {
@@ -171,7 +171,7 @@ func (w *watcher) tell(ctx context.Context) {
 
 func (w *watcher) tellTask(ctx context.Context, task *mcptask.Task, now time.Time) {
 	if !w.noted {
-		// First, so that what is left of the run can be found if we die.
+		// The note comes first, so that the rest of the run can be found if we die.
 		if err := task.Note(ctx, runNote{ID: w.id, MaxBytes: w.max}); err != nil {
 			return
 		}

@@ -11,21 +11,21 @@ import (
 
 // Options are the settings of a Book. The zero value of each field means its default.
 type Options struct {
-	// Principal bounds each principal, where it has no bound of its own. Default: no bound.
+	// Principal are the limits of each principal without limits of its own. Default: no limits.
 	Principal Limits
 	// Tenant bounds each tenant, and Tenants single ones, quota by quota. Default: no bound.
 	Tenant  Limits
 	Tenants map[reprise.Tenant]Limits
-	// Several reports whether there are several principals; see Book.Several. Default: nobody knows.
+	// Several reports whether there are several principals; see Book.Several. Default: unknown.
 	Several func() bool
-	// Refused is called when a quota is used up, for metrics. It must be quick. Default: nobody is told.
+	// Refused is called when a quota is exhausted, for metrics. It must return quickly. Default: none.
 	Refused func(*Error)
 }
 
 // Book counts what accounts use, and knows the bounds. It is safe for concurrent use.
 type Book struct {
 	opts Options
-	// seen is set once somebody other than the operator has asked for something.
+	// seen is set once a sender other than the operator has made a request.
 	seen atomic.Bool
 
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ func New(opts *Options) *Book {
 	return b
 }
 
-// Limit returns the bound of a quota, of a principal or of its tenant. ok is false if there is none.
+// Limit returns the limit of a quota for a principal or its tenant. ok is false if there is none.
 func (b *Book) Limit(h *Holder, of Of, name Name) (bound int64, ok bool) {
 	if of == OfTenant {
 		if bound, ok = b.opts.Tenants[h.Tenant][name]; !ok {
@@ -62,12 +62,12 @@ func (b *Book) Limit(h *Holder, of Of, name Name) (bound int64, ok bool) {
 	return bound, ok
 }
 
-// Several reports whether several principals use the server, so that none may have all of what it has.
+// Several reports whether several principals use the server, so that none may use all of its capacity.
 func (b *Book) Several() bool {
 	return b.seen.Load() || b.opts.Several != nil && b.opts.Several()
 }
 
-// Meet takes note of who asks for something.
+// Meet records the sender of a request.
 func (b *Book) Meet(h *Holder) {
 	if !h.Operator && h.Principal != "" && !b.seen.Load() {
 		b.seen.Store(true)
@@ -118,7 +118,7 @@ func (b *Book) Take(h *Holder, name Name) (release func(), err error) {
 	return b.take(h, name), nil
 }
 
-// Hold is Take for what is there already, whatever the bounds are.
+// Hold is Take for resources that are already in use, regardless of the limits.
 func (b *Book) Hold(h *Holder, name Name) (release func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,7 +143,7 @@ func (b *Book) take(h *Holder, name Name) (release func()) {
 	}
 }
 
-// count is how much an account uses. The caller holds mu.
+// count returns the usage of an account. The caller holds mu.
 func (b *Book) count(a Account, name Name) int64 {
 	if e := b.entries[a]; e != nil {
 		return e.counts[name]
@@ -151,7 +151,7 @@ func (b *Book) count(a Account, name Name) int64 {
 	return 0
 }
 
-// add counts more, or less, and forgets what is not used any more. The caller holds mu.
+// add changes the usage by n, and removes unused entries. The caller holds mu.
 func (b *Book) add(a Account, name Name, n int64) {
 	e := b.entry(a)
 	if e.counts == nil {
@@ -190,7 +190,7 @@ func (b *Book) Spend(h *Holder, name Name, n int64) error {
 	return nil
 }
 
-// Refund gives back what Spend has taken for something that did not come about.
+// Refund returns the amount that Spend has taken for a failed operation.
 func (b *Book) Refund(h *Holder, name Name, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,8 +203,8 @@ func (b *Book) Refund(h *Holder, name Name, n int64) {
 	}
 }
 
-// Used returns how much an account uses now; of a rate, what has not come back yet. Executions, streams and bytes are
-// counted elsewhere.
+// Used returns the current usage of an account; for a rate, the amount that is not available again yet. Executions,
+// streams and bytes are counted elsewhere.
 func (b *Book) Used(a Account, name Name) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,17 +235,17 @@ func (b *Book) Tenants() []reprise.Tenant {
 	return list
 }
 
-// Accounts returns how many accounts the Book remembers.
+// Accounts returns the number of accounts in the Book.
 func (b *Book) Accounts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.entries)
 }
 
-// minPrune is how many accounts are remembered before those are looked for that use nothing any more.
+// minPrune is the number of accounts above which unused ones are removed.
 const minPrune = 1024
 
-// entry is that of an account, which is made if need be. The caller holds mu.
+// entry returns the entry of an account, and creates it if necessary. The caller holds mu.
 func (b *Book) entry(a Account) *entry {
 	e := b.entries[a]
 	if e == nil {
@@ -271,16 +271,16 @@ func (b *Book) prune() {
 			delete(b.entries, a)
 		}
 	}
-	b.pruneAt = max(minPrune, 2*len(b.entries)) // a look at all must not be the price of each new one
+	b.pruneAt = max(minPrune, 2*len(b.entries)) // new accounts must not each pay for a scan of all
 }
 
-// bucket is a rate: what may be used comes back evenly, all of it in a minute.
+// bucket is the state of a rate: the used amount becomes available again evenly, all of it within a minute.
 type bucket struct {
 	bound, level float64
 	at           time.Time
 }
 
-// bucket is that of an account, which is made if need be. The caller holds mu.
+// bucket returns the bucket of an account, and creates it if necessary. The caller holds mu.
 func (b *Book) bucket(a Account, name Name, bound int64, now time.Time) *bucket {
 	e := b.entry(a)
 	k := e.buckets[name]
@@ -301,7 +301,7 @@ func (k *bucket) refill(now time.Time) {
 	k.at = now
 }
 
-// wait is how long it takes until n can be taken, 0 for now. Where n is never there it is a minute.
+// wait returns the time until n is available, 0 for now, or a minute if n is never available.
 func (k *bucket) wait(n float64) time.Duration {
 	switch {
 	case k.level >= n:
@@ -312,10 +312,11 @@ func (k *bucket) wait(n float64) time.Duration {
 	return max(time.Second, time.Duration((n-k.level)/k.bound*float64(time.Minute)))
 }
 
-// uploadStep is what an upload takes of its quota at a time.
+// uploadStep is the amount that an upload takes from its quota at a time.
 const uploadStep = 256 << 10
 
-// Upload returns a reader of body that takes what is read from the quota. Once that is used up, it returns an *Error.
+// Upload returns a reader of body that takes the read bytes from the quota. It returns an *Error once the quota is
+// exhausted.
 func (b *Book) Upload(h *Holder, body io.Reader) io.Reader { return &upload{b, h, body} }
 
 type upload struct {
@@ -324,7 +325,7 @@ type upload struct {
 	body   io.Reader
 }
 
-// Read implements io.Reader. What was read and is refused is lost: an upload goes on after the bytes that were kept.
+// Read implements io.Reader. Bytes that were read and refused are lost: an upload resumes after the kept bytes.
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.body.Read(p[:min(len(p), u.book.uploadStep(u.holder))])
 	if n > 0 {
@@ -335,7 +336,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// uploadStep is no more than the bounds allow at once.
+// uploadStep returns a step that does not exceed the limits.
 func (b *Book) uploadStep(h *Holder) int {
 	step := int64(uploadStep)
 	for _, a := range accounts(h) {
@@ -346,7 +347,7 @@ func (b *Book) uploadStep(h *Holder) int {
 	return int(step)
 }
 
-// Kept are the bounds of what a principal keeps, or its tenant, as the engine takes them.
+// Kept returns the limits on the kept data of a principal or its tenant, in the form of the engine.
 func (b *Book) Kept(h *Holder, of Of) (q reprise.Quota) {
 	if bound, ok := b.Limit(h, of, Streams); ok {
 		q.Streams = orNone(bound)
@@ -357,7 +358,7 @@ func (b *Book) Kept(h *Holder, of Of) (q reprise.Quota) {
 	return q
 }
 
-// orNone is a bound in the engine's terms, where 0 is no bound.
+// orNone converts a limit to the form of the engine, in which 0 means no limit.
 func orNone(bound int64) int64 {
 	if bound == 0 {
 		return -1

@@ -22,7 +22,7 @@ const (
 	Queued Name = "queued"
 	// Starts is the number of executions that are started in a minute.
 	Starts Name = "starts"
-	// Streams is the number of streams that are kept, those of executions among them.
+	// Streams is the number of kept streams, including those of executions.
 	Streams Name = "streams"
 	// Bytes is what streams keep, with their names, labels and configuration.
 	Bytes Name = "bytes"
@@ -34,7 +34,7 @@ const (
 	Upload Name = "upload"
 )
 
-// names are all quotas, in the order in which they are shown.
+// names are all quotas, in display order.
 var names = []Name{Running, Queued, Starts, Streams, Bytes, Readers, Sessions, Upload}
 
 // Names returns all quotas, in the order in which they are shown.
@@ -81,19 +81,19 @@ func join(names []Name, separator string) string {
 	return strings.Join(texts, separator)
 }
 
-// Account is who something is counted for.
+// Account is the principal or tenant that usage is counted for.
 type Account struct {
 	Tenant reprise.Tenant
 	// Principal is the name of the principal, "" for the tenant as a whole.
 	Principal string
 }
 
-// Holder is an Account of a principal, and what is known of its bounds.
+// Holder is an Account of a principal with its limits.
 type Holder struct {
 	Account
 	// Limits are the principal's own. For quotas that are not in it Options.Principal holds.
 	Limits Limits
-	// Operator is set for those who look after the server: Options.Principal does not hold for them.
+	// Operator is true for administrators of the server, to whom Options.Principal does not apply.
 	Operator bool
 }
 
@@ -112,7 +112,7 @@ type Error struct {
 	Quota Name
 	Of    Of
 	Limit int64
-	// RetryAfter is when the same may be asked for again with some hope, 0 where nobody knows.
+	// RetryAfter is the time after which a retry may succeed, or 0 if it is unknown.
 	RetryAfter time.Duration
 }
 
@@ -132,7 +132,7 @@ func (e *Error) Unwrap() error {
 	return reprise.ErrQuota
 }
 
-// Problem is how e is told over HTTP.
+// Problem returns the form of e for HTTP.
 func (e *Error) Problem() problem.Problem {
 	code := problem.CodeQuotaExceeded
 	switch {

@@ -22,7 +22,7 @@ type pen struct {
 
 const overline = 1 << 10
 
-// blank is the pen of what is erased: it keeps the background alone.
+// blank returns the pen of erased cells, which keeps only the background.
 func (p pen) blank() pen { return pen{bg: p.bg} }
 
 // cell is one place of the screen.
@@ -36,7 +36,7 @@ const spanned rune = -1
 
 type line []cell
 
-// set draws a character, and erases the other half of wide ones that it covers.
+// set draws a character, and erases the other half of wide characters that it covers.
 func (l line) set(x int, r rune, width int, p pen) {
 	l.split(x)
 	l.split(x + width)
@@ -63,7 +63,7 @@ func (l line) erase(from, to int, p pen) {
 	}
 }
 
-// insert moves what is at x and behind it to the right, remove to the left.
+// insert moves the characters from x on to the right; remove moves them to the left.
 func (l line) insert(x, n int, p pen) {
 	n = min(n, len(l)-x)
 	l.split(x)

@@ -171,7 +171,7 @@ func (s *Screen) moveBy(final byte) bool {
 	return true
 }
 
-// upper and lower are how far the cursor moves up and down by steps: to the border of the region that it is in.
+// upper and lower are the limits of relative vertical moves of the cursor: the border of its region.
 func (s *Screen) upper() int {
 	if s.y >= s.top {
 		return s.top
@@ -186,7 +186,7 @@ func (s *Screen) lower() int {
 	return s.rows - 1
 }
 
-// edit carries out the sequences that change what is drawn, or how.
+// edit executes the sequences that change drawn characters or their style.
 func (s *Screen) edit(final byte) {
 	p := &s.parser
 	n := p.param(0, 1)
@@ -276,8 +276,8 @@ func (s *Screen) eraseLines(what int) {
 	}
 }
 
-// passedModes are the private modes that change what the terminal sends, or how it looks, and not where things are
-// drawn. They are set again on another terminal as they are: cursor keys, reverse video, mouse, focus, paste.
+// passedModes are the private modes that change what the terminal sends, or how it looks, but not where characters are
+// drawn: cursor keys, reverse video, mouse, focus, paste. They are set unchanged on another terminal.
 var passedModes = []int{1, 5, 9, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1016, 2004}
 
 // setPrivate is DECSET and DECRST.

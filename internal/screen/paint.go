@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Text returns what is on the screen, without colours, a line for each row. Empty lines at its end are left out.
+// Text returns the text on the screen, without colours, one line for each row, without empty lines at the end.
 func (s *Screen) Text() string {
 	lines := make([]string, s.rows)
 	for y, l := range s.buffer.lines {
@@ -38,7 +38,7 @@ func (s *Screen) Paint() []byte {
 	return s.PaintCursor(b)
 }
 
-// printable drops what would end a title.
+// printable drops characters that would end a title.
 func printable(r rune) rune {
 	if unicode.IsControl(r) {
 		return -1
@@ -139,7 +139,7 @@ func (s *Screen) paintTabs(b []byte) []byte {
 	return b
 }
 
-// paintModes appends what sets the modes. A terminal may have those of another program.
+// paintModes appends sequences that set all modes, because a terminal may have the modes of another program.
 func (s *Screen) paintModes(b []byte) []byte {
 	b = s.setModes(b, true)
 	if s.newline {
@@ -269,8 +269,8 @@ func address(b []byte, x, y int) []byte {
 	return append(b, 'H')
 }
 
-// Leave returns what gives a terminal that shows s back to whoever had it before: the main screen, a cursor that is
-// seen, plain text, and no mouse or key modes.
+// Leave returns the sequences that restore a terminal that shows s: the main screen, a visible cursor, plain text, and
+// no mouse or key modes.
 func (s *Screen) Leave() []byte {
 	b := s.setModes(nil, false)
 	at := s.cursor

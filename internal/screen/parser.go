@@ -4,7 +4,7 @@ import (
 	"unicode/utf8"
 )
 
-// state is that of the parser, after the diagram of Paul Williams for the VT500.
+// state is the state of the parser, after the diagram of Paul Williams for the VT500.
 type state uint8
 
 const (
@@ -34,7 +34,7 @@ type parser struct {
 	text    []byte
 }
 
-// param is a number; sub says that a colon is in front of it.
+// param is a number; sub is true if a colon precedes it.
 type param struct {
 	n   int
 	sub bool
@@ -77,7 +77,7 @@ func (s *Screen) parse(c byte) {
 	}
 }
 
-// parseRune collects a character; it reports false for a byte that is none of it, behind one that was cut short.
+// parseRune collects a character. It returns false for a byte that does not continue an incomplete character.
 func (s *Screen) parseRune(c byte) bool {
 	p := &s.parser
 	if len(p.partial) > 0 && utf8.RuneStart(c) {

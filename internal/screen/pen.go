@@ -37,7 +37,7 @@ func (p *pen) set(params []param) {
 	}
 }
 
-// parseColour reads what is behind 38, 48 or 58, and returns how many parameters that takes.
+// parseColour reads the parameters after 38, 48 or 58, and returns the number of used parameters.
 func parseColour(params []param, colons bool) (c colour, used int) {
 	if len(params) == 0 {
 		return 0, 0

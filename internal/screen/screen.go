@@ -88,7 +88,7 @@ func (s *Screen) Column() int {
 	return s.x
 }
 
-// Resize changes the size. Lines above the cursor go where there is no room for all.
+// Resize changes the size. If there is not enough room, it drops lines above the cursor.
 func (s *Screen) Resize(cols, rows int) {
 	cols, rows = within(cols, 1, MaxCols), within(rows, 1, MaxRows)
 	if cols == s.cols && rows == s.rows {
@@ -111,7 +111,7 @@ func (s *Screen) Resize(cols, rows int) {
 	}
 }
 
-// Write draws what a program has written. It takes all of p, and never fails.
+// Write draws the output of a program. It consumes all of p and never fails.
 func (s *Screen) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -125,7 +125,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// printASCII prints some of the characters that p begins with, and returns how many.
+// printASCII prints characters at the beginning of p, and returns their number.
 func (s *Screen) printASCII(p []byte) int {
 	if p[0] == 0x7f { // DEL is passed over
 		return 1
@@ -187,7 +187,7 @@ func (s *Screen) print(r rune) {
 // maxMarks bounds the combining characters of a cell, in bytes.
 const maxMarks = 32
 
-// mark adds a combining character to the one in front of the cursor.
+// mark adds a combining character to the character before the cursor.
 func (s *Screen) mark(r rune) {
 	x := s.x
 	if !s.wrapping {

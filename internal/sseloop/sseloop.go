@@ -1,5 +1,5 @@
-// Package sseloop is the one loop that serves a reader of a stream over HTTP: it polls, writes, flushes, waits, ends
-// silences, and keeps the deadline for writes. What the bytes mean is its Handler's.
+// Package sseloop is the single loop that serves a reader of a stream over HTTP: it polls, writes, flushes, waits, ends
+// silences, and sets the deadline of writes. Its Handler defines the meaning of the bytes.
 package sseloop
 
 import (
@@ -14,22 +14,22 @@ import (
 // Handler is what differs between the protocols. Its methods are called by the goroutine of Follow, and write with
 // Conn.Write.
 type Handler interface {
-	// Send writes the events of a run that is not empty, or those of them that are wanted.
+	// Send writes the events of a non-empty run, or a selection of them.
 	Send(run reprise.Run)
-	// Gap tells that the position of the reader lies outside the window; the stream goes on after at.
+	// Gap reports that the position of the reader is outside the window; the stream continues after at.
 	Gap(refused *reprise.WindowError, at reprise.Cursor)
 	// Beat writes something that ends a silence.
 	Beat()
-	// MayGoOn reports whether the client may go on reading. It is asked after each poll and each heartbeat.
+	// MayGoOn reports whether the client may continue to read. It is called after each poll and each heartbeat.
 	MayGoOn() bool
-	// Finish writes what comes last. why is the error of the reader, or the cause of the end of the request.
+	// Finish writes the last bytes. why is the error of the reader, or the cause of the end of the request.
 	Finish(why error)
 }
 
 // Conn is one response that follows a stream. The exported fields are set before Poll.
 type Conn struct {
 	Reader *reprise.Reader
-	// Silence is how long nothing may be sent to the client before Handler.Beat is called.
+	// Silence is the time without data after which Handler.Beat is called.
 	Silence time.Duration
 	// WriteTimeout is how long the client may accept no bytes.
 	WriteTimeout time.Duration
@@ -37,7 +37,7 @@ type Conn struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
 
-	run    reprise.Run // what was polled and not sent yet
+	run    reprise.Run // polled and not sent yet
 	polled error       // the error that came with it
 
 	wrote    bool      // something was written since the last poll
@@ -52,20 +52,20 @@ func (c *Conn) Init(w http.ResponseWriter) {
 	c.w, c.rc, c.spoke = w, http.NewResponseController(w), time.Now()
 }
 
-// Begin sends the head of the response. It is flushed with what is written next, or when Follow first waits.
+// Begin sends the header of the response. It is flushed with the next write, or when Follow first waits.
 func (c *Conn) Begin() {
 	c.w.WriteHeader(http.StatusOK)
 	c.unsent = true
 }
 
-// Poll polls the reader. Follow begins with what has come and the error, which Poll returns.
+// Poll polls the reader and returns its error. Follow begins with the polled events and that error.
 func (c *Conn) Poll(ctx context.Context) error {
 	c.run, c.polled = c.Reader.Poll(ctx)
 	return c.polled
 }
 
-// Follow sends what was polled, and then all that comes, until the stream has ended, ctx is done, a write fails, or h
-// ends it.
+// Follow sends the polled events and then all further ones, until the stream has ended, ctx is done, a write fails, or
+// h ends the loop.
 func (c *Conn) Follow(ctx context.Context, h Handler) {
 	heartbeat := time.NewTimer(c.Silence)
 	defer heartbeat.Stop()
@@ -77,8 +77,8 @@ func (c *Conn) Follow(ctx context.Context, h Handler) {
 	}
 }
 
-// step deals with what was polled and reports whether there may be more. It is apart from Follow, which stays on the
-// stack of every reader that waits, to keep that small.
+// step handles the polled events and reports whether there may be more. It is separate from Follow, to keep the stack
+// small that Follow uses for every waiting reader.
 //
 //go:noinline
 func (c *Conn) step(h Handler) bool {
@@ -89,7 +89,7 @@ func (c *Conn) step(h Handler) bool {
 	return h.MayGoOn() && (c.polled == nil || c.goOn(h, c.polled)) && c.err == nil
 }
 
-// goOn deals with an error of the reader and reports whether there may be more.
+// goOn handles an error of the reader and reports whether there may be more events.
 func (c *Conn) goOn(h Handler, err error) bool {
 	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
 		if c.Reader.Seek(reprise.After(window.Resume())) == nil {
@@ -102,7 +102,7 @@ func (c *Conn) goOn(h Handler, err error) bool {
 	return false
 }
 
-// wait sends what has been written and waits until there is more. It ends silences.
+// wait flushes the written data and waits for more events. It ends silences.
 func (c *Conn) wait(ctx context.Context, h Handler, heartbeat *time.Timer) bool {
 	changed := c.Reader.Changed()
 	select {
@@ -122,7 +122,7 @@ func (c *Conn) wait(ctx context.Context, h Handler, heartbeat *time.Timer) bool 
 		case <-changed:
 			return true
 		case <-ctx.Done():
-			// Whoever ends the request for a shutdown says so by its cause.
+			// The cause of the request's end tells whether the server is shutting down.
 			return c.goOn(h, context.Cause(ctx))
 		case <-heartbeat.C:
 			// The timer runs on while events are sent: setting it for each of them costs
@@ -147,7 +147,7 @@ func (c *Conn) beat(h Handler) time.Duration {
 	return c.Silence
 }
 
-// Left returns the time until the silence towards the client is to be ended. It is not positive if that is now.
+// Left returns the time until the next heartbeat is due. It is not positive if one is due now.
 func (c *Conn) Left() time.Duration { return c.Silence - time.Since(c.spoke) }
 
 // Err returns the error of the first write that failed.
@@ -178,7 +178,7 @@ func (c *Conn) allow() (now time.Time) {
 	now = time.Now()
 	if deadline := now.Add(c.WriteTimeout); deadline.Sub(c.deadline) >= min(time.Second, c.WriteTimeout/4) {
 		c.deadline = deadline
-		// A ResponseWriter without deadlines is one without a network behind it.
+		// A ResponseWriter without deadlines has no network connection.
 		_ = c.rc.SetWriteDeadline(deadline)
 	}
 	return now

@@ -17,14 +17,14 @@ import (
 type Conn struct {
 	conn  net.Conn
 	lines *bufio.Reader
-	// Version is that of the protocol which both sides speak.
+	// Version is the version of the protocol that both sides use.
 	Version int
 }
 
 // maxLine is the longest line that is taken.
 const maxLine = 64 << 20
 
-// NewConn makes a Conn of a connection.
+// NewConn returns a Conn over a connection.
 func NewConn(c net.Conn) *Conn { return &Conn{conn: c, lines: bufio.NewReader(c), Version: Version} }
 
 // Send sends a value.
@@ -64,14 +64,14 @@ type hello struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// helloPatience is how long the other side may take to say hello.
+// helloPatience limits the time for the hello of the other side.
 const helloPatience = 5 * time.Second
 
-// ErrRefused is returned where the supervisor does not take us for its server.
+// ErrRefused is returned if the supervisor does not accept us as its server.
 var ErrRefused = errors.New("the supervisor refuses")
 
-// Dial connects to the supervisor that has the directory. The error is ErrRefused for a wrong secret, a
-// *VersionError for a supervisor that is newer, or that of the connection.
+// Dial connects to the supervisor of the directory. The error is ErrRefused for a wrong secret, a *VersionError for a
+// newer supervisor, or that of the connection.
 func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 	raw, err := dial(ctx, dir)
 	if err != nil {
@@ -100,7 +100,7 @@ func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 	return c, nil
 }
 
-// Accept makes sure that a connection comes from somebody who knows the secret. It closes others.
+// Accept verifies that the other side of a connection knows the secret. Otherwise it closes the connection.
 func Accept(raw net.Conn, secret string) (*Conn, error) {
 	c := NewConn(raw)
 	_ = raw.SetDeadline(time.Now().Add(helloPatience))

@@ -14,14 +14,14 @@ import (
 const (
 	lockFile   = "lock"
 	socketFile = "sock"
-	// SecretFile is beside the directories of runs: what a server must know to be listened to by supervisors.
+	// SecretFile is next to the directories of runs. It contains the secret by which supervisors recognize a server.
 	SecretFile = "secret"
 )
 
 // ErrHeld is returned for a directory whose supervisor lives.
 var ErrHeld = errors.New("the supervisor lives")
 
-// VersionError is returned for what a newer version has written.
+// VersionError is returned for data of a newer version.
 type VersionError struct{ Version int }
 
 func (e *VersionError) Error() string {
@@ -29,7 +29,7 @@ func (e *VersionError) Error() string {
 		e.Version, Version)
 }
 
-// Create makes the directory of a run, with a lock that nobody holds yet.
+// Create creates the directory of a run with an unlocked lock file.
 func Create(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -37,7 +37,7 @@ func Create(dir string) error {
 	return os.WriteFile(filepath.Join(dir, lockFile), nil, 0o600)
 }
 
-// LoadSecret returns the secret in the directory that holds those of runs, which is made where it is missing.
+// LoadSecret returns the secret in the directory that contains the directories of runs. It creates a missing one.
 func LoadSecret(runs string) (string, error) {
 	if err := os.MkdirAll(runs, 0o700); err != nil {
 		return "", err
@@ -54,7 +54,7 @@ func LoadSecret(runs string) (string, error) {
 	return secret, WriteFile(path, []byte(secret+"\n"))
 }
 
-// WriteFile writes a file so that it is there whole or not at all, for its owner alone.
+// WriteFile writes a file that only its owner can access. The file appears complete or not at all.
 func WriteFile(path string, data []byte) error {
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		return err

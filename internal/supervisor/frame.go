@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind says what a frame holds.
+// Kind is the type of a frame.
 type Kind byte
 
 // The kinds of frames.
@@ -16,7 +16,7 @@ const (
 	Stderr  Kind = 3
 )
 
-// Frame is a piece of what a command gave.
+// Frame is a piece of the output of a command.
 type Frame struct {
 	// Index is 1 for the first frame and one more for each that follows.
 	Index uint64
@@ -79,7 +79,7 @@ func appendFrame(b []byte, f *Frame) []byte {
 	return b
 }
 
-// frameLength is the length of the frame whose header b begins with; ok is false where it cannot be one.
+// frameLength returns the length of the frame whose header begins b; ok is false if the header is invalid.
 func frameLength(b []byte) (n int, ok bool) {
 	size := binary.LittleEndian.Uint32(b)
 	return frameHeader + int(size), size <= maxData

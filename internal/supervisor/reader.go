@@ -21,31 +21,31 @@ type Reader struct {
 	file   *os.File // nil before the first segment
 	first  uint64   // the first frame of the segment
 	offset int64    // in the segment, of buf
-	buf    []byte   // what was read of it and not yet returned
+	buf    []byte   // bytes that were read and not returned yet
 	memory []byte
 }
 
-// readBytes is how much a Reader reads at a time.
+// readBytes is the size of a read.
 const readBytes = 1 << 20
 
-// NewReader makes a Reader that begins with the frame of an index.
+// NewReader returns a Reader that begins with the frame of index next.
 func NewReader(dir string, next uint64) *Reader { return &Reader{dir: dir, next: next} }
 
-// Unbounded is the argument of Read for a spool that nobody writes to any more.
+// Unbounded is the argument of Read for a spool without a writer.
 const Unbounded = math.MaxUint64
 
-// Batch is what a Reader returns.
+// Batch is the result of a read.
 type Batch struct {
 	// Frames have contiguous indexes. Their data is good until the next call.
 	Frames []Frame
-	// Skipped is how many frames before them cannot be read: they are damaged or gone.
+	// Skipped is the number of unreadable frames before them, damaged or missing.
 	Skipped uint64
 }
 
 // Read returns frames up to the index last, which the writer has written, about maxBytes at a time. At the end it
-// returns an empty Batch. With Unbounded the end is where nothing more can be read.
+// returns an empty Batch. With Unbounded, the end is the last readable frame.
 //
-// The error is one of the file system. What is damaged or gone is no error but skipped.
+// The error is one of the file system. Damaged and missing frames are not an error but are skipped.
 func (r *Reader) Read(last uint64, maxBytes int) (Batch, error) {
 	var b Batch
 	size := 0
@@ -73,15 +73,15 @@ func (r *Reader) Read(last uint64, maxBytes int) (Batch, error) {
 	return b, nil
 }
 
-// read finds the frame next, or the first one after it that can be read, at the beginning of buf. With keep it does
-// not touch memory that frames lie in: found is then false where it would have to.
+// read finds the frame next, or the first readable one after it, at the beginning of buf. With keep, it does not change
+// memory that contains frames, and returns found as false if it would have to.
 func (r *Reader) read(last uint64, keep bool) (f Frame, skipped uint64, found bool, err error) {
 	for {
 		f, state := r.parse(last)
 		switch {
 		case state == frameFound && f.Index >= r.next:
 			return f, f.Index - r.next, true, nil
-		case state == frameFound: // before the one that is looked for
+		case state == frameFound: // before the requested one
 			r.skip(frameHeader + len(f.Data))
 			continue
 		case state == frameDamaged:
@@ -106,8 +106,8 @@ func (r *Reader) read(last uint64, keep bool) (f Frame, skipped uint64, found bo
 	}
 }
 
-// resync is how many bytes are passed over after what is no frame. A frame whose header is plausible was damaged in
-// its data, which is not searched: it is the command's, and may look like frames.
+// resync returns the number of bytes to skip after an invalid frame. A frame with a plausible header was damaged in its
+// data. The data are skipped without a search, because they belong to the command and may look like frames.
 func (r *Reader) resync() int {
 	n, ok := frameLength(r.buf)
 	index := binary.LittleEndian.Uint64(r.buf[8:])
@@ -224,7 +224,7 @@ func segments(dir string) ([]uint64, error) {
 // Next is the index of the frame that is returned next.
 func (r *Reader) Next() uint64 { return r.next }
 
-// Close closes the file. Nothing must be read any more.
+// Close closes the file. No Read may follow.
 func (r *Reader) Close() {
 	if r.file != nil {
 		_ = r.file.Close()

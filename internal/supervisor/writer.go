@@ -18,10 +18,10 @@ const (
 	fullRetry = 100 * time.Millisecond
 )
 
-// ErrRemoved is returned for a spool whose directory is no longer there.
+// ErrRemoved is returned for a spool whose directory was removed.
 var ErrRemoved = errors.New("the directory of the run was removed")
 
-// Writer writes a spool. Append is for one goroutine at a time; the other methods are safe for concurrent use.
+// Writer writes a spool. Append must not be called concurrently; the other methods are safe for concurrent use.
 type Writer struct {
 	dir string
 	max int64
@@ -45,7 +45,7 @@ type segment struct {
 	bytes       int64
 }
 
-// NewWriter makes a Writer of an empty spool in dir, whose frames that are not acknowledged take about maxBytes.
+// NewWriter returns a Writer of an empty spool in dir. Its unacknowledged frames take at most about maxBytes.
 func NewWriter(dir string, maxBytes int64) *Writer {
 	w := &Writer{dir: dir, max: max(maxBytes, 2*segmentBytes)}
 	w.changed.L = &w.mu
@@ -132,7 +132,7 @@ func (w *Writer) write(roll bool, first uint64) (rolled bool, err error) {
 	}
 }
 
-// makeRoom removes even the last segment, if all of it is acknowledged: on a full disk there is no other room.
+// makeRoom removes even the last segment if all of it is acknowledged, because a full disk has no other space.
 func (w *Writer) makeRoom() (removed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +151,7 @@ func (w *Writer) makeRoom() (removed bool) {
 
 func (w *Writer) tryWrite(roll bool, first uint64) error {
 	if !roll {
-		// Over what a try before may have left.
+		// Overwrites the remains of a failed attempt.
 		_, err := w.file.WriteAt(w.buf, w.segments[len(w.segments)-1].bytes)
 		return err
 	}
@@ -176,7 +176,7 @@ func (w *Writer) isClosed() bool {
 	return w.closed
 }
 
-// Ack says that the frames up to last are kept elsewhere. Their segments are removed.
+// Ack reports that the frames up to last are kept elsewhere. Their segments are removed.
 func (w *Writer) Ack(last uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,23 +193,23 @@ func (w *Writer) Ack(last uint64) {
 	w.changed.Broadcast()
 }
 
-// Progress is how far a Writer is.
+// Progress is the progress of a Writer.
 type Progress struct {
 	// Tail is the last frame, and Totals is what all of them hold.
 	Tail   uint64 `json:"tail"`
 	Totals Totals `json:"totals"`
-	// Stalled is for how long Append has waited.
+	// Stalled is how long Append has waited in total.
 	Stalled time.Duration `json:"stalled,omitempty"`
 }
 
-// Progress returns how far the spool is.
+// Progress returns the progress of the spool.
 func (w *Writer) Progress() Progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Progress{Tail: w.tail, Totals: w.totals, Stalled: w.stalled}
 }
 
-// Close lets go of whoever waits in Append. The spool stays.
+// Close releases a waiting Append. The spool is kept.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,7 +217,7 @@ func (w *Writer) Close() {
 	w.changed.Broadcast()
 }
 
-// Release closes the file. Append must not be called any more.
+// Release closes the file. No Append may follow.
 func (w *Writer) Release() {
 	if w.file != nil {
 		_ = w.file.Close()

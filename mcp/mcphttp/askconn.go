@@ -12,16 +12,16 @@ import (
 	"reprise"
 )
 
-// askConn is a connection of the SDK on which we ask: for what concerns a session as a whole, and for what a
-// server says of itself.
+// askConn is a connection of the SDK for requests of our own: those that concern a session as a whole, and those about
+// the server itself.
 type askConn struct {
 	*inbox
 	id      string                       // of the session, or ""
-	request func(*jsonrpc.Request) error // takes what the server says unasked
+	request func(*jsonrpc.Request) error // handles requests of the server
 	session *mcp.ServerSession
 
 	mu    sync.Mutex
-	calls map[jsonrpc.ID]chan *jsonrpc.Response // what was asked and has no answer yet
+	calls map[jsonrpc.ID]chan *jsonrpc.Response // our unanswered requests
 }
 
 func newAskConn(id string, request func(*jsonrpc.Request) error) *askConn {
@@ -87,8 +87,7 @@ func (c *askConn) Write(_ context.Context, message jsonrpc.Message) error {
 	return nil
 }
 
-// newWideConn makes the connection for what concerns a session as a whole: subscriptions, and what the server
-// says of itself.
+// newWideConn returns the connection for a session as a whole: subscriptions and notifications of the server.
 func newWideConn(s *Session) *askConn {
 	var c *askConn
 	c = newAskConn(s.ID, func(m *jsonrpc.Request) error {
@@ -104,7 +103,7 @@ func newWideConn(s *Session) *askConn {
 	return c
 }
 
-// nothingElse refuses what a server says on a connection that nobody listens to.
+// nothingElse rejects requests on a connection without a listener.
 func nothingElse(m *jsonrpc.Request) error {
 	if m.IsCall() {
 		return reprise.ErrInvalid

@@ -9,8 +9,8 @@ import (
 	"reprise"
 )
 
-// ask sends a request to the client under an id that is unique in the session and names the exchange, so
-// that any replica finds the one that waits.
+// ask sends a request to the client under an id that is unique in the session. The id names the exchange, so that any
+// replica finds the waiting call.
 func (s *Session) ask(exchange string, to sink, id ID, message []byte, answer func([]byte)) (seen ID, err error) {
 	m, err := ParseMessage(message)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Session) ask(exchange string, to sink, id ID, message []byte, answer fu
 	return seen, nil
 }
 
-// forget drops requests that nobody waits for any more.
+// forget drops requests whose answer no longer has a receiver.
 func (s *Session) forget(asked []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +36,7 @@ func (s *Session) forget(asked []ID) {
 	}
 }
 
-// takeAnswer hands the client's response to who asked here, and reports whether there was one.
+// takeAnswer passes the client's response to the waiting call of this process, and reports whether there was one.
 func (s *Session) takeAnswer(m *Message) bool {
 	s.mu.Lock()
 	a := s.asks[m.ID]
@@ -49,8 +49,8 @@ func (s *Session) takeAnswer(m *Message) bool {
 	return s.h.begin(func() { a.answer(response) })
 }
 
-// deliverAnswer hands the client's response to who asked, on whatever replica that is. A response that
-// nobody waits for is dropped: who asked has gone.
+// deliverAnswer passes the client's response to the waiting call, on any replica. It drops a response without a waiting
+// call.
 func (s *Session) deliverAnswer(ctx context.Context, m *Message) error {
 	if s.takeAnswer(m) || s.h.opts.Replica == nil {
 		return nil

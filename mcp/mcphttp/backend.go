@@ -22,13 +22,13 @@ type Backend interface {
 	// Cancel passes on a notifications/cancelled for a request of x that has no answer
 	// yet. It must not block.
 	Cancel(x *Exchange, notification Message)
-	// Attach says that a client listens to the stream of the session as a whole, to which
-	// Session.Notify and Session.Ask send. It is called before the first byte of each GET stream,
-	// on the replica that serves it, and again when a client reconnects. ctx ends with the session and
-	// with the Handler; r is the GET. An error refuses the request.
+	// Attach is called when a client opens the stream of the session as a whole, to which Session.Notify and
+	// Session.Ask send. It is called before the first byte of each GET stream, on the replica that serves the stream,
+	// and again when a client reconnects. ctx ends with the session and with the Handler; r is the GET. An error
+	// refuses the request.
 	Attach(ctx context.Context, s *Session, r *http.Request) error
-	// Detach says that this process no longer uses s: the session has ended, was not used for a while
-	// (it may return, as another *Session), or the Handler is closed. No Serve of s is running, and none follows.
+	// Detach is called when this process no longer uses s: the session has ended, the session was idle (it may return,
+	// as another *Session), or the Handler is closed. No Serve of s is running, and none follows.
 	Detach(s *Session)
 	// InputSchema returns the JSON schema of a tool's input, or nil if it is not known. In version 2026-07-28 the
 	// headers Mcp-Param-* repeat arguments if the schema says so; without a schema they are not checked.

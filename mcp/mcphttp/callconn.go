@@ -12,12 +12,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// inbox is what the SDK reads of a connection.
+// inbox is the queue of messages that the SDK reads from a connection.
 type inbox struct {
 	mu      sync.Mutex
 	queue   []jsonrpc.Message
 	more    chan struct{} // holds one when the queue has grown
-	drained func()        // called once, when all was read and more is asked for; may be nil
+	drained func()        // called once, when all messages were read and the SDK waits for more; may be nil
 	closed  chan struct{}
 	once    sync.Once
 }
@@ -78,7 +78,7 @@ func (in *inbox) Close() error {
 	return nil
 }
 
-// callConn is the connection of the SDK for one exchange: all that is written to it belongs to that.
+// callConn is the connection of the SDK for one exchange. Every message that is written to it belongs to that exchange.
 type callConn struct {
 	*inbox
 	x  *Exchange
@@ -88,12 +88,12 @@ type callConn struct {
 	// complete: server/discover then names versions that we do not serve.
 	connected chan struct{}
 
-	answered chan struct{} // closed when each request has its answer, or, where there are none, when all was read
+	answered chan struct{} // closed when each request has its answer or, without requests, when all was read
 	waiting  atomic.Int64  // requests without an answer
 	ids      map[jsonrpc.ID]ID
 }
 
-// newCallConn makes a connection that reads the messages.
+// newCallConn returns a connection from which the SDK reads the messages.
 func newCallConn(x *Exchange, messages []Message) *callConn {
 	c := &callConn{
 		inbox:     newInbox(),
@@ -187,7 +187,7 @@ func (c *callConn) respond(m *jsonrpc.Response) error {
 	return c.x.answer(id, m)
 }
 
-// answer responds to the request id with what the SDK says, whatever id that has.
+// answer responds to the request id with the response of the SDK, whose own id is ignored.
 func (x *Exchange) answer(id ID, m *jsonrpc.Response) error {
 	data, err := jsonrpc.EncodeMessage(m)
 	if err == nil && rawID(m.ID) != id {
@@ -213,5 +213,5 @@ func concernsSession(method string) bool {
 	return strings.HasSuffix(method, "/list_changed") || method == "notifications/resources/updated"
 }
 
-// rawID is an id of the SDK as it is written.
+// rawID returns the wire form of an id of the SDK.
 func rawID(id jsonrpc.ID) ID { return ID(compact(id.Raw())) }

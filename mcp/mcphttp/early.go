@@ -23,12 +23,12 @@ type early struct {
 	json  bool // a response that is all there is needs no stream
 	quick bool // the response is all there is
 	over  bool // decided is closed
-	// out is where messages go once there is a stream. Without one, gone is true when nobody reads, and
-	// failed is why there will be none.
+	// out receives the messages once there is a stream. Without a stream, gone is true if nobody reads, and failed is
+	// the reason why there will be none.
 	out    *outlet
 	gone   bool
 	failed error
-	// closing is set when the connection is to be closed, and retry is what the client is told then.
+	// closing is set when the connection is to be closed. retry is then the wait that the client is told.
 	closing bool
 	retry   time.Duration
 }
@@ -90,7 +90,7 @@ func (e *early) close(retry time.Duration) (later bool) {
 	return true
 }
 
-// response is the response where that is all there is; nil says that a stream is needed.
+// response returns the response if it is the only message, and nil if a stream is needed.
 func (e *early) response() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,8 +104,8 @@ func (e *early) response() []byte {
 // maxFirst is the most bytes that a stream is made with.
 const maxFirst = 1 << 20
 
-// first is what was said so far, for the stream to be made with: the events of n messages, and whether the last of
-// them is the end. There are none where that is too much for one commit.
+// first returns the messages so far, as the events with which the stream is created. n is their number, and end reports
+// whether the last one ends the stream. It returns no events if they are too large for one commit.
 func (e *early) first() (events []reprise.Event, n int, end bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,7 +147,7 @@ func (e *early) promote(out *outlet, n int) error {
 	return nil
 }
 
-// give up: there will be no stream, because nobody reads, or because of err.
+// giveUp records that there will be no stream, because nobody reads, or because of err.
 func (e *early) giveUp(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,7 +165,7 @@ func (e *early) flush() {
 	}
 }
 
-// quick is how long the answer to messages may take that is not kept, 0 or less if it is kept in any case.
+// quick returns the time within which an answer is sent without being kept. It is 0 or less if every answer is kept.
 func (h *Handler) quick(messages []Message) time.Duration {
 	if len(messages) != 1 || h.opts.Quick <= 0 {
 		return 0
@@ -176,27 +176,27 @@ func (h *Handler) quick(messages []Message) time.Duration {
 	return h.opts.Quick
 }
 
-// keepAfter is how long the stream of a call that is to be kept waits for something to be made with. It is about as
-// long as a commit: an answer that is there by then waits for one commit in place of two, and later ones are no slower.
+// keepAfter is the time for which the creation of a kept call's stream waits for a first message. It is about the
+// duration of a commit: an answer within that time needs one commit instead of two, and later answers are not delayed.
 const keepAfter = 2 * time.Millisecond
 
-// callEarly answers a request as JSON if that takes no longer than quick, which may be 0 or less, and else by a stream.
+// callEarly answers a request as JSON if that takes no longer than quick, which may be 0 or less, and otherwise with a
+// stream.
 //
-// The backend has the request before the stream is made. What it has said by then, and be it the answer, is kept with
-// the stream in one commit, where the Store can do that. Where it has said nothing yet, the commit which makes the
-// stream takes place while the backend works, and the answer waits for its own alone. That takes nothing from what is
-// promised:
+// The backend gets the request before the stream exists. Messages that it has sent by then, even the answer, are kept
+// with the stream in one commit, if the Store supports that. If the backend has sent nothing yet, the stream is
+// committed while the backend works, and the answer waits only for its own commit. The guarantees still hold:
 //
-//   - Nothing is missed. A client that is to come back needs an event id, and the first is shown by follow, once the
-//     stream is kept. Whoever drops before, or whose server dies then, has seen nothing and knows no more about the
-//     call than somebody whose request never arrived whole.
-//   - Nothing is seen twice. Messages wait in early, in their order, until promote hands them to the outlet of the
-//     stream, and go there directly from then on.
-//   - Nothing runs twice. What has begun is never refused with a status that invites to send it again, as 503 does: if
-//     the stream cannot be made, each request is answered, and the answer says that its outcome is not known. A process
-//     that dies in between leaves no stream that another one could take over, and no call is ever repeated by a server.
+//   - Nothing is missed. A client needs an event id to resume, and follow shows the first one once the stream is kept.
+//     A client that disconnects earlier, or whose server dies, has seen nothing, as if its request had never arrived
+//     completely.
+//   - Nothing is seen twice. Messages wait in early, in order, until promote passes them to the outlet of the stream.
+//     Later messages go to the outlet directly.
+//   - Nothing runs twice. A call that has begun is never refused with a status that invites a retry, such as 503. If
+//     the stream cannot be created, each request is answered with the error that its outcome is unknown. A process that
+//     dies in between leaves no stream that another process could take over, and a server never repeats a call.
 //
-// A client that goes away does not end the making of the stream: a disconnect cancels nothing.
+// A client that disconnects does not stop the creation of the stream: a disconnect cancels nothing.
 func (s *Session) callEarly(w http.ResponseWriter, r *http.Request, x *Exchange, quick time.Duration) *refusal {
 	e := newEarly(quick > 0)
 	x.sink = e
@@ -206,7 +206,7 @@ func (s *Session) callEarly(w http.ResponseWriter, r *http.Request, x *Exchange,
 	}
 	if quick <= 0 {
 		e.wait(context.WithoutCancel(r.Context()), keepAfter)
-	} else if !e.wait(r.Context(), quick) { // the client knows of nothing to come back to; the request goes on
+	} else if !e.wait(r.Context(), quick) { // the client has nothing to resume; the request continues
 		return nil
 	}
 	if response := e.response(); response != nil {
@@ -228,8 +228,8 @@ func (s *Session) callEarly(w http.ResponseWriter, r *http.Request, x *Exchange,
 	return nil
 }
 
-// wait waits until it is decided what the answer is, but not longer than quick. It reports false if ctx ends: then
-// there is nobody to answer.
+// wait waits until the form of the answer is decided, but not longer than quick. It returns false if ctx ends: then the
+// client is gone.
 func (e *early) wait(ctx context.Context, quick time.Duration) bool {
 	timer := time.NewTimer(quick)
 	defer timer.Stop()

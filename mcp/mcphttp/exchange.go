@@ -37,7 +37,7 @@ type Exchange struct {
 	h    *Handler
 	name string // of its stream
 	sink sink   // nil where there is nothing to respond to
-	// aside is true if what is no response goes to the stream of the session as a whole.
+	// aside is true if messages other than responses go to the stream of the session as a whole.
 	aside bool
 	life  context.Context // of Serve
 	end   context.CancelCauseFunc
@@ -45,7 +45,7 @@ type Exchange struct {
 	responding sync.Mutex // held while a response is sent, so that the last one comes last
 	mu         sync.Mutex
 	waiting    map[ID]string // the methods of the requests that have no answer yet
-	asked      []ID          // what the client was asked here
+	asked      []ID          // our requests to the client in this exchange
 }
 
 // sink takes the messages of an exchange, which it keeps.
@@ -115,8 +115,8 @@ func (x *Exchange) respond(id ID, message []byte) error {
 }
 
 // Ask sends a request with the given id. The client sees it under another id, which is unique in the session. answer is
-// called with the response, with the original id, in a goroutine of its own, at most once, and not after the exchange
-// has been answered. On version 2026-07-28, where nobody can be asked, the error is reprise.ErrInvalid.
+// called with the response under the original id, in a separate goroutine, at most once, and not after the exchange has
+// been answered. On version 2026-07-28, which has no requests to clients, the error is reprise.ErrInvalid.
 func (x *Exchange) Ask(id ID, message []byte, answer func(response []byte)) error {
 	message, err := checked(message)
 	if err != nil {
@@ -170,7 +170,7 @@ func (x *Exchange) unanswered() []ID {
 	return ids
 }
 
-// close answers what the backend has not, and forgets what it asked.
+// close answers the requests that the backend has not answered, and drops its pending requests to the client.
 func (x *Exchange) close(e rpcError) {
 	for _, id := range x.unanswered() {
 		response := errorResponse(id, e)

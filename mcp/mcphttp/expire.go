@@ -8,7 +8,7 @@ import (
 	"reprise"
 )
 
-// sweepSessions ends the sessions that nobody uses, until the Handler is closed.
+// sweepSessions ends idle sessions until the Handler is closed.
 func (h *Handler) sweepSessions() {
 	every := max(h.opts.SessionIdle/(2*usedPart), time.Millisecond)
 	timer := time.NewTimer(every)
@@ -108,7 +108,7 @@ func (h *Handler) sweepStored(ctx context.Context) error {
 	})
 }
 
-// endUnmade ends the stream of a session whose maker died before it said what the session is.
+// endUnmade ends the stream of a session whose creator died before it recorded the state of the session.
 func (h *Handler) endUnmade(ctx context.Context, key reprise.StreamKey) error {
 	stream, err := h.log.Stream(ctx, key)
 	if err == nil {

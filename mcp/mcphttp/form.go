@@ -50,8 +50,8 @@ func cutPart(message []byte) (part, rest []byte) {
 	return message[:n], message[n:]
 }
 
-// form is what the events of a stream look like on the wire. It is the same for all responses
-// with the stream, so that the Log keeps what was made.
+// form is the encoding of the events of a stream on the wire. All responses with the stream share it, so that the Log
+// keeps the encoded events.
 type form struct {
 	exchange string // the name of the stream in its session
 }

@@ -19,8 +19,8 @@ const (
 	headerName    = "Mcp-Name"
 )
 
-// fromElsewhere says what is wrong with where a request comes from, "" if nothing is: a page of another site
-// must not reach a server through the browser of somebody who can.
+// fromElsewhere returns the reason to reject the origin of a request, or "". A page of another site must not reach a
+// server through the browser of a user who can.
 func (h *Handler) fromElsewhere(r *http.Request) string {
 	if !h.hostAllowed(r) {
 		return "the Host header names another server"

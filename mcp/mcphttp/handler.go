@@ -55,7 +55,7 @@ type Options struct {
 	// JSONResponse answers requests, except subscriptions/listen, with application/json and not with a stream. Other
 	// messages of a request then go to the stream of the session as a whole.
 	JSONResponse bool
-	// Quick is how long a request may take to be answered with JSON, without a stream, if the response is its only
+	// Quick is the time within which a request is answered with JSON, without a stream, if the response is its only
 	// message. This saves the store two commits. A client that disconnects before it has seen an event id could not
 	// resume anyway. ping and lists, which cost nothing to repeat, may take as long as KeepAlive. Default: 50 ms. A
 	// negative time makes every request a stream from the beginning.
@@ -89,7 +89,7 @@ type Resumption string
 const (
 	// Replayed: there were events after the id.
 	Replayed Resumption = "replayed"
-	// Nothing: there are no events after the id yet, or there will be none.
+	// Nothing: no events after the id exist, or none will follow.
 	Nothing Resumption = "nothing"
 	// Expired: the events after the id, or the stream, are no longer kept.
 	Expired Resumption = "expired"
@@ -152,8 +152,8 @@ type Handler struct {
 	// streams and states are the namespaces of the streams of exchanges and of sessions.
 	streams, states string
 
-	// running ends first, when the Handler is closed: it is the life of calls. answering ends when they have ended:
-	// it is that of connections. storing ends last.
+	// running is the context of calls and ends first, when the Handler is closed. answering is the context of
+	// connections and ends when all calls have ended. storing ends last.
 	running, answering, storing context.Context
 	endRunning                  context.CancelCauseFunc
 	endAnswering, endStoring    context.CancelCauseFunc
@@ -233,12 +233,12 @@ func (h *Handler) enter() bool {
 	return true
 }
 
-// closeWait is how long Close waits for calls to end, and how long for their messages to be kept.
+// closeWait limits how long Close waits for calls to end, and then for their messages to be kept.
 const closeWait = 5 * time.Second
 
-// Close ends all calls, which are answered with what the backend responds then, or with an error. Then it ends all
-// connections, and tells the clients to reconnect. A call that cannot be answered within a few seconds is answered with
-// an error by the process that serves next. Later requests are refused. Closing again does nothing.
+// Close ends all calls: each is answered with the response of the backend, or with an error. Then Close ends all
+// connections, and tells the clients to reconnect. If a call cannot be answered within a few seconds, the next process
+// answers it with an error. Later requests are refused. Closing again does nothing.
 func (h *Handler) Close() error {
 	h.mu.Lock()
 	if h.closed {
@@ -267,7 +267,7 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-// within waits for f, but no longer than d, and reports whether it has returned.
+// within waits for f for at most d, and reports whether f has returned.
 func within(d time.Duration, f func()) bool {
 	done := make(chan struct{})
 	go func() {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// What version 2026-07-28 has in the headers of a request, beside its body. The rules are those of
-// its section "Request Metadata".
+// The headers in which version 2026-07-28 repeats parts of the body of a request. The rules are those of its section
+// "Request Metadata".
 
 // The keys of _meta.
 const (
@@ -27,7 +27,7 @@ const (
 type requestMeta struct {
 	version      string
 	capabilities bool // there is an object
-	info         bool // there is none, or it is an object
+	info         bool // absent, or an object
 }
 
 func metaOf(params json.RawMessage) requestMeta {
@@ -52,7 +52,7 @@ func invalidParams(id ID, message string) *refusal {
 	return &refusal{status: http.StatusBadRequest, id: id, rpc: rpcError{Code: codeInvalidParams, Message: message}}
 }
 
-// checkMeta holds what a request says of itself against its headers.
+// checkMeta compares the metadata in a request with its headers.
 func (h *Handler) checkMeta(r *http.Request, m *Message) *refusal {
 	header, meta := r.Header.Get(headerVersion), metaOf(m.Params)
 	switch {
@@ -121,7 +121,7 @@ func decodeHeader(value string) (string, bool) {
 	return string(decoded), err == nil
 }
 
-// schemaProperty is what a schema says of where an argument is mirrored.
+// schemaProperty is the part of a schema that names the header of an argument.
 type schemaProperty struct {
 	Header     json.RawMessage           `json:"x-mcp-header"`
 	Properties map[string]schemaProperty `json:"properties"`

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxSubscriptions bounds what a client may subscribe to in a session, maxInitialize the bytes of what it
-	// says of itself: both are kept in one event.
+	// maxSubscriptions limits the subscriptions of a client in a session, and maxInitialize the bytes of its initialize
+	// request. Both are kept in one event.
 	maxSubscriptions = 1000
 	maxInitialize    = 64 << 10
 )
@@ -108,8 +108,8 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 	return nil
 }
 
-// offer changes an initialize request for a version that is not served into one for the newest that is: what the
-// backend would agree to by itself cannot be spoken here.
+// offer replaces an unsupported version in an initialize request by the newest supported one, since the backend might
+// agree to a version that this package does not implement.
 func (h *Handler) offer(m *Message) {
 	v := requestedVersion(m)
 	if v == "" || h.serves(v) && hasSessions(v) {

@@ -10,18 +10,18 @@ import (
 	"reprise/replica"
 )
 
-// A call belongs to the process that answers it: its stream has an owner. When that process has died, whoever
-// comes first takes the stream over, under the next fence, and answers what has no answer with an error.
+// A call belongs to the process that answers it: its stream has an owner. When that process has died, the next process
+// that finds the stream takes it over, under the next fence, and answers each open request with an error.
 
 const (
-	// scanEvery is the time between two looks for calls that nobody answers, beside those at first, when a replica
-	// has gone, and when somebody resumes such a call. All calls that are kept are listed for it.
+	// scanEvery is the interval of the scans for orphaned calls. Scans also run at the start, when a replica has left,
+	// and when a client resumes such a call. A scan lists all kept calls.
 	scanEvery = time.Hour
 	// scanRetry is the time after one that has failed.
 	scanRetry = time.Second
 )
 
-// callsMeta is what the stream of an exchange says of it.
+// callsMeta is the metadata in the stream of an exchange.
 type callsMeta struct {
 	// Calls are the ids of its requests.
 	Calls []json.RawMessage `json:"calls"`
@@ -33,20 +33,21 @@ var lostError = rpcError{
 	Data:    map[string]string{"code": "server_lost"},
 }
 
-// owner is who answers calls: this replica under its present name, or this Handler where it is alone.
+// owner returns the owner under which calls are answered: this replica under its current name, or this Handler if there
+// are no replicas.
 func (h *Handler) owner() (reprise.Owner, error) {
 	if h.opts.Replica == nil {
 		return reprise.Owner{Name: h.name, Fence: 1}, nil
 	}
 	name := h.opts.Replica.Name()
 	if name == "" {
-		return reprise.Owner{}, reprise.ErrUnavailable // it was taken for dead and has not joined again
+		return reprise.Owner{}, reprise.ErrUnavailable // it was declared dead and has not joined again
 	}
 	return reprise.Owner{Name: name, Fence: 1}, nil
 }
 
-// isDead reports whether the owner of a stream answers no more. A replica that was found in the store may be newer than
-// our last look, so that we look again before we say so. A dead one does not come back under its name.
+// isDead reports whether the owner of a stream has died. A replica named in the store may be newer than our last look,
+// so isDead looks again first. A dead replica does not return under its name.
 func (h *Handler) isDead(ctx context.Context, name string) (bool, error) {
 	switch {
 	case name == "":
@@ -69,7 +70,7 @@ func (h *Handler) isDead(ctx context.Context, name string) (bool, error) {
 	return true, nil
 }
 
-// attendLost looks for calls that nobody answers, at first and whenever a replica has gone.
+// attendLost scans for orphaned calls, at the start and whenever a replica has left.
 func (h *Handler) attendLost() {
 	left := make(chan struct{}, 1)
 	if h.opts.Replica != nil {
@@ -128,7 +129,7 @@ func (h *Handler) settle(ctx context.Context, info *reprise.StreamInfo) error {
 	return err
 }
 
-// endCalls takes a stream over, answers what has no answer, and ends it.
+// endCalls takes over a stream, answers each open request with an error, and ends the stream.
 func (h *Handler) endCalls(ctx context.Context, stream *reprise.Stream, info *reprise.StreamInfo) error {
 	owner := reprise.Owner{Name: h.name, Fence: info.Owner.Fence + 1}
 	if h.opts.Replica != nil {

@@ -10,18 +10,18 @@ import (
 	"reprise"
 )
 
-// SessionInfo is a session as somebody sees it who is not its client.
+// SessionInfo describes a session to an administrator.
 type SessionInfo struct {
 	// ID names the session. To know it is not enough to use it: its principal must be the same.
 	ID        string
 	Principal string
-	// Client and ClientVersion are what the client has said of itself, Version is that of the protocol.
+	// Client and ClientVersion are the name and version that the client has sent. Version is that of the protocol.
 	Client, ClientVersion, Version string
 	// Created and Used are when the session was opened and when it was used last, give or take a part of
 	// Options.SessionIdle if another replica has it.
 	Created, Used time.Time
-	// Streams is the number of its streams that are kept, Running that of the calls among them that have no answer yet,
-	// and Bytes is what the streams hold.
+	// Streams is the number of kept streams of the session, Running the number of unanswered calls among them, and
+	// Bytes the size of the streams.
 	Streams, Running int
 	Bytes            int64
 }
@@ -34,7 +34,8 @@ type SessionPage struct {
 }
 
 // Sessions lists the sessions of a tenant that have not ended: at most limit of them, 1 to 1,000, after the Next of the
-// page before. A page may hold fewer although there are more. To count what each holds it lists the streams of all.
+// previous page. A page may be shorter although more sessions follow. Sessions lists all streams of the tenant to count
+// those of each session.
 func (h *Handler) Sessions(ctx context.Context, tenant reprise.Tenant, limit int, after string) (SessionPage, error) {
 	listed, err := h.log.List(ctx, reprise.ListQuery{Tenant: tenant, Namespace: h.states, Limit: limit, After: after})
 	if err != nil {
@@ -58,8 +59,8 @@ func (h *Handler) Sessions(ctx context.Context, tenant reprise.Tenant, limit int
 	return page, nil
 }
 
-// SessionInfo describes a session. The error is reprise.ErrNotFound where the tenant has none of that id, or it has
-// ended.
+// SessionInfo describes a session. The error is reprise.ErrNotFound if the tenant has no such session, or the session
+// has ended.
 func (h *Handler) SessionInfo(ctx context.Context, tenant reprise.Tenant, id string) (SessionInfo, error) {
 	stream, err := h.stateOf(ctx, tenant, id)
 	if err != nil {
@@ -76,8 +77,8 @@ func (h *Handler) SessionInfo(ctx context.Context, tenant reprise.Tenant, id str
 	return h.describe(ctx, &state, used)
 }
 
-// EndSession ends a session for its client, which is told so on the stream of the session as a whole. The errors are
-// those of SessionInfo.
+// EndSession ends a session and notifies its client on the stream of the session as a whole. The errors are those of
+// SessionInfo.
 func (h *Handler) EndSession(ctx context.Context, tenant reprise.Tenant, id string) error {
 	if _, err := h.stateOf(ctx, tenant, id); err != nil {
 		return err
@@ -100,13 +101,13 @@ func (h *Handler) stateOf(ctx context.Context, tenant reprise.Tenant, id string)
 	return stream, err
 }
 
-// sessionUsage is what the streams of a session take.
+// sessionUsage is the space that the streams of a session use.
 type sessionUsage struct {
 	streams, running int
 	bytes            int64
 }
 
-// usage is what the streams of a tenant take, by session, or those of one session if id is not "".
+// usage returns the space that the streams of a tenant use, by session, or that of one session if id is not "".
 func (h *Handler) usage(ctx context.Context, tenant reprise.Tenant, id string) (map[string]sessionUsage, error) {
 	used := map[string]sessionUsage{}
 	q := reprise.ListQuery{Tenant: tenant, Namespace: h.streams, Limit: 1000}

@@ -9,8 +9,8 @@ import (
 	"reprise"
 )
 
-// ID is the id of a JSON-RPC request as it is written: a number or a string in quotes, "" for
-// none. Two are the same id if they are equal.
+// ID is the id of a JSON-RPC request in its wire form: a number, or a string in quotes; "" for none. Two ids are the
+// same if they are equal.
 type ID string
 
 // Message is a JSON-RPC message.
@@ -21,16 +21,16 @@ type Message struct {
 	ID ID
 	// Method is "" for a response.
 	Method string
-	// Params are those of a request or a notification, nil if there are none.
+	// Params are the parameters of a request or a notification, or nil.
 	Params json.RawMessage
-	// Result and Err are those of a response: one of them is not nil.
+	// Result and Err belong to a response: exactly one of them is not nil.
 	Result, Err json.RawMessage
 }
 
-// isCall reports whether m asks for a response.
+// isCall reports whether m requires a response.
 func (m *Message) isCall() bool { return m.Method != "" && m.ID != "" }
 
-// wireMessage is a message as it is written.
+// wireMessage is the wire form of a message.
 type wireMessage struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id,omitempty"`
@@ -40,8 +40,8 @@ type wireMessage struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// membersOf are the members of an object, nil if raw is none. Their names are told apart by case, as JSON does and
-// a struct of encoding/json does not: what we check must be what others read.
+// membersOf returns the members of an object, or nil if raw is not an object. Names are compared with their case, as
+// JSON requires and structs of encoding/json do not: the checked members must be the ones that other readers see.
 func membersOf(raw []byte) map[string]json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
@@ -110,7 +110,7 @@ func given(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// maxIDBytes bounds the id of a request: what the client chooses is kept with the stream.
+// maxIDBytes limits the size of a request id, because it is chosen by the client and kept with the stream.
 const maxIDBytes = 1 << 10
 
 // parseID accepts integers and strings, as the protocol has it, and null as none.
@@ -136,7 +136,7 @@ func parseID(raw json.RawMessage) (ID, error) {
 	return ID(raw), nil
 }
 
-// stringID is the one way in which an id that is a string is written.
+// stringID returns the canonical form of an id that is a string.
 func stringID(s string) ID { return ID(compact(s)) }
 
 // compact is v as JSON, without escapes that only HTML needs and without a line break.
@@ -150,7 +150,7 @@ func compact(v any) []byte {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 
-// onOneLine is valid JSON without line breaks. Inside of strings there are none.
+// onOneLine removes the line breaks from valid JSON, whose strings contain none.
 func onOneLine(raw []byte) json.RawMessage {
 	raw = bytes.TrimSpace(raw)
 	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
@@ -163,7 +163,7 @@ func onOneLine(raw []byte) json.RawMessage {
 	return buf.Bytes()
 }
 
-// parseBody reads what a POST has brought. batch is true for an array.
+// parseBody parses the body of a POST. batch is true for an array.
 func parseBody(body []byte) (messages []Message, batch bool, err error) {
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 || body[0] != '[' {

@@ -12,8 +12,8 @@ import (
 	"reprise/internal/sseloop"
 )
 
-// Version 2026-07-28: a request says all of itself, and its response ends with the connection. Nothing of it
-// is kept; what is to outlive the connection is a task.
+// In version 2026-07-28 each request is self-contained, and its response ends with the connection. Responses are not
+// kept. A call that must outlive its connection is a task.
 
 // errGone is why a request ends whose client has closed the connection.
 var errGone = errors.New("the client has closed the connection")
@@ -123,7 +123,7 @@ func (l *live) send(message []byte, last bool) error {
 	return nil
 }
 
-// take takes what is queued.
+// take removes and returns the queued messages.
 func (l *live) take() (messages [][]byte, last bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,8 +139,8 @@ func (l *live) leave() {
 	l.room.Broadcast()
 }
 
-// answerLive sends what comes until the last message, or until the client has gone: as JSON where the
-// response is all there is, else as a stream.
+// answerLive sends messages until the last one, or until the client is gone: as JSON if the response is the only
+// message, and otherwise as a stream.
 func (h *Handler) answerLive(w http.ResponseWriter, r *http.Request, l *live, whole bool) {
 	out := &liveResponse{w: w}
 	out.Init(w)
@@ -208,7 +208,7 @@ func (o *liveResponse) stream(messages [][]byte) {
 	o.Flush()
 }
 
-// maxPiece is how much is written at a time, give or take a message.
+// maxPiece is the number of bytes written at a time, plus or minus one message.
 const maxPiece = 64 << 10
 
 // keepAlive sends a comment if the silence has lasted for long enough, and begins the response with the first one. It

@@ -8,7 +8,7 @@ import (
 	"reprise"
 )
 
-// outlet queues messages for a stream, for many who send.
+// outlet queues the messages of several senders for a stream.
 type outlet struct {
 	appender *reprise.Appender
 	// sending keeps a message that comes as a message and an end together.
@@ -17,11 +17,11 @@ type outlet struct {
 	ended bool
 }
 
-// maxQueue is how many bytes wait for a stream to be made before those who send have to.
+// maxQueue is the number of bytes that may be queued while a stream is being created. Above it, senders wait.
 const maxQueue = 4 << 20
 
-// newOutlet makes an outlet that gives up when life ends. failed is called once, when the stream cannot be appended to
-// any more.
+// newOutlet returns an outlet that stops when life ends. failed is called once, when the stream can no longer be
+// appended to.
 func newOutlet(life context.Context, stream *reprise.Stream, owner reprise.Owner, failed func(error)) *outlet {
 	return &outlet{appender: stream.Appender(life, &reprise.AppenderOptions{Owner: owner, Failed: failed})}
 }
@@ -65,5 +65,5 @@ func sentEvents(message []byte, end bool) []reprise.Event {
 	return events
 }
 
-// flush waits until what was sent has been appended, or the outlet has failed.
+// flush waits until all sent messages have been appended, or the outlet has failed.
 func (o *outlet) flush() { _ = o.appender.Flush() }

@@ -12,7 +12,7 @@ import (
 	"reprise/internal/mcpguard"
 )
 
-// isSyntaxError reports whether a body was no JSON at all.
+// isSyntaxError reports whether a body was not JSON.
 func isSyntaxError(err error) bool {
 	_, ok := errors.AsType[*json.SyntaxError](err)
 	return ok || errors.Is(err, io.ErrUnexpectedEOF)
@@ -88,7 +88,7 @@ const (
 	noteCancelled     = "notifications/cancelled"
 )
 
-// take deals with the messages of one POST of a session.
+// take processes the messages of one POST of a session.
 func (s *Session) take(w http.ResponseWriter, r *http.Request, messages []Message, batch bool) *refusal {
 	if batch && s.Version() != version20250326 {
 		return invalidRequest(http.StatusBadRequest, "version "+s.Version()+" has no batches")
@@ -206,7 +206,7 @@ func (s *Session) dismiss(x *Exchange) {
 	}
 }
 
-// keepCall makes the stream of an exchange with what was said so far, and has e hand over to it.
+// keepCall creates the stream of an exchange with the messages so far, and makes e pass on later ones.
 func (s *Session) keepCall(ctx context.Context, x *Exchange, e *early) (*reprise.Reader, error) {
 	meta := callsMeta{}
 	for i := range x.Messages {
@@ -291,7 +291,7 @@ func (h *Handler) serve(ctx context.Context, x *Exchange) (err error) {
 	return h.backend.Serve(ctx, x)
 }
 
-// unansweredError is what a request is answered with that the backend has not answered.
+// unansweredError returns the error for requests that the backend has left unanswered.
 func unansweredError(life context.Context, err error) rpcError {
 	e := rpcError{Code: codeInternal, Message: "the request was not answered"}
 	switch {
@@ -305,7 +305,7 @@ func unansweredError(life context.Context, err error) rpcError {
 	return e
 }
 
-// note keeps what the answer to a request changes in the session.
+// note records the changes of the session that the answer to a request implies.
 func (x *Exchange) note(id ID, method string, response []byte) {
 	switch method {
 	case methodSetLevel, methodSubscribe, methodUnsubscribe:

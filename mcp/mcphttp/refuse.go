@@ -22,10 +22,10 @@ type refusal struct {
 // refusalData is the data of the error of a refusal.
 type refusalData struct {
 	Code string `json:"code"`
-	// Earliest and Tail are the event ids that can be asked for in place of a refused one.
+	// Earliest and Tail are event ids that are valid in place of a refused one.
 	Earliest string `json:"earliest,omitempty"`
 	Tail     string `json:"tail,omitempty"`
-	// Fork is the event id to go on from when the newest messages were lost.
+	// Fork is the event id from which to continue if the newest messages were lost.
 	Fork string `json:"fork,omitempty"`
 }
 

@@ -8,8 +8,8 @@ import (
 	"reprise"
 )
 
-// What replicas tell each other. None of it is needed for what is kept: who does not hear of a takeover
-// goes on sending to a connection that nobody reads.
+// The messages between replicas. Correctness does not depend on them: a replica that misses a takeover continues to
+// send to a connection without a reader.
 const (
 	callAnswer   = "answer"   // a client has answered what was asked by the callee
 	callCancel   = "cancel"   // a client has cancelled a request

@@ -84,12 +84,11 @@ func (s *Session) closeConnection(exchange string, retry time.Duration) {
 	r.stop(errToPoll)
 }
 
-// lastWords is how long the response of a session that has ended may go on, for the last message of its stream.
+// lastWords limits how long the response of an ended session continues, to send the last message of its stream.
 const lastWords = time.Second
 
-// follow answers with what reader gives, until the stream has ended, the client has gone, or
-// another connection takes the stream over. It closes the reader. begun is called when the connection is the
-// one that reads the stream, and may be nil.
+// follow sends the events of reader until the stream has ended, the client is gone, or another connection takes over
+// the stream. It closes reader. begun is called once the connection is the reader of the stream, and may be nil.
 func (s *Session) follow(
 	w http.ResponseWriter, req *http.Request, exchange string, reader *reprise.Reader, begun func(),
 ) {
@@ -156,9 +155,9 @@ func setStreamHeader(h http.Header) {
 // Send implements sseloop.Handler.
 func (r *response) Send(run reprise.Run) { _ = run.WriteEncoded(&r.Conn, r.form) } // the loop has the error
 
-// Gap implements sseloop.Handler. It tells by a log message which messages the client does not get, and of how many
-// the store has lost that the client may have. What is left follows, and with it the response that the client waits
-// for.
+// Gap implements sseloop.Handler. It sends a log message that names the messages that the client misses, and the number
+// of received messages that the store has lost. The remaining messages follow, including the response that the client
+// waits for.
 func (r *response) Gap(refused *reprise.WindowError, at reprise.Cursor) {
 	from := refused.Asked.Seq
 	if refused.Reason == reprise.EpochChanged {
@@ -169,7 +168,7 @@ func (r *response) Gap(refused *reprise.WindowError, at reprise.Cursor) {
 		r.form.eventID(at), refused.Reason, at.Seq-min(from, at.Seq), refused.TakenBack()))
 }
 
-// Finish implements sseloop.Handler. A client that is to come back is told when.
+// Finish implements sseloop.Handler. It tells a client when to reconnect.
 func (r *response) Finish(why error) {
 	if !errors.Is(why, reprise.ErrEnded) && r.life.Err() == nil {
 		r.h.opts.Logger.Warn("an MCP connection is closed", "session", r.s.ID, "stream", r.form.exchange, "error", why)
@@ -193,8 +192,8 @@ var comment = []byte(":\n")
 // Beat implements sseloop.Handler.
 func (r *response) Beat() { r.write(comment) }
 
-// MayGoOn implements sseloop.Handler. It reports whether the client is still who it was: what it has shown may have
-// expired or been revoked. It asks every now and then.
+// MayGoOn implements sseloop.Handler. It reports whether the client is still authorized, since its credentials may
+// expire or be revoked. It checks that at intervals.
 func (r *response) MayGoOn() bool {
 	if time.Since(r.known) < r.h.opts.KeepAlive {
 		return true

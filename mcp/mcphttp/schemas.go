@@ -9,10 +9,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// schemaKept is how long what a server says of its tools is taken as true.
+// schemaKept is the time for which a server's description of its tools is cached.
 const schemaKept = time.Second
 
-// schemas are what the tools of servers take.
+// schemas are the input schemas of the tools of servers.
 type schemas struct {
 	mu sync.Mutex
 	of map[*mcp.Server]*toolSchemas
@@ -53,7 +53,7 @@ func (b *sdkBackend) InputSchema(ctx context.Context, x *Exchange, tool string) 
 	return input[tool], nil
 }
 
-// maxServers is how many servers are remembered.
+// maxServers is the maximum number of cached servers.
 const maxServers = 100
 
 // inputSchemas asks a server for its tools.

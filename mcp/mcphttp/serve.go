@@ -47,7 +47,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// caller is who sends a request.
+// caller identifies the sender of a request.
 type caller struct {
 	tenant    reprise.Tenant
 	principal string
@@ -142,13 +142,13 @@ func (h *Handler) serveDelete(w http.ResponseWriter, r *http.Request) *refusal {
 	return nil
 }
 
-// sessionless refuses what a version without sessions has not.
+// sessionless rejects methods that a version without sessions does not have.
 func (h *Handler) sessionless(w http.ResponseWriter) *refusal {
 	w.Header().Set("Allow", "POST")
 	return invalidRequest(http.StatusMethodNotAllowed, "version "+version20260728+" has POST alone")
 }
 
-// serveGet answers with the stream of the session as a whole, or with the one that Last-Event-ID names.
+// serveGet answers with the stream of the session as a whole, or with the stream that Last-Event-ID names.
 func (h *Handler) serveGet(w http.ResponseWriter, r *http.Request) *refusal {
 	c, refused := h.identify(r)
 	if refused != nil {
@@ -195,8 +195,8 @@ func (s *Session) listen(w http.ResponseWriter, r *http.Request, stream *reprise
 	return nil
 }
 
-// listened notes that the client has the stream of the session as a whole. If that fails the next who listens gets
-// again what there is.
+// listened records that the client has opened the stream of the session as a whole. If recording fails, the next
+// listener gets the earlier messages again.
 func (s *Session) listened() {
 	if s.now().Listened {
 		return
@@ -207,7 +207,7 @@ func (s *Session) listened() {
 	}
 }
 
-// attach tells the backend that somebody listens.
+// attach calls Attach of the backend.
 func (s *Session) attach(r *http.Request) error {
 	if !s.enter() {
 		return errNoSession
@@ -227,12 +227,12 @@ func (s *Session) enter() bool {
 	return true
 }
 
-// toldOthers tells the other replicas that a stream is read here now.
+// toldOthers notifies the other replicas that this one serves a stream now.
 func (s *Session) toldOthers(exchange string) {
 	s.h.tellOthers(callTakeover, routed{Tenant: s.Tenant, Session: s.ID, Stream: exchange})
 }
 
-// resume answers with what comes after an event id.
+// resume answers with the events after an event id.
 func (s *Session) resume(w http.ResponseWriter, r *http.Request, id string) *refusal {
 	exchange, at, err := parseEventID(id)
 	f := form{exchange}
@@ -262,7 +262,7 @@ func (s *Session) resume(w http.ResponseWriter, r *http.Request, id string) *ref
 	return nil
 }
 
-// isBareEnd reports whether what comes after seq is an end event without a message.
+// isBareEnd reports whether only an end event without a message follows seq.
 func isBareEnd(info *reprise.StreamInfo, seq uint64) bool {
 	return info.End != nil && len(info.End.Data) == 0 && info.Tail == seq+1
 }
@@ -289,8 +289,8 @@ func (s *Session) openAfter(r *http.Request, exchange string, at reprise.Cursor)
 	return reader, nil
 }
 
-// patience is how long a request waits for a store that is away for a moment. There are clients for which a refusal
-// is the end of the session.
+// patience is how long a request waits for a store that fails temporarily. For some clients, a refusal ends the
+// session.
 const patience = 3 * time.Second
 
 // storePause and storePauseMax are the spans of the first and of the longest pause between two tries.
@@ -299,7 +299,7 @@ const storePause, storePauseMax = 20 * time.Millisecond, 200 * time.Millisecond
 // errPatience is the error for a store that does not answer while there is patience.
 var errPatience = fmt.Errorf("%w: it has not answered for %v", reprise.ErrUnavailable, patience)
 
-// patiently tries again what the store could not do, until patience is over; so is the context of a try under way.
+// patiently retries do while the store fails, until patience is over. The context of an attempt ends then as well.
 func patiently(ctx context.Context, do func(context.Context) error) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, patience, errPatience)
 	defer cancel()

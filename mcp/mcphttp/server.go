@@ -83,7 +83,7 @@ func (b *sdkBackend) Serve(ctx context.Context, x *Exchange) error {
 	return nil
 }
 
-// divert hands over what concerns the session as a whole, and returns the other messages.
+// divert handles the messages that concern the session as a whole, and returns the others.
 func (b *sdkBackend) divert(ctx context.Context, server *mcp.Server, x *Exchange) (rest []Message, err error) {
 	if x.Stateless() {
 		return x.Messages, nil
@@ -143,8 +143,8 @@ func (b *sdkBackend) Detach(s *Session) {
 	}
 }
 
-// wideOf is the connection for what concerns the session as a whole. A new one subscribes to what the client has
-// subscribed to before, on whatever replica.
+// wideOf returns the connection for the session as a whole. A new connection repeats the subscriptions of the client,
+// including those made on other replicas.
 func (b *sdkBackend) wideOf(server *mcp.Server, s *Session) (*askConn, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +175,7 @@ func (b *sdkBackend) wideOf(server *mcp.Server, s *Session) (*askConn, error) {
 	return w, nil
 }
 
-// sdkState is what a connection of the SDK begins with: nothing, where the exchange says all of it.
+// sdkState returns the initial state of a connection of the SDK, or nil if the exchange is self-contained.
 func sdkState(x *Exchange) (*mcp.ServerSessionState, error) {
 	if x.Stateless() || x.Messages[0].Method == methodInitialize {
 		return nil, nil
@@ -210,7 +210,7 @@ func sessionStateOf(s *Session) (*mcp.ServerSessionState, error) {
 	return sdk, nil
 }
 
-// setRoots fills in the capability that the SDK keeps apart from what is on the wire.
+// setRoots sets the capability that the SDK keeps separate from its wire form.
 func setRoots(c *mcp.ClientCapabilities, initialize json.RawMessage) error {
 	var params struct {
 		Capabilities struct {
@@ -224,7 +224,7 @@ func setRoots(c *mcp.ClientCapabilities, initialize json.RawMessage) error {
 	return nil
 }
 
-// extra is what the SDK tells handlers of the HTTP request.
+// extra returns the properties of the HTTP request that the SDK passes to handlers.
 func extra(x *Exchange) *mcp.RequestExtra {
 	return &mcp.RequestExtra{
 		TokenInfo:      auth.TokenInfoFromContext(x.Request.Context()),

@@ -26,7 +26,7 @@ type Session struct {
 	end    context.CancelCauseFunc
 	// serving counts the calls of Backend.Serve and Attach.
 	serving sync.WaitGroup
-	// release gives back what Options.Admit has given.
+	// release undoes Options.Admit.
 	release func()
 
 	changing sync.Mutex // held while the state is changed or read anew
@@ -44,7 +44,8 @@ type Session struct {
 	opened sync.Mutex           // held while whole is made
 }
 
-// sessionState is what a session has agreed on. An event of its stream is all of it; the newest counts.
+// sessionState is the negotiated state of a session. Each event of its stream holds the complete state; the newest is
+// valid.
 type sessionState struct {
 	Principal  string          `json:"principal,omitempty"`
 	Initialize json.RawMessage `json:"initialize"`
@@ -185,7 +186,7 @@ func (s *Session) refresh(ctx context.Context) error {
 	return s.read(ctx)
 }
 
-// read brings the state up to what the store has. The caller holds changing.
+// read updates the state from the store. The caller holds changing.
 func (s *Session) read(ctx context.Context) error {
 	s.mu.Lock()
 	seen, ended := s.seen, s.ended

@@ -10,7 +10,7 @@ import (
 	"reprise"
 )
 
-// errNoSession: there is no such session, or it has ended, or it is another principal's.
+// errNoSession is the error for a session that does not exist, has ended, or belongs to another principal.
 var errNoSession = fmt.Errorf("%w: no such session", reprise.ErrNotFound)
 
 // errSessionEnded is why the life of a Session ends.
@@ -23,11 +23,11 @@ type sessionKey struct {
 }
 
 const (
-	// stateKept is how many states of a session are kept, of which the newest counts.
+	// stateKept is the number of kept states of a session, of which the newest is valid.
 	stateKept = 4
-	// endedKept is how long the state of a session is kept that has ended.
+	// endedKept is how long the state of an ended session is kept.
 	endedKept = time.Minute
-	// usedPart is the part of Options.SessionIdle after which the store is told that a session is in use.
+	// usedPart is the fraction of Options.SessionIdle after which the use of a session is recorded in the store.
 	usedPart = 4
 )
 
@@ -40,7 +40,7 @@ func (h *Handler) stateKey(tenant reprise.Tenant, session string) reprise.Stream
 	return reprise.StreamKey{Tenant: tenant, Name: h.states + session}
 }
 
-// newSession makes a session that nobody knows yet.
+// newSession returns a session that is not registered yet.
 func (h *Handler) newSession(tenant reprise.Tenant, principal, id string) *Session {
 	s := &Session{
 		ID: id, Tenant: tenant, Principal: principal, Created: time.Now().UTC(),
@@ -51,7 +51,7 @@ func (h *Handler) newSession(tenant reprise.Tenant, principal, id string) *Sessi
 	return s
 }
 
-// keep makes a session durable, and known.
+// keep makes a session durable and registers it.
 func (h *Handler) keep(ctx context.Context, s *Session, state sessionState) error {
 	stream, _, err := h.log.Create(ctx, h.stateKey(s.Tenant, s.ID), reprise.StreamConfig{
 		Retention: reprise.Retention{MaxEvents: stateKept, MaxAge: endedKept},
@@ -130,7 +130,7 @@ func (h *Handler) load(ctx context.Context, key sessionKey) (*Session, error) {
 	return s, nil
 }
 
-// read makes a Session of what the store has.
+// read makes a Session from its state in the store.
 func (h *Handler) read(ctx context.Context, key sessionKey) (*Session, error) {
 	stream, err := h.log.Stream(ctx, h.stateKey(key.tenant, key.id))
 	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) {
@@ -171,7 +171,7 @@ func (s *Session) touch() {
 	}
 }
 
-// terminate ends a session for good.
+// terminate ends a session permanently.
 func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) error {
 	_, err := s.stream.End(ctx, string(why), reprise.Event{})
 	ended := err == nil
@@ -193,7 +193,8 @@ func (h *Handler) terminate(ctx context.Context, s *Session, why SessionEnd) err
 	return nil
 }
 
-// maxNames is how many streams of calls a session remembers. Older ones go when they have been kept for long enough.
+// maxNames is the maximum number of call streams that a session remembers. Older streams are removed when their
+// retention ends.
 const maxNames = 10_000
 
 // kept remembers the stream of a call.
@@ -206,8 +207,8 @@ func (s *Session) kept(name string) {
 	s.names = append(s.names, name)
 }
 
-// forgetCalls removes the streams of calls that were answered, once no call is running: nobody can come back for them
-// to a session that has ended. Those of other processes go when they have been kept for long enough.
+// forgetCalls removes the streams of answered calls once no call is running, because a client cannot resume calls of an
+// ended session. The streams of other processes are removed when their retention ends.
 func (s *Session) forgetCalls() {
 	s.serving.Wait()
 	s.mu.Lock()
@@ -230,7 +231,7 @@ func (s *Session) forgetCalls() {
 }
 
 // endWhole ends the stream of a session as a whole, so that it expires. A client that did not end the session itself is
-// told.
+// notified.
 func (h *Handler) endWhole(s *Session, why SessionEnd) {
 	stream, err := h.log.Stream(h.storing, h.streamKey(s.Tenant, s.ID, standalone))
 	if err == nil {
@@ -246,11 +247,11 @@ func (h *Handler) endWhole(s *Session, why SessionEnd) {
 	}
 }
 
-// sessionEndedNote is the last message of a session that was ended by somebody else.
+// sessionEndedNote is the last message of a session that was not ended by its client.
 var sessionEndedNote = []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"notice","logger":"reprise",` +
 	`"data":{"code":"session_ended","message":"the session was ended; begin another one"}}}`)
 
-// drop forgets a session that has ended, and ends what it has here.
+// drop removes an ended session and ends its work in this process.
 func (h *Handler) drop(s *Session) {
 	s.mu.Lock()
 	again := s.ended
@@ -277,7 +278,7 @@ func (s *Session) detach() {
 	s.h.backend.Detach(s)
 }
 
-// busy reports whether somebody waits for something of s.
+// busy reports whether a request of s is unanswered.
 func (s *Session) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

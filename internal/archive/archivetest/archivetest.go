@@ -1,5 +1,5 @@
-// Package archivetest checks that an archive.Place does what it must: files are there whole
-// or not at all, under any name that a stream may have.
+// Package archivetest tests implementations of archive.Place: files are visible completely or not at all, under any
+// name that a stream may have.
 package archivetest
 
 import (

@@ -46,13 +46,13 @@ import (
 
 // Options are the settings of Open. The zero value of each field means its default.
 type Options struct {
-	// Timeout bounds the look at the topic, and how long a record may take to be acknowledged,
-	// at least 1 second. Default: 10 seconds.
+	// Timeout limits the check of the topic, and the time until a record is acknowledged, at least 1 second. Default:
+	// 10 seconds.
 	Timeout time.Duration
-	// PutTimeout bounds how long one stream may take. Default: 10 minutes.
+	// PutTimeout limits the time for one stream. Default: 10 minutes.
 	PutTimeout time.Duration
-	// BufferBytes is how much waits to be acknowledged, of all streams that are archived at a time.
-	// Default: 16 MiB.
+	// BufferBytes is the maximum number of unacknowledged bytes, of all streams that are archived at a time. Default:
+	// 16 MiB.
 	BufferBytes int
 	// Kafka are options for the client that come after those made here, for example for SASL.
 	Kafka []kgo.Opt
@@ -112,7 +112,7 @@ func Open(ctx context.Context, topicURL string, opts *Options) (*Topic, error) {
 	return t, nil
 }
 
-// find makes sure that the topic is there.
+// find verifies that the topic exists.
 func (t *Topic) find(ctx context.Context, topic string) error {
 	bounded, stop := context.WithTimeout(ctx, t.opts.Timeout)
 	defer stop()

@@ -26,8 +26,8 @@ type Helper struct {
 	closed  bool
 }
 
-// Start starts program for the archive that url names, and returns when that is open. The error is that of opening the
-// archive, or wraps reprise.ErrUnavailable if the program could not be run.
+// Start starts program for the archive that url names, and returns when the archive is open. The error is that of
+// opening the archive, or wraps reprise.ErrUnavailable if the program could not be run.
 func Start(ctx context.Context, program, url string) (*Helper, error) {
 	h := &Helper{program: program, url: url}
 	if _, err := h.process(ctx); err != nil {

@@ -1,5 +1,5 @@
-// Package remoteserver is what the program reprise-archive does: it serves a bucket or a topic to its parent. Package
-// remote says how.
+// Package remoteserver implements the program reprise-archive: it serves a bucket or a topic to its parent over the
+// protocol of package remote.
 package remoteserver
 
 import (

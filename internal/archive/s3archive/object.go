@@ -69,8 +69,8 @@ type object struct {
 	size   int64
 }
 
-// Open looks for a file; see archive.Place. Reading it asks for the bytes that are wanted. If it is
-// replaced by another meanwhile, reading fails with an error that wraps reprise.ErrUnavailable.
+// Open opens a file; see archive.Place. Each read requests only the needed bytes. If the file is replaced meanwhile,
+// reading fails with an error that wraps reprise.ErrUnavailable.
 func (b *Bucket) Open(ctx context.Context, name string) (archive.PlacedFile, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -84,7 +84,7 @@ func (b *Bucket) Open(ctx context.Context, name string) (archive.PlacedFile, err
 	return &object{b, ctx, b.prefix + name, info.ETag, info.Size}, nil
 }
 
-// Size is its length in bytes.
+// Size returns its length in bytes.
 func (o *object) Size() int64 { return o.size }
 
 // Close does nothing: no connection is held.

@@ -20,7 +20,7 @@ import (
 
 // Options are the settings of Open. The zero value of each field means its default.
 type Options struct {
-	// Timeout bounds each request but uploads, with what is tried again. Default: 10 seconds.
+	// Timeout limits each request except uploads, including its retries. Default: 10 seconds.
 	Timeout time.Duration
 	// UploadTimeout bounds the upload of one stream. Default: 10 minutes.
 	UploadTimeout time.Duration
@@ -28,8 +28,8 @@ type Options struct {
 	// file is uploaded at once. Each upload that is under way needs as much memory, or twice as much for
 	// a large file. Default: 16 MiB.
 	PartBytes int
-	// Credentials are those of the account. Default: the variables AWS_ACCESS_KEY_ID,
-	// AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN of the environment.
+	// Credentials are the credentials of the account. Default: the environment variables AWS_ACCESS_KEY_ID,
+	// AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
 	Credentials *credentials.Credentials
 }
 

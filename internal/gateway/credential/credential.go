@@ -17,20 +17,20 @@ import (
 // Texts are the values of headers and variables by their names, with references in them.
 type Texts struct{ Header, Env map[string]string }
 
-// Principal is who calls an upstream.
+// Principal is the caller of an upstream.
 type Principal struct {
 	Tenant, Name string
-	// Claims are those of the token that it has shown, nil for who has shown none.
+	// Claims are the claims of the principal's token, or nil if it has no token.
 	Claims map[string]string
 }
 
-// Secrets returns a secret that is kept for a principal. The error is fs.ErrNotExist if there is none.
+// Secrets returns a secret of a principal. The error is fs.ErrNotExist if there is none.
 type Secrets func(p *Principal, secret string) (string, error)
 
-// Templates are those of one upstream. It does not change.
+// Templates are the templates of one upstream. They are immutable.
 type Templates struct{ header, env map[string]template }
 
-// New reads templates. The error says which of them is wrong.
+// New parses templates. The error names the invalid template.
 func New(texts Texts) (*Templates, error) {
 	t := &Templates{}
 	var err error
@@ -58,7 +58,7 @@ func parseAll(texts map[string]string) (map[string]template, error) {
 	return parsed, nil
 }
 
-// Refer reports whether a value depends on who calls.
+// Refer reports whether a value depends on the caller.
 func (t *Templates) Refer() bool {
 	return len(t.names(func(p part) bool { return p.kind != literal })) > 0
 }
@@ -97,11 +97,11 @@ func (v *Values) addTo(sum hash.Hash) {
 	}
 }
 
-// MissingError is the error for a principal that lacks what an upstream is called with. It shows no value.
+// MissingError is the error for a principal that lacks a value for an upstream. It contains no values.
 type MissingError struct {
 	// What is missing, for the principal: the second part of a sentence.
 	What string
-	// Err is why a secret cannot be read, for the log. It is nil where there is none.
+	// Err is the reason why a secret cannot be read, for the log, or nil if the secret does not exist.
 	Err error
 }
 
@@ -110,7 +110,7 @@ func (e *MissingError) Error() string { return "it is called with " + e.What }
 // maxValue bounds a header or a variable, in bytes.
 const maxValue = 16 << 10
 
-// Fill puts in who calls. The error is a *MissingError.
+// Fill inserts the values of the caller. The error is a *MissingError.
 func (t *Templates) Fill(p *Principal, secrets Secrets) (*Values, error) {
 	f := &filler{p: p, secrets: secrets}
 	header, err := f.fillAll(t.header, true)
@@ -213,14 +213,14 @@ func (f *filler) secret(of string, inHeader bool) (string, error) {
 // Set are the templates of an upstream, or of several that are merged.
 type Set []*Templates
 
-// Refer reports whether a value depends on who calls.
+// Refer reports whether a value depends on the caller.
 func (s Set) Refer() bool { return slices.ContainsFunc(s, (*Templates).Refer) }
 
 // Filled are the Values of a Set for one principal.
 type Filled struct {
-	// Values are those of each upstream, nil for one that lacks something.
+	// Values are the values for each upstream, nil for an upstream with a missing value.
 	Values []*Values
-	// Missing says what that is.
+	// Missing are the errors of the upstreams with a missing value.
 	Missing []*MissingError
 	// digest tells Filled from all others that differ.
 	digest [sha256.Size]byte
@@ -229,7 +229,7 @@ type Filled struct {
 // Digest is good for comparing, and says nothing about the values. It is equal for Filled that are.
 func (f *Filled) Digest() [sha256.Size]byte { return f.digest }
 
-// Fill puts in who calls. The error is a *MissingError if none of the upstreams can be called.
+// Fill inserts the values of the caller. The error is a *MissingError if values are missing for all upstreams.
 func (s Set) Fill(p *Principal, secrets Secrets) (*Filled, error) {
 	f := &Filled{Values: make([]*Values, len(s)), Missing: make([]*MissingError, len(s))}
 	sum := sha256.New()

@@ -94,5 +94,5 @@ func (t template) withText(text string) template {
 	return append(t, part{text: text})
 }
 
-// refers reports whether the text depends on who calls.
+// refers reports whether the text depends on the caller.
 func (t template) refers() bool { return len(t) > 1 || len(t) == 1 && t[0].kind != literal }

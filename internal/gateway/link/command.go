@@ -13,9 +13,9 @@ import (
 type Command struct {
 	// Args are the program and its arguments. The program is looked for in the PATH that it will have.
 	Args []string
-	// Dir is the directory in which it is started. Default: that of this process.
+	// Dir is the working directory of the command. Default: that of this process.
 	Dir string
-	// Env are its variables besides those of this process's environment that it inherits.
+	// Env are variables of the command in addition to those that it inherits from this process.
 	Env map[string]string
 	// PassEnv names variables that it inherits besides the usual ones.
 	PassEnv []string
@@ -51,8 +51,8 @@ func (c *Command) environ(ours []string) []string {
 	return list
 }
 
-// Check returns an error if there is no such program, in the PATH that it will have or, with a slash in its name, as
-// seen from Dir.
+// Check returns an error if the program does not exist. It looks in the PATH of the command or, for a name with a
+// slash, relative to Dir.
 func (c *Command) Check() error {
 	name := c.Args[0]
 	if !strings.Contains(name, "/") {

@@ -40,10 +40,10 @@ type HTTP struct {
 	cause   error
 }
 
-// goodbyeTimeout bounds how long the upstream is told of the end of a session.
+// goodbyeTimeout limits the time for telling the upstream that a session has ended.
 const goodbyeTimeout = 3 * time.Second
 
-// errForgotten: the upstream does not know the session any more.
+// errForgotten is the error of a session that the upstream no longer knows.
 var errForgotten = errors.New("the upstream has forgotten the session")
 
 var errClosed = fmt.Errorf("%w: the link", reprise.ErrClosed)
@@ -153,7 +153,7 @@ func (l *HTTP) Drop(id int64) {
 	}
 }
 
-// agreed returns the session, "" if there is none, and the version.
+// agreed returns the session, or "", and the version.
 func (l *HTTP) agreed() (session, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

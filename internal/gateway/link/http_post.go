@@ -18,11 +18,11 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// maxRefusal bounds what is read of an answer whose status is no success.
+// maxRefusal limits the number of bytes read from an answer whose status is an error.
 const maxRefusal = 64 << 10
 
-// Send implements Link. It returns when the HTTP request of a JSON-RPC request has begun, and when that of a
-// notification or a response was answered.
+// Send implements Link. For a JSON-RPC request it returns when the HTTP request has begun; for a notification or a
+// response it returns when the HTTP request was answered.
 func (l *HTTP) Send(ctx context.Context, m Message) error {
 	if m.ID == 0 {
 		return l.sendOneWay(ctx, m)
@@ -90,7 +90,7 @@ func (l *HTTP) newPost(ctx context.Context, m Message) (*http.Request, error) {
 	return r, nil
 }
 
-// nameInHeader returns the value of the header Mcp-Name for a request, "" where it has none.
+// nameInHeader returns the value of the header Mcp-Name for a request, or "" if the request has none.
 func nameInHeader(method string, params []byte) string {
 	switch method {
 	case wire.MethodCall, "prompts/get":
@@ -103,7 +103,7 @@ func nameInHeader(method string, params []byte) string {
 	return ""
 }
 
-// encodeHeader encodes what a header cannot hold; see "Request Metadata" of version 2026-07-28.
+// encodeHeader encodes characters that a header cannot contain; see "Request Metadata" of version 2026-07-28.
 func encodeHeader(value string) string {
 	plain := !strings.HasPrefix(value, "=?base64?") && strings.TrimSpace(value) == value &&
 		!slices.ContainsFunc([]byte(value), func(b byte) bool { return b < ' ' || b > '~' })
@@ -140,7 +140,7 @@ func (l *HTTP) roundTrip(r *http.Request, m Message) {
 	}
 }
 
-// noAnswer returns what the client of a request is told that got no answer over HTTP.
+// noAnswer returns the error for the client of a request that got no answer over HTTP.
 func noAnswer(err error) *wire.Failure {
 	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
 		return wire.Internal(wire.ReasonUnavailable, "the upstream cannot be reached; the request was not sent")
@@ -148,20 +148,20 @@ func noAnswer(err error) *wire.Failure {
 	return Interrupted(err)
 }
 
-// takeNotFound takes a 404. Unless its body answers the request, the upstream has forgotten the session and has not
-// carried out the request.
+// takeNotFound handles status 404. Unless the body answers the request, the upstream no longer knows the session and
+// has not executed the request.
 func (l *HTTP) takeNotFound(resp *http.Response, id int64) {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	m, err := mcphttp.ParseMessage(text)
 	if err == nil && m.ID == wire.ID(id) && resp.Header.Get("Mcp-Session-Id") != "" {
-		l.to.Receive(m, id) // it knows the session, and not what was asked for
+		l.to.Receive(m, id) // it knows the session, but not the requested item
 		return
 	}
 	l.closeWith(errForgotten)
 	l.to.Unsent(id)
 }
 
-// takeRefusal takes the error of an answer whose status is no success.
+// takeRefusal handles an answer whose status is an error.
 func (l *HTTP) takeRefusal(resp *http.Response, id int64) {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
 	if m, err := mcphttp.ParseMessage(text); err == nil && m.Err != nil {
@@ -172,7 +172,7 @@ func (l *HTTP) takeRefusal(resp *http.Response, id int64) {
 	l.to.Fail(id, wire.Internal(wire.ReasonUnavailable, "the upstream answers "+resp.Status))
 }
 
-// takeJSON takes an answer that is no stream.
+// takeJSON handles an answer that is not a stream.
 func (l *HTTP) takeJSON(body io.Reader, id int64) {
 	text, err := io.ReadAll(io.LimitReader(body, MaxMessage+1))
 	switch {

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// resumeTries is how often in a row a broken answer is asked for again.
+	// resumeTries is the number of consecutive attempts to resume a broken answer.
 	resumeTries = 6
-	// resumePause is the first time between two tries where the upstream names none, resumePauseMax the longest.
+	// resumePause is the first pause between two attempts if the upstream names none. resumePauseMax is the longest
+	// pause.
 	resumePause, resumePauseMax = 200 * time.Millisecond, 10 * time.Second
 )
 
-// place is how far a stream of the upstream was read.
+// place is a position in a stream of the upstream.
 type place struct {
 	lastEventID string
 	retry       time.Duration
@@ -37,7 +38,7 @@ func (at *place) note(d *sse.Decoder) {
 	}
 }
 
-// readAnswerStream reads the answer to a request, and asks for the rest of it where it breaks.
+// readAnswerStream reads the answer to a request, and resumes it if it breaks.
 func (l *HTTP) readAnswerStream(ctx context.Context, body io.ReadCloser, id int64) {
 	var at place
 	answered, err := l.readEvents(body, &at, id)
@@ -77,7 +78,7 @@ func pause(ctx context.Context, retry time.Duration, tries int) bool {
 	}
 }
 
-// resume asks for what comes after a place. again reports whether another try makes sense.
+// resume requests the events after a place. again reports whether another attempt makes sense.
 func (l *HTTP) resume(ctx context.Context, at *place) (body io.ReadCloser, again bool, err error) {
 	r, err := l.newRequest(ctx, http.MethodGet, nil)
 	if err != nil {
@@ -131,7 +132,7 @@ func (l *HTTP) takeEvent(data []byte, id int64) (answered bool) {
 	return answered
 }
 
-// readSessionStream reads what belongs to no request, as long as the upstream offers a stream of it.
+// readSessionStream reads the messages that belong to no request, as long as the upstream offers a stream of them.
 func (l *HTTP) readSessionStream() {
 	var at place
 	for tries := 0; l.life.Err() == nil; tries++ {

@@ -41,7 +41,7 @@ func eachLine(r io.Reader, limit int, f func(line []byte, cut bool)) {
 	}
 }
 
-// The bounds of what an upstream can write to the log: lines at once, lines a second, and bytes of a line.
+// Limits on the log output of an upstream: burst of lines, lines per second, and bytes per line.
 const (
 	logBurst     = 100
 	logPerSecond = 10
@@ -75,7 +75,7 @@ func (b *boundedLog) line(text []byte) {
 	b.logger.Log(context.Background(), b.level, b.message, "text", string(text))
 }
 
-// flush logs how many lines were left out.
+// flush logs the number of dropped lines.
 func (b *boundedLog) flush() {
 	if b.left > 0 {
 		b.logger.Warn(b.message+": lines were left out", "lines", b.left)

@@ -12,7 +12,7 @@ import (
 
 // Link carries messages to an upstream and back. Its methods are safe for concurrent use.
 type Link interface {
-	// Start has r receive what the upstream says. It is called once, before all other methods.
+	// Start makes the link pass messages of the upstream to r. It is called once, before all other methods.
 	Start(r Receiver)
 	// Send sends a message. It blocks while the upstream takes none, until ctx or the link ends. It returns ErrEnded
 	// if the link had ended before and nothing was sent.
@@ -25,7 +25,7 @@ type Link interface {
 	Close()
 	// Ending reports whether the link has begun to end.
 	Ending() bool
-	// Done is closed when the link has ended and Receiver is not called any more.
+	// Done is closed when the link has ended and makes no more calls to Receiver.
 	Done() <-chan struct{}
 	// Err returns how the link ended. It is valid after Done.
 	Err() error
@@ -33,7 +33,7 @@ type Link interface {
 	Lost() bool
 }
 
-// Receiver takes what an upstream says.
+// Receiver receives the messages of an upstream.
 type Receiver interface {
 	// Receive takes a message. during is the id of the request in whose answer it came, 0 where that is not known. It
 	// is called by one goroutine at a time for each answer.
@@ -43,7 +43,7 @@ type Receiver interface {
 	// Unsent tells that a request was not carried out because the upstream has forgotten the session. The link is
 	// ending.
 	Unsent(id int64)
-	// Garbage is called for each line or answer that was no message.
+	// Garbage is called for each line or answer that is not a message.
 	Garbage()
 }
 
@@ -62,7 +62,7 @@ const MaxMessage = 16 << 20
 // ErrEnded is returned by Send if the upstream has ended and nothing was sent.
 var ErrEnded = wire.Internal(wire.ReasonUnavailable, "the upstream has ended; the request was not carried out")
 
-// Interrupted returns what the client of a request is told whose upstream ended before it had answered. why may be nil.
+// Interrupted returns the error for the client of a request whose upstream ended before it answered. why may be nil.
 func Interrupted(why error) *wire.Failure {
 	message := "the upstream ended before it had answered; whether the request was carried out is not known"
 	if why != nil {

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// writeQueue is how many messages wait for a process to read them.
+	// writeQueue is the number of messages that may wait for a process to read them.
 	writeQueue = 64
-	// stopPatience is how long a process has to end by itself after its stdin was closed, and again after TERM.
+	// stopPatience is the time that a process has to end after its stdin was closed, and again after TERM.
 	stopPatience = 2 * time.Second
-	// drainPatience is how long the output of a process is still read after its whole tree was killed.
+	// drainPatience limits how long the output of a process is read after its whole tree was killed.
 	drainPatience = time.Second
 )
 
@@ -153,7 +153,7 @@ func (p *Process) Err() error { return p.err }
 // Close implements Link.
 func (p *Process) Close() { p.once.Do(func() { close(p.closing) }) }
 
-// writeLines writes what is sent until the process is to stop.
+// writeLines writes the sent messages until the process is to stop.
 func (p *Process) writeLines() {
 	defer p.stdin.Close()
 	for {
@@ -188,7 +188,7 @@ func (p *Process) stopWhenClosed() {
 	}
 }
 
-// attend reads what the process writes and waits for the end of the process and of all that it has started.
+// attend reads the output of the process and waits until the process and its whole tree have ended.
 func (p *Process) attend(r Receiver) {
 	var reading sync.WaitGroup
 	reading.Go(func() { p.readMessages(r) })

@@ -9,7 +9,7 @@ import (
 	"reprise/internal/spawn"
 )
 
-// killPatience is how long killTree waits for processes to be gone.
+// killPatience limits how long killTree waits until processes are gone.
 const killPatience = 2 * time.Second
 
 // terminateTree sends TERM to the process group that first leads, then CONT, because a stopped process does not see
@@ -26,5 +26,5 @@ func killTree(first int, _ string) bool {
 	return gone
 }
 
-// KillMarked reports true: the environment of other processes, where the mark is, is read on Linux alone.
+// KillMarked returns true: the mark is in the environment of other processes, which can be read only on Linux.
 func KillMarked(string) bool { return true }

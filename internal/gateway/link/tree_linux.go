@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killPatience is how long killTree waits for processes to be gone.
+// killPatience limits how long killTree waits until processes are gone.
 const killPatience = 2 * time.Second
 
 // running is a live process as /proc/<pid>/stat describes it; see proc_pid_stat(5).
 type running struct {
 	pid, parent, group, session int
-	start                       string // pid and start identify a process for good
+	start                       string // pid and start identify a process uniquely
 }
 
 func readRunning(pid int) (running, bool) {
@@ -36,7 +36,8 @@ func readRunning(pid int) (running, bool) {
 	return running{pid: pid, parent: number(4), group: number(5), session: number(6), start: fields[22-3]}, true
 }
 
-// readAllRunning returns the live processes by pid. It is no snapshot: processes come and go while it reads.
+// readAllRunning returns the live processes by pid. The result is not a snapshot: processes may start and end
+// meanwhile.
 func readAllRunning() map[int]running {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -69,9 +70,9 @@ func marked(pid int, prefix string) bool {
 	return false
 }
 
-// treeOf returns the live processes of an upstream: those of the session or group that first leads, those that carry
-// its mark in their environment, and the descendants of all of these. A process escapes only if it leaves the
-// session, its parent dies, and it has cleared its environment.
+// treeOf returns the live processes of an upstream: those in the session or group led by first, those with its mark in
+// their environment, and the descendants of all of these. A process escapes only if it leaves the session, its parent
+// dies, and it has cleared its environment.
 func treeOf(first int, mark string) []running {
 	all := readAllRunning()
 	in := map[int]bool{}

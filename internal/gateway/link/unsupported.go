@@ -15,5 +15,5 @@ func StartProcess(*spawn.Spawner, *Command, *slog.Logger) (Link, error) {
 	return nil, fmt.Errorf("commands are run on Linux, macOS and the BSDs alone: %w", errors.ErrUnsupported)
 }
 
-// KillMarked reports true: there are no processes to kill.
+// KillMarked returns true: there are no processes to kill.
 func KillMarked(string) bool { return true }

@@ -13,8 +13,8 @@ import (
 	"reprise/internal/gateway/wire"
 )
 
-// initialize answers the client's initialize when all members have come up or have failed, or when half of the time
-// for it is over. It fails if there is no member then.
+// initialize answers the client's initialize when all members are ready or have failed, or when half of the time limit
+// is over. It fails if no member is ready then.
 func (l *Link) initialize(m link.Message) {
 	l.mu.Lock()
 	l.params = slices.Clone(m.Params)
@@ -65,7 +65,7 @@ func (l *Link) clientInitialized() {
 	}
 }
 
-// greeting returns the result of initialize. What a member that is away may have is offered, too.
+// greeting returns the result of initialize. It also offers the capabilities that an unavailable member may have.
 func (l *Link) greeting(wanted string, sessions []*session) json.RawMessage {
 	version, instructions := "", ""
 	away := len(sessions) < len(l.members)

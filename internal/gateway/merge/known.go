@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// firstPatience is how long a list waits for a member that has never answered with that list, and knownPatience for
-	// one whose items are known, or that is being asked since before the list. The member may answer later.
+	// firstPatience is how long a list waits for a member that has never answered it. knownPatience is how long it
+	// waits for a member whose items are known, or whose request was already under way. The member may answer later.
 	firstPatience, knownPatience = 10 * time.Second, time.Second
-	// askPatience is how long a member may take to answer until it is asked again.
+	// askPatience is how long a member may take to answer before the request is repeated.
 	askPatience = time.Minute
-	// announcedAge is how long the list of a member counts that says when its lists change, and unannouncedAge that of
-	// one that does not.
+	// announcedAge is how long the list of a member is valid if the member announces changes. unannouncedAge applies to
+	// other members.
 	announcedAge, unannouncedAge = 5 * time.Minute, 5 * time.Second
 )
 
@@ -26,20 +26,20 @@ type known struct {
 	items   []json.RawMessage
 	from    *session // that has given them, nil if none has
 	at      time.Time
-	changes uint64  // how many changes the member had announced when it was asked
-	asking  *asking // the request under way, nil if there is none
+	changes uint64  // the number of changes that the member had announced when it was asked
+	asking  *asking // the request under way, or nil
 }
 
-// asking is a request for a list, which goes on when nobody waits for it any more.
+// asking is a request for a list. It continues even if nobody waits for it.
 type asking struct {
 	done    chan struct{}
 	changes uint64
 	late    bool // a list was given without its answer
 }
 
-// list returns the items of a member, with its name in front of theirs: as they are known, if no change was announced
-// since and they are not old, and otherwise as the member answers. Of one that is away, or that does not answer soon,
-// they are as they were last known; if it answers later, the client is told that the list has changed.
+// list returns the items of a member, with its name in front of theirs. It returns the known items if they are recent
+// and no change was announced since, and otherwise the answer of the member. If the member is unavailable or slow, list
+// returns the last known items; if the member answers later, the client is notified that the list has changed.
 func (m *member) list(method string, kind *listKind) []json.RawMessage {
 	s := m.current()
 	if s != nil && !s.offers(kind.capability) {
@@ -81,7 +81,7 @@ func (m *member) list(method string, kind *listKind) []json.RawMessage {
 	return k.items
 }
 
-// isFresh reports whether a list need not be asked for again. The caller holds the member's mu.
+// isFresh reports whether a list is still valid. The caller holds the member's mu.
 func (k *known) isFresh(s *session, kind *listKind, changes uint64) bool {
 	age := unannouncedAge
 	if s.announces(kind.capability) {
@@ -90,12 +90,12 @@ func (k *known) isFresh(s *session, kind *listKind, changes uint64) bool {
 	return k.from == s && k.changes == changes && time.Since(k.at) < age
 }
 
-// announces reports whether a member says when its lists of a kind change.
+// announces reports whether a member announces changes of its lists of a kind.
 func (s *session) announces(capability string) bool {
 	return string(wire.Members(s.capability(capability))["listChanged"]) == "true"
 }
 
-// beginAsking asks for a list in the background. The caller holds mu.
+// beginAsking requests a list in the background. The caller holds mu.
 func (m *member) beginAsking(s *session, k *known, method string, kind *listKind) *asking {
 	a := &asking{done: make(chan struct{}), changes: m.changes[kind.capability]}
 	k.asking = a
@@ -106,7 +106,7 @@ func (m *member) beginAsking(s *session, k *known, method string, kind *listKind
 	return a
 }
 
-// ask asks for a list, and tells the client of one that comes late and is another.
+// ask requests a list, and notifies the client if the answer is late and different.
 func (m *member) ask(s *session, k *known, a *asking, method string, kind *listKind) {
 	ctx, cancel := context.WithTimeout(m.l.life, askPatience)
 	defer cancel()
@@ -130,7 +130,7 @@ func (m *member) ask(s *session, k *known, a *asking, method string, kind *listK
 	}
 }
 
-// noteChange notes that a member has announced a change of its lists, before the client is told.
+// noteChange records that a member has announced a change of its lists, before the client is notified.
 func (m *member) noteChange(capability string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

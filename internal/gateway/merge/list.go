@@ -25,7 +25,7 @@ var listKinds = map[string]*listKind{
 	"resources/templates/list": {"resources", "resourceTemplates", "uriTemplate", "+"},
 }
 
-// listed returns the kind of list that a method asks for, nil if it asks for none.
+// listed returns the kind of list that a method requests, or nil if it requests none.
 func listed(method string) *listKind { return listKinds[method] }
 
 // list answers with the items of all members, in one page.
@@ -48,7 +48,7 @@ func (l *Link) list(m link.Message, kind *listKind) {
 	l.succeed(m.ID, wire.Compact(map[string]any{kind.items: all}))
 }
 
-// pages reads all pages of a list. It reports false if the member has not answered each of them with a result.
+// pages reads all pages of a list. It returns false if the member has not answered each page with a result.
 func (s *session) pages(ctx context.Context, method string, kind *listKind) (items []json.RawMessage, ok bool) {
 	cursor := ""
 	for range maxPages {

@@ -9,21 +9,21 @@ import (
 	"reprise/internal/gateway/wire"
 )
 
-// member is a Member, and what is known of it.
+// member is the state of a Member.
 type member struct {
 	Member
 	l *Link
 
 	mu      sync.Mutex
-	live    *session // nil while it is away
-	attempt *attempt // to make a session, nil if there is none
+	live    *session // nil while the member is unavailable
+	attempt *attempt // the attempt to open a session, or nil
 	// fails counts the attempts in a row that failed and the sessions that ended soon. No attempt begins before
 	// notBefore.
 	fails     int
 	notBefore time.Time
 	wanted    map[string]bool   // the resources, by its own URIs, that the client has subscribed to
 	known     map[string]*known // by the method, its lists as they were last
-	changes   map[string]uint64 // by the capability, how many changes of lists it has announced
+	changes   map[string]uint64 // the number of announced changes of lists, by capability
 }
 
 // attempt is an attempt to make a session. done is closed when s and err are set.
@@ -46,15 +46,15 @@ func newMember(l *Link, m Member) *member {
 	}
 }
 
-// current returns the session, nil while the member is away.
+// current returns the session, or nil while the member is unavailable.
 func (m *member) current() *session {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.live
 }
 
-// connect returns the session, which it makes if there is none. The attempt goes on when ctx ends: others may wait
-// for it.
+// connect returns the session, and opens one if there is none. The attempt continues when ctx ends, because other
+// callers may wait for it.
 func (m *member) connect(ctx context.Context) (*session, error) {
 	s, a, err := m.sessionOrAttempt()
 	if s != nil || err != nil {
@@ -68,7 +68,7 @@ func (m *member) connect(ctx context.Context) (*session, error) {
 	}
 }
 
-// sessionOrAttempt returns the session or, if there is none, the attempt to make one, which it begins.
+// sessionOrAttempt returns the session or, if there is none, the attempt to open one, which it begins if necessary.
 func (m *member) sessionOrAttempt() (*session, *attempt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,13 +91,13 @@ func (m *member) sessionOrAttempt() (*session, *attempt, error) {
 	return nil, a, nil
 }
 
-// away is the error of a request for a member that is away.
+// away returns the error of a request for an unavailable member.
 func (m *member) away(why string) *wire.Failure {
 	message := fmt.Sprintf("the upstream %s is away; the request was not carried out (%s)", m.Name, why)
 	return wire.Internal(wire.ReasonUnavailable, message)
 }
 
-// try makes a session.
+// try opens a session.
 func (m *member) try(a *attempt) {
 	ctx, cancel := context.WithTimeout(m.l.life, m.l.opts.StartTimeout)
 	defer cancel()
@@ -158,7 +158,7 @@ func (m *member) release(s *session) {
 	m.revive()
 }
 
-// revive makes a session in the background as soon as that may be tried.
+// revive opens a session in the background as soon as another attempt is allowed.
 func (m *member) revive() {
 	m.mu.Lock()
 	wait := time.Until(m.notBefore)

@@ -16,11 +16,11 @@ import (
 
 // Member is an upstream that is merged with others.
 type Member struct {
-	// Name is in front of what the member offers. It is 1 to 32 letters, digits and "-", and begins with a letter.
+	// Name is the prefix of the member's items: 1 to 32 letters, digits and "-", beginning with a letter.
 	Name string
-	// Open makes a Link to the member, which is not started.
+	// Open returns a Link to the member that is not started.
 	Open func() (link.Link, error)
-	// Refused, if not nil, is what requests for the member are answered with. Then it is away, and never opened.
+	// Refused, if not nil, is the error response to all requests for the member, which is then never opened.
 	Refused *wire.Failure
 }
 
@@ -28,8 +28,8 @@ type Member struct {
 type Options struct {
 	// Name is how the merged server calls itself.
 	Name string
-	// StartTimeout is how long a member may take to be initialized. The client's initialize is answered after half of
-	// it at the latest, without those that are not ready.
+	// StartTimeout limits the initialization of a member. The client's initialize is answered after at most half of it,
+	// without the members that are not ready.
 	StartTimeout time.Duration
 	Logger       *slog.Logger
 }
@@ -128,8 +128,8 @@ func (l *Link) Drop(id int64) {
 	}
 }
 
-// Send implements link.Link. It waits for the member that a request is for, and returns nil where the member has not
-// taken it: the request is then answered with an error.
+// Send implements link.Link. It waits for the member of the request. It returns nil if the member has not accepted the
+// request, which is then answered with an error.
 func (l *Link) Send(ctx context.Context, m link.Message) error {
 	if l.Ending() {
 		return link.ErrEnded
@@ -187,7 +187,7 @@ func (l *Link) reply(ctx context.Context, m link.Message) error {
 	}
 	q, ok := l.requests.answered(wire.ParseID([]byte(answer.ID)))
 	if !ok {
-		return nil // who has asked is gone
+		return nil // the caller is gone
 	}
 	return q.from.link.Send(ctx, link.Message{Raw: wire.Response(q.id, answer.Result, answer.Err)})
 }
@@ -212,5 +212,5 @@ func (l *Link) notify(ctx context.Context, m link.Message) {
 	}
 }
 
-// cancelPatience is how long a request that was cancelled may still be answered by its member.
+// cancelPatience is the time in which a member may still answer a cancelled request.
 const cancelPatience = 10 * time.Second

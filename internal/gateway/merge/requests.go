@@ -6,29 +6,29 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// request is a request that a member has not answered yet.
+// request is an unanswered request to a member.
 type request struct {
 	to     *session
 	method string
 	answer chan answer // of a request of our own, else nil
 }
 
-// answer is what a request of our own came to.
+// answer is the result of a request of our own.
 type answer struct {
 	m   mcphttp.Message
 	err error
 }
 
-// question is a request of a member that the client has not answered yet.
+// question is a request of a member that the client has not answered.
 type question struct {
 	from *session
 	id   mcphttp.ID // at the member
 }
 
-// ownIDs is where the ids of our own requests begin. Those of the gateway stay below.
+// ownIDs is the first id of our own requests. The ids of the gateway are lower.
 const ownIDs = int64(1) << 50
 
-// requestTable holds what has no answer yet, in both directions. Its methods are safe for concurrent use.
+// requestTable holds the unanswered requests in both directions. Its methods are safe for concurrent use.
 type requestTable struct {
 	mu        sync.Mutex
 	last      int64
@@ -63,7 +63,7 @@ func (t *requestTable) find(id int64) *request {
 	return t.requests[id]
 }
 
-// take removes a request and returns it, nil if there is none.
+// take removes and returns a request, or returns nil if there is none.
 func (t *requestTable) take(id int64) *request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +109,7 @@ func (t *requestTable) answered(id int64) (question, bool) {
 	return q, ok
 }
 
-// end removes what a session has not answered and what it has asked, and returns the former.
+// end removes the unanswered requests to and from a session, and returns the former.
 func (t *requestTable) end(s *session) map[int64]*request {
 	t.mu.Lock()
 	defer t.mu.Unlock()

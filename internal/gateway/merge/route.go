@@ -11,7 +11,7 @@ import (
 	"reprise/internal/gateway/wire"
 )
 
-// codeNotFound is that of a resource that does not exist, in the specification.
+// codeNotFound is the code of the specification for a resource that does not exist.
 const codeNotFound = -32002
 
 // route sends a request to the member that it names.
@@ -24,7 +24,7 @@ func (l *Link) route(ctx context.Context, m link.Message) {
 	switch m.Method {
 	case wire.MethodSubscribe, wire.MethodUnsubscribe:
 		to.want(wire.Text(params, "uri"), m.Method == wire.MethodSubscribe)
-		if to.current() == nil { // it is told when it comes back
+		if to.current() == nil { // it is notified when it is available again
 			l.succeed(m.ID, emptyResult)
 			return
 		}
@@ -48,7 +48,7 @@ func (l *Link) route(ctx context.Context, m link.Message) {
 	l.refuse(m.ID, link.ErrEnded)
 }
 
-// failureOf returns err as what a client is answered with.
+// failureOf returns err as an error response for a client.
 func failureOf(err error) *wire.Failure {
 	if f, ok := errors.AsType[*wire.Failure](err); ok {
 		return f
@@ -91,7 +91,7 @@ func (l *Link) named(params json.RawMessage, key, separator string, code int) (
 	return nil, nil, &wire.Failure{Code: code, Message: message}
 }
 
-// want notes that the client has subscribed to a resource, or does not want its news any more.
+// want records that the client has subscribed to a resource, or has unsubscribed from it.
 func (m *member) want(uri string, wants bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

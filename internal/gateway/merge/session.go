@@ -14,7 +14,7 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// session is a connection to a member that was initialized. It receives what the member says.
+// session is an initialized connection to a member. It receives the messages of the member.
 type session struct {
 	m           *member
 	link        link.Link
@@ -23,7 +23,7 @@ type session struct {
 	initialized sync.Once
 }
 
-// greet makes a session with the client's initialize.
+// greet opens a session with the client's initialize.
 func (m *member) greet(ctx context.Context) (*session, error) {
 	opened, err := m.Open()
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *session) initialize(ctx context.Context) error {
 	return nil
 }
 
-// becomeInitialized tells the member that the client is ready, once, and what the client has said before.
+// becomeInitialized notifies the member once that the client is ready, and repeats the earlier messages of the client.
 func (s *session) becomeInitialized(ctx context.Context) {
 	s.initialized.Do(func() {
 		raw := wire.Request("", wire.NoteInitialized, nil)
@@ -72,7 +72,7 @@ func (s *session) becomeInitialized(ctx context.Context) {
 	})
 }
 
-// begin lets the client know what a session that has come later has, and the member what the client wants.
+// begin notifies the client of the items of a late session, and the member of the client's subscriptions.
 func (s *session) begin(ctx context.Context) {
 	l, m := s.m.l, s.m
 	if !l.initialized.Load() {
@@ -101,7 +101,7 @@ func (s *session) begin(ctx context.Context) {
 	}
 }
 
-// capability returns a member of the capabilities, nil if there is none.
+// capability returns a member of the capabilities, or nil if it is missing.
 func (s *session) capability(name string) json.RawMessage {
 	return wire.Members(wire.Members(s.greeting)["capabilities"])[name]
 }
@@ -186,7 +186,7 @@ func (s *session) Receive(m mcphttp.Message, during int64) {
 	l.to.Receive(m, during)
 }
 
-// takeResponse hands a response to whoever waits for it.
+// takeResponse passes a response to the waiting call.
 func (s *session) takeResponse(m mcphttp.Message) {
 	id := wire.ParseID([]byte(m.ID))
 	r := s.m.l.requests.take(id)

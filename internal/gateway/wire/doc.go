@@ -1,4 +1,3 @@
-// Package wire holds the JSON-RPC messages that the gateway reads, changes and writes: the names of the Model Context
-// Protocol, the errors that clients are answered with, and the editing of JSON objects whose other members stay as
-// they are.
+// Package wire defines the JSON-RPC messages that the gateway reads, changes and writes: the names of the Model Context
+// Protocol, the error responses for clients, and editing of JSON objects that preserves all other members.
 package wire

@@ -18,7 +18,7 @@ import (
 	"reprise/sse"
 )
 
-// errSessionGone: the server does not know the session (any more).
+// errSessionGone means that the server does not know the session.
 var errSessionGone = errors.New("the MCP server does not know the session")
 
 // statusError is an answer that holds no message.
@@ -53,7 +53,7 @@ func (p *pauses) wait(ctx context.Context, giveUp, least time.Duration) bool {
 	return backoff.Sleep(ctx, max(least, p.next.Next())) == nil
 }
 
-// post sends one message. A server that cannot be reached at all is tried again, for then nothing was sent.
+// post sends one message. If the server cannot be reached at all, post retries, because nothing was sent.
 func (b *relay) post(ctx context.Context, m *mcphttp.Message, modern bool) (*http.Response, error) {
 	var p pauses
 	for {
@@ -80,7 +80,7 @@ func (b *relay) post(ctx context.Context, m *mcphttp.Message, modern bool) (*htt
 	}
 }
 
-// unsent reports whether err says that nothing was sent, for there was no connection.
+// unsent reports whether err means that nothing was sent, because there was no connection.
 func unsent(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
@@ -104,7 +104,7 @@ func modernHeaders(h http.Header, m *mcphttp.Message) {
 			Version string `json:"io.modelcontextprotocol/protocolVersion"`
 		} `json:"_meta"`
 	}
-	_ = json.Unmarshal(m.Params, &params) // what is of another type the server refuses
+	_ = json.Unmarshal(m.Params, &params) // the server refuses values of another type
 	h.Set("MCP-Protocol-Version", params.Meta.Version)
 	h.Set("Mcp-Method", m.Method)
 	name := ""
@@ -150,13 +150,13 @@ func (b *relay) tell(ctx context.Context, m *mcphttp.Message, modern bool) error
 	return nil
 }
 
-// failure is an answer that is none.
+// failure returns the error for an answer without a response.
 func failure(response *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
 	return &statusError{response.StatusCode, string(text)}
 }
 
-// call sends a request, and writes what is answered. Once it was sent it is not sent again.
+// call sends a request and writes the response. A request that was sent is not sent again.
 func (b *relay) call(ctx context.Context, m *mcphttp.Message, modern bool) {
 	if modern {
 		var stop context.CancelFunc

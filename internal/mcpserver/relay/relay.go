@@ -21,16 +21,16 @@ import (
 
 // Options are the settings of Run. The zero value of each field means its default.
 type Options struct {
-	// URL is that of the server's endpoint. It is required.
+	// URL is the URL of the server's endpoint. It is required.
 	URL string
 	// Token is sent as a bearer token. Default: none.
 	Token string
 	// HTTPClient makes the requests. Default: a client without a timeout.
 	HTTPClient *http.Client
-	// GiveUp is how long a server that cannot be reached is tried, before a request is answered with an error. Default:
-	// 1 minute.
+	// GiveUp limits how long a server that cannot be reached is retried before a request is answered with an error.
+	// Default: 1 minute.
 	GiveUp time.Duration
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger logs errors. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -54,7 +54,7 @@ type relay struct {
 	calls   map[mcphttp.ID]context.CancelFunc // on versions without sessions
 }
 
-// session is what has been agreed on with the server, on versions that have sessions.
+// session is the negotiated state with the server, on versions with sessions.
 type session struct {
 	id, version string
 	initialize  mcphttp.Message // what to begin another one with
@@ -62,8 +62,8 @@ type session struct {
 	stop        context.CancelFunc
 }
 
-// Run carries messages until in ends, which is nil, ctx is done, which is its cause, or out fails. It then ends the
-// session. in must end for the goroutine that reads it to end.
+// Run relays messages until in ends, when it returns nil, ctx is done, when it returns the cause, or out fails. It then
+// ends the session. The goroutine that reads in ends only when in ends.
 func Run(ctx context.Context, in io.Reader, out io.Writer, opts *Options) error {
 	b := &relay{opts: *opts, out: out, calls: map[mcphttp.ID]context.CancelFunc{}}
 	if b.opts.GiveUp == 0 {
@@ -91,7 +91,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts *Options) error 
 	return err
 }
 
-// carry takes one message after the other.
+// carry relays one message after the other.
 func (b *relay) carry(ctx context.Context, lines <-chan []byte, read <-chan error) error {
 	for {
 		select {

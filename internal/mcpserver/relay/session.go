@@ -102,8 +102,8 @@ func responseIn(response *http.Response) (mcphttp.Message, error) {
 	}
 }
 
-// renew begins another session in place of the one of a number, which the server has forgotten. The client does not see
-// it: what it has subscribed to, and the log level, are lost.
+// renew begins another session in place of the session with the given number, which the server no longer knows. The
+// client does not notice it, but its subscriptions and log level are lost.
 func (b *relay) renew(ctx context.Context, number int) error {
 	b.renewing.Lock()
 	defer b.renewing.Unlock()
@@ -111,7 +111,7 @@ func (b *relay) renew(ctx context.Context, number int) error {
 	now := b.session
 	b.mu.Unlock()
 	if now.number != number {
-		return nil // somebody else has done it
+		return nil // another goroutine has done it
 	}
 	if now.initialize.Method == "" {
 		return errSessionGone
@@ -143,7 +143,7 @@ type stream struct {
 	moved bool // something came on the newest connection
 }
 
-// read writes what comes, until the response, or the connection ends.
+// read writes the received messages until the response, or until the connection ends.
 func (s *stream) read(body io.Reader) {
 	s.moved = false
 	decoder := sse.NewDecoder(body, &sse.DecoderOptions{LastEventID: s.last})
@@ -169,7 +169,7 @@ func (s *stream) read(body io.Reader) {
 	}
 }
 
-// resume goes on with the stream where it was, until the response.
+// resume resumes the stream at its position until the response.
 func (s *stream) resume(ctx context.Context, number int) error {
 	var p pauses
 	for {
@@ -214,7 +214,7 @@ func (s *stream) get(ctx context.Context) (*http.Response, error) {
 	return s.b.http.Do(r)
 }
 
-// listen follows what the server says of itself, for as long as there is the session.
+// listen relays the messages of the server that belong to no request while the session exists.
 func (b *relay) listen(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -242,9 +242,9 @@ func (b *relay) listen(ctx context.Context) {
 				}
 				return
 			case http.StatusBadRequest, http.StatusGone:
-				s.last = "" // what was missed is lost; go on with what comes
+				s.last = "" // the missed messages are lost; continue with new ones
 			default:
-				return // such as 405: the server says nothing of itself
+				return // such as 405: the server sends no such messages
 			}
 			if s.moved {
 				p = pauses{}
@@ -256,7 +256,7 @@ func (b *relay) listen(ctx context.Context) {
 	}
 }
 
-// leaveWait bounds how long the end of a session may take.
+// leaveWait limits how long ending the session may take.
 const leaveWait = 2 * time.Second
 
 // leave ends the session.

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// call is a call of the tool, and what has come of it.
+// call is a call of the tool and its received messages.
 type call struct {
 	session *session
 	id      int
 	steps   int
 	token   string // its progress token
-	// got is the number of steps that have come, ids are the event ids with them and lastID the newest of all.
+	// got is the number of received steps, ids are their event ids, and lastID is the newest of these.
 	got    int
 	ids    []string
 	lastID string
@@ -24,7 +24,7 @@ type call struct {
 	answer, answerID string
 }
 
-// start calls the tool and returns when the head of the response is there.
+// start calls the tool and returns when the header of the response has arrived.
 func (s *session) start(steps int, pause time.Duration) (*call, *stream, error) {
 	return s.startWith("", steps, pause)
 }
@@ -155,9 +155,9 @@ func (c *call) ends(st *stream) error {
 	}
 }
 
-// resume goes on with the call's stream after the newest event, and wants it to be served. A server that takes the
-// connection before for alive still, and answers 409, is asked again for a while: that is the matter of "takeover"
-// alone.
+// resume continues the call's stream after the newest event, and requires that the server serves it. If the server
+// answers 409 because it still considers the previous connection alive, resume retries for a while. The case "takeover"
+// alone tests that answer.
 func (c *call) resume() (*stream, error) { return c.resumeAt(c.session) }
 
 func (c *call) resumeAt(s *session) (*stream, error) {
@@ -168,7 +168,7 @@ func (c *call) resumeAt(s *session) (*stream, error) {
 	return c.served(st, err)
 }
 
-// takeOver is resume where the server must not mind the connection before.
+// takeOver is resume for servers that must not refuse because of the previous connection.
 func (c *call) takeOver() (*stream, error) {
 	st, err := c.session.get(c.lastID)
 	return c.served(st, err)
@@ -195,7 +195,7 @@ func (s *session) getPatiently(lastID string) (*stream, error) {
 	}
 }
 
-// reason is the beginning of a response that is no stream.
+// reason returns the beginning of a response that is not a stream.
 func (st *stream) reason() string {
 	if st.isSSE {
 		return ""

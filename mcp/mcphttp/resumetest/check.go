@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// Outcome is what has become of a case.
+// Outcome is the outcome of a case.
 type Outcome string
 
 // The outcomes.
 const (
 	Passed Outcome = "passed"
 	Failed Outcome = "failed"
-	// NotRun is the outcome of a case that needs what the target does not have, such as Restart.
+	// NotRun is the outcome of a case that needs a feature that the target does not have, such as Restart.
 	NotRun Outcome = "not run"
-	// NotApplicable is the outcome of a case that does not concern the version, or that tries what the server does
-	// not offer and need not.
+	// NotApplicable is the outcome of a case that does not concern the version, or that tests an optional feature that
+	// the server does not offer.
 	NotApplicable Outcome = "not applicable"
 )
 
@@ -29,11 +29,12 @@ type Result struct {
 	// Version is the protocol version.
 	Version string  `json:"version"`
 	Outcome Outcome `json:"outcome"`
-	// Detail says how it failed, or why it was not run or is not applicable.
+	// Detail is the reason why the case failed, was not run or is not applicable.
 	Detail string `json:"detail,omitempty"`
 	// Rule is what must hold.
 	Rule string `json:"rule"`
-	// Source is what the rule rests on: a sentence of the specification, or Reprise where the specification is silent.
+	// Source is the source of the rule: a sentence of the specification, or Reprise if the specification does not cover
+	// it.
 	Source string `json:"source"`
 }
 
@@ -45,19 +46,19 @@ type testCase struct {
 	run          func(*run) error
 }
 
-// notRun is the error of a case that needs what the target does not have.
+// notRun is the error of a case that needs a feature that the target does not have.
 type notRun string
 
 func (n notRun) Error() string { return string(n) }
 
-// notApplicable is the error of a case that tries what the server does not offer.
+// notApplicable is the error of a case that tests a feature that the server does not offer.
 type notApplicable string
 
 func (n notApplicable) Error() string { return string(n) }
 
-// Check runs all cases against the target, one after the other, each with sessions of its own. Results come case by
-// case, in each the versions in the order of target.Versions. seen, if not nil, is called with each result as it
-// comes. A cancelled ctx makes what is left fail.
+// Check runs all cases against the target, one after the other, each with sessions of its own. Results are ordered by
+// case and then as target.Versions. seen, if not nil, is called with each result as soon as it is known. If ctx is
+// cancelled, the remaining cases fail.
 func Check(ctx context.Context, target Target, seen func(Result)) []Result {
 	target = target.withDefaults()
 	defer target.Client.CloseIdleConnections()
@@ -123,7 +124,7 @@ func check(ctx context.Context, target Target, c testCase, version string) (resu
 	return result
 }
 
-// cases are all cases, in the order in which they are run.
+// cases returns all cases, in the order in which they run.
 func cases() []testCase {
 	return slices.Concat(plainCases, resumeCases, refusalCases, takeoverCases, faultCases)
 }

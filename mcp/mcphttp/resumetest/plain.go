@@ -5,10 +5,10 @@ import (
 )
 
 const (
-	// few steps and a short pause are those of most cases: the call takes about half a second.
+	// few steps with a short pause are used in most cases: the call takes about half a second.
 	few   = 8
 	pause = 60 * time.Millisecond
-	// quiet is how long is waited for something that must not come.
+	// quiet is the time for which a case waits for a message that must not arrive.
 	quiet = 400 * time.Millisecond
 )
 

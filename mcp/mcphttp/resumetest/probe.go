@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Server is what a server says of itself.
+// Server is the description that a server gives of itself.
 type Server struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 }
 
-// Probe asks whether the target can be checked at all: whether something answers at its URL and is an MCP server with
-// sessions and with the tool, and whether a call of the tool counts and its messages have ids. The error says which of
-// that is missing and is for a person to read.
+// Probe checks the prerequisites: an MCP server with sessions and with the tool answers at the URL of the target, a
+// call of the tool counts, and its messages have ids. The error names the missing prerequisite and is meant for a
+// person.
 func Probe(ctx context.Context, target Target) (Server, error) {
 	target = target.withDefaults()
 	defer target.Client.CloseIdleConnections()
@@ -100,7 +100,7 @@ func (r *run) greet() (Server, error) {
 	return answer.Result.ServerInfo, nil
 }
 
-// rootOf is what lies behind an error of http.Client, which repeats the URL.
+// rootOf returns the error inside an error of http.Client, which repeats the URL.
 func rootOf(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err

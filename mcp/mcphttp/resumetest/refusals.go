@@ -178,8 +178,8 @@ var refusalCases = []testCase{
 	},
 }
 
-// purged is a call that has sent twice as many messages as are kept, slowly enough to be read where that takes no
-// more than some seconds.
+// purged returns a call that has sent twice as many messages as the server keeps. It sends slowly enough for a reader,
+// unless that takes more than some seconds.
 func (r *run) purged() (*call, error) {
 	s, err := r.open()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// many steps are those of a replay that is worth being cut.
+// many is the number of steps of a replay that is long enough to be cut.
 const many = 200
 
 var resumeCases = []testCase{
@@ -267,7 +267,7 @@ func isOfCall(data []byte) bool {
 	return len(data) > 0 && (json.Unmarshal(data, &m) != nil || m.Method == "" || m.Method == "notifications/progress")
 }
 
-// stalledSteps are those of a call whose response nobody reads: 16 MB.
+// stalledSteps is the number of steps of a call whose response is not read: 16 MB.
 const stalledSteps = 1000
 
 // together cuts n calls of one session and resumes them.
@@ -303,7 +303,7 @@ func (r *run) together(n int) error {
 	return errors.Join(errs...)
 }
 
-// leaks reads what comes for a moment and says which message came that must not.
+// leaks reads for a moment and returns a message that must not have been sent.
 func (st *stream) leaks() error {
 	for {
 		e, err := st.next(quiet)

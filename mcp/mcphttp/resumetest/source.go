@@ -1,6 +1,6 @@
 package resumetest
 
-// Where the rules come from. Sections are those of the page "Transports" of the specification, under Streamable HTTP.
+// The sources of the rules. Sections are those of the page "Transports" of the specification, under Streamable HTTP.
 const (
 	own = "Reprise: the specification is silent, and a client would miss something without being told"
 

@@ -25,14 +25,14 @@ type Target struct {
 	Tool Tool
 	// Only limits the cases to those whose names match. Default: all.
 	Only *regexp.Regexp
-	// Patience is how long something may take that must come. Default: 10 seconds.
+	// Patience is the time limit for an expected message. Default: 10 seconds.
 	Patience time.Duration
 
-	// Kept is how many messages of one call the server keeps at most. Default: unknown.
+	// Kept is the maximum number of messages of one call that the server keeps. Default: unknown.
 	Kept int
-	// Other is the Header of another principal than Header's. Default: there is none.
+	// Other is the Header of a different principal than that of Header. Default: none.
 	Other http.Header
-	// Replica is the URL of another replica of the server. Default: there is none.
+	// Replica is the URL of another replica of the server. Default: none.
 	Replica string
 	// Restart kills the server that answers at URL, as a crash would, and returns when another process that has the
 	// same store answers there. Default: it cannot be done.
@@ -41,9 +41,8 @@ type Target struct {
 	Fault func(ctx context.Context, fails bool) error
 }
 
-// Tool is the tool that is called. It must send, to a request that has a progress token, one notifications/progress
-// for each of some number of steps, whose progress is 1, 2, 3, ..., with a pause after each, and then return any
-// result that is no error.
+// Tool is the tool under test. In response to a request with a progress token it must send one notifications/progress
+// for each step, with progress 1, 2, 3, ... and a pause after each, and then return any result that is not an error.
 type Tool struct {
 	// Name is the tool's. Default: "count".
 	Name string

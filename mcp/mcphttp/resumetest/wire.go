@@ -89,7 +89,7 @@ func (s *session) post(body any) (*stream, error) {
 // get opens a stream by GET, after the event lastID where that is not "".
 func (s *session) get(lastID string) (*stream, error) { return s.send(http.MethodGet, lastID, nil) }
 
-// send sends a request and returns when the head of the response is there.
+// send sends a request and returns when the header of the response has arrived.
 func (s *session) send(method, lastID string, body []byte) (*stream, error) {
 	ctx, cancel := context.WithCancel(s.run.ctx)
 	req, err := http.NewRequestWithContext(ctx, method, s.url, bytes.NewReader(body))
@@ -144,7 +144,7 @@ type stream struct {
 	err    error      // once events is closed
 }
 
-// event is a block of an event stream, also one without data, or the whole of a response that is none.
+// event is a block of an event stream, with or without data, or the complete body of another response.
 type event struct {
 	id   string // "" if it has none
 	data []byte

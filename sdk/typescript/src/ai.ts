@@ -8,26 +8,26 @@ import type { NewEvent, Stream } from './wire.js'
 
 export type { Answer }
 
-/** Settings of what writes answers. Times are in milliseconds. */
+/** Settings of the writers of answers. Times are in milliseconds. */
 export interface WriterOptions<Chunk> {
   reprise: Reprise
-  /** What the names of the streams begin with. */
+  /** The prefix of the names of the streams. */
   prefix?: string
   /** Keeps a serverless platform awake until an answer is written. */
   waitUntil?: ((written: Promise<unknown>) => void) | null
-  /** After this time without a sign of life the program that writes an answer counts as dead. Default: 15,000. */
+  /** The silence after which the program that writes an answer counts as dead. Default: 15,000. */
   orphanAfter?: number
   /**
-   * Goes on with an answer whose writer has died. It is given what was written and returns what comes after it. Without it such
-   * an answer ends as failed.
+   * Continues an answer whose writer has died: it gets the written chunks and returns the following ones. Without it such an
+   * answer ends as failed.
    */
   goOn?: (id: string, written: Chunk[]) => ReadableStream<Chunk> | Promise<ReadableStream<Chunk>>
 }
 
-/** Sent by whoever writes, so that its death is noticed. */
+/** Sent by writers, so that their death is noticed. */
 const aliveType = 'alive'
 
-/** Writes answers into streams, and finds those that are being written. */
+/** Writes answers into streams, and finds answers in progress. */
 class Writer<Chunk> {
   readonly reprise: Reprise
   readonly orphanAfter: number
@@ -150,7 +150,7 @@ class Writer<Chunk> {
  * program that writes dies, its death is noticed, and `goOn` goes on.
  */
 export interface ResumableStreamContext {
-  /** Creates a stream, or resumes the one that there is. It is null if that has ended. */
+  /** Creates a stream, or resumes the existing one. It is null if that has ended. */
   resumableStream(id: string, makeStream: () => ReadableStream<string>, skipCharacters?: number): Promise<ReadableStream<string> | null>
   /** Resumes a stream. It is null if the stream has ended, and undefined if there is none. */
   resumeExistingStream(id: string, skipCharacters?: number): Promise<ReadableStream<string> | null | undefined>
@@ -201,7 +201,7 @@ export function createResumableStreamContext(options: WriterOptions<string>): Re
 
 /** Settings of ChatStreams. */
 export interface ChatStreamsOptions<Chunk> extends WriterOptions<Chunk> {
-  /** Where pages reach the Reprise server. Default: the URL of `reprise`. */
+  /** The URL at which pages reach the Reprise server. Default: the URL of `reprise`. */
   url?: string
 }
 
@@ -226,7 +226,7 @@ export class ChatStreams<Chunk = unknown> {
     )
   }
 
-  /** Starts to write an answer, and returns where it can be read at once. */
+  /** Starts to write an answer, and returns where pages can read it immediately. */
   async start(chatId: string, make: () => ReadableStream<Chunk> | Promise<ReadableStream<Chunk>>): Promise<Answer> {
     const answers = `${this.prefix}/${segment(chatId)}`
     await this.options.reprise.streams.create(answers, { retention: { max_events: 10 } })
@@ -237,8 +237,8 @@ export class ChatStreams<Chunk = unknown> {
   }
 
   /**
-   * Returns where the newest answer of a chat can be read, also if it is whole; null if there is none. An answer whose writer
-   * has died is gone on with.
+   * Returns where pages can read the newest answer of a chat, also a complete one, or null if there is none. An answer whose
+   * writer has died is continued.
    */
   async resume(chatId: string): Promise<Answer | null> {
     const answers = `${this.prefix}/${segment(chatId)}`
@@ -261,11 +261,11 @@ export class ChatStreams<Chunk = unknown> {
 
 /** Settings of RepriseChatTransport. */
 export interface ChatTransportOptions {
-  /** Where the application starts answers, and below it `/ID/stream` where it finds them. Default: `/api/chat`. */
+  /** The URL at which the application starts answers, and finds them at `/ID/stream` below it. Default: `/api/chat`. */
   api?: string
   headers?: Record<string, string>
   fetch?: typeof fetch
-  /** How answers are followed; `onDrop` and `onConnected` tell of the connection. */
+  /** How answers are followed; `onDrop` and `onConnected` report the state of the connection. */
   follow?: Pick<FollowOptions, 'onDrop' | 'onConnected' | 'idleTimeout' | 'giveUp'>
 }
 

@@ -3,22 +3,22 @@ import { RepriseError } from './errors.js'
 import type { StreamEvent } from './event.js'
 import type { FollowOptions } from './follow.js'
 
-/** Where an answer can be read: what the application tells the page. */
+/** The address of an answer, which the application sends to the page. */
 export interface Answer {
   /** The name of the stream. */
   stream: string
-  /** Reads it, and nothing else, for an hour. */
+  /** Permits reading the stream, and nothing else, for an hour. */
   ticket: string
   /** The Reprise server. */
   url: string
-  /** After so many milliseconds without a sign of life its writer counts as dead. */
+  /** The silence, in milliseconds, after which the writer counts as dead. */
   orphanAfter: number
 }
 
-/** How to read an answer. */
+/** Options of reading an answer. */
 export interface ReadOptions extends FollowOptions {
   orphanAfter: number
-  /** Is called, and again after a while, when the writer seems to be dead. Without it the answer ends with an error then. */
+  /** Is called, repeatedly, when the writer seems to be dead. Without it the answer then ends with an error. */
   onOrphan?: () => Promise<void>
 }
 

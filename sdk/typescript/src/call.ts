@@ -23,17 +23,17 @@ export interface Request {
   query?: URLSearchParams
   headers?: Record<string, string>
   body?: string | Uint8Array
-  /** Forbids another try of what may have arrived. */
+  /** Forbids a retry of a request that may have arrived. */
   once?: boolean
-  /** For what waits by its nature: no try of it takes too long. */
+  /** For requests that wait for an event: their attempts have no timeout. */
   patient?: boolean
-  /** Bounds one try, in place of the client's setting. */
+  /** Limits one attempt, in place of the client's setting. */
   timeout?: number
   /** Carries a ticket in place of the token. */
   anonymous?: boolean
 }
 
-/** What a client was told, with its defaults. Times are in milliseconds. */
+/** The options of a client, with its defaults. Times are in milliseconds. */
 export interface Settings {
   base: string
   token: (() => string | Promise<string>) | undefined
@@ -48,9 +48,9 @@ export interface Settings {
 
 const defaultGiveUp = 30_000
 
-/** The connection to a server: sends requests, and again where that may help. */
+/** The connection to a server: sends requests, and retries them if that may help. */
 export class Caller {
-  /** An answer of the server has come. */
+  /** Whether the server has answered. */
   met = false
 
   constructor(readonly settings: Settings) {}
@@ -77,7 +77,7 @@ export class Caller {
     })
   }
 
-  /** Sends a request until read has made something of a successful answer. */
+  /** Sends a request until read has processed a successful answer. */
   private call<T>(request: Request, signal: AbortSignal | undefined, read: (response: Response) => Promise<T>): Promise<T> {
     return this.tryAgain(request, signal, () => {
       const attempt = async (inner: AbortSignal | undefined) => {
@@ -91,7 +91,7 @@ export class Caller {
     })
   }
 
-  /** Calls attempt until it succeeds or there is no use in more. */
+  /** Calls attempt until it succeeds or a retry is pointless. */
   async tryAgain<T>(request: Request, signal: AbortSignal | undefined, attempt: () => Promise<T>): Promise<T> {
     const wait = this.failures()
     const spell = new ForeignSpell()
@@ -134,7 +134,7 @@ export class Caller {
     }
   }
 
-  /** Throws for an answer that is no success. */
+  /** Throws for an answer that is not a success. */
   async refuse(response: Response): Promise<void> {
     const { status } = response
     if (status >= 200 && status < 300) return
@@ -182,7 +182,7 @@ export function broken(error: unknown, signal: AbortSignal | undefined): unknown
   return new ConnectionError(cause?.message ? `${message}: ${cause.message}` : message, { cause: error, retryable: !terminal })
 }
 
-/** The error for a successful answer in a form that the server does not give. */
+/** The error for a successful answer in a form that the server does not use. */
 export function notOurs(response: Response): ForeignError {
   response.body?.cancel().catch(ignore)
   const type = response.headers.get('Content-Type')
@@ -247,13 +247,13 @@ function parseDuration(text: unknown): number | undefined {
   return total
 }
 
-/** Refuses a token that no header can hold. */
+/** Refuses a token that a header cannot contain. */
 function checkToken(token: string): string {
   if (!/^[!-~]*$/.test(token)) throw new InvalidError('the token holds what no header can')
   return token
 }
 
-/** Refuses names that would not arrive as one segment of a path, whatever the server thinks of them. */
+/** Refuses names that would not arrive as one segment of a path, whether or not the server would accept them. */
 export function checkName(op: string, name: string): void {
   if (name === '' || name === '.' || name === '..') throw givenUp(new InvalidError(`${JSON.stringify(name)} names nothing`), op, 0)
 }

@@ -16,30 +16,30 @@ import type { Execution, ExecutionList, ExecutionQuery, Screen, StartRequest, St
 
 /** Settings of a client. Times are in milliseconds. */
 export interface Options {
-  /** The server's. Default: REPRISE_URL of the environment, in a page its origin, or http://127.0.0.1:7070. */
+  /** The URL of the server. Default: REPRISE_URL of the environment, in a page its origin, or http://127.0.0.1:7070. */
   url?: string | URL
-  /** Is sent with each request to `url` and nowhere else. Default: REPRISE_TOKEN of the environment, if there is one. */
+  /** Is sent with each request to `url`, and only there. Default: REPRISE_TOKEN of the environment, if it is set. */
   token?: string | (() => string | Promise<string>) | undefined
   /** Sends the requests. Default: the platform's. */
   fetch?: typeof fetch
-  /** More headers for each request. */
+  /** Additional headers of each request. */
   headers?: Record<string, string>
   /**
-   * Bound the time before a request is tried again: a random part of `minWait`, doubled with each failure up to `maxWait`,
-   * on top of what the server asks for. Defaults: 500 and 30,000.
+   * Limits of the time before a request is retried: a random part of `minWait`, doubled with each failure up to `maxWait`, plus
+   * the time that the server asks for. Defaults: 500 and 30,000.
    */
   minWait?: number
   maxWait?: number
   /**
-   * For how long a failing call is tried again; following has its own bound. Default: 30,000, and 60,000 against answers
-   * that are not the server's, such as a proxy's 404, once the server has answered this client; 0: no second try.
+   * How long a failing call is retried; following has its own setting. Default: 30,000, and 60,000 for answers that do not come
+   * from the server, such as a proxy's 404, once the server has answered this client; 0: no retry.
    */
   giveUp?: number
-  /** Bounds one try of a call that does not wait for something by its nature. Default: 30,000. */
+  /** Limits one attempt of a call, except calls that wait for an event by design. Default: 30,000. */
   timeout?: number
 }
 
-/** What every call takes. */
+/** Options of every call. */
 export interface CallOptions {
   signal?: AbortSignal
 }
@@ -54,11 +54,11 @@ export interface CallOptions {
  *     }
  */
 export class Reprise {
-  /** The server's, without a slash at its end. */
+  /** The URL of the server, without a slash at its end. */
   readonly url: string
-  /** Streams that are no execution. */
+  /** Streams that are not executions. */
   readonly streams: Streams
-  /** What executions have in common. */
+  /** Groups of executions. */
   readonly sessions: Sessions
   /** Tickets for pages that must not have a token. */
   readonly tickets: Tickets
@@ -66,7 +66,7 @@ export class Reprise {
   readonly files: Files
   /** API keys. */
   readonly keys: Keys
-  /** Interpreters that remember what was declared. */
+  /** Interpreters, which keep their state between runs. */
   readonly interpreters: Interpreters
   private readonly caller: Caller
 
@@ -83,18 +83,18 @@ export class Reprise {
   }
 
   /**
-   * Yields the events of an execution in order, each once, until its end, through connections that break. The loop ends
-   * without an error after the end event and in no other way. After an error, a break or a return nothing of it is left.
-   * Each loop over the result begins anew.
+   * Yields the events of an execution in order, each once, until its end, over connections that break. The loop ends without an
+   * error only after the end event. After an error, a break or a return, nothing of it is left running. Each loop over the
+   * result begins again.
    */
   follow(id: string, options: FollowOptions = {}): Follow<ExecutionEvent> {
     return new Follow({ caller: this.caller, op: `follow execution ${id}`, name: id, path: pathOf('executions', id) }, options)
   }
 
   /**
-   * Starts an execution and follows it, with the first events in the answer to the start. However the connection breaks, the
-   * command runs once. A second loop attaches to the same execution. `options.after` does not count. What has a `key` is
-   * started with `start` and then followed: its id is the server's.
+   * Starts an execution and follows it; the answer to the start contains the first events. However often the connection breaks,
+   * the command runs once. A second loop attaches to the same execution. `options.after` is ignored. A request with a `key` is
+   * started with `start` and then followed, because the server chooses its id.
    */
   run(request: StartRequest, options: FollowOptions = {}): Run {
     if (request.key) throw new InvalidError('what has a key is started with start(), and followed by the id of the answer')
@@ -107,8 +107,8 @@ export class Reprise {
   }
 
   /**
-   * Starts an execution. It is tried again after a lost connection and the command still runs once: every start has an id, or a
-   * `key`, with which it attaches to what it has started; should that have failed by then, it is started again.
+   * Starts an execution. It is retried after a lost connection, and the command still runs once, because every start has an id.
+   * With a `key`, a retry attaches to the execution of the lost answer; if that has failed by then, it is started again.
    */
   start(request: StartRequest, options?: CallOptions): Promise<Execution> {
     if (request.hold) throw new InvalidError('output is held back for a loop over run() alone')
@@ -128,21 +128,21 @@ export class Reprise {
     return this.caller.json({ op: 'list executions', method: 'GET', path: '/v1/executions', query: search }, query.signal)
   }
 
-  /** Returns one page of the events of an execution. A cursor that has fallen out of the window is refused. */
+  /** Returns one page of the events of an execution. A cursor outside the window is refused. */
   async page(id: string, options: PageOptions = {}): Promise<Page<ExecutionEvent>> {
     const op = `read execution ${id}`
     checkName(op, id)
     return readPage(this.caller, op, pathOf('executions', id), options)
   }
 
-  /** Reads the bytes of a channel exactly as the command wrote them, through connections that break. */
+  /** Reads the bytes of a channel exactly as the command wrote them, over connections that break. */
   output(id: string, channel: 'stdout' | 'stderr', options: OutputOptions = {}): ReadableStream<Uint8Array> {
     return this.bytes(id, channel, options)
   }
 
   /**
-   * Reads a file that was kept with an execution, through connections that break, and compares its checksum before the end.
-   * {@link show} lists those that there are, as `artifacts`.
+   * Reads a kept file of an execution, over connections that break, and verifies its checksum before the end. {@link show}
+   * lists the kept files as `artifacts`.
    */
   artifact(id: string, path: string, options: CallOptions = {}): ReadableStream<Uint8Array> {
     return this.bytes(id, `artifacts/${encodeURIComponent(path)}`, options)
@@ -150,8 +150,8 @@ export class Reprise {
 
   /**
    * Returns a writer to the stdin of an execution that was started with `stdin_open` or `tty`. It begins at offset: 0, or the
-   * length of the stdin in the request. Several may write to one terminal: each under a name of its own, `writer`, whose bytes
-   * are counted by themselves.
+   * length of the stdin in the request. Several writers may share one terminal: each has a name, `writer`, and its bytes are
+   * counted separately.
    */
   stdin(id: string, options: { offset?: number; writer?: string; signal?: AbortSignal } = {}): Stdin {
     const { offset = 0, ...rest } = options
@@ -159,8 +159,8 @@ export class Reprise {
   }
 
   /**
-   * Gives data to a command as the bytes from offset on, and with eof then closes its stdin. Bytes before the offset that the
-   * server has taken are passed over, so that it can be sent again, and is after a lost connection. At most 16 MiB.
+   * Writes data to a command as the bytes from offset on, and with eof then closes its stdin. The server skips bytes before the
+   * offset that it has accepted, so that a write can be repeated after a lost connection. At most 16 MiB.
    */
   async writeStdin(
     id: string,
@@ -172,7 +172,7 @@ export class Reprise {
     return writeStdin(this.caller, id, offset, bytes, options)
   }
 
-  /** Sends a signal, for example `INT`. It is not sent again once it may have arrived: a second INT is not the same as one. */
+  /** Sends a signal, for example `INT`. It is not sent again once it may have arrived, because two INTs differ from one. */
   async signal(id: string, name: string, options?: CallOptions): Promise<void> {
     const op = `signal execution ${id}`
     checkName(op, id)
@@ -188,8 +188,8 @@ export class Reprise {
   }
 
   /**
-   * Returns what the terminal of an execution shows, at its own size or another one. Who shows `paint` and follows after
-   * `cursor` sees what somebody sees who has watched from the start.
+   * Returns the screen of an execution's terminal, at its own size or another one. A page that shows `paint` and follows after
+   * `cursor` shows the same as one that has followed from the start.
    */
   async screen(id: string, options: { cols?: number; rows?: number; signal?: AbortSignal } = {}): Promise<Screen> {
     const { cols, rows, signal } = options
@@ -202,7 +202,7 @@ export class Reprise {
     return this.caller.empty(this.plain(`cancel execution ${id}`, 'POST', id, '/cancel'), options?.signal)
   }
 
-  /** Cancels an execution if it runs, and forgets it. */
+  /** Removes an execution; a running one is cancelled first. */
   async remove(id: string, options?: CallOptions): Promise<void> {
     return this.caller.empty(this.plain(`remove execution ${id}`, 'DELETE', id), options?.signal)
   }
@@ -212,7 +212,7 @@ export class Reprise {
     return new Producer(this.caller, stream, options)
   }
 
-  /** Reads bytes of an execution. What does so is loaded when it is first used. */
+  /** Reads bytes of an execution. The code for that is loaded on first use. */
   private bytes(id: string, what: string, options: OutputOptions): ReadableStream<Uint8Array> {
     checkName(`read ${what} of execution ${id}`, id)
     const loading = import('./output.js').then(({ OutputReader }) => new OutputReader(this.caller, id, what, options))
@@ -232,7 +232,7 @@ export class Reprise {
   }
 }
 
-/** The same request however often it is sent, with the id that it has, '' with a key. */
+/** The request of every attempt, with its id, '' with a key. */
 function startRequest(request: StartRequest): { id: string; start: Request } {
   const { idempotencyKey, ...members } = request
   const id = members.id || (members.key ? '' : randomID())

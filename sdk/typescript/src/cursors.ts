@@ -15,7 +15,7 @@ export class MemoryCursor implements CursorStore {
   }
 }
 
-/** Keeps a cursor in the localStorage of a page, or in another Storage, under a key. Tabs that share a key disturb each other. */
+/** Keeps a cursor in the localStorage of a page, or in another Storage, under a key. Tabs must not share a key. */
 export class LocalStorageCursor implements CursorStore {
   /** @param storage default: localStorage */
   constructor(
@@ -34,7 +34,7 @@ export class LocalStorageCursor implements CursorStore {
 
 /** Keeps a cursor in IndexedDB under a key; workers can use it too. */
 export class IndexedDBCursor implements CursorStore {
-  /** @param database the name of the database, which is made. Default: `reprise`. */
+  /** @param database the name of the database, which is created if missing. Default: `reprise`. */
   constructor(
     private readonly key: string,
     private readonly database = 'reprise',
@@ -68,7 +68,7 @@ export class IndexedDBCursor implements CursorStore {
   }
 }
 
-/** Refuses what is no cursor: beginning anew in silence would do everything twice. */
+/** Refuses an invalid cursor, because starting over silently would repeat everything. */
 export function checked(cursor: string | undefined, where: string): string | undefined {
   if (cursor !== undefined && !isCursorText(cursor)) {
     throw new RepriseError('cursor_malformed', false, `what ${where} holds is no cursor`)

@@ -1,17 +1,17 @@
 import type { Gap } from './wire.js'
 
 /**
- * Every error of this client, but for the reason of an AbortSignal, which is thrown as it is.
+ * The base class of all errors of this client. The reason of an AbortSignal is thrown unchanged.
  *
- * `code` is stable. It is a code of the server, such as `not_found`, or one of the client's own: `invalid` (a request that
- * was not sent because it cannot be right), `connection`, `timeout`, `protocol`, `foreign` (something else answered) and `file_changed` (in
- * the middle of an upload or a download).
+ * `code` is stable. It is a code of the server, such as `not_found`, or one of the client: `invalid` (a request that was not
+ * sent because it is invalid), `connection`, `timeout`, `protocol`, `foreign` (the answer does not come from the server) and
+ * `file_changed` (during an upload or a download).
  */
 export class RepriseError extends Error {
   readonly code: string
   /** Whether the same request may succeed later. */
   readonly retryable: boolean
-  /** What was asked for, for example `follow execution 7f3k`. Empty until the client has given up. */
+  /** The failed operation, for example `follow execution 7f3k`. Empty until the client has given up. */
   op = ''
   /** The number of requests that were made. */
   tries = 0
@@ -32,13 +32,13 @@ export interface Problem {
   title: string
   detail?: string
   field?: string
-  /** The quota that is used up, and whose it is: `principal`, `tenant` or `server`. */
+  /** The exhausted quota and its owner: `principal`, `tenant` or `server`. */
   quota?: string
   quota_of?: string
   earliest?: string
   tail?: string
   fork?: string
-  /** How many bytes an upload has. */
+  /** The number of bytes of an upload that the server has. */
   offset?: number
   /** Milliseconds. */
   retryAfter?: number
@@ -59,7 +59,7 @@ export class ProblemError extends RepriseError {
   }
 }
 
-/** Events are no longer kept, and the program asked for an error (`onGap: 'raise'`). */
+/** Events are no longer kept, and `onGap` is `raise`. */
 export class GapError extends RepriseError {
   readonly gap: Gap
 
@@ -85,7 +85,7 @@ export class ConnectionError extends RepriseError {
   }
 }
 
-/** An answer breaks the contract: something that is no event, or a seq that is left out. */
+/** An answer violates the protocol: an invalid event, or a missing seq. */
 export class ProtocolError extends RepriseError {
   constructor(message: string, options?: { cause?: unknown }) {
     super('protocol', false, message, options)
@@ -105,14 +105,14 @@ export class ForeignError extends RepriseError {
   }
 }
 
-/** A request that cannot be right was not sent. */
+/** An invalid request was not sent. */
 export class InvalidError extends RepriseError {
   constructor(message: string) {
     super('invalid', false, message)
   }
 }
 
-/** Gives an error of the last try the operation and the number of tries. */
+/** Adds the operation and the number of attempts to the error of the last attempt. */
 export function givenUp(error: unknown, op: string, tries: number): unknown {
   if (error instanceof RepriseError && error.op === '') {
     error.op = op
@@ -122,18 +122,18 @@ export function givenUp(error: unknown, op: string, tries: number): unknown {
   return error
 }
 
-/** How long the server has asked to be left alone, in milliseconds. */
+/** The wait that the server has asked for, in milliseconds. */
 export function askedWait(error: unknown): number {
   if (error instanceof ProblemError) return error.problem.retryAfter ?? 0
   return error instanceof ForeignError ? error.retryAfter : 0
 }
 
-/** Reports whether what failed with error may succeed later without a change. */
+/** Reports whether a request that failed with error may succeed later unchanged. */
 export function isRetryable(error: unknown): boolean {
   return error instanceof RepriseError && error.retryable
 }
 
-/** Reports whether error says that the request has changed nothing. */
+/** Reports whether error means that the request has changed nothing. */
 export function isUnsent(error: unknown): boolean {
   if (error instanceof ProblemError) return error.retryable
   if (!(error instanceof ConnectionError)) return false

@@ -6,20 +6,18 @@ import type { CodeException, End, Gap, Shown, Started } from './wire.js'
 /** Reads JSON text; see FollowOptions.parse. */
 export type Parse = (text: string) => unknown
 
-/** What all events have. */
+/** The members of all events. */
 export interface EventBase {
   /** 1, 2, 3, ... within an epoch of the stream; 0 for a gap. */
   readonly seq: number
-  /** The position just after the event: what to resume from. */
+  /** The position just after the event, from which a reader can resume. */
   readonly cursor: string
   readonly time: Date
-  /**
-   * Exactly what was published: the text, or the JSON text. Bytes that are not UTF-8 are shown with U+FFFD; `bytes` has them.
-   */
+  /** Exactly what was published: the text, or the JSON text. Bytes that are not UTF-8 are shown as U+FFFD; `bytes` has them. */
   readonly text: string
-  /** The bytes of the event: of the text in UTF-8, or what is no text. */
+  /** The bytes of the event: the text in UTF-8, or the published bytes. */
   readonly bytes: Uint8Array
-  /** Whether `text` is JSON: what was published as JSON, and the events of Reprise itself such as `started` and `end`. */
+  /** Whether `text` is JSON: published JSON, and the events of Reprise itself such as `started` and `end`. */
   readonly isJSON: boolean
 }
 
@@ -32,7 +30,7 @@ export interface StartedEvent extends EventBase {
 /** Output of a command, in chunks as they were read, not in lines. */
 export interface OutputEvent extends EventBase {
   readonly type: 'stdout' | 'stderr'
-  /** The text, or the bytes where they are not UTF-8. */
+  /** The text, or the bytes if they are not UTF-8. */
   readonly data: string | Uint8Array
 }
 
@@ -42,31 +40,31 @@ export interface EndEvent extends EventBase {
   readonly data: End
 }
 
-/** Events are no longer kept. It has no seq of its own; `cursor` is where the stream goes on. */
+/** Events are no longer kept. A gap has no seq of its own; `cursor` is the position at which the stream continues. */
 export interface GapEvent extends EventBase {
   readonly type: 'gap'
   readonly data: Gap
 }
 
-/** An event that somebody has published. */
+/** A published event. */
 export interface PublishedEvent<Type extends string = string, Data = unknown> extends EventBase {
   readonly type: Type
-  /** The JSON value, parsed; or the text, or bytes, where something else than JSON was published. */
+  /** The parsed JSON value, or the published text or bytes. */
   readonly data: Data
 }
 
-/** The value of the last expression of code in an interpreter (`result`), or one that the code has shown (`display`). */
+/** The value of the last expression of code in an interpreter (`result`), or one that the code has displayed (`display`). */
 export type ShownEvent = PublishedEvent<'result' | 'display', Shown>
 
 /** Code in an interpreter has failed. */
 export type ExceptionEvent = PublishedEvent<'exception', CodeException>
 
-/** The events of an execution, told apart by their type. The last two are those of code in an interpreter. */
+/** The events of an execution, distinguished by their type. The last two are those of code in an interpreter. */
 export type ExecutionEvent = StartedEvent | OutputEvent | EndEvent | GapEvent | ShownEvent | ExceptionEvent
 
 /**
- * The events of a stream. With the types of what is published they are told apart by their type:
- * `StreamEvent<{ token: string; usage: { total: number } }>`.
+ * The events of a stream. The type parameter names the types of published events: `StreamEvent<{ token: string; usage: { total:
+ * number } }>`.
  */
 export type StreamEvent<Types extends object = Record<string, unknown>> =
   | { [Type in keyof Types & string]: PublishedEvent<Type, Types[Type]> }[keyof Types & string]

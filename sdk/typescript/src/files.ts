@@ -10,26 +10,26 @@ interface CallOptions {
   signal?: AbortSignal
 }
 
-/** What has happened below a directory that is watched. What was removed is shown as it was. */
+/** A change below a watched directory. A removed file is described as it was. */
 export type ChangeEvent = PublishedEvent<'created' | 'modified' | 'removed' | 'moved', FileChange> | EndEvent | GapEvent
 
 /**
- * The files that a server with `--files` gives. A path begins with the name of a root: `work/src/main.go`. What uploads and
- * downloads is loaded when it is first used, so that pages without them need not have it.
+ * The files of a server with `--files`. A path begins with the name of a root: `work/src/main.go`. The code for uploads and
+ * downloads is loaded on first use, so that other pages do not load it.
  */
 export class Files {
   /** @internal */
   constructor(private readonly caller: Caller) {}
 
-  /** Returns one page of a directory, in the order of names; without a path, of the roots. */
+  /** Returns one page of a directory, ordered by name; without a path, of the roots. */
   list(path = '', options: { limit?: number; cursor?: string } & CallOptions = {}): Promise<FilePage> {
     const { limit, cursor, signal } = options
     return this.get(`list ${path || 'the roots'}`, '', { path, limit, cursor }, signal)
   }
 
   /**
-   * Returns one page of what is below a directory: `name` is a pattern for the last segment, `text` what a line has to
-   * contain. A page may be empty although there is a next one.
+   * Returns one page of the entries below a directory: `name` is a pattern for the last segment, `text` is text that a line
+   * must contain. A page may be empty although there is a next one.
    */
   search(
     path: string,
@@ -39,16 +39,16 @@ export class Files {
     return this.get(`search ${path}`, '/search', { path, name, text, limit, cursor }, signal)
   }
 
-  /** Returns one entry; with `checksum`, its SHA-256 too, for which a link is followed. */
+  /** Returns one entry; with `checksum`, also its SHA-256, for which links are followed. */
   show(path: string, options: { checksum?: boolean } & CallOptions = {}): Promise<FileInfo> {
     const { checksum, signal } = options
     return this.get(`show ${path}`, '/stat', { path, checksum: checksum ? 'true' : undefined }, signal)
   }
 
   /**
-   * Copies bytes, a text, a Blob or a file of a page to a path, where it appears when all of it has arrived with the right
-   * checksum. It goes on through lost connections and restarts of the server, and after an error, or in another program,
-   * with what has arrived before: call it again with the same data.
+   * Copies bytes, a text, a Blob or a file of a page to a path, where it appears once it is complete and its checksum is
+   * verified. The copy continues after lost connections and restarts of the server. Called again with the same data after an
+   * error, or in another program, it continues with the bytes that have arrived.
    */
   async upload(data: UploadSource, path: string, options: UploadOptions = {}): Promise<FileInfo> {
     const { upload } = await import('./upload.js')
@@ -56,8 +56,8 @@ export class Files {
   }
 
   /**
-   * Reads a file, through lost connections and restarts of the server. All bytes are of one version, and the checksum is
-   * compared before the end: the stream fails with `file_changed` if somebody has changed the file meanwhile.
+   * Reads a file, over lost connections and restarts of the server. All bytes belong to one version, and the checksum is
+   * verified before the end: the stream fails with `file_changed` if the file changes meanwhile.
    */
   download(path: string, options: DownloadOptions = {}): ReadableStream<Uint8Array> {
     const loading = import('./download.js').then(({ Downloader }) => new Downloader(this.caller, path, options))
@@ -75,13 +75,13 @@ export class Files {
     )
   }
 
-  /** Makes a directory; with `parents` those above it too, and one that is there is no conflict. */
+  /** Makes a directory; with `parents`, also the missing ones above it, and an existing directory is not an error. */
   makeDirectory(path: string, options: { mode?: string; parents?: boolean } & CallOptions = {}): Promise<FileInfo> {
     const { signal, ...members } = options
     return this.change(`make directory ${path}`, '/directory', { path, ...members }, signal)
   }
 
-  /** Gives a file or directory another path in its root. A file that is there is replaced with `overwrite` alone. */
+  /** Moves a file or directory within its root. An existing target is replaced only with `overwrite`. */
   move(from: string, to: string, options: { overwrite?: boolean } & CallOptions = {}): Promise<FileInfo> {
     const { signal, ...members } = options
     return this.change(`move ${from}`, '/move', { from, to, ...members }, signal)
@@ -92,21 +92,21 @@ export class Files {
     return this.change(`set the mode of ${path}`, '/permissions', { path, mode }, options.signal)
   }
 
-  /** Removes a file, or a directory; with `recursive` with everything in it. What is not there is removed already. */
+  /** Removes a file or a directory; with `recursive`, including its contents. A missing file is not an error. */
   remove(path: string, options: { recursive?: boolean } & CallOptions = {}): Promise<void> {
     const query = parameters({ path, recursive: options.recursive ? 'true' : undefined })
     return this.caller.empty({ op: `remove ${path}`, method: 'DELETE', path: '/v1/files', query }, options.signal)
   }
 
-  /** Begins to watch a directory, with `recursive` the directories in it too, and says from where on {@link changes} tells. */
+  /** Begins to watch a directory, with `recursive` including subdirectories, and returns where {@link changes} begins. */
   watch(path: string, options: { recursive?: boolean } & CallOptions = {}): Promise<Watch> {
     const { signal, recursive = false } = options
     return this.caller.json(jsonRequest(`watch ${path}`, 'POST', '/v1/files/watches', { path, recursive }), signal)
   }
 
   /**
-   * Yields what happens below a directory that is watched, each change once and in order; see {@link Reprise.follow}. It
-   * begins with what happens after the call of {@link watch}, or for an id with the first change that is kept.
+   * Yields the changes below a watched directory, each once and in order; see {@link Reprise.follow}. It begins after the call
+   * of {@link watch} or, for an id, with the first change that is kept.
    */
   changes(watch: Watch | string, options: FollowOptions = {}): Follow<ChangeEvent> {
     const id = typeof watch === 'string' ? watch : watch.id
@@ -114,7 +114,7 @@ export class Files {
     return new Follow({ caller: this.caller, op: `follow watch ${id}`, name: id, path: pathOf('files/watches', id) }, from)
   }
 
-  /** Forgets a watch, for all who read it. */
+  /** Removes a watch, for all its readers. */
   async unwatch(id: string, options: CallOptions = {}): Promise<void> {
     const op = `remove watch ${id}`
     checkName(op, id)

@@ -2,62 +2,61 @@ import type { Caller, Request } from './call.js'
 import type { Parse } from './event.js'
 import type { CursorStore } from './saver.js'
 
-/** How to follow a stream. Times are in milliseconds. */
+/** Options of following a stream. Times are in milliseconds. */
 export interface FollowOptions {
   /**
-   * Where to begin: a cursor; `earliest`, the first event that is kept; `tail`, from now on. Default: the first event of
-   * all, in which case one that is no longer kept is a gap.
+   * The position to begin at: a cursor; `earliest`, the first kept event; or `tail`, new events only. Default: the first event
+   * of all, in which case events that are no longer kept are a gap.
    */
   after?: string
-  /** Keeps the position. What it has wins over `after`. */
+  /** Stores the position. A stored position overrides `after`. */
   cursors?: CursorStore
   /**
-   * The least time between two saves of the cursor; a program that is killed is given again what it has handled since the
-   * last one. The cursor is also saved when a connection is lost and when the loop ends. Default: 100; negative: save after
-   * each event.
+   * The minimum time between two saves of the cursor. A program that was killed gets the events since the last save again. The
+   * cursor is also saved when a connection is lost and when the loop ends. Default: 100; negative: save after each event.
    */
   saveEvery?: number
-  /** The event types to yield; the end event and gaps come as well. Default: all. */
+  /** The event types to yield, in addition to the end event and gaps. Default: all. */
   types?: string[]
   /**
-   * What to do about events that are no longer kept: yield an event of type `gap` and go on (`event`, the default), or end
-   * the loop with a {@link GapError} and leave the saved cursor alone (`raise`).
+   * The reaction to events that are no longer kept: yield an event of type `gap` and continue (`event`, the default), or end
+   * the loop with a {@link GapError} and keep the saved cursor (`raise`).
    */
   onGap?: 'event' | 'raise'
-  /** The silence after which a connection is given up: three heartbeats of the server. Default: 45,000. */
+  /** The silence after which a connection counts as lost: three heartbeats of the server. Default: 45,000. */
   idleTimeout?: number
-  /** For how long a lost connection is tried again before the loop ends with the error. Default: without end; 0: no second try. */
+  /** How long a lost connection is retried before the loop ends with the error. Default: no limit; 0: no retry. */
   giveUp?: number
-  /** Is told of each failure before the wait that follows. */
+  /** Is called with each failure before the wait that follows. */
   onDrop?: (drop: Drop) => void
-  /** Is called when a connection has brought its first event or heartbeat. */
+  /** Is called when a connection has delivered its first event or heartbeat. */
   onConnected?: () => void
   /** Ends the loop with the reason of the signal. */
   signal?: AbortSignal
-  /** Reads the JSON of `event.data` in place of JSON.parse, for example to keep large integers. */
+  /** Parses the JSON of `event.data` instead of JSON.parse, for example to keep large integers. */
   parse?: Parse
   /**
-   * A ticket for this stream, in place of the token: for a page that must not have one. A function is asked again when the
-   * server no longer takes the ticket.
+   * A ticket for this stream, in place of the token, for a page that must not have a token. A function is called again when the
+   * server no longer accepts the ticket.
    */
   ticket?: string | (() => string | Promise<string>)
 }
 
-/** A connection that was lost or did not come about. */
+/** A connection that was lost or could not be opened. */
 export interface Drop {
   error: unknown
-  /** Milliseconds since the first failure in a row, and how many there have been. */
+  /** Milliseconds since the first of the consecutive failures, and their number. */
   lasting: number
   tries: number
-  /** Milliseconds until the next try, 0 for the first one after a connection that has brought something. */
+  /** Milliseconds until the next attempt, 0 for the first one after a useful connection. */
   wait: number
-  /** The seq of the last event that was received, 0 where there is none or it is not known. */
+  /** The seq of the last received event, or 0 if there is none or it is unknown. */
   seq: number
-  /** Whether the server has answered this client. What answers before may be something else. */
+  /** Whether the server has answered this client. Earlier answers may come from another program. */
   met: boolean
 }
 
-/** What is to be followed. */
+/** The stream to follow. */
 export interface Target {
   caller: Caller
   op: string

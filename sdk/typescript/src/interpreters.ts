@@ -8,24 +8,24 @@ interface CallOptions {
   signal?: AbortSignal
 }
 
-/** What code in an interpreter has come to. */
+/** The result of code in an interpreter. */
 export interface CodeResult {
-  /** That of the execution. */
+  /** The id of the execution. */
   id: string
   stdout: string
   stderr: string
   /** The value of the last expression, if it has one. */
   result: Shown | undefined
-  /** What the code has shown, in order. */
+  /** The displayed values, in order. */
   displays: Shown[]
-  /** Why it has failed, if it has. */
+  /** The failure of the code, if it has failed. */
   exception: CodeException | undefined
-  /** Undefined if the interpreter was killed with it. */
+  /** Undefined if the code was killed together with the interpreter. */
   exitCode: number | undefined
   end: End
 }
 
-/** Interpreters for bash, Python and JavaScript, in which variables and definitions live on from run to run. */
+/** Interpreters for bash, Python and JavaScript, which keep variables and definitions from run to run. */
 export class Interpreters {
   /** @internal */
   constructor(
@@ -33,13 +33,13 @@ export class Interpreters {
     private readonly client: Reprise,
   ) {}
 
-  /** Starts an interpreter. It is tried again after a lost connection, and there is one: each has an id. */
+  /** Starts an interpreter. It is retried after a lost connection and starts only one, because every request carries an id. */
   open(request: InterpreterRequest, options: CallOptions = {}): Promise<Interpreter> {
     const body = { ...request, id: request.id || randomID() }
     return this.caller.json(jsonRequest(`open interpreter ${body.id}`, 'POST', '/v1/interpreters', body), options.signal)
   }
 
-  /** Returns all interpreters that are kept, newest first. */
+  /** Returns all kept interpreters, newest first. */
   list(options: CallOptions = {}): Promise<InterpreterList> {
     return this.caller.json({ op: 'list interpreters', method: 'GET', path: '/v1/interpreters' }, options.signal)
   }
@@ -50,26 +50,26 @@ export class Interpreters {
   }
 
   /**
-   * Runs code to its end, once, however the connection breaks, and returns what it has come to. An interpreter runs one piece
-   * of code at a time; more is refused as `conflict`. To follow the events of code as they come, give {@link Reprise.run} the
-   * members `interpreter` and `code`. Output that is no longer kept is a {@link GapError}.
+   * Runs code to its end, once, however often the connection breaks, and returns its result. An interpreter runs one piece of
+   * code at a time; further code is refused as `conflict`. To follow the events of code as they arrive, pass the members
+   * `interpreter` and `code` to {@link Reprise.run}. Output that is no longer kept is a {@link GapError}.
    */
   run(id: string, code: string, options: { id?: string; timeout?: string } & CallOptions = {}): Promise<CodeResult> {
     const { signal, ...members } = options
     return this.finish({ interpreter: id, code, ...members }, signal)
   }
 
-  /** Forgets all that was declared, and goes back to the first directory and environment. */
+  /** Deletes all definitions, and restores the first directory and environment. */
   clear(id: string, options: CallOptions = {}): Promise<CodeResult> {
     return this.finish({ interpreter: id, clear: true }, options.signal)
   }
 
-  /** Interrupts the code that runs, and not the interpreter. Without any it does nothing. */
+  /** Interrupts the running code, but not the interpreter. Without running code it does nothing. */
   async interrupt(id: string, options: CallOptions = {}): Promise<void> {
     return this.caller.empty(request('interrupt', 'POST', id, '/interrupt'), options.signal)
   }
 
-  /** Ends an interpreter and forgets it. The executions of its code are kept. */
+  /** Ends and removes an interpreter. The executions of its code are kept. */
   async remove(id: string, options: CallOptions = {}): Promise<void> {
     return this.caller.empty(request('remove', 'DELETE', id), options.signal)
   }

@@ -10,14 +10,14 @@ export class Keys {
   /** @internal */
   constructor(private readonly caller: Caller) {}
 
-  /** Returns all keys, newest first, those that were revoked or have expired too. */
+  /** Returns all keys, newest first, including revoked and expired ones. */
   list(options: CallOptions = {}): Promise<KeyList> {
     return this.caller.json({ op: 'list keys', method: 'GET', path: '/v1/keys' }, options.signal)
   }
 
   /**
-   * Makes a key. `key` of the answer is its text, which nobody can find out again. It is not tried again once it may have
-   * arrived: a second one would be another key.
+   * Makes a key. `key` of the answer is its text, which cannot be retrieved later. The request is not sent again once it may
+   * have arrived, because that could make a second key.
    */
   create(request: KeyRequest, options: CallOptions = {}): Promise<Key> {
     return this.caller.json({ ...jsonRequest('make a key', 'POST', '/v1/keys', request), once: true }, options.signal)
@@ -28,12 +28,12 @@ export class Keys {
     return this.caller.json(this.request('show', 'GET', id), options.signal)
   }
 
-  /** Gives a key another text. What was opened with the one before ends. It is not tried again once it may have arrived. */
+  /** Gives a key another text. Connections opened with the old one end. It is not sent again once it may have arrived. */
   rotate(id: string, options: CallOptions = {}): Promise<Key> {
     return this.caller.json({ ...this.request('rotate', 'POST', id, '/rotate'), once: true }, options.signal)
   }
 
-  /** Revokes a key for good. What was opened with it ends; what runs goes on. */
+  /** Revokes a key permanently. Connections that were opened with it end; running commands continue. */
   revoke(id: string, options: CallOptions = {}): Promise<void> {
     return this.caller.empty(this.request('revoke', 'DELETE', id), options.signal)
   }

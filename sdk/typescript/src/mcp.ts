@@ -8,11 +8,11 @@ export type Message = object
 
 /** Settings of EventStores. */
 export interface EventStoresOptions {
-  /** What the names of the streams begin with. Default: `mcp`. */
+  /** The prefix of the names of the streams. Default: `mcp`. */
   prefix?: string
-  /** What is kept of a session; the server's defaults hold for what is left out. */
+  /** How much of a session is kept; the server's defaults apply to missing members. */
   retention?: Retention
-  /** For how long, in milliseconds, a session that is not ended is kept after its last message. Default: 3,600,000. */
+  /** How long, in milliseconds, a session that was not ended is kept after its last message. Default: 3,600,000. */
   maxSilence?: number
 }
 
@@ -52,7 +52,7 @@ export class EventStores {
     return new EventStore(this.reprise, this.name(id), this.options.retention ?? {})
   }
 
-  /** Reports whether there are messages of a session. */
+  /** Reports whether messages of a session are kept. */
   async has(id: string): Promise<boolean> {
     try {
       return (await this.reprise.streams.show(this.name(id))).status === 'open'
@@ -63,8 +63,8 @@ export class EventStores {
   }
 
   /**
-   * Ends the sessions that have been silent for longer than maxSilence, those of processes that were killed, and returns how
-   * many there were. The server forgets them as it does all streams that have ended. It is done in the background by session.
+   * Ends the sessions that have been silent for longer than maxSilence, such as those of killed processes, and returns their
+   * number. The server removes them like all ended streams. `session` does this in the background.
    */
   async sweep(): Promise<number> {
     let ended = 0
@@ -126,8 +126,8 @@ export class EventStore {
   ) {}
 
   /**
-   * Keeps a message of an MCP stream and returns its id. A message that is larger than the server takes is not kept: it goes to
-   * the client as usual, and who resumes from before it is refused.
+   * Keeps a message of an MCP stream and returns its id. A message that is too large for the server is not kept: it is sent to
+   * the client as usual, and a client that resumes before it is refused.
    */
   async storeEvent(streamId: string, message: Message): Promise<string> {
     const type = checkStream(streamId)
@@ -143,7 +143,7 @@ export class EventStore {
     return `${id}:${streamId}`
   }
 
-  /** Returns the MCP stream of an id; undefined for one that is not of this session, or before what is kept. */
+  /** Returns the MCP stream of an id; undefined for an id of another session or before the kept messages. */
   async getStreamIdForEventId(eventId: string): Promise<string | undefined> {
     const { cursor, streamId } = split(eventId)
     if (cursor === '') return undefined
@@ -167,7 +167,7 @@ export class EventStore {
     return replay
   }
 
-  /** Ends the session: the server forgets its messages as it does all streams that have ended. */
+  /** Ends the session: the server removes its messages like those of all ended streams. */
   async end(): Promise<void> {
     await this.storing
     await this.reprise.producer(this.stream).end('completed').catch(ignoreGone)

@@ -7,7 +7,7 @@ import { ProtocolError, RepriseError } from './errors.js'
 import type { UploadOptions } from './upload.js'
 import type { FileInfo } from './wire.js'
 
-/** Copies a file of this machine to a path of the server; see {@link Files.upload}. Default of `mode`: that of the file. */
+/** Copies a local file to a path of the server; see {@link Files.upload}. Default of `mode`: that of the file. */
 export async function uploadFile(reprise: Reprise, local: string, path: string, options: UploadOptions = {}): Promise<FileInfo> {
   const file = await open(local)
   try {
@@ -25,19 +25,19 @@ export async function uploadFile(reprise: Reprise, local: string, path: string, 
   }
 }
 
-/** How to download a file to this machine. */
+/** Options of downloading a file to this machine. */
 export interface DownloadFileOptions {
-  /** False refuses to replace a file that is there. */
+  /** False refuses to replace an existing file. */
   overwrite?: boolean
-  /** Is told how many bytes are there, of how many. */
+  /** Is called with the number of present bytes and the total. */
   onProgress?: (done: number, total: number) => void
   signal?: AbortSignal
 }
 
 /**
- * Copies a file of the server to this machine, where it appears when all of it has arrived with the right checksum. It goes
- * on through lost connections, and after an error or a kill with what has arrived before, which lies in a hidden file beside
- * `local`. A file that is changed meanwhile is the error `file_changed`.
+ * Copies a file of the server to this machine, where it appears once it is complete and its checksum is verified. The copy
+ * continues after lost connections. After an error or a kill it continues with the bytes that have arrived, which are in a
+ * hidden file next to `local`. If the file changes meanwhile, the error is `file_changed`.
  */
 export async function downloadFile(
   reprise: Reprise,
@@ -74,7 +74,7 @@ export async function downloadFile(
   }
 }
 
-/** Gets what part does not have. */
+/** Downloads the missing bytes of part. */
 async function fill(reprise: Reprise, path: string, file: FileInfo, part: FileHandle, options: DownloadFileOptions): Promise<void> {
   const { onProgress, signal } = options
   let { size: have } = await part.stat()

@@ -8,9 +8,9 @@ export { type DownloadFileOptions, downloadFile, uploadFile } from './node-files
 export { type ChildServer, type ServerOptions, startServer } from './local.js'
 
 /**
- * Keeps a cursor in a file, as one line of text. A save writes the file name + ".tmp" and renames it, with both the file and
- * its directory synced, so that there is an old cursor or a new one and nothing between. Two processes must not use one file
- * at the same time.
+ * Keeps a cursor in a file, as one line of text. A save writes the file name + ".tmp" and renames it, and syncs both the file
+ * and its directory, so that the file always has either the old cursor or the new one. Two processes must not use one file at
+ * the same time.
  */
 export class FileCursor implements CursorStore {
   constructor(private readonly path: string) {}
@@ -50,7 +50,7 @@ async function readIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-/** Makes a rename in a directory last. Windows cannot sync a directory. */
+/** Makes a rename in a directory durable. Windows cannot sync a directory. */
 async function syncDirectory(path: string): Promise<void> {
   if (process.platform === 'win32') return
   const directory = await open(path, 'r')

@@ -6,18 +6,18 @@ import type { NewEvent, Published, StreamOutcome } from './wire.js'
 
 /** Settings of a Producer. */
 export interface ProducerOptions {
-  /** 1 to 64 characters. A program that goes on after a restart needs the same one. Default: a random one. */
+  /** 1 to 64 characters. A program that continues after a restart needs the same one. Default: a random one. */
   id?: string
   /**
-   * Keeps the number of the next publish, so that a program that was killed goes on with it. What it had not been told to be
-   * kept must then be published again first: it is appended once, whether or not it had arrived.
+   * Stores the number of the next publish, so that a program continues with it after it was killed. The program must then first
+   * publish again the events without an acknowledgement: they are appended once, whether or not they had arrived.
    */
   state?: CursorStore
 }
 
 /**
- * Publishes to one stream, in order, and each event once however often a request has to be sent. Publishes that are made at
- * the same time wait for each other. A stream remembers the 64 newest producers: keep a Producer for as long as you publish.
+ * Publishes to one stream, in order, and each event once, however often a request has to be sent. Concurrent publishes wait for
+ * each other. A stream remembers the 64 newest producers, so keep a Producer for as long as you publish.
  */
 export class Producer {
   /** The name of this producer at the server. */
@@ -37,8 +37,9 @@ export class Producer {
   }
 
   /**
-   * Appends events, next to each other, and is done when they are kept. Either all of them are appended or none. If it fails
-   * with an error that is `retryable`, or because of signal, nobody knows whether they were appended; otherwise they were not.
+   * Appends events, next to each other, and resolves when they are kept. Either all of them are appended or none. If it fails
+   * with an error that is `retryable`, or because of signal, it is unknown whether they were appended. After any other error
+   * they were not.
    */
   publish(events: NewEvent | NewEvent[], options?: { signal?: AbortSignal }): Promise<Published> {
     const body = { events: Array.isArray(events) ? events : [events] }
@@ -64,7 +65,7 @@ export class Producer {
     return this.send(jsonRequest(`end stream ${this.name}`, 'POST', pathOf('streams', this.name, '/end'), body), options)
   }
 
-  /** Sends one numbered request when those before are done, again and again with the same number. */
+  /** Sends one numbered request after the previous ones, and retries it with the same number. */
   private send(request: Request, options: { signal?: AbortSignal } | undefined): Promise<Published> {
     checkName(request.op, this.name)
     const result = this.turn.then(() => this.sendNow(request, options?.signal))

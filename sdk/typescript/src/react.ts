@@ -1,27 +1,27 @@
 import { useEffect, useState } from 'react'
 import type { FollowOptions } from './follow.js'
 
-/** Where a stream is: `reconnecting` after a drop, `ended` after its end event, `failed` after an error. */
+/** The state of a stream: `reconnecting` after a lost connection, `ended` after its end event, `failed` after an error. */
 export type StreamStatus = 'connecting' | 'connected' | 'reconnecting' | 'ended' | 'failed'
 
-/** What a component is shown of a stream. */
+/** The state of a stream for a component. */
 export interface StreamView<Value> {
   value: Value
   status: StreamStatus
-  /** Why it failed. */
+  /** The error of a failed stream. */
   error: unknown
 }
 
-/** What the loop is to be made with: the hook ends it by the signal. */
+/** Options to pass to the loop: the hook ends it with the signal. */
 export type LoopOptions = Required<Pick<FollowOptions, 'signal' | 'onDrop' | 'onConnected'>>
 
-/** How events become a value. */
+/** How events are reduced to a value. */
 export interface Reduction<E, Value> {
   initial: Value
   reduce: (value: Value, event: E) => Value
 }
 
-/** The least time between two renderings. */
+/** The minimum time between two renderings. */
 const frame = 16
 
 /**
@@ -59,7 +59,7 @@ function firstView<E>(reduction: Reduction<E, unknown> | undefined): StreamView<
   return { value: reduction ? reduction.initial : [], status: 'connecting', error: undefined }
 }
 
-/** Shows a stream until it ends, fails, or signal is aborted. */
+/** Follows a stream for a component until it ends, fails, or signal is aborted. */
 async function show<E>(
   make: (options: LoopOptions) => AsyncIterable<E>,
   reduction: Reduction<E, unknown> | undefined,

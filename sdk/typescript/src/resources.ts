@@ -9,21 +9,21 @@ interface CallOptions {
   signal?: AbortSignal
 }
 
-/** Which page of a list to get. */
+/** Selects a page of a list. */
 export interface ListOptions {
   /** 1 to 1,000. Default: 100. */
   limit?: number
-  /** `next_cursor` of the page before. */
+  /** `next_cursor` of the previous page. */
   cursor?: string
   signal?: AbortSignal
 }
 
-/** Streams that are no execution. */
+/** Streams that are not executions. */
 export class Streams {
   /** @internal */
   constructor(private readonly caller: Caller) {}
 
-  /** Creates a stream, or finds the one that is there with the same configuration; with another one it is a `conflict`. */
+  /** Creates a stream, or returns the existing one with the same configuration; another configuration is a `conflict`. */
   async create(name: string, config: StreamConfig = {}, options?: CallOptions): Promise<Stream> {
     const op = `create stream ${name}`
     checkName(op, name)
@@ -31,14 +31,14 @@ export class Streams {
   }
 
   /**
-   * Yields the events of a stream in order, each once, until its end; see {@link Reprise.follow}. `Types` says what is
-   * published, by event type: `follow<{ token: string }>('answers/1')`.
+   * Yields the events of a stream in order, each once, until its end; see {@link Reprise.follow}. `Types` names the published
+   * types, by event type: `follow<{ token: string }>('answers/1')`.
    */
   follow<Types extends object = Record<string, unknown>>(name: string, options: FollowOptions = {}): Follow<StreamEvent<Types>> {
     return new Follow({ caller: this.caller, op: `follow stream ${name}`, name, path: pathOf('streams', name) }, options)
   }
 
-  /** Returns one page of events. A cursor that has fallen out of the window is refused. */
+  /** Returns one page of events. A cursor outside the window is refused. */
   async page<Types extends object = Record<string, unknown>>(
     name: string,
     options: PageOptions = {},
@@ -58,13 +58,13 @@ export class Streams {
     return this.caller.json(listRequest('streams', options), options.signal)
   }
 
-  /** Removes a stream without a trace; its readers are told that it is not there. */
+  /** Removes a stream without a trace; its readers get an error as if it had never existed. */
   async remove(name: string, options?: CallOptions): Promise<void> {
     return this.caller.empty(plain(`remove stream ${name}`, 'DELETE', 'streams', name), options?.signal)
   }
 }
 
-/** What executions have in common. */
+/** Groups of executions. */
 export class Sessions {
   /** @internal */
   constructor(private readonly caller: Caller) {}
@@ -79,13 +79,13 @@ export class Sessions {
     return this.caller.json(listRequest('sessions', options), options.signal)
   }
 
-  /** Cancels and forgets all executions of a session. */
+  /** Cancels and removes all executions of a session. */
   async remove(id: string, options?: CallOptions): Promise<void> {
     return this.caller.empty(plain(`remove session ${id}`, 'DELETE', 'sessions', id), options?.signal)
   }
 }
 
-/** Tickets, each of which reads one stream until it expires and does nothing else. */
+/** Tickets, each of which permits reading one stream until it expires, and nothing else. */
 export class Tickets {
   /** @internal */
   constructor(private readonly caller: Caller) {}
@@ -95,7 +95,7 @@ export class Tickets {
     return this.caller.json(jsonRequest('issue a ticket', 'POST', '/v1/tickets', request), options?.signal)
   }
 
-  /** Gets another ticket for one that has not expired, for as long again, up to 24 hours after the first was issued. */
+  /** Exchanges a valid ticket for another one of the same lifetime, up to 24 hours after the first was issued. */
   renew(ticket: string, options?: CallOptions): Promise<Ticket> {
     const query = parameters({ ticket })
     const request: Request = { op: 'renew a ticket', method: 'POST', path: '/v1/tickets/renew', query, anonymous: true }

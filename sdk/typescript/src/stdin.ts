@@ -2,12 +2,12 @@ import { type Caller, checkName, parameters, pathOf } from './call.js'
 import { InvalidError, ProblemError, ProtocolError } from './errors.js'
 import type { StdinState } from './wire.js'
 
-/** What is sent, and after a drop sent again, at a time. */
+/** The size of one request, and so of what is sent again after a lost connection. */
 const chunkSize = 1 << 20
 
 /**
  * Writes to the stdin of an execution that was started with `stdin_open`. Each write carries its offset, so that it can be
- * sent again and the command reads each byte once. Writes that are made at the same time wait for each other.
+ * repeated and the command reads each byte once. Concurrent writes wait for each other.
  */
 export class Stdin {
   private turn: Promise<unknown> = Promise.resolve()
@@ -17,12 +17,12 @@ export class Stdin {
   constructor(
     private readonly caller: Caller,
     private readonly id: string,
-    /** The number of bytes that the server has taken. */
+    /** The number of bytes that the server has accepted. */
     public offset: number,
     private readonly options: { writer?: string; signal?: AbortSignal },
   ) {}
 
-  /** Gives text or bytes to the command. It waits while the command does not read. */
+  /** Writes text or bytes to the command. It waits while the command does not read. */
   write(data: string | Uint8Array): Promise<void> {
     const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data
     return this.inTurn(async () => {
@@ -34,7 +34,7 @@ export class Stdin {
     })
   }
 
-  /** Ends the command's stdin. If that, or the execution, has ended already there is nothing else to do. */
+  /** Ends the command's stdin. If that, or the execution, has ended already, this does nothing. */
   close(): Promise<void> {
     return this.inTurn(async () => {
       if (this.closed) return
@@ -64,7 +64,7 @@ export class Stdin {
   }
 }
 
-/** Gives bytes to a command as those from offset on, and with eof then closes its stdin. */
+/** Writes bytes to a command as those from offset on, and with eof then closes its stdin. */
 export function writeStdin(
   caller: Caller,
   id: string,

@@ -2,13 +2,13 @@ import { parseCursor } from './cursor.js'
 import { ProtocolError } from './errors.js'
 
 /**
- * How far a reader is, and the proof that nothing is missing and nothing comes twice. A cursor that cannot be read is sent
- * back as it is, and the proof then begins with the first event.
+ * The position of a reader, with the proof that no event is missing or repeated. An unreadable cursor is sent back unchanged,
+ * and the proof then begins with the first event.
  */
 export class Track {
   /** Of the last event; undefined if it is seq with tail. */
   private text: string | undefined = ''
-  /** The seq of the last event and its epoch; both are of use if known is true. */
+  /** The seq of the last event and its epoch; both are valid if known is true. */
   seq = 0
   private epoch = ''
   private known = false
@@ -18,12 +18,12 @@ export class Track {
   /** @param filtered events are left out by their type, and seq grows by more than 1 */
   constructor(readonly filtered: boolean) {}
 
-  /** What to resume from; empty before the first event. */
+  /** The cursor to resume from; empty before the first event. */
   get cursor(): string {
     return (this.text ??= this.seq + this.tail)
   }
 
-  /** The seq that comes next, 0 if only parsing tells. */
+  /** The next seq, or 0 if only parsing tells. */
   get expected(): number {
     return this.known && !this.filtered && this.tail !== '' ? this.seq + 1 : 0
   }
@@ -44,7 +44,7 @@ export class Track {
     this.tail = parts ? `.${parts.epoch}.${parts.tag}` : ''
   }
 
-  /** Moves to an event. It is false for one that was seen before; one that does not follow the last one is an error. */
+  /** Moves to an event. It is false for a repeated one; one that does not follow the last one is an error. */
   advance(seq: number, cursor: string): boolean {
     const parts = parseCursor(cursor)
     if (parts && parts.seq !== seq) throw new ProtocolError(`event ${seq} has the cursor of ${parts.seq}`)
@@ -61,7 +61,7 @@ export class Track {
     return true
   }
 
-  /** Moves past events that were left out, up to a bare cursor. It is false for one that leads nowhere new. */
+  /** Moves past filtered events, up to a bare cursor. It is false for one that is not new. */
   pass(cursor: string): boolean {
     const parts = parseCursor(cursor)
     if (!parts) {

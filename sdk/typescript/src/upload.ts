@@ -3,30 +3,30 @@ import { InvalidError, ProblemError, RepriseError } from './errors.js'
 import { SHA256 } from './sha256.js'
 import type { FileInfo, UploadProgress } from './wire.js'
 
-/** Something of which parts can be read, such as a file. It must not change. */
+/** A source that can be read in parts, such as a file. It must not change. */
 export interface Readable {
   readonly size: number
   /** Returns the bytes from `start` up to `end`. */
   read(start: number, end: number): Promise<Uint8Array>
-  /** In hexadecimal. Where it is left out it is computed, by reading everything once more. */
+  /** The checksum in hexadecimal. If it is missing, it is computed by reading everything once more. */
   sha256?(): Promise<string>
 }
 
-/** What can be uploaded. */
+/** The sources of an upload. */
 export type UploadSource = Uint8Array | string | Blob | Readable
 
-/** How to upload. */
+/** Options of an upload. */
 export interface UploadOptions {
-  /** The permissions in octal. Default: those of the file that is replaced, or `0644`. */
+  /** The permissions in octal. Default: those of the replaced file, or `0644`. */
   mode?: string
-  /** False refuses to replace a file that is there, with `conflict`. */
+  /** False refuses to replace an existing file, with `conflict`. */
   overwrite?: boolean
-  /** Is told how many bytes are across, of how many. It begins where an upload that was cut short before has ended. */
+  /** Is called with the number of copied bytes and the total. It begins where an interrupted upload has ended. */
   onProgress?: (done: number, total: number) => void
   signal?: AbortSignal
 }
 
-/** What is sent in one request. Of one that is cut off the server keeps what it has got. */
+/** The size of one request. If a request is cut off, the server keeps the bytes that it has received. */
 const pieceSize = 4 << 20
 
 /** How often the server may name an offset that is not ahead before that is an error. */

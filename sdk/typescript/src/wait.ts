@@ -62,8 +62,8 @@ export function linked(outer: AbortSignal | undefined): Linked {
 }
 
 /**
- * Says how long to wait after each failure in a row. The first failure after a success costs no wait; the others cost what
- * the server asks for and a random part of a span on top, which doubles with each failure ("full jitter").
+ * Computes the wait after each consecutive failure. The first failure after a success needs no wait. For the others it is the
+ * time that the server asks for plus a random part of a span, which doubles with each failure ("full jitter").
  */
 export class Failures {
   /** Failures since the last success. */
@@ -90,14 +90,14 @@ export class Failures {
     return asked + Math.random() * this.span
   }
 
-  /** Makes the next failure the first one. */
+  /** Records a success: the next failure counts as the first one. */
   succeeded(): void {
     this.tries = 0
     this.immediate = true
     this.span = 0
   }
 
-  /** Reports whether a wait would go beyond a bound on the time since the first failure; undefined is no bound. */
+  /** Reports whether a wait would exceed a limit on the time since the first failure; undefined is no limit. */
   outlasts(bound: number | undefined, wait: number): boolean {
     if (bound === 0) return true
     return bound !== undefined && performance.now() - this.since + wait > bound

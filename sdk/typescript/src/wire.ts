@@ -3,7 +3,7 @@
 /** A Go duration, for example `"1m30s"`. */
 export type Duration = string
 
-/** The cursors of what is kept: just before the first event, just after the last. */
+/** The cursors of the kept events: just before the first, and just after the last. */
 export interface Window {
   earliest: string
   tail: string
@@ -41,7 +41,7 @@ export interface ByteCounts {
   stderr: number
 }
 
-/** What is in force, not what was asked for. */
+/** The isolation in force, which may differ from the requested one. */
 export interface Isolation {
   level: string
   kill: string
@@ -51,7 +51,7 @@ export interface Isolation {
   layers?: Layers
 }
 
-/** What the process of a run was started with. A layer that is not in force has no member. */
+/** The layers around the process of a run. A layer that is not in force has no member. */
 export interface Layers {
   no_new_privileges?: boolean
   capabilities?: string
@@ -61,43 +61,43 @@ export interface Layers {
   cgroups?: string
   system_calls?: string
   network?: string
-  /** The user that the command runs as, if not the server's. */
+  /** The user of the command, if not the server's. */
   user?: string
 }
 
-/** What a command may beside its level of isolation, which is not `none`. */
+/** The access of a command, at every level of isolation except `none`. */
 export interface Access {
   network?: '' | 'on' | 'off'
-  /** Directories below which it may write. */
+  /** Directories below which the command may write. */
   writable?: string[]
-  /** Absolute paths that it does not get at. */
+  /** Absolute paths that the command cannot reach. */
   hidden?: string[]
 }
 
 interface StartMembers {
-  /** 1 to 128 letters, digits, `.`, `_` and `-`. The client makes an unguessable one where there is none. */
+  /** 1 to 128 letters, digits, `.`, `_` and `-`. If it is missing, the client makes an unguessable one. */
   id?: string
   /** Sent as the header of that name; see docs/protocol.md. */
   idempotencyKey?: string
   /**
-   * In place of an id: the same request attaches while the command runs and after it has exited with 0, and starts it again
-   * after any other end.
+   * In place of an id: the same request attaches while the command runs and after it has exited with 0, and starts the command
+   * again after any other end.
    */
   key?: string
   session?: string
   cwd?: string
   env?: Record<string, string>
-  /** Further variables, with the names of secrets that the server has: the command gets the values, and nobody else. */
+  /** Further variables, with the names of secrets of the server. Only the command gets the values. */
   secrets?: Record<string, string>
   /** Has the server replace the values of `secrets` in the output by `***`. */
   mask_secrets?: boolean
-  /** Runs `code` in this interpreter, in place of a command; docs/interpreters.md has what goes with it. */
+  /** Runs `code` in this interpreter instead of a command; docs/interpreters.md lists the members that apply. */
   interpreter?: string
-  /** With `interpreter`, in place of `code`: forgets all that was declared. */
+  /** With `interpreter`, in place of `code`: deletes all definitions. */
   clear?: boolean
   /** Patterns of files below `cwd` that are kept with the execution at its end. */
   artifacts?: string[]
-  /** What the command reads; `stdin_base64` is the same for any bytes. */
+  /** The stdin of the command; `stdin_base64` is the same for arbitrary bytes. */
   stdin?: string
   stdin_base64?: string
   /** Keeps stdin open for {@link Reprise.stdin}. */
@@ -112,16 +112,16 @@ interface StartMembers {
   retention?: Retention
   isolation?: string
   access?: Access
-  /** The user of the server's machine that the command runs as. It needs the scope `admin`, and a server that is root. */
+  /** The user of the server's machine that runs the command. It needs the scope `admin`, and a server that runs as root. */
   user?: string
   /**
-   * For {@link Reprise.run}: holds the output of the command back while the loop has much to read, so that nothing that it has
-   * not read is trimmed. A loop that takes nothing for this long is waited for no more. At most `5m`.
+   * For {@link Reprise.run}: makes the command wait while the loop is far behind, so that unread output is not trimmed. The
+   * wait ends if the loop takes nothing for this long. At most `5m`.
    */
   hold?: Duration
 }
 
-/** Asks for one run of a command: a program and its arguments, a shell command, or code in a language. */
+/** A request for one run of a command: a program and its arguments, a shell command, or code in a language. */
 export type StartRequest = StartMembers &
   (
     | { argv: string[]; command?: never; language?: never; code?: never }
@@ -147,9 +147,9 @@ export interface Artifact {
   sha256: string
 }
 
-/** Asks for an interpreter that remembers. */
+/** A request for an interpreter. */
 export interface InterpreterRequest {
-  /** 1 to 128 letters, digits, `.`, `_` and `-`. The client makes an unguessable one where there is none. */
+  /** 1 to 128 letters, digits, `.`, `_` and `-`. If it is missing, the client makes an unguessable one. */
   id?: string
   session?: string
   /** `bash`, `javascript` or `python`. */
@@ -157,18 +157,18 @@ export interface InterpreterRequest {
   cwd?: string
   env?: Record<string, string>
   labels?: Record<string, string>
-  /** Ends it when it has had no code for so long. At most what the server allows. */
+  /** Ends the interpreter after this time without code. At most the limit of the server. */
   idle_timeout?: Duration
-  /** Ends it after so long in all. */
+  /** Ends the interpreter after this total time. */
   timeout?: Duration
-  /** How long code that was cancelled may take to end before the interpreter is killed. */
+  /** How long cancelled code may take to end before the interpreter is killed. */
   grace?: Duration
   limits?: Limits
   isolation?: string
   access?: Access
 }
 
-/** A process that runs code, one piece after the other, and remembers what was declared. */
+/** A process that runs one piece of code after the other and keeps its definitions. */
 export interface Interpreter {
   id: string
   language: string
@@ -180,9 +180,9 @@ export interface Interpreter {
   labels: Record<string, string> | null
   created: string
   ended: string | null
-  /** The execution whose code it runs now. */
+  /** The running execution. */
   running?: string
-  /** How often it was given code. Not there once it has ended. */
+  /** The number of runs so far. Missing once the interpreter has ended. */
   runs?: number
   /** When its last code ended. */
   used?: string
@@ -196,14 +196,14 @@ export interface InterpreterList {
   interpreters: Interpreter[]
 }
 
-/** A value that code has shown, by MIME type; binary types in base64. */
+/** A displayed value, by MIME type; binary types in base64. */
 export interface Shown {
   mime: Record<string, string>
-  /** The sizes of what was too large, by MIME type. */
+  /** The sizes of omitted representations, by MIME type. */
   omitted?: Record<string, number>
 }
 
-/** Why code has failed. */
+/** The failure of code. */
 export interface CodeException {
   name: string
   value: string
@@ -214,7 +214,7 @@ export interface CodeException {
 export interface Execution {
   id: string
   session?: string
-  /** That of the request; it may stand for a later execution by now. */
+  /** The key of the request. It may belong to a later execution now. */
   key?: string
   status: ExecutionStatus
   outcome: ExecutionOutcome | null
@@ -222,14 +222,14 @@ export interface Execution {
   /** A name without SIG. */
   signal: string | null
   error?: string
-  /** The interpreter that the code runs in. */
+  /** The interpreter that runs the code. */
   interpreter?: string
   artifacts?: Artifact[]
-  /** What was left out of the artifacts. */
+  /** The omitted artifacts, with the reasons. */
   artifact_notes?: string[]
   limit?: string
   output_truncated?: boolean
-  /** What owned the processes of the run was killed, and some of them may still run. */
+  /** The owner of the run's processes was killed, and some of them may still run. */
   processes_left?: boolean
   argv?: string[]
   command?: string
@@ -263,7 +263,7 @@ export interface ExecutionQuery {
   labels?: Record<string, string>
   /** 1 to 1,000. Default: 100. */
   limit?: number
-  /** `next_cursor` of the page before. */
+  /** `next_cursor` of the previous page. */
   cursor?: string
   signal?: AbortSignal
 }
@@ -292,7 +292,7 @@ export interface StreamConfig {
 
 export type StreamOutcome = 'completed' | 'failed' | 'cancelled'
 
-/** A stream that is no execution. */
+/** A stream that is not an execution. */
 export interface Stream {
   name: string
   status: 'open' | 'ended'
@@ -314,22 +314,22 @@ export interface StreamList {
   next_cursor: string
 }
 
-/** How far the stdin of an execution is. */
+/** The state of an execution's stdin. */
 export interface StdinState {
-  /** The number of bytes that the server has taken. */
+  /** The number of bytes that the server has accepted. */
   offset: number
   open: boolean
 }
 
-/** What a terminal shows. */
+/** The screen of a terminal. */
 export interface Screen {
-  /** The position just after the last event that was drawn. */
+  /** The position just after the last drawn event. */
   cursor: string
   cols: number
   rows: number
-  /** What can be read on it, a line for each row. */
+  /** The visible text, one line for each row. */
   text: string
-  /** What makes a terminal of this size show the same, with colours, cursor and modes. */
+  /** The sequences that make a terminal of this size show the same, with colours, cursor and modes. */
   paint: string
 }
 
@@ -340,28 +340,28 @@ export interface TicketRequest {
   ttl?: Duration
 }
 
-/** Reads one stream until `expires`, as the query parameter `ticket`. It is a secret. */
+/** A permission to read one stream until `expires`, as the query parameter `ticket`. It is a secret. */
 export interface Ticket {
   ticket: string
   expires: string
-  /** The path of the events with the ticket in it. */
+  /** The path of the events, with the ticket in it. */
   events: string
 }
 
-/** An event to publish. `data` is anything that JSON can say; left out, it is null. */
+/** An event to publish. `data` is any JSON value; if it is missing, it is null. */
 export interface NewEvent {
   /** 1 to 64 letters, digits, `.`, `_` and `-`. Default: `message`. */
   type?: string
   data?: unknown
 }
 
-/** Which events a publish has become. */
+/** The result of a publish. */
 export interface Published {
-  /** Both are 0 for a duplicate of which that is no longer known. */
+  /** Both are 0 for a duplicate whose seqs are no longer known. */
   first: number
   last: number
   cursor?: string
-  /** A try before, whose answer was lost, had published them. */
+  /** An earlier attempt, whose answer was lost, had published the events. */
   duplicate?: boolean
 }
 
@@ -376,7 +376,7 @@ export interface Started {
   isolation?: Isolation
 }
 
-/** How a stream has ended. A stream that is no execution has `outcome` and `data` alone. */
+/** The end of a stream. A stream that is not an execution has only `outcome` and `data`. */
 export interface End {
   outcome: ExecutionOutcome | StreamOutcome
   exit_code?: number | null
@@ -395,66 +395,66 @@ export interface End {
   data?: unknown
 }
 
-/** The stream does not go on at the cursor. */
+/** The stream does not continue at the cursor. */
 export interface Gap {
   code: 'cursor_expired' | 'epoch_changed' | 'cursor_ahead'
-  /** Cursors; empty where the server has not told. */
+  /** Cursors; empty if the server has not sent them. */
   earliest?: string
   tail?: string
-  /** For `epoch_changed`: up to here the new epoch has the events of the one before. */
+  /** For `epoch_changed`: the cursor up to which the new epoch has the events of the old one. */
   fork?: string
-  /** Events that are gone and were never received, 0 where it cannot be known. */
+  /** The number of events that are gone and were never received, or 0 if it is unknown. */
   missed: number
-  /** Events up to the cursor that the server has had and no longer has. */
+  /** The number of events up to the cursor that the server has lost. */
   taken_back?: number
 }
 
-/** What is at a path of the server. */
+/** A file or directory of the server. */
 export interface FileInfo {
   /** Bytes that are not UTF-8 are replaced; `path_base64` has them all then. */
   path: string
   path_base64?: string
   type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device'
-  /** 0 for what is no file. */
+  /** 0 for anything other than a file. */
   size: number
   /** Octal permissions. */
   mode: string
   modified: string
-  /** Another one whenever the file is another one, or was changed. */
+  /** Changes whenever the file is changed or replaced. */
   etag?: string
-  /** What a link says. */
+  /** The target of a link. */
   target?: string
   sha256?: string
-  /** The first line that has the text that was searched for. */
+  /** The first line that contains the searched text. */
   line?: number
   text?: string
 }
 
-/** One page of files, in the order of their names. `next_cursor` is empty on the last page. */
+/** One page of files, ordered by name. `next_cursor` is empty on the last page. */
 export interface FilePage {
   files: FileInfo[]
   next_cursor: string
 }
 
-/** What has happened to a file. */
+/** A change of a file. */
 export interface FileChange extends FileInfo {
-  /** The path that it had before it was moved. */
+  /** The previous path of a moved file. */
   from?: string
 }
 
-/** How far an upload is. */
+/** The progress of an upload. */
 export interface UploadProgress {
   offset: number
   complete: boolean
   file?: FileInfo
 }
 
-/** A directory that is watched. */
+/** A watched directory. */
 export interface Watch {
   id: string
   path: string
   recursive: boolean
-  /** After it comes what happens from now on. */
+  /** The position after which new changes follow. */
   cursor: string
   links: { self: string; events: string }
 }
@@ -465,13 +465,13 @@ export interface Key {
   name: string
   tenant: string
   scopes: string[]
-  /** Its quotas, by their names. */
+  /** Its quotas, by name. */
   limits?: Record<string, number>
   created: string
   rotated: string | null
   expires: string | null
   revoked: string | null
-  /** Its text, where it was just made. It is a secret. */
+  /** The text of a new key. It is a secret. */
   key?: string
   links: { self: string }
 }
@@ -484,10 +484,10 @@ export interface KeyRequest {
   name: string
   /** Default: `default`. */
   tenant?: string
-  /** `read`, `publish`, `run`, `control`, `admin` or `audit`; the first four with a prefix where there is one: `run:ci-`. */
+  /** `read`, `publish`, `run`, `control`, `admin` or `audit`; the first four may have a prefix: `run:ci-`. */
   scopes: string[]
-  /** How long it is good. Default: for ever. */
+  /** The lifetime of the key. Default: no expiry. */
   ttl?: Duration
-  /** Quotas of its own, by their names: `running`, `queued`, `starts`, `streams`, `bytes`, `readers`, `sessions`, `upload`. */
+  /** Quotas of the key, by name: `running`, `queued`, `starts`, `streams`, `bytes`, `readers`, `sessions`, `upload`. */
   limits?: Record<string, number>
 }

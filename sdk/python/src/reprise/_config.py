@@ -1,4 +1,4 @@
-"""Where the server is, and how patient a client is with it."""
+"""The address of the server, and the timeouts of a client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_URL = "http://127.0.0.1:7070"
 
 @dataclass(frozen=True)
 class Config:
-    """The settings of a client, with the environment's in place of those that were left out."""
+    """The settings of a client. Those of the environment replace missing ones."""
 
     url: str
     token: str
@@ -27,8 +27,8 @@ class Config:
 
     @property
     def uses_tls(self) -> bool:
-        """Whether a connection may be encrypted. Where none can be, reading all certificates of the machine is spared,
-        which takes longer than a call."""
+        """Whether a connection may be encrypted. Otherwise the certificates of the machine are not read, which would take
+        longer than a call."""
         proxies = getproxies()
         return self.url.startswith("https:") or "http" in proxies or "all" in proxies
 
@@ -57,7 +57,7 @@ def make_config(
 
 
 def _is_loopback(host: str) -> bool:
-    """Keeps the token of this machine's server from others."""
+    """Whether a host is this machine, which alone gets the token of its server."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -65,7 +65,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _local_token() -> str:
-    """What the server of this machine has written, "" if there is none."""
+    """The token that the server of this machine has written, or "" if there is none."""
     folder = os.environ.get("XDG_STATE_HOME")
     state = Path(folder) if folder else Path.home() / ".local" / "state"
     try:

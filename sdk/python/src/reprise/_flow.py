@@ -1,6 +1,7 @@
 """The state of one loop over the events of a stream, without any input or output.
 
-A shell around it (see `_async`) sends what `request` returns, hands in what comes, and waits as `failed` says.
+The code around it (see `_async`) sends the result of `request`, passes in the received bytes, and waits as long as `failed`
+returns.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _decode_json = JSONDecoder().raw_decode
 
 @dataclass(frozen=True)
 class Drop:
-    """Tells of a connection that was lost or did not come about."""
+    """Reports a connection that was lost or could not be opened."""
 
     error: RepriseError
     #: Seconds since the first failure in a row, and how many there have been.
@@ -90,7 +91,7 @@ class Met:
 
 @dataclass
 class Flow:
-    """One loop. `ended` is true once all of the stream was given."""
+    """One loop. `ended` is true once all events of the stream were yielded."""
 
     op: str
     path: str  # of the execution or stream
@@ -117,8 +118,8 @@ class Flow:
         self.track = Track(filtered=bool(self.options.types))
 
     def begin(self, saved: str) -> bool:
-        """Begins at the saved cursor, or else where the options say. True if the cursor of the tail has to be asked for:
-        a connection "from now on" that is lost before its first event would not know any more what "now" was."""
+        """Begins at the saved cursor, or else at the position in the options. True if the cursor of the tail must be requested:
+        without it, a connection that is lost before its first event would have no position to resume from."""
         after = saved or ("" if self.start is not None else self.options.after)
         if after in ("", "0"):
             self.from_first = True
@@ -131,7 +132,7 @@ class Flow:
         return False
 
     def request(self) -> Request:
-        """Asks for what comes next."""
+        """The request for the next events."""
         if self.start is not None and not self.track.cursor:
             return self.start
         headers = {"Accept": EVENT_STREAM, "Cache-Control": "no-cache"}
@@ -149,7 +150,7 @@ class Flow:
         return Request(self.op, "GET", self.path + "/events", query, headers)
 
     def answered(self, headers: Mapping[str, str]) -> Iterator[Event]:
-        """Takes the head of an answer with events, and yields a gap that it shows."""
+        """Handles the header of an answer with events, and yields a gap that it shows."""
         self.met.yes = True
         self._hold = headers.get("execution-hold") or self._hold
         self.live, self._useful, self._begun = False, False, time.monotonic()
@@ -233,8 +234,8 @@ class Flow:
                 return
 
     def _plain(self, text: str) -> list[tuple[str, str, str, str]] | None:
-        """The cursor, seq, type and JSON of the events of text, if they are the next ones of their epoch and all written as
-        the server writes most of them. None for all other texts. The JSON is not decoded, which is most of the work."""
+        """The cursor, seq, type and JSON of the events in text, if they are the next ones of their epoch and all in the usual
+        form of the server; None for any other text. The JSON is not decoded, because that is most of the work."""
         if (rest := self.track.rest) != self._plain_rest:
             self._plain_rest = rest
             self._find_plain = re.compile(_PLAIN.replace("REST", re.escape(rest)), re.MULTILINE).findall
@@ -258,7 +259,7 @@ class Flow:
                 yield Event(type, seq, cursor, None, json)
 
     def _event(self, frame: Frame) -> Event | None:
-        """Makes an event of a frame; None for one that only moves the cursor."""
+        """Makes an event from a frame; None for one that only moves the cursor."""
         cursor, type, data = frame
         if data is None:
             self._skip(cursor or "")
@@ -280,7 +281,7 @@ class Flow:
             self._progress()
 
     def _gap(self, gap: Gap) -> Iterator[Event]:
-        """Deals with the notice that events are gone."""
+        """Handles the notice that events are gone."""
         if gap.code not in GAP_CODES:
             members = {"code": gap.code, "detail": f"the server refuses the cursor {self.track.cursor}"}
             raise ProblemError(0, members, retryable=False)
@@ -295,8 +296,8 @@ class Flow:
         yield gap
 
     def _missing_start(self, first: Event) -> Gap | None:
-        """The gap before the first event of a reader that wants all. The server does not tell of it, for the reader has
-        shown no cursor."""
+        """The gap before the first event of a reader that wants all events. The server does not report it, because the reader
+        sent no cursor."""
         if self.track.filtered or first.seq <= 1:
             return None
         at = parse_cursor(first.cursor)
@@ -304,7 +305,7 @@ class Flow:
         return _start_gap(cursor, first.seq - 1, first.object.get("time"))
 
     def failed(self, error: RepriseError) -> float:
-        """Decides about a failed connection: returns the seconds to wait, or raises the error that ends the loop."""
+        """Handles a failed connection: returns the seconds to wait, or raises the error that ends the loop."""
         if isinstance(error, GapError):
             raise error
         if isinstance(error, ProblemError) and error.code in GAP_CODES:
@@ -326,13 +327,13 @@ class Flow:
         return pause
 
     def dropped(self) -> NetworkError:
-        """The failure that a response is which ends before the stream."""
+        """The failure of a response that ends before the stream."""
         return NetworkError("the connection ended before the stream")
 
 
 def _after_gap(gap: Gap) -> str:
-    """From where the stream goes on: the cursor of the gap, or the fork if that is later. The events up to the fork were
-    received in the epoch before."""
+    """The position at which the stream continues: the cursor of the gap, or the fork if that is later. The events up to the
+    fork were received in the previous epoch."""
     at, fork = parse_cursor(gap.cursor), parse_cursor(gap.fork)
     if at is not None and fork is not None and fork.epoch == at.epoch and fork.seq > at.seq:
         return gap.fork
@@ -340,13 +341,13 @@ def _after_gap(gap: Gap) -> str:
 
 
 def _start_gap(earliest: str, missed: int, time: object) -> Gap:
-    """A notice in the form of the server's."""
+    """A notice in the form that the server uses."""
     members = {"code": "cursor_expired", "earliest": earliest, "missed": missed}
     return Gap("gap", 0, earliest, members if time is None else {"time": time, **members})
 
 
 def _refused_gap(error: ProblemError, track: Track) -> Gap:
-    """The gap that a refused cursor is, with what can be counted of it."""
+    """The gap of a refused cursor, with the known numbers of events."""
     members: dict[str, object] = {"code": error.code}
     for name in ("earliest", "tail", "fork"):
         if value := getattr(error, name):

@@ -1,4 +1,4 @@
-"""What the sync and the async client do differently: waiting, and saving a cursor beside a loop that waits."""
+"""The differences between the sync and the async client: waiting, and saving a cursor while a loop waits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LAST_WORD = 5.0
 
 
 class Saver:
-    """Saves the cursor of what was handled, every so often, and never while the body of the loop runs: the thread of the
-    loop does it between two events, a thread of its own while that one waits for bytes."""
+    """Saves the cursor of the last handled event at intervals, and never while the body of the loop runs: the thread of the
+    loop saves between two events, and another thread saves while that one waits for bytes."""
 
     def __init__(self, store: CursorStore | None, every: float) -> None:
         self._store, self._every = store, every
@@ -45,7 +45,7 @@ class Saver:
         return self._last
 
     def handled(self, cursor: str) -> None:
-        """Notes that everything up to cursor was handled, and saves it if a save is due."""
+        """Records that all events up to cursor were handled, and saves it if a save is due."""
         if self._store is None or not cursor or cursor == self._last:
             return
         with self._changed:
@@ -63,7 +63,7 @@ class Saver:
             self._store.save(cursor)
 
     def begin_wait(self) -> None:
-        """Lets what is pending be saved while the loop waits."""
+        """Allows a pending cursor to be saved while the loop waits."""
         if self._store is None or not self._pending:
             return
         with self._changed:
@@ -87,7 +87,7 @@ class Saver:
                         self._error = error
 
     def end_wait(self) -> None:
-        """Returns when nothing is saved beside the loop any more. Raises what such a save has raised."""
+        """Returns once no save runs beside the loop. Raises the error of such a save."""
         if self._thread is None:
             return
         with self._changed:
@@ -97,7 +97,7 @@ class Saver:
                 raise error
 
     def flush(self) -> None:
-        """Saves what is pending, due or not."""
+        """Saves a pending cursor, whether or not it is due."""
         if self._store is not None:
             with self._changed:
                 self._save()
@@ -116,7 +116,7 @@ class Saver:
 
 
 class AsyncSaver:
-    """Saver for AsyncReprise. A store whose methods are no coroutines is called in a thread."""
+    """Saver for AsyncReprise. A store with ordinary methods is called in a thread."""
 
     def __init__(self, store: AnyCursorStore | None, every: float) -> None:
         self._store, self._every = store, every
@@ -184,12 +184,12 @@ class AsyncSaver:
 
 
 def finish(value: T) -> T:
-    """Returns value: what is sync has come to its end."""
+    """Returns value: sync code has already finished."""
     return value
 
 
 async def async_finish(work: Awaitable[T]) -> T:
-    """Waits for work to its end, also when the task is cancelled meanwhile; the cancellation comes after it."""
+    """Waits until work has finished, even if the task is cancelled; the cancellation follows."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

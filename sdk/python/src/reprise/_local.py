@@ -1,4 +1,4 @@
-"""Files of this machine, of which parts are read and written."""
+"""Local files that are read and written in parts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = 1 << 20
 
 
 class Source:
-    """What is uploaded: bytes, or a file of this machine."""
+    """The source of an upload: bytes, or a local file."""
 
     def __init__(self, local: bytes | bytearray | memoryview | str | os.PathLike[str]) -> None:
         self.mode = ""
@@ -54,7 +54,7 @@ def sum_of(file: IO[bytes], size: int) -> str:
 
 
 class Part:
-    """The hidden file beside a local one that collects a download of one version."""
+    """The hidden file next to a local one that collects the download of one version."""
 
     def __init__(self, local: str | os.PathLike[str], path: str, etag: str) -> None:
         self._local = pathlib.Path(local)
@@ -78,7 +78,7 @@ class Part:
         return sum_of(self._file, self.size)
 
     def finish(self, mode: str, overwrite: bool) -> None:
-        """Gives what has come its name."""
+        """Renames the complete file to its final name."""
         self._file.flush()
         os.chmod(self._path, int(mode or "644", 8) & 0o777)
         os.fsync(self._file.fileno())
@@ -90,7 +90,7 @@ class Part:
         self._path.unlink()
 
     def close(self) -> None:
-        """Leaves what has come for another try."""
+        """Keeps the received bytes for another attempt."""
         self._file.close()
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""Collects what a command has written."""
+"""Collects the output of a command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Output:
         self._end: End | None = None
 
     def add(self, event: Event) -> None:
-        """Takes the next event."""
+        """Adds the next event."""
         if isinstance(event, End):
             self._end = event
         elif (chunks := self._channels.get(event.type)) is not None:
@@ -33,7 +33,7 @@ class Output:
     def result(self, text: bool, check: bool) -> Result[Any]:
         """Raises CommandError if check is true and the command has not exited with code 0."""
         end = self._end
-        if end is None:  # the loop was over before its first event: another reader of this id had the end
+        if end is None:  # the loop was over before its first event: another reader of this id got the end
             raise RuntimeError(f"execution {self._id} has shown no end")
         stdout, stderr = (b"".join(self._channels[name]) for name in ("stdout", "stderr"))
         out: Any = stdout.decode("utf-8", "replace") if text else stdout

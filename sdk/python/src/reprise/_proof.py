@@ -1,4 +1,4 @@
-"""What a client and a server of one machine say to each other before the token is sent; the server's side is the package
+"""The messages between a local client and server before the token is sent; the server's side is the package
 internal/serverproof."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def text_of(address: Any) -> str:
 
 
 class Question:
-    """A challenge over one connection, and what comes back."""
+    """A challenge over one connection, and its answer."""
 
     def __init__(self, host: str, address: str, token: str) -> None:
         self._address, self._token = address, token
@@ -49,7 +49,7 @@ class Question:
         self.answered = False
 
     def feed(self, received: bytes) -> None:
-        """Takes what came, b"" at the end of the connection."""
+        """Takes the received bytes, b"" at the end of the connection."""
         try:
             self._http.receive_data(received)
             while (event := self._http.next_event()) not in (h11.NEED_DATA, h11.PAUSED):

@@ -1,4 +1,4 @@
-"""The requests that have a body or a query."""
+"""The requests with a body or a query."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def create_stream(name: str, retention: Mapping[str, Any] | None, labels: Mappin
 
 
 def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tuple[Request, str]:
-    """The start of an execution and its id, "" with a key. It is the same request however often it is sent."""
+    """The start of an execution and its id, "" with a key. Every attempt sends the same request."""
     body = {name: value for name, value in members.items() if value is not None}
     if isinstance(command, str):
         body["command"] = command

@@ -1,4 +1,4 @@
-"""Whether and when a request that has failed is sent again."""
+"""Whether and when a failed request is sent again."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FOREIGN_PATIENCE = 60.0
 
 
 class Failures:
-    """Counts failures in a row, and says how long to wait after each.
+    """Counts consecutive failures and computes the wait after each.
 
-    The pause is a random part of a span that doubles with each failure from `first` to `most` (full jitter), on top of what
-    the server asks for. It is 0 for the first failure after a success.
+    The pause is a random part of a span that doubles with each failure from `first` to `most` (full jitter), on top of the wait
+    that the server asks for. It is 0 for the first failure after a success.
     """
 
     def __init__(self, first: float, most: float) -> None:
@@ -43,18 +43,18 @@ class Failures:
         return asked + random.random() * self._span
 
     def succeeded(self) -> None:
-        """Makes the next failure the first one."""
+        """Records a success: the next failure counts as the first one."""
         self.tries, self._immediate, self._span = 0, True, 0.0
 
     def outlasts(self, bound: float | None, pause: float) -> bool:
-        """Whether a pause would go beyond a bound on the time since the first failure; None is no bound."""
+        """Whether a pause would exceed a limit on the time since the first failure; None is no limit."""
         if bound is None:
             return False
         return bound <= 0 or time.monotonic() - self.since + pause > bound
 
 
 class ForeignSpell:
-    """A run of consecutive answers that are not the server's."""
+    """A series of consecutive answers that do not come from the server."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -72,19 +72,19 @@ class ForeignSpell:
 
 
 def is_foreign(error: RepriseError) -> bool:
-    """Whether an answer is not the server's: each refusal of the server has a code."""
+    """Whether an answer does not come from the server: every refusal of the server has a code."""
     if isinstance(error, ProblemError):
         return not error.code
     return isinstance(error, ProtocolError) and error.foreign
 
 
 def asked_wait(error: RepriseError) -> float:
-    """How many seconds the server has asked to be left alone."""
+    """The wait in seconds that the server has asked for."""
     return error.retry_after if isinstance(error, ProblemError) else 0.0
 
 
 class Patience:
-    """Decides about the failures of a call, or of a transfer that goes on where it was."""
+    """Handles the failures of a call, or of a transfer that can be resumed."""
 
     def __init__(self, config: Config, met: Met) -> None:
         self._give_up, self._met = config.give_up, met
@@ -92,7 +92,7 @@ class Patience:
         self._spell = ForeignSpell()
 
     def succeeded(self) -> None:
-        """Notes progress: the next failure is the first one."""
+        """Records progress: the next failure counts as the first one."""
         self._failures.succeeded()
 
     def next(self, request: Request, error: RepriseError) -> float:
@@ -109,7 +109,7 @@ class Patience:
 
 
 def unsent(error: RepriseError) -> bool:
-    """Whether a request has changed nothing: the server has refused it for now, or was not reached."""
+    """Whether a request has changed nothing: the server refused it temporarily, or was not reached."""
     if isinstance(error, ProblemError):
         return bool(error.code) and error.retryable
     return isinstance(error, NetworkError) and error.unsent

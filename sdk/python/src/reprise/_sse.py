@@ -1,6 +1,6 @@
-"""A decoder of text/event-stream, as the HTML standard has it in section 9.2, "Server-sent events".
+"""A decoder of text/event-stream, as in section 9.2, "Server-sent events", of the HTML standard.
 
-It knows bytes alone: no HTTP, no reconnecting, no meaning of an id.
+It decodes bytes only, without HTTP, reconnection, or the meaning of an id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _line_end = re.compile(rb"[\r\n]").search
 
 
 class TooLong(ValueError):
-    """A line or an event is above the bound."""
+    """A line or an event exceeds the limit."""
 
 
 #: One block that dispatches an event, or has an id: the id, None where the block has none; the type; and the data, None for a
@@ -25,7 +25,7 @@ Frame: TypeAlias = tuple[str | None, str, str | None]
 
 
 class Decoder:
-    """Reads one response. `retry` is the newest time, in seconds, that the stream has asked to be waited."""
+    """Reads one response. `retry` is the newest reconnection time in the stream, in seconds."""
 
     def __init__(self, max_bytes: int = MAX_BYTES, on_comment: Callable[[], None] | None = None) -> None:
         self.retry: float | None = None
@@ -45,9 +45,9 @@ class Decoder:
         self._size = 0
 
     def split(self, chunk: bytes) -> tuple[bytes, str, bytes]:
-        """Splits a chunk into what completes the block that is being read, the text of whole blocks whose lines end with LF,
-        and the rest. All of them may be given to feed, in this order. Bytes that are not UTF-8 are U+FFFD in the text, which
-        feed reads as the same."""
+        """Splits a chunk into the bytes that complete the current block, the text of whole blocks whose lines end with LF, and
+        the rest. All of them may be passed to feed, in this order. Bytes that are not UTF-8 are U+FFFD in the text, which feed
+        reads as the same."""
         head = 0
         if not self._fresh or self._parts:
             head = chunk.find(b"\n\n") + 2
@@ -105,7 +105,7 @@ class Decoder:
             raise TooLong(f"a line of more than {self._max} bytes")
 
     def _line(self, line: bytes) -> Frame | None:
-        """Takes one line, and returns the frame that it completes."""
+        """Processes one line, and returns the frame that it completes."""
         self._check_line(len(line))
         if not self._begun:
             self._begun = True

@@ -1,4 +1,4 @@
-"""How far a reader is, and the proof that nothing is missing and nothing comes twice."""
+"""The position of a reader, with the proof that no event is missing or repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _form = re.compile(r"(0|[1-9][0-9]{0,19})\.([0-9A-HJKMNP-TV-Z]{16})\.([0-9A-HJKM
 
 
 class Cursor(NamedTuple):
-    """What a cursor says. It is opaque to users of this package; the package checks its seq and epoch."""
+    """The content of a cursor. It is opaque to users of this package; the package checks its seq and epoch."""
 
     seq: int
     epoch: str
@@ -39,7 +39,7 @@ def is_cursor_text(text: str) -> bool:
 class Track:
     """The position of a reader.
 
-    A cursor in a form that this package does not know is sent back as it is, and the proof begins with the first event.
+    A cursor in an unknown form is sent back unchanged, and the proof then begins with the first event.
     """
 
     filtered: bool  # events are left out by their type, and seq grows by more than 1
@@ -50,7 +50,7 @@ class Track:
     rest: str = ""  # of the cursor after its seq, which is the same for all of an epoch
 
     def begin(self, cursor: str) -> None:
-        """Begins anew at a cursor."""
+        """Begins again at a cursor."""
         self.cursor, self.seq, self.epoch, self.known, self.rest = cursor, 0, "", False, ""
         if (at := parse_cursor(cursor)) is not None:
             self._set(cursor, at.seq, at)
@@ -60,12 +60,12 @@ class Track:
         self.epoch, self.rest = ("", "") if at is None else (at.epoch, f".{at.epoch}.{at.tag}")
 
     def _is_renewed(self, at: Cursor) -> bool:
-        """Whether a cursor is of another epoch. The server goes on in another one without a gap if all that the reader
-        has is part of its history: seq then goes on as within an epoch."""
+        """Whether a cursor is of another epoch. The server continues in another epoch without a gap if everything that the
+        reader has is part of its history. The seq then continues as within an epoch."""
         return self.known and self.epoch != "" and at.epoch != self.epoch
 
     def advance(self, seq: int, cursor: str) -> bool:
-        """Moves to an event; false for one that was seen before. Raises ProtocolError for one that does not follow."""
+        """Moves to an event; false for a repeated one. Raises ProtocolError for one that does not follow."""
         if self.known and seq == self.seq + 1 and self.rest and cursor == f"{seq}{self.rest}":
             self.seq, self.cursor = seq, cursor
             return True
@@ -82,9 +82,9 @@ class Track:
         return True
 
     def skip(self, cursor: str) -> bool:
-        """Moves past events that were left out, up to a bare cursor; false for one that leads nowhere new."""
+        """Moves past filtered events, up to a bare cursor; false for one that is not new."""
         if not cursor:
-            return False  # an id that is reset means nothing to us
+            return False  # a reset id has no meaning here
         at = parse_cursor(cursor)
         if at is None:
             if not self.filtered:

@@ -1,4 +1,4 @@
-"""Requests and answers as they are on the wire, without sending anything."""
+"""Requests and answers in their wire form; nothing is sent here."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Request:
 
 
 def json_request(op: str, method: str, path: str, body: object) -> Request:
-    """A request with a JSON body. Raises ValueError or TypeError for what JSON cannot say."""
+    """A request with a JSON body. Raises ValueError or TypeError for values that JSON cannot represent."""
     return Request(op, method, path, headers={"Content-Type": JSON}, body=to_json(body))
 
 
@@ -65,14 +65,15 @@ def to_json(value: object) -> bytes:
 
 
 def named_path(kind: str, name: str, rest: str = "") -> str:
-    """The path of an execution, stream, session, watch or key. Raises ValueError for a name that is no segment of a path."""
+    """The path of an execution, stream, session, watch or key. Raises ValueError for a name that is not one segment of a
+    path."""
     if name in ("", ".", ".."):
         raise ValueError(f"{name!r} names nothing")
     return f"/v1/{kind}/{quote(name, safe='')}{rest}"
 
 
 def duration_text(value: Duration) -> str:
-    """The text of a time span as the server reads it."""
+    """The text of a time span in the form that the server reads."""
     if isinstance(value, str):
         return value
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
@@ -101,7 +102,7 @@ def media_type(headers: Mapping[str, str]) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Reads that header, seconds or a date (RFC 9110, section 10.2.3); None where it says nothing."""
+    """Reads that header, seconds or a date (RFC 9110, section 10.2.3); None if it is invalid."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(int(text[:18])), _MAX_WAIT)
@@ -116,9 +117,9 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 def parse_problem(status: int, headers: Mapping[str, str], body: bytes) -> ProblemError:
-    """Makes an error of a response that is no success.
+    """Makes an error from a response that is not a success.
 
-    One that is not the server's gets an empty code, and is retryable for the statuses that pass.
+    If the response does not come from the server, the error has an empty code, and is retryable for temporary statuses.
     """
     members: dict[str, Any] = {}
     if media_type(headers) == PROBLEM:
@@ -150,7 +151,7 @@ def _phrase(status: int) -> str:
 
 
 def not_ours(status: int, headers: Mapping[str, str]) -> ProtocolError:
-    """The error for a successful answer in a form that the server does not give."""
+    """The error for a successful answer in a form that the server does not use."""
     return ProtocolError(
         f"status {status} with content type {headers.get('content-type', '')!r} is not the protocol of Reprise", foreign=True
     )

@@ -1,4 +1,4 @@
-"""Where a reader keeps its position, so that a program that was killed goes on where it was."""
+"""Stores for the position of a reader, from which a program continues after it was killed."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["AnyCursorStore", "AsyncCursorStore", "CursorStore", "FileCursor", "M
 
 
 class CursorStore(Protocol):
-    """Keeps the cursor of one reader of one stream.
+    """Stores the cursor of one reader of one stream.
 
-    A loop calls the methods one at a time and never while its body runs, though not always from the same thread.
+    A loop calls the methods one at a time and never while its body runs, but not always from the same thread.
     """
 
     def load(self) -> str:
-        """Returns the cursor that was saved last, "" if there is none."""
+        """Returns the cursor that was saved last, or "" if there is none."""
         ...
 
     def save(self, cursor: str) -> None:
-        """Keeps cursor. When it has returned, a process that is killed finds cursor again."""
+        """Saves cursor. After it has returned, a process that is killed and started again loads this cursor."""
         ...
 
 
@@ -34,11 +34,11 @@ class AsyncCursorStore(Protocol):
     """A CursorStore for AsyncReprise whose methods are coroutines."""
 
     def load(self) -> Awaitable[str]:
-        """Returns the cursor that was saved last, "" if there is none."""
+        """Returns the cursor that was saved last, or "" if there is none."""
         ...
 
     def save(self, cursor: str) -> Awaitable[None]:
-        """Keeps cursor."""
+        """Saves cursor."""
         ...
 
 
@@ -46,7 +46,7 @@ AnyCursorStore: TypeAlias = CursorStore | AsyncCursorStore
 
 
 class MemoryCursor:
-    """Keeps a cursor in memory, for loops that follow each other within one process."""
+    """Stores a cursor in memory, for loops that follow each other within one process."""
 
     def __init__(self, cursor: str = "") -> None:
         self.cursor = cursor
@@ -59,17 +59,17 @@ class MemoryCursor:
 
 
 class FileCursor:
-    """Keeps a cursor in a file, as one line of text.
+    """Stores a cursor in a file, as one line of text.
 
-    A save writes the file's name + ".tmp" and renames it, with both the file and its directory synced, so that there is an
-    old cursor or a new one and nothing between. Two processes must not use one file at the same time.
+    A save writes the file's name + ".tmp" and renames it, and syncs both the file and its directory, so that the file always
+    has either the old cursor or the new one. Two processes must not use one file at the same time.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
 
     def load(self) -> str:
-        """Raises ValueError for a file that holds no cursor: beginning anew in silence would do everything twice."""
+        """Raises ValueError for a file without a valid cursor, because starting over silently would repeat everything."""
         try:
             with open(self.path, "rb") as file:
                 text = file.read(4096).decode("ascii", "replace")
@@ -136,7 +136,7 @@ class SQLiteCursor:
 
     @contextmanager
     def transaction(self, event: Event) -> Iterator[sqlite3.Connection]:
-        """Gives the database inside a transaction that also moves the cursor past event. It is rolled back if the body
+        """Returns the database inside a transaction that also moves the cursor past event. It is rolled back if the body
         raises."""
         with self._lock:
             self._db.execute("BEGIN IMMEDIATE")

@@ -1,7 +1,7 @@
 """The errors of this package.
 
-Every one has `code`, a stable name that a program can branch on ("" where the server gave none), and `retryable`, which
-says whether the same request may succeed later without a change.
+Every error has `code`, a stable name that a program can branch on ("" if the server gave none), and `retryable`, which is true
+if the same request may succeed later without a change.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ __all__ = [
 
 
 class RepriseError(Exception):
-    """What all errors of this package are.
+    """The base class of all errors of this package.
 
-    `op` says what was asked for, for example "follow execution 7f3k", and `tries` how many requests were made.
+    `op` is the failed operation, for example "follow execution 7f3k", and `tries` the number of requests.
     """
 
     code: str = ""
@@ -43,7 +43,7 @@ class RepriseError(Exception):
 class NetworkError(RepriseError):
     """The server was not reached, or the connection was lost, silent or too slow.
 
-    The failure of the network, if there was one, is `__cause__`.
+    `__cause__` is the failure of the network, if there was one.
     """
 
     retryable = True
@@ -57,19 +57,19 @@ class NetworkError(RepriseError):
 
 
 class UnprovenError(RepriseError):
-    """A request was not sent: the token comes from a file of this machine, and who listens at the address does not prove to
-    know it. It may be another program, a server of an older version, or a proxy.
+    """A request was not sent: the token comes from a file of this machine, and the program that listens at the address does not
+    prove that it knows the token. It may be another program, a server of an older version, or a proxy.
 
-    A client that is given its token, or finds it in REPRISE_TOKEN, sends it without a proof.
+    A client that gets its token as an argument or from REPRISE_TOKEN sends it without a proof.
     """
 
     code = "unproven"
 
 
 class ProtocolError(RepriseError):
-    """An answer breaks the contract: no event, a seq that is left out, another content type.
+    """An answer violates the protocol: no event, a missing seq, another content type.
 
-    `foreign` is true for a whole answer that something other than the server has given, such as a login page.
+    `foreign` is true for a complete answer that does not come from the server, such as a login page.
     """
 
     def __init__(self, message: str, *, foreign: bool = False) -> None:
@@ -78,10 +78,10 @@ class ProtocolError(RepriseError):
 
 
 class ProblemError(RepriseError):
-    """A refusal: problem details (RFC 9457), or the error page of something in front of the server, whose `code` is "".
+    """A refusal: problem details (RFC 9457), or the error page of a proxy in front of the server, whose `code` is "".
 
-    `earliest`, `tail` and `fork` are cursors, "" where they do not apply. `quota` names the quota that is used up, and
-    `quota_of` says whose it is. `retry_after` is in seconds.
+    `earliest`, `tail` and `fork` are cursors, or "" if they do not apply. `quota` names the exhausted quota, and `quota_of` its
+    owner. `retry_after` is in seconds.
     """
 
     def __init__(self, status: int, members: dict[str, Any], *, retryable: bool, retry_after: float = 0.0) -> None:
@@ -109,7 +109,7 @@ class ProblemError(RepriseError):
 
 
 class GapError(RepriseError):
-    """Ends a loop that was told not to go on over a gap (`on_gap="raise"`). `gap` says what is missing."""
+    """Ends a loop with `on_gap="raise"` at a gap. `gap` describes the missing events."""
 
     def __init__(self, gap: Gap) -> None:
         self.gap = gap
@@ -126,15 +126,16 @@ class GapError(RepriseError):
 
 
 class FileChangedError(RepriseError):
-    """A file was changed while it was uploaded or downloaded. What has come was thrown away."""
+    """A file changed during its upload or download. The received bytes were dropped."""
 
     code = "file_changed"
 
 
 class CommandError(RepriseError, subprocess.CalledProcessError):
-    """A command has not ended as exited with code 0, and `check=True` was asked for.
+    """A command did not exit with code 0, and `check` is true.
 
-    It is a `subprocess.CalledProcessError` too. `outcome` is the server's word for how it ended, and the code of this error.
+    It is a `subprocess.CalledProcessError` too. `outcome` is the outcome of the execution, which is also the code of this
+    error.
     """
 
     def __init__(self, id: str, outcome: str, error: str, returncode: int, cmd: Any, stdout: Any, stderr: Any) -> None:

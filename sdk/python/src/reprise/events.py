@@ -1,4 +1,4 @@
-"""Events as a program gets them."""
+"""The events of a stream."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Event:
 
     @property
     def object(self) -> dict[str, Any]:
-        """The JSON object that the server has sent. It is decoded when it is first asked for, as are all members that are
-        made of it; that raises ProtocolError if it is damaged."""
+        """The JSON object that the server has sent. It is decoded on first use, as are all attributes that depend on it; this
+        raises ProtocolError if the object is damaged."""
         object = self._object
         return self._load() if object is None else object
 
@@ -64,13 +64,13 @@ class Event:
 
     @property
     def time(self) -> datetime | None:
-        """When the event was appended; None for a gap before the first event that this client has told of itself."""
+        """When the event was appended; None for a gap before the first event that this client itself reports."""
         text = self.object.get("time")
         return parse_time(text) if text else None
 
     @property
     def data(self) -> Any:
-        """The JSON value that was published; for events of bytes, such as output, None."""
+        """The published JSON value; None for events of bytes, such as output."""
         object = self._object
         return (self._load() if object is None else object).get("data")
 
@@ -81,7 +81,7 @@ class Event:
 
     @property
     def text(self) -> str:
-        """The data as text: output as it was written, with U+FFFD for what is not UTF-8; JSON as its text."""
+        """The data as text: output with U+FFFD for bytes that are not UTF-8; JSON as its text."""
         text = self.object.get("text")
         if isinstance(text, str):
             return text
@@ -104,7 +104,7 @@ class Event:
 
 
 class Started(Event):
-    """Tells that a command runs."""
+    """The notice that a command runs."""
 
     __slots__ = ()
 
@@ -115,22 +115,22 @@ class Started(Event):
 
     @property
     def argv(self) -> list[str]:
-        """The program and its arguments, [] where that was not the form of the request."""
+        """The program and its arguments, or [] if the request had another form."""
         return list(self.object.get("argv") or [])
 
     @property
     def command(self) -> str:
-        """The text for `sh -c`, "" where that was not the form of the request."""
+        """The text for `sh -c`, or "" if the request had another form."""
         return str(self.object.get("command") or "")
 
     @property
     def language(self) -> str:
-        """The language of the code, "" where that was not the form of the request."""
+        """The language of the code, or "" if the request had another form."""
         return str(self.object.get("language") or "")
 
     @property
     def interpreter(self) -> str:
-        """The interpreter that the code runs in, "" where that was not the form of the request."""
+        """The interpreter that runs the code, or "" if the request had another form."""
         return str(self.object.get("interpreter") or "")
 
     @property
@@ -140,12 +140,12 @@ class Started(Event):
 
     @property
     def isolation(self) -> dict[str, Any] | None:
-        """What is really in force."""
+        """The isolation in force."""
         return self.object.get("isolation")
 
 
 class End(Event):
-    """How a stream has ended. Streams that are no execution have `outcome` and `data` alone."""
+    """The end of a stream. Streams that are not executions have only `outcome` and `data`."""
 
     __slots__ = ()
 
@@ -156,12 +156,12 @@ class End(Event):
 
     @property
     def exit_code(self) -> int | None:
-        """None where the process did not end that way."""
+        """The exit code, or None if the process did not exit normally."""
         return self.object.get("exit_code")
 
     @property
     def signal(self) -> str | None:
-        """The name, without SIG, of the signal that has killed the process."""
+        """The name, without SIG, of the signal that killed the process."""
         return self.object.get("signal")
 
     @property
@@ -171,37 +171,38 @@ class End(Event):
 
     @property
     def limit(self) -> str:
-        """Which limit was exceeded."""
+        """The exceeded limit."""
         return str(self.object.get("limit", ""))
 
     @property
     def output_truncated(self) -> bool:
-        """Whether output was left out because something kept the pipe open."""
+        """Whether output is missing because another process kept the pipe open."""
         return bool(self.object.get("output_truncated"))
 
     @property
     def processes_left(self) -> bool:
-        """Whether what owned the processes of the run was killed, so that some of them may still run."""
+        """Whether the owner of the run's processes was killed, so that some of them may still run."""
         return bool(self.object.get("processes_left"))
 
     @property
     def started(self) -> datetime | None:
-        """When the process began, None where it never did."""
+        """When the process began, or None if it never did."""
         return parse_time(text) if (text := self.object.get("started")) else None
 
     @property
     def bytes_written(self) -> dict[str, int] | None:
-        """What the command wrote to each channel, kept or not."""
+        """The number of bytes that the command wrote to each channel, kept or not."""
         return self.object.get("bytes")
 
     @property
     def bytes_from(self) -> int:
-        """For a lost run whose window had lost its beginning: `bytes_written` counts from the event with this seq; else 0."""
+        """For a lost run whose window had lost its beginning: the seq of the event from which `bytes_written` counts; else
+        0."""
         return int(self.object.get("bytes_from") or 0)
 
     @property
     def isolation(self) -> dict[str, Any] | None:
-        """What was really in force."""
+        """The isolation in force."""
         return self.object.get("isolation")
 
     @property
@@ -211,12 +212,12 @@ class End(Event):
 
     @property
     def usage(self) -> dict[str, int] | None:
-        """What the processes have used: user_ms, system_ms, max_rss_bytes."""
+        """The resource use of the processes: user_ms, system_ms, max_rss_bytes."""
         return self.object.get("usage")
 
 
 class Gap(Event):
-    """Tells that the stream does not go on at the cursor: it goes on after `cursor`, that of this event."""
+    """The notice that the stream does not continue at the cursor. It continues after `cursor`, that of this event."""
 
     __slots__ = ()
 
@@ -227,32 +228,32 @@ class Gap(Event):
 
     @property
     def earliest(self) -> str:
-        """The cursor before the first event that is kept, "" where it was not told."""
+        """The cursor before the first kept event, or "" if the server has not sent it."""
         return str(self.object.get("earliest") or "")
 
     @property
     def tail(self) -> str:
-        """The cursor after the last event, "" where it was not told."""
+        """The cursor after the last event, or "" if the server has not sent it."""
         return str(self.object.get("tail") or "")
 
     @property
     def fork(self) -> str:
-        """The cursor up to which the new epoch has the events of the one before; "" for other codes."""
+        """The cursor up to which the new epoch has the events of the old one; "" for other codes."""
         return str(self.object.get("fork") or "")
 
     @property
     def missed(self) -> int:
-        """The number of events that are gone and were never received, 0 where it cannot be known."""
+        """The number of events that are gone and were never received, or 0 if it is unknown."""
         return int(self.object.get("missed") or 0)
 
     @property
     def taken_back(self) -> int:
-        """The number of events up to the cursor that the server has had and no longer has."""
+        """The number of events up to the cursor that the server has lost."""
         return int(self.object.get("taken_back") or 0)
 
 
 def decode_object(type: str, cursor: str, object: Any) -> Event:
-    """Makes an event of its JSON object. Raises ValueError for what is no event."""
+    """Makes an event from its JSON object. Raises ValueError for an invalid one."""
     if not isinstance(object, dict):
         raise ValueError("the data of an event is no object")
     seq = object.get("seq", 0)

@@ -3,13 +3,13 @@
     store = EventStore(AsyncReprise())
     app = store.app(server.streamable_http_app(event_store=store))   # FastMCP: mcp.http_app(event_store=store)
 
-Each stream of a session is a stream of a Reprise server, so events outlive the process, and are bounded. A client that comes
-back with a `Last-Event-ID` gets what it has missed and then what comes, with no window between in which a message is lost.
+Each stream of a session is a stream of a Reprise server, so events outlive the process, and their number is limited. A client
+that reconnects with a `Last-Event-ID` gets the missed messages and then new ones, without a window in which a message is lost.
 
-The SDKs keep their sessions in memory, and answer 404 after a restart and on other replicas whatever the store has. `app`
-answers those GETs from the store: the client gets every message that was kept, and then the answer to its call from the
-process that is still at it, or, if there is none, the error -32603 with `{"code": "server_lost"}`. New requests of such a
-session still get 404, upon which a client has to begin a new session; behind `reprise gateway` it need not.
+The SDKs keep their sessions in memory, and answer 404 after a restart and on other replicas, whatever the store contains.
+`app` answers such a GET from the store: the client gets every kept message, and then the answer to its call from the process
+that still works on it, or, if there is none, the error -32603 with `{"code": "server_lost"}`. New requests of such a session
+still get 404, and the client has to begin a new session. `reprise gateway` avoids that.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _PART = 256 << 10  # characters of a message in one event
 _PRODUCERS = 10_000  # streams whose producer is remembered
-_UNBOUND = "-"  # the id of an event that nobody can come back to
+_UNBOUND = "-"  # the id of an event from which no client can resume
 _SAFE = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _EVENT_ID = re.compile(r"([!-~]*)~([!-}]+)").fullmatch
 
 
 @dataclass
 class _Binding:
-    """The session of a request, and of all tasks that it starts; "" until the SDK has named it."""
+    """The session of a request and of all its tasks; "" until the SDK has named it."""
 
     session: str
     #: Sends the bytes of an answer whose head was sent; None where `app` does not serve it.
@@ -93,8 +93,8 @@ class EventStore(_Base):
 
     prefix: the first segment of the names of all streams.
     retention: how much of each stream is kept; max_age counts from the answer.
-    lost_after: the seconds of silence after which a call that another process has begun counts as lost. 0 is for one
-        server at a time; with replicas it has to be above the longest silence of a tool. At most 60.
+    lost_after: the seconds of silence after which a call of another process counts as lost. 0 is for a single server; with
+        replicas it must be above the longest silence of a tool. At most 60.
     """
 
     def __init__(
@@ -113,28 +113,28 @@ class EventStore(_Base):
     # What the SDKs call.
 
     async def store_event(self, stream_id: str, message: Any) -> str:
-        """Keeps a message, and returns its id when it is kept. None is the position before the first message.
+        """Keeps a message, and returns its id once it is kept. None is the position before the first message.
 
-        It raises RuntimeError outside of `app` and `for_session`: the SDKs give one store to all sessions, so that the
-        session of a stream would not be known. A message that cannot be kept is logged, and who comes back with an id from
-        before it is told of a gap: an error would end the session of every client of the SDK.
+        It raises RuntimeError outside of `app` and `for_session`: the SDKs use one store for all sessions, so the session of a
+        stream would be unknown. A message that cannot be kept is logged, and a client that resumes before it is told of a gap,
+        because an error would end the session of every client of the SDK.
         """
         return await self._store(_session(), stream_id, message)
 
     async def replay_events_after(self, last_event_id: str, send_callback: EventCallback) -> str | None:
-        """Sends what came after an id, and then what comes, until the stream ends. It returns None: nothing is left for the
-        SDK to send on this connection."""
+        """Sends the messages after an id, and then further ones, until the stream ends. It returns None, so that the SDK sends
+        nothing more on this connection."""
         _session()
         await self._replay(_binding.get(), last_event_id, send_callback)
         return None
 
     def for_session(self, session: str) -> _Base:
-        """The store of one session, for programs that make the SDK's transports themselves."""
+        """The store of one session, for programs that create the SDK's transports themselves."""
         return _SessionStore(self, session)
 
     def app(self, app: App) -> App:
-        """An ASGI application around that of the SDK, which binds each stream to its session and serves those of processes
-        that have died. Authentication may be inside app: what it does not answer with 404 is its own."""
+        """An ASGI application around that of the SDK. It binds each stream to its session and serves the streams of dead
+        processes. Authentication may be inside app: all its answers except 404 are passed on."""
 
         async def bound(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -187,9 +187,9 @@ class EventStore(_Base):
         return (await producer.publish("message", last.encode())).cursor
 
     async def _replay(self, binding: _Binding, event_id: str, send: EventCallback) -> None:
-        """Sends what came after an event id and what comes, until the stream ends.
+        """Sends the messages after an event id, and then further ones, until the stream ends.
 
-        Inside `app` the messages go to the client past the SDK: FastMCP holds back what a replay sends until it is over.
+        Inside `app` the messages bypass the SDK, because FastMCP holds back the messages of a replay until it is over.
         """
         key, name, cursor = self._find(binding.session, event_id)
         reader = _Reader(key)
@@ -203,7 +203,7 @@ class EventStore(_Base):
                     await send(EventMessage(_load(text), f"{key}~{event.cursor}"))
 
     def _find(self, session: str, event_id: str) -> tuple[str, str, str]:
-        """The key of a stream in event ids, its name, and a cursor. Raises ValueError for what is no event id."""
+        """The key of a stream in event ids, its name, and a cursor. Raises ValueError for an invalid event id."""
         found = _EVENT_ID(event_id)
         if not session or found is None:
             raise ValueError(f"{event_id[:100]!r} is no event id of a session")
@@ -246,7 +246,7 @@ class EventStore(_Base):
                 await send(message)
 
     async def _serve_dead(self, session: str, event_id: str, send: Send) -> bool:
-        """Answers a GET of a session that no process knows any more; false if the store does not know it either."""
+        """Answers a GET of a session that no process knows; returns false if the store does not know it either."""
         try:
             key, name, cursor = self._find(session, event_id)
             page = await self._client.streams.page(name, after=cursor)
@@ -289,7 +289,7 @@ class EventStore(_Base):
             await self._client.producer(name).end("failed", text)
 
     async def _forget(self, session: str) -> None:
-        """Removes the streams of a session that have not ended; the others are swept some time after their end."""
+        """Removes the streams of a session that have not ended. Ended streams expire by themselves."""
         prefix = self._name(session, "").rpartition("/")[0] + "/"
         for name in [name for name in self._producers if name.startswith(prefix)]:
             del self._producers[name]
@@ -310,13 +310,13 @@ class EventStore(_Base):
 
 
 def _block(id: str, text: str) -> bytes:
-    """An event on the wire, whose JSON readers that split lines as Python does take for one line."""
+    """An event on the wire. Its JSON is a single line also for readers that split lines as Python does."""
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u0085", "\\u0085")
     return f"id: {id}\nevent: message\ndata: {text}\n\n".encode()
 
 
 def _segment(text: str) -> str:
-    """A segment of a stream's name that stands for a text."""
+    """A segment of a stream's name that represents a text."""
     return text if _SAFE(text) else "." + hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -335,7 +335,7 @@ class _SessionStore(_Base):
 
 
 class _Reader:
-    """Puts messages together."""
+    """Assembles messages from events."""
 
     def __init__(self, key: str) -> None:
         self._key = key
@@ -370,7 +370,7 @@ def _session() -> str:
 
 
 async def _refuse(send: Send, problem: ProblemError) -> None:
-    """Answers with the JSON-RPC error that a refused position is."""
+    """Answers with the JSON-RPC error for a refused position."""
     data = {"code": problem.code, "earliest": problem.earliest, "tail": problem.tail}
     error = {"code": -32600, "message": problem.detail, "data": data}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
@@ -381,8 +381,8 @@ async def _refuse(send: Send, problem: ProblemError) -> None:
 
 @asynccontextmanager
 async def local_client(*serve: str, binary: str = "reprise", data: str) -> AsyncIterator[AsyncReprise]:
-    """A client of a server of its own, a child process that keeps its files in the folder data. serve: more flags of
-    `reprise serve`, for example "--store", "memory:"."""
+    """A client of its own server, a child process that keeps its files in the directory data. serve: further flags of `reprise
+    serve`, for example "--store", "memory:"."""
     command = (binary, "serve", "--listen", "127.0.0.1:0", "--data", data, *serve)
     child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:

@@ -1,4 +1,4 @@
-"""What the server says of executions, streams, sessions, files and keys.
+"""Executions, streams, sessions, files and keys as the server describes them.
 
 Members that this version does not know are in `raw`, the JSON object as it was sent.
 """
@@ -20,7 +20,7 @@ _TIMES = frozenset(("created", "started", "ended", "expires", "updated", "modifi
 
 @dataclass(frozen=True)
 class Model:
-    """What all answers have in common."""
+    """The base class of all answers."""
 
     raw: Object = field(repr=False, compare=False)
 
@@ -37,7 +37,7 @@ class Model:
 
 
 class Window(TypedDict):
-    """The cursors of the events that are kept: just before the first, and just after the last."""
+    """The cursors of the kept events: just before the first, and just after the last."""
 
     earliest: str
     tail: str
@@ -45,7 +45,7 @@ class Window(TypedDict):
 
 @dataclass(frozen=True)
 class Execution(Model):
-    """One run of a command. Times are None until they come; so are `exit_code` and `signal`."""
+    """One run of a command. Times, `exit_code` and `signal` are None until they are known."""
 
     id: str = ""
     session: str = ""
@@ -91,7 +91,7 @@ class Execution(Model):
 
 @dataclass(frozen=True)
 class Interpreter(Model):
-    """A process that runs code, one piece after the other, and remembers what was declared."""
+    """A process that runs one piece of code after the other and keeps its definitions."""
 
     id: str = ""
     #: "bash", "javascript" or "python".
@@ -119,7 +119,7 @@ class Interpreter(Model):
 
 @dataclass(frozen=True)
 class Shown(Model):
-    """A value that code has shown: the data of an event "result" or "display"."""
+    """A value that code has displayed: the data of an event "result" or "display"."""
 
     #: By MIME type; binary types in base64.
     mime: dict[str, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class Shown(Model):
 
 @dataclass(frozen=True)
 class CodeException(Model):
-    """Why code has failed: the data of an event "exception"."""
+    """The failure of code: the data of an event "exception"."""
 
     name: str = ""
     value: str = ""
@@ -138,7 +138,7 @@ class CodeException(Model):
 
 @dataclass(frozen=True)
 class CodeResult:
-    """What code in an interpreter has come to."""
+    """The result of code in an interpreter."""
 
     #: That of the execution.
     id: str
@@ -157,7 +157,7 @@ class CodeResult:
 
 @dataclass(frozen=True)
 class Stream(Model):
-    """A stream that is no execution."""
+    """A stream that is not an execution."""
 
     name: str = ""
     #: "open" or "ended".
@@ -178,7 +178,7 @@ class Stream(Model):
 
 @dataclass(frozen=True)
 class Session(Model):
-    """What the executions of one session come to."""
+    """A summary of the executions of one session."""
 
     id: str = ""
     created: datetime | None = None
@@ -199,7 +199,7 @@ class Session(Model):
 
 @dataclass(frozen=True)
 class Screen(Model):
-    """What a terminal shows."""
+    """The screen of a terminal."""
 
     #: The position just after the last event that was drawn.
     cursor: str = ""
@@ -213,7 +213,7 @@ class Screen(Model):
 
 @dataclass(frozen=True)
 class FileInfo(Model):
-    """What is at a path of the server."""
+    """A file or directory of the server."""
 
     #: Bytes that are not UTF-8 are replaced; `path_base64` has them all then.
     path: str = ""
@@ -237,7 +237,7 @@ class FileInfo(Model):
 
 @dataclass(frozen=True)
 class FileChange(FileInfo):
-    """What has happened to a file; `FileChange.of(event)` reads the event of a watch. What was removed is shown as it was."""
+    """A change of a file; `FileChange.of(event)` decodes the event of a watch. A removed file is described as it was."""
 
     #: The path that it had before it was moved.
     source: str = ""
@@ -250,7 +250,7 @@ class FileChange(FileInfo):
 
 @dataclass(frozen=True)
 class Watch(Model):
-    """A directory that is watched."""
+    """A watched directory."""
 
     id: str = ""
     path: str = ""
@@ -289,7 +289,7 @@ class Listing(Generic[T]):
 
 @dataclass(frozen=True)
 class Page:
-    """Some events of a stream. After `next_cursor` comes the next page; the last one is `ended` and has no more."""
+    """A page of events of a stream. The next page begins after `next_cursor`; the last page is `ended`."""
 
     events: list[Event]
     next_cursor: str
@@ -305,7 +305,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Published(Model):
-    """Which events a publish has become. `first` and `last` are 0 for a duplicate of which that is no longer known."""
+    """The result of a publish. `first` and `last` are 0 for a duplicate whose seqs are no longer known."""
 
     first: int = 0
     last: int = 0
@@ -317,7 +317,7 @@ class Published(Model):
 
 @dataclass(frozen=True)
 class Ticket(Model):
-    """Reads one stream until `expires`, and nothing else, as the query parameter "ticket". It is a secret."""
+    """A permission to read one stream until `expires`, and nothing else, as the query parameter "ticket". It is a secret."""
 
     ticket: str = field(default="", repr=False)
     expires: datetime | None = None
@@ -327,7 +327,7 @@ class Ticket(Model):
 
 @dataclass(frozen=True)
 class Result(Generic[AnyStr]):
-    """How a command has ended, and all its output, as subprocess.CompletedProcess has it."""
+    """The result of a command with all its output, like subprocess.CompletedProcess."""
 
     id: str
     args: Any

@@ -1,4 +1,4 @@
-"""What a start may say."""
+"""The options of a start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Terminal(TypedDict, total=False):
 
 
 class Limits(TypedDict, total=False):
-    """What a run may use. A run that goes over a limit is killed and ends as "limit_exceeded"."""
+    """Resource limits of a run. A run that exceeds a limit is killed and ends as "limit_exceeded"."""
 
     output_bytes: int
     memory_bytes: int
@@ -33,7 +33,7 @@ class Retention(TypedDict, total=False):
 
 
 class Access(TypedDict, total=False):
-    """What a command may beside its level of isolation, which is not "none"."""
+    """The access of a command, at every level of isolation except "none"."""
 
     #: "on" or "off".
     network: str
@@ -44,7 +44,7 @@ class Access(TypedDict, total=False):
 
 
 class StartOptions(TypedDict, total=False):
-    """How to run a command. What is left out is the server's default."""
+    """How to run a command. The server's defaults apply to missing options."""
 
     #: 1 to 128 bytes of letters, digits, ".", "_" and "-".
     id: str

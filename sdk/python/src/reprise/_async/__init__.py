@@ -1,1 +1,1 @@
-"""The async client. `_sync` is made of it by tools/unasync.py."""
+"""The async client, from which tools/unasync.py generates `_sync`."""

@@ -31,39 +31,38 @@ Progress = Callable[[int, int], None]
 
 
 class AsyncFiles:
-    """`client.files`: the files that a server with `--files` gives. A path begins with the name of a root:
-    "work/src/main.go"."""
+    """`client.files`: the files of a server with `--files`. A path begins with the name of a root: "work/src/main.go"."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
     async def list(self, path: str = "", *, limit: int | None = None, cursor: str = "") -> Listing[FileInfo]:
-        """Returns one page of a directory, in the order of names; without a path, of the roots."""
+        """Returns one page of a directory, ordered by name; without a path, of the roots."""
         return await self._page(f"list {path or 'the roots'}", "", path, limit, cursor)
 
     async def search(
         self, path: str, *, name: str = "", text: str = "", limit: int | None = None, cursor: str = ""
     ) -> Listing[FileInfo]:
-        """Returns one page of what is below a directory. A page may be empty although there is a next one.
+        """Returns one page of the entries below a directory. A page may be empty although there is a next one.
 
         name: a pattern for the last segment of a path, such as "*.go".
-        text: what a line has to contain.
+        text: text that a line must contain.
         """
         return await self._page(f"search {path}", "/search", path, limit, cursor, ("name", name), ("text", text))
 
     async def show(self, path: str, *, checksum: bool = False) -> FileInfo:
-        """Returns one entry; with checksum, its SHA-256 too, for which a link is followed."""
+        """Returns one entry; with checksum, also its SHA-256, for which links are followed."""
         return await self._stat(f"show {path}", path, checksum)
 
     async def make_directory(self, path: str, *, mode: str = "", parents: bool = False) -> FileInfo:
-        """Makes a directory; with parents those above it too, and one that is there is no conflict."""
+        """Makes a directory; with parents, also the missing ones above it, and an existing directory is not an error."""
         body: dict[str, Any] = {"path": path, "parents": parents}
         if mode:
             body["mode"] = mode
         return await self._change(f"make directory {path}", "/directory", body)
 
     async def move(self, source: str, target: str, *, overwrite: bool = False) -> FileInfo:
-        """Gives a file or directory another path in its root. A file that is there is replaced with overwrite alone."""
+        """Moves a file or directory within its root. An existing target is replaced only with overwrite."""
         return await self._change(f"move {source}", "/move", {"from": source, "to": target, "overwrite": overwrite})
 
     async def set_mode(self, path: str, mode: str) -> FileInfo:
@@ -71,7 +70,7 @@ class AsyncFiles:
         return await self._change(f"set the mode of {path}", "/permissions", {"path": path, "mode": mode})
 
     async def remove(self, path: str, *, recursive: bool = False) -> None:
-        """Removes a file, or a directory; with recursive with everything in it. What is not there is removed already."""
+        """Removes a file or a directory; with recursive, including its contents. A missing file is not an error."""
         query = [("path", path), *([("recursive", "true")] if recursive else [])]
         await self._transport.call(_wire.Request(f"remove {path}", "DELETE", _FILES, query, empty=True))
 
@@ -84,14 +83,15 @@ class AsyncFiles:
         overwrite: bool = True,
         on_progress: Progress | None = None,
     ) -> FileInfo:
-        """Copies a file of this machine, or bytes, to a path, where it appears when all of it has arrived.
+        """Copies a local file, or bytes, to a path on the server, where it appears once it is complete.
 
-        It goes on through lost connections and restarts of the server; called again after an error, or by another program,
-        it goes on with what has arrived before. Raises FileChangedError if the local file is changed meanwhile.
+        The copy continues after lost connections and restarts of the server. Called again after an error, or by another
+        program, it continues with the bytes that have arrived. Raises FileChangedError if the local file changes during the
+        copy.
 
         mode: the permissions in octal. Default: those of the local file, "0644" for bytes.
-        overwrite: whether a file that is there is replaced; the error has the code "conflict" otherwise.
-        on_progress: is told how many bytes are across, of how many.
+        overwrite: whether an existing file is replaced; otherwise the error has the code "conflict".
+        on_progress: is called with the number of copied bytes and the total.
         """
         source = await async_off_loop(Source, local)
         try:
@@ -124,7 +124,7 @@ class AsyncFiles:
                 setbacks += there is not None and there <= offset
                 if there is None or there > size or setbacks > _SETBACKS:
                     raise
-                offset = there  # a restart, or an answer that was lost
+                offset = there  # a restart, or a lost answer
                 continue
             offset = int(at["offset"])
             if at["complete"]:
@@ -134,11 +134,11 @@ class AsyncFiles:
     async def download(
         self, path: str, local: str | os.PathLike[str], *, overwrite: bool = True, on_progress: Progress | None = None
     ) -> FileInfo:
-        """Copies a file of the server to this machine, where it appears when all of it has arrived with the right checksum.
+        """Copies a file of the server to this machine, where it appears once it is complete and its checksum is verified.
 
-        It goes on through lost connections; called again after an error or a kill it goes on with what has arrived before,
-        which lies in a hidden file beside local. Raises FileChangedError if the file of the server is changed meanwhile,
-        and FileExistsError if there is one and overwrite is false.
+        The copy continues after lost connections. Called again after an error or a kill, it continues with the bytes that have
+        arrived, which are in a hidden file next to local. Raises FileChangedError if the file on the server changes during the
+        copy, and FileExistsError if local exists and overwrite is false.
         """
         op, on_progress = f"download {path}", on_progress or _ignore
         file = await self._version(op, path)
@@ -165,7 +165,7 @@ class AsyncFiles:
             part.close()
 
     async def read(self, path: str) -> bytes:
-        """Returns all bytes of a file, of one version and with the right checksum, through lost connections."""
+        """Returns all bytes of one version of a file, with a verified checksum, over lost connections."""
         op = f"download {path}"
         file = await self._version(op, path)
         data = bytearray()
@@ -180,12 +180,12 @@ class AsyncFiles:
         return bytes(data)
 
     async def _version(self, op: str, path: str) -> FileInfo:
-        """The version that is downloaded. What a link leads to has its own checksum."""
+        """The version to download. The target of a link has its own checksum."""
         file = await self._stat(op, path, False)
         return await self._stat(op, path, True) if file.type == "symlink" else file
 
     async def _chunks(self, op: str, path: str, file: FileInfo, have: int) -> AsyncGenerator[bytes, None]:
-        """Yields the bytes of a version after those that there are, through as many connections as that takes."""
+        """Yields the bytes of a version after those that are present, over as many connections as necessary."""
         patience = self._transport.patience()
         while have < file.size:
             headers = {"Accept": _wire.BYTES, "Range": f"bytes={have}-", "If-Range": file.etag}
@@ -210,7 +210,8 @@ class AsyncFiles:
             await async_sleep(pause)
 
     async def watch(self, path: str, *, recursive: bool = False) -> Watch:
-        """Begins to watch a directory, with recursive the directories in it too, and says from where on `changes` tells."""
+        """Begins to watch a directory, with recursive including its subdirectories, and returns the position at which `changes`
+        begins."""
         body = {"path": path, "recursive": recursive}
         return Watch._read(await self._transport.call(_wire.json_request(f"watch {path}", "POST", _FILES + "/watches", body)))
 
@@ -228,10 +229,10 @@ class AsyncFiles:
         on_drop: Callable[[Drop], None] | None = None,
         on_connected: Callable[[], None] | None = None,
     ) -> AsyncFollow:
-        """Yields what happens below a directory that is watched, each change once and in order; see Reprise.follow.
+        """Yields the changes below a watched directory, each once and in order; see Reprise.follow.
 
-        The events are of the types "created", "modified", "removed" and "moved"; `FileChange.of(event)` says of what. They
-        begin with what happens after the call of `watch`, or for an id with the first change that is kept.
+        The events have the types "created", "modified", "removed" and "moved"; `FileChange.of(event)` decodes them. They begin
+        after the call of `watch` or, for an id, with the first change that is kept.
         """
         id = watch if isinstance(watch, str) else watch.id
         if isinstance(watch, Watch) and not after:
@@ -241,7 +242,7 @@ class AsyncFiles:
         return AsyncFollow(self._transport, flow_of(self._transport, f"follow watch {id}", path, None, options), cursors)
 
     async def unwatch(self, id: str) -> None:
-        """Forgets a watch, for all who read it."""
+        """Removes a watch, for all its readers."""
         path = _wire.named_path("files/watches", id)
         await self._transport.call(_wire.Request(f"remove watch {id}", "DELETE", path, empty=True))
 
@@ -263,7 +264,7 @@ class AsyncFiles:
 
 
 def _check_part(op: str, status: int, headers: Any, file: FileInfo, have: int) -> None:
-    """Raises for an answer that is not the part that was asked for."""
+    """Raises an error for an answer that is not the requested part."""
     if not (etag := headers.get("etag")):
         raise _wire.not_ours(status, headers)
     if etag != file.etag:

@@ -29,12 +29,12 @@ class AsyncFollow:
 
     @property
     def cursor(self) -> str:
-        """The position of the last event that was received, "" before the first."""
+        """The position of the last received event, "" before the first."""
         return self._flow.track.cursor
 
     @property
     def ended(self) -> bool:
-        """Whether the end of the stream has come."""
+        """Whether the end of the stream was received."""
         return self._flow.ended
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -50,7 +50,7 @@ class AsyncFollow:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Ends the loop and frees everything."""
+        """Ends the loop and frees its resources."""
         await self._events.aclose()
 
 
@@ -66,7 +66,7 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
             try:
                 async with transport.open(flow.request(), flow.options.idle_timeout) as response:
                     await transport.refuse(response)
-                    if response.status_code == 204:  # all was read before, the end with it
+                    if response.status_code == 204:  # all events, including the end, were read before
                         flow.ended = True
                         return
                     if response.status_code != 200 or _wire.media_type(response.headers) != _wire.EVENT_STREAM:
@@ -87,12 +87,12 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
                             yield event
                             if saves:
                                 await saver.handled(event.cursor)
-                        await saver.handled(flow.track.cursor)  # past what was left out, too
+                        await saver.handled(flow.track.cursor)  # past the omitted events, too
                         if flow.ended:
                             return
             except RepriseError as error:
                 pause = flow.failed(error)
-            await saver.flush()  # the wait may be a long one
+            await saver.flush()  # the wait may be long
             await async_sleep(pause)
     finally:
         await saver.close()

@@ -1,4 +1,4 @@
-"""Sends requests, and sends them again."""
+"""Sends requests and retries them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .proof import prove
 
 
 class AsyncTransport:
-    """Talks to one server: adds what every request needs, and tries again what has failed and may be tried again."""
+    """The connection to one server: adds the headers of every request, and retries failed requests if that is safe."""
 
     def __init__(self, config: Config, http: httpx.AsyncClient | None) -> None:
         self.config = config
@@ -29,7 +29,7 @@ class AsyncTransport:
         # No limit of connections: each loop holds one for as long as it follows.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
         self._proven = config.proven and self._own
-        # What has to prove itself is asked directly, without a proxy of the environment.
+        # A server that must prove itself is contacted directly, without a proxy from the environment.
         verify, environment = config.uses_tls and not self._proven, not self._proven
         self._http = http or httpx.AsyncClient(limits=limits, verify=verify, trust_env=environment)
 
@@ -39,7 +39,7 @@ class AsyncTransport:
 
     @asynccontextmanager
     async def open(self, request: _wire.Request, timeout: float) -> AsyncIterator[httpx.Response]:
-        """Sends a request and gives the head of the answer, whatever its status. timeout bounds each wait for bytes."""
+        """Sends a request and returns the header of the answer, whatever its status. timeout limits each wait for bytes."""
         headers = {"Accept": _wire.JSON, "Accept-Encoding": "identity", **request.headers}  # compression holds events back
         if self.config.token:
             headers["Authorization"] = f"Bearer {self.config.token}"
@@ -58,7 +58,7 @@ class AsyncTransport:
             await response.aclose()
 
     async def _watch(self, event: str, info: dict[str, Any]) -> None:
-        """Is told by httpcore what a request does, and has each new connection prove itself before anything is sent."""
+        """Receives the trace of httpcore, and makes each new connection prove itself before anything is sent."""
         if event != "connection.connect_tcp.complete":
             return
         stream = info["return_value"]
@@ -69,7 +69,7 @@ class AsyncTransport:
             raise
 
     async def refuse(self, response: httpx.Response) -> None:
-        """Raises the error that an answer is, if it is no success."""
+        """Raises the error in an answer, if it is not a success."""
         status = response.status_code
         if status >= 400:
             body = b""
@@ -93,11 +93,11 @@ class AsyncTransport:
             await async_sleep(pause)
 
     def patience(self) -> _retry.Patience:
-        """How long something is tried again."""
+        """How long a request is retried."""
         return _retry.Patience(self.config, self.met)
 
     async def call_once(self, request: _wire.Request) -> dict[str, Any]:
-        """Sends a request once, with little patience, for a program that is about to stop."""
+        """Sends a request once, with a short timeout, for a program that is about to exit."""
         return await self._try(request, LAST_WORD)
 
     async def _try(self, request: _wire.Request, patience: float | None = None) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class AsyncTransport:
 
 
 async def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:
-    """The body of an answer; None if it is longer than bound."""
+    """The body of an answer, or None if it is longer than bound."""
     body = bytearray()
     chunks = response.aiter_raw()
     while chunk := await next_chunk(chunks):
@@ -136,7 +136,7 @@ async def read(response: httpx.Response, bound: int, deadline: float | None) -> 
 
 
 async def next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
-    """The next bytes of a body, b"" at its end."""
+    """The next bytes of a body, or b"" at its end."""
     try:
         while not (chunk := await chunks.__anext__()):
             pass
@@ -148,7 +148,7 @@ async def next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 def network_error(error: Exception) -> NetworkError:
-    """What a failure of the network means."""
+    """The error for a failure of the network."""
     unsent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):

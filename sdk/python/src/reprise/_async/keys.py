@@ -16,7 +16,7 @@ class AsyncKeys:
         self._transport = transport
 
     async def list(self) -> list[Key]:
-        """Returns all keys, newest first, those that were revoked or have expired too."""
+        """Returns all keys, newest first, including revoked and expired ones."""
         answer = await self._transport.call(_wire.Request("list keys", "GET", "/v1/keys"))
         return [Key._read(key) for key in answer["keys"]]
 
@@ -29,15 +29,14 @@ class AsyncKeys:
         ttl: _wire.Duration = "",
         limits: Mapping[str, int] | None = None,
     ) -> Key:
-        """Makes a key. `key` of the answer is its text, which nobody can find out again.
+        """Makes a key. `key` of the answer is its text, which cannot be retrieved later.
 
-        It is not sent again once it may have arrived: a second one would be another key.
+        The request is not sent again once it may have arrived, because that could make a second key.
 
-        scopes: "read", "publish", "run", "control", "admin" or "audit"; the first four with a prefix where there is one:
-            "run:ci-".
-        ttl: how long it is good. Default: for ever.
-        limits: quotas of its own, by their names: "running", "queued", "starts", "streams", "bytes", "readers", "sessions",
-            "upload". Default: those of the server.
+        scopes: "read", "publish", "run", "control", "admin" or "audit"; the first four may have a prefix: "run:ci-".
+        ttl: the lifetime of the key. Default: no expiry.
+        limits: quotas of the key, by name: "running", "queued", "starts", "streams", "bytes", "readers", "sessions", "upload".
+            Default: those of the server.
         """
         members = {
             "name": name,
@@ -56,13 +55,14 @@ class AsyncKeys:
         return Key._read(await self._transport.call(_request("show", "GET", id)))
 
     async def rotate(self, id: str) -> Key:
-        """Gives a key another text. What was opened with the one before ends. It is not sent again once it may have arrived."""
+        """Gives a key another text. Connections opened with the old one end. The request is not sent again once it may have
+        arrived."""
         request = _request("rotate", "POST", id, "/rotate")
         request.once = True
         return Key._read(await self._transport.call(request))
 
     async def revoke(self, id: str) -> None:
-        """Revokes a key for good. What was opened with it ends; what runs goes on."""
+        """Revokes a key permanently. Connections that were opened with it end; running commands continue."""
         request = _request("revoke", "DELETE", id)
         request.empty = True
         await self._transport.call(request)

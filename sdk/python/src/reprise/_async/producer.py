@@ -14,14 +14,14 @@ from .http import AsyncTransport
 
 
 class AsyncProducer:
-    """Publishes to one stream, in order, and each event once however often a request has to be sent.
+    """Publishes to one stream, in order, and each event once, however often a request has to be sent.
 
-    Without `id` the producer numbers its requests by itself, and each event is published once as long as the program lives.
-    With an `id` of the program's own it can be killed and started again: it states with `number` which one of its requests
-    each is, 0, 1, 2, ..., and sends again what it does not know to have arrived. The server answers what it has as a
-    duplicate. `epoch` shuts out earlier producers of the same id that have a lower one.
+    Without `id` the producer numbers its requests itself, and each event is published once as long as the program lives. With
+    an `id`, the program can be killed and started again: it passes as `number` the position of each request, 0, 1, 2, ..., and
+    repeats requests that may not have arrived. The server answers a repeated request as a duplicate. `epoch` fences off earlier
+    producers of the same id with a lower one.
 
-    A stream remembers its 64 newest producers. Requests of several tasks come one after the other.
+    A stream remembers its 64 newest producers. Requests of several tasks are sent one after the other.
     """
 
     def __init__(self, transport: AsyncTransport, stream: str, id: str | None = None, epoch: int = 0) -> None:
@@ -33,10 +33,10 @@ class AsyncProducer:
         self._turn = asyncio.Lock()
 
     async def publish(self, type: str = "message", data: Any = None, *, number: int | None = None) -> Published:
-        """Appends one event. data is a JSON value, or bytes, which are kept as they are. Returns when it is kept.
+        """Appends one event. data is a JSON value, or bytes, which are kept unchanged. Returns when the event is kept.
 
-        If it raises an error that is retryable, or is cancelled, nobody knows whether the event was appended; any other
-        error says that it was not.
+        If the call raises a retryable error or is cancelled, it is unknown whether the event was appended. After any other
+        error it was not.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             return await self.publish_many([(type, data)], number=number)

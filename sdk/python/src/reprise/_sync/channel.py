@@ -1,5 +1,5 @@
 # Made by tools/unasync.py of ../_async/channel.py: change that file.
-"""The bytes of a channel of an execution, or of a file that was kept with it."""
+"""The bytes of a channel of an execution, or of one of its kept files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .http import Transport, next_chunk
 
 @dataclass
 class Etag:
-    """The version of an artifact, which the answer tells."""
+    """The version of an artifact, as stated in the answer."""
 
     value: str = ""
 
@@ -22,8 +22,8 @@ class Etag:
 def channel(
     transport: Transport, id: str, name: str, offset: int, follow: bool, etag: Etag | None = None
 ) -> Generator[bytes, None, None]:
-    """Yields the bytes from an offset on, through as many connections as that takes. name is what stands below the path of
-    the execution."""
+    """Yields the bytes from an offset on, over as many connections as necessary. name is the path below that of the
+    execution."""
     op, path = f"read {name} of execution {id}", _wire.named_path("executions", id)
     patience, end = transport.patience(), -1
     while end < 0 or offset < end:
@@ -41,13 +41,13 @@ def channel(
                     end = offset + int(length)
                 chunks = response.iter_raw()
                 while chunk := next_chunk(chunks):
-                    if end >= 0:  # there may be more by now
+                    if end >= 0:  # the output may have grown
                         chunk = chunk[: end - offset]
                     offset += len(chunk)
                     patience.succeeded()
                     if chunk:
                         yield chunk
-            if follow:  # what lies between may have ended the answer
+            if follow:  # a proxy may have ended the answer
                 execution = transport.call(_wire.Request(op, "GET", path))
                 if execution["status"] == "ended" and offset >= execution["bytes"][name]:
                     return

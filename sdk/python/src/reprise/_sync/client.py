@@ -45,17 +45,18 @@ class Reprise:
         with Reprise() as client:
             result = client.run(["make", "test"], check=True)
 
-    url: the server's, for example "https://reprise.example.org/base". Default: the environment's REPRISE_URL, or the default
-        address of a server on this machine.
-    token: sent with each request, and to this server alone. Default: the environment's REPRISE_TOKEN, or, for a server on a
-        loopback address, the token file that it has written. "" is no token at all. One from the file is sent only over
-        connections on which the server has proven to know it (UnprovenError), unless http is given or the URL is https.
-    http: an httpx.Client of the program's own, which stays open when this client is closed.
-    min_wait, max_wait: bound the seconds before a request is tried again: a random part of min_wait, doubled with each
-        failure up to max_wait, on top of what the server asks for.
-    give_up: for how many seconds a failing call is tried again; following has its own. Default: 30, and 60 against
-        answers that are not the server's, such as a proxy's 404, once the server has answered. 0: no second try.
-    timeout: bounds, in seconds, the wait for bytes of a call that does not wait for something by its nature.
+    url: the URL of the server, for example "https://reprise.example.org/base". Default: the environment variable
+        REPRISE_URL, or the default address of a server on this machine.
+    token: sent with each request, and only to this server. Default: the environment variable REPRISE_TOKEN, or, for a
+        server on a loopback address, the token file that it has written. "" means no token. A token from the file is sent
+        only over connections on which the server has proven that it knows the token (UnprovenError), unless http is given
+        or the URL is https.
+    http: an httpx.Client of the program, which stays open when this client is closed.
+    min_wait, max_wait: limit the seconds before a request is retried: a random part of min_wait, doubled with each
+        failure up to max_wait, plus the time that the server asks for.
+    give_up: for how many seconds a failing call is retried; `follow` has its own setting. Default: 30, and 60 for answers
+        that do not come from the server, such as a proxy's 404, once the server has answered. 0: no retry.
+    timeout: limits, in seconds, the wait for bytes, except in calls that wait for an event by design.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Reprise:
 
     @property
     def url(self) -> str:
-        """The server's, without a slash at its end."""
+        """The URL of the server, without a slash at its end."""
         return self._transport.config.url
 
     def close(self) -> None:
@@ -108,18 +109,18 @@ class Reprise:
     ) -> Follow:
         """Yields the events of an execution in order, each once, until its end, over connections that break.
 
-        after: where to begin: a cursor; "earliest", the first event that is kept; "tail", from now on; or "", the first
-            event of all, in which case one that is no longer kept is a gap.
-        types: the event types to yield; the end event and gaps come as well. Default: all.
-        cursors: keeps the position. What it has wins over `after`.
-        on_gap: "event" yields a Gap and goes on; "raise" ends the loop with a GapError, and leaves the saved cursor alone.
-        save_every: the least number of seconds between two saves of the position: a program that is killed is given again
-            what it has handled since the last one. 0 saves after each event.
-        idle_timeout: the seconds of silence after which a connection is given up: three heartbeats of the server.
-        give_up: for how many seconds a lost connection is tried again before the error is raised. Default: without end; 0:
-            no second try. An answer that is not the server's is tried again for 60 s at most, and only once the server was met.
-        on_drop: is told of each failure before the wait that follows.
-        on_connected: is called when a connection has brought its first event or heartbeat.
+        after: the position to begin at: a cursor; "earliest", the first kept event; "tail", new events only; or "", the
+            first event of all, in which case events that are no longer kept are a gap.
+        types: the event types to yield, in addition to the end event and gaps. Default: all.
+        cursors: stores the position. A stored position overrides `after`.
+        on_gap: "event" yields a Gap and continues; "raise" ends the loop with a GapError and keeps the saved cursor.
+        save_every: the minimum number of seconds between two saves of the position. A program that was killed gets the
+            events since the last save again. 0 saves after each event.
+        idle_timeout: the seconds of silence after which a connection counts as lost: three heartbeats of the server.
+        give_up: for how many seconds a lost connection is retried before the error is raised. Default: no limit; 0: no
+            retry. Answers that do not come from the server are retried for at most 60 s, and only if it has answered before.
+        on_drop: is called with each failure before the wait that follows.
+        on_connected: is called when a connection has delivered its first event or heartbeat.
         """
         options = FollowOptions(after, types, on_gap, idle_timeout, give_up, save_every, on_drop, on_connected)
         flow = flow_of(self._transport, f"follow execution {id}", _path("executions", id), None, options)
@@ -128,9 +129,10 @@ class Reprise:
     def start(self, command: Sequence[str] | str | None = None, **options: Unpack[StartOptions]) -> Execution:
         """Starts an execution and returns. command is a program with its arguments, or a text for `sh -c`.
 
-        It is tried again after a lost connection, and the command still runs once, for every start carries an id. Starting the
-        same again under the same id finds the first; another request under it is refused with the code "conflict". With a
-        key it finds what stands for the key, or starts it again if that has failed, also before a start that is sent again.
+        The start is retried after a lost connection, and the command still runs once, because every start carries an id. The
+        same request with the same id finds the first execution; another request with it is refused with the code "conflict".
+        With a key, the start finds the current execution of the key, or starts another one if that has failed. A retried
+        start does the same.
         """
         if options.get("hold"):
             raise ValueError("output is held back for run() alone")
@@ -168,14 +170,14 @@ class Reprise:
         on_event: Callable[[Event], None] | None = None,
         **options: Unpack[StartOptions],
     ) -> Result[Any]:
-        """Runs a command to its end and returns all its output, as subprocess.run does, over connections that break.
+        """Runs a command to its end and returns all its output, like subprocess.run, over connections that break.
 
-        text: whether the output is str, with U+FFFD for what is not UTF-8, or bytes.
-        check: whether anything but an exit code 0 raises a CommandError, which is a subprocess.CalledProcessError too.
-        on_event: is given each event as it comes.
+        text: whether the output is str, with U+FFFD for bytes that are not UTF-8, or bytes.
+        check: whether any result other than exit code 0 raises a CommandError, which is a subprocess.CalledProcessError too.
+        on_event: is called with each event as it arrives.
 
-        Output that the server no longer keeps raises a GapError. If this is abandoned (a cancelled task, Ctrl-C, an error) the
-        command is cancelled, unless the program has given an `id` or a `key` under which it can be found again.
+        Output that the server no longer keeps raises a GapError. If this call is abandoned (a cancelled task, Ctrl-C, an
+        error), the command is cancelled, unless the program has set an `id` or a `key` by which it can find the command again.
         """
         request: _wire.Request | None
         if options.get("key"):
@@ -204,17 +206,17 @@ class Reprise:
     def output(
         self, id: str, channel: Literal["stdout", "stderr"] = "stdout", *, offset: int = 0, follow: bool = False
     ) -> Generator[bytes, None, None]:
-        """Yields the bytes of a channel exactly as the command wrote them, through connections that break.
+        """Yields the bytes of a channel exactly as the command wrote them, over connections that break.
 
         offset: the first byte.
-        follow: whether to go on until the execution has ended. Otherwise the bytes are those that there are when the server
-            is asked.
+        follow: whether to continue until the execution has ended. Otherwise the bytes are those that exist at the time of the
+            request.
         """
         return _channel(self._transport, id, channel, offset, follow)
 
     def artifact(self, id: str, path: str) -> bytes:
-        """Returns a file that was kept with an execution, with the right checksum, through connections that break. `show` lists
-        those that there are, as `artifacts`."""
+        """Returns a file that was kept with an execution, with a verified checksum, over connections that break. `artifacts` of
+        the result of `show` lists the kept files."""
         data, etag = bytearray(), Etag()
         with closing(_channel(self._transport, id, f"artifacts/{quote(path, safe='')}", 0, False, etag)) as chunks:
             for chunk in chunks:
@@ -224,10 +226,11 @@ class Reprise:
         return bytes(data)
 
     def stdin(self, id: str, offset: int = 0, *, writer: str = "") -> Stdin:
-        """Returns a writer to the stdin of an execution that begins at an offset: 0, or the number of bytes that the
-        command was given before. Leaving its `with` block ends the command's stdin.
+        """Returns a writer to the stdin of an execution that begins at an offset: 0, or the number of bytes that the command
+        has already been given. Leaving its `with` block ends the command's stdin.
 
-        writer: a name for who writes, whose bytes are counted by themselves, so that several can type into one terminal.
+        writer: the name of one of several writers, whose bytes are counted separately, so that several can type into one
+            terminal.
         """
         return Stdin(self._transport, id, offset, writer)
 
@@ -239,8 +242,8 @@ class Reprise:
         self._transport.call(request)
 
     def screen(self, id: str, *, cols: int | None = None, rows: int | None = None) -> Screen:
-        """Returns what the terminal of an execution shows, at its own size or another one. Who shows `paint` and follows
-        after `cursor` sees what somebody sees who has watched from the start."""
+        """Returns the screen of an execution's terminal, at its own size or another one. A program that shows `paint` and
+        follows after `cursor` shows the same as one that has followed from the start."""
         query = [(name, str(size)) for name, size in (("cols", cols), ("rows", rows)) if size is not None]
         request = _wire.Request(f"show the screen of execution {id}", "GET", _path("executions", id, "/screen"), query)
         return Screen._read(self._transport.call(request))
@@ -269,7 +272,7 @@ class Reprise:
         limit: int | None = None,
         cursor: str = "",
     ) -> Listing[Execution]:
-        """Returns one page of executions. limit is 1 to 1,000, else 100; cursor is next_cursor of the page before."""
+        """Returns one page of executions. limit is 1 to 1,000, by default 100; cursor is next_cursor of the previous page."""
         request = _requests.listing("executions", limit, cursor)
         query = [*request.query, ("session", session), ("status", status)]
         query += [("label", f"{key}={value}") for key, value in sorted((labels or {}).items())]
@@ -280,13 +283,13 @@ class Reprise:
     def page(
         self, id: str, *, after: str = "", limit: int | None = None, wait: _wire.Duration = 0, types: Sequence[str] = ()
     ) -> Page:
-        """Returns one page of events. limit is 1 to 1,000, else 100; wait holds the request until there is an event, at
-        most 60 s."""
+        """Returns one page of events. limit is 1 to 1,000, by default 100; with wait, the server holds the request until there
+        is an event, for at most 60 s."""
         request = _requests.page(f"read execution {id}", _path("executions", id), after, limit, wait, types)
         return Page._read(self._transport.call(request))
 
     def remove(self, id: str) -> None:
-        """Cancels an execution if it runs, and forgets it."""
+        """Removes an execution; a running one is cancelled first."""
         self._transport.call(_wire.Request(f"remove execution {id}", "DELETE", _path("executions", id), empty=True))
 
     def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> Producer:

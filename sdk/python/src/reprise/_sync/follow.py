@@ -30,12 +30,12 @@ class Follow:
 
     @property
     def cursor(self) -> str:
-        """The position of the last event that was received, "" before the first."""
+        """The position of the last received event, "" before the first."""
         return self._flow.track.cursor
 
     @property
     def ended(self) -> bool:
-        """Whether the end of the stream has come."""
+        """Whether the end of the stream was received."""
         return self._flow.ended
 
     def __iter__(self) -> Iterator[Event]:
@@ -51,7 +51,7 @@ class Follow:
         self.close()
 
     def close(self) -> None:
-        """Ends the loop and frees everything."""
+        """Ends the loop and frees its resources."""
         self._events.close()
 
 
@@ -67,7 +67,7 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
             try:
                 with transport.open(flow.request(), flow.options.idle_timeout) as response:
                     transport.refuse(response)
-                    if response.status_code == 204:  # all was read before, the end with it
+                    if response.status_code == 204:  # all events, including the end, were read before
                         flow.ended = True
                         return
                     if response.status_code != 200 or _wire.media_type(response.headers) != _wire.EVENT_STREAM:
@@ -88,12 +88,12 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
                             yield event
                             if saves:
                                 saver.handled(event.cursor)
-                        saver.handled(flow.track.cursor)  # past what was left out, too
+                        saver.handled(flow.track.cursor)  # past the omitted events, too
                         if flow.ended:
                             return
             except RepriseError as error:
                 pause = flow.failed(error)
-            saver.flush()  # the wait may be a long one
+            saver.flush()  # the wait may be long
             sleep(pause)
     finally:
         saver.close()

@@ -1,5 +1,5 @@
 # Made by tools/unasync.py of ../_async/interpreters.py: change that file.
-"""Interpreters that remember."""
+"""Interpreters that keep their state between runs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 class Interpreters:
-    """`client.interpreters`: processes for bash, Python and JavaScript in which variables and definitions live on from run to
-    run."""
+    """`client.interpreters`: processes for bash, Python and JavaScript that keep variables and definitions from run to run."""
 
     def __init__(self, transport: Transport, client: Reprise) -> None:
         self._transport, self._client = transport, client
@@ -40,12 +39,12 @@ class Interpreters:
         isolation: str = "",
         access: Access | None = None,
     ) -> Interpreter:
-        """Starts an interpreter. It is tried again after a lost connection, and there is one: each has an id.
+        """Starts an interpreter. It retries after a lost connection and starts only one, because every request carries an id.
 
         language: "bash", "javascript" or "python".
-        idle_timeout: ends it when it has had no code for so long. At most what the server allows.
-        timeout: ends it after so long in all.
-        grace: how long code that was cancelled may take to end before the interpreter is killed.
+        idle_timeout: ends the interpreter after this time without code. At most the limit of the server.
+        timeout: ends the interpreter after this total time.
+        grace: how long cancelled code may take to end before the interpreter is killed.
         """
         spans = {"idle_timeout": idle_timeout, "timeout": timeout, "grace": grace}
         members: dict[str, Any] = {
@@ -67,7 +66,7 @@ class Interpreters:
         return Interpreter._read(self._transport.call(request))
 
     def list(self) -> list[Interpreter]:
-        """Returns all interpreters that are kept, newest first."""
+        """Returns all kept interpreters, newest first."""
         answer = self._transport.call(_wire.Request("list interpreters", "GET", "/v1/interpreters"))
         return [Interpreter._read(one) for one in answer["interpreters"]]
 
@@ -76,14 +75,14 @@ class Interpreters:
         return Interpreter._read(self._transport.call(_request("show", "GET", id)))
 
     def run(self, id: str, code: str, *, execution: str = "", timeout: _wire.Duration = "") -> CodeResult:
-        """Runs code to its end, once, over connections that break, and returns what it has come to.
+        """Runs code to its end, once, over connections that break, and returns its result.
 
-        An interpreter runs one piece of code at a time; more is refused with the code "conflict". Output that the server no
-        longer keeps raises a GapError. If this is abandoned, the code is interrupted. To get the events as they come, give
-        `Reprise.run` the options `interpreter`, `code` and `on_event`.
+        An interpreter runs one piece of code at a time; further code is refused with the code "conflict". Output that the
+        server no longer keeps raises a GapError. If this call is abandoned, the code is interrupted. To get the events as they
+        arrive, pass the options `interpreter`, `code` and `on_event` to `Reprise.run`.
 
-        execution: the id of the execution that it is. Given again, it attaches to that one. Default: one that nobody can guess.
-        timeout: interrupts the code after so long.
+        execution: the id of the execution of the code. Used again, it attaches to that execution. Default: an unguessable id.
+        timeout: interrupts the code after this time.
         """
         options: StartOptions = {"interpreter": id, "code": code}
         if execution:
@@ -93,15 +92,15 @@ class Interpreters:
         return self._finish(options)
 
     def clear(self, id: str) -> CodeResult:
-        """Forgets all that was declared, and goes back to the first directory and environment."""
+        """Deletes all definitions, and restores the first directory and environment."""
         return self._finish({"interpreter": id, "clear": True})
 
     def interrupt(self, id: str) -> None:
-        """Interrupts the code that runs, and not the interpreter. Without any it does nothing."""
+        """Interrupts the running code, but not the interpreter. Without running code it does nothing."""
         self._transport.call(_request("interrupt", "POST", id, "/interrupt", empty=True))
 
     def remove(self, id: str) -> None:
-        """Ends an interpreter and forgets it. The executions of its code are kept."""
+        """Ends and removes an interpreter. The executions of its code are kept."""
         self._transport.call(_request("remove", "DELETE", id, empty=True))
 
     def _finish(self, options: StartOptions) -> CodeResult:

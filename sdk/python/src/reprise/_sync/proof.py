@@ -1,5 +1,5 @@
 # Made by tools/unasync.py of ../_async/proof.py: change that file.
-"""A server of this machine proves that it knows the token, before the client sends that."""
+"""The proof of a local server that it knows the token, before the client sends the token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import NetworkError
 
 
 def prove(stream: Any, host: str, token: str) -> None:
-    """Asks who answers on a new connection, a stream of httpcore, for a proof. Raises UnprovenError."""
+    """Requests a proof over a new connection, a stream of httpcore. Raises UnprovenError."""
     deadline = time.monotonic() + _proof.PATIENCE
     question = _proof.Question(host, _proof.text_of(stream.get_extra_info("server_addr")), token)
     stream.write(question.request, timeout=_proof.PATIENCE)

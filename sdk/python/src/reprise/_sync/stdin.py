@@ -16,8 +16,8 @@ CHUNK = 1 << 20
 class Stdin:
     """Writes to the stdin of an execution that was started with `stdin_open` or `tty`.
 
-    `offset` is the number of bytes that the command has been given. Each write states it, so that a write can be sent again,
-    and is after a lost connection: the command reads each byte once. Writes of several threads come one after the other.
+    `offset` is the number of bytes that the command has been given. Each write contains it, so that a write can be repeated
+    after a lost connection: the command reads each byte once. Writes of several threads are sent one after the other.
     """
 
     def __init__(self, transport: Transport, id: str, offset: int, writer: str = "") -> None:
@@ -29,7 +29,7 @@ class Stdin:
         self.closed = False
 
     def write(self, data: bytes | str) -> None:
-        """Gives data to the command. Waits while the command does not read.
+        """Writes data to the command. Waits while the command does not read.
 
         Raises ProblemError with the code "stream_ended" after the end of stdin or of the execution, and with "conflict" if
         bytes before the offset are missing.
@@ -58,7 +58,7 @@ class Stdin:
         return _wire.Request(op, "POST", self._path, query, headers, chunk, patient=True)
 
     def close(self) -> None:
-        """Ends the command's stdin; where that has ended already there is nothing to do."""
+        """Ends the command's stdin. If it has ended already, this does nothing."""
         with self._turn:
             if self.closed:
                 return

@@ -1,5 +1,5 @@
 # Made by tools/unasync.py of ../_async/streams.py: change that file.
-"""Streams that are no execution, sessions, and tickets."""
+"""Streams that are not executions, sessions, and tickets."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Streams:
     def create(
         self, name: str, *, retention: Mapping[str, Any] | None = None, labels: Mapping[str, str] | None = None
     ) -> Stream:
-        """Creates a stream, or finds the one that is there with the same configuration; with another one the error has the
-        code "conflict". retention: max_events, max_bytes, max_age."""
+        """Creates a stream, or returns the existing one with the same configuration; with another one the error has the code
+        "conflict". retention: max_events, max_bytes, max_age."""
         return Stream._read(self._transport.call(_requests.create_stream(name, retention, labels)))
 
     def show(self, name: str) -> Stream:
@@ -40,7 +40,7 @@ class Streams:
         return Stream._read(self._transport.call(request))
 
     def list(self, *, limit: int | None = None, cursor: str = "") -> Listing[Stream]:
-        """Returns one page of streams. limit is 1 to 1,000, else 100; cursor is next_cursor of the page before."""
+        """Returns one page of streams. limit is 1 to 1,000, by default 100; cursor is next_cursor of the previous page."""
         answer = self._transport.call(_requests.listing("streams", limit, cursor))
         return Listing([Stream._read(s) for s in answer["streams"]], answer["next_cursor"])
 
@@ -78,7 +78,7 @@ class Streams:
 
 
 class Sessions:
-    """`client.sessions`: what executions have in common."""
+    """`client.sessions`: groups of executions."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -107,13 +107,13 @@ class Tickets:
         self._transport = transport
 
     def create(self, *, execution: str = "", stream: str = "", ttl: _wire.Duration = "") -> Ticket:
-        """Issues a ticket that reads one execution or one stream, and nothing else."""
+        """Issues a ticket that permits reading one execution or one stream, and nothing else."""
         members = {"execution": execution, "stream": stream, "ttl": _wire.duration_text(ttl) if ttl else ""}
         body = {name: value for name, value in members.items() if value}
         return Ticket._read(self._transport.call(_wire.json_request("issue a ticket", "POST", "/v1/tickets", body)))
 
     def renew(self, ticket: str) -> Ticket:
-        """Gets another ticket for one that has not expired, for as long again, up to 24 hours after the first was issued."""
+        """Exchanges a valid ticket for another one of the same lifetime, up to 24 hours after the first was issued."""
         query = [("ticket", ticket)]
         request = _wire.Request("renew a ticket", "POST", "/v1/tickets/renew", query=query)
         return Ticket._read(self._transport.call(request))
