@@ -18,7 +18,9 @@ type manCmd struct {
 }
 
 // Help is shown below the usage.
-func (*manCmd) Help() string { return `For example, to read the page of the verb run: reprise man run | man -l -` }
+func (*manCmd) Help() string {
+	return `For example, to read the page of the verb run: reprise man run | man -l -`
+}
 
 // Run writes the manual pages.
 func (c *manCmd) Run() error {
