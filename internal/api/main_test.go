@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -98,7 +99,7 @@ func TestMain(m *testing.M) {
 	// A Host uses package signal where this process was started with SIGINT or SIGHUP ignored. The first use starts
 	// goroutines, which must not belong to the bubble of a test.
 	first := make(chan os.Signal, 1)
-	signal.Notify(first, os.Interrupt)
+	signal.Notify(first, syscall.SIGTERM)
 	signal.Stop(first)
 	code := m.Run()
 	if err := goleak.Find(); code == 0 && err != nil {

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	// A Host uses package signal where this process was started with SIGINT or SIGHUP ignored. The first use starts
 	// goroutines, which must not belong to the bubble of a test.
 	first := make(chan os.Signal, 1)
-	signal.Notify(first, os.Interrupt)
+	signal.Notify(first, syscall.SIGTERM)
 	signal.Stop(first)
 	goleak.VerifyTestMain(m)
 }
