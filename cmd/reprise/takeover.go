@@ -259,18 +259,16 @@ func (f *takeOverFlag) takesOver() bool { return f.TakeOver }
 func (f *takeOverFlag) take(ctx context.Context, path string, check func(address string) error) (
 	*dataDir, net.Listener, error,
 ) {
-	if !f.TakeOver {
+	var listener net.Listener
+	if f.TakeOver {
+		var err error
+		if listener, err = takeOver(ctx, path, check); err != nil {
+			return nil, nil, err
+		}
+	}
+	if listener == nil { // there is nothing to take over
 		dir, err := lockDataDir(path)
 		return dir, nil, err
-	}
-	listener, err := takeOver(ctx, path, check)
-	if err != nil || listener == nil {
-		if err == nil {
-			var dir *dataDir
-			dir, err = lockDataDir(path)
-			return dir, nil, err
-		}
-		return nil, nil, err
 	}
 	dir, err := awaitHolder(ctx, path)
 	if err != nil {

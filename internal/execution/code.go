@@ -246,6 +246,13 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 	}()
 	var timeout, patience, again <-chan time.Time
 	interrupts := interpreter.Interrupts(inside.driven.language)
+	interrupt := func() (again <-chan time.Time) {
+		_ = inside.signal(interrupts[0])
+		if interrupts = interrupts[1:]; len(interrupts) == 0 {
+			return nil
+		}
+		return time.After(interruptPause)
+	}
 	if at.Timeout > 0 {
 		timer := time.NewTimer(time.Until(at.Started.Add(at.Timeout)))
 		defer timer.Stop()
@@ -270,12 +277,9 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 			}
 			timer := time.NewTimer(grace)
 			defer timer.Stop()
-			patience, again = timer.C, time.After(0)
+			patience, again = timer.C, interrupt()
 		case <-again:
-			_ = inside.signal(interrupts[0])
-			if interrupts, again = interrupts[1:], nil; len(interrupts) > 0 {
-				again = time.After(interruptPause)
-			}
+			again = interrupt()
 		case <-patience:
 			patience = nil
 			inside.stop(verdict{Outcome: Cancelled, Reason: "its code did not end when it was interrupted", Now: true})
