@@ -88,4 +88,11 @@ var operationMutants = []mutant{
 		file: "internal/execution/recover.go", old: "	return h.endKeys(ctx)\n", new: "	return nil\n",
 		pkg: "./internal/execution", run: "TestKeyOfServerThatDiesHalfway",
 	},
+	{
+		name: "message whose append has failed counts as queued", rule: "R10.12",
+		file: "internal/webhook/queue.go",
+		old:  "	if err := q.append(ctx, events); err != nil {\n		q.progress.Queued, q.lost = before, err\n",
+		new:  "	if err := q.append(ctx, events); err != nil {\n",
+		pkg:  "./internal/webhook", run: "TestFailedAppendIsNotCounted",
+	},
 }

@@ -81,6 +81,7 @@ type queue struct {
 	stateAt  uint64 // seq of the last state
 	sentAt   uint64 // seq of the last message that was sent
 	tail     uint64 // seq of the last event
+	lost     error  // an append of messages has failed: nobody knows whether they are in the queue
 }
 
 // makeQueue makes the queue of a new hook, with where it begins.
@@ -141,7 +142,9 @@ func (q *queue) replay(e *reprise.Event) error {
 	if err := json.Unmarshal(e.Data, &r); err != nil {
 		return fmt.Errorf("event %d of the queue: %w", e.Seq, err)
 	}
+	queued := q.progress.Queued
 	q.progress = r.Progress
+	q.progress.Queued = max(queued, r.Queued) // a message of an append that seemed to fail is not counted after it
 	q.since++
 	q.bytes += len(e.Data)
 	if r.Message != nil {
@@ -158,10 +161,15 @@ func (q *queue) replay(e *reprise.Event) error {
 	return nil
 }
 
-// add notes what was found, and appends the messages about it, which get their numbers here.
+// add notes what was found, and appends the messages about it, which get their numbers here. After an error nothing
+// more can be added, and the queue has to be opened again.
 func (q *queue) add(ctx context.Context, batch []found) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.lost != nil {
+		return q.lost
+	}
+	before := q.progress.Queued
 	var events []reprise.Event
 	for i := range batch {
 		f := &batch[i]
@@ -177,6 +185,7 @@ func (q *queue) add(ctx context.Context, batch []found) error {
 		}
 		event, err := eventOf(typeMessage, &record{Progress: q.progress, Message: m})
 		if err != nil {
+			q.progress.Queued, q.lost = before, err
 			return err
 		}
 		events = append(events, event)
@@ -184,18 +193,22 @@ func (q *queue) add(ctx context.Context, batch []found) error {
 	if len(events) == 0 {
 		return nil
 	}
-	return q.append(ctx, events)
+	if err := q.append(ctx, events); err != nil {
+		q.progress.Queued, q.lost = before, err
+		return err
+	}
+	return nil
 }
 
-// append appends events, and a state where it is time for one. The caller holds mu. After an error nobody knows
-// what was kept, and the queue has to be opened again.
+// append appends events, and a state where it is time for one. The caller holds mu. Once messages may be lost there are
+// no more states: the positions in it are those after the messages.
 func (q *queue) append(ctx context.Context, events []reprise.Event) error {
 	for i := range events {
 		q.bytes += len(events[i].Data)
 	}
 	q.since += len(events)
 	state := q.since >= stateEvery || q.bytes >= stateEveryBytes || len(events) == 0
-	if state {
+	if state = state && q.lost == nil; state {
 		event, err := eventOf(typeState, &record{Progress: q.progress, Sources: q.sources})
 		if err != nil {
 			return err
@@ -221,6 +234,9 @@ func (q *queue) append(ctx context.Context, events []reprise.Event) error {
 func (q *queue) save(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.lost != nil {
+		return q.lost
+	}
 	return q.append(ctx, nil)
 }
 
@@ -228,6 +244,7 @@ func (q *queue) save(ctx context.Context) error {
 func (q *queue) noteSent(ctx context.Context, n, seq uint64, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.progress.Queued = max(q.progress.Queued, n) // it may be of an append that seemed to fail
 	q.progress.Sent, q.progress.Succeeded = n, &now
 	q.progress.Failing, q.progress.Status, q.progress.Error = nil, 0, ""
 	q.sentAt = seq
@@ -267,12 +284,22 @@ func (q *queue) appendProgress(ctx context.Context) error {
 	return q.append(ctx, []reprise.Event{event})
 }
 
+// confirm returns nil if what we have counted is so: messages were not lost, and nobody else sends.
+func (q *queue) confirm(ctx context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.lost != nil {
+		return q.lost
+	}
+	return q.appendProgress(ctx)
+}
+
 // dropped returns how many of the newest messages have left the queue before they were sent, and the number of the
-// last one, for a sender that has read the queue up to seq at. It is 0 if there is more to read.
+// last one, for a sender that has read the queue up to seq at. It is 0 if there is more to read, or if that is not known.
 func (q *queue) dropped(at uint64) (count, last uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if at < q.tail {
+	if at < q.tail || q.lost != nil {
 		return 0, 0
 	}
 	return q.progress.Queued - q.progress.Sent, q.progress.Queued

@@ -73,8 +73,12 @@ func (s *sender) run(ctx context.Context) error {
 	}
 }
 
-// tellDropped tells the receiver how many messages before the one with number n are missing.
+// tellDropped tells the receiver how many messages before the one with number n are missing. A sender that another has
+// replaced does not: those that it misses may have been sent by the other.
 func (s *sender) tellDropped(ctx context.Context, n, dropped uint64) error {
+	if err := s.queue.confirm(ctx); err != nil {
+		return err
+	}
 	sent := n - 1 - dropped
 	gap := &message{ID: messageID(s.hook.ID, "dropped", itoa(sent), itoa(n)), Body: gapBody("", dropped, "")}
 	s.hooks.opts.Events.dropped(s.hook, dropped)

@@ -107,7 +107,11 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, opts webhook.Options) *fixture {
-	store := memstore.New(nil)
+	return newFixtureOn(t, memstore.New(nil), opts)
+}
+
+// newFixtureOn is newFixture on a store, which it closes.
+func newFixtureOn(t *testing.T, store reprise.Store, opts webhook.Options) *fixture {
 	log, err := reprise.Open(t.Context(), store, nil)
 	if err != nil {
 		t.Fatal(err)
