@@ -52,7 +52,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TMPDIR", env.WorkDir)
 			// Nothing of whoever runs the tests.
 			env.Setenv("REPRISE_LOG_LEVEL", "info")
-			env.Values[worldKey{}] = newWorld(env)
+			env.Values[fixtureKey{}] = newFixture(env)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
