@@ -144,7 +144,7 @@ func (q *queue) replay(e *reprise.Event) error {
 	}
 	queued := q.progress.Queued
 	q.progress = r.Progress
-	q.progress.Queued = max(queued, r.Queued) // a record may not count messages of an earlier append that seemed to fail
+	q.progress.Queued = max(queued, r.Queued) // older records may count an append that seemed to fail
 	q.since++
 	q.bytes += len(e.Data)
 	if r.Message != nil {

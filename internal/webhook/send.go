@@ -109,7 +109,7 @@ func (s *sender) event(ctx context.Context, e *reprise.Event) error {
 	if err := s.deliver(ctx, m); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // the receiver has it, so record it even when stopped
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // record it even when stopped
 	defer cancel()
 	return s.queue.noteSent(ctx, m.N, e.Seq, time.Now())
 }
