@@ -1,6 +1,6 @@
 import { ForeignError } from './errors.js'
 
-/** How long, in milliseconds, a response that is not the server's is retried once the server was met. */
+/** For how long, in milliseconds, an answer that is not the server's is tried again once the server was met. */
 export const foreignPatience = 60_000
 
 /** A run of consecutive answers that are not the server's. */
