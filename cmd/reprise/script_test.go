@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=20") // the default is a second for each command
 			// Nothing of whoever runs the tests.
 			env.Setenv("REPRISE_LOG_LEVEL", "info")
-			env.Values[worldKey{}] = newWorld(env)
+			env.Values[fixtureKey{}] = newFixture(env)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
