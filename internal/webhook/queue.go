@@ -295,7 +295,7 @@ func (q *queue) confirm(ctx context.Context) error {
 }
 
 // dropped returns how many of the newest messages left the queue before they were sent, and the number of the last of
-// them, for a sender that has read the queue up to seq at. Both are 0 if there is more to read or the queue is not known.
+// them, for a sender that has read the queue up to seq at. Both are 0 if there is more to read, or if an append failed.
 func (q *queue) dropped(at uint64) (count, last uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
