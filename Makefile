@@ -56,6 +56,7 @@ mcpb: ## a desktop bundle for MCP hosts, of this machine and this tree, into bin
 	scripts/mcp-packages here
 
 .PHONY: test
+test: export GORACE = atexit_sleep_ms=20# of each process that tests start; the default is a second
 test: ## tests with the race detector, in random order
 	go test -race -shuffle=on -vet=off -timeout 30m ./... # make vet has looked at all of it
 	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
