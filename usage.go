@@ -383,7 +383,7 @@ func (l *Log) listBounded(ctx context.Context, q ListQuery) (page ListPage, err 
 func (l *Log) countAccounts(ctx context.Context) {
 	err := l.guard(func() error { return l.measureAccounts(ctx) })
 	if err != nil && ctx.Err() == nil {
-		l.opts.Logger.Error("what accounts keep could not be counted; the next sweep does", "error", err)
+		l.opts.Logger.Error("the usage of accounts could not be counted; the next sweep tries again", "error", err)
 	}
 }
 

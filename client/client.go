@@ -86,7 +86,7 @@ func New(opts *Options) (*Client, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
 		base.Fragment != "" {
-		return nil, fmt.Errorf("%w: the server's URL %q is no http or https URL without a query",
+		return nil, fmt.Errorf("%w: the server's URL %q is not an http or https URL without a query",
 			reprise.ErrInvalid, o.URL)
 	}
 	found := false // in a file of this machine, for which the server has to prove itself
@@ -100,7 +100,7 @@ func New(opts *Options) (*Client, error) {
 		o.Token = ""
 	}
 	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, fmt.Errorf("%w: the token holds what no header can", reprise.ErrInvalid)
+		return nil, fmt.Errorf("%w: the token contains characters that a header cannot hold", reprise.ErrInvalid)
 	}
 	c := &Client{
 		base:     strings.TrimRight(base.String(), "/"),

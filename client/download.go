@@ -57,7 +57,7 @@ func (t *transfer) checkLocal(local string) error {
 	case info.IsDir():
 		return &fs.PathError{Op: "write", Path: local, Err: errors.New("it is a directory")}
 	case !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0:
-		return &fs.PathError{Op: "write", Path: local, Err: errors.New("it is no file")}
+		return &fs.PathError{Op: "write", Path: local, Err: errors.New("it is not a file")}
 	case t.opts.Keep:
 		return &fs.PathError{Op: "write", Path: local, Err: fs.ErrExist}
 	}

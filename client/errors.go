@@ -17,7 +17,7 @@ var ErrProtocol = errors.New("not the protocol of Reprise")
 // Temporary failures, in addition to those of ssefollow: an attempt took too long; a JSON answer is damaged.
 var (
 	errTimeout  = errors.New("the server takes too long to answer")
-	errCutShort = errors.New("the answer is no whole JSON")
+	errCutShort = errors.New("the response is not complete JSON")
 )
 
 // Error is why a call or a loop was given up.

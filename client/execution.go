@@ -143,7 +143,7 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d)
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%w: %q is no duration such as \"90s\"", reprise.ErrInvalid, text)
+		return fmt.Errorf("%w: %q is not a duration such as \"90s\"", reprise.ErrInvalid, text)
 	}
 	*d = Duration(v)
 	return nil

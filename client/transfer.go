@@ -156,7 +156,7 @@ func (t *transfer) whole(at uploaded, size int64) File {
 func openLocal(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is no file")}
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is not a file")}
 	}
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 )
 
 // errDead is the reason why a life of this replica has ended when others declared it dead.
-var errDead = fmt.Errorf("%w: this replica was taken for dead and joins anew", reprise.ErrUnavailable)
+var errDead = fmt.Errorf("%w: this replica was taken for dead and joins again", reprise.ErrUnavailable)
 
 // run lives one life after the other.
 func (m *Member) run() {

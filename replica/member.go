@@ -241,7 +241,7 @@ func (m *Member) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	if err := m.Leave(ctx); err != nil {
-		m.opts.Logger.Warn("the other replicas cannot be told that this one leaves", "error", err)
+		m.opts.Logger.Warn("the other replicas cannot be notified that this one leaves", "error", err)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func (m *Member) begun(lf *life, msg message) {
 	lf.mu.Unlock()
 	switch {
 	case full:
-		f = refuse(fmt.Errorf("%w: replica %s serves as many calls as it may", reprise.ErrUnavailable, lf.name))
+		f = refuse(fmt.Errorf("%w: replica %s has reached its limit of calls", reprise.ErrUnavailable, lf.name))
 	case f == nil:
 		f = refuse(fmt.Errorf("%w: replica %s does not serve %q", reprise.ErrUnavailable, lf.name, msg.Service))
 	}

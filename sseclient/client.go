@@ -39,7 +39,7 @@ func New(address string, opts *Options) (*Client, error) {
 		return nil, fmt.Errorf("sseclient: %w", err)
 	}
 	if u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("sseclient: %q is no http or https URL", address)
+		return nil, fmt.Errorf("sseclient: %q is not an http or https URL", address)
 	}
 	c := &Client{url: u, opts: opts.withDefaults()}
 	if _, err := http.NewRequest(c.opts.Method, address, nil); err != nil {

@@ -13,7 +13,7 @@ import (
 // Errors that a loop ends with, each alone or within a *StatusError or another error.
 var (
 	// ErrContentType is wrapped by the error for an answer that is not an event stream.
-	ErrContentType = errors.New("the answer is no event stream")
+	ErrContentType = errors.New("the response is not an event stream")
 	// ErrRedirect is wrapped by the error for too many redirects, or for an invalid one.
 	ErrRedirect = errors.New("the redirect cannot be followed")
 	// ErrLastEventID is wrapped by the error for an id that a header cannot contain, so the client cannot tell the

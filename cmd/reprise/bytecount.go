@@ -16,11 +16,11 @@ func (n *byteCount) UnmarshalText(text []byte) error {
 	number := strings.TrimRight(string(text), "KMGTiB")
 	v, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || v < 0 {
-		return fmt.Errorf("%q is no size such as 64MiB", text)
+		return fmt.Errorf("%q is not a size such as 64MiB", text)
 	}
 	shift, ok := shifts[string(text[len(number):])]
 	if !ok || bits.Len64(uint64(v))+shift > 63 {
-		return fmt.Errorf("%q is no size such as 64MiB", text)
+		return fmt.Errorf("%q is not a size such as 64MiB", text)
 	}
 	*n = byteCount(v << shift)
 	return nil

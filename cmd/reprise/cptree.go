@@ -87,7 +87,7 @@ func (t *treeCopy) up(ctx context.Context, target string) error {
 			t.sum.Directories++
 			return nil
 		case !info.Mode().IsRegular():
-			t.skip(rel, "it is no file and no directory")
+			t.skip(rel, "it is neither a file nor a directory")
 			return nil
 		}
 		return t.upFile(ctx, rel, info, path.Join(target, rel))

@@ -168,7 +168,7 @@ func (d *demo) count() error {
 	right := d.output.String() == want.String()
 	d.view.count(d, strings.Count(d.output.String(), "\n"), right)
 	if !right {
-		return &exit{code: exitFailed, err: errors.New("demo: what came is not what the job has printed")}
+		return &exit{code: exitFailed, err: errors.New("demo: the received events differ from the output of the job")}
 	}
 	return nil
 }

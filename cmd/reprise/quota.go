@@ -26,7 +26,7 @@ type quotaFlags struct {
 func parseLimit(limits quota.Limits, text string) error {
 	name, bound, ok := strings.Cut(text, "=")
 	if !ok {
-		return fmt.Errorf("%q is no quota and bound such as running=5", text)
+		return fmt.Errorf("%q is not a quota and limit such as running=5", text)
 	}
 	q := quota.Name(strings.TrimSpace(name))
 	if _, twice := limits[q]; twice {
@@ -39,7 +39,7 @@ func parseLimit(limits quota.Limits, text string) error {
 		n = int64(size)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is no bound of the quota %s", bound, q)
+		return fmt.Errorf("%q is not a limit of the quota %s", bound, q)
 	}
 	limits[q] = n
 	return limits.Validate()

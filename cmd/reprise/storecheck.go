@@ -102,7 +102,7 @@ func (c *storeCheckCmd) report(checked transfer.Checked) (err error) {
 	return err
 }
 
-var errDamaged = errors.New("the store is damaged: what is damaged is not served, and the rest is; " +
+var errDamaged = errors.New("the store is damaged: damaged parts are not served, the others are; " +
 	"restore a backup, or remove the streams that are named")
 
 func (c *storeCheckCmd) problem(wrong string, key reprise.StreamKey) error {

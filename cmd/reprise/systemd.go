@@ -24,7 +24,7 @@ func notifySystemd(logger *slog.Logger, state string) {
 		_, err = conn.Write([]byte(state))
 	}
 	if err != nil {
-		logger.Warn("the service manager cannot be told", "state", state, "error", err)
+		logger.Warn("the service manager cannot be notified", "state", state, "error", err)
 	}
 }
 

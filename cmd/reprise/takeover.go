@@ -187,7 +187,7 @@ func receive(conn *net.UnixConn, secretPath string, check func(address string) e
 	space := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), space)
 	if err != nil {
-		return nil, fmt.Errorf("the server does not give its socket away: %w", err)
+		return nil, fmt.Errorf("the server does not hand over its socket: %w", err)
 	}
 	listener, err := listenerIn(space[:n])
 	if err != nil {

@@ -16,13 +16,14 @@ import (
 func (o *Options) checkNames() error {
 	for _, host := range o.Hosts {
 		if host == "" || httpserver.HostName(host) != strings.ToLower(host) {
-			return fmt.Errorf("%w: %q is no host name without a port", reprise.ErrInvalid, host)
+			return fmt.Errorf("%w: %q is not a host name without a port", reprise.ErrInvalid, host)
 		}
 	}
 	for _, origin := range o.Origins {
 		u, err := url.Parse(origin)
 		if origin != "null" && (err != nil || u.Host == "" || u.Scheme+"://"+u.Host != origin) {
-			return fmt.Errorf("%w: %q is no origin such as \"https://example.org:8443\"", reprise.ErrInvalid, origin)
+			return fmt.Errorf("%w: %q is not an origin such as \"https://example.org:8443\"",
+				reprise.ErrInvalid, origin)
 		}
 	}
 	return nil

@@ -100,7 +100,7 @@ func readPrivate(path string) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%s may be used by others (%v): chmod 600 it, and look at what it grants",
+		return nil, fmt.Errorf("%s may be used by others (%v): chmod 600 it, and review what it grants",
 			path, info.Mode())
 	case info.Size() > maxFileBytes:
 		return nil, fmt.Errorf("%w: %s has %d bytes", reprise.ErrInvalid, path, info.Size())

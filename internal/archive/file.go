@@ -121,7 +121,7 @@ func (f *File) readHeader() error {
 		return err
 	}
 	if string(b[:len(magic)]) != magic {
-		return fmt.Errorf("%w: it is no archive that this program knows", ErrDamaged)
+		return fmt.Errorf("%w: it is not an archive that this program supports", ErrDamaged)
 	}
 	length := int64(binary.LittleEndian.Uint32(b[len(magic):]))
 	if length > maxHeaderBytes {

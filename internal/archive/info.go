@@ -144,7 +144,7 @@ func parseHeader(text []byte) (header, error) {
 	empty := h.Earliest == h.Tail+1
 	switch {
 	case key.Validate() != nil:
-		return h, fmt.Errorf("%w: header: no name of a stream: %q", ErrDamaged, key.String())
+		return h, fmt.Errorf("%w: header: invalid stream name %q", ErrDamaged, key.String())
 	case h.Tail == 1<<64-1, h.Earliest < 1, h.Earliest > h.Tail+1,
 		h.First < 1, h.First > h.Earliest, empty && h.First != h.Earliest:
 		return h, fmt.Errorf("%w: header: events %d (from %d) to %d", ErrDamaged, h.Earliest, h.First, h.Tail)

@@ -34,7 +34,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage
 	if q.After != "" {
 		l, ok := parseLife(q.After)
 		if !ok {
-			return reprise.ListPage{}, fmt.Errorf("%w: %q is no place in a list", reprise.ErrInvalid, q.After)
+			return reprise.ListPage{}, fmt.Errorf("%w: %q is not a list cursor", reprise.ErrInvalid, q.After)
 		}
 		after = l
 	}

@@ -132,7 +132,7 @@ func parseCut(text string) (c cut, err error) {
 		c.times = -1
 	case many:
 		if c.times, err = strconv.Atoi(times); err != nil || c.times < 1 {
-			return c, fmt.Errorf("%q is no number of times", times)
+			return c, fmt.Errorf("%q is not a number of times", times)
 		}
 	}
 	rest, at, hasAt := cutLast(rest, "@")
@@ -200,7 +200,7 @@ func (c *cut) parseAt(at string) (err error) {
 		return fmt.Errorf("%s cannot be timed as %q", c.fault.Kind, at)
 	}
 	if err != nil || c.fault.After < 0 || c.fault.Delay < 0 || isRange && max(c.most, int64(c.later)) == 0 {
-		return fmt.Errorf("%q is no place: bytes, a range, a row or a time", at)
+		return fmt.Errorf("%q is not a position: bytes, a range, a row or a time", at)
 	}
 	return nil
 }

@@ -306,7 +306,7 @@ func (h *Host) discard(dir string) {
 	}
 	conn, err := supervisor.Dial(h.ctx, dir, h.supervisors.secret)
 	if err != nil {
-		h.opts.Logger.Warn("a supervisor that nobody needs cannot be reached", "directory", dir, "error", err)
+		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
 		return
 	}
 	defer conn.Close()

@@ -35,7 +35,7 @@ func (h *Host) stdinAt(
 		}
 		t, err := h.ask(ctx, owner, ask{Op: op, Tenant: tenant, ID: id, Stdin: a})
 		if err == nil && t.Stdin == nil {
-			err = fmt.Errorf("replica %s answers what cannot be", owner)
+			err = fmt.Errorf("replica %s answers with something that cannot be", owner)
 		}
 		return t.Stdin, err
 	}
@@ -107,7 +107,7 @@ func (f *farStdin) send(ctx context.Context, a *askStdin) (*toldStdin, error) {
 		case err != nil:
 			return nil, err
 		case t.Took < 0 || t.Took > len(a.Data):
-			return nil, errors.New("the owner of the command answers what cannot be")
+			return nil, errors.New("the owner of the command answers with something that cannot be")
 		}
 		f.state = t.Stdin
 		switch {

@@ -123,7 +123,7 @@ func (m *remote) stdinPiece(ctx context.Context, a *askStdin) (*toldStdin, error
 	}
 	answer, err := m.call(ctx, call{Op: op, Stdin: a})
 	if err == nil && answer.Stdin == nil {
-		err = errors.New("the supervisor answers what cannot be")
+		err = errors.New("the supervisor answers with something that cannot be")
 	}
 	return answer.Stdin, err
 }

@@ -96,7 +96,7 @@ func ReadSecret(dir string, tenant reprise.Tenant, name string) (string, error) 
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%w: %s is no regular file", reprise.ErrInvalid, file)
+		return "", fmt.Errorf("%w: %s is not a regular file", reprise.ErrInvalid, file)
 	case info.Mode().Perm()&0o077 != 0:
 		return "", fmt.Errorf("%w: %s may be used by others (%v): chmod 600 it", reprise.ErrInvalid, file, info.Mode())
 	}

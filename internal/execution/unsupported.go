@@ -14,7 +14,7 @@ import (
 // Systems other than Linux have no supervisors, no cgroups, and no access to the environment of other processes, by
 // which the processes of a dead server could be found.
 
-var errNeedsLinux = fmt.Errorf("only Linux has it: %w", errors.ErrUnsupported)
+var errNeedsLinux = fmt.Errorf("only Linux supports it: %w", errors.ErrUnsupported)
 
 // limitsHeld: memory, processes and CPU time of a tree can be bounded.
 const limitsHeld = false

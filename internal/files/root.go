@@ -63,7 +63,8 @@ func checkRootName(name string) error {
 	// The name of a root has the form of a tenant's: one segment that needs no escaping.
 	key := reprise.StreamKey{Tenant: reprise.Tenant(name), Name: name}
 	if err := key.Validate(); err != nil || len(name) > maxSegment {
-		return fmt.Errorf("%w: %q is no name for a root: letters, digits, '.', '_' and '-'", reprise.ErrInvalid, name)
+		return fmt.Errorf("%w: %q is not a name for a root: letters, digits, '.', '_' and '-'",
+			reprise.ErrInvalid, name)
 	}
 	return nil
 }

@@ -297,6 +297,6 @@ func (w *Watches) forget(name string) {
 		return
 	}
 	if err := w.remove(w.done, id); err != nil && w.done.Err() == nil {
-		w.opts.Logger.Warn("a watch that nobody reads was not removed", "watch", id, "error", err)
+		w.opts.Logger.Warn("an unused watch was not removed", "watch", id, "error", err)
 	}
 }

@@ -132,7 +132,7 @@ func (o *watch) save() {
 		return
 	}
 	if err := o.of.save(o.id, o.last, o.seen); err != nil {
-		o.of.opts.Logger.Warn("what was seen of a directory was not saved", "path", string(o.last.Path), "error", err)
+		o.of.opts.Logger.Warn("the state of a watch was not saved", "path", string(o.last.Path), "error", err)
 	}
 }
 

@@ -92,7 +92,7 @@ func parseQuestion(m *mcphttp.Message) (mcp.InputRequest, error) {
 		//lint:ignore SA1019 older versions have it
 		question = &mcp.ListRootsParams{}
 	default:
-		return nil, fmt.Errorf("nobody is asked for %s", m.Method)
+		return nil, fmt.Errorf("no client can be asked for %s", m.Method)
 	}
 	if m.Params == nil {
 		return question, nil

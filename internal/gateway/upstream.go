@@ -230,7 +230,7 @@ func (u *Upstream) invalidURL() string {
 	}
 	at, err := url.Parse(u.URL)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" {
-		return fmt.Sprintf("%q is no http or https URL", u.URL)
+		return fmt.Sprintf("%q is not an http or https URL", u.URL)
 	}
 	return ""
 }

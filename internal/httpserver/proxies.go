@@ -23,7 +23,7 @@ func ParseProxies(entries []string) ([]netip.Prefix, error) {
 		}
 		prefix, err := netip.ParsePrefix(entry)
 		if err != nil || prefix.Addr().Is4In6() {
-			return nil, fmt.Errorf("%w: %q is no IP address, and no network such as 10.0.0.0/8",
+			return nil, fmt.Errorf("%w: %q is neither an IP address nor a network such as 10.0.0.0/8",
 				reprise.ErrInvalid, entry)
 		}
 		proxies = append(proxies, prefix.Masked())

@@ -43,7 +43,7 @@ func seal(keys *reprise.Keys, label string, c claims) (string, error) {
 	payload := base64.RawURLEncoding.EncodeToString(text)
 	sealed := payload + "." + keys.Sign(label, payload)
 	if len(sealed) > maxSignedBytes {
-		return "", fmt.Errorf("%w: what the credential says of its bearer is too long for a cookie or ticket",
+		return "", fmt.Errorf("%w: the claims of the credential are too long for a cookie or ticket",
 			reprise.ErrInvalid)
 	}
 	return sealed, nil

@@ -16,7 +16,7 @@ func (g *Gate) Ticket(p Principal, stream reprise.StreamKey,
 	ttl time.Duration,
 ) (text string, expires time.Time, err error) {
 	if !p.May(ScopeRead) || stream.Tenant != p.Tenant {
-		return "", time.Time{}, fmt.Errorf("%w: a ticket for what you may not read", ErrForbidden)
+		return "", time.Time{}, fmt.Errorf("%w: the ticket is for something that you may not read", ErrForbidden)
 	}
 	if ttl == 0 {
 		ttl = DefaultTicketTTL

@@ -29,7 +29,7 @@ type Verifier interface {
 }
 
 // errNoCredential is the error for a credential, or a principal, that no longer exists.
-var errNoCredential = fmt.Errorf("%w: the credential that it was given for is no longer in use", ErrUnauthenticated)
+var errNoCredential = fmt.Errorf("%w: the credential behind it is no longer in use", ErrUnauthenticated)
 
 // Bounds of a token's length, inclusive.
 const (

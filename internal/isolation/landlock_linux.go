@@ -98,7 +98,7 @@ func (p *Plan) allowFiles(ruleset int, dir string) error {
 	}
 	for _, path := range slices.Concat(p.Access.Writable, []string{dir, p.Temporary, "/dev/shm"}) {
 		if slices.ContainsFunc(hidden, func(h string) bool { return within(h, path) }) {
-			return fmt.Errorf("isolation: %s is to be writable and holds what is hidden", path)
+			return fmt.Errorf("isolation: %s is writable and contains a hidden path", path)
 		}
 		if err := allow(ruleset, path, handledFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -1,4 +1,4 @@
-// Package listing is the list of streams of a store that keeps them in memory.
+// Package listing is an index of streams for stores that list them from memory.
 package listing
 
 import (
@@ -66,7 +66,7 @@ func (x *Index) Page(q reprise.ListQuery, newest uint64) (numbers []uint64, next
 	if q.After != "" {
 		n, err := strconv.ParseUint(q.After, 10, 64)
 		if err != nil || n == 0 || n > newest || strconv.FormatUint(n, 10) != q.After {
-			return nil, "", fmt.Errorf("%w: %q is no place in a list", reprise.ErrInvalid, q.After)
+			return nil, "", fmt.Errorf("%w: %q is not a list cursor", reprise.ErrInvalid, q.After)
 		}
 		below = n
 	}

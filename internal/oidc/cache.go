@@ -8,10 +8,10 @@ import (
 	"reprise/internal/identity"
 )
 
-// digest is that of the text of a token.
+// digest is the digest of a token's text.
 type digest = [sha256.Size]byte
 
-// cache remembers whose the tokens are that were verified.
+// cache holds the principals of verified tokens.
 type cache struct {
 	most int
 
@@ -19,7 +19,8 @@ type cache struct {
 	tokens map[digest]identity.Principal
 }
 
-// known is whose token has a digest. It reports false for one that was not verified, or has ended since.
+// known returns the principal of the token with a digest. It returns false for a token that was not verified or has
+// expired.
 func (c *cache) known(d digest, now time.Time) (identity.Principal, bool) {
 	c.mu.RLock()
 	p, ok := c.tokens[d]
@@ -31,7 +32,7 @@ func isGood(p *identity.Principal, now time.Time) bool {
 	return now.Before(p.Expires) && p.Revoked.Err() == nil
 }
 
-// add remembers a token. A full cache forgets those that have ended, or else a tenth of all.
+// add stores a token. A full cache drops the expired tokens, or else a tenth of all.
 func (c *cache) add(d digest, p identity.Principal, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,16 +15,16 @@ import (
 	"reprise/internal/quota"
 )
 
-// claims are the members of the payload of a token. Their names are told apart by case, as JSON does and a struct of
-// encoding/json does not: a claim "Sub", which users may have been let to choose, is not "sub".
+// claims are the members of a token's payload. Names are case-sensitive, as in JSON and unlike in structs of
+// encoding/json: a claim "Sub", which users may choose, is not "sub".
 type claims map[string]json.RawMessage
 
-// refused is the error for a token that its issuer has signed and that is not good here, or is not any more.
+// refused returns the error for a token that its issuer has signed but that is not valid here, or is no longer valid.
 func refused(format string, args ...any) error {
 	return fmt.Errorf("%w: the token %s", identity.ErrUnauthenticated, fmt.Sprintf(format, args...))
 }
 
-// text is a claim that is a string, "" for others.
+// text returns a claim that is a string, or "".
 func (c claims) text(name string) string {
 	var s string
 	if json.Unmarshal(c[name], &s) != nil {
@@ -33,7 +33,7 @@ func (c claims) text(name string) string {
 	return s
 }
 
-// list is a claim that is an array of strings, or one string. With spaced, the words of a string are its elements.
+// list returns a claim that is an array of strings, or one string. With spaced, the words of a string are its elements.
 func (c claims) list(name string, spaced bool) []string {
 	var list []string
 	if json.Unmarshal(c[name], &list) == nil {
@@ -49,7 +49,7 @@ func (c claims) list(name string, spaced bool) []string {
 	}
 }
 
-// texts are those of some claims that are strings, or whole numbers.
+// texts returns the named claims that are strings or whole numbers.
 func (c claims) texts(names []string) map[string]string {
 	texts := map[string]string{}
 	for _, name := range names {
@@ -64,7 +64,7 @@ func (c claims) texts(names []string) map[string]string {
 	return texts
 }
 
-// time is a NumericDate, the zero Time where there is none.
+// time returns a NumericDate, the zero Time if the claim is missing.
 func (c claims) time(name string) (time.Time, error) {
 	raw, ok := c[name]
 	if !ok {
@@ -78,7 +78,7 @@ func (c claims) time(name string) (time.Time, error) {
 	return time.Unix(int64(whole), int64(part*1e9)), nil
 }
 
-// during checks the times of a token, and returns when it is good no more.
+// during checks the times of a token and returns its expiry.
 func (c claims) during(now time.Time, leeway time.Duration) (expires time.Time, err error) {
 	expires, err = c.time("exp")
 	if err != nil {
@@ -103,7 +103,8 @@ func (c claims) during(now time.Time, leeway time.Duration) (expires time.Time, 
 	return expires, nil
 }
 
-// principal is whom the claims name by the rule of the issuer. It is neither bound to a key nor to an audience.
+// principal returns the principal that the claims name by the rule of the issuer. It is not yet bound to a key or an
+// audience.
 func (i *Issuer) principal(c claims) (identity.Principal, error) {
 	name := c.text(i.NameClaim)
 	if len(name) > maxNamePart || !isPrintable(name) {
@@ -132,8 +133,8 @@ func (i *Issuer) principal(c claims) (identity.Principal, error) {
 	}, nil
 }
 
-// limits are the quotas of a principal: those of its claim, and of the issuer for quotas that are not in it. A claim
-// that cannot be read is no claim without bounds: the token is refused.
+// limits returns the quotas of a principal: those in its claim, and those of the issuer for other quotas. A malformed
+// claim refuses the token and does not remove the bounds.
 func (i *Issuer) limits(c claims) (quota.Limits, error) {
 	raw, ok := c[i.LimitsClaim]
 	if !ok || i.LimitsClaim == "" {
@@ -154,11 +155,11 @@ func (i *Issuer) limits(c claims) (quota.Limits, error) {
 	return limits, nil
 }
 
-// maxGrants bounds what one token is granted.
+// maxGrants bounds the grants of one token.
 const maxGrants = 64
 
-// grants are what the scopes and groups of a token give. What is no scope of ours is ignored: providers put those of
-// other services, such as "openid", beside it.
+// grants returns the grants of a token's scopes and groups. Unknown scopes are ignored, since providers add scopes of
+// other services, such as "openid".
 func (i *Issuer) grants(c claims) []identity.Grant {
 	grants := slices.Clone(i.Scopes)
 	for _, text := range i.scopeTexts(c) {
@@ -193,7 +194,7 @@ func (i *Issuer) scopeTexts(c claims) []string {
 	return c.list("scp", true)
 }
 
-// ruled are those of the claims that the rule of the issuer looks at, with the groups that grant something.
+// ruled returns the claims that the rule of the issuer uses, with only the groups that grant something.
 func (i *Issuer) ruled(c claims) claims {
 	kept := claims{}
 	for _, name := range []string{"exp", i.NameClaim, i.TenantClaim, i.ScopeClaim, i.LimitsClaim, "scope", "scp"} {
@@ -208,7 +209,7 @@ func (i *Issuer) ruled(c claims) claims {
 		}
 	}
 	if groups != nil {
-		kept[i.GroupsClaim], _ = json.Marshal(groups) // of strings, which never fails
+		kept[i.GroupsClaim], _ = json.Marshal(groups) // a list of strings always has a JSON form
 	}
 	return kept
 }

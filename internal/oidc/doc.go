@@ -15,5 +15,5 @@
 // unknown key. Documents of a provider are limited in size and time. The last valid set is used while the provider is
 // unreachable. When the provider withdraws a key, everything that was opened with its tokens ends.
 //
-// [Resource] is what OAuth clients are told of the server: the metadata of RFC 9728, and challenges.
+// [Resource] describes the server to OAuth clients: the metadata of RFC 9728, and challenges.
 package oidc

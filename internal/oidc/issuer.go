@@ -19,48 +19,49 @@ import (
 	"reprise/internal/quota"
 )
 
-// Issuer is an identity provider, and the rule by which the claims of its tokens become a principal.
+// Issuer is an identity provider, and the rule that maps the claims of its tokens to a principal.
 type Issuer struct {
-	// URL is the issuer identifier, as the claim iss has it: https, or http on loopback. Keys are found by it.
+	// URL is the issuer identifier, as in the claim iss: https, or http on loopback. It is also the base of discovery.
 	URL string `yaml:"issuer"`
 	// Name ends the names of the principals of the issuer: "alice@corp". Default: the URL without its scheme.
 	Name string `yaml:"name"`
-	// JWKS is the URL of the keys of an issuer without discovery. Default: what discovery says.
+	// JWKS is the URL of the keys of an issuer without discovery. Default: the URL that discovery returns.
 	JWKS string `yaml:"jwks"`
-	// Audiences are those of tokens that are for this server as a whole, beside Resource.URL.
+	// Audiences are the audiences of tokens for this server as a whole, besides Resource.URL.
 	Audiences []string `yaml:"audiences"`
-	// Tenant is that of all principals of the issuer. Default: the default tenant, unless TenantClaim is set.
+	// Tenant is the tenant of all principals of the issuer. Default: the default tenant, unless TenantClaim is set.
 	Tenant reprise.Tenant `yaml:"tenant"`
-	// TenantClaim is the claim that names the tenant. A token without it is refused. Default: Tenant is for all.
+	// TenantClaim is the claim that names the tenant. A token without it is refused. Default: all principals belong to
+	// Tenant.
 	TenantClaim string `yaml:"tenant_claim"`
-	// Tenants are those that TenantClaim may name. Default: all but the default tenant.
+	// Tenants lists the tenants that TenantClaim may name. Default: all but the default tenant.
 	Tenants []reprise.Tenant `yaml:"tenants"`
-	// NameClaim is the claim that tells the principals of the issuer apart. Default: "sub".
+	// NameClaim is the claim that identifies a principal of the issuer. Default: "sub".
 	NameClaim string `yaml:"name_claim"`
-	// ScopeClaim is the claim that lists scopes, as an array or with spaces between. Default: "scope", or "scp" in a
+	// ScopeClaim is the claim that lists scopes, as an array or separated by spaces. Default: "scope", or "scp" in a
 	// token without it.
 	ScopeClaim string `yaml:"scope_claim"`
-	// ScopePrefix begins those that are for this server; others are ignored. Default: "".
+	// ScopePrefix is the prefix of scopes for this server; other scopes are ignored. Default: "".
 	ScopePrefix string `yaml:"scope_prefix"`
 	// Scopes are granted to every token.
 	Scopes []identity.Grant `yaml:"scopes"`
-	// GroupsClaim is the claim that lists groups, and Groups is what each grants. Default: "groups".
+	// GroupsClaim is the claim that lists groups, and Groups the grants of each group. Default: "groups".
 	GroupsClaim string                      `yaml:"groups_claim"`
 	Groups      map[string][]identity.Grant `yaml:"groups"`
-	// Limits are quotas of each principal; for the others those of the server hold. Default: none.
+	// Limits are quotas of each principal. For other quotas those of the server apply. Default: none.
 	Limits quota.Limits `yaml:"limits"`
-	// LimitsClaim is the claim with quotas of the principal, an object of whole numbers by quota, which win over
-	// Limits. A token whose claim is something else is refused. Default: no claim is looked at.
+	// LimitsClaim is the claim with quotas of the principal, an object of whole numbers by quota, which override
+	// Limits. A token with a malformed claim is refused. Default: no claim is used.
 	LimitsClaim string `yaml:"limits_claim"`
-	// Allow are the scopes that may be granted at all. Default: read, publish, run and control.
+	// Allow lists the scopes that may be granted. Default: read, publish, run and control.
 	Allow []identity.Scope `yaml:"allow"`
 }
 
 // maxConfig bounds a file of issuers, in bytes.
 const maxConfig = 1 << 20
 
-// ReadConfig reads a YAML file: an object with the member issuers, whose members are the fields of Issuer. Members that
-// it does not know are an error. The error wraps reprise.ErrInvalid.
+// ReadConfig reads a YAML file: an object with the member issuers, whose members are the fields of Issuer. Unknown
+// members are an error. The error wraps reprise.ErrInvalid.
 func ReadConfig(r io.Reader) ([]Issuer, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxConfig+1))
 	if err != nil {
@@ -130,7 +131,7 @@ func (i Issuer) withDefaults() (Issuer, error) {
 	return i, i.checkGrants()
 }
 
-// checkGrants refuses what is granted and not allowed: it would never have an effect.
+// checkGrants refuses grants that Allow excludes, since they would have no effect.
 func (i *Issuer) checkGrants() error {
 	grants := slices.Clone(i.Scopes)
 	for _, more := range i.Groups {
@@ -145,12 +146,12 @@ func (i *Issuer) checkGrants() error {
 	return nil
 }
 
-// checkURL refuses where keys could be changed on their way.
+// checkURL refuses URLs over which keys could be modified in transit.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.Fragment != "" || u.User != nil:
-		return fmt.Errorf("%.200q is no URL of a provider", text)
+		return fmt.Errorf("%.200q is not the URL of a provider", text)
 	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Host):
 		return nil
 	}
@@ -166,7 +167,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// reservedTenants begin the names of tenants that are the server's own.
+// reservedTenants is the prefix of the server's own tenants.
 const reservedTenants = "reprise."
 
 func isTenant(tenant reprise.Tenant) bool {
@@ -177,7 +178,7 @@ func isTenant(tenant reprise.Tenant) bool {
 // maxNamePart bounds each of the two parts of the name of a principal, in bytes.
 const maxNamePart = 120
 
-// isPrintable reports whether text is ASCII that can be shown, without spaces, quotes and backslashes.
+// isPrintable reports whether text is printable ASCII without spaces, quotes and backslashes.
 func isPrintable(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return r <= ' ' || r > '~' || r == '"' || r == '\\'

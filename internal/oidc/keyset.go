@@ -26,7 +26,7 @@ type key struct {
 	withdraw context.CancelCauseFunc
 }
 
-// newKey makes a key of a JWK, and reports false for one that signs no tokens.
+// newKey converts a JWK. It returns false for a key that signs no tokens.
 func newKey(jwk *jose.JSONWebKey) (*key, bool) {
 	if jwk.Use != "" && jwk.Use != "sig" || !isAccepted(jwk.Key) {
 		return nil, false
@@ -41,24 +41,24 @@ func newKey(jwk *jose.JSONWebKey) (*key, bool) {
 	return k, true
 }
 
-// keySet is what is known of the keys of an issuer. It is safe for concurrent use.
+// keySet holds the known keys of an issuer. It is safe for concurrent use.
 type keySet struct {
 	fetch func(context.Context) ([]*key, error)
 	opts  *Options
 
 	mu      sync.Mutex
-	keys    []*key        // the last good set
-	fetched bool          // there has been one
-	tried   time.Time     // when the last attempt to fetch it began
-	err     error         // of the last attempt that has ended
-	running chan struct{} // closed when the attempt ends that is under way, nil if none is
+	keys    []*key        // the last valid set
+	fetched bool          // whether keys was ever set
+	tried   time.Time     // when the last fetch began
+	err     error         // of the last fetch that has ended
+	running chan struct{} // closed at the end of the current fetch, nil if there is none
 }
 
-// errUnknownKey is a token that nobody can have signed who has a key of the issuer.
+// errUnknownKey means that a token was signed with none of the issuer's keys.
 var errUnknownKey = &identity.GuessError{Reason: "the token is signed with no key of its issuer"}
 
-// find finds the keys that may have signed a token. One that is not known may be new: the set is then fetched again,
-// once for all who wait, and not more often than every Options.RefetchEvery.
+// find returns the keys that may have signed a token. An unknown key may be new: the set is then fetched again, once
+// for all callers, and at most once per Options.RefetchEvery.
 func (s *keySet) find(ctx context.Context, id, algorithm string) ([]*key, error) {
 	if found := s.matching(id, algorithm); found != nil {
 		return found, nil
@@ -81,8 +81,8 @@ func (s *keySet) find(ctx context.Context, id, algorithm string) ([]*key, error)
 // maxMatching bounds the keys that are tried for one token.
 const maxMatching = 4
 
-// matching are the known keys with an id that suit an algorithm. A token without an id of a key needs a set in which
-// one key alone suits it.
+// matching returns the known keys with an id that suit an algorithm. A token without a key id needs a set in which
+// exactly one key suits.
 func (s *keySet) matching(id, algorithm string) (found []*key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *keySet) matching(id, algorithm string) (found []*key) {
 	return found
 }
 
-// named finds a known key by its thumbprint.
+// named returns a known key by its thumbprint.
 func (s *keySet) named(thumbprint string) *key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,7 @@ func (s *keySet) named(thumbprint string) *key {
 	return nil
 }
 
-// refetch waits for an attempt to fetch the set, and begins one if the last is long enough ago. The error is that of
-// ctx.
+// refetch waits for a fetch of the set, and starts one if the last was long enough ago. The error is that of ctx.
 func (s *keySet) refetch(ctx context.Context) error {
 	s.mu.Lock()
 	running := s.running
@@ -132,13 +131,13 @@ func (s *keySet) refetch(ctx context.Context) error {
 	}
 }
 
-// attempt fetches the set once. The last good one stays if that fails.
+// attempt fetches the set once. If that fails, the last valid set stays.
 func (s *keySet) attempt(running chan struct{}) {
 	ctx, cancel := context.WithTimeoutCause(s.opts.life, s.opts.FetchTimeout, errSlow)
 	defer cancel()
 	keys, err := s.fetch(ctx)
 	if err == nil && len(keys) == 0 {
-		err = errors.New("the set holds no key that signs tokens")
+		err = errors.New("the set contains no key that can sign tokens")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,10 +152,10 @@ func (s *keySet) attempt(running chan struct{}) {
 	close(running)
 }
 
-// errSlow is why a fetch ends that takes too long.
+// errSlow ends a fetch that takes too long.
 var errSlow = errors.New("the provider is too slow")
 
-// take makes keys the set. Those that are not in it any more are withdrawn. The caller holds mu.
+// take replaces the set. Keys that are missing in the new set are withdrawn. The caller holds mu.
 func (s *keySet) take(keys []*key) {
 	old := map[string]*key{}
 	for _, k := range s.keys {
@@ -175,7 +174,7 @@ func (s *keySet) take(keys []*key) {
 	s.keys, s.fetched = keys, true
 }
 
-// refresh fetches the set every now and then, and sooner after a failure.
+// refresh fetches the set periodically, and sooner after a failure.
 func (s *keySet) refresh() {
 	wait := backoff.Backoff{First: s.opts.RefetchEvery, Most: s.opts.RefreshEvery}
 	for s.opts.life.Err() == nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// The bounds of what a provider sends.
+// Limits of a provider's documents.
 const (
 	maxDocument = 512 << 10 // bytes of a document
 	maxKeys     = 100       // of a set
 )
 
-// newHTTPClient returns a client that follows no redirection: keys come from where the operator, or the document of
-// the issuer, has said.
+// newHTTPClient returns a client that follows no redirects: keys are fetched only from the URL that the operator or the
+// issuer's document names.
 func newHTTPClient() *http.Client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
@@ -36,10 +36,10 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// discoveryPath follows the URL of an issuer (OpenID Connect Discovery 1.0, section 4).
+// discoveryPath is appended to the URL of an issuer (OpenID Connect Discovery 1.0, section 4).
 const discoveryPath = "/.well-known/openid-configuration"
 
-// fetchKeys fetches the keys of an issuer, from where it says that they are.
+// fetchKeys fetches the keys of an issuer from the URL that it publishes.
 func (i *Issuer) fetchKeys(ctx context.Context, client *http.Client) ([]*key, error) {
 	from := i.JWKS
 	if from == "" {
@@ -59,7 +59,7 @@ func (i *Issuer) fetchKeys(ctx context.Context, client *http.Client) ([]*key, er
 	return keys, nil
 }
 
-// discover finds out where the keys of the issuer are.
+// discover returns the URL of the issuer's keys.
 func (i *Issuer) discover(ctx context.Context, client *http.Client) (string, error) {
 	from := strings.TrimSuffix(i.URL, "/") + discoveryPath
 	text, err := get(ctx, client, from)
@@ -114,8 +114,7 @@ func fetchError(ctx context.Context, from string, err error) error {
 	return fmt.Errorf("%s: %w", from, err)
 }
 
-// parseKeys reads a JWK set. Keys that are for something else, or that cannot be read, are left out (RFC 7517,
-// section 5).
+// parseKeys parses a JWK set. Keys for other uses and malformed keys are ignored (RFC 7517, section 5).
 func parseKeys(text []byte) ([]*key, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -138,25 +137,25 @@ func parseKeys(text []byte) ([]*key, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("the set holds no key that signs tokens")
+		return nil, errors.New("the set contains no key that can sign tokens")
 	}
 	return keys, nil
 }
 
-// algorithms are those of the tokens that are taken (RFC 7518, section 3.1, and RFC 8037). All are asymmetric: with one
-// that is not, whoever knows a public key could sign.
+// algorithms are the accepted signature algorithms (RFC 7518, section 3.1, and RFC 8037). All are asymmetric: with a
+// symmetric one, whoever knows a public key could sign.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// The sizes of RSA keys that are taken, in bits. A longer one takes long to verify with.
+// The accepted sizes of RSA keys, in bits. Longer keys are slow to verify with.
 const (
 	minRSABits = 2048
 	maxRSABits = 8192
 )
 
-// isAccepted reports whether a key is a public one of a kind that signs tokens.
+// isAccepted reports whether a key is a public key of a kind that signs tokens.
 func isAccepted(public any) bool {
 	switch k := public.(type) {
 	case *rsa.PublicKey:
@@ -169,10 +168,10 @@ func isAccepted(public any) bool {
 	return false
 }
 
-// curveOf is the algorithm of each curve, by its size (RFC 7518, section 3.4).
+// curveOf maps the size of a curve to its algorithm (RFC 7518, section 3.4).
 var curveOf = map[int]jose.SignatureAlgorithm{256: jose.ES256, 384: jose.ES384, 521: jose.ES512}
 
-// suits reports whether a key is of the kind that an algorithm needs.
+// suits reports whether a key has the kind that an algorithm requires.
 func suits(public any, algorithm string) bool {
 	switch k := public.(type) {
 	case *rsa.PublicKey:

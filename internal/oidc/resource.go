@@ -11,38 +11,38 @@ import (
 	"reprise/internal/identity"
 )
 
-// Resource is the server as OAuth sees it: a protected resource, of which some paths are resources of their own. A
-// token whose audience is the URL of a path is good for requests of that path alone.
+// Resource describes the server to OAuth: a protected resource, of which some paths are resources of their own. A token
+// whose audience is the URL of a path is valid only for requests of that path.
 type Resource struct {
-	// URL is under which clients reach the server: scheme and host, for example "https://reprise.example.org".
+	// URL is the URL by which clients reach the server: scheme and host, for example "https://reprise.example.org".
 	URL string
-	// Paths are the paths that are resources of their own, such as "/mcp", and the scopes that each knows.
+	// Paths maps paths that are resources of their own, such as "/mcp", to their scopes.
 	Paths map[string]PathScopes
 }
 
 // PathScopes are the scopes of a path.
 type PathScopes struct {
-	// First are those that a client without a token asks for, All those that there are.
+	// First are the scopes that a client without a token requests, All the scopes that exist.
 	First, All []identity.Scope
 }
 
-// Validate reports whether the URL is one. The error wraps reprise.ErrInvalid.
+// Validate checks the URL. The error wraps reprise.ErrInvalid.
 func (r *Resource) Validate() error {
 	u, err := url.Parse(r.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Scheme+"://"+u.Host != r.URL {
-		return fmt.Errorf("%w: %.200q is no URL such as https://reprise.example.org", reprise.ErrInvalid, r.URL)
+		return fmt.Errorf("%w: %.200q is not a URL such as https://reprise.example.org", reprise.ErrInvalid, r.URL)
 	}
 	return nil
 }
 
-// paths are the paths for which a token with some audiences is good: nil for all, and none at all where ok is false.
-// general are the audiences of tokens that are for all.
+// paths returns the paths for which a token with these audiences is valid: nil for all. ok is false if it is valid for
+// none. general lists the audiences of tokens that are valid for all paths.
 func (r *Resource) paths(audiences, general []string) (paths []string, ok bool) {
 	for _, audience := range audiences {
 		if audience == "" {
 			continue
 		}
-		bare := strings.TrimSuffix(audience, "/") // URL libraries put one behind a host
+		bare := strings.TrimSuffix(audience, "/") // URL libraries append a slash to a host
 		if slices.Contains(general, audience) || r.URL != "" && bare == r.URL {
 			return nil, true
 		}
@@ -55,11 +55,11 @@ func (r *Resource) paths(audiences, general []string) (paths []string, ok bool) 
 	return paths, paths != nil
 }
 
-// MetadataPath is where clients find the metadata of the server as a whole; that of a path is below it (RFC 9728,
+// MetadataPath is the path of the metadata of the server as a whole. The metadata of a path is below it (RFC 9728,
 // section 3.1).
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
-// metadata is what a client needs to know to get a token (RFC 9728, section 2).
+// metadata is the information that a client needs to obtain a token (RFC 9728, section 2).
 type metadata struct {
 	Resource string   `json:"resource"`
 	Servers  []string `json:"authorization_servers"`
@@ -68,8 +68,8 @@ type metadata struct {
 	Name     string   `json:"resource_name"`
 }
 
-// Metadata is the metadata of a path that is a resource of its own, or with "" that of the server as a whole, in JSON.
-// It reports false for another path.
+// Metadata returns as JSON the metadata of a path that is a resource of its own or, for "", of the server as a whole.
+// It returns false for other paths.
 func (v *Verifier) Metadata(path string) ([]byte, bool) {
 	scopes := identity.AllScopes()
 	if path != "" {
@@ -91,7 +91,7 @@ func (v *Verifier) Metadata(path string) ([]byte, bool) {
 	return text, err == nil
 }
 
-// scopeTexts are scopes as clients ask for them, those alone that an issuer may grant.
+// scopeTexts returns scopes in the form in which clients request them, without those that no issuer may grant.
 func (v *Verifier) scopeTexts(scopes []identity.Scope) (texts []string) {
 	for _, scope := range scopes {
 		for _, i := range v.issuers {
@@ -104,8 +104,8 @@ func (v *Verifier) scopeTexts(scopes []identity.Scope) (texts []string) {
 	return texts
 }
 
-// Challenge is the value of WWW-Authenticate for a request of path that has shown nothing, or nothing good if wrong is
-// true (RFC 6750, section 3; RFC 9728, section 5.1).
+// Challenge returns WWW-Authenticate for a request of path without a credential or, if wrong is true, with an invalid
+// one (RFC 6750, section 3; RFC 9728, section 5.1).
 func (v *Verifier) Challenge(path string, wrong bool) string {
 	known, ok := v.opts.Resource.Paths[path]
 	if !ok {
@@ -118,10 +118,10 @@ func (v *Verifier) Challenge(path string, wrong bool) string {
 	return v.challenge(path, code, v.scopeTexts(known.First))
 }
 
-// StepUp is the value of WWW-Authenticate for a request of path that needs more scopes than its principal has (RFC
-// 6750, section 3.1). What the principal has is asked for again, so that the next token can do both. It is "" for a
-// principal without an issuer, for one whose issuer may not grant them, and for one that has them all: no other token
-// would help.
+// StepUp returns WWW-Authenticate for a request of path that needs more scopes than its principal has (RFC 6750,
+// section 3.1). It requests the present scopes too, so that the next token has both. It is "" if no other token would
+// help: for a principal without an issuer, for one whose issuer may not grant the scopes, and for one that has them
+// all.
 func (v *Verifier) StepUp(path string, p *identity.Principal, needed ...identity.Scope) string {
 	i := v.issuers[p.Issuer]
 	if i == nil {

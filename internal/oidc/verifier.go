@@ -20,35 +20,35 @@ import (
 
 // Options are the settings of a Verifier. The zero value of each field means its default.
 type Options struct {
-	// Resource is what the tokens are for. Default: what the audiences of an Issuer say.
+	// Resource is the audience of the tokens. Default: the audiences of the Issuers.
 	Resource *Resource
-	// Leeway is by how much the clocks of an issuer and of this server may differ. Default: 30 s.
+	// Leeway is the tolerated difference between the clocks of an issuer and this server. Default: 30 s.
 	Leeway time.Duration
-	// RefetchEvery is the least time between two attempts to fetch the keys of an issuer, and RefreshEvery the time
-	// after which they are fetched again although all keys are known. Defaults: 5 s, 15 min.
+	// RefetchEvery is the shortest time between two fetches of an issuer's keys. RefreshEvery is the time after which
+	// they are fetched again although all keys are known. Defaults: 5 s, 15 min.
 	RefetchEvery, RefreshEvery time.Duration
-	// FetchTimeout bounds one attempt. Default: 5 s.
+	// FetchTimeout bounds one fetch. Default: 5 s.
 	FetchTimeout time.Duration
-	// MaxCached is how many verified tokens are known again at once. Default: 10,000.
+	// MaxCached bounds the verified tokens that are cached. Default: 10,000.
 	MaxCached int
-	// Claims names the claims that Principal.Claims has of each token, where they are text or whole numbers. They are
-	// in no cookie: who shows one has none of them. Default: none.
+	// Claims lists the claims of a token, if they are strings or whole numbers, that Principal.Claims contains. Cookies
+	// do not carry them. Default: none.
 	Claims []string
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger receives errors. Default: silent.
 	Logger *slog.Logger
 
 	life context.Context // until Close
 	work *work
 }
 
-// work is what goes on in the background until Close.
+// work tracks background goroutines until Close.
 type work struct {
 	mu     sync.Mutex
 	closed bool
 	tasks  sync.WaitGroup
 }
 
-// begin runs f in a goroutine that Close waits for. It reports false after Close.
+// begin runs f in a goroutine that Close waits for. It returns false after Close.
 func (w *work) begin(f func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (o *Options) withDefaults() Options {
 type Verifier struct {
 	issuers map[string]*issuer // by Issuer.URL
 	opts    Options
-	next    identity.Verifier // for what is no token of an issuer
+	next    identity.Verifier // for other credentials
 
 	stop  context.CancelFunc
 	cache *cache
@@ -95,8 +95,8 @@ type issuer struct {
 
 var _ identity.Verifier = (*Verifier)(nil)
 
-// New returns a Verifier, which begins to fetch the keys of the issuers. It must be closed. The error wraps
-// reprise.ErrInvalid for issuers that make no sense. opts may be nil.
+// New returns a Verifier that starts to fetch the keys of the issuers. It must be closed. The error wraps
+// reprise.ErrInvalid for invalid issuers. opts may be nil.
 func New(issuers []Issuer, opts *Options) (*Verifier, error) {
 	v := &Verifier{issuers: map[string]*issuer{}, opts: opts.withDefaults(), next: nobody{}}
 	v.cache = &cache{most: v.opts.MaxCached, tokens: map[digest]identity.Principal{}}
@@ -128,8 +128,8 @@ func New(issuers []Issuer, opts *Options) (*Verifier, error) {
 	return v, nil
 }
 
-// Close ends the fetching of keys. Tokens whose keys are known are still verified. Closing again, or a nil Verifier,
-// does nothing.
+// Close stops fetching keys. Tokens with known keys are still verified. Closing again, or closing a nil Verifier, does
+// nothing.
 func (v *Verifier) Close() {
 	if v == nil {
 		return
@@ -141,14 +141,15 @@ func (v *Verifier) Close() {
 	v.opts.work.tasks.Wait()
 }
 
-// Before returns a Verifier that asks next for what is no token of an issuer of v. It lives as long as v.
+// Before returns a Verifier that passes credentials that are not tokens of v's issuers to next. It is valid as long as
+// v.
 func (v *Verifier) Before(next identity.Verifier) identity.Verifier {
 	both := *v
 	both.next = next
 	return &both
 }
 
-// nobody knows no credential.
+// nobody refuses every credential.
 type nobody struct{}
 
 func (nobody) Verify(context.Context, string) (identity.Principal, error) {
@@ -166,13 +167,13 @@ func (nobody) Named(context.Context, reprise.Tenant, string) (identity.Principal
 // maxToken bounds the text of a token, in bytes.
 const maxToken = 16 << 10
 
-// isToken reports whether a credential has the form of a signed token: three parts, of which the first is an object.
+// isToken reports whether a credential has the form of a signed token: three parts, the first of which is an object.
 func isToken(credential string) bool {
 	return strings.HasPrefix(credential, "eyJ") && strings.Count(credential, ".") == 2
 }
 
-// Verify implements identity.Verifier. A token that was verified before is known by its digest until it expires, or
-// its key is withdrawn.
+// Verify implements identity.Verifier. A verified token is cached by its digest until it expires or its key is
+// withdrawn.
 func (v *Verifier) Verify(ctx context.Context, credential string) (identity.Principal, error) {
 	if !isToken(credential) {
 		return v.next.Verify(ctx, credential)
@@ -184,7 +185,7 @@ func (v *Verifier) Verify(ctx context.Context, credential string) (identity.Prin
 	p, err := v.verify(ctx, credential)
 	if err != nil {
 		if other, otherErr := v.next.Verify(ctx, credential); otherErr == nil {
-			return other, nil // a token of another kind that looks the same
+			return other, nil // another kind of token in the same form
 		}
 		return identity.Principal{}, err
 	}
@@ -192,14 +193,14 @@ func (v *Verifier) Verify(ctx context.Context, credential string) (identity.Prin
 	return p, nil
 }
 
-// wrong is the error for a token that anybody could have made.
+// wrong returns the error for a token that anybody could have made.
 func wrong(reason string) error { return &identity.GuessError{Reason: reason} }
 
-// types are the values of the header typ that access tokens have (RFC 9068, section 2.1), and "" for none. Others,
-// such as "logout+jwt", are the types of what is no access token.
+// types are the accepted values of the header typ (RFC 9068, section 2.1), and "" for none. Other values, such as
+// "logout+jwt", mean that it is not an access token.
 var types = []string{"", "jwt", "at+jwt", "application/at+jwt", "application/jwt"}
 
-// verify verifies the signature of a token, and then what it says.
+// verify verifies the signature of a token and then its claims.
 func (v *Verifier) verify(ctx context.Context, token string) (identity.Principal, error) {
 	if len(token) > maxToken {
 		return identity.Principal{}, wrong("the token is too long")
@@ -233,7 +234,7 @@ func (v *Verifier) verify(ctx context.Context, token string) (identity.Principal
 	return identity.Principal{}, wrong("the signature of the token is wrong")
 }
 
-// admit checks the claims of a token that its issuer has signed.
+// admit checks the claims of a token whose signature is valid.
 func (v *Verifier) admit(i *issuer, k *key, c claims) (identity.Principal, error) {
 	if _, bound := c["cnf"]; bound {
 		return identity.Principal{}, refused("is bound to a key of its sender, which is not checked here: it is no bearer token")
@@ -247,7 +248,7 @@ func (v *Verifier) admit(i *issuer, k *key, c claims) (identity.Principal, error
 	return p, err
 }
 
-// describe is whom claims stand for at the moment.
+// describe returns the principal that the claims currently stand for.
 func (v *Verifier) describe(i *issuer, k *key, c claims) (identity.Principal, error) {
 	if k.good.Err() != nil {
 		return identity.Principal{}, identity.ErrRevoked
@@ -268,18 +269,18 @@ func (v *Verifier) describe(i *issuer, k *key, c claims) (identity.Principal, er
 	return p, nil
 }
 
-// credential names a token for cookies and tickets: by the claims that matter, so that every replica knows it, and
-// none keeps it. Whoever signs the cookie vouches for them. It can be used for nothing else.
+// credential identifies a token in cookies and tickets by its relevant claims, so that every replica can evaluate it
+// without storing it. The signature of the cookie vouches for them. It has no other use.
 type credential struct {
 	Issuer string `json:"iss"`
 	Key    string `json:"key"`
 	Claims claims `json:"claims"`
 }
 
-// credentialPrefix begins the names of tokens, which tells them from those of other credentials.
+// credentialPrefix distinguishes the names of tokens from those of other credentials.
 const credentialPrefix = "jwt "
 
-// Current implements identity.Verifier: the rule of the issuer, its keys and the time are those of now.
+// Current implements identity.Verifier with the current rule, keys and time.
 func (v *Verifier) Current(ctx context.Context, name string) (identity.Principal, error) {
 	text, ok := strings.CutPrefix(name, credentialPrefix)
 	if !ok {
@@ -300,7 +301,7 @@ func (v *Verifier) Current(ctx context.Context, name string) (identity.Principal
 	return v.describe(i, k, named.Claims)
 }
 
-// unknown is the error for a key that is in no set: withdrawn, or not yet fetched after a start.
+// unknown returns the error for a key that is in no set: withdrawn, or not yet fetched after a start.
 func (i *issuer) unknown() error {
 	i.keys.mu.Lock()
 	defer i.keys.mu.Unlock()
@@ -310,8 +311,8 @@ func (i *issuer) unknown() error {
 	return fmt.Errorf("%w: the keys of an issuer are not fetched yet", reprise.ErrUnavailable)
 }
 
-// Named implements identity.Verifier. What a principal of an issuer may do is in its token alone: two tokens of one
-// principal may differ.
+// Named implements identity.Verifier. The permissions of an issuer's principal are only in its token, and two tokens of
+// one principal may differ.
 func (v *Verifier) Named(ctx context.Context, tenant reprise.Tenant, name string) (identity.Principal, error) {
 	return v.next.Named(ctx, tenant, name)
 }

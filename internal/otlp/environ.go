@@ -129,7 +129,7 @@ func pairs(text string) (map[string]string, error) {
 		name, value, ok := strings.Cut(pair, "=")
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if name = strings.TrimSpace(name); !ok || name == "" || err != nil {
-			return nil, fmt.Errorf("%w: it is no list such as a=b,c=d", reprise.ErrInvalid)
+			return nil, fmt.Errorf("%w: it is not a list such as a=b,c=d", reprise.ErrInvalid)
 		}
 		list[name] = value
 	}

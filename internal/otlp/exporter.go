@@ -48,7 +48,7 @@ type exporter struct {
 
 func newExporter(signal string, target Target) (*exporter, error) {
 	if u, err := url.Parse(target.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%w: the OTLP endpoint is no http:// or https:// URL", reprise.ErrInvalid)
+		return nil, fmt.Errorf("%w: the OTLP endpoint is not an http:// or https:// URL", reprise.ErrInvalid)
 	}
 	if target.Logger == nil {
 		target.Logger = slog.New(slog.DiscardHandler)
@@ -86,7 +86,7 @@ func (e *exporter) send(body []byte) (taken bool) {
 		if _, again := errors.AsType[*passing](err); !again || try == maxTries ||
 			backoff.Sleep(e.ctx, min(pause, sendTimeout)+wait.Next()) != nil {
 			if !e.failing {
-				e.target.Logger.Warn("the collector does not take what is sent", "signal", e.signal, "error", err)
+				e.target.Logger.Warn("the collector does not accept the data", "signal", e.signal, "error", err)
 			}
 			e.failing = true
 			return false

@@ -24,7 +24,7 @@ type Cron struct {
 	every              time.Duration // 0 for a line with fields
 }
 
-var errCron = errors.New("it is no cron line")
+var errCron = errors.New("it is not a cron line")
 
 // field describes the values of one field.
 type field struct {

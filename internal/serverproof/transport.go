@@ -72,12 +72,12 @@ func prove(ctx context.Context, conn net.Conn, host, token string) error {
 		return err
 	}
 	if res.StatusCode == http.StatusServiceUnavailable {
-		return fmt.Errorf("what listens at %s is not ready to prove that it is the server", at)
+		return fmt.Errorf("the program at %s is not ready to prove that it is the server", at)
 	}
 	var answer struct{ Proof string }
 	if res.StatusCode != http.StatusOK || json.Unmarshal(text, &answer) != nil ||
 		!Good(answer.Proof, token, challenge, at) {
-		return fmt.Errorf("%w: what listens at %s (status %d) may be another program, an older version or a proxy; "+
+		return fmt.Errorf("%w: the program at %s (status %d) may be another program, an older version or a proxy; "+
 			"set REPRISE_TOKEN to send the token all the same", ErrUnproven, at, res.StatusCode)
 	}
 	return conn.SetDeadline(time.Time{})

@@ -161,8 +161,8 @@ func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.
 	}
 	err = storewrap.CreateKeyFile(o.Keys, time.Now().UTC().Format("2006-01-02"))
 	if err == nil && o.Logger != nil {
-		o.Logger.Warn("a key was made for the store: keep a copy, for without it what is stored cannot be read", "file",
-			o.Keys)
+		o.Logger.Warn("a key was generated for the store: keep a copy, the data cannot be read without it",
+			"file", o.Keys)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err

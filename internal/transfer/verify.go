@@ -85,7 +85,7 @@ func (w *walk) page(ctx context.Context) error {
 	switch {
 	case errors.Is(err, reprise.ErrNotFound), errors.Is(err, reprise.ErrExpired):
 		if w.target {
-			return fmt.Errorf("%w: it is not there any more", errDiffers)
+			return fmt.Errorf("%w: it no longer exists", errDiffers)
 		}
 		return errGone
 	case err != nil:

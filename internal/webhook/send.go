@@ -95,7 +95,7 @@ func (s *sender) event(ctx context.Context, e *reprise.Event) error {
 	}
 	var r record
 	if err := json.Unmarshal(e.Data, &r); err != nil || r.Message == nil {
-		return fmt.Errorf("event %d of the queue is no message: %w", e.Seq, err)
+		return fmt.Errorf("event %d of the queue is not a message: %w", e.Seq, err)
 	}
 	m, sent := r.Message, s.queue.sent()
 	if m.N <= sent {

@@ -198,7 +198,7 @@ func listenResult(id ID) []byte {
 func checked(message []byte) ([]byte, error) {
 	line := onOneLine(message)
 	if len(line) == 0 || line[0] != '{' || !json.Valid(line) {
-		return nil, fmt.Errorf("%w: the message is no JSON object", reprise.ErrInvalid)
+		return nil, fmt.Errorf("%w: the message is not a JSON object", reprise.ErrInvalid)
 	}
 	return bytes.Clone(line), nil
 }

@@ -64,7 +64,7 @@ func stringOf(raw json.RawMessage) string {
 func ParseMessage(raw []byte) (Message, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
-		return Message{}, fmt.Errorf("%w: no JSON-RPC message: %w", reprise.ErrInvalid, err)
+		return Message{}, fmt.Errorf("%w: not a JSON-RPC message: %w", reprise.ErrInvalid, err)
 	}
 	m := Message{
 		Raw: onOneLine(raw), Params: given(members["params"]), Result: members["result"], Err: given(members["error"]),
@@ -77,7 +77,7 @@ func ParseMessage(raw []byte) (Message, error) {
 	method, isRequest := members["method"]
 	m.Method = stringOf(method)
 	if err := m.check(members, isRequest); err != nil {
-		return m, fmt.Errorf("%w: no JSON-RPC message: %w", reprise.ErrInvalid, err)
+		return m, fmt.Errorf("%w: not a JSON-RPC message: %w", reprise.ErrInvalid, err)
 	}
 	return m, nil
 }
@@ -87,7 +87,7 @@ func (m *Message) check(members map[string]json.RawMessage, isRequest bool) erro
 	case stringOf(members["jsonrpc"]) != "2.0":
 		return errors.New(`member "jsonrpc" is not "2.0"`)
 	case isRequest && m.Method == "":
-		return errors.New("the method is no name")
+		return errors.New("the method is not a name")
 	case isRequest && (m.Result != nil || m.Err != nil):
 		return errors.New("it is both a request and a response")
 	case isRequest && hasID && given(id) == nil:

@@ -53,7 +53,7 @@ func (h *Handler) tellOthers(what string, call routed) {
 		}
 		h.begin(func() {
 			if err := h.tell(h.running, other.Name, what, call); err != nil && h.running.Err() == nil {
-				h.opts.Logger.Debug("another replica was not told", "replica", other.Name, "what", what, "error", err)
+				h.opts.Logger.Debug("a replica was not notified", "replica", other.Name, "what", what, "error", err)
 			}
 		})
 	}

@@ -191,7 +191,7 @@ func sessionStateOf(s *Session) (*mcp.ServerSessionState, error) {
 	state := s.now()
 	init := &mcp.InitializeParams{}
 	if err := json.Unmarshal(state.Initialize, init); err != nil {
-		return nil, fmt.Errorf("what the client has said of itself: %w", err)
+		return nil, fmt.Errorf("the client's description of itself: %w", err)
 	}
 	init.ProtocolVersion = state.Version // which the SDK takes for that of the session
 	if init.Capabilities != nil {
@@ -218,7 +218,7 @@ func setRoots(c *mcp.ClientCapabilities, initialize json.RawMessage) error {
 		} `json:"capabilities"`
 	}
 	if err := json.Unmarshal(initialize, &params); err != nil {
-		return fmt.Errorf("what the client has said of itself: %w", err)
+		return fmt.Errorf("the client's description of itself: %w", err)
 	}
 	c.RootsV2 = params.Capabilities.Roots
 	return nil

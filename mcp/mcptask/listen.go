@@ -222,7 +222,7 @@ func (t *Tasks) tellOf(ctx context.Context, l *listening, task *listened) {
 		err = l.follow(ctx, reader, task.id)
 	}
 	if err != nil && ctx.Err() == nil {
-		t.opts.Logger.Warn("a client is told no more of an MCP task", "task", task.id, "error", err)
+		t.opts.Logger.Warn("a client gets no more notifications of an MCP task", "task", task.id, "error", err)
 	}
 }
 

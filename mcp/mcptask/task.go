@@ -83,7 +83,7 @@ func (t *Tasks) create(ctx context.Context, who identity, tool string, cancel co
 // drop removes a task that nobody was told of.
 func (t *Tasks) drop(task *Task) {
 	if err := t.log.Remove(t.storing, task.stream.Key()); err != nil {
-		t.opts.Logger.Warn("an MCP task that nobody knows of is left", "task", task.ID, "error", err)
+		t.opts.Logger.Warn("an unused MCP task could not be removed", "task", task.ID, "error", err)
 	}
 	t.forget(task)
 }
@@ -177,7 +177,7 @@ func (task *Task) Ask(ctx context.Context, requests mcp.InputRequestMap) (mcp.In
 func questionsOf(requests mcp.InputRequestMap) (map[string]json.RawMessage, error) {
 	text, err := json.Marshal(requests)
 	if err != nil {
-		return nil, fmt.Errorf("%w: what a task asks: %w", reprise.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: the question of a task: %w", reprise.ErrInvalid, err)
 	}
 	var raw map[string]json.RawMessage
 	return raw, json.Unmarshal(text, &raw)

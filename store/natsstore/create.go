@@ -134,7 +134,7 @@ func (s *Store) joined(ctx context.Context, parts []part) ([]byte, error) {
 }
 
 // errGone means that a message does not exist although another one points to it. It was removed meanwhile, or lost.
-var errGone = errors.New("a message is not there any more")
+var errGone = errors.New("a message no longer exists")
 
 // present returns the body of a message that is known to be written. It retries for a while if the answering server
 // does not have it yet.

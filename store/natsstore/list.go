@@ -99,7 +99,7 @@ func (s *Store) list(ctx context.Context, q reprise.ListQuery, damaged func(erro
 	if q.After != "" {
 		n, err := strconv.ParseUint(q.After, 10, 64)
 		if err != nil || n == 0 || n >= before || strconv.FormatUint(n, 10) != q.After {
-			return reprise.ListPage{}, fmt.Errorf("%w: %.40q is no place in a list", reprise.ErrInvalid, q.After)
+			return reprise.ListPage{}, fmt.Errorf("%w: %.40q is not a list cursor", reprise.ErrInvalid, q.After)
 		}
 		before = n
 	}

@@ -174,7 +174,7 @@ func (s *Store) makeStream(ctx context.Context, want *jetstream.StreamConfig) (*
 			return nil, fmt.Errorf("%w: JetStream is not enabled on the NATS server", reprise.ErrInvalid)
 		}
 		if errors.Is(err, nats.ErrNoResponders) {
-			err = fmt.Errorf("nobody answers: is JetStream enabled? %w", err)
+			err = fmt.Errorf("no response: is JetStream enabled? %w", err)
 		}
 		failed := unavailable(fmt.Errorf("JetStream stream %s: %w", want.Name, err))
 		if !isPassing(err) {

@@ -20,7 +20,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 		var err error
 		before, err = strconv.ParseInt(q.After, 10, 64)
 		if err != nil || before < 1 || strconv.FormatInt(before, 10) != q.After {
-			return reprise.ListPage{}, fmt.Errorf("%w: %.40q is no place in a list", reprise.ErrInvalid, q.After)
+			return reprise.ListPage{}, fmt.Errorf("%w: %.40q is not a list cursor", reprise.ErrInvalid, q.After)
 		}
 	}
 	// Ask for one more than the limit, which shows whether there are more.

@@ -48,7 +48,7 @@ func (s *Store) watchLoop(config *pgx.ConnConfig) {
 			pause = probeAgain
 		}
 		if !told { // once for each loss
-			s.opts.Logger.Warn("not notified of what other replicas do", "error", err)
+			s.opts.Logger.Warn("notifications of other replicas are interrupted", "error", err)
 			told = true
 		}
 		_ = backoff.Sleep(s.life, pause)
@@ -81,7 +81,7 @@ func (s *Store) listen(config *pgx.ConnConfig, up func()) error {
 	up()
 	s.watches.listening.Store(true)
 	s.watches.all() // changes before now were not notified
-	s.opts.Logger.Info("notified of what other replicas do")
+	s.opts.Logger.Info("notifications of other replicas are received")
 	for {
 		if err := s.hear(pg); err != nil {
 			return err

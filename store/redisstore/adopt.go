@@ -30,7 +30,7 @@ type history struct {
 	master   bool
 }
 
-var errHistory = errors.New("the server does not say what its history is")
+var errHistory = errors.New("the server does not report its replication history")
 
 // parseHistory parses the replication section of INFO.
 func parseHistory(answer *rueidis.RedisMessage) (h history, err error) {

@@ -190,7 +190,7 @@ func (e *ears) of(ctx context.Context, channel string) (*ear, error) {
 			return e.ear(owner.addr, node), nil
 		}
 	}
-	return nil, fmt.Errorf("nobody in the cluster has slot %d", slot)
+	return nil, fmt.Errorf("no node of the cluster has slot %d", slot)
 }
 
 // askOwners asks which master has which slots.

@@ -95,16 +95,16 @@ func (s *Store) warn(ctx context.Context) error {
 	for addr, settings := range all {
 		switch {
 		case settings == nil:
-			log.Info("redis does not tell its settings: nothing is known of what a crash takes back", "server", addr)
+			log.Info("redis does not report its settings: what a crash may lose is unknown", "server", addr)
 			continue
 		case settings["appendonly"] != "yes":
-			log.Warn("redis keeps no append-only file: a crash of the server takes back what was acknowledged",
+			log.Warn("redis has no append-only file: a crash of the server loses acknowledged events",
 				"server", addr)
 		case settings["appendfsync"] == "no" || settings["no-appendfsync-on-rewrite"] == "yes":
-			log.Warn("redis does not always sync its append-only file: a crash of the machine takes back what was acknowledged",
+			log.Warn("redis does not sync its append-only file: a crash of the machine loses acknowledged events",
 				"server", addr)
 		case settings["appendfsync"] == "everysec":
-			log.Info("redis syncs its append-only file every second: a crash of the machine takes back what was acknowledged since",
+			log.Info("redis syncs its append-only file every second: a crash of the machine loses events acknowledged since",
 				"server", addr)
 		}
 		if policy := settings["maxmemory-policy"]; strings.HasPrefix(policy, "allkeys-") {

@@ -41,7 +41,7 @@ func parseURL(text string, opts *Options) (rueidis.ClientOption, error) {
 	for name, values := range mine {
 		set := parameters[name]
 		if set == nil || len(values) != 1 {
-			return driver, fmt.Errorf("%w: URL of the store: there is no parameter %q, or it is there twice",
+			return driver, fmt.Errorf("%w: URL of the store: parameter %q is unknown or repeated",
 				reprise.ErrInvalid, name)
 		}
 		if err := set(opts, values[0]); err != nil {

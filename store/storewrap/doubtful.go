@@ -71,7 +71,7 @@ func (a *doubtful) verdict(ctx context.Context, req *reprise.AppendRequest, err 
 		if i := page.Info; i.Tail == last && i.Earliest == req.Earliest && i.Bytes == req.Kept && req.Earliest > last {
 			return nil, true // by this append itself
 		}
-		return fmt.Errorf("%w: whether the batch at %d was stored cannot be told any more", reprise.ErrUnavailable,
+		return fmt.Errorf("%w: whether the batch at %d was stored is no longer known", reprise.ErrUnavailable,
 			req.First), true
 	}
 	if b := page.Batches[0]; b.First == req.First && b.Count == req.Count && bytes.Equal(b.Bytes, req.Bytes) {

@@ -62,7 +62,7 @@ func NewKeyset(keys ...Key) (*Keyset, error) {
 		case err == nil:
 			return nil, fmt.Errorf("%w: two keys with the id %q", reprise.ErrInvalid, k.ID)
 		case !isKeyID(k.ID):
-			return nil, fmt.Errorf("%w: %q is no id of a key: 1 to %d letters, digits, '.', '_' and '-'",
+			return nil, fmt.Errorf("%w: %q is not a key id: 1 to %d letters, digits, '.', '_' and '-'",
 				reprise.ErrInvalid, k.ID, maxKeyID)
 		case len(k.Secret) != secretBytes:
 			return nil, fmt.Errorf("%w: key %q has %d bytes, it must have %d", reprise.ErrInvalid, k.ID, len(k.Secret),
@@ -161,7 +161,7 @@ func LoadKeyset(path string) (*Keyset, error) {
 // the error wraps fs.ErrExist.
 func CreateKeyFile(path, id string) error {
 	if !isKeyID(id) {
-		return fmt.Errorf("%w: %q is no id of a key", reprise.ErrInvalid, id)
+		return fmt.Errorf("%w: %q is not a key id", reprise.ErrInvalid, id)
 	}
 	secret := make([]byte, secretBytes)
 	rand.Read(secret)

@@ -151,4 +151,4 @@ func decodeConfig(c *reprise.StreamConfig, b []byte) error {
 	return nil
 }
 
-var errConfig = fmt.Errorf("%w: it was encrypted, and is no configuration", errSealed)
+var errConfig = fmt.Errorf("%w: the decrypted data is not a configuration", errSealed)

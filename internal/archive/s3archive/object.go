@@ -120,7 +120,7 @@ func (o *object) read(p []byte, at int64) error {
 	}
 	defer body.Close()
 	if info.ETag != o.etag {
-		return fmt.Errorf("%w: the file was replaced as it was read", reprise.ErrUnavailable)
+		return fmt.Errorf("%w: the file was replaced while it was read", reprise.ErrUnavailable)
 	}
 	_, err = io.ReadFull(body, p)
 	return err

@@ -41,7 +41,7 @@ func New(texts Texts) (*Templates, error) {
 		return nil, err
 	}
 	if t.env["PATH"].refers() {
-		return nil, errors.New("PATH, in which programs are looked for, does not depend on who calls")
+		return nil, errors.New("PATH cannot depend on the caller")
 	}
 	return t, nil
 }

@@ -127,7 +127,7 @@ func (l *HTTP) takeEvent(data []byte, id int64) (answered bool) {
 	})
 	if !good {
 		l.to.Garbage()
-		l.logger.Warn("an MCP upstream has sent what is no message", "bytes", len(data))
+		l.logger.Warn("an MCP upstream has sent an invalid message", "bytes", len(data))
 	}
 	return answered
 }

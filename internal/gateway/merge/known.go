@@ -75,7 +75,7 @@ func (m *member) list(method string, kind *listKind) []json.RawMessage {
 	defer m.mu.Unlock()
 	if k.asking == a && !a.late {
 		a.late = true
-		m.l.opts.Logger.Warn("an MCP upstream that is merged with others does not answer with a list; it is listed as it was",
+		m.l.opts.Logger.Warn("a merged MCP upstream does not return a list; its last known list is used",
 			"member", m.Name, "method", method, "items", len(k.items))
 	}
 	return k.items

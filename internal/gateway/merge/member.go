@@ -121,7 +121,7 @@ func (m *member) try(a *attempt) {
 			s.link.Close()
 		}
 	case err != nil:
-		m.l.opts.Logger.Warn("an MCP upstream that is merged with others is away", "member", m.Name, "error", err)
+		m.l.opts.Logger.Warn("a merged MCP upstream is unavailable", "member", m.Name, "error", err)
 		m.revive()
 	default:
 		s.begin(ctx)
@@ -153,7 +153,7 @@ func (m *member) release(s *session) {
 	if m.l.Ending() {
 		return
 	}
-	m.l.opts.Logger.Warn("an MCP upstream that is merged with others has ended", "member", m.Name,
+	m.l.opts.Logger.Warn("a merged MCP upstream has ended", "member", m.Name,
 		"error", s.link.Err())
 	m.revive()
 }

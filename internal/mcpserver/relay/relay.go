@@ -191,7 +191,7 @@ func (b *relay) refuse(id mcphttp.ID, code int, err error) {
 		"jsonrpc": "2.0", "id": json.RawMessage(id), "error": map[string]any{"code": code, "message": err.Error()},
 	})
 	if merr != nil {
-		b.opts.Logger.Error("an error cannot be told", "error", merr)
+		b.opts.Logger.Error("an error cannot be reported", "error", merr)
 		return
 	}
 	b.write(message)

@@ -161,7 +161,7 @@ func (s *stream) read(body io.Reader) {
 		}
 		message, err := mcphttp.ParseMessage(event.Data)
 		if err != nil {
-			s.b.opts.Logger.Warn("the MCP server sends what is no message", "error", err)
+			s.b.opts.Logger.Warn("the MCP server sends invalid messages", "error", err)
 			continue
 		}
 		s.b.write(message.Raw)

@@ -153,7 +153,7 @@ export class Caller {
       return { value: JSON.parse(text), text }
     } catch (error) {
       // Where the length is not stated, a lost connection looks like this.
-      throw new ConnectionError('the answer is no whole JSON', { cause: error })
+      throw new ConnectionError('the response is not complete JSON', { cause: error })
     }
   }
 }
@@ -249,7 +249,7 @@ function parseDuration(text: unknown): number | undefined {
 
 /** Refuses a token that a header cannot contain. */
 function checkToken(token: string): string {
-  if (!/^[!-~]*$/.test(token)) throw new InvalidError('the token holds what no header can')
+  if (!/^[!-~]*$/.test(token)) throw new InvalidError('the token contains characters that a header cannot hold')
   return token
 }
 

@@ -247,7 +247,7 @@ function settingsOf(options: Options): Settings {
   const url = String(options.url ?? env?.['REPRISE_URL'] ?? origin ?? 'http://127.0.0.1:7070')
   const base = URL.canParse?.(url) === false ? undefined : new URL(url)
   if (!base || !/^https?:$/.test(base.protocol) || base.search || base.hash || base.username || base.password) {
-    throw new InvalidError(`the server's URL ${JSON.stringify(url)} is no http or https URL without a query`)
+    throw new InvalidError(`the server's URL ${JSON.stringify(url)} is not an http or https URL without a query`)
   }
   const token = options.token ?? env?.['REPRISE_TOKEN']
   const platform = options.fetch ?? globalThis.fetch

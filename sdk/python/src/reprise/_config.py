@@ -44,7 +44,7 @@ def make_config(
     except ValueError as error:
         raise ValueError(f"the server's URL {url!r} is none: {error}") from error
     if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment or "@" in parts.netloc:
-        raise ValueError(f"the server's URL {url!r} is no http or https URL without user and query")
+        raise ValueError(f"the server's URL {url!r} is not an http or https URL without user and query")
     found = False
     if token is None:
         token = os.environ.get("REPRISE_TOKEN") or ""
@@ -52,7 +52,7 @@ def make_config(
             token = _local_token()
             found = token != ""
     if any(not "!" <= c <= "~" for c in token):
-        raise ValueError("the token holds what no header can")
+        raise ValueError("the token contains characters that a header cannot hold")
     return Config(url.rstrip("/"), token, min_wait, max_wait, give_up, timeout, found and parts.scheme == "http")
 
 

@@ -72,7 +72,7 @@ class Question:
     def check(self) -> None:
         """Raises UnprovenError unless the answer is a proof."""
         if self._status == 503:
-            raise NetworkError(f"what listens at {self._address} is not ready to prove that it is the server", unsent=True)
+            raise NetworkError(f"the program at {self._address} is not ready to prove that it is the server", unsent=True)
         try:
             proof = json.loads(self._body)["proof"]
         except (ValueError, RecursionError, KeyError, TypeError):
@@ -84,6 +84,6 @@ class Question:
 
     def _unproven(self) -> UnprovenError:
         return UnprovenError(
-            f"not proven to be the server of this machine: what listens at {self._address} (status {self._status}) may be "
+            f"not proven to be the server of this machine: the program at {self._address} (status {self._status}) may be "
             "another program, an older version or a proxy; set REPRISE_TOKEN to send the token all the same"
         )

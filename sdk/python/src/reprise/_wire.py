@@ -92,7 +92,7 @@ def parse_duration(text: str) -> float:
             break
         total, at = total + float(found[1]) * _UNITS[found[2]], found.end()
     if at != len(text) or not text:
-        raise ValueError(f"{text!r} is no duration such as '90s'")
+        raise ValueError(f"{text!r} is not a duration such as '90s'")
     return total
 
 

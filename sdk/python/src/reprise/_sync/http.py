@@ -116,7 +116,7 @@ class Transport:
         try:
             answer = json.loads(body)
         except (ValueError, RecursionError) as error:  # where the length is not stated, a lost connection looks like this
-            raise NetworkError("the answer is no whole JSON") from error
+            raise NetworkError("the response is not complete JSON") from error
         if not isinstance(answer, dict):
             raise ProtocolError("the answer is no JSON object")
         self.met.yes = True
