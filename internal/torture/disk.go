@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
+
+// environment is held by whoever changes the environment of this process.
+var environment sync.Mutex
 
 // disk is a folder on its own in-memory file system, which can be filled. If that cannot be mounted, it is an ordinary
 // folder, which cannot be filled.
@@ -30,6 +34,8 @@ func openDisk(dir string, size int64) (*disk, error) {
 
 // within calls f with TMPDIR set to the disk, so that the servers of testserver have their folders there.
 func (d *disk) within(f func() error) error {
+	environment.Lock()
+	defer environment.Unlock()
 	before, set := os.LookupEnv("TMPDIR")
 	if err := os.Setenv("TMPDIR", d.dir); err != nil {
 		return err
