@@ -101,7 +101,7 @@ func run(ctx context.Context, o *options) error {
 	return err
 }
 
-// runStages tests each store, some at a time, and returns the number of violations.
+// runStages tests the stores, some concurrently, and returns the number of violations.
 func runStages(ctx context.Context, o *options, dir string) (int, error) {
 	var stages sync.WaitGroup
 	var broken atomic.Int64

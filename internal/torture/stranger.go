@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// strangerName begins the ids of the events of another tenant.
+// strangerName is the prefix of the ids of the other tenant's events.
 const strangerName = "stranger"
 
-// stranger is a principal of another tenant, with all scopes there. It has a stream with the name of one of ours, and
-// none with the names of the others. It checks that answers about ours are those about streams that nobody has. (G8)
+// stranger is a principal of another tenant with all scopes there. It has a stream with the name of one of the stage's
+// streams, and none with the names of the others. It checks that responses about the stage's streams equal those about
+// streams that do not exist. (G8)
 type stranger struct {
 	s     *stage
 	turn  int
@@ -25,7 +26,7 @@ type stranger struct {
 	sent  int
 }
 
-// ownStream is the stream of the stranger; ours has the same name.
+// ownStream is the stream of the stranger. A stream of the stage has the same name.
 var ownStream = &stream{name: "busy"}
 
 func (s *stage) startStranger(ctx context.Context, wg *sync.WaitGroup) {
@@ -49,13 +50,13 @@ func (x *stranger) violation(what string, args ...any) {
 	x.s.ledger.violation("another tenant: "+what, args...)
 }
 
-// call makes a request and returns nil where there is no answer that says anything.
+// call sends a request and returns nil if the response says nothing.
 func (x *stranger) call(ctx context.Context, method, path string, header map[string]string, body []byte) *answer {
 	a, err := x.calls.call(ctx, x.turn, &request{method, path, header, body})
 	switch {
 	case err != nil || a.passing():
 		return nil
-	case a.status == http.StatusUnauthorized && x.s.engine.mayLose(): // the key was taken back
+	case a.status == http.StatusUnauthorized && x.s.engine.mayLose(): // a promotion lost the key
 		x.calls = nil
 		return nil
 	}
@@ -64,7 +65,7 @@ func (x *stranger) call(ctx context.Context, method, path string, header map[str
 
 func jsonHeader() map[string]string { return map[string]string{"Content-Type": "application/json"} }
 
-// enter gets a key of the other tenant, and makes its stream.
+// enter creates a key of the other tenant and its stream.
 func (x *stranger) enter(ctx context.Context) {
 	a, err := x.s.calls.call(ctx, x.turn, &request{
 		http.MethodPost, "/v1/keys", jsonHeader(),
@@ -94,7 +95,7 @@ func (x *stranger) publish(ctx context.Context) {
 	}
 }
 
-// readOwn reads its own stream, which has only what it has sent.
+// readOwn reads the stranger's stream, which must contain only its own events.
 func (x *stranger) readOwn(ctx context.Context) {
 	if x.calls == nil {
 		return
@@ -118,7 +119,7 @@ func (x *stranger) readOwn(ctx context.Context) {
 	}
 }
 
-// list lists the streams that it knows of.
+// list lists the streams that the stranger sees.
 func (x *stranger) list(ctx context.Context) {
 	if x.calls == nil {
 		return
@@ -139,7 +140,7 @@ func (x *stranger) list(ctx context.Context) {
 	}
 }
 
-// askForOurs asks for a stream and a cursor of ours, and for those of nobody.
+// askForOurs requests a stream and a cursor of the stage, and a stream and a cursor that do not exist.
 func (x *stranger) askForOurs(ctx context.Context, ours *ack) {
 	ask := func(method, path string) *answer {
 		if x.calls == nil {
@@ -157,7 +158,7 @@ func (x *stranger) askForOurs(ctx context.Context, ours *ack) {
 		ask(http.MethodGet, ownStream.path()+"/events?after="+forged), ours.cursor, forged)
 }
 
-// forge returns a cursor like another one that no server has issued.
+// forge returns a cursor that resembles another one and that no server has issued.
 func forge(cursor string) string {
 	last := len(cursor) - 1
 	if cursor[last] == 'A' {
@@ -166,13 +167,13 @@ func forge(cursor string) string {
 	return cursor[:last] + "A"
 }
 
-// compare checks that what is ours is refused as what nobody has.
+// compare checks that requests for the stage's streams are refused like those for streams that do not exist.
 func (x *stranger) compare(ours, nobodys *answer, name, other string) {
 	if ours == nil || nobodys == nil {
 		return
 	}
 	x.s.ledger.count("asked by another tenant", 1)
-	if ours.status == http.StatusOK { // the removal of what is not there is 204
+	if ours.status == http.StatusOK { // removing a missing stream returns 204
 		x.violation("%q is answered with status %d: %s", name, ours.status, ours.body)
 		return
 	}
