@@ -26,12 +26,12 @@ type Appender struct {
 
 	mu      sync.Mutex
 	changed sync.Cond // broadcast when busy, size, ended or err changes
-	// busy is true while somebody appends. That one alone uses producer, which numbers the next append.
+	// busy is true while a goroutine appends. Only that goroutine uses producer, which numbers the next append.
 	busy     bool
 	producer ProducerID
 	queue    appendQueue
-	err      error // why nothing more can be queued
-	ended    bool  // the end is queued
+	err      error // the reason for which nothing more can be queued
+	ended    bool  // whether the end is queued
 }
 
 // AppenderOptions are the settings of an Appender. The zero value of each field means its default.
@@ -46,12 +46,12 @@ type AppenderOptions struct {
 }
 
 const (
-	// appendFirst and appendMost are the spans of the first and of the longest pause between two tries to append.
+	// appendFirst and appendMost bound the pauses between two tries to append.
 	appendFirst, appendMost = 10 * time.Millisecond, time.Second
-	// maxQueuedBytes is how many bytes are queued when Queue begins to wait.
+	// maxQueuedBytes is the size of the queue at which Queue begins to wait.
 	maxQueuedBytes = 4 << 20
-	// maxQueuedAppend and maxQueuedEvents bound what is taken from the queue for one append. Events of one Queue stay
-	// together, however large.
+	// maxQueuedAppend and maxQueuedEvents bound one append from the queue. Events of one Queue stay together, however
+	// large.
 	maxQueuedAppend, maxQueuedEvents = 7 << 20, 10_000
 )
 
@@ -141,7 +141,7 @@ func (a *Appender) Flush() error {
 	return a.err
 }
 
-// acquire waits until nobody else appends.
+// acquire waits until no other goroutine appends.
 func (a *Appender) acquire() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +158,7 @@ func (a *Appender) acquire() error {
 	return nil
 }
 
-// release lets the next one append, which is the queue if events have come meanwhile.
+// release lets the next goroutine append, which is that of the queue if events were queued meanwhile.
 func (a *Appender) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -170,7 +170,7 @@ func (a *Appender) release() {
 	a.changed.Broadcast()
 }
 
-// repeat appends until that succeeds or trying again is of no use. The caller has acquired a.
+// repeat appends until that succeeds or a retry is useless. The caller has acquired a.
 func (a *Appender) repeat(outcome string, events []Event) (Appended, error) {
 	pause := backoff.Backoff{First: appendFirst, Most: appendMost}
 	for {
@@ -186,7 +186,7 @@ func (a *Appender) repeat(outcome string, events []Event) (Appended, error) {
 
 // try appends once, and ends the stream if there is an outcome. The caller has acquired a.
 func (a *Appender) try(outcome string, events []Event) (appended Appended, err error) {
-	producer := a.producer // a copy: the lane may hold it for longer than this call lasts
+	producer := a.producer // a copy, since the lane may hold it longer than this call
 	opts := AppendOptions{Producer: &producer, Owner: a.opts.Owner}
 	if outcome == "" {
 		appended, err = a.stream.AppendWith(a.life, opts, events...)
@@ -203,7 +203,7 @@ func (a *Appender) try(outcome string, events []Event) (appended Appended, err e
 	return appended, err
 }
 
-// enqueue queues events, and sees to it that somebody appends them.
+// enqueue queues events and starts a goroutine to append them if none runs.
 func (a *Appender) enqueue(outcome string, events []Event) error {
 	opts := AppendOptions{Owner: a.opts.Owner, Producer: &ProducerID{ID: a.producer.ID}}
 	size, err := a.stream.log.check(opts, events, outcome != "")
@@ -281,12 +281,12 @@ func (a *Appender) fail(err error) {
 	}
 }
 
-// appendQueue is events that wait to be appended.
+// appendQueue holds events that wait to be appended.
 type appendQueue struct {
 	events  []Event
 	units   []appendUnit // the events of one Queue each
-	size    int          // the most bytes that the events take
-	outcome string       // of the last unit, if that is the end
+	size    int          // upper bound of their encoded size
+	outcome string       // of the last unit, if it is the end
 }
 
 type appendUnit struct{ events, size int }
@@ -299,7 +299,7 @@ func (q *appendQueue) add(events []Event, size int) {
 	q.size += size
 }
 
-// empty forgets the events, and keeps the memory that they lay in unless that is large.
+// empty removes the events and keeps the memory unless it is large.
 func (q *appendQueue) empty() {
 	clear(q.events)
 	*q = appendQueue{events: q.events[:0], units: q.units[:0]}
@@ -308,7 +308,7 @@ func (q *appendQueue) empty() {
 	}
 }
 
-// appendable returns how many units, and events in them, go into one append: at least one unit, and the end alone.
+// appendable returns the number of units, and of their events, for one append: at least one unit, and the end alone.
 func appendable(units []appendUnit, ends bool) (n, events int) {
 	size := 0
 	for i, u := range units {

@@ -27,12 +27,12 @@ const maxMillis = 1<<48 - 1
 
 var errBatch = errors.New("a batch that cannot be decoded")
 
-// recordSize is the most bytes that appendRecord appends for e.
+// recordSize is an upper bound of the bytes that appendRecord appends for e.
 func recordSize(e *Event) int {
 	return binary.MaxVarintLen32 + recordHead + max(len(e.Type), len(TypeMessage)) + len(e.Data)
 }
 
-// appendRecord appends the record of e, which has been checked.
+// appendRecord appends the record of e, which must have been checked.
 func appendRecord(dst []byte, e *Event, now int64) []byte {
 	typ := e.Type
 	if typ == "" {
@@ -49,7 +49,7 @@ func appendRecord(dst []byte, e *Event, now int64) []byte {
 	return append(dst, e.Data...)
 }
 
-// recordEnd returns where the record that begins at start ends.
+// recordEnd returns the end of the record that begins at start.
 func recordEnd(b []byte, start int) (int, error) {
 	size, n := binary.Uvarint(b[start:])
 	if n <= 0 || size < recordHead || size > uint64(len(b)-start-n) {
@@ -58,9 +58,8 @@ func recordEnd(b []byte, start int) (int, error) {
 	return start + n + int(size), nil
 }
 
-// decodeRecord fills all of e but Seq from the one record in b. The data is
-// shared with b; the type is shared with e where it is the same as before, which
-// spares an allocation an event in a run of one type.
+// decodeRecord decodes the single record in b into e, except Seq. The data shares memory with b. If the type equals the
+// present one of e, that string is kept, which saves an allocation for each event in a run of one type.
 func decodeRecord(e *Event, b []byte) error {
 	_, n := binary.Uvarint(b)
 	if n <= 0 || len(b) < n+recordHead {
@@ -81,11 +80,11 @@ func decodeRecord(e *Event, b []byte) error {
 	return nil
 }
 
-// Records yields the events of a batch as Stores keep it, in order, each with its Seq. It is
-// for what looks into or changes batches below a Log: a Store around a Store, a check, a copy.
+// Records yields the events of a batch, in the form that Stores keep, in order and with their Seq. It is for code that
+// reads or changes batches below a Log: a wrapper of a Store, a check, a copy.
 //
-// Where the bytes do not hold exactly b.Count events an error is the last thing yielded; the
-// events before it are as they were appended. The Data of an event shares its memory with b.Bytes.
+// If the bytes do not hold exactly b.Count events, the last thing yielded is an error; the events before it are valid.
+// The Data of an event shares memory with b.Bytes.
 func Records(b Batch) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		var e Event
@@ -110,12 +109,12 @@ func Records(b Batch) iter.Seq2[Event, error] {
 	}
 }
 
-// AppendRecord appends e to the bytes of a batch, as an append to a stream encodes it, and
-// returns the extended slice. Seq is not encoded: it follows from the place in the batch. A Time that is
-// zero becomes the present, an empty Type "message".
+// AppendRecord appends e to the bytes of a batch, encoded as an append to a stream encodes it, and returns the extended
+// slice. Seq is not encoded: it follows from the place in the batch. A zero Time becomes the current time, an empty
+// Type "message".
 //
-// What a Log would refuse to append is refused with an error that wraps ErrInvalid, and dst comes
-// back as it was; but the end event is taken, and Data of any length below 2 GiB.
+// An event that a Log would refuse to append is refused with an error that wraps ErrInvalid, and dst is returned
+// unchanged. However, the end event is accepted, and Data of any length below 2 GiB.
 func AppendRecord(dst []byte, e *Event) ([]byte, error) {
 	if err := checkEvent(e, math.MaxInt32, true); err != nil {
 		return dst, err

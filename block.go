@@ -13,27 +13,27 @@ const (
 	maxBlock = 64 << 10
 )
 
-// block is a run of encoded events in memory. Events are added at the end and
-// never moved or changed, so what a reader has taken from it stays valid.
+// block is a run of encoded events in memory. Events are added at the end and never moved or changed, so slices that a
+// reader has taken stay valid.
 type block struct {
 	first uint64
-	// buf holds the records, ends where each of them ends. Both are replaced by longer
-	// slices of the same memory, under live.mu.
+	// buf holds the records, ends the end of each. Both are replaced by longer slices of the same memory, under
+	// live.mu.
 	buf  []byte
 	ends []uint32
-	// cold is true for what was read from the store for one reader.
+	// cold is true for a block that was read from the store for one reader.
 	cold bool
 
 	wire wire
 }
 
-// wire is the wire form of the events of a block, made once for all readers.
+// wire is the wire form of the events of a block, shared by all readers.
 type wire struct {
 	mu  sync.Mutex
 	enc Encoder
 	buf []byte
-	// ends says where the frame of each event ends; it is shorter than
-	// block.ends until a reader asks for the newest events.
+	// ends holds the end of each event's frame. It is shorter than block.ends until a reader requests the newest
+	// events.
 	ends []uint32
 }
 
@@ -47,15 +47,15 @@ type Encoder interface {
 	AppendEvent(dst []byte, e *Event, cursorSuffix string) []byte
 }
 
-// newBlock makes an empty block with room for size bytes. Blocks of a stream grow
-// from minBlock to maxBlock, so that a quiet stream stays small.
+// newBlock returns an empty block with room for size bytes. Blocks of a stream grow from minBlock to maxBlock, so that
+// a quiet stream uses little memory.
 func newBlock(first uint64, size, before int) *block {
 	room := max(size, min(max(2*before, minBlock), maxBlock))
 	return &block{first: first, buf: make([]byte, 0, room)}
 }
 
-// pageBlock makes a block of the first batches of a page from the store, and returns
-// the others. A long batch is taken as it lies; short ones are put together.
+// pageBlock returns a block of the first batches of a page from the store, and the remaining batches. A long batch is
+// used in place; short ones are joined.
 func pageBlock(batches []Batch) (b *block, rest []Batch, err error) {
 	b = &block{first: batches[0].First, buf: batches[0].Bytes, cold: true}
 	count, size, n := batches[0].Count, len(b.buf), 1
@@ -75,10 +75,10 @@ func pageBlock(batches []Batch) (b *block, rest []Batch, err error) {
 	return b, batches[n:], nil
 }
 
-// longBatch is the size from which a batch becomes a block by itself.
+// longBatch is the size from which a batch becomes a block of its own.
 const longBatch = 16 << 10
 
-// recordEnds says where each of the count records of b ends.
+// recordEnds returns the ends of the count records in b.
 func recordEnds(b []byte, count int) ([]uint32, error) {
 	ends := make([]uint32, 0, count)
 	warm(b)
@@ -96,9 +96,9 @@ func recordEnds(b []byte, count int) ([]uint32, error) {
 	return ends, nil
 }
 
-// warm reads a byte of each cache line of b. Where a record begins is known from the one before, so
-// that a walk over records which lie in memory alone waits for it once a record; these
-// reads do not wait for each other. It takes a third of the time off a long replay.
+// warm reads a byte of each cache line of b. A walk over records waits for memory once per record, because the
+// beginning of a record follows from the one before. The reads of warm do not wait for each other. They save a third of
+// the time of a long replay.
 //
 //go:noinline
 func warm(b []byte) (sum byte) {
@@ -109,9 +109,8 @@ func warm(b []byte) (sum byte) {
 	return sum
 }
 
-// cut drops the events after tail, which the store has and the Log has not published yet. Were
-// they shown, others could be told of an older tail afterwards, and a cursor after them be
-// refused as beyond it.
+// cut drops the events after tail, which are in the store but not yet published by the Log. If they were delivered,
+// another caller could get an older tail afterwards, and a cursor after them would be refused as ahead of it.
 func (b *block) cut(tail uint64) {
 	if b.last() > tail {
 		b.ends = b.ends[:max(tail+1, b.first)-b.first]
@@ -121,7 +120,7 @@ func (b *block) cut(tail uint64) {
 
 func (b *block) last() uint64 { return b.first + uint64(len(b.ends)) - 1 }
 
-// run is the events of b from seq first on.
+// run returns the events of b from seq first on.
 func (b *block) run(first uint64, suffix string) Run {
 	return Run{block: b, buf: b.buf, ends: b.ends, lo: int(first - b.first), suffix: suffix}
 }
@@ -158,9 +157,8 @@ func (r Run) All() iter.Seq[Event] {
 	}
 }
 
-// event decodes the event at index i of the block into e. What is in a block was
-// encoded here or has been walked by pageBlock, so that a record which does not decode
-// can only be one whose type length lies; it comes out empty.
+// event decodes the event at index i of the block into e. Blocks were encoded here or checked by pageBlock, so only a
+// record with an invalid type length can fail to decode. It comes out empty.
 func (r Run) event(e *Event, i int) {
 	if err := decodeRecord(e, r.buf[startOf(r.ends, i):r.ends[i]]); err != nil {
 		*e = Event{}
@@ -200,8 +198,8 @@ func (r Run) Encoded(enc Encoder) []byte {
 	return w.buf[from:to:to]
 }
 
-// encode appends the wire form of the events from index i on to dst, until dst is at least
-// enough bytes long. It returns the index of the first event that is left.
+// encode appends the wire form of the events from index i on to dst, until dst has at least enough bytes. It returns
+// the index of the first remaining event.
 func (r Run) encode(dst []byte, enc Encoder, i, enough int) ([]byte, int) {
 	var e Event
 	for ; i < len(r.ends) && len(dst) < enough; i++ {
@@ -211,13 +209,13 @@ func (r Run) encode(dst []byte, enc Encoder, i, enough int) ([]byte, int) {
 	return dst, i
 }
 
-// pieces are buffers for what WriteEncoded writes at a time.
+// pieces are buffers for the pieces of WriteEncoded.
 var pieces = sync.Pool{New: func() any {
 	b := make([]byte, 0, pieceBytes+pieceBytes/8)
 	return &b
 }}
 
-// maxPiece bounds the buffers that are kept, pieceBytes is when a piece is written.
+// maxPiece bounds the buffers that are kept, pieceBytes is the size at which a piece is written.
 const (
 	pieceBytes = 64 << 10
 	maxPiece   = 2 * pieceBytes
@@ -252,7 +250,7 @@ func (r Run) WriteEncoded(w io.Writer, enc Encoder) error {
 // frameOverhead is an estimate of the size of a frame in addition to its record, for the size of buffers.
 const frameOverhead = 160
 
-// extend encodes what r has and w has not.
+// extend encodes the events of r that w lacks.
 func (w *wire) extend(r Run) {
 	missing := len(r.ends) - len(w.ends)
 	if missing <= 0 {

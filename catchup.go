@@ -10,21 +10,21 @@ import (
 	"reprise/internal/backoff"
 )
 
-// A Log on a Watcher is a replica: others append to the same streams. What it holds in
-// memory is then what the store had at some time, and is brought up to date
+// A Log on a Watcher is a replica: others append to the same streams. Its memory then holds an earlier state of the
+// store, which is brought up to date
 //
-//   - before a reader is opened, Info answers, or a position is refused as beyond the tail,
-//   - when the store tells that the stream has moved, as long as it has readers,
+//   - before a reader is opened, Info returns, or a position is refused as beyond the tail,
+//   - when the store notifies that the stream has moved, while it has readers,
 //   - when the store refuses an append because another replica was first,
-//   - when a commit has failed and the store may have kept its events, on stores that are not shared too.
+//   - when a commit has failed and the store may have kept its events, also on stores that are not shared.
 //
-// Events that others appended go into the hot tail like our own, so that they are read from
-// the store once for all readers.
+// Events that others appended go into the hot tail like our own, so that they are read from the store once for all
+// readers.
 
 // Shared reports whether other replicas may append to the streams of the Store.
 func (l *Log) Shared() bool { return l.watcher != nil }
 
-// findWatcher sets l.watcher if the store is shared. A Store around one that is not shared has the method too.
+// findWatcher sets l.watcher if the store is shared. A wrapper of an unshared Store has the method too.
 func (l *Log) findWatcher() error {
 	w, ok := l.store.(Watcher)
 	if !ok {
@@ -42,13 +42,12 @@ func (l *Log) findWatcher() error {
 }
 
 const (
-	// watchIdle is how long a stream is watched on after its last reader has left, and how
-	// often one is looked at whatever the store tells.
+	// watchIdle is how long a stream is watched after its last reader has left, and how often a watched stream is
+	// checked without a notification.
 	watchIdle = 10 * time.Second
-	// catchUpTries bounds how often a read is done anew that our own trim has overtaken.
+	// catchUpTries bounds the repetitions of a read that a trim by this Log has overtaken.
 	catchUpTries = 5
-	// catchUpPause and catchUpPauseMax are the spans of the first and of the longest pause between two tries
-	// after the store has failed.
+	// catchUpPause and catchUpPauseMax bound the pauses between two tries after a failure of the store.
 	catchUpPause, catchUpPauseMax = 50 * time.Millisecond, 2 * time.Second
 )
 
@@ -62,19 +61,19 @@ type sharedReads struct {
 
 type sharedRead struct {
 	done chan struct{}
-	info StreamInfo // as the store has it
+	info StreamInfo // the state in the store
 	err  error
 }
 
-// refresh brings lv up to what the store has now. The error is errEvicted, ErrNotFound or ErrExpired if the
-// stream has gone, or that of the store.
+// refresh brings lv up to date with the store. The error is errEvicted, ErrNotFound or ErrExpired if the stream has
+// gone, or that of the store.
 func (l *Log) refresh(ctx context.Context, lv *live) error {
 	_, err := l.look(ctx, lv)
 	return err
 }
 
-// look is refresh and returns what the store has. lv.info may be no state that the store ever had: a commit of ours
-// moves the tail alone, a trim of ours the start of the window alone, whatever other replicas have done to the other.
+// look is refresh and returns the state in the store. lv.info may differ from every state that the store had: a commit
+// of this Log moves only the tail, and a trim only the start of the window, regardless of changes by other replicas.
 func (l *Log) look(ctx context.Context, lv *live) (StreamInfo, error) {
 	reads := &lv.reads
 	reads.mu.Lock()
@@ -118,7 +117,7 @@ func (l *Log) runReads(ctx context.Context, lv *live) {
 	}
 }
 
-// catchUp reads what the store has after the tail that is known, and adopts it.
+// catchUp reads the events after the known tail from the store and adopts them.
 func (l *Log) catchUp(ctx context.Context, lv *live) (StreamInfo, error) {
 	for range catchUpTries {
 		known, doubts := lv.known()
@@ -138,7 +137,7 @@ func (l *Log) catchUp(ctx context.Context, lv *live) (StreamInfo, error) {
 	return StreamInfo{}, fmt.Errorf("%w: the window moves faster than it can be read", ErrUnavailable)
 }
 
-// readLive reads events of a stream that is in memory, and drops it if the store has it no more.
+// readLive reads events of a stream that is in memory, and drops the stream if it is no longer in the store.
 func (l *Log) readLive(ctx context.Context, lv *live, after uint64, maxBytes int) (Page, error) {
 	page, err := l.readPage(ctx, lv.key, after, maxBytes)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
@@ -147,14 +146,14 @@ func (l *Log) readLive(ctx context.Context, lv *live, after uint64, maxBytes int
 	return page, err
 }
 
-// known is the tail that readers may see, and how many commits have been in doubt.
+// known returns the tail that readers may see, and the number of commits that have been in doubt.
 func (lv *live) known() (tail, doubts uint64) {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	return lv.info.Tail, lv.doubts
 }
 
-// drop puts a stream out of memory for good, after a look-up under way that may have found it before it went.
+// drop evicts a stream for good, after any lookup under way that may have found it before.
 func (l *Log) drop(ctx context.Context, lv *live, why error) error {
 	unlock, err := l.loading.lock(ctx, lv.key)
 	if err != nil {
@@ -167,7 +166,7 @@ func (l *Log) drop(ctx context.Context, lv *live, why error) error {
 	}})
 }
 
-// dropUnlessRenewed drops a stream that the store has in another epoch, unless that epoch continues its history.
+// dropUnlessRenewed drops a stream whose epoch in the store differs, unless that epoch continues its history.
 func (l *Log) dropUnlessRenewed(ctx context.Context, lv *live) error {
 	err := l.refresh(ctx, lv)
 	if lv.isGone() {
@@ -176,8 +175,8 @@ func (l *Log) dropUnlessRenewed(ctx context.Context, lv *live) error {
 	return err
 }
 
-// adopt takes over what was read after the event known, when doubts commits had been in doubt. overtaken is true if a
-// trim by this Log came in between, so that the page has an older window. No commit of the lane is under way.
+// adopt applies a page that was read after the event known, when doubts commits had been in doubt. overtaken is true if
+// a trim by this Log came in between, so that the page has an older window. No commit of the lane is under way.
 func (lv *live) adopt(known, doubts uint64, page *Page) (overtaken bool, err error) {
 	if lv.gone != nil {
 		return false, lv.gone
@@ -191,21 +190,21 @@ func (lv *live) adopt(known, doubts uint64, page *Page) (overtaken bool, err err
 	case info.Epoch != lv.info.Epoch:
 		lv.renew(info)
 	case info.Tail <= lv.info.Tail && info.Earliest <= lv.info.Earliest:
-		// ours is newer, or the same
+		// the state in memory is newer or the same
 	case info.Tail >= lv.info.Tail && info.Earliest >= lv.info.Earliest:
 		lv.extend(page)
-	case info.Tail < lv.info.Tail: // a commit of ours was published after another replica had trimmed
+	case info.Tail < lv.info.Tail: // this Log published a commit after another replica had trimmed
 		lv.trimmed(info.Earliest)
 	default:
 		return true, nil
 	}
-	if wasStale { // what was staged for the commit in doubt has changed the sizes
+	if wasStale { // staging the commit in doubt has changed the sizes
 		lv.settle(doubts, info)
 	}
 	return false, nil
 }
 
-// extend takes over a later state of the same epoch.
+// extend applies a later state of the same epoch.
 func (lv *live) extend(page *Page) {
 	log, info := lv.lane.log, &page.Info
 	fresh := lv.freshBlocks(page)
@@ -214,7 +213,7 @@ func (lv *live) extend(page *Page) {
 	defer lv.mu.Unlock()
 	before := lv.hotBytes
 	if fresh == nil && info.Tail > lv.info.Tail {
-		lv.cool() // it must reach up to the tail
+		lv.cool() // the hot tail must reach up to the tail
 	}
 	for _, b := range fresh {
 		lv.blocks = append(lv.blocks, b)
@@ -226,7 +225,7 @@ func (lv *live) extend(page *Page) {
 	lv.wakeAll()
 }
 
-// settle ends the doubt about what the store has kept, if no commit has come into doubt since it was asked.
+// settle ends the doubt about what the store has kept, unless another commit came into doubt since it was asked.
 func (lv *live) settle(doubts uint64, info *StreamInfo) {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
@@ -238,7 +237,7 @@ func (lv *live) settle(doubts uint64, info *StreamInfo) {
 	}
 }
 
-// renew goes on in the epoch that the store has put the stream into. Readers that are beyond the fork are told.
+// renew continues in the epoch to which the store has moved the stream. Readers beyond the fork get an error.
 func (lv *live) renew(info *StreamInfo) {
 	log := lv.lane.log
 	log.usage.add(lv.charged, grown(&lv.info, info))
@@ -256,11 +255,11 @@ func (lv *live) renew(info *StreamInfo) {
 	lv.wakeAll()
 }
 
-// freshBlocks makes hot blocks of the batches of a page that follow the known tail and reach up to the new
-// one; nil if they do not. It keeps lv.sizes right.
+// freshBlocks returns hot blocks of the batches of a page that follow the known tail and reach up to the new one, nil
+// if they do not. It keeps lv.sizes right.
 func (lv *live) freshBlocks(page *Page) []*block {
 	batches := page.Batches
-	for len(batches) > 0 && batches[0].Last() <= lv.info.Tail { // a commit of ours was published meanwhile
+	for len(batches) > 0 && batches[0].Last() <= lv.info.Tail { // this Log published a commit meanwhile
 		batches = batches[1:]
 	}
 	n := len(batches)
@@ -276,9 +275,9 @@ func (lv *live) freshBlocks(page *Page) []*block {
 	for len(batches) > 0 {
 		b, rest, err := pageBlock(batches)
 		if err != nil {
-			return nil // the reader that comes there reads it again, and is told
+			return nil // a reader that gets there reads it again and gets the error
 		}
-		b.buf = b.buf[:len(b.buf):len(b.buf)] // what lies behind is the store's
+		b.buf = b.buf[:len(b.buf):len(b.buf)] // memory behind the batch belongs to the store
 		b.cold = false
 		fresh = append(fresh, b)
 		batches = rest
@@ -286,9 +285,9 @@ func (lv *live) freshBlocks(page *Page) []*block {
 	return fresh
 }
 
-// checkLife checks that what the store tells is a later state of the same stream, and drops the stream
-// from memory if not. known is a tail that was known before the store was asked: a Store that has lost
-// acknowledged events in the same epoch breaks its contract, and the stream is not to be used any more.
+// checkLife checks that the state in the store is a later one of the same stream, and otherwise drops the stream from
+// memory. known is a tail that was known before the store was asked: a Store that has lost acknowledged events in the
+// same epoch breaks its contract, and the stream must not be used any more.
 func (lv *live) checkLife(known uint64, info *StreamInfo) error {
 	log := lv.lane.log
 	if info.Epoch == lv.info.Epoch && info.Tail < known {
@@ -301,7 +300,7 @@ func (lv *live) checkLife(known uint64, info *StreamInfo) error {
 	return ErrNotFound
 }
 
-// watch starts to follow a stream for its readers, unless it is followed already. The caller holds lv.mu.
+// watch starts to watch a stream for its readers, unless it is watched already. The caller holds lv.mu.
 func (l *Log) watch(lv *live) error {
 	if l.watcher == nil || lv.watched {
 		return nil
@@ -327,7 +326,7 @@ func (l *Log) watch(lv *live) error {
 	return nil
 }
 
-// keepUp refreshes lv whenever it has moved, until it has gone or had no reader for a while.
+// keepUp refreshes lv whenever it has moved, until it is gone or had no reader for a while.
 func (l *Log) keepUp(ctx context.Context, lv *live, moved <-chan struct{}) {
 	tick := time.NewTicker(watchIdle)
 	defer tick.Stop()
@@ -347,8 +346,8 @@ func (l *Log) keepUp(ctx context.Context, lv *live, moved <-chan struct{}) {
 	}
 }
 
-// refreshSurely tries until the store has answered; otherwise what has moved while it
-// failed would be seen at the next move alone. It returns false if the stream has gone.
+// refreshSurely retries until the store has answered. Otherwise a move during a failure would be seen only at the next
+// move. It returns false if the stream has gone.
 func (l *Log) refreshSurely(ctx context.Context, lv *live) bool {
 	pause := backoff.Backoff{First: catchUpPause, Most: catchUpPauseMax}
 	for {
@@ -362,7 +361,7 @@ func (l *Log) refreshSurely(ctx context.Context, lv *live) bool {
 	}
 }
 
-// unwatchIfIdle ends the watch of a stream that had no reader since it was last asked, or has gone.
+// unwatchIfIdle stops watching a stream that is gone or had no reader since the last call.
 func (lv *live) unwatchIfIdle() bool {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()

@@ -8,37 +8,36 @@ import (
 	"time"
 )
 
-// lane is one queue of commits. Each stream belongs to one lane, and a lane has one commit under way at a time:
-// that is what keeps the order of each stream. A Log has as many lanes as its Store takes commits at a time.
+// lane is one queue of commits. Each stream belongs to one lane, and a lane has one commit under way at a time, which
+// keeps the order of each stream. A Log has as many lanes as its Store accepts concurrent commits.
 //
-// What a lane works on is in memory, but for Store.Append. A call that lacks something which only the store can tell
-// is handed back to its caller with errStale, errUnmeasured or errHeld; the caller gets it, while the lane goes on
-// with others, and comes back. See Log.submit.
+// A lane works only on memory, except for Store.Append. A call that needs information from the store is returned to its
+// caller with errStale, errUnmeasured or errHeld. The caller obtains it, while the lane continues with other calls, and
+// submits the call again. See Log.submit.
 //
-// A lane asks the store for several callers together, so no caller's context can cancel
-// it; stores bound the time that they take.
+// A commit serves several callers, so no caller's context can cancel it; stores bound its time.
 type lane struct {
 	committer
 	log   *Log
 	reqs  []AppendRequest
-	lives []*live // whose batches reqs are
+	lives []*live // the streams of reqs
 	traced
 }
 
-// The verdicts of a lane that its caller acts on before it tries again.
+// Verdicts of a lane after which the caller acts and submits the call again.
 var (
 	errStale      = errors.New("the state of the stream is to be read")
 	errUnmeasured = errors.New("the oldest events are to be measured")
 	errHeld       = errors.New("the stream is held")
 )
 
-// staged is the batch that the commit under way adds to a stream.
+// staged is the batch that the current commit adds to a stream.
 type staged struct {
 	index     int // in lane.reqs, plus 1; 0 if nothing is staged
 	first     uint64
 	count     int
 	block     *block
-	from      int      // where the batch begins in buf
+	from      int      // start of the batch in buf
 	buf       []byte   // block.buf with the batch
 	ends      []uint32 // block.ends with the batch
 	earliest  uint64
@@ -55,7 +54,7 @@ func (m *lane) init(l *Log) {
 	m.committer.run, m.committer.abort, m.committer.recovered = m.run, m.abort, l.recovered
 }
 
-// exclusively runs f while no commit of the lane is under way. f must touch memory alone.
+// exclusively runs f while no commit of the lane is under way. f must only touch memory.
 func (m *lane) exclusively(ctx context.Context, f func() error) error {
 	return m.do(ctx, &call{fn: func() error {
 		if err := m.log.usable(); err != nil {
@@ -65,9 +64,8 @@ func (m *lane) exclusively(ctx context.Context, f func() error) error {
 	}})
 }
 
-// run decides the calls of a group: what is not an append first, since it may
-// put streams out of memory that must not be staged then, and after that all
-// appends in one commit.
+// run decides the calls of a group: first the calls that are not appends, since they may evict streams that must then
+// not be staged, and after that all appends in one commit.
 func (m *lane) run(group []*call) {
 	for _, c := range group {
 		if c.fn != nil && !c.left {
@@ -93,10 +91,10 @@ func (m *lane) run(group []*call) {
 	m.log.coolIfFull()
 }
 
-// isOpen reports whether c is an append that waits for its verdict.
+// isOpen reports whether c is an append without a verdict.
 func (c *call) isOpen() bool { return c.fn == nil && !c.left && !c.verdict.decided }
 
-// stageOrDecide stages an append. What was found about it is its verdict at once, unless that rests on the commit.
+// stageOrDecide stages an append. A refusal is its verdict at once, unless it depends on the commit.
 func (m *lane) stageOrDecide(c *call) {
 	c.joined, c.found = false, Appended{}
 	c.refusal = m.stage(c)
@@ -106,7 +104,7 @@ func (m *lane) stageOrDecide(c *call) {
 	}
 }
 
-// settle decides a call by what the store has answered for its batch.
+// settle decides a call by the store's result for its batch.
 func (c *call) settle() {
 	switch err := c.live.staged.err; {
 	case err == nil:
@@ -118,7 +116,7 @@ func (c *call) settle() {
 	}
 }
 
-// abort decides what is left of a group after a panic. What the store then has is uncertain.
+// abort decides the remaining calls of a group after a panic. The state of the store is then uncertain.
 func (m *lane) abort(group []*call) {
 	err := fmt.Errorf("%w: the commit panicked", ErrUnavailable)
 	for _, c := range group {
@@ -133,20 +131,20 @@ func (m *lane) abort(group []*call) {
 	m.traced = traced{}
 }
 
-// unstage makes room for the next commit.
+// unstage resets the lane for the next commit.
 func (m *lane) unstage() {
 	for _, lv := range m.lives {
 		lv.staged.index = 0
 	}
-	if len(m.reqs) > 1 { // one is overwritten by the next commit
+	if len(m.reqs) > 1 { // a single one is overwritten by the next commit
 		clear(m.reqs)
 		clear(m.lives)
 	}
 	m.reqs, m.lives = m.reqs[:0], m.lives[:0]
 }
 
-// isOvertaken reports whether the store has refused a batch because of what another replica has done, or because the
-// stream got another epoch. Only when the stream was read again can it be told what to do.
+// isOvertaken reports whether the store has refused a batch because of another replica's append, or because the stream
+// has another epoch. The stream must be read again before the call can be decided.
 func isOvertaken(err error) bool {
 	return errors.Is(err, ErrConflict) || errors.Is(err, ErrEnded) || errors.Is(err, ErrNotFound) ||
 		errors.Is(err, ErrExpired)
@@ -162,14 +160,14 @@ func (m *lane) stage(c *call) error {
 	if st.index == 0 {
 		st.begin(lv)
 	}
-	// What is judged by the appends of this commit holds only if the commit does.
+	// A refusal that depends on appends of this commit holds only if the commit succeeds.
 	c.joined = st.index != 0
 	if c.opts.Owner != st.owner && c.opts.Owner.Fence <= st.owner.Fence {
 		return fmt.Errorf("%w: it belongs to %q", ErrFenced, st.owner.Name)
 	}
 	if done, err := c.repeats(st.producers); done || c.skip > 0 || err != nil {
-		// The producer may have gone on at another replica, and a promotion may have taken back what it had appended:
-		// a duplicate of that would be an event that is stored nowhere.
+		// The producer may have appended at another replica, or a promotion may have taken back its appends: a
+		// duplicate of a lost append would be an event that is stored nowhere.
 		if !c.asked && m.log.Shared() {
 			c.asked = true
 			return errStale
@@ -194,9 +192,9 @@ func (m *lane) stage(c *call) error {
 	return nil
 }
 
-// appendable is the error of an append to a stream that cannot be staged now.
+// appendable returns the error of an append to a stream that cannot be staged now.
 func (lv *live) appendable() error {
-	switch { // only the lane writes these, so that reading them here takes no lock
+	switch { // only the lane writes these, so reading them here needs no lock
 	case lv.gone != nil:
 		return lv.gone
 	case lv.isStale():
@@ -207,7 +205,8 @@ func (lv *live) appendable() error {
 	return nil
 }
 
-// repeats checks the producer of c. done is true if the events are there already; c.skip is how many are, if not all.
+// repeats checks the producer of c. done is true if all events are already stored; otherwise c.skip is the number of
+// those that are.
 func (c *call) repeats(known []Producer) (done bool, err error) {
 	c.skip = 0
 	p := c.opts.Producer
@@ -220,7 +219,7 @@ func (c *call) repeats(known []Producer) (done bool, err error) {
 			newest = k
 		}
 	}
-	next := uint64(0) // for one that is not known, or at a new epoch
+	next := uint64(0) // of an unknown producer, or at a new epoch
 	switch {
 	case p.Epoch < newest.Epoch:
 		return false, fmt.Errorf("%w: producer %q is at epoch %d", ErrFenced, p.ID, newest.Epoch)
@@ -248,7 +247,7 @@ func (c *call) repeats(known []Producer) (done bool, err error) {
 	return true, nil
 }
 
-// last is the number that an append of so many events takes last.
+// last returns the number of the last of so many events.
 func (p *ProducerID) last(events int) uint64 {
 	if p.PerEvent {
 		return p.Seq + uint64(events) - 1
@@ -256,8 +255,8 @@ func (p *ProducerID) last(events int) uint64 {
 	return p.Seq
 }
 
-// begin stages nothing yet. Here and in fill, fields are set one by one: for a lone
-// append, copying whole structs with their pointers would take longer than the rest.
+// begin resets st for a new batch. Here and in fill, fields are set one by one: for a lone append, copying whole
+// structs with their pointers would take longer than the rest.
 func (st *staged) begin(lv *live) {
 	st.first, st.count = lv.info.Tail+1, 0
 	st.earliest, st.kept = lv.info.Earliest, lv.info.Bytes
@@ -269,7 +268,7 @@ func (st *staged) begin(lv *live) {
 	}
 }
 
-// add encodes the events of c into the batch, behind those that are staged.
+// add encodes the events of c into the batch, behind the staged ones.
 func (st *staged) add(lv *live, c *call) {
 	c.joined = true
 	st.owner = c.opts.Owner
@@ -301,8 +300,8 @@ func (st *staged) add(lv *live, c *call) {
 	}
 }
 
-// withProducer returns a copy of list with p in place of the one of the same
-// ID, at the end, and without the oldest if there are too many.
+// withProducer returns a copy of list in which p replaces the producer of the same ID, at the end, and without the
+// oldest if there are too many.
 func withProducer(list []Producer, p Producer) []Producer {
 	out := make([]Producer, 0, len(list)+1)
 	for _, k := range list {
@@ -314,9 +313,9 @@ func withProducer(list []Producer, p Producer) []Producer {
 	return out[max(0, len(out)-MaxProducers):]
 }
 
-// reserve makes room for size bytes in one block. A batch lies in one piece, so
-// what was staged moves along to a new block, of twice its size so that a long batch
-// does not move with each append; the old one stays as it was published.
+// reserve makes room for size bytes in one block. A batch must be contiguous, so staged events are copied to a new
+// block. It has twice the size, so that a long batch is not copied at each append. The old block stays as it was
+// published.
 func (st *staged) reserve(size int) {
 	if st.block != nil && cap(st.buf)-len(st.buf) >= size {
 		return
@@ -337,16 +336,16 @@ func (st *staged) reserve(size int) {
 	}
 }
 
-// fill makes the request of the staged batch.
+// fill sets r to the request of the staged batch.
 func (st *staged) fill(r *AppendRequest, lv *live) {
 	r.Key, r.Epoch = lv.key, lv.info.Epoch
 	r.First, r.Count = st.first, st.count
-	r.Bytes = st.buf[st.from:len(st.buf)] // with the room behind it, so that a store can tell what follows in memory
+	r.Bytes = st.buf[st.from:len(st.buf)] // with capacity: it tells a store which batches are adjacent
 	r.Earliest, r.Kept = st.earliest, st.kept
 	r.Owner, r.End, r.Producers = st.owner, st.end, st.fresh
 }
 
-// commit hands the batches to the store and publishes those that the store has kept.
+// commit passes the batches to the store and publishes those that it has kept.
 func (m *lane) commit() {
 	if len(m.reqs) == 0 {
 		return
@@ -389,7 +388,7 @@ func (m *lane) info(errs []error, took time.Duration) CommitInfo {
 	return info
 }
 
-// publish shows the batch to readers.
+// publish makes the batch visible to readers.
 func (m *lane) publish(lv *live) {
 	st := &lv.staged
 	more := int64(st.count) - int64(st.earliest-lv.info.Earliest)
@@ -412,9 +411,8 @@ func (m *lane) publish(lv *live) {
 	lv.wakeAll()
 }
 
-// fail keeps the batch from readers. What the store then has is uncertain, so
-// it is asked before the next append; and since it may keep the bytes, nothing is written
-// over them.
+// fail hides the batch from readers. The state of the store is uncertain, so the store is asked before the next append.
+// The store may retain the bytes, so nothing is written over them.
 func (m *lane) fail(lv *live, err error) {
 	lv.staged.err = err
 	lv.mu.Lock()

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// committer is group commit: one goroutine at a time decides calls. A call that comes
-// while the committer is idle is decided at once, in the goroutine of its caller. Calls that come meanwhile form a
-// group, and the first caller of the group decides all of them when its turn comes.
+// committer implements group commit: one goroutine at a time decides calls. A call that arrives while the committer is
+// idle is decided at once, in the goroutine of its caller. Calls that arrive meanwhile form a group. The first caller
+// of the group decides all of them when its turn comes.
 type committer struct {
-	// run decides the calls of a group, in order. abort decides those that run has left when it panicked.
+	// run decides the calls of a group, in order. abort decides those that remain when run has panicked.
 	run, abort func([]*call)
-	// recovered is deferred where no caller is left that a panic could reach.
+	// recovered is deferred where a panic has no caller to reach.
 	recovered func()
 
-	// state is idle, working or wanted. The goroutine that moves it from idle has the turn. It
-	// goes to wanted, and from there back to idle, under mu alone; so a lone caller takes no lock.
+	// state is idle, working or wanted. The goroutine that moves it from idle has the turn. It changes to wanted, and
+	// from there back to idle, only under mu, so a lone caller takes no lock.
 	state atomic.Int32
 
-	// together is how many calls the last commit decided, and took how long that was if they were several. Both are
-	// those of the goroutine that has the turn.
+	// together is the number of calls that the last commit decided, and took its duration if there were several. Both
+	// belong to the goroutine that has the turn.
 	together int
 	took     time.Duration
 
-	// timed is set if the wait of groups is measured; waited is that of the group which has the turn.
+	// timed is set if the wait of groups is measured; waited is the wait of the group that has the turn.
 	timed  bool
 	waited time.Duration
 
@@ -42,7 +42,7 @@ const (
 	wanted        // a goroutine has the turn and passes it on at the end
 )
 
-// call is one thing to do in a commit: an append, or fn.
+// call is one item of a commit: an append, or fn.
 type call struct {
 	fn func() error
 
@@ -50,28 +50,28 @@ type call struct {
 	opts   AppendOptions
 	events []Event
 	end    *End // set for an append of the end event
-	size   int  // most bytes that the events take
+	size   int  // upper bound of their encoded size
 
-	left bool // the caller has gone; guarded by committer.mu until the group is taken
+	left bool // the caller has left; guarded by committer.mu until the group is taken
 
-	// What staging found. It becomes the verdict, at once or, if the call has joined the
-	// batch of its stream, when the store has kept that batch.
+	// The result of staging. It becomes the verdict: at once or, if the call has joined the batch of its stream, when
+	// the store has kept that batch.
 	joined  bool
 	found   Appended
 	refusal error
-	skip    int // how many of the first events the stream has already
+	skip    int // number of the first events that are already stored
 
-	asked bool  // the store was asked about a refusal for what is known of the producer
-	need  int64 // with errUnmeasured: how many bytes of the oldest events are to be measured
+	asked bool  // the store was asked about a refusal that rests on the known producer
+	need  int64 // with errUnmeasured: the bytes of the oldest events to measure
 
 	verdict verdict
 }
 
-// begin makes c a call of which nothing is decided, before a lane has it: each try of an append is decided once.
+// begin resets the verdict of c before a lane has it: each try of an append is decided once.
 func (c *call) begin() { c.verdict = verdict{} }
 
-// verdict is the result of a call. It is decided once: an append by the refusal that no commit can change, or by
-// the commit that answers for its batch. Nothing that comes later can change it. Only decide and call.begin set one.
+// verdict is the result of a call. It is decided once: by a refusal that no commit can change, or by the commit of the
+// append's batch. Nothing later can change it. Only decide and call.begin set one.
 type verdict struct {
 	decided  bool
 	appended Appended
@@ -85,20 +85,19 @@ func (v *verdict) decide(appended Appended, err error) {
 	}
 }
 
-// maxGroupBytes bounds what goes into one commit.
+// maxGroupBytes bounds the size of one commit.
 const maxGroupBytes = 8 << 20
 
 type group struct {
 	calls []*call
 	bytes int
-	since time.Time     // when the first caller came, if that is to be told
+	since time.Time     // arrival of the first caller, if waits are measured
 	turn  chan struct{} // receives when the first caller has the turn
 	done  chan struct{} // closed when all calls are decided
 }
 
-// do decides c together with whatever else waits. It returns early with the
-// cause if ctx is cancelled before the work on c has begun; once that has begun,
-// it cannot be taken back.
+// do decides c together with the other waiting calls. If ctx is cancelled before the work on c has begun, it returns
+// early with the cause; after that, the work cannot be taken back.
 func (m *committer) do(ctx context.Context, c *call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -114,8 +113,8 @@ func (m *committer) do(ctx context.Context, c *call) error {
 	return c.verdict.err
 }
 
-// lead decides c, for which its caller has the turn, with the calls of those who come back from the commit before,
-// which was one of several calls. If one of them has begun a group meanwhile, that group gets the turn.
+// lead decides c, whose caller has the turn, together with the calls of those who return from the previous commit, if
+// that decided several calls. If one of them has begun a group meanwhile, that group gets the turn.
 func (m *committer) lead(ctx context.Context, c *call) error {
 	m.mu.Lock()
 	m.state.Store(wanted)
@@ -140,8 +139,8 @@ func (m *committer) newGroup() *group {
 	return g
 }
 
-// decide decides the calls of a group, wakes its callers and passes the turn on. If run panics, in a hook
-// or in the store, the panic reaches the caller after that, and the committer keeps working.
+// decide decides the calls of a group, wakes its callers and passes the turn on. If run panics, in a hook or in the
+// store, the panic reaches the caller after that, and the committer keeps working.
 func (m *committer) decide(calls []*call, done chan struct{}) {
 	finished := false
 	var began time.Time
@@ -227,7 +226,7 @@ func (m *committer) join(ctx context.Context, c *call) error {
 func (m *committer) leave(ctx context.Context, g *group, c *call) error {
 	m.mu.Lock()
 	left := m.waiting == g
-	if left { // otherwise c.left is being read
+	if left { // otherwise c.left may be read concurrently
 		c.left = true
 	}
 	m.mu.Unlock()
@@ -250,13 +249,13 @@ func (m *committer) work(g *group) {
 	m.decide(g.calls, g.done)
 }
 
-// gather lets those come to g first whom the last commit has just woken, for they may have more to append. Without
-// it, the first of 100 who append one event after another had a commit for himself, and the other 99 waited for that
-// one: twice as many commits as there need be. It ends when as many have come as the last commit had, and otherwise
-// after an eighth of the time that one took. Who appends alone never gets here.
+// gather waits for the callers that the last commit has just woken, since they may append again. Without it, the first
+// of 100 callers that append one event after another got a commit of its own, for which the other 99 waited: twice as
+// many commits as necessary. It ends when as many calls have arrived as the last commit had, and otherwise after an
+// eighth of the duration of that commit. A lone caller never gets here.
 //
-// Its caller has the turn, so that no other commit is under way, and what g has is decided in the order in which it
-// came. So it changes how many calls a commit has, and nothing of what G3, G6 and G9 rest on.
+// The caller has the turn, so no other commit is under way, and the calls of g are decided in the order of their
+// arrival. gather therefore changes the number of calls in a commit, and nothing on which G3, G6 and G9 rest.
 func (m *committer) gather(g *group) {
 	var began time.Time
 	for range maxYields {
@@ -275,7 +274,7 @@ func (m *committer) gather(g *group) {
 	}
 }
 
-// maxYields bounds the work of gather where others take all the time.
+// maxYields bounds the work of gather while other goroutines run all the time.
 const maxYields = 64
 
 // next passes the turn to the waiting group, if there is one.

@@ -9,21 +9,20 @@ import (
 	"time"
 )
 
-// Create makes a stream, or finds the one that was made with the same
-// configuration; created says which. The error is ErrConflict if the name is taken by another
-// configuration, and ErrInvalid if key or configuration are not allowed.
+// Create creates a stream, or finds the one with the same configuration; created tells which. The error is ErrConflict
+// if the name is taken with another configuration, and ErrInvalid if key or configuration are invalid.
 func (l *Log) Create(ctx context.Context, key StreamKey, config StreamConfig) (s *Stream, created bool, err error) {
 	return l.CreateWith(ctx, CreateOptions{}, key, config)
 }
 
-// CreateOptions are for streams that need more than a configuration.
+// CreateOptions are the settings of CreateWith in addition to a configuration.
 type CreateOptions struct {
-	// Owner is who may append to the stream if it is made now; see AppendOptions.Owner.
+	// Owner is the owner of the stream if it is created now; see AppendOptions.Owner.
 	Owner Owner
-	// Events are the first events of the stream if it is made now: both are one commit, and there is never the one
-	// without the other. A stream that exists is left as it is. The events are copied. The error is
-	// errors.ErrUnsupported, and nothing is made, if the Store is no CreateAppender. After ErrUnavailable the stream
-	// may be there, with the events.
+	// Events are the first events of the stream if it is created now: both are one commit, so that neither exists
+	// without the other. An existing stream is not changed. The events are copied. The error is errors.ErrUnsupported,
+	// and nothing is created, if the Store is not a CreateAppender. After ErrUnavailable the stream may exist, with the
+	// events.
 	Events []Event
 	// Outcome, if not "", ends the stream with the last of Events, as Stream.End does.
 	Outcome string
@@ -50,7 +49,7 @@ func (l *Log) CreateWith(ctx context.Context, opts CreateOptions, key StreamKey,
 	return l.handle(lv), created, nil
 }
 
-// firstEvents is the append of the events that a stream is made with, nil if there are none.
+// firstEvents returns the append of the first events, nil if there are none.
 func (l *Log) firstEvents(opts *CreateOptions) (*call, error) {
 	if len(opts.Events) == 0 && opts.Outcome == "" {
 		return nil, nil
@@ -103,15 +102,15 @@ func (l *Log) create(ctx context.Context, owner Owner, first *call, key StreamKe
 		lv, err = l.load(ctx, key)
 		if err == nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExpired) {
 			return lv, created, err
-		} // otherwise it has gone since it was found, and the name is free
+		} // otherwise it is gone, and the name is free
 	}
 	return nil, false, fmt.Errorf("%w: the stream was removed %d times", ErrUnavailable, maxTries)
 }
 
 var errOtherConfig = fmt.Errorf("%w: it exists with another configuration", ErrConflict)
 
-// createOrFind makes a stream or finds it. If it was made, by us or another replica, while a life of it was in
-// memory that another replica has ended, it returns that one as older, which is to be forgotten.
+// createOrFind creates a stream or finds it. If it was created, here or by another replica, while memory held an
+// earlier epoch that another replica has ended, it returns that one as older, to be evicted.
 func (l *Log) createOrFind(ctx context.Context, owner Owner, first *call, key StreamKey,
 	config StreamConfig,
 ) (lv, older *live, created bool, err error) {
@@ -124,7 +123,7 @@ func (l *Log) createOrFind(ctx context.Context, owner Owner, first *call, key St
 	if err != nil {
 		return nil, nil, false, err
 	}
-	// one that has ended may be read from an archive, and its name be free
+	// an ended one may come from an archive, and its name be free
 	if lv != nil && !l.Shared() && !lv.hasEnded() {
 		if !lv.created.EqualButAccount(config) {
 			return nil, nil, false, errOtherConfig
@@ -157,8 +156,8 @@ func (l *Log) createOrFind(ctx context.Context, owner Owner, first *call, key St
 	return nil, lv, created, nil
 }
 
-// createAsKept is Store.Create, which finds a stream that is charged to another account than want is. With first the
-// stream is made with these events; filled then holds them, and is nil if the stream was there before.
+// createAsKept is Store.Create. It also finds a stream that is charged to another account than want is. If first is not
+// nil, the stream is created with these events; filled then holds them, and is nil if the stream existed.
 func (l *Log) createAsKept(ctx context.Context, want StreamInfo, first *call) (
 	info StreamInfo, filled *staged, err error,
 ) {
@@ -175,8 +174,8 @@ func (l *Log) createAsKept(ctx context.Context, want StreamInfo, first *call) (
 	return l.createFilled(ctx, want, first)
 }
 
-// createFilled is Store.Create, or CreateAppend with the events of first. These are staged as for any other append, by
-// a lane of their own: nobody else can know of the stream yet.
+// createFilled is Store.Create, or CreateAppend with the events of first. The events are staged as for any other
+// append, by a separate lane: nobody else can know of the stream yet.
 func (l *Log) createFilled(ctx context.Context, want StreamInfo, first *call) (StreamInfo, *staged, error) {
 	if first == nil {
 		info, err := l.store.Create(ctx, want)
