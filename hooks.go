@@ -47,8 +47,8 @@ type ReadInfo struct {
 	Err      error
 }
 
-// AppendTrace tells how an append was committed, for traces. The append that it is given to with
-// [AppendOptions.Trace] fills it in before it returns; one AppendTrace is for one append at a time.
+// AppendTrace describes how an append was committed, for traces. The append that it is passed to with
+// [AppendOptions.Trace] fills it in before it returns. An AppendTrace must not be used by two appends at a time.
 //
 //	trace := new(reprise.AppendTrace)
 //	_, err := stream.AppendWith(ctx, reprise.AppendOptions{Trace: trace}, event)
@@ -56,32 +56,33 @@ type ReadInfo struct {
 //
 // An append without one costs a comparison with nil.
 type AppendTrace struct {
-	// Tries is how often the append has asked its lane for a commit. It is more than 1 where the state of the stream
-	// had to be read first, or another replica was ahead. What follows is about the last try.
+	// Tries is the number of times that the append has asked its lane for a commit. It is more than 1 if the state of
+	// the stream had to be read first, or another replica was ahead. The other fields describe the last try.
 	Tries int
-	// Asked is when the append asked for its turn.
+	// Asked is the time at which the append asked for its turn.
 	Asked time.Time
-	// Began is when the commit that carried the append asked the store, and Stored is when the store had answered,
-	// with an error too. Both are zero for an append that was decided without the store: a duplicate, or a refusal.
+	// Began is the time at which the commit of the append called the store, and Stored the time at which the store
+	// returned, with or without an error. Both are zero for an append that was decided without the store: a duplicate,
+	// or a refusal.
 	Began, Stored time.Time
-	// Streams, Events and Bytes count what the commit carried.
+	// Streams, Events and Bytes count the contents of the commit.
 	Streams, Events, Bytes int
 }
 
-// ask notes that an append asks for its turn.
+// ask records that an append asks for its turn.
 func (t *AppendTrace) ask() {
 	if t != nil {
 		*t = AppendTrace{Tries: t.Tries + 1, Asked: time.Now()}
 	}
 }
 
-// traced is what a lane knows of the commit under way for those who trace their appends.
+// traced is the information of a lane about the current commit, for traced appends.
 type traced struct {
-	wanted        bool // an append of the group is traced
+	wanted        bool // whether an append of the group is traced
 	began, stored time.Time
 }
 
-// tell fills in the traces of the appends that a commit carried.
+// tell fills in the traces of the appends of a commit.
 func (m *lane) tell(group []*call) {
 	var sum AppendTrace
 	for i := range m.reqs {

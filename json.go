@@ -24,7 +24,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	return append(e.AppendMembers(append(dst, '{')), '}')
 }
 
-// AppendMembers appends what stands between the braces of AppendJSON.
+// AppendMembers appends the text between the braces of AppendJSON.
 func (e *Event) AppendMembers(dst []byte) []byte {
 	dst = append(dst, `"seq":`...)
 	dst = strconv.AppendUint(dst, e.Seq, 10)
@@ -57,8 +57,8 @@ func (e *Event) AppendMembers(dst []byte) []byte {
 	return append(dst, '"')
 }
 
-// AppendJSONLine appends text, which is valid JSON, and escapes U+0085, U+2028 and U+2029. JSON allows them in
-// strings as they are, but readers that split lines as Python's str.splitlines does break on them.
+// AppendJSONLine appends text, which must be valid JSON, and escapes U+0085, U+2028 and U+2029. JSON allows them
+// unescaped in strings, but readers that split lines like Python's str.splitlines fail on them.
 func AppendJSONLine(dst, text []byte) []byte {
 	if isASCII(text) || !hasSeparator(text) {
 		return append(dst, text...)
@@ -66,7 +66,7 @@ func AppendJSONLine(dst, text []byte) []byte {
 	return appendSeparated(dst, text, func(dst, part []byte) []byte { return append(dst, part...) })
 }
 
-// What U+2028 and U+2029, and U+0085, are or begin with in UTF-8. Much punctuation begins as the former do.
+// The UTF-8 prefixes of U+2028 and U+2029, and of U+0085. Much punctuation has the same prefix as the former.
 var general, nextLine = []byte("\u2028")[:2], []byte("\u0085")
 
 // isASCII reports whether all bytes of b are ASCII.
@@ -92,12 +92,12 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// hasSeparator reports whether text may hold U+0085, U+2028 or U+2029. It is fast for text that holds none.
+// hasSeparator reports whether text may contain U+0085, U+2028 or U+2029. It is fast for text without them.
 func hasSeparator(text []byte) bool {
 	return bytes.Contains(text, general) || bytes.Contains(text, nextLine)
 }
 
-// appendSeparated appends text by plain, but for U+0085, U+2028 and U+2029, which it appends as escapes of JSON.
+// appendSeparated appends text with plain, except U+0085, U+2028 and U+2029, which it appends as JSON escapes.
 func appendSeparated(dst, text []byte, plain func(dst, part []byte) []byte) []byte {
 	for {
 		n, escape, size := separator(text)
@@ -110,8 +110,8 @@ func appendSeparated(dst, text []byte, plain func(dst, part []byte) []byte) []by
 	}
 }
 
-// separator is the index of the first U+0085, U+2028 or U+2029 of text, with its escape and its size in text. If there
-// is none the size is 0 and the index the length of text.
+// separator returns the index of the first U+0085, U+2028 or U+2029 in text, its escape and its size in text. If there
+// is none, the size is 0 and the index the length of text.
 func separator(text []byte) (n int, escape string, size int) {
 	for i := 0; i < len(text)-1; i++ {
 		switch {
@@ -137,20 +137,19 @@ func appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
-// lastSecond is the second that a time was last appended of. Events lie close together, so
-// that it is mostly the same, and working it out takes ten times as long as the rest.
+// lastSecond is the second of the last appended time. Consecutive events mostly share it, and computing it takes ten
+// times as long as the rest.
 var lastSecond atomic.Pointer[second]
 
 type second struct {
 	unix int64
-	text []byte // up to and with the dot before the milliseconds
+	text []byte // including the dot before the milliseconds
 }
 
-// appendEscaped appends the text as the inside of a JSON string (RFC 8259,
-// section 7). The text is valid UTF-8. It copies eight bytes at a time, since in text that is full of quotes,
-// such as JSON, the next escape is a few bytes away.
+// appendEscaped appends text as the inside of a JSON string (RFC 8259, section 7). text must be valid UTF-8. It copies
+// eight bytes at a time, since in text with many quotes, such as JSON, the next escape is a few bytes away.
 func appendEscaped(dst, text []byte) []byte {
-	plain := 4 // words without an escape, one after the other; text that begins plain mostly goes on so
+	plain := 4 // consecutive words without an escape; plain text mostly stays plain
 	for len(text) >= 8 {
 		if plain >= 4 && len(text) >= 32 {
 			plain = 0
@@ -187,7 +186,7 @@ func appendEscaped(dst, text []byte) []byte {
 // maxEscape is the length of the longest escape.
 const maxEscape = len(`\u001f`)
 
-// appendEscape appends c, which JSON does not allow in a string as it is.
+// appendEscape appends c, which JSON does not allow unescaped in a string.
 func appendEscape(dst []byte, c byte) []byte {
 	const hex = "0123456789abcdef"
 	switch c {
@@ -203,7 +202,7 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 }
 
-// plainBlocks is the length of the longest prefix of whole blocks of 32 bytes that needs no escape.
+// plainBlocks returns the length of the longest prefix of whole blocks of 32 bytes that needs no escape.
 func plainBlocks(b []byte) int {
 	n := 0
 	for ; len(b)-n >= 32; n += 32 {
@@ -215,8 +214,8 @@ func plainBlocks(b []byte) int {
 	return n
 }
 
-// special looks at eight bytes at once and is 0 if none of them needs an escape. If some do, the lowest bit that is set
-// is the highest of the first such byte; those above it may belong to others.
+// special tests eight bytes at once and returns 0 if none of them needs an escape. Otherwise its lowest set bit is the
+// highest bit of the first such byte; higher bits may belong to others.
 func special(b []byte) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	w := binary.LittleEndian.Uint64(b)

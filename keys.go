@@ -143,7 +143,7 @@ func (k *Keys) Derive(purpose string) *Keys {
 	for i, from := range k.ring {
 		secret, err := hkdf.Key(sha256.New, from.secret, nil, purpose, keySecretBytes)
 		if err != nil {
-			panic(err) // of a length that no hash has
+			panic(err) // impossible for this length
 		}
 		derived.ring[i] = key{id: from.id, secret: secret}
 	}

@@ -17,7 +17,7 @@ type live struct {
 
 	lane *lane
 
-	// The lane's.
+	// Used only by the lane.
 	staged staged
 	sizes  sizeIndex
 
@@ -25,10 +25,10 @@ type live struct {
 
 	mu   sync.Mutex
 	info StreamInfo
-	// doubts counts the commits of which it is uncertain what the store kept, settled those of them that were looked
-	// into since: while they differ, the store may hold more than info says.
+	// doubts counts the commits of which it is uncertain what the store kept, settled those that were resolved since.
+	// While they differ, the store may hold more than info says.
 	doubts, settled uint64
-	// held is closed when an operation on the store, before which no append may be staged, is over; nil without one.
+	// held is closed at the end of an operation on the store during which no append may be staged; nil without one.
 	held chan struct{}
 	// blocks is the hot tail, oldest first, without a hole up to info.Tail.
 	blocks   []*block
@@ -36,13 +36,13 @@ type live struct {
 	// wake is closed when the tail moves; nil while no reader waits.
 	wake    chan struct{}
 	readers int
-	// gone is why the stream cannot be used any more, or errEvicted.
+	// gone is the reason why the stream cannot be used any more, or errEvicted.
 	gone error
-	used bool // since the last look of the evictor
-	// watched says that the store tells us what other replicas do to the stream, visited that it
-	// had a reader since that was last asked.
+	used bool // since the last eviction
+	// watched is set while the store notifies about the stream, visited if the stream had a reader since the last
+	// check.
 	watched, visited bool
-	// tags are the tags of the cursors, by key; suffix is ".<epoch>.<tag>" with the first. Made on demand.
+	// tags are the tags of the cursors, by key; suffix is ".<epoch>.<tag>" with the first. They are computed on demand.
 	tags   []string
 	suffix string
 }
@@ -60,7 +60,7 @@ func newLive(info StreamInfo, defaults Retention, charged *tally, lane *lane) *l
 	return lv
 }
 
-// fill gives a stream that nobody else knows yet the events that it was made with as its hot tail.
+// fill sets the hot tail of a stream that nobody else knows yet to the events that it was created with.
 func (l *Log) fill(lv *live, filled *staged) {
 	filled.block.buf, filled.block.ends = filled.buf, filled.ends
 	lv.blocks, lv.hotBytes = []*block{filled.block}, cap(filled.block.buf)
@@ -69,7 +69,7 @@ func (l *Log) fill(lv *live, filled *staged) {
 	lv.sizes.add(lv.info.Tail, lv.info.Bytes)
 }
 
-// currentEpoch is the epoch that the stream is in.
+// currentEpoch returns the current epoch of the stream.
 func (lv *live) currentEpoch() Epoch {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
@@ -87,7 +87,7 @@ func (lv *live) descendsFrom(epoch Epoch) bool {
 // isStale reports whether the store may hold more than info says. The caller is the lane or holds mu.
 func (lv *live) isStale() bool { return lv.doubts != lv.settled }
 
-// newestBlock is the newest block of the hot tail, nil if there is none.
+// newestBlock returns the newest block of the hot tail, nil if there is none.
 func (lv *live) newestBlock() *block {
 	lv.mu.Lock() // another lane may cool the stream
 	defer lv.mu.Unlock()
@@ -103,8 +103,7 @@ func (lv *live) hasEnded() bool {
 	return lv.info.End != nil
 }
 
-// changed returns a channel that is closed when there is something after seq
-// next-1. The caller holds mu.
+// changed returns a channel that is closed when there are events after seq next-1. The caller holds mu.
 func (lv *live) changed(next uint64) <-chan struct{} {
 	if lv.gone != nil || next <= lv.info.Tail || lv.info.End != nil {
 		return closedChan
@@ -115,7 +114,7 @@ func (lv *live) changed(next uint64) <-chan struct{} {
 	return lv.wake
 }
 
-// wakeAll lets all waiting readers look again. The caller holds mu.
+// wakeAll wakes all waiting readers. The caller holds mu.
 func (lv *live) wakeAll() {
 	if lv.wake != nil {
 		close(lv.wake)
@@ -123,8 +122,7 @@ func (lv *live) wakeAll() {
 	}
 }
 
-// retire makes the stream unusable; its readers learn why. It returns the bytes
-// that the hot tail took.
+// retire makes the stream unusable and gives its readers the reason. It returns the bytes of the hot tail.
 func (lv *live) retire(why error) (freed int64) {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
@@ -135,15 +133,14 @@ func (lv *live) retire(why error) (freed int64) {
 	return lv.cool()
 }
 
-// cool forgets the hot tail. The caller holds mu.
+// cool drops the hot tail. The caller holds mu.
 func (lv *live) cool() (freed int64) {
 	freed = int64(lv.hotBytes)
 	lv.blocks, lv.hotBytes = nil, 0
 	return freed
 }
 
-// hot returns the events from seq next on that are in memory together with it, or
-// an empty run. The caller holds mu.
+// hot returns the events from seq next on that are adjacent in memory, or an empty run. The caller holds mu.
 func (lv *live) hot(next uint64) Run {
 	if len(lv.blocks) == 0 || next < lv.blocks[0].first {
 		return Run{}
@@ -157,8 +154,8 @@ func (lv *live) hot(next uint64) Run {
 	return b.run(next, lv.suffix)
 }
 
-// trimHot drops the oldest blocks until at most limit bytes are left, and those before
-// the window. The newest block stays. The caller holds mu.
+// trimHot drops the oldest blocks until at most limit bytes are left, and those before the window. The newest block
+// stays. The caller holds mu.
 func (lv *live) trimHot(limit int) (freed int64) {
 	before, n := lv.hotBytes, 0
 	for n < len(lv.blocks)-1 && (lv.hotBytes > limit || lv.blocks[n].last() < lv.info.Earliest) {
@@ -172,7 +169,7 @@ func (lv *live) trimHot(limit int) (freed int64) {
 	return int64(before - lv.hotBytes)
 }
 
-// sign makes the tags of the cursors, once. The caller holds mu.
+// sign computes the tags of the cursors, once. The caller holds mu.
 func (lv *live) sign(keys *Keys) {
 	if lv.tags == nil {
 		lv.tags = keys.cursorTags(lv.key, lv.info.Epoch)
@@ -180,12 +177,12 @@ func (lv *live) sign(keys *Keys) {
 	}
 }
 
-// cursor is the cursor just after seq. The caller holds mu and has called sign.
+// cursor returns the cursor just after seq. The caller holds mu and has called sign.
 func (lv *live) cursor(seq uint64) Cursor {
 	return Cursor{Seq: seq, Epoch: lv.info.Epoch, Tag: lv.tags[0]}
 }
 
-// windowError refuses asked. The caller holds mu and has called sign.
+// windowError returns the refusal of asked. The caller holds mu and has called sign.
 func (lv *live) windowError(reason WindowReason, asked Cursor) *WindowError {
 	err := &WindowError{
 		Reason: reason, Asked: asked,

@@ -20,7 +20,7 @@ type Log struct {
 	opts  Options
 	// watcher is the store as a Watcher; nil if the store is not shared.
 	watcher Watcher
-	// marked says that the store lists the marker of its wrappers, which is not shown.
+	// marked means that the store lists the marker of its wrappers, which is hidden.
 	marked   bool
 	lanes    []lane
 	usage    usage
@@ -31,13 +31,12 @@ type Log struct {
 	mu      sync.Mutex
 	streams map[StreamKey]*live
 	closed  bool
-	// evictAbove and coolAbove are where the streams and the bytes in memory are looked at
-	// again that could not be put out the last time.
+	// evictAbove and coolAbove are the numbers of streams and bytes in memory at which eviction is tried again after it
+	// could not free enough.
 	evictAbove int
 	coolAbove  atomic.Int64
 
-	// loading is held for a key while its stream is looked up in the store, so that two never make two lives of
-	// one stream.
+	// loading is held for a key while its stream is looked up in the store, so that a stream never has two live values.
 	loading keyLocks
 	seed    maphash.Seed
 
@@ -78,7 +77,7 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	return l, nil
 }
 
-// commitsAtATime is how many lanes a Log has on a store.
+// commitsAtATime returns the number of lanes of a Log on a store.
 func commitsAtATime(store Store) int {
 	if c, ok := store.(Concurrent); ok {
 		return max(1, c.ConcurrentAppends())
@@ -107,7 +106,7 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// laneOf is the lane of a stream: always the same, so that its commits have an order.
+// laneOf returns the lane of a stream, which is always the same, so that its commits have an order.
 func (l *Log) laneOf(key StreamKey) *lane {
 	return &l.lanes[maphash.Comparable(l.seed, key)%uint64(len(l.lanes))]
 }
@@ -159,19 +158,19 @@ func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	return page, nil
 }
 
-// now is the time that events and streams are stamped with: UTC, whole milliseconds.
+// now returns the current time for events and streams: UTC, whole milliseconds.
 func now() time.Time { return time.UnixMilli(time.Now().UnixMilli()).UTC() }
 
-// keyLocks is a lock for each key. A caller waits for one in a channel, for as long as its context allows, since the
-// holder may be waiting for the store.
+// keyLocks is a lock for each key. A caller waits for it until its context is done, since the holder may be waiting for
+// the store.
 type keyLocks struct {
 	mu   sync.Mutex
 	held map[StreamKey]*keyLock
 }
 
 type keyLock struct {
-	turn  chan struct{} // has room for the holder
-	users int           // who hold it or wait; guarded by keyLocks.mu
+	turn  chan struct{} // with capacity 1
+	users int           // holder and waiters; guarded by keyLocks.mu
 }
 
 // lock waits until nobody else holds the lock of key. The error is the cause if ctx is cancelled before.
@@ -199,7 +198,7 @@ func (k *keyLocks) lock(ctx context.Context, key StreamKey) (unlock func(), err 
 	}
 }
 
-// leave forgets the lock of key once nobody uses it.
+// leave removes the lock of key once it has no users.
 func (k *keyLocks) leave(key StreamKey, lock *keyLock) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -208,7 +207,7 @@ func (k *keyLocks) leave(key StreamKey, lock *keyLock) {
 	}
 }
 
-// usable is ErrClosed after Close.
+// usable returns ErrClosed after Close.
 func (l *Log) usable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -218,7 +217,7 @@ func (l *Log) usable() error {
 	return nil
 }
 
-// lookup finds a stream in memory; nil if it is not there.
+// lookup returns the stream if it is in memory, and otherwise nil.
 func (l *Log) lookup(key StreamKey) (*live, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +227,7 @@ func (l *Log) lookup(key StreamKey) (*live, error) {
 	return l.streams[key], nil
 }
 
-// load finds a stream in memory or in the store.
+// load returns a stream from memory or from the store.
 func (l *Log) load(ctx context.Context, key StreamKey) (*live, error) {
 	if lv, err := l.lookup(key); lv != nil || err != nil {
 		return lv, err
@@ -252,8 +251,8 @@ func (l *Log) load(ctx context.Context, key StreamKey) (*live, error) {
 	return l.admit(page.Info, nil)
 }
 
-// admit puts a stream into memory, with the events of filled as its hot tail if that is not nil: then they are all that
-// it has. The caller holds the lock of its key.
+// admit puts a stream into memory. If filled is not nil, its events are all events of the stream and become the hot
+// tail. The caller holds the lock of its key.
 func (l *Log) admit(info StreamInfo, filled *staged) (*live, error) {
 	lv := newLive(info, l.opts.Retention, l.usage.of(&info), l.laneOf(info.Key))
 	l.mu.Lock()
@@ -268,7 +267,7 @@ func (l *Log) admit(info StreamInfo, filled *staged) (*live, error) {
 	return lv, nil
 }
 
-// forget drops a stream from memory and tells its users why. No commit of its lane is under way.
+// forget evicts a stream and gives its users the reason. No commit of its lane is under way.
 func (l *Log) forget(lv *live, why error) {
 	l.mu.Lock()
 	if l.streams[lv.key] == lv {
@@ -278,7 +277,7 @@ func (l *Log) forget(lv *live, why error) {
 	l.hotBytes.Add(-lv.retire(why))
 }
 
-// background is the background goroutines of a Log. All of them end with the Log.
+// background tracks the background goroutines of a Log, all of which end with the Log.
 type background struct {
 	ctx  context.Context // the life of the Log
 	stop context.CancelCauseFunc
@@ -292,8 +291,8 @@ func (b *background) init() {
 	b.ctx, b.stop = context.WithCancelCause(context.Background())
 }
 
-// start runs f in a goroutine of its own; f must return when its context is cancelled. It
-// returns false, and does nothing, once the Log is being closed.
+// start runs f in a goroutine; f must return when its context is cancelled. Once the Log is being closed, start does
+// nothing and returns false.
 func (b *background) start(f func(context.Context)) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -304,8 +303,8 @@ func (b *background) start(f func(context.Context)) bool {
 	return true
 }
 
-// during calls f, and lets Close wait for it: for work on the store that a caller does, and that must not go on once
-// another Log may have it. The error is ErrClosed once the Log is being closed, or that of f.
+// during calls f and makes Close wait for it. It is for work on the store in the goroutine of a caller, which must not
+// continue once another Log may use the store. The error is ErrClosed once the Log is being closed, or that of f.
 func (b *background) during(f func() error) error {
 	b.mu.Lock()
 	if b.stopped {
@@ -318,7 +317,7 @@ func (b *background) during(f func() error) error {
 	return f()
 }
 
-// end cancels all work and waits for it.
+// end cancels all background work and waits for it.
 func (b *background) end() {
 	b.mu.Lock()
 	b.stopped = true
@@ -338,7 +337,7 @@ func (l *Log) guard(f func() error) (err error) {
 	return f()
 }
 
-// recovered logs a panic and ends it.
+// recovered logs a panic and stops it.
 func (l *Log) recovered() {
 	if p := recover(); p != nil {
 		l.logPanic(p)
@@ -371,7 +370,7 @@ func (l *Log) Ready(ctx context.Context) error {
 	return err
 }
 
-// noteHealth remembers whether the store could be written to, and tells the logger.
+// noteHealth records whether the store could be written to, and logs changes.
 func (m *lane) noteHealth(errs []error) {
 	var unavailable error
 	for _, err := range errs {

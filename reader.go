@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pageBytes is how much a reader takes from the store at first.
+// pageBytes is the size of a reader's first page from the store.
 const pageBytes = 256 << 10
 
 // Reader follows a stream from a position: it returns the existing events
@@ -17,14 +17,14 @@ const pageBytes = 256 << 10
 type Reader struct {
 	stream *Stream
 	live   *live
-	next   uint64 // seq of the next event to hand out
+	next   uint64 // seq of the next event to return
 	epoch  Epoch  // of the position
 	closed bool   // guarded by live.mu
 	// closing is closed by Close; nil while no Next waits. Guarded by live.mu.
 	closing chan struct{}
-	ahead   []Batch   // what the last page held after what was handed out
+	ahead   []Batch   // rest of the last page
 	last    uint64    // the last event of the last page
-	coming  *prefetch // the page after it, if it is being read already
+	coming  *prefetch // the page after it, if it is being read
 }
 
 // Reader opens a reader after the position at, which is checked first. The
@@ -32,8 +32,8 @@ type Reader struct {
 // ErrCursorForeign for a cursor of another stream, or ErrTooManyReaders. The Reader
 // must be closed.
 //
-// A store that is shared with other replicas is asked first. While it fails, the reader begins with the events in
-// memory, which may lack appends of others; a position beyond them is refused with ErrUnavailable.
+// A shared store is asked first. While it fails, the reader begins with the events in memory, which may lack appends of
+// other replicas; a position beyond them is refused with ErrUnavailable.
 func (s *Stream) Reader(ctx context.Context, at Position) (*Reader, error) {
 	r := &Reader{stream: s}
 	err := s.use(ctx, func(lv *live) error { return r.open(ctx, lv, at) })
@@ -55,7 +55,7 @@ func (r *Reader) open(ctx context.Context, lv *live, at Position) error {
 		stale = r.stream.log.refresh(ctx, lv)
 	}
 	err := stale
-	if err == nil || errors.Is(err, ErrUnavailable) { // what is in memory can be read while the store fails
+	if err == nil || errors.Is(err, ErrUnavailable) { // events in memory can be read while the store fails
 		lv.mu.Lock()
 		err = r.seek(at)
 		lv.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *Reader) open(ctx context.Context, lv *live, at Position) error {
 	return err
 }
 
-// enter takes a place among the readers of lv.
+// enter registers a reader of lv.
 func (r *Reader) enter(lv *live) error {
 	log := r.stream.log
 	lv.mu.Lock()
@@ -89,7 +89,7 @@ func (r *Reader) enter(lv *live) error {
 	return nil
 }
 
-// leave gives the place back.
+// leave unregisters a reader.
 func (r *Reader) leave() {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
@@ -207,7 +207,7 @@ func (r *Reader) Poll(ctx context.Context) (Run, error) {
 // errMoved reports that a page cannot be used: the window has moved, or the stream is in another epoch.
 var errMoved = errors.New("the window or the epoch has moved on")
 
-// poll looks in memory. cold is true if the events are in the store alone.
+// poll returns events from memory. cold is true if the events are only in the store.
 func (r *Reader) poll() (run Run, cold bool, err error) {
 	lv := r.live
 	lv.mu.Lock()
@@ -232,19 +232,19 @@ func (r *Reader) poll() (run Run, cold bool, err error) {
 	return run, run.Len() == 0, nil
 }
 
-// followFork goes on in the epoch that the stream is in now, if all that was handed out is part of its history.
-// The caller holds live.mu.
+// followFork continues in the current epoch of the stream if all returned events are part of its history. The caller
+// holds live.mu.
 func (r *Reader) followFork() bool {
 	fork, ok := r.live.info.ForkOf(r.epoch)
 	if !ok || r.next-1 > fork {
 		return false
 	}
 	r.epoch = r.live.info.Epoch
-	r.ahead, r.coming = nil, nil // they may hold what was taken back
+	r.ahead, r.coming = nil, nil // they may hold events that were taken back
 	return true
 }
 
-// gap tells that the reader fell out of the window. The caller holds live.mu.
+// gap returns the error of a reader that fell out of the window. The caller holds live.mu.
 func (r *Reader) gap() error {
 	err := r.live.windowError(CursorExpired, r.live.cursor(r.next-1))
 	if hook := r.stream.log.opts.Hooks.Gap; hook != nil {
@@ -253,7 +253,7 @@ func (r *Reader) gap() error {
 	return err
 }
 
-// page hands out what was read ahead, or reads from the store.
+// page returns events that were read ahead, or reads from the store.
 func (r *Reader) page(ctx context.Context) (Run, error) {
 	if len(r.ahead) == 0 || r.ahead[0].First != r.next {
 		if err := r.readAhead(ctx); err != nil {
@@ -294,7 +294,7 @@ func (r *Reader) readAhead(ctx context.Context) error {
 	case page.Info.Epoch != r.epoch, r.next < page.Info.Earliest:
 		return r.lookAgain(ctx)
 	case len(page.Batches) == 0:
-		if err := r.learn(ctx); err != nil { // of a store that has lost them
+		if err := r.learn(ctx); err != nil { // the store may have lost events
 			return r.stream.op("read", err)
 		}
 		return r.stream.op("read", fmt.Errorf("%w: no events after %d", ErrUnavailable, r.next-1))
@@ -333,9 +333,9 @@ func readInfo(page *Page, after uint64, took time.Duration, err error) ReadInfo 
 	return info
 }
 
-// lookAgain learns of the window or epoch that the store told of, and lets Poll judge the position by it. A commit
-// under way that moved the window comes to its end first, so that no reader sees an older window afterwards. The
-// position may be good in what is learned: a promotion can take a trim back.
+// lookAgain applies the window or epoch that the store has reported and lets Poll check the position again. A commit
+// under way that moved the window finishes first, so that no reader sees an older window afterwards. The position may
+// be valid in the new state: a promotion can take a trim back.
 func (r *Reader) lookAgain(ctx context.Context) error {
 	if err := r.learn(ctx); err != nil {
 		return r.stream.op("read", err)
@@ -343,7 +343,7 @@ func (r *Reader) lookAgain(ctx context.Context) error {
 	return errMoved
 }
 
-// learn brings what is known of the stream up to what the store has told.
+// learn applies the state that the store has reported.
 func (r *Reader) learn(ctx context.Context) error { return r.stream.log.refresh(ctx, r.live) }
 
 // Next is like Poll, but waits until there is an event or an error.
@@ -363,7 +363,7 @@ func (r *Reader) Next(ctx context.Context) (Run, error) {
 	}
 }
 
-// waiting is Changed, with a channel that is closed when the reader is.
+// waiting is Changed with a channel that Close closes too.
 func (r *Reader) waiting() (changed, closing <-chan struct{}) {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
@@ -396,20 +396,20 @@ func (r *Reader) Events(ctx context.Context) iter.Seq2[Event, error] {
 	}
 }
 
-// longPageBytes is how much a reader takes from the store at a time once it has read a page and goes on.
+// longPageBytes is the size of a page after the first one.
 const longPageBytes = 1 << 20
 
-// prefetch is a page that is read while the one before is handed out, so that a long replay does not wait
-// for the store after each page.
+// prefetch is a page that is read while the previous one is being returned, so that a long replay does not wait for the
+// store after each page.
 type prefetch struct {
 	after uint64
-	done  chan struct{} // closed when the rest is set
+	done  chan struct{} // closed when the other fields are set
 	page  Page
 	err   error
 }
 
-// prefetch begins to read the page after page, if there is one that is not in memory. It is called from the second page
-// in a row on: most readers that resume need one page.
+// prefetch starts to read the page after page, if there is one that is not in memory. It is called from the second
+// consecutive page on: most readers that resume need one page.
 func (r *Reader) prefetch(page *Page) {
 	lv, log := r.live, r.stream.log
 	if r.last >= page.Info.Tail || lv.isHot(r.last+1) {
@@ -427,7 +427,7 @@ func (r *Reader) prefetch(page *Page) {
 	}
 }
 
-// nextPage is the page after what was handed out. One that could not be read before it was asked for is read again.
+// nextPage returns the page after the events that were returned. A failed prefetch is read again.
 func (r *Reader) nextPage(ctx context.Context) (Page, error) {
 	p := r.coming
 	r.coming = nil

@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// sizeIndex knows how many bytes of a stream lie before a seq, in steps that are
-// small beside what is kept: it is asked how far to trim to get rid of some bytes, and
-// how many bytes a trim gets rid of.
+// sizeIndex records how many bytes of a stream precede a seq, in steps that are small compared with the kept bytes. It
+// answers how far to trim to free some bytes, and how many bytes a trim frees.
 //
-// What was kept when the stream came into memory is one coarse step. It is measured from its oldest events on, as
-// far as trims need it, so that a large stream is not read as a whole.
+// The bytes that were kept when the stream came into memory are one coarse step. It is measured from its oldest events
+// on, as far as trims need it, so that a large stream is not read completely.
 type sizeIndex struct {
 	steps []sizeStep // oldest first
 	total int64      // of all steps
-	// coarse is the number of steps up to and with the one that is not measured; 0 if there is none.
+	// coarse is the number of steps up to and including the unmeasured one; 0 if there is none.
 	coarse int
 }
 
-// sizeStep is the bytes of the events after the step before, up to last.
+// sizeStep is the size of the events after the previous step, up to last.
 type sizeStep struct {
 	last  uint64
 	bytes int64
@@ -50,7 +49,7 @@ func (x *sizeIndex) add(last uint64, bytes int64) {
 	x.steps = append(x.steps, sizeStep{last, bytes})
 }
 
-// before drops what lies wholly before seq earliest and returns its bytes.
+// before removes the entries wholly before seq earliest and returns their bytes.
 func (x *sizeIndex) before(earliest uint64) (bytes int64) {
 	n := 0
 	for n < len(x.steps) && x.steps[n].last < earliest {
@@ -63,8 +62,8 @@ func (x *sizeIndex) before(earliest uint64) (bytes int64) {
 	return bytes
 }
 
-// oldest says up to which seq at least over bytes lie, or all if there are fewer. ok is false if the
-// coarse step would have to be divided for it.
+// oldest returns the seq up to which at least over bytes lie, or all if there are fewer. ok is false if the coarse step
+// would have to be divided for it.
 func (x *sizeIndex) oldest(over int64) (last uint64, ok bool) {
 	all := over >= x.total
 	for i, step := range x.steps {
@@ -80,7 +79,7 @@ func (x *sizeIndex) oldest(over int64) (last uint64, ok bool) {
 	return last, true
 }
 
-// unmeasured is where the coarse step begins and ends; ok is false if there is none.
+// unmeasured returns the range of the coarse step; ok is false if there is none.
 func (x *sizeIndex) unmeasured(earliest uint64) (first, last uint64, ok bool) {
 	if x.coarse == 0 {
 		return 0, 0, false
@@ -92,8 +91,8 @@ func (x *sizeIndex) unmeasured(earliest uint64) (first, last uint64, ok bool) {
 	return first, x.steps[x.coarse-1].last, true
 }
 
-// measured divides the coarse step: batches are its oldest ones, the first of which holds the event first. It returns
-// by how much the total was wrong, once all of the step is measured.
+// measured divides the coarse step: batches are its oldest ones, the first of which contains the event first. It
+// returns the error of the total once the whole step is measured.
 func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
 	coarse := x.steps[x.coarse-1]
 	known := sizeIndex{steps: slices.Clone(x.steps[:x.coarse-1]), total: x.total}
@@ -123,15 +122,15 @@ func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
 	return x.total - total
 }
 
-// makeRoom holds the bounds of the stream, its tenant and the process for c: the
-// stream gives up its oldest events, and if those are not enough, c is refused.
+// makeRoom enforces the bounds of the stream, its tenant and the process for c: the stream drops its oldest events, and
+// if that is not enough, c is refused.
 func (m *lane) makeRoom(lv *live, c *call) error {
 	st := &lv.staged
 	own, others, by := m.over(lv, c)
 	if own <= 0 && others <= 0 {
 		return nil
 	}
-	if others > st.kept && c.end == nil { // a stream can always end: that is what lets it be swept
+	if others > st.kept && c.end == nil { // a stream can always end, so that it can be swept
 		return by.refusal()
 	}
 	last, ok := lv.sizes.oldest(max(own, others))
@@ -143,8 +142,8 @@ func (m *lane) makeRoom(lv *live, c *call) error {
 	return nil
 }
 
-// over is by how much c would exceed the bound of the stream, and those of account, tenant and process: by is the one
-// that would be exceeded the most.
+// over returns by how much c would exceed the bounds of the stream, its account, its tenant and the process. by is the
+// bound that would be exceeded most.
 func (m *lane) over(lv *live, c *call) (own, others int64, by QuotaError) {
 	kept := lv.staged.kept + int64(c.size)
 	if lv.key.Tenant != SystemTenant {
@@ -161,7 +160,7 @@ func (st *staged) trim(lv *live, earliest uint64) {
 	}
 }
 
-// bytesBefore is what before would return.
+// bytesBefore returns the result that before would have.
 func (x *sizeIndex) bytesBefore(earliest uint64) (bytes int64) {
 	for _, step := range x.steps {
 		if step.last < earliest {
@@ -171,14 +170,14 @@ func (x *sizeIndex) bytesBefore(earliest uint64) (bytes int64) {
 	return bytes
 }
 
-// SweepResult tells what a sweep has removed.
+// SweepResult describes what a sweep has removed.
 type SweepResult struct {
 	Streams int64
 	Events  int64
 	Bytes   int64
 }
 
-// sweepChunk is how many streams are removed at a time; appends go on in between.
+// sweepChunk is the number of streams removed at a time; appends continue in between.
 const sweepChunk = 500
 
 // Sweep removes the streams that have expired, Retention.MaxAge after their
@@ -186,7 +185,7 @@ const sweepChunk = 500
 // are still there get the same. It runs by itself every Options.SweepEvery.
 func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
 	result, err := l.sweep(ctx)
-	if l.Shared() { // what other replicas have appended counts too
+	if l.Shared() { // count the appends of other replicas too
 		err = errors.Join(err, l.measure(ctx))
 	}
 	if l.opts.Quota != nil && (l.Shared() || !l.usage.exact.Load()) {
@@ -231,8 +230,8 @@ func (l *Log) sweepChunk(ctx context.Context, now time.Time) ([]StreamInfo, erro
 	return lister{l}.Sweep(ctx, now, remember, sweepChunk)
 }
 
-// forgetEpoch forgets a stream that the store no longer has, unless its name has been used again. It waits for a
-// look-up that is under way, which may have found the stream before it went.
+// forgetEpoch evicts a stream that the store no longer has, unless its name has been used again. It waits for a lookup
+// under way, which may have found the stream before it was removed.
 func (l *Log) forgetEpoch(ctx context.Context, key StreamKey, epoch Epoch, why error) error {
 	unlock, err := l.loading.lock(context.WithoutCancel(ctx), key)
 	if err != nil {
@@ -271,7 +270,7 @@ func (l *Log) sweepEvery(ctx context.Context) {
 	}
 }
 
-// lister sweeps a store that is no Sweeper by looking at every stream.
+// lister sweeps a store that is not a Sweeper by listing every stream.
 type lister struct{ log *Log }
 
 func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]StreamInfo, error) {
@@ -292,8 +291,8 @@ func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return due, nil
 }
 
-// evictIfFull puts unused streams out of memory, if there are too many for one
-// more. It comes before that one does, which might otherwise be put out before it was of use.
+// evictIfFull evicts unused streams if there is no room for one more. It is called before that one is admitted, which
+// might otherwise be evicted before its first use.
 func (l *Log) evictIfFull(ctx context.Context) {
 	l.mu.Lock()
 	full := len(l.streams) >= max(l.opts.MaxStreams, l.evictAbove)
@@ -302,7 +301,7 @@ func (l *Log) evictIfFull(ctx context.Context) {
 		if !full {
 			return
 		}
-		// No commit of the lane may be under way, since it may be about to publish to one of them.
+		// No commit of the lane may be under way, since it may be about to publish to one of the streams.
 		_ = l.lanes[i].exclusively(ctx, func() error {
 			full = l.evict(&l.lanes[i])
 			return nil
@@ -310,10 +309,9 @@ func (l *Log) evictIfFull(ctx context.Context) {
 	}
 }
 
-// evict puts streams of a lane out of memory until an eighth of the room is free. A stream that was
-// used since the last time is spared the first time around, one with readers always;
-// where that leaves too many, the next time is when an eighth more have come, for a look
-// at all streams must not be the price of each new one. It returns true if there are still too many.
+// evict evicts streams of a lane until an eighth of the room is free. A stream that was used since the last time is
+// spared the first time, one with readers always. If too many remain, the next attempt is made after an eighth more
+// have come, so that not every new stream costs a look at all of them. It returns true if there are still too many.
 func (l *Log) evict(lane *lane) (full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -328,7 +326,7 @@ func (l *Log) evict(lane *lane) (full bool) {
 			}
 			lv.mu.Lock()
 			if lv.readers == 0 && !lv.used && lv.held == nil {
-				lv.gone = errEvicted // its handles look it up again
+				lv.gone = errEvicted // its handles look up the stream again
 				l.hotBytes.Add(-lv.cool())
 				delete(l.streams, key)
 			}
@@ -340,9 +338,8 @@ func (l *Log) evict(lane *lane) (full bool) {
 	return len(l.streams) > enough
 }
 
-// coolIfFull drops the hot tails of unused streams, and all but the newest
-// block of the others, if all hot tails take too much, until an eighth of the room
-// is free. As with evict, what cannot be dropped is not looked at again each time.
+// coolIfFull drops the hot tails of unused streams, and all but the newest block of the others, until an eighth of the
+// room for hot tails is free. As with evict, a failed attempt is not repeated for each event.
 func (l *Log) coolIfFull() {
 	room := l.opts.TailTotalBytes
 	if l.hotBytes.Load() <= max(room, l.coolAbove.Load()) {

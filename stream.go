@@ -16,8 +16,8 @@ import (
 type Stream struct {
 	log  *Log
 	live atomic.Pointer[live]
-	// bound is set once the handle has been used: from then on it stands for that one life of its
-	// name. Before, the life in memory may be one that another replica has ended.
+	// bound is set once the handle has been used: from then on it stands for one epoch lineage of its name. Before
+	// that, the stream in memory may be one that another replica has ended.
 	bound atomic.Bool
 }
 
@@ -144,7 +144,7 @@ func (s *Stream) Cursor(seq uint64) Cursor {
 // CursorIn returns the cursor just after the event seq of an epoch, such as that of Appended.Last. Unlike Cursor, it
 // keeps pointing into that epoch if the store has lost the event meanwhile.
 func (s *Stream) CursorIn(epoch Epoch, seq uint64) Cursor {
-	if c := s.Cursor(seq); c.Epoch == epoch { // whose tag is there already
+	if c := s.Cursor(seq); c.Epoch == epoch { // its tag is known
 		return c
 	}
 	return Cursor{Seq: seq, Epoch: epoch, Tag: s.log.opts.Keys.cursorTags(s.Key(), epoch)[0]}
@@ -185,13 +185,13 @@ func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string
 	return appended, s.op("end", err)
 }
 
-// endEvent is event as the end of a stream.
+// endEvent returns event as the end of a stream.
 func endEvent(outcome string, event Event) (Event, *End) {
 	event.Type = TypeEnd
 	if event.Time.IsZero() {
 		event.Time = now()
 	}
-	event.Time = time.UnixMilli(event.Time.UnixMilli()).UTC() // as it is kept
+	event.Time = time.UnixMilli(event.Time.UnixMilli()).UTC() // in the precision that is stored
 	return event, &End{Outcome: outcome, Time: event.Time, Data: append([]byte(nil), event.Data...)}
 }
 
@@ -211,20 +211,20 @@ func (s *Stream) append(ctx context.Context, opts AppendOptions, events []Event,
 	}
 	c := calls.Get().(*call)
 	c.opts, c.end, c.size = opts, end, size
-	c.events = append(c.events, events...) // a copy, so that the caller's slice can lie on the stack
+	c.events = append(c.events, events...) // a copy, so that the caller's slice can stay on the stack
 	err = s.use(ctx, func(lv *live) error {
 		c.live, c.asked = lv, false
 		return s.log.submit(ctx, c)
 	})
 	if err != nil {
-		return Appended{}, err // c may still lie in a group that has not been taken
+		return Appended{}, err // c may still be in a group that was not taken
 	}
 	appended := c.verdict.appended
 	c.release()
 	return appended, nil
 }
 
-// maxIdleEvents bounds the room for events that a call keeps while it is not in use.
+// maxIdleEvents bounds the capacity for events that an unused call keeps.
 const maxIdleEvents = 256
 
 // release returns a call to the pool. A small slice of events is kept for reuse,

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// maxTries is how often an append is tried that other replicas are ahead of.
+// maxTries bounds the tries of an append that other replicas overtake.
 const maxTries = 32
 
-// submit has c decided by the lane of its stream. What the lane lacks is read from the store by the caller, outside
-// the lane, so that no other stream waits for it.
+// submit makes the lane of the stream decide c. Information that the lane lacks is read from the store by the caller,
+// outside the lane, so that no other stream waits for it.
 func (l *Log) submit(ctx context.Context, c *call) error {
 	lv := c.live
 	for range maxTries {
@@ -34,11 +34,11 @@ func (l *Log) submit(ctx context.Context, c *call) error {
 	return fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
 }
 
-// measureBytes is how much is read from the store at a time to measure it.
+// measureBytes is the size of a page that is read to measure a stream.
 const measureBytes = 1 << 20
 
-// measureOldest measures the oldest events of a stream until it knows of at least need bytes, or of all before the
-// seq before. The reads are made by the caller, and only what they find is handed to the lane.
+// measureOldest measures the oldest events of a stream until it covers at least need bytes, or everything before the
+// seq before. The caller reads, and only the results are passed to the lane.
 func (l *Log) measureOldest(ctx context.Context, lv *live, need int64, before uint64) error {
 	for {
 		var from uint64
@@ -73,9 +73,9 @@ func (l *Log) measureOldest(ctx context.Context, lv *live, need int64, before ui
 	}
 }
 
-// measured takes over what was read to measure the stream from the event first on, unless it has moved on meanwhile.
-// moved is true if another replica has moved the window beyond first, or the store has put the stream into another
-// epoch: then the page says nothing about what is known of the stream, which is to be read again.
+// measured applies a page that was read to measure the stream from the event first on, unless the stream has moved on.
+// moved is true if another replica has moved the window beyond first, or the stream is in another epoch: the page then
+// says nothing about the state in memory, which must be read again.
 func (lv *live) measured(first uint64, page *Page) (moved bool, err error) {
 	at, _, ok := lv.sizes.unmeasured(lv.info.Earliest)
 	switch {
@@ -94,12 +94,12 @@ func (lv *live) measured(first uint64, page *Page) (moved bool, err error) {
 	return false, nil
 }
 
-// hold keeps appends from a stream until release is called, for an operation on the store that they must not
-// overtake. Readers go on.
+// hold blocks appends to a stream until release is called, for an operation on the store that they must not overtake.
+// Readers continue.
 func (l *Log) hold(ctx context.Context, lv *live) (release func(), err error) {
 	held := false
 	defer func() {
-		if held && release == nil { // the commit that went with it has panicked
+		if held && release == nil { // the commit with it has panicked
 			lv.release()
 		}
 	}()
@@ -129,9 +129,9 @@ func (l *Log) hold(ctx context.Context, lv *live) (release func(), err error) {
 	}
 }
 
-// release lets appends go on after hold.
+// release unblocks appends after hold.
 func (lv *live) release() {
-	_ = lv.lane.do(context.Background(), &call{fn: func() error { // also when the Log was closed
+	_ = lv.lane.do(context.Background(), &call{fn: func() error { // even if the Log was closed
 		lv.mu.Lock()
 		defer lv.mu.Unlock()
 		close(lv.held)
@@ -140,7 +140,7 @@ func (lv *live) release() {
 	}})
 }
 
-// waitUntilReleased waits until the stream is not held, or not by the same operation.
+// waitUntilReleased waits until the stream is not held, or held by another operation.
 func (lv *live) waitUntilReleased(ctx context.Context) error {
 	lv.mu.Lock()
 	held := lv.held
@@ -156,7 +156,7 @@ func (lv *live) waitUntilReleased(ctx context.Context) error {
 	}
 }
 
-// trim carries out Stream.Trim. Appends to the stream wait while the store works.
+// trim implements Stream.Trim. Appends to the stream wait meanwhile.
 func (l *Log) trim(ctx context.Context, lv *live, before uint64) error {
 	release, err := l.hold(ctx, lv)
 	if err != nil {
@@ -176,8 +176,8 @@ func (l *Log) trim(ctx context.Context, lv *live, before uint64) error {
 	return fmt.Errorf("%w: the epoch moves faster than the stream can be trimmed", ErrUnavailable)
 }
 
-// tryTrim trims in one epoch, which it returns; "" if there is nothing to trim. A store that has put the stream into
-// another epoch has done nothing, and no error tells so.
+// tryTrim trims in one epoch, which it returns; "" if there is nothing to trim. If the store has moved the stream to
+// another epoch, it has done nothing and returns no error.
 func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, error) {
 	if err := l.refresh(ctx, lv); err != nil {
 		return "", err
@@ -202,7 +202,7 @@ func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, erro
 	defer func() {
 		_ = lv.lane.exclusively(context.WithoutCancel(ctx), func() error {
 			switch {
-			case err != nil: // it may have been done
+			case err != nil: // the trim may have been done
 				lv.lane.fail(lv, err)
 			case lv.info.Epoch == spec.Epoch:
 				lv.trimmed(before)
@@ -217,7 +217,7 @@ func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, erro
 // trimmed moves the start of the window to earliest, as the store has done.
 func (lv *live) trimmed(earliest uint64) {
 	bytes := lv.sizes.before(earliest)
-	gone := max(earliest, lv.info.Earliest) - lv.info.Earliest // which only the lane writes
+	gone := max(earliest, lv.info.Earliest) - lv.info.Earliest // only the lane writes it
 	lv.lane.log.usage.add(lv.charged, amount{events: -int64(gone), bytes: -bytes})
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
@@ -247,8 +247,8 @@ func (s *Stream) Remove(ctx context.Context) error {
 	return s.op("remove", err)
 }
 
-// removeLife removes the stream that has or had an epoch. A store that has put it into another epoch meanwhile has done
-// nothing, and no error tells so.
+// removeLife removes the stream that has or had an epoch. If the store has moved it to another epoch meanwhile, the
+// store has done nothing and returns no error.
 func (l *Log) removeLife(ctx context.Context, key StreamKey, epoch Epoch) error {
 	for range maxTries {
 		if err := l.remove(ctx, key, epoch); err != nil || !l.Shared() {
@@ -269,8 +269,8 @@ func (l *Log) removeLife(ctx context.Context, key StreamKey, epoch Epoch) error 
 	return fmt.Errorf("%w: the epoch moves faster than the stream can be removed", ErrUnavailable)
 }
 
-// remove keeps appends and look-ups from the stream while the store works, and nothing else. An epoch that is not ""
-// is the only one that is removed.
+// remove blocks appends to the stream and lookups of it, and nothing else. If epoch is not "", only that epoch is
+// removed.
 func (l *Log) remove(ctx context.Context, key StreamKey, epoch Epoch) error {
 	for {
 		if done, err := l.tryRemove(ctx, key, epoch); done || err != nil {
@@ -279,7 +279,7 @@ func (l *Log) remove(ctx context.Context, key StreamKey, epoch Epoch) error {
 	}
 }
 
-// tryRemove removes a stream. done is false if another life of it has come into memory meanwhile.
+// tryRemove removes a stream. done is false if another stream of the name has come into memory meanwhile.
 func (l *Log) tryRemove(ctx context.Context, key StreamKey, epoch Epoch) (done bool, err error) {
 	lv, err := l.lookup(key)
 	if err != nil {
@@ -298,7 +298,7 @@ func (l *Log) tryRemove(ctx context.Context, key StreamKey, epoch Epoch) (done b
 	return l.removeHeld(ctx, key, epoch, lv)
 }
 
-// removeHeld is tryRemove while lv, if it is not nil, is held.
+// removeHeld is tryRemove while lv, if not nil, is held.
 func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *live) (done bool, err error) {
 	unlock, err := l.loading.lock(ctx, key)
 	if err != nil {
@@ -322,7 +322,8 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *li
 	}})
 }
 
-// keptBy is what the stream counts for, zero if there is no such stream, or not in that epoch, and who is charged.
+// keptBy returns the usage of the stream and the tally that is charged for it; zero if there is no such stream in that
+// epoch.
 func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) (amount, *tally) {
 	page, err := l.store.Read(ctx, key, 1<<63, 0)
 	if err != nil || epoch != "" && page.Info.Epoch != epoch {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// usage counts what is kept, in all, by tenant and by account: the bytes of events, and the overhead of each stream.
+// usage counts the kept data in total, by tenant and by account: the bytes of events and the overhead of each stream.
 type usage struct {
 	maxTenant, maxTotal int64
 	quota               func(tenant Tenant, account string) Quota // nil for none
@@ -26,16 +26,15 @@ type accountKey struct {
 	name   string
 }
 
-// tally is what one tenant keeps, or one account within a tenant.
+// tally is the usage of one tenant, or of one account within a tenant.
 type tally struct {
 	streams, events, bytes atomic.Int64
 
 	key    accountKey
-	tenant *tally // of an account; nil for that of a tenant itself
+	tenant *tally // of an account; nil for a tenant
 }
 
-// amount is what is added to a tally, or a tally at one time. Its bytes are those of events and the overhead of
-// streams.
+// amount is a change of a tally, or its value at one time. Its bytes include the overhead of streams.
 type amount struct{ streams, events, bytes int64 }
 
 func (t *tally) add(a amount) {
@@ -44,7 +43,7 @@ func (t *tally) add(a amount) {
 	t.bytes.Add(a.bytes)
 }
 
-// all is t and, for that of an account, that of its tenant.
+// all returns t and, for an account, the tally of its tenant.
 func (t *tally) all(yield func(*tally) bool) {
 	if yield(t) && t.tenant != nil {
 		yield(t.tenant)
@@ -66,7 +65,7 @@ func (u *usage) init(opts *Options) {
 	u.tenants, u.accounts = map[Tenant]*tally{}, map[accountKey]*tally{}
 }
 
-// of is the tally of whom a stream is charged to.
+// of returns the tally that a stream is charged to.
 func (u *usage) of(info *StreamInfo) *tally {
 	if name := info.Config.Account(); name != "" && u.quota != nil {
 		return u.account(accountKey{info.Key.Tenant, name})
@@ -74,7 +73,7 @@ func (u *usage) of(info *StreamInfo) *tally {
 	return u.ofTenant(info.Key.Tenant)
 }
 
-// ofTenant is the tally of a tenant.
+// ofTenant returns the tally of a tenant.
 func (u *usage) ofTenant(t Tenant) *tally {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -86,7 +85,7 @@ func (u *usage) ofTenant(t Tenant) *tally {
 	return n
 }
 
-// account is the tally of an account.
+// account returns the tally of an account.
 func (u *usage) account(key accountKey) *tally {
 	tenant := u.ofTenant(key.tenant)
 	u.mu.Lock()
@@ -99,7 +98,7 @@ func (u *usage) account(key accountKey) *tally {
 	return n
 }
 
-// find is the tally of an account, or with account "" of a tenant; nil if there is none.
+// find returns the tally of an account or, if account is "", of a tenant; nil if there is none.
 func (u *usage) find(t Tenant, account string) *tally {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -116,7 +115,7 @@ func (u *usage) add(whose *tally, a amount) {
 	u.total.Add(a.bytes)
 }
 
-// over is by how much the bounds would be exceeded with more bytes, and by which of them the most.
+// over returns by how much more bytes would exceed the bounds, and the bound that they would exceed most.
 func (u *usage) over(whose *tally, more int64) (over int64, by QuotaError) {
 	over = u.total.Load() + more - u.maxTotal
 	by = QuotaError{Quota: quotaBytes, Of: ofServer, Limit: u.maxTotal}
@@ -141,7 +140,7 @@ const (
 	ofServer     = "server"
 )
 
-// of says whose t is.
+// of returns the kind of t's owner.
 func (t *tally) of() string {
 	if t.tenant != nil {
 		return ofPrincipal
@@ -149,7 +148,7 @@ func (t *tally) of() string {
 	return ofTenant
 }
 
-// bound is what a tenant or an account may keep.
+// bound returns the quota of a tenant or an account.
 func (u *usage) bound(t *tally) (q Quota) {
 	if t.key.tenant == SystemTenant {
 		return Quota{}
@@ -163,30 +162,30 @@ func (u *usage) bound(t *tally) (q Quota) {
 	return q
 }
 
-// charge is what a stream counts for.
+// charge returns the usage that a stream is charged for.
 func charge(info *StreamInfo) amount {
 	return amount{1, int64(info.Kept()), info.Bytes + info.Overhead()}
 }
 
-// grown is what a stream counts for more in a later state of it.
+// grown returns the difference in usage to a later state of the stream.
 func grown(before, after *StreamInfo) amount {
 	return amount{0, int64(after.Kept()) - int64(before.Kept()), after.Bytes - before.Bytes}
 }
 
-// checkRoom refuses to make a stream for which its tenant or the process has no room. One that exists is found whatever
-// is kept. What is made at the same time may exceed a bound together.
+// checkRoom refuses to create a stream for which its tenant or the process has no room. An existing stream is found
+// regardless. Concurrent creations may exceed a bound together.
 func (l *Log) checkRoom(ctx context.Context, info *StreamInfo) error {
 	refused := l.usage.refuses(info)
 	if refused == nil {
 		return nil
 	}
 	if _, err := l.store.Read(ctx, info.Key, 1<<63, 0); !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrExpired) {
-		return nil // Create says what is wrong
+		return nil // Create returns the error
 	}
 	return refused
 }
 
-// refuses is a *QuotaError if there is no room for another stream.
+// refuses returns a *QuotaError if there is no room for another stream.
 func (u *usage) refuses(info *StreamInfo) error {
 	if info.Key.Tenant == SystemTenant {
 		return nil
@@ -203,33 +202,33 @@ func (u *usage) refuses(info *StreamInfo) error {
 	return nil
 }
 
-// Memory is what a Log holds in memory; see Options.TailBytes, TailTotalBytes and MaxStreams.
+// Memory is the memory use of a Log; see Options.TailBytes, TailTotalBytes and MaxStreams.
 type Memory struct {
-	// Streams is how many streams it holds, with and without events.
+	// Streams is the number of streams in memory, with and without events.
 	Streams int
-	// TailBytes is what the newest events of all streams take.
+	// TailBytes is the size of the newest events of all streams.
 	TailBytes int64
 }
 
-// Memory returns what the Log holds in memory now.
+// Memory returns the current memory use of the Log.
 func (l *Log) Memory() Memory {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Memory{Streams: len(l.streams), TailBytes: l.hotBytes.Load()}
 }
 
-// Usage is what a Log has counted of what is kept, for its bounds. On a store that replicas share, what another replica
-// has appended is counted when this one reads the stream, and at the next sweep.
+// Usage is the usage that a Log has counted for its limits. On a shared store, appends of another replica are counted
+// when this one reads the stream, and at the next sweep.
 type Usage struct {
-	// Tenants is what each tenant keeps. Its Bytes are those that
-	// quotas count, with the overhead of streams, and its Overhead is 0.
+	// Tenants is the usage of each tenant. Its Bytes are those that quotas count, including the overhead of streams,
+	// and its Overhead is 0.
 	Tenants map[Tenant]Size
 	// Bytes is the sum over all tenants, MaxBytes and MaxTenantBytes are the bounds, 0 for none;
 	// see Options.MaxTotalBytes.
 	Bytes, MaxBytes, MaxTenantBytes int64
 }
 
-// Usage returns what is counted now. It asks nobody.
+// Usage returns the current counts. It does no I/O.
 func (l *Log) Usage() Usage {
 	counts := l.usage.counts()
 	u := Usage{
@@ -244,13 +243,13 @@ func (l *Log) Usage() Usage {
 	return u
 }
 
-// counts is what was counted at some time.
+// counts is the usage at one time.
 type counts struct {
 	total   int64
 	tenants map[Tenant]amount
 }
 
-// accountCounts is what each account keeps at some time.
+// accountCounts is the usage of each account at one time.
 func (u *usage) accountCounts() map[accountKey]amount {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -271,7 +270,7 @@ func (u *usage) counts() counts {
 	return c
 }
 
-// correct replaces what was counted before by what the store has. What was counted meanwhile stays.
+// correct replaces the counts by those of the store. Changes made meanwhile are kept.
 func (u *usage) correct(before counts, sizes map[Tenant]Size) {
 	var total int64
 	for t, size := range sizes {
@@ -287,8 +286,8 @@ func (u *usage) correct(before counts, sizes map[Tenant]Size) {
 	u.total.Add(total - before.total)
 }
 
-// measure counts anew what the store keeps. Appends go on meanwhile; what they add may be counted twice, until
-// the next time.
+// measure counts the usage of the store again. Appends continue meanwhile; their bytes may be counted twice until the
+// next time.
 func (l *Log) measure(ctx context.Context) error {
 	before := l.usage.counts()
 	sizes, err := l.Sizes(ctx)
@@ -298,7 +297,7 @@ func (l *Log) measure(ctx context.Context) error {
 	return err
 }
 
-// Sizes returns what each tenant keeps.
+// Sizes returns the usage of each tenant in the store.
 func (l *Log) Sizes(ctx context.Context) (map[Tenant]Size, error) {
 	if s, ok := l.store.(Sizer); ok {
 		if sizes, err := s.Sizes(ctx); !errors.Is(err, errors.ErrUnsupported) {
@@ -317,7 +316,7 @@ func (l *Log) Sizes(ctx context.Context) (map[Tenant]Size, error) {
 	return sizes, err
 }
 
-// withoutMarker takes the marker of the wrappers, one stream with one event, out of what the store keeps.
+// withoutMarker subtracts the marker of the wrappers, one stream with one event.
 func (l *Log) withoutMarker(sizes map[Tenant]Size) map[Tenant]Size {
 	size, ok := sizes[SystemTenant]
 	if !l.marked || !ok {
@@ -331,7 +330,7 @@ func (l *Log) withoutMarker(sizes map[Tenant]Size) map[Tenant]Size {
 	return sizes
 }
 
-// each calls f with every stream of the store but the marker of its wrappers.
+// each calls f with every stream of the store except the marker of its wrappers.
 func (l *Log) each(ctx context.Context, f func(*StreamInfo)) error {
 	q := ListQuery{AllNamespaces: true, Limit: 1000}
 	for {
@@ -351,14 +350,14 @@ func (l *Log) each(ctx context.Context, f func(*StreamInfo)) error {
 }
 
 const (
-	// listStep is how many streams are listed before it is known how large their configurations are.
+	// listStep is the number of streams listed before the size of their configurations is known.
 	listStep = 100
 	// listBytes ends a page early: a stream may have 84 kB of labels and Meta.
 	listBytes = 4 << 20
 )
 
-// listBounded is one page, which ends early when what the streams have beside their events comes to listBytes. The rest
-// of a page is asked for at once if it is likely to fit.
+// listBounded returns one page, which ends early when the data besides events reaches listBytes. The rest of a page is
+// requested at once if it is likely to fit.
 func (l *Log) listBounded(ctx context.Context, q ListQuery) (page ListPage, err error) {
 	limit, size := q.Limit, int64(0)
 	for q.Limit = min(limit, listStep); ; {
@@ -379,7 +378,7 @@ func (l *Log) listBounded(ctx context.Context, q ListQuery) (page ListPage, err 
 	}
 }
 
-// countAccounts is measureAccounts after Open. It lists all streams, for which nobody waits.
+// countAccounts is measureAccounts after Open. It lists all streams in the background.
 func (l *Log) countAccounts(ctx context.Context) {
 	err := l.guard(func() error { return l.measureAccounts(ctx) })
 	if err != nil && ctx.Err() == nil {
@@ -387,11 +386,11 @@ func (l *Log) countAccounts(ctx context.Context) {
 	}
 }
 
-// measureTries is how often what accounts keep is counted again where something was added to it meanwhile.
+// measureTries bounds how often the usage of accounts is counted again because something was added meanwhile.
 const measureTries = 5
 
-// measureAccounts counts anew what each account keeps, which no store adds up. What is added while it does for the last
-// time may be counted twice, until the next time.
+// measureAccounts counts the usage of each account again, which no store sums up. Data added during the last try may be
+// counted twice until the next time.
 func (l *Log) measureAccounts(ctx context.Context) error {
 	for try := 1; ; try++ {
 		before := l.usage.accountCounts()
@@ -414,7 +413,7 @@ func (l *Log) measureAccounts(ctx context.Context) error {
 	}
 }
 
-// correctAccounts replaces what was counted before by what the store has. What was counted meanwhile stays.
+// correctAccounts replaces the counts by those of the store. Changes made meanwhile are kept.
 func (u *usage) correctAccounts(before, sizes map[accountKey]amount) {
 	for key, size := range sizes {
 		u.account(key).add(size.minus(before[key]))
@@ -426,8 +425,8 @@ func (u *usage) correctAccounts(before, sizes map[accountKey]amount) {
 	}
 }
 
-// UsageOf returns what an account keeps, or with account "" its tenant, as Usage counts it. What accounts keep is
-// counted with Options.Quota alone, soon after Open.
+// UsageOf returns the usage of an account or, if account is "", of its tenant, as Usage counts it. The usage of
+// accounts is counted only with Options.Quota, soon after Open.
 func (l *Log) UsageOf(tenant Tenant, account string) Size {
 	t := l.usage.find(tenant, account)
 	if t == nil {

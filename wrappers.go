@@ -9,43 +9,43 @@ import (
 	"strings"
 )
 
-// Wrapper is a Store around another one without which nothing can be done with what was stored through it, such as
-// one that compresses or encrypts. What it is lies in the store as a marker; see CheckWrappers. A Store around a Store
-// that changes nothing at rest need not be a Wrapper.
+// Wrapper is a Store around another one whose data can only be read through it, such as one that compresses or
+// encrypts. The store contains a marker that describes its Wrappers; see CheckWrappers. A wrapping Store that does not
+// change stored data need not be a Wrapper.
 type Wrapper interface {
 	Store
-	// Unwrap returns the Store inside.
+	// Unwrap returns the wrapped Store.
 	Unwrap() Store
-	// Mark describes the Wrapper. It holds no secret.
+	// Mark describes the Wrapper. It contains no secret.
 	Mark() WrapperMark
 }
 
 // WrapperMark describes a Wrapper.
 type WrapperMark struct {
-	// Name is what the Wrapper is called, for example "encrypt".
+	// Name is the name of the Wrapper, for example "encrypt".
 	Name string `json:"name"`
-	// Keys are those that it has, in any order.
+	// Keys are the keys of the Wrapper, in any order.
 	Keys []KeyMark `json:"keys,omitempty"`
-	// Later says that the Wrapper reads what was stored before it was there, so that it can be put around
-	// all others at any time. It is not stored.
+	// Later means that the Wrapper can read data that was stored before it was added, so that it can be put around all
+	// others at any time. It is not stored.
 	Later bool `json:"-"`
 }
 
-// KeyMark tells one key from another without telling the key.
+// KeyMark identifies a key without revealing it.
 type KeyMark struct {
 	ID string `json:"id"`
-	// Check is a text that another key of that ID does not have.
+	// Check is a text that differs for other keys with the same ID.
 	Check string `json:"check"`
 }
 
-// WrapperError refuses a store that is opened without the Wrappers, or the keys, with which it was
-// written. It wraps ErrInvalid. Nothing was changed in the store.
+// WrapperError means that a store was opened without the Wrappers, or the keys, with which it was written. It wraps
+// ErrInvalid. The store was not changed.
 type WrapperError struct {
-	// Stored are the names of the Wrappers by the marker, the outermost first; nil where there is no marker.
+	// Stored are the names of the Wrappers in the marker, outermost first; nil if there is no marker.
 	Stored []string
-	// Opened are those with which the store was to be opened.
+	// Opened are the names of the Wrappers with which the store was to be opened.
 	Opened []string
-	// Why says what is wrong and what to do.
+	// Why describes the problem and what to do.
 	Why string
 }
 
@@ -54,40 +54,40 @@ func (e *WrapperError) Error() string { return "wrappers of the store: " + e.Why
 // Unwrap returns ErrInvalid.
 func (e *WrapperError) Unwrap() error { return ErrInvalid }
 
-// parted is a Store whose streams are a part of those of another one, with a marker of its own.
+// parted is a Store whose streams are a part of those of another one, with its own marker.
 type parted interface{ Part() string }
 
-// CheckWrappers compares the Wrappers around a Store with the marker that lies in it, and returns a *WrapperError where
-// they are others, in another order, or have other keys. Whoever uses a Store without a Log calls it first. Open does
-// the same, but writes no marker into a store without Wrappers. docs/storage-wrappers.md has the format of the marker
-// and the rules.
+// CheckWrappers compares the Wrappers around a Store with the marker in it. It returns a *WrapperError if they differ,
+// have another order, or have other keys. A program that uses a Store without a Log calls it first. Open does the same,
+// but writes no marker into a store without Wrappers. docs/storage-wrappers.md has the format of the marker and the
+// rules.
 //
-// A store without a marker gets one. Where such a store has streams already, some of them are read first, and what
-// cannot be read through store is refused. A Store that cannot be written to is left as it is.
+// A store without a marker gets one. If such a store already has streams, some of them are read first, and the store is
+// refused if they cannot be read through it. A Store that cannot be written to is not changed.
 func CheckWrappers(ctx context.Context, store Store) error {
 	_, err := checkWrappers(ctx, store, marksAlways)
 	return err
 }
 
-// CompareWrappers is CheckWrappers for a store that is left as it is: one without a marker is not refused and gets
-// none. It is for a store into which a copy puts what it does not understand.
+// CompareWrappers is CheckWrappers without changes: a store without a marker is accepted and gets none. It is for a
+// store into which a copy writes data that it cannot decode.
 func CompareWrappers(ctx context.Context, store Store) error {
 	_, err := checkWrappers(ctx, store, marksNever)
 	return err
 }
 
-// marking says when a marker is written into a store that has none.
+// marking says when a marker is written into a store without one.
 type marking uint8
 
 const (
-	// marksNever leaves the store as it is, and does not read its streams.
+	// marksNever writes no marker and does not read the streams.
 	marksNever marking = iota
-	// marksWrapped writes one for a store in wrappers. Of others the streams are read all the same.
+	// marksWrapped writes one if the store has wrappers. In any case it reads streams.
 	marksWrapped
 	marksAlways
 )
 
-// checkWrappers is CheckWrappers. marked says that a list of store holds the marker.
+// checkWrappers is CheckWrappers. marked means that a list of the store contained the marker.
 func checkWrappers(ctx context.Context, store Store, marks marking) (marked bool, err error) {
 	for outermost := true; store != nil; outermost = false {
 		c := wrapperCheck{view: store, home: store, marks: marks}
@@ -104,16 +104,16 @@ func checkWrappers(ctx context.Context, store Store, marks marking) (marked bool
 	return marked, nil
 }
 
-// wrapperCheck compares one marker with the wrappers around the store in which it lies.
+// wrapperCheck compares one marker with the wrappers around the store that contains it.
 type wrapperCheck struct {
 	view Store // with the wrappers
-	home Store // where the marker lies
-	// given are the wrappers between the two, the outermost first.
+	home Store // contains the marker
+	// given are the wrappers between the two, outermost first.
 	given []WrapperMark
 	marks marking
 }
 
-// descend finds home and what is around it. It returns the store that home is a part of, or nil.
+// descend finds home and the wrappers around it. It returns the store that home is a part of, or nil.
 func (c *wrapperCheck) descend() (whole Store) {
 	for {
 		if w, ok := c.home.(Wrapper); ok {
@@ -153,7 +153,7 @@ func (c *wrapperCheck) check(ctx context.Context) (marked bool, err error) {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound):
-			continue // somebody else was faster
+			continue // another process was faster
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
 		case len(c.given) == 0, errors.Is(err, ErrInvalid): // an archive can only be read
@@ -168,7 +168,8 @@ func (c *wrapperCheck) mayMark() bool {
 	return c.marks == marksAlways || c.marks == marksWrapped && len(c.given) > 0
 }
 
-// compare reports whether the marker is to be replaced by one with what is given. The error is why they do not fit.
+// compare reports whether the marker is to be replaced by one with the given wrappers. The error says why they do not
+// fit.
 func (c *wrapperCheck) compare(stored []WrapperMark) (change bool, err error) {
 	given, extra := c.given, max(0, len(c.given)-len(stored))
 	if !slices.ContainsFunc(given[:extra], func(m WrapperMark) bool { return !m.Later }) {
@@ -217,7 +218,7 @@ func markNames(marks []WrapperMark) []string {
 	return names
 }
 
-// through says in which wrappers a store is, as URLs of the binary have them.
+// through returns the wrappers of a store in the form of the binary's URLs.
 func through(marks []WrapperMark) string {
 	if len(marks) == 0 {
 		return "without wrappers"
@@ -225,8 +226,8 @@ func through(marks []WrapperMark) string {
 	return "through " + strings.Join(markNames(marks), "+") + "+"
 }
 
-// RetireKey takes a key out of the marker of the wrappers around store, so that the store opens without it. That
-// nothing needs the key any more is for the caller to make sure of.
+// RetireKey removes a key from the marker of the wrappers around store, so that the store opens without it. The caller
+// must make sure that no data needs the key any more.
 func RetireKey(ctx context.Context, store Store, id string) error {
 	c := wrapperCheck{view: store, home: store}
 	c.descend()
@@ -247,12 +248,12 @@ func RetireKey(ctx context.Context, store Store, id string) error {
 	}
 }
 
-// markerKey is the stream that holds the marker of a store's wrappers. Its newest event counts. It has no end, so
-// that no sweep takes it, and says that it keeps no bytes, so that no quota counts it.
+// markerKey names the stream that holds the marker of a store's wrappers. Its newest event is valid. It has no end, so
+// that it is never swept, and states a size of 0, so that no quota counts it.
 var markerKey = StreamKey{Tenant: SystemTenant, Name: "store:wrappers"}
 
-// IsMarker reports whether k is the stream in which a store keeps the marker of its wrappers. It is not for users, and
-// not copied from one store to another.
+// IsMarker reports whether k names the stream with the marker of a store's wrappers. It is not for users and is not
+// copied from one store to another.
 func (k StreamKey) IsMarker() bool { return k == markerKey }
 
 const (
@@ -263,11 +264,11 @@ const (
 // markerData is the data of an event of the marker, as JSON.
 type markerData struct {
 	Format int `json:"format"`
-	// Wrappers are from the outermost to the innermost.
+	// Wrappers lists the wrappers, outermost first.
 	Wrappers []WrapperMark `json:"wrappers"`
 }
 
-// marker is the marker as it was read.
+// marker is a marker as it was read.
 type marker struct {
 	epoch    Epoch // "" where there is no stream
 	tail     uint64
@@ -276,10 +277,10 @@ type marker struct {
 
 func (m *marker) created() bool { return m.epoch != "" }
 
-// written is false for a stream whose first event is yet to come, and for none.
+// written reports whether the stream of the marker exists and has an event.
 func (m *marker) written() bool { return m.tail > 0 }
 
-// readMarker reads the marker in home, where no wrapper is around.
+// readMarker reads the marker in home, below all wrappers.
 func readMarker(ctx context.Context, home Store) (m marker, err error) {
 	var after uint64 = 1 << 63
 	for {
@@ -320,7 +321,8 @@ func decodeMarker(b Batch) ([]WrapperMark, error) {
 	return data.Wrappers, nil
 }
 
-// write replaces the marker. The error wraps ErrConflict or ErrNotFound if somebody else has done so since it was read.
+// write replaces the marker. The error wraps ErrConflict or ErrNotFound if another process has done so since it was
+// read.
 func (m *marker) write(ctx context.Context, home Store, wrappers []WrapperMark) error {
 	if wrappers == nil {
 		wrappers = []WrapperMark{}
@@ -349,8 +351,8 @@ func (m *marker) write(ctx context.Context, home Store, wrappers []WrapperMark) 
 	return errors.Join(errs...)
 }
 
-// IsEmpty reports whether a store has no stream, whoever's, but the marker of its wrappers. It asks store itself, which
-// is best the innermost one.
+// IsEmpty reports whether a store has no stream of any tenant except the marker of its wrappers. It asks store itself,
+// which should be the innermost one.
 func IsEmpty(ctx context.Context, store Store) (bool, error) {
 	page, err := store.List(ctx, ListQuery{AllNamespaces: true, Limit: 2})
 	for i := range page.Streams {
@@ -361,11 +363,11 @@ func IsEmpty(ctx context.Context, store Store) (bool, error) {
 	return err == nil && page.Next == "", err
 }
 
-// probeStreams is of how many streams, the newest ones, a store without a marker is read.
+// probeStreams is the number of newest streams that are read in a store without a marker.
 const probeStreams = 20
 
-// probe reads streams of a store that has no marker. It reports whether one can be written: that what is there can be
-// read with the wrappers that are given. The error is why it cannot.
+// probe reads streams of a store without a marker. It reports whether a marker can be written, that is, whether the
+// data can be read with the given wrappers. The error says why it cannot.
 func (c *wrapperCheck) probe(ctx context.Context) (sure bool, err error) {
 	page, err := c.view.List(ctx, ListQuery{AllNamespaces: true, Limit: probeStreams})
 	if err != nil {
@@ -385,7 +387,7 @@ func (c *wrapperCheck) probe(ctx context.Context) (sure bool, err error) {
 			streams--
 		case err != nil && (errors.Is(err, ErrUnavailable) || ctx.Err() != nil):
 			return false, err
-		case err != nil: // damage of the store itself keeps no other stream back
+		case err != nil: // damage of one stream does not affect the others
 			failed = err
 		case len(some.Batches) > 0:
 			for _, err := range Records(some.Batches[0]) {
@@ -402,7 +404,7 @@ func (c *wrapperCheck) probe(ctx context.Context) (sure bool, err error) {
 	return read > 0 || streams == 0 || len(c.given) > 0, nil
 }
 
-// unreadable refuses a store in which err was found, unless err may pass.
+// unreadable returns the refusal of a store in which err was found, or err itself if it may pass.
 func (c *wrapperCheck) unreadable(ctx context.Context, err error) error {
 	if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrClosed) || ctx.Err() != nil {
 		return err
@@ -411,7 +413,7 @@ func (c *wrapperCheck) unreadable(ctx context.Context, err error) error {
 	return &WrapperError{Opened: markNames(c.given), Why: fmt.Sprintf(why, through(c.given), err)}
 }
 
-// usable is Validate for whoever uses a Log, to whom the marker does not exist.
+// usable is Validate for users of a Log, from whom the marker is hidden.
 func (k StreamKey) usable() error {
 	if k.IsMarker() {
 		return fmt.Errorf("%w: %s is the marker of the store", ErrInvalid, k)
