@@ -14,7 +14,7 @@ import (
 	"reprise/client"
 )
 
-// artifactsCmd lists or fetches what is kept with an execution.
+// artifactsCmd lists or fetches the artifacts of an execution.
 type artifactsCmd struct {
 	connect `embed:""`
 
@@ -75,7 +75,7 @@ func (c *artifactsCmd) Run(ctx context.Context, asked *stops) error {
 	return t.flush()
 }
 
-// fetch writes them below the directory, which no path leaves.
+// fetch writes the artifacts below the directory, which no path can leave.
 func (c *artifactsCmd) fetch(ctx context.Context, server *client.Client, list []client.Artifact) error {
 	if err := os.MkdirAll(c.To, 0o777); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (c *artifactsCmd) fetch(ctx context.Context, server *client.Client, list []
 	return nil
 }
 
-// fetchOne writes a file under another name until all of it is there and its checksum is right.
+// fetchOne writes a file under a temporary name until it is complete and its checksum is verified.
 func (c *artifactsCmd) fetchOne(ctx context.Context, server *client.Client, root *os.Root, a client.Artifact) error {
 	name := filepath.FromSlash(a.Path)
 	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {

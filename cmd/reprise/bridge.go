@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// bridgePatience is for how long a lost connection is bridged in silence.
+	// bridgePatience is how long a lost connection is not reported.
 	bridgePatience = 2 * time.Second
-	// bridgeReminder is the least time between two lines about one lost connection.
+	// bridgeReminder is the shortest time between two lines about one lost connection.
 	bridgeReminder = time.Minute
-	// firstPatience is for how long a server is waited for that has never answered. One
-	// that has is waited for without end.
+	// firstPatience is how long to wait for a server that has never answered. A server that has answered is waited for
+	// without limit.
 	firstPatience = 4 * time.Second
 )
 
@@ -25,23 +25,23 @@ type bridge struct {
 	out    io.Writer
 	url    string                  // of the server
 	giveUp context.CancelCauseFunc // ends the following
-	// describe is what is said of a lost connection; next is the time until the next try.
+	// describe returns the text about a lost connection; next is the time until the next try.
 	describe func(lost *client.Drop, next time.Duration) string
 
 	mu     sync.Mutex
 	lost   *client.Drop // the newest failure, nil while the connection works
-	lostAt time.Time    // when that was
-	timer  *time.Timer  // says so
+	lostAt time.Time    // time of that failure
+	timer  *time.Timer  // reports the loss
 	said   bool
 }
 
-// bridging is what the user may say about it.
+// bridging is the user's setting.
 type bridging struct {
 	Quiet bool `short:"q" help:"Do not report lost connections."`
 }
 
-// newBridge returns a bridge to the server at url, and the context to follow with, which ends where there
-// is nothing to bridge to.
+// newBridge returns a bridge to the server at url, and the context to follow with, which ends if no server answers at
+// all.
 func (q bridging) newBridge(ctx context.Context, url string, out io.Writer) (*bridge, context.Context) {
 	if q.Quiet {
 		out = io.Discard
@@ -71,7 +71,7 @@ func (b *bridge) dropped(d client.Drop) {
 	}
 }
 
-// say prints what is known of the lost connection, and again every minute.
+// say prints the state of the lost connection, and again every minute.
 func (b *bridge) say() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// style is how text is drawn on a terminal: the parameters of SGR, "" for plain text.
+// style is the style of text on a terminal: the parameters of SGR, "" for plain text.
 type style string
 
-// The styles in use. They are of the palette that every terminal lets its user choose.
+// The styles in use. They belong to the palette that terminals let their users choose.
 const (
 	bold   style = "1"
 	dim    style = "2"
@@ -22,8 +22,8 @@ const (
 // palette draws text in colours, or leaves it plain.
 type palette struct{ on bool }
 
-// paletteOf returns the palette for what is written to w. As others do, it takes a NO_COLOR that is not empty for a
-// refusal, then a CLICOLOR_FORCE other than 0 for a wish, and else draws in colours on a terminal that is not dumb.
+// paletteOf returns the palette for output to w. As in other programs, a non-empty NO_COLOR disables colours, otherwise
+// a CLICOLOR_FORCE other than 0 enables them, and otherwise they are used on a terminal that is not dumb.
 func paletteOf(w io.Writer) palette {
 	force := os.Getenv("CLICOLOR_FORCE")
 	switch {
@@ -43,7 +43,7 @@ func (p palette) draw(s style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// stateStyle returns the style of a word that says how something is, or how it has ended.
+// stateStyle returns the style of a state or an outcome.
 func stateStyle(state string) style {
 	word, rest, _ := strings.Cut(state, " ")
 	switch word {

@@ -13,7 +13,7 @@ import (
 	"reprise/client"
 )
 
-// completionCmd prints what makes a shell complete command lines of ours.
+// completionCmd prints the completion script of a shell.
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
@@ -27,7 +27,7 @@ func (*completionCmd) Help() string {
   fish: reprise completion fish | source, in ~/.config/fish/config.fish`
 }
 
-// The scripts call us back with the words up to the cursor.
+// The scripts call this program with the words up to the cursor.
 var (
 	//go:embed completion/reprise.bash
 	bashCompletion string
@@ -50,8 +50,8 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" help:"The words after the program name; the last one is incomplete."`
 }
 
-// Run prints a line for each word that can stand there: the word, a tab, and what it is. No line means a file, or
-// something that nobody knows.
+// Run prints a line for each possible word: the word, a tab, and its description. No line means a file name, or an
+// unknown word.
 func (c *completeCmd) Run(ctx context.Context) error {
 	words := c.Words
 	if len(words) == 0 {
@@ -63,15 +63,15 @@ func (c *completeCmd) Run(ctx context.Context) error {
 	return nil
 }
 
-// candidate is a word that can stand at the cursor.
+// candidate is a possible word at the cursor.
 type candidate struct{ word, help string }
 
 // line is a command line up to the cursor.
 type line struct {
 	node       *kong.Node // the verb
 	flag       *kong.Flag // whose value is being typed, nil for none
-	positional int        // how many arguments of the verb are there
-	streams    bool       // names are those of streams
+	positional int        // number of arguments of the verb so far
+	streams    bool       // complete names of streams
 	over       bool       // behind "--", or behind the command of "run"
 }
 
@@ -100,7 +100,7 @@ func complete(ctx context.Context, app *kong.Application, words []string) []cand
 	return matching(at.names(ctx), current, "")
 }
 
-// readLine finds out what the words before the cursor mean.
+// readLine determines the meaning of the words before the cursor.
 func readLine(app *kong.Application, words []string) line {
 	at := line{node: app.Node}
 	for _, word := range words {
@@ -124,7 +124,7 @@ func readLine(app *kong.Application, words []string) line {
 	return at
 }
 
-// step takes a word that is no flag.
+// step handles a word that is not a flag.
 func (l *line) step(word string) {
 	for _, child := range l.node.Children {
 		if word == child.Name || slices.Contains(child.Aliases, word) {
@@ -136,7 +136,7 @@ func (l *line) step(word string) {
 	l.over = l.node.Passthrough || l.node.Name == "run"
 }
 
-// find is the flag that is called "--name" or "-n" here.
+// find returns the flag with the name "--name" or "-n".
 func (l *line) find(text string) *kong.Flag {
 	for _, group := range l.node.AllFlags(true) {
 		for _, flag := range group {
@@ -166,7 +166,7 @@ func verbs(node *kong.Node) (list []candidate) {
 	return list
 }
 
-// values are what a flag or an argument can be, if that is known.
+// values returns the known values of a flag or an argument.
 func values(flag *kong.Flag) []candidate { return enumOf(flag.Value) }
 
 func enumOf(v *kong.Value) (list []candidate) {
@@ -186,10 +186,10 @@ func firstSentence(text string) string {
 	return strings.TrimSuffix(sentence, ".")
 }
 
-// completionTime is how long the server may take to name what it has.
+// completionTime bounds the requests to the server.
 const completionTime = 2 * time.Second
 
-// names are what the argument at the cursor can be.
+// names returns the possible values of the argument at the cursor.
 func (l *line) names(ctx context.Context) []candidate {
 	args := l.node.Positional
 	if len(args) == 0 {
@@ -217,7 +217,7 @@ func (l *line) names(ctx context.Context) []candidate {
 	return nil
 }
 
-// completionLimit is how many names are completed.
+// completionLimit bounds the names that are completed.
 const completionLimit = 100
 
 func executionNames(ctx context.Context, server *client.Client) (list []candidate) {
@@ -237,7 +237,7 @@ func streamNames(ctx context.Context, server *client.Client) (list []candidate) 
 	return list
 }
 
-// matching are those that begin with what was typed, behind what stays as it is.
+// matching returns the words that begin with the typed text, after the unchanged prefix.
 func matching(list []candidate, typed, before string) (found []candidate) {
 	for _, c := range list {
 		if strings.HasPrefix(c.word, typed) {

@@ -18,8 +18,8 @@ import (
 	"reprise/client"
 )
 
-// treeCopy copies a directory to the server or from it, file by file. On this machine all is done through an os.Root,
-// so that no link leads out of the directory, whoever makes it.
+// treeCopy copies a directory to or from the server, file by file. All local access goes through an os.Root, so that no
+// link leads out of the directory.
 type treeCopy struct {
 	server *client.Client
 	opts   *client.TransferOptions
@@ -31,7 +31,7 @@ type treeCopy struct {
 // treeDir is a directory that was made, by its path below the top.
 type treeDir struct{ rel, mode string }
 
-// treeSummary says what was copied.
+// treeSummary is the result of a copy.
 type treeSummary struct {
 	Files       int        `json:"files"`
 	Bytes       int64      `json:"bytes"`
@@ -93,7 +93,7 @@ func (t *treeCopy) up(ctx context.Context, target string) error {
 		return t.upFile(ctx, rel, info, path.Join(target, rel))
 	})
 	for i := len(t.dirs) - 1; i >= 0 && err == nil; i-- {
-		if p := path.Join(target, t.dirs[i].rel); strings.Contains(p, "/") { // a root is its operator's
+		if p := path.Join(target, t.dirs[i].rel); strings.Contains(p, "/") { // a root belongs to the operator
 			_, err = t.server.SetFileMode(ctx, p, t.dirs[i].mode)
 		}
 	}
@@ -130,7 +130,7 @@ func (t *treeCopy) upFile(ctx context.Context, rel string, info fs.FileInfo, tar
 	return nil
 }
 
-// down copies a directory of the server into the local one, which is there. rel is "." at first.
+// down copies a directory of the server into the existing local one. rel is "." at first.
 func (t *treeCopy) down(ctx context.Context, source, rel string) error {
 	cursor := ""
 	for {
@@ -174,7 +174,7 @@ func (t *treeCopy) downEntry(ctx context.Context, file *client.File, dir string)
 	return t.downFile(ctx, file, rel)
 }
 
-// downFile copies a file from the server. It is collected at the top of the local directory, and moved from there.
+// downFile copies a file from the server. It is collected at the top of the local directory and moved to its place.
 func (t *treeCopy) downFile(ctx context.Context, file *client.File, rel string) error {
 	there, err := t.root.Lstat(rel)
 	switch {
@@ -226,7 +226,7 @@ func (t *treeCopy) isSame(ctx context.Context, file *client.File, rel string, th
 	return err == nil && remote.SHA256 == hex.EncodeToString(hash.Sum(nil)), err
 }
 
-// setModes gives the local directories their permissions, the innermost first.
+// setModes sets the permissions of the local directories, innermost first.
 func (t *treeCopy) setModes() error {
 	for _, dir := range slices.Backward(t.dirs) {
 		var mode uint32
@@ -240,7 +240,7 @@ func (t *treeCopy) setModes() error {
 	return nil
 }
 
-// copyTree is cp -r. The target is the copy itself, whether it is there or not, so that the same command goes on.
+// copyTree is cp -r. The target is the copy itself, whether or not it exists, so that repeating the command continues.
 func (c *cpCmd) copyTree(ctx context.Context, server *client.Client, opts *client.TransferOptions) error {
 	source, fromServer := remotePath(c.Source)
 	target, _ := remotePath(c.Target)
@@ -273,7 +273,7 @@ func (c *cpCmd) copyTree(ctx context.Context, server *client.Client, opts *clien
 	return errors.Join(err, c.tell(&t.sum))
 }
 
-// openTarget makes the local directory that a tree is copied to.
+// openTarget creates the local target directory of a tree.
 func (t *treeCopy) openTarget(target, name string) (err error) {
 	if strings.HasSuffix(target, "/") || filepath.Base(target) == "." || filepath.Base(target) == ".." {
 		target = filepath.Join(target, name)

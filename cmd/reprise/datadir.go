@@ -21,11 +21,11 @@ const (
 	principalsDir = "principals"
 	lockFile      = "lock"
 	storeFile     = "reprise.db"
-	// loginsFile is where logins are that have ended, for a server whose store no other shares.
+	// loginsFile records ended logins, for a server with an unshared store.
 	loginsFile = "logins"
 	runsDir    = "runs" // of supervisors
-	// socketFile is where the process that holds the directory answers to others of the same user that show what is in
-	// secretFile.
+	// socketFile is the socket on which the process that holds the directory answers other processes of the same user
+	// that know the contents of secretFile.
 	socketFile = "mcp.sock"
 	secretFile = "mcp-secret"
 )
@@ -36,17 +36,17 @@ type dataDir struct {
 	lock *os.File
 }
 
-// errInUse: another process holds the data directory.
+// errInUse means that another process holds the data directory.
 var errInUse = errors.New("the data directory is in use")
 
-// errNoDataDir: no data directory is named, and the user has none.
+// errNoDataDir means that no data directory is named and the user has none.
 var errNoDataDir = usage("no data directory: neither HOME nor XDG_STATE_HOME is set; name one with --data or REPRISE_DATA")
 
-// lockDataDir makes the directory where it is missing, for its owner alone, and
-// takes it for this process. The lock goes with the process, however that ends.
+// lockDataDir creates the directory if it is missing, accessible only to its owner, and locks it for this process. The
+// lock is released when the process ends in any way.
 func lockDataDir(path string) (*dataDir, error) { return takeDataDir(path, false) }
 
-// awaitDataDir is lockDataDir that waits until no other process has the directory. Nothing ends the wait.
+// awaitDataDir is lockDataDir, but waits without limit until no other process holds the directory.
 func awaitDataDir(path string) (*dataDir, error) { return takeDataDir(path, true) }
 
 func takeDataDir(path string, wait bool) (*dataDir, error) {
@@ -88,7 +88,7 @@ func takeDataDir(path string, wait bool) (*dataDir, error) {
 	return &dataDir{path: path, lock: lock}, nil
 }
 
-// announce writes where the server of the directory listens into the lock, for the verbs that want to ask it.
+// announce writes the address of the directory's server into the lock, for verbs that want to call it.
 func (d *dataDir) announce(scheme string, address net.Addr) error {
 	host, port, err := net.SplitHostPort(address.String())
 	if err != nil {
@@ -107,11 +107,11 @@ func writePID(f *os.File) error {
 	return err
 }
 
-// forkPatience is how long the lock of a process that has ended is waited for. One that it was about to start has all
-// its descriptors until that executes its program.
+// forkPatience bounds the wait for the lock of a process that has ended. A process that it was about to start holds its
+// descriptors until it executes its program.
 const forkPatience = 5 * time.Second
 
-// lockHolder is the id of the process that holds a lock, as far as it has said so.
+// lockHolder returns the id of the process that holds a lock, if it has written it.
 func lockHolder(f *os.File) string {
 	text := make([]byte, 20)
 	n, _ := f.ReadAt(text, 0)

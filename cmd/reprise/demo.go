@@ -14,7 +14,7 @@ import (
 	"reprise/internal/cutproxy"
 )
 
-// demoCmd shows what this is all about.
+// demoCmd demonstrates resumption.
 type demoCmd struct {
 	Lines int           `default:"50" env:"-" placeholder:"N" help:"Lines that the job prints. Default: ${default}."`
 	Pace  time.Duration `default:"100ms" env:"-" placeholder:"DURATION" help:"Time between two lines. Default: ${default}."`
@@ -26,7 +26,7 @@ func (*demoCmd) Help() string {
 	return `The demo starts a server on a free port, a job that prints lines, a proxy that repeatedly cuts every connection, and a client that follows the job through the proxy. On a terminal, each connection is shown as a line with a mark for each event received on it; elsewhere each event, cut and resume is a line. The exit code is 0 if every line of the job arrived exactly once and in order. All files are in a temporary directory, which is removed at the end.`
 }
 
-// demo is one showing.
+// demo is a running demonstration.
 type demo struct {
 	demoCmd
 	view demoView
@@ -36,7 +36,7 @@ type demo struct {
 	output         bytes.Buffer
 }
 
-// Run shows it.
+// Run runs the demonstration.
 func (c *demoCmd) Run(ctx context.Context, asked *stops) (err error) {
 	if c.Lines < 1 || c.Pace < 0 || c.Every <= 0 {
 		return usage("demo: --lines and --every are more than nothing, and --pace is not negative")
@@ -63,7 +63,7 @@ func (c *demoCmd) Run(ctx context.Context, asked *stops) (err error) {
 	return d.follow(ctx, network)
 }
 
-// serveForDemo starts a server and returns its address. stop ends it with all that it runs.
+// serveForDemo starts a server and returns its address. stop ends it and everything that it runs.
 func serveForDemo(ctx context.Context, dir string) (address string, stop func() error, err error) {
 	args := []string{
 		"serve", "--listen", "127.0.0.1:0", "--data", dir, "--secrets", dir, "--store", "memory:", "--auth", "none",
@@ -89,7 +89,7 @@ func serveForDemo(ctx context.Context, dir string) (address string, stop func() 
 	}, nil
 }
 
-// follow runs the job and follows it through the network, which is cut all the while.
+// follow runs the job and follows it over the network, whose connections are cut repeatedly.
 func (d *demo) follow(ctx context.Context, network *cutproxy.Proxy) error {
 	opts := &client.Options{URL: "http://" + network.Addr(), Token: "-", MinWait: 20 * time.Millisecond}
 	server, err := client.New(opts)
@@ -109,7 +109,7 @@ func (d *demo) follow(ctx context.Context, network *cutproxy.Proxy) error {
 	return d.count()
 }
 
-// cut cuts all connections again and again until stop is called.
+// cut cuts all connections repeatedly until stop is called.
 func (d *demo) cut(network *cutproxy.Proxy) (stop func()) {
 	done := make(chan struct{})
 	var cutting sync.WaitGroup
@@ -131,7 +131,7 @@ func (d *demo) cut(network *cutproxy.Proxy) (stop func()) {
 	}
 }
 
-// dropped is told of a cut, connected of a connection that brings something.
+// dropped is called for a cut, connected for a connection that delivers something.
 func (d *demo) dropped(drop client.Drop) {
 	d.drops++
 	d.view.cut(drop.Seq)
@@ -159,7 +159,7 @@ func (d *demo) event(e client.Event) {
 	d.view.event(e.Seq, printable(text))
 }
 
-// count compares what has come with what the job has printed.
+// count compares the received events with the output of the job.
 func (d *demo) count() error {
 	var want strings.Builder
 	for i := range d.Lines {

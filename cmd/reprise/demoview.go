@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// demoView shows a demo.
+// demoView displays a demonstration.
 type demoView interface {
-	// begin shows the addresses of the server and of the network that is cut, and the time between two cuts.
+	// begin shows the addresses of the server and of the faulty network, and the time between two cuts.
 	begin(server, network string, every time.Duration)
 	job(command string)
 	event(seq uint64, text string)
-	// cut is called when a connection was cut after the event seq, resumed when another one has begun there.
+	// cut is called when a connection was cut after the event seq, resumed when another one has continued there.
 	cut(seq uint64)
 	resumed(seq uint64)
-	// count shows what has come; right reports whether that is what the job has printed.
+	// count shows the number of received events. right reports whether they are the output of the job.
 	count(d *demo, lines int, right bool)
 }
 
-// newDemoView returns the view for where our output goes.
+// newDemoView returns the view that suits stdout.
 func newDemoView() demoView {
 	if isTerminal(stdout) {
 		return &demoStrips{palette: paletteOf(stdout), begun: time.Now()}
@@ -30,7 +30,7 @@ func newDemoView() demoView {
 // demoLines shows each event, cut and resume as a line.
 type demoLines struct{ begun time.Time }
 
-// say prints what happens, and when.
+// say prints an event of the demonstration and its time.
 func (v *demoLines) say(who, format string, args ...any) {
 	fmt.Fprintf(stdout, "%5.1fs  %-8s %s\n", time.Since(v.begun).Seconds(), who, fmt.Sprintf(format, args...))
 }
@@ -52,8 +52,7 @@ func (v *demoLines) count(d *demo, lines int, right bool) {
 	}
 }
 
-// demoStrips shows each connection as a line that grows: a mark for each event that it has brought. It is for terminals
-// of 80 columns.
+// demoStrips shows each connection as a growing line with a mark for each event. It is for terminals of 80 columns.
 type demoStrips struct {
 	palette palette
 	begun   time.Time
@@ -65,7 +64,7 @@ type demoStrips struct {
 	open        bool   // the line of the connection is not finished
 }
 
-// maxMarks is how many marks a line has room for.
+// maxMarks is the number of marks that fit into a line.
 const maxMarks = 24
 
 func (v *demoStrips) begin(server, network string, every time.Duration) {
@@ -75,7 +74,7 @@ func (v *demoStrips) begin(server, network string, every time.Duration) {
 	v.row("network", fmt.Sprintf("http://%s, which cuts all connections every %v", network, every))
 }
 
-// row shows what takes part.
+// row shows a participant.
 func (v *demoStrips) row(name, text string) {
 	fmt.Fprintf(stdout, "  %s %s\n", v.palette.draw(dim, fmt.Sprintf("%-9s", name)), text)
 }
@@ -95,7 +94,7 @@ func (v *demoStrips) connect() {
 }
 
 func (v *demoStrips) event(seq uint64, text string) {
-	if !v.open { // it came with the connection before
+	if !v.open { // it belongs to the previous connection
 		v.connect()
 	}
 	if v.first == 0 {
@@ -120,7 +119,7 @@ func (v *demoStrips) resumed(uint64) {
 	}
 }
 
-// paint draws the line of the connection again. ending is what ended it, "" for the text of its last event.
+// paint draws the line of the connection again. ending is the reason of its end, "" for the text of its last event.
 func (v *demoStrips) paint(ending string) {
 	p, first, last := v.palette, "", ""
 	if v.first > 0 {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// defaultDetachKeys are those of other tools that attach to things.
+// defaultDetachKeys are the detach keys of similar tools.
 const defaultDetachKeys = "ctrl-p,ctrl-q"
 
-// detachPatience is how long the beginning of the detach keys is held back for the rest of them.
+// detachPatience is how long a beginning of the detach keys is held back for the rest.
 const detachPatience = time.Second
 
-// detachKeys is a sequence of keys, each of which may come in several forms.
+// detachKeys is a sequence of keys, each of which may be encoded in several forms.
 type detachKeys [][][]byte
 
-// parseDetachKeys reads keys such as "ctrl-p,ctrl-q" or "ctrl-],d". "none" are no keys.
+// parseDetachKeys parses keys such as "ctrl-p,ctrl-q" or "ctrl-],d". "none" means no keys.
 func parseDetachKeys(text string) (detachKeys, error) {
 	if text == "none" {
 		return nil, nil
@@ -39,8 +39,8 @@ func parseDetachKeys(text string) (detachKeys, error) {
 		c := char[0]
 		keys = append(keys, [][]byte{
 			{c & 0x1f},
-			// As terminals send it that were asked to tell all keys apart: the protocol of kitty, and modifyOtherKeys
-			// of xterm.
+			// The encodings of terminals that report all keys distinctly: the protocol of kitty, and modifyOtherKeys of
+			// xterm.
 			fmt.Appendf(nil, "\x1b[%d;5u", c), fmt.Appendf(nil, "\x1b[27;5;%d~", c),
 		})
 	}
@@ -59,7 +59,7 @@ func (k detachKeys) String() string {
 	return strings.Join(names, " ")
 }
 
-// match says how many keys typed begins with, and how many bytes these have.
+// match returns with how many of the keys typed begins, and the number of their bytes.
 func (k detachKeys) match(typed []byte) (keys, size int) {
 	for _, forms := range k {
 		n := 0
@@ -76,13 +76,13 @@ func (k detachKeys) match(typed []byte) (keys, size int) {
 	return keys, size
 }
 
-// detector finds the detach keys in what is typed.
+// detector finds the detach keys in typed bytes.
 type detector struct {
 	keys detachKeys
 	held []byte // the keys that may begin them
 }
 
-// take returns what is to be passed on of what was held back and is typed now, and whether that ended with the detach
+// take returns the bytes to pass on, of those held back and those typed now, and whether they ended with the detach
 // keys.
 func (d *detector) take(typed []byte) (pass []byte, detach bool) {
 	typed = append(d.held, typed...)
@@ -100,7 +100,7 @@ func (d *detector) take(typed []byte) (pass []byte, detach bool) {
 	return typed, false
 }
 
-// release returns what is held back.
+// release returns the bytes that are held back.
 func (d *detector) release() []byte {
 	held := d.held
 	d.held = nil

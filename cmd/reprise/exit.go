@@ -19,13 +19,13 @@ const (
 	exitFailed    = 1
 	exitUsage     = 2
 	exitTimedOut  = 124
-	exitOurs      = 125 // what run and follow exit with in place of exitFailed
+	exitOurs      = 125 // of run and follow, in place of exitFailed
 	exitNoStart   = 127
-	exitSignaled  = 128 // and the number of the signal
+	exitSignaled  = 128 // plus the number of the signal
 	exitCancelled = exitSignaled + int(syscall.SIGINT)
 )
 
-// exit is an error that names its exit code. err is nil where there is nothing to say.
+// exit is an error with its exit code. err is nil if there is nothing to print.
 type exit struct {
 	code int
 	err  error
@@ -40,13 +40,12 @@ func (e *exit) Error() string {
 
 func (e *exit) Unwrap() error { return e.err }
 
-// usage is an error for what was typed.
+// usage is an error in the command line.
 func usage(format string, args ...any) error {
 	return &exit{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// ours gives a failure of the way to the server the code that no command is
-// likely to have.
+// ours gives a failure of our own an exit code that commands rarely have.
 func ours(err error) error {
 	if _, ok := errors.AsType[*exit](err); ok || err == nil {
 		return err
@@ -58,7 +57,7 @@ func ours(err error) error {
 	return &exit{code: code, err: err}
 }
 
-// report says what went wrong and what to do about it, and returns the exit code.
+// report prints the error and what to do about it, and returns the exit code.
 func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
@@ -74,7 +73,7 @@ func report(w io.Writer, err error) int {
 	}
 	colours := paletteOf(w)
 	label := colours.draw(red, "reprise:")
-	fmt.Fprintln(w, label, printableText(err.Error())) // a server, or what is in its place, may have worded it
+	fmt.Fprintln(w, label, printableText(err.Error())) // the text may come from a server or another program
 	if hint := hint(err); hint != "" {
 		fmt.Fprintln(w, colours.draw(dim, "  "+hint))
 	}
@@ -84,7 +83,7 @@ func report(w io.Writer, err error) int {
 	return code
 }
 
-// hint is what to do next about err, or "".
+// hint returns advice about err, or "".
 func hint(err error) string {
 	p, _ := problem.As(err)
 	dial, _ := errors.AsType[*net.OpError](err)

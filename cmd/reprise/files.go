@@ -9,12 +9,12 @@ import (
 	"reprise/internal/files"
 )
 
-// filesFlags name the directories that clients get at.
+// filesFlags name the directories that clients can access.
 type filesFlags struct {
 	Files []string `sep:"none" placeholder:"[NAME=]DIR" help:"Directory whose files clients may read and write, as NAME/...; NAME defaults to the base name of DIR. May be repeated. Default: none."`
 }
 
-// directories are the roots by name. None may hold what is a secret of the server, or lie in it.
+// directories are the roots by name. None may contain, or lie in, secrets of the server.
 func (f *filesFlags) directories(secrets ...string) (map[string]string, error) {
 	roots := map[string]string{}
 	for _, text := range f.Files {
@@ -42,7 +42,7 @@ func (f *filesFlags) directories(secrets ...string) (map[string]string, error) {
 	return roots, nil
 }
 
-// realPath is an absolute path without links, of what may not exist yet.
+// realPath returns an absolute path without links for a path that may not exist yet.
 func realPath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -61,10 +61,10 @@ func isBelow(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// watchesDir is where in the data directory the states of watches lie.
+// watchesDir is the folder of the states of watches in the data directory.
 const watchesDir = "watches"
 
-// openFiles opens the roots and what watches them, if there are any.
+// openFiles opens the roots and their watches, if there are any.
 func (s *server) openFiles(c *serveCmd) error {
 	roots, err := c.directories(append(s.secretPaths(c), c.Hide...)...)
 	if err != nil || len(roots) == 0 {
@@ -78,7 +78,7 @@ func (s *server) openFiles(c *serveCmd) error {
 	return err
 }
 
-// closeFiles closes what openFiles has opened.
+// closeFiles closes the result of openFiles.
 func (s *server) closeFiles() error {
 	var errs []error
 	if s.watches != nil {

@@ -22,7 +22,7 @@ import (
 	"reprise/internal/storeurl"
 )
 
-// connectionFlags are those that bound the connections of clients.
+// connectionFlags bound the connections of clients.
 type connectionFlags struct {
 	MaxClientConnections     int           `placeholder:"N" help:"Maximum number of client connections. At the limit the oldest unauthenticated connection is closed. Default: derived from the limit on open files."`
 	MaxConnectionsPerAddress int           `placeholder:"N" help:"Maximum number of unauthenticated connections of one remote address; the oldest is closed. Behind a proxy all clients have its address, unless --trusted-proxies names it. Default: half of all."`
@@ -82,10 +82,10 @@ func (f *front) begin() {
 	}
 }
 
-// serve hands requests to h from now on.
+// serve makes h handle requests from now on.
 func (f *front) serve(h http.Handler) { f.handler.Store(&h) }
 
-// url is where the server listens. Where that is all addresses, it is the one that is good on this machine.
+// url returns the URL of the server. If it listens on all addresses, it is one that works on this machine.
 func (f *front) url() string {
 	address := f.listener.Addr().String()
 	if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
@@ -94,8 +94,8 @@ func (f *front) url() string {
 	return f.scheme + "://" + address
 }
 
-// shutdown answers what is under way, and nobody whose connection comes from now on: it is left to whoever else has the
-// socket, the server after us for example. Where that takes longer than ctx lasts, connections are closed.
+// shutdown finishes current requests and accepts no new connections: they are left to another process with the socket,
+// such as the next server. If that takes longer than ctx, the connections are closed.
 func (f *front) shutdown(ctx context.Context) error {
 	if f.begun {
 		if err := f.socket.stop(); err != nil {
@@ -128,7 +128,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if f.console != nil && isForConsole(r) {
-		f.console.ServeHTTP(w, r) // its page says that the store is not there, and is on when it is
+		f.console.ServeHTTP(w, r) // its page reports the missing store, and continues once it is back
 		return
 	}
 	refuseWaiting(w, r)
@@ -143,7 +143,7 @@ func isForConsole(r *http.Request) bool {
 		r.URL.Path == "/" && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// refuseWaiting answers before the store is there.
+// refuseWaiting refuses a request before the store is open.
 func refuseWaiting(w http.ResponseWriter, r *http.Request) {
 	w, r, done := httpserver.GuardBody(w, r, bodyTimeout)
 	defer done()
@@ -155,17 +155,16 @@ func refuseWaiting(w http.ResponseWriter, r *http.Request) {
 	_ = problem.Write(w, problem.From(reprise.ErrUnavailable))
 }
 
-// The spans of the first and of the longest wait between two attempts to open a store, and the time between two lines
-// in the log that say the same.
+// The bounds of the waits between two attempts to open a store, and the time between two identical log lines.
 const (
 	minStoreWait  = 250 * time.Millisecond
 	maxStoreWait  = 2 * time.Second
 	tellStoreWait = time.Minute
 )
 
-// awaitStore calls open until the store is there. A store of another process that does not answer is
-// waited for, and requests are refused meanwhile; any other error is returned, and so is the cause of ctx.
-// discard is called after each attempt that failed.
+// awaitStore calls open until the store is open. It waits for an external store that does not answer, and requests are
+// refused meanwhile. Any other error is returned, and so is the cause of ctx. discard is called after each failed
+// attempt.
 func (s *server) awaitStore(ctx context.Context, url string, open func() error, discard func() error) error {
 	var told time.Time
 	var last string
@@ -207,9 +206,9 @@ func isRemote(url string) bool {
 	return storeurl.Redact(base) != base
 }
 
-// closeEngine closes what lies behind the front, from the outside in.
+// closeEngine closes the parts behind the front, from the outside in.
 func (s *server) closeEngine() error {
-	s.telemetry.meter.Close() // while there is something to measure
+	s.telemetry.meter.Close() // while the metrics still exist
 	errs := []error{s.mcp.close(), s.closeDuties(), s.closeFiles()}
 	s.mcp = nil
 	left := 0
@@ -229,7 +228,7 @@ func (s *server) closeEngine() error {
 	}
 	if s.member != nil {
 		if left > 0 {
-			s.member.Vanish() // the others must not take what goes on for lost, if we are soon back
+			s.member.Vanish() // the others must not end commands as lost if this server is soon back
 		}
 		errs = append(errs, s.member.Close())
 		s.member = nil
@@ -247,7 +246,7 @@ func (s *server) closeEngine() error {
 	return errors.Join(errs...)
 }
 
-// stoppedEarly reports whether err is that of a server that was asked to stop before it was open.
+// stoppedEarly reports whether err means that the server was stopped before it was open.
 func stoppedEarly(err error) bool {
 	_, ok := errors.AsType[*askedToStop](err)
 	return ok

@@ -14,29 +14,29 @@ import (
 )
 
 const (
-	// maxTyped bounds what is kept of what was typed while the server is away. Then reading stops.
+	// maxTyped bounds the typed bytes that are kept while the server is unreachable. Then reading stops.
 	maxTyped = 1 << 20
-	// maxSent is how much of it is sent at a time.
+	// maxSent bounds the bytes of one request.
 	maxSent = 64 << 10
-	// sendPatience bounds one try: a connection that is silently dead answers nothing.
+	// sendPatience bounds one try, since a dead connection never answers.
 	sendPatience = 10 * time.Second
-	// sendPause is the time between two tries that have failed at once.
+	// sendPause is the pause after a try that failed at once.
 	sendPause = 200 * time.Millisecond
 )
 
-// keyboard takes what is typed to the command, each byte once.
+// keyboard sends typed bytes to the command, each once.
 type keyboard struct {
 	server *client.Client
 	id     string
-	// writer names us to the server, which counts our bytes apart from those of others who type.
+	// writer identifies this keyboard to the server, which counts the bytes of each writer separately.
 	writer string
-	// refused is called for keys that the command does not take.
+	// refused is called for keys that the command does not accept.
 	refused func()
 
 	mu      sync.Mutex
 	changed *sync.Cond
 	typed   []byte
-	closed  bool // nothing more is typed, or taken
+	closed  bool // no more keys are typed or accepted
 }
 
 func newKeyboard(server *client.Client, id, writer string, refused func()) *keyboard {
@@ -45,7 +45,7 @@ func newKeyboard(server *client.Client, id, writer string, refused func()) *keyb
 	return k
 }
 
-// read reads keys until the end of in, or until the detach keys come, which are not passed on.
+// read reads keys until the end of in or the detach keys, which are not passed on.
 func (k *keyboard) read(in io.Reader, keys detachKeys) (detach bool) {
 	find := &detector{keys: keys}
 	var held sync.Mutex // guards find
@@ -72,7 +72,7 @@ func (k *keyboard) read(in io.Reader, keys detachKeys) (detach bool) {
 	}
 }
 
-// add takes keys to be sent. It waits while too many are.
+// add queues keys to be sent. It waits while the queue is full.
 func (k *keyboard) add(keys []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,7 +97,7 @@ func (k *keyboard) next() []byte {
 	return k.typed[:min(len(k.typed), maxSent)]
 }
 
-// sent takes n bytes away.
+// sent removes n sent bytes.
 func (k *keyboard) sent(n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -105,7 +105,7 @@ func (k *keyboard) sent(n int) {
 	k.changed.Broadcast()
 }
 
-// close ends waiting.
+// close ends all waits.
 func (k *keyboard) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,8 +113,8 @@ func (k *keyboard) close() {
 	k.changed.Broadcast()
 }
 
-// send sends what is typed until ctx ends or the command takes nothing more. While the server is away it tries again.
-// The error is that of a server that refuses us.
+// send sends typed bytes until ctx is done or the command accepts no more. While the server is unreachable it retries.
+// The error is that of a server that refuses.
 func (k *keyboard) send(ctx context.Context) error {
 	defer k.close()
 	defer context.AfterFunc(ctx, k.close)()
@@ -145,7 +145,7 @@ func (k *keyboard) send(ctx context.Context) error {
 	}
 }
 
-// try sends once, or again for as long as sendPatience.
+// try sends once, with retries for at most sendPatience.
 func (k *keyboard) try(ctx context.Context, w client.StdinWrite) (client.Stdin, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, sendPatience, errSilent)
 	defer cancel()

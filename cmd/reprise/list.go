@@ -12,7 +12,7 @@ import (
 	"reprise/client"
 )
 
-// listCmd lists what there is.
+// listCmd lists executions, streams or sessions.
 type listCmd struct {
 	connect `embed:""`
 
@@ -49,7 +49,7 @@ func (c *listCmd) Run(ctx context.Context, asked *stops) error {
 	return show(c, c.executions(ctx, server), executionRow, executionJSON, "ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 }
 
-// show prints what a list yields, as rows or objects.
+// show prints the items of a list as rows or objects.
 func show[T any](c *listCmd, all iter.Seq2[T, error],
 	row func(T) []string, object func(T) json.RawMessage, heading ...string,
 ) error {
@@ -82,7 +82,7 @@ func show[T any](c *listCmd, all iter.Seq2[T, error],
 	return err
 }
 
-// pages yields what is on a row of pages, one more than limit where there are as many.
+// pages yields the items of consecutive pages, one more than limit if there are as many.
 func pages[T any](get func(limit int, cursor string) ([]T, string, error), limit int) iter.Seq2[T, error] {
 	const most = 1000
 	if limit++; limit == 1 || limit > most {
@@ -131,7 +131,7 @@ func (c *listCmd) sessions(ctx context.Context, server *client.Client) iter.Seq2
 	}, c.Limit)
 }
 
-// What --json prints is what the server has sent.
+// The output of --json is the server's JSON.
 func executionJSON(x client.Execution) json.RawMessage   { return x.Raw }
 func streamJSON(s client.Stream) json.RawMessage         { return s.Raw }
 func sessionJSON(s client.Session) json.RawMessage       { return s.Raw }

@@ -7,13 +7,13 @@ import (
 	"reprise/client"
 )
 
-// loss counts events that are missing from what was printed, or were printed and exist no more.
+// loss counts events that are missing in the output, or were printed and no longer exist.
 type loss struct {
 	gaps, missed, takenBack uint64
 	unknown                 bool // some gap has no number
 }
 
-// note takes note of an event.
+// note counts an event.
 func (l *loss) note(e client.Event) {
 	if e.Gap == nil {
 		return
@@ -24,8 +24,8 @@ func (l *loss) note(e client.Event) {
 	l.unknown = l.unknown || e.Gap.Missed == 0 && e.Gap.TakenBack == 0
 }
 
-// outcome is end, the error for how the stream has ended, or a failure of ours where events were lost: then
-// the exit code of a command must not stand for its output.
+// outcome returns end, the error for the end of the stream, or a failure of our own if events were lost: the exit code
+// of a command must then not vouch for its output.
 func (l *loss) outcome(end error, advice string) error {
 	ended, ok := errors.AsType[*exit](end)
 	if l.gaps == 0 || end != nil && !ok {

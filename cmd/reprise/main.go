@@ -22,7 +22,7 @@ import (
 	"reprise/internal/problem"
 )
 
-// cli is the grammar: what can be typed, in the order in which it is listed.
+// cli is the grammar of the command line, in the order of the help.
 type cli struct {
 	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version."`
 
@@ -78,7 +78,7 @@ Every flag has an environment variable, such as REPRISE_LISTEN for --listen, exc
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run", "follow" and "wait" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled but exited with 0; 125 is a failure of reprise, a lost run or lost events.`
 
 func main() {
-	execution.Supervise() // if that is what we were started for
+	execution.Supervise() // does not return in a supervisor
 	os.Exit(Main(os.Args[1:]))
 }
 
@@ -106,7 +106,7 @@ func parser(grammar any, asked *stops, file *configFile) *kong.Kong {
 	)
 }
 
-// model describes all that can be typed.
+// model describes the whole grammar.
 func model() *kong.Application { return parser(new(cli), nil, &configFile{}).Model }
 
 // grammar returns a pointer to the part of cli that args can match: the verb that args begins with, or all
@@ -149,7 +149,7 @@ func flagText(command *kong.Context, name string) string {
 	return ""
 }
 
-// unavailable refuses what does not work on an operating system: on Windows the binary is a client.
+// unavailable refuses verbs that an operating system does not support: on Windows the binary is a client.
 func unavailable(goos, verb, mcpURL string) error {
 	if goos != "windows" {
 		return nil
@@ -167,5 +167,5 @@ func unavailable(goos, verb, mcpURL string) error {
 	return usage("%s does not work on Windows: run it on Linux or macOS, or in WSL, and set REPRISE_URL here", verb)
 }
 
-// stdout is where results go. Writing to a closed pipe ends us, as it does others.
+// stdout receives results. Writing to a closed pipe ends the process, as in other programs.
 var stdout io.Writer = os.Stdout

@@ -22,8 +22,8 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// windows is the endpoint at which the process that holds a data directory answers to other "reprise mcp" on it: a Unix
-// socket in the directory, for those who know the secret in it.
+// windows is the endpoint of the process that holds a data directory for other "reprise mcp" processes: a Unix socket
+// in the directory, for callers that know the secret in it.
 type windows struct {
 	dir      *os.File
 	listener net.Listener
@@ -51,7 +51,7 @@ func openWindows(s *server, keepAlive time.Duration) (w *windows, err error) {
 		return w, err
 	}
 	path := within(w.dir, socketFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed process
 		return w, err
 	}
 	if w.listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", path); err != nil {
@@ -72,7 +72,7 @@ func openWindows(s *server, keepAlive time.Duration) (w *windows, err error) {
 	return w, nil
 }
 
-// demand lets in who knows the secret, as who uses this process over stdio.
+// demand accepts callers that know the secret, as the user of this process.
 func demand(secret string) func(*http.Request) (reprise.Tenant, string, error) {
 	want := []byte("Bearer " + secret)
 	return func(r *http.Request) (reprise.Tenant, string, error) {
@@ -83,7 +83,7 @@ func demand(secret string) func(*http.Request) (reprise.Tenant, string, error) {
 	}
 }
 
-// close ends what is under way for others, and removes the socket. The directory is still held. Closing again does
+// close ends the requests of other processes and removes the socket. The directory stays locked. Closing again does
 // nothing.
 func (w *windows) close() error {
 	if w == nil {
@@ -109,8 +109,8 @@ func (w *windows) close() error {
 	return errors.Join(errs...)
 }
 
-// within is the path of a file in an open directory. The path of a socket has at most 108 bytes, which that of a
-// directory may exceed; what the kernel knows the directory by does not.
+// within returns a path of a file in an open directory. The path of a socket has at most 108 bytes, which the path of
+// the directory may exceed; the kernel's path of the open descriptor does not.
 func within(dir *os.File, name string) string {
 	if runtime.GOOS == "linux" {
 		return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
@@ -118,21 +118,21 @@ func within(dir *os.File, name string) string {
 	return filepath.Join(dir.Name(), name)
 }
 
-// makeSecret reads the secret at path, which it makes where it is missing.
+// makeSecret reads the secret at path and creates it if it is missing.
 func makeSecret(path string) (string, error) {
 	secret, err := readSecret(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return secret, err
 	}
 	secret = rand.Text()
-	temporary := path + ".new" // which nobody else writes: the directory is held
+	temporary := path + ".new" // no other process writes it, since the directory is locked
 	if err := os.WriteFile(temporary, []byte(secret+"\n"), 0o600); err != nil {
 		return "", err
 	}
 	return secret, os.Rename(temporary, path)
 }
 
-// minSecret is the least that is taken for a secret.
+// minSecret is the shortest accepted secret.
 const minSecret = 20
 
 func readSecret(path string) (string, error) {
@@ -146,11 +146,11 @@ func readSecret(path string) (string, error) {
 	return "", fmt.Errorf("%s holds no secret; remove it", path)
 }
 
-// windowsURL is that of the endpoint for a client that dials the socket whatever the host.
+// windowsURL is the URL of the endpoint, for a client that dials the socket whatever the host.
 const windowsURL = "http://reprise/mcp"
 
-// windowsClient makes requests to whatever process holds a data directory, each on a connection of its own: that its
-// process was killed is found out before anything is sent.
+// windowsClient sends requests to the process that holds a data directory, each on its own connection, so that a killed
+// process is noticed before anything is sent.
 func windowsClient(dir string) *http.Client {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		opened, err := os.Open(dir)
@@ -166,7 +166,7 @@ func windowsClient(dir string) *http.Client {
 	}}
 }
 
-// secretive is a RoundTripper that shows the secret in a file.
+// secretive is a RoundTripper that sends the secret in a file.
 type secretive struct {
 	path string
 	next *http.Transport
@@ -194,7 +194,7 @@ func (s *secretive) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// noted is a body that notes whether it was read.
+// noted is a body that records whether it was read.
 type noted struct {
 	io.ReadCloser
 	read atomic.Bool

@@ -16,8 +16,7 @@ type printer interface {
 	print(client.Event) error
 }
 
-// channels writes output to where it would have gone, byte for byte, and nothing else
-// but notices of what is missing.
+// channels writes output to stdout and stderr byte for byte, and otherwise only notices of missing events.
 type channels struct {
 	stdout, stderr io.Writer
 }
@@ -36,8 +35,7 @@ func (c *channels) print(e client.Event) (err error) {
 	return err
 }
 
-// lines writes the data of each event as one line: strings and bytes as they are, other
-// JSON as it came.
+// lines writes the data of each event as a line: strings and bytes as they are, other JSON unchanged.
 type lines struct{ stdout, stderr io.Writer }
 
 func (l *lines) print(e client.Event) error {
@@ -59,7 +57,7 @@ func (l *lines) print(e client.Event) error {
 	return err
 }
 
-// printGap says what a reader does not get.
+// printGap prints a notice of missing events.
 func printGap(w io.Writer, gap *client.Gap) error {
 	text := "the history before this is no longer kept"
 	switch {
@@ -122,8 +120,8 @@ func eventJSON(e client.Event) ([]byte, error) {
 // timeLayout is RFC 3339 with milliseconds, as the API writes times.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// outcome is the exit code for how an execution or stream has ended, and the line
-// that says what the code does not.
+// outcome returns the exit code for the end of an execution or stream, and a line with details that the code does not
+// express.
 func outcome(end *client.End) error {
 	switch end.Outcome {
 	case client.Exited, client.Signaled:
@@ -147,8 +145,7 @@ func outcome(end *client.End) error {
 	return &exit{code: exitFailed, err: fmt.Errorf("the stream ended as %s", end.Outcome)}
 }
 
-// commandExit exits as the command did, but never as if it had succeeded where
-// instead says that it did not.
+// commandExit returns the exit code of the command, but never 0 if instead says that it did not succeed.
 func commandExit(end *client.End, instead int, err error) error {
 	code := instead
 	switch {

@@ -10,12 +10,12 @@ import (
 	"reprise/client"
 )
 
-// quietly is the flag of verbs of long work that are not about a server alone.
+// quietly is the flag of verbs with long work that do not only call a server.
 type quietly struct {
 	Quiet bool `short:"q" help:"Print only errors: no progress and no result. --json is not affected."`
 }
 
-// sayResult prints what a verb has done, for people who want to know.
+// sayResult prints the result of a verb for people.
 func (q quietly) sayResult(format string, args ...any) error {
 	if q.Quiet {
 		return nil
@@ -24,16 +24,16 @@ func (q quietly) sayResult(format string, args ...any) error {
 	return err
 }
 
-// progress shows on a terminal how far long work is.
+// progress displays the progress of long work on a terminal.
 type progress struct {
-	out   io.Writer // nil for nobody to show it to
+	out   io.Writer // nil if nothing is displayed
 	begun time.Time
-	from  int64     // what was there at the beginning
-	shown time.Time // when the line was written last
+	from  int64     // amount at the beginning
+	shown time.Time // time of the last update
 	wrote bool
 }
 
-// progressEvery is the least time between two states of the line.
+// progressEvery is the shortest time between two updates.
 const progressEvery = 100 * time.Millisecond
 
 // newProgress shows progress on out if that is a terminal.
@@ -44,7 +44,7 @@ func newProgress(out *os.File, quiet bool) *progress {
 	return &progress{out: out}
 }
 
-// show takes note of done bytes of total.
+// show displays done bytes of total.
 func (p *progress) show(done, total int64) {
 	now := time.Now()
 	if p.begun.IsZero() {
@@ -64,7 +64,7 @@ func (p *progress) show(done, total int64) {
 	p.write(now, fmt.Sprintf("%v of %v  %.0f %%%s", byteCount(done), byteCount(total), percent, rate))
 }
 
-// count shows how many streams and events were done. all is the number of streams there are, 0 if that is not known.
+// count displays the number of finished streams and events. all is the number of streams, 0 if it is unknown.
 func (p *progress) count(done, all, events, bytes int64) {
 	now := time.Now()
 	if !p.isDue(now) {
@@ -77,7 +77,7 @@ func (p *progress) count(done, all, events, bytes int64) {
 	p.write(now, fmt.Sprintf("%s, %d events, %v", streams, events, byteCount(bytes)))
 }
 
-// isDue reports whether the line is to be written again.
+// isDue reports whether an update is due.
 func (p *progress) isDue(now time.Time) bool {
 	return p.out != nil && now.Sub(p.shown) >= progressEvery
 }
@@ -99,7 +99,7 @@ func (p *progress) end() {
 	p.wrote = false
 }
 
-// tracked is a printer that shows how much of the output of an execution has gone to a file.
+// tracked is a printer that shows how much of an execution's output was written to a file.
 type tracked struct {
 	printer
 	bar         *progress
@@ -115,8 +115,8 @@ func (t *tracked) print(e client.Event) error {
 	return t.printer.print(e)
 }
 
-// track returns out, with progress on stderr if that is a terminal where nothing else is written, and stdout is none.
-// end has to be called. The execution has to have ended, for how much there will be is not known before.
+// track returns out, with progress on stderr if stderr is a terminal that nothing else writes to and stdout is not a
+// terminal. end must be called. The execution must have ended, since the amount is unknown before.
 func (q bridging) track(ctx context.Context, server *client.Client, id string, out printer) (_ printer, end func()) {
 	nothing := func() {}
 	if q.Quiet || isTerminal(stdout) || !isTerminal(os.Stderr) {
@@ -125,7 +125,7 @@ func (q bridging) track(ctx context.Context, server *client.Client, id string, o
 	x, err := server.Show(ctx, id)
 	_, mixed := out.(*channels) // which writes to stderr too
 	if err != nil || x.Status != "ended" || mixed && x.Bytes.Stderr > 0 {
-		return out, nothing // whoever reads is told of errors
+		return out, nothing // errors are reported by reading
 	}
 	bar := newProgress(os.Stderr, false)
 	return &tracked{printer: out, bar: bar, total: x.Bytes.Stdout + x.Bytes.Stderr}, bar.end

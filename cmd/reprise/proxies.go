@@ -6,13 +6,13 @@ import (
 	"reprise/internal/httpserver"
 )
 
-// proxyFlags say what lies between the server and its clients.
+// proxyFlags describe the proxies between the server and its clients.
 type proxyFlags struct {
 	TrustedProxies []string `placeholder:"ADDRESS" help:"Proxy, or network of proxies such as 10.0.0.0/8, that reports its clients by Forwarded, or X-Forwarded-For and X-Forwarded-Proto. May be repeated. Default: none; these headers are then ignored."`
 	Insecure       bool     `help:"Allow plain HTTP on an address that is not loopback. Without it, and without --trusted-proxies, such an address needs --tls-cert and --tls-key."`
 }
 
-// apply hands the proxies to the server's options.
+// apply sets the proxies in the server's options.
 func (f *proxyFlags) apply(opts *httpserver.Options) (*httpserver.Options, error) {
 	proxies, err := httpserver.ParseProxies(f.TrustedProxies)
 	if err != nil {
@@ -22,7 +22,7 @@ func (f *proxyFlags) apply(opts *httpserver.Options) (*httpserver.Options, error
 	return opts, nil
 }
 
-// check refuses plain HTTP where others can listen, unless that was asked for.
+// check refuses plain HTTP on addresses that other machines can reach, unless it was requested.
 func (f *proxyFlags) check(address string, encrypted *tlsFlags) error {
 	if f.Insecure || len(f.TrustedProxies) > 0 || encrypted.TLSCert != "" || encrypted.TLSKey != "" {
 		return nil
@@ -36,7 +36,7 @@ func (f *proxyFlags) check(address string, encrypted *tlsFlags) error {
 		"or --insecure where nobody else can listen", address)
 }
 
-// isLoopback reports whether nobody but this machine can reach an address to listen on.
+// isLoopback reports whether only this machine can reach a listen address.
 func isLoopback(address string) (bool, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
