@@ -37,12 +37,12 @@ func (*publishCmd) Help() string {
 }
 
 const (
-	// maxLine is the most that a line may have, the server's bound on events.
+	// maxLine is the size limit of a line, which is the server's limit on events.
 	maxLine = 1 << 20
-	// maxTextLine is the most that a line may have that is published as text: in JSON, of which an event may have
-	// 1 MiB, a byte takes six at worst.
+	// maxTextLine is the size limit of a line that is published as text: in JSON, of which an event may have 1 MiB, a
+	// byte takes up to six.
 	maxTextLine = 64 << 10
-	// maxLinesAhead is how many lines are read ahead.
+	// maxLinesAhead is the number of lines read ahead.
 	maxLinesAhead = 1000
 )
 
@@ -73,15 +73,15 @@ func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
 	return <-failed
 }
 
-// linePublisher publishes lines in order over a request that goes on. Those that are large or no text go alone, as
-// bytes.
+// linePublisher publishes lines in order over a continuous request. Lines that are large or not text are sent
+// separately, as bytes.
 type linePublisher struct {
 	cmd      *publishCmd
 	producer *client.Producer
-	stream   *client.PublishStream // nil while no request goes on
+	stream   *client.PublishStream // nil while there is no continuous request
 
 	mu     sync.Mutex
-	failed error // to print what was acknowledged
+	failed error // error of printing acknowledgements
 }
 
 func (p *linePublisher) publish(ctx context.Context, line []byte) error {
@@ -106,12 +106,12 @@ func (p *linePublisher) publish(ctx context.Context, line []byte) error {
 		}
 	}
 	if err := p.stream.Publish(event); err != nil {
-		return p.close() // which says why, once
+		return p.close() // returns the reason, once
 	}
 	return p.printed()
 }
 
-// close ends the request that goes on, if one does, once all of its lines are kept.
+// close ends the continuous request, if there is one, after all of its lines were stored.
 func (p *linePublisher) close() error {
 	if p.stream == nil {
 		return nil
@@ -121,7 +121,7 @@ func (p *linePublisher) close() error {
 	return errors.Join(err, p.printed())
 }
 
-// acknowledge prints what has become of lines.
+// acknowledge prints the results of lines.
 func (p *linePublisher) acknowledge(published client.Published) {
 	if !p.cmd.JSON {
 		return
@@ -132,22 +132,21 @@ func (p *linePublisher) acknowledge(published client.Published) {
 	p.failed = cmp.Or(p.failed, err)
 }
 
-// printed is why an acknowledgement could not be printed.
+// printed returns the error of printing an acknowledgement.
 func (p *linePublisher) printed() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failed
 }
 
-// create makes the stream if it is not there. One that is may have been made with
-// another configuration.
+// create creates the stream if it does not exist. An existing one may have another configuration.
 func (c *publishCmd) create(ctx context.Context, server *client.Client) error {
 	if _, err := server.ShowStream(ctx, c.Stream); !errors.Is(err, reprise.ErrNotFound) {
 		return err
 	}
 	_, err := server.CreateStream(ctx, c.Stream, client.StreamConfig{Retention: c.retention(), Labels: c.Label})
 	if errors.Is(err, reprise.ErrConflict) {
-		return nil // somebody else was faster
+		return nil // another client was faster
 	}
 	return err
 }
@@ -175,7 +174,7 @@ func readLines(ctx context.Context, r io.Reader) (<-chan []byte, <-chan error) {
 	return lines, failed
 }
 
-// event is a line as an event.
+// event returns a line as an event.
 func (c *publishCmd) event(line []byte) (client.NewEvent, error) {
 	if !c.Parse {
 		text, err := json.Marshal(string(line))

@@ -63,7 +63,7 @@ With --tty at a terminal all keys go to the command, including Ctrl-C; the detac
 If output is lost because the server no longer keeps it, the exit code is 125, whatever the command's is.`
 }
 
-// retain bounds what is kept of a stream that is created.
+// retain bounds the history of a stream that is created.
 type retain struct {
 	RetainEvents int64         `placeholder:"N" help:"Maximum number of kept events. Default: the server's."`
 	RetainBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of kept bytes, for example 64MiB. Default: the server's."`
@@ -77,7 +77,7 @@ func (r *retain) retention() client.Retention {
 	}
 }
 
-// Run runs the command and exits as it does.
+// Run runs the command and exits with its exit code.
 func (c *runCmd) Run(ctx context.Context, asked *stops) error {
 	request, err := c.request()
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *runCmd) Run(ctx context.Context, asked *stops) error {
 	return ours(c.attach(ctx, asked, request))
 }
 
-// atTerminal runs the command in a terminal that is ours too.
+// atTerminal runs the command in a terminal that is connected to this one.
 func (c *runCmd) atTerminal(ctx context.Context, asked *stops, request client.StartRequest, t *terminal) error {
 	keys, err := parseDetachKeys(c.DetachKeys)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 	return &exit{code: exitOurs, err: errors.New("the command has ended, and its end was not received")}
 }
 
-// startKeyed starts what has a key, and returns the id of the execution that stands for it.
+// startKeyed starts a request with a key, and returns the id of the execution that stands for the key.
 func startKeyed(ctx context.Context, server *client.Client, request client.StartRequest) (id string, err error) {
 	x, err := server.Start(ctx, request)
 	if asked, ok := errors.AsType[*askedToStop](err); ok {
@@ -197,7 +197,7 @@ func startKeyed(ctx context.Context, server *client.Client, request client.Start
 	return x.ID, err
 }
 
-// sendStdin gives the command what we read, until either ends.
+// sendStdin sends stdin to the command until either ends.
 func sendStdin(ctx context.Context, server *client.Client, id string) {
 	w := server.StdinWriter(ctx, id, 0)
 	_, err := io.Copy(w, os.Stdin)
@@ -221,7 +221,7 @@ func noting(started *atomic.Bool, events iter.Seq2[client.Event, error]) iter.Se
 	}
 }
 
-// request is what is asked of the server.
+// request returns the request to the server.
 func (c *runCmd) request() (client.StartRequest, error) {
 	argv := c.Argv
 	switch {
@@ -262,7 +262,7 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	return request, nil
 }
 
-// askForTerminal asks for a terminal like ours.
+// askForTerminal requests a terminal like this one.
 func (c *runCmd) askForTerminal(request *client.StartRequest) {
 	request.TTY = &client.TTY{}
 	t := openTerminal()
@@ -278,7 +278,7 @@ func (c *runCmd) askForTerminal(request *client.StartRequest) {
 	}
 }
 
-// secretNames is what --secret asks for: the names of secrets by variable.
+// secretNames parses --secret: the names of secrets by variable.
 func (c *runCmd) secretNames() map[string]string {
 	names := map[string]string{}
 	for _, text := range c.Secret {
@@ -291,8 +291,7 @@ func (c *runCmd) secretNames() map[string]string {
 	return names
 }
 
-// environ is what --env asks for. A name that we do not have ourselves is left out, as
-// env(1) would.
+// environ parses --env. A name without a value that is not set here is left out, as in env(1).
 func environ(variables []string) map[string]string {
 	env := map[string]string{}
 	for _, variable := range variables {

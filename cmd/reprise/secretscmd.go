@@ -14,7 +14,7 @@ import (
 	"reprise/internal/identity"
 )
 
-// secretsCmd makes what all replicas of a store share, and keeps the secrets that commands get.
+// secretsCmd creates the secrets that replicas of a store share, and manages the secrets of commands.
 type secretsCmd struct {
 	Make secretsMakeCmd `cmd:"" default:"withargs" help:"Make the token and the keys that the replicas of a store share; the same as \"reprise secrets DIR\"."`
 	List secretsListCmd `cmd:"" help:"List the names of the secrets that commands may get."`
@@ -27,7 +27,7 @@ func (*secretsCmd) Help() string {
 	return `"reprise secrets DIR" makes a token and the keys that sign cursors. The other verbs manage named secrets, which a command gets as variables: reprise run --secret TOKEN=NAME. Each secret is a file that only its owner can read, in named/TENANT/ of the directory that --secrets of serve names. Each machine that runs commands needs the file. A change applies to the next command. With --principal, the verbs manage the secrets of one principal in principals/TENANT/PRINCIPAL/, which "reprise gateway" inserts into the headers and variables of upstreams.`
 }
 
-// secretsMakeCmd makes the token and the keys.
+// secretsMakeCmd creates the token and the keys.
 type secretsMakeCmd struct {
 	Dir string `arg:"" placeholder:"DIR" help:"Directory to make them in."`
 }
@@ -37,7 +37,7 @@ func (*secretsMakeCmd) Help() string {
 	return `Makes a token and the keys that sign cursors, readable by their owner only, and prints the names of the files. Existing files are not changed. Copy the directory to each machine that serves the same store, and name it there with --secrets.`
 }
 
-// Run makes what is missing.
+// Run creates missing secrets.
 func (c *secretsMakeCmd) Run() error {
 	if err := makeSecrets(c.Dir); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (c *secretsMakeCmd) Run() error {
 	return nil
 }
 
-// namedPlace says where named secrets are.
+// namedPlace names the folder of the secrets.
 type namedPlace struct {
 	Tenant    string `default:"default" placeholder:"NAME" help:"Tenant whose commands may get the secrets, or tenant of the principal. Default: ${default}."`
 	Principal string `placeholder:"NAME" help:"Secrets with which \"reprise gateway\" calls upstreams for a principal, such as ci.k7x2m9q4wd or alice@corp. Commands do not get them."`
@@ -56,7 +56,7 @@ type namedPlace struct {
 	Data      string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state, and with --principal gateway in that."`
 }
 
-// dir is the folder of the secrets of the tenant, or of the principal.
+// dir returns the folder of the secrets of the tenant, or of the principal.
 func (p *namedPlace) dir() (string, error) {
 	if err := (reprise.StreamKey{Tenant: reprise.Tenant(p.Tenant), Name: "x"}).Validate(); err != nil {
 		return "", usage("--tenant: %w", err)
@@ -68,7 +68,7 @@ func (p *namedPlace) dir() (string, error) {
 	return filepath.Join(cmp.Or(p.Secrets, p.Data, defaultDataDir()), namedDir, p.Tenant), nil
 }
 
-// file is that of a secret.
+// file returns the path of a secret.
 func (p *namedPlace) file(name string) (string, error) {
 	if err := execution.CheckSecretName(name); err != nil {
 		return "", usage("%q: %w", name, err)
@@ -100,17 +100,17 @@ func (c *secretsListCmd) Run() error {
 	return nil
 }
 
-// secretsSetCmd keeps a secret.
+// secretsSetCmd stores a secret.
 type secretsSetCmd struct {
 	namedPlace `embed:""`
 
 	Name string `arg:"" help:"Name of the secret: letters, digits, '.', '_' and '-'."`
 }
 
-// maxSecretInput is more than any secret may have.
+// maxSecretInput is larger than any valid secret.
 const maxSecretInput = 1 << 20
 
-// Run writes its file, which appears whole or not at all.
+// Run writes the file of the secret atomically.
 func (c *secretsSetCmd) Run() error {
 	path, err := c.file(c.Name)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *secretsSetCmd) Run() error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	// As a server would read it: what it could not use is refused now.
+	// Read it as a server would, so that an unusable secret is refused now.
 	folder := reprise.Tenant(filepath.Base(dir))
 	if _, err := execution.ReadSecret(filepath.Dir(dir), folder, filepath.Base(f.Name())); err != nil {
 		return fmt.Errorf("the value cannot be used: %w", err)
@@ -148,7 +148,7 @@ type secretsRmCmd struct {
 	Names []string `arg:"" name:"name" help:"Names of the secrets."`
 }
 
-// Run removes them, as many as it can.
+// Run removes as many of them as it can.
 func (c *secretsRmCmd) Run() error {
 	var errs []error
 	for _, name := range c.Names {
@@ -164,7 +164,7 @@ func (c *secretsRmCmd) Run() error {
 	return errors.Join(errs...)
 }
 
-// makeSecrets makes the token and the keys in a directory, unless they are there.
+// makeSecrets creates the token and the keys in a directory, unless they exist.
 func makeSecrets(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("directory of the secrets: %w", err)
@@ -176,8 +176,8 @@ func makeSecrets(dir string) error {
 	return err
 }
 
-// checkShared refuses to make secrets for one replica alone where a directory of shared ones is named: clients would be
-// refused by all others.
+// checkShared refuses to generate secrets for one replica if a directory of shared ones is named: all other replicas
+// would refuse its clients.
 func (c *serveCmd) checkShared() error {
 	if c.Secrets == "" || !isRemote(c.Store) {
 		return nil

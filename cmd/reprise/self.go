@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// self is what has to be typed to start this program again, as it was started.
+// self is the command that starts this program again.
 func self() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -20,7 +20,7 @@ func self() string {
 	return selfText(path, found, sameFile)
 }
 
-// selfText is self for the program at path, where the shell finds the program "reprise" at found, "" for nowhere.
+// selfText returns self for the program at path. The shell finds the program "reprise" at found, "" if it finds none.
 func selfText(path, found string, same func(a, b string) bool) string {
 	switch {
 	case found != "" && same(path, found):

@@ -18,32 +18,32 @@ import (
 	"reprise/internal/problem"
 )
 
-// session is a person at a terminal of ours, and a command in a terminal of the server.
+// session connects the local terminal to that of a command on the server.
 type session struct {
 	server   *client.Client
 	id       string
 	terminal *terminal
 	keys     detachKeys
-	readOnly bool // what is typed goes nowhere, but for the detach keys
+	readOnly bool // only the detach keys have an effect
 	bridge   *bridge
 
 	began   bool // the keyboard is read
-	lost    bool // a connection was
+	lost    bool // whether a connection was lost
 	probing atomic.Bool
-	bytes   int64 // of output that were shown, or are in a screen that was
+	bytes   int64 // of output shown, or contained in a shown screen
 	end     *client.End
 	leave   context.CancelCauseFunc // ends the session
-	restart context.CancelCauseFunc // ends the following of now, to go on from a screen
+	restart context.CancelCauseFunc // ends the current following, to continue from a screen
 }
 
-// The waits of a client at which somebody sits.
+// The waits of an interactive client.
 var interactive = client.Options{MinWait: 100 * time.Millisecond, MaxWait: 2 * time.Second}
 
-// farBehind is how much output a terminal that was away reads to catch up. Where there is more, it is shown the last
-// screen.
+// farBehind is the amount of missed output up to which a terminal catches up by reading. Beyond it, the last screen is
+// shown.
 const farBehind = 1 << 20
 
-// probePause is the time between two looks whether the server answers again.
+// probePause is the pause between two checks whether the server answers again.
 const probePause = 500 * time.Millisecond
 
 var (
@@ -51,7 +51,7 @@ var (
 	errFarBehind = errors.New("far behind")
 )
 
-// newSession is a session whose following ends with the context that is returned.
+// newSession returns a session and the context of its following.
 func newSession(ctx context.Context, server *client.Client, id string,
 	t *terminal, keys detachKeys, q bridging,
 ) (*session, context.Context) {
@@ -72,20 +72,20 @@ func newSession(ctx context.Context, server *client.Client, id string,
 	return s, following
 }
 
-// hold has the terminal while use runs, and gives it back whatever happens.
+// hold takes the terminal while use runs, and restores it in any case.
 func (s *session) hold(ctx context.Context, use func(ctx context.Context) error) error {
 	defer s.terminal.restore()
 	defer s.terminal.guard()
 	ctx, s.leave = context.WithCancelCause(ctx)
 	defer s.leave(context.Canceled)
-	defer s.watchSignals(ctx)() // before the terminal is anything but what it was
+	defer s.watchSignals(ctx)() // before the terminal is changed
 	return use(ctx)
 }
 
-// events is a way to follow a command.
+// events is a function that follows a command.
 type events func(context.Context, *client.FollowOptions) iter.Seq2[client.Event, error]
 
-// follow shows what events there are until the end.
+// follow shows events until the end.
 func (s *session) follow(ctx context.Context, events events) error {
 	for {
 		err := s.followOnce(ctx, events)
@@ -100,7 +100,7 @@ func (s *session) follow(ctx context.Context, events events) error {
 	}
 }
 
-// after follows the events behind a cursor.
+// after follows the events after a cursor.
 func (s *session) after(cursor string) events {
 	return func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
 		opts.After = cursor
@@ -108,7 +108,7 @@ func (s *session) after(cursor string) events {
 	}
 }
 
-// followOnce follows until the end, or until so much was missed that the screen is to be shown in its place.
+// followOnce follows until the end, or until so much was missed that the screen is shown instead.
 func (s *session) followOnce(ctx context.Context, events events) error {
 	following, restart := context.WithCancelCause(ctx)
 	defer restart(context.Canceled)
@@ -127,14 +127,14 @@ func (s *session) followOnce(ctx context.Context, events events) error {
 		case err != nil:
 			return err
 		case event.Gap != nil:
-			return errFarBehind // what is missing was drawn before the screen of now
+			return errFarBehind // the missing output precedes the current screen
 		case event.End != nil:
 			s.end = event.End
 		case event.Started != nil:
 			if err := s.begin(ctx); err != nil {
 				return err
 			}
-			go s.resize(ctx) // the size may be another one since the command was asked for
+			go s.resize(ctx) // the size may have changed since the request
 		case event.Type == "stdout":
 			s.bytes += int64(len(event.Data))
 			if _, err := s.terminal.Write(event.Data); err != nil {
@@ -160,8 +160,8 @@ func (s *session) connected(ctx context.Context) {
 	}
 }
 
-// probe takes the notice of a lost connection away as soon as the server answers. The connection of the events does
-// not show that it works before an event or a heartbeat comes, and in a quiet terminal that takes a while.
+// probe removes the notice of a lost connection as soon as the server answers. The connection of the events delivers
+// nothing before an event or a heartbeat, which takes a while on a quiet terminal.
 func (s *session) probe(ctx context.Context) {
 	defer s.terminal.guard()
 	defer s.probing.Store(false)
@@ -177,7 +177,7 @@ func (s *session) probe(ctx context.Context) {
 	}
 }
 
-// showScreen shows the last screen, and returns the position to go on from.
+// showScreen shows the last screen and returns the position to continue from.
 func (s *session) showScreen(ctx context.Context) (cursor string, err error) {
 	x, err := s.server.Show(ctx, s.id)
 	if err != nil {
@@ -191,8 +191,8 @@ func (s *session) showScreen(ctx context.Context) (cursor string, err error) {
 	return screen.Cursor, s.terminal.show(&screen)
 }
 
-// showScreenAgain is showScreen for a session that has begun, and goes on where there is no server for now. Where no
-// screen can be drawn it goes on from now.
+// showScreenAgain is showScreen for a running session. It retries while the server is unreachable. If there is no
+// screen, it continues from the current position.
 func (s *session) showScreenAgain(ctx context.Context) (cursor string, err error) {
 	for {
 		cursor, err = s.showScreen(ctx)
@@ -205,7 +205,7 @@ func (s *session) showScreenAgain(ctx context.Context) (cursor string, err error
 	}
 }
 
-// begin gives the terminal to the command, and takes to it what is typed.
+// begin connects the terminal to the command and starts to send typed keys.
 func (s *session) begin(ctx context.Context) error {
 	if s.began {
 		return nil
@@ -235,10 +235,10 @@ func (s *session) begin(ctx context.Context) error {
 	return nil
 }
 
-// bell tells that a key goes nowhere.
+// bell signals that a key has no effect.
 func (s *session) bell() { _, _ = s.terminal.out.WriteString("\a") }
 
-// resize gives the terminal of the command the size of ours. A server that is away is asked again until it answers.
+// resize sets the size of the command's terminal to the local one. It retries until the server answers.
 func (s *session) resize(ctx context.Context) {
 	defer s.terminal.guard()
 	if s.readOnly {
@@ -253,13 +253,13 @@ func (s *session) resize(ctx context.Context) {
 		case ctx.Err() != nil, err == nil && s.terminal.size() == size:
 			return
 		case err == nil, undelivered(err), errors.Is(err, context.DeadlineExceeded):
-		default: // it has ended, or is older than this operation
+		default: // the command has ended, or the server does not support it
 			return
 		}
 	}
 }
 
-// watchSignals follows the size of our terminal, and goes when it is closed.
+// watchSignals follows changes of the local terminal's size, and ends the session when the terminal is closed.
 func (s *session) watchSignals(ctx context.Context) (stop func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, terminalSignals...)
@@ -305,7 +305,7 @@ func (s *session) watchSignals(ctx context.Context) (stop func()) {
 	}
 }
 
-// outcome is the error to exit with, for how following has ended.
+// outcome returns the error to exit with.
 func (s *session) outcome(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errDetached):

@@ -14,9 +14,9 @@ import (
 // firstPassed is the number of the first file that a service manager passes.
 const firstPassed = 3
 
-// passedSocket returns the socket that the service manager listens on for us and has passed to this process
-// (LISTEN_PID, LISTEN_FDS; see sd_listen_fds(3)), nil if it has passed none. It may be called once: the variables are
-// taken away, and no command inherits the socket.
+// passedSocket returns the socket that the service manager has passed to this process (LISTEN_PID, LISTEN_FDS; see
+// sd_listen_fds(3)), nil if there is none. It may be called once: it removes the variables, so that no command inherits
+// the socket.
 func passedSocket() (net.Listener, error) {
 	pid, count := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
@@ -47,8 +47,8 @@ func passedSocket() (net.Listener, error) {
 	return listener, nil
 }
 
-// socket is a listener that can stop accepting and stay open. A connection that it has accepted is then known to the
-// HTTP server, whose Shutdown waits for the answer; those that come later are left to whoever else has the socket.
+// socket is a listener that can stop accepting and stay open. An accepted connection is then known to the HTTP server,
+// whose Shutdown waits for the response. Later connections are left to another process with the socket.
 type socket struct {
 	*net.TCPListener
 
@@ -58,7 +58,7 @@ type socket struct {
 	closed   chan struct{}
 }
 
-// listen returns the socket that was passed to us, or if that is nil, one at an address.
+// listen returns the passed socket or, if that is nil, a new one at an address.
 func listen(ctx context.Context, passed net.Listener, address string) (*socket, error) {
 	if passed == nil {
 		opened, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -83,8 +83,8 @@ func (s *socket) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// stop returns when the last connection that was accepted is known to the caller of Accept, who has come back for
-// another, or has closed the socket. There has to be such a caller.
+// stop returns when the caller of Accept knows the last accepted connection, because it has called Accept again or
+// closed the socket. There must be such a caller.
 func (s *socket) stop() error {
 	if err := s.SetDeadline(time.Unix(1, 0)); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"reprise/internal/storeurl"
 )
 
-// storeArchiveCmd archives streams that have ended.
+// storeArchiveCmd archives ended streams.
 type storeArchiveCmd struct {
 	storeKeys `embed:""`
 	quietly   `embed:""`
@@ -42,8 +42,8 @@ The credentials for a bucket are read from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_
 Exit codes: 0 all is archived; 1 something could not be archived; 2 wrong usage.`
 }
 
-// openArchive opens the archive that a URL names. Those of files and buckets are a *archive.Store, which
-// can be read; what can only be written is not.
+// openArchive opens the archive that a URL names. An archive of files or in a bucket is a *archive.Store, which can be
+// read; a topic can only be written.
 func openArchive(ctx context.Context, url string) (archive.Sink, error) {
 	scheme, rest, _ := strings.Cut(url, ":")
 	var place archive.Place
@@ -77,8 +77,8 @@ func openArchive(ctx context.Context, url string) (archive.Sink, error) {
 	return store, nil
 }
 
-// archived puts the archive of a server behind its store, within the wrappers of the store: what those encrypt is
-// encrypted in the archive as well. It is nil where there is none.
+// archived puts the archive of a server behind its store, inside the wrappers of the store, so that data which they
+// encrypt is encrypted in the archive too. It returns nil if there is no archive.
 func (c *serveCmd) archived(ctx context.Context, logger *slog.Logger) func(reprise.Store) (reprise.Store, error) {
 	if c.Archive == "" {
 		return nil
@@ -96,7 +96,7 @@ func (c *serveCmd) archived(ctx context.Context, logger *slog.Logger) func(repri
 	}
 }
 
-// archiveUsage makes wrong usage of an archive that cannot be, and names the archive.
+// archiveUsage converts the error of an invalid archive URL to a usage error that names the archive.
 func archiveUsage(url string, err error) error {
 	if errors.Is(err, reprise.ErrInvalid) {
 		return usage("archive %s: %w", storeurl.Redact(url), err)
@@ -109,7 +109,7 @@ func isArchive(url string) bool {
 	return strings.HasPrefix(url, "file:") || strings.HasPrefix(url, "s3:")
 }
 
-// openArchiveStore opens an archive that is there already, to be read.
+// openArchiveStore opens an existing archive for reading.
 func openArchiveStore(ctx context.Context, url string) (reprise.Store, error) {
 	if dir, ok := strings.CutPrefix(url, "file:"); ok {
 		if _, err := os.Stat(strings.TrimPrefix(dir, "//")); errors.Is(err, fs.ErrNotExist) {
@@ -130,7 +130,7 @@ func (c *storeArchiveCmd) Run(ctx context.Context, asked *stops) error {
 	if isArchive(c.From) {
 		return usage("%s is an archive already", storeurl.Redact(c.From))
 	}
-	// As the URL says: what is encrypted may be archived as it lies.
+	// As the URL says: encrypted data may be archived as it is stored.
 	from, err := openPlaceWith(ctx, c.From, c.Data, &storeurl.Options{Keys: c.file(c.Data), Unchecked: true}, true)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (c *storeArchiveCmd) Run(ctx context.Context, asked *stops) error {
 	return errors.Join(err, c.report(&result), sink.Close(), from.close())
 }
 
-// report says how it went.
+// report prints the result.
 func (c *storeArchiveCmd) report(r *archive.Result) error {
 	for _, f := range r.Failed {
 		if c.JSON {
@@ -184,8 +184,8 @@ func (c *storeArchiveCmd) report(r *archive.Result) error {
 	return err
 }
 
-// archiveExpired archives what a sweep is about to remove, and what expires within the next minute, so that a sweep
-// which begins then removes nothing else.
+// archiveExpired archives the streams that a sweep is about to remove and those that expire within the next minute, so
+// that a sweep which begins then removes nothing else.
 func archiveExpired(ctx context.Context, store reprise.Store, url string) error {
 	sink, err := openArchive(ctx, url)
 	if err != nil {

@@ -16,10 +16,9 @@ import (
 
 func (p *storePlace) dataDir() string { return cmp.Or(p.Data, defaultDataDir()) }
 
-// askOr calls ask with the server that uses the store, or open if there is none. Without --data, --store or a
-// URL that is the server which the other verbs talk to; if nothing listens at the default address, the store in
-// the default data directory is opened. With them the store is opened, unless a server holds its data
-// directory: then that one is asked.
+// askOr calls ask with the server that uses the store, or open if there is none. Without --data, --store or a URL, that
+// is the server of the other verbs; if nothing listens at the default address, the store in the default data directory
+// is opened. With one of them, the store is opened unless a server holds its data directory; then that server is asked.
 func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.Context, *client.Client) error,
 	open func() error,
 ) error {
@@ -53,7 +52,7 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 	return withServer(server)
 }
 
-// holder returns the server that holds the data directory, nil if that is not told.
+// holder returns the server that holds the data directory, nil if it is unknown.
 func (p *storePlace) holder() (*client.Client, error) {
 	lock, err := os.ReadFile(filepath.Join(p.dataDir(), lockFile))
 	if err != nil {

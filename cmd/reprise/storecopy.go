@@ -48,7 +48,7 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
-	// An archive may hold what is encrypted: the store is what its first opening finds it to be.
+	// An archive may hold encrypted data: its first opening determines the wrappers.
 	to, err := openPlaceWith(ctx, c.To, c.Data, &storeurl.Options{Keys: c.file(c.Data), Unmarked: isArchive(c.From)},
 		false)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 	return errors.Join(err, c.report(&result, time.Since(started)), from.close(), to.close())
 }
 
-// sameStore reports whether two URLs lead to one store, as far as can be told from them.
+// sameStore reports whether two URLs name the same store, as far as the URLs tell.
 func sameStore(a, b, data string) bool {
 	if storeurl.Part(a) != storeurl.Part(b) {
 		return false
@@ -84,7 +84,7 @@ func sameStore(a, b, data string) bool {
 	return os.SameFile(one, other)
 }
 
-// progress is for people on stderr, and on stdout for programs.
+// progress prints progress for people on stderr, and for programs on stdout.
 func (c *storeCopyCmd) progress(p transfer.Progress) {
 	if c.JSON {
 		_ = printObject(map[string]any{"progress": p})
@@ -93,7 +93,7 @@ func (c *storeCopyCmd) progress(p transfer.Progress) {
 	c.bar.count(p.Done, p.Found, p.Events, p.Bytes)
 }
 
-// report says how it went.
+// report prints the result.
 func (c *storeCopyCmd) report(r *transfer.Result, took time.Duration) error {
 	if c.JSON {
 		for _, f := range r.Failed {
