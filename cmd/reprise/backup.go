@@ -34,7 +34,7 @@ Exit codes: 0 success; 1 no backup was made; 2 wrong usage.`
 
 // Run backs up.
 func (c *backupCmd) Run(ctx context.Context, asked *stops) error {
-	c.unchecked = true // what lies there is copied as it lies
+	c.unchecked = true // data is copied as it is stored
 	if _, err := os.Lstat(c.File); err == nil {
 		return usage("%s is there already", c.File)
 	}
@@ -58,7 +58,7 @@ func (c *backupCmd) Run(ctx context.Context, asked *stops) error {
 	return c.sayResult("backed up to %s, %v, in %v\n", c.File, byteCount(info.Size()), took.Round(time.Millisecond))
 }
 
-// download writes the backup of a server, under another name until it is whole.
+// download writes the backup of a server under a temporary name until it is complete.
 func (c *backupCmd) download(ctx context.Context, server *client.Client) (err error) {
 	res, err := server.Do(ctx, http.MethodPost, "/v1/store/backup", nil) //nolint:bodyclose // by the deferred call
 	if err != nil {
@@ -73,14 +73,14 @@ func (c *backupCmd) download(ctx context.Context, server *client.Client) (err er
 	bar := newProgress(os.Stderr, c.Quiet || c.JSON)
 	defer bar.end()
 	arriving := &counted{from: res.Body, show: func(n int64) { bar.show(n, max(n, res.ContentLength)) }}
-	_, err = io.Copy(file, arriving) // which fails if there are fewer bytes than were announced
+	_, err = io.Copy(file, arriving) // fails if the body is shorter than announced
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
 		return errors.Join(fmt.Errorf("backup: %w", err), os.Remove(part))
 	}
 	return os.Rename(part, c.File)
 }
 
-// counted tells how many bytes were read.
+// counted reports the number of bytes read.
 type counted struct {
 	from io.Reader
 	n    int64
@@ -95,7 +95,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// restoreCmd makes a store of a backup.
+// restoreCmd creates a store from a backup.
 type restoreCmd struct {
 	File string `arg:"" type:"existingfile" help:"The backup."`
 	To   string `arg:"" optional:"" help:"The store to restore into, which must be empty. Default: the file in the data directory."`

@@ -54,10 +54,10 @@ func (c *configCmd) Run(command *kong.Context) error {
 	return rows.flush()
 }
 
-// statedDefault finds the default that a help text states, where the field itself has none.
+// statedDefault returns the default that a help text states if the field has none.
 var statedDefault = regexp.MustCompile(`Default: (.*?)\.?$`)
 
-// settingText is the value of a flag as it is printed.
+// settingText returns the printed value of a flag.
 func settingText(command *kong.Context, flag *kong.Flag) string {
 	var text string
 	switch value := command.FlagValue(flag).(type) {
@@ -78,7 +78,7 @@ func settingText(command *kong.Context, flag *kong.Flag) string {
 	return text
 }
 
-// sourceOf says where the value of a flag comes from: "flag", the variable of the environment, the configuration file,
+// sourceOf returns the source of a flag's value: "flag", the name of the environment variable, the configuration file,
 // or "default".
 func sourceOf(command *kong.Context, flag *kong.Flag) string {
 	for _, path := range command.Path {
@@ -93,7 +93,7 @@ func sourceOf(command *kong.Context, flag *kong.Flag) string {
 	return cmp.Or(variableOf(flag), "default")
 }
 
-// variableOf is the variable of the environment that sets a flag, "" if none does.
+// variableOf returns the environment variable that sets a flag, or "".
 func variableOf(flag *kong.Flag) string {
 	for _, name := range flag.Envs {
 		if _, ok := os.LookupEnv(name); ok {
@@ -103,11 +103,11 @@ func variableOf(flag *kong.Flag) string {
 	return ""
 }
 
-// configPath is the configuration file of the verb, "" for none.
+// configPath returns the configuration file of the verb, or "".
 func configPath(command *kong.Context) string { return flagText(command, "config") }
 
-// configFile is a kong.Resolver: it gives flags the values of a configuration file. The command line and the
-// environment win over it.
+// configFile is a kong.Resolver that gives flags the values of a configuration file. The command line and the
+// environment take precedence.
 type configFile struct {
 	read   bool
 	values map[string]string
@@ -117,7 +117,7 @@ type configFile struct {
 // Validate implements kong.Resolver.
 func (*configFile) Validate(*kong.Application) error { return nil }
 
-// configured are the verbs with a configuration file that holds their flags.
+// configured are the verbs whose flags a configuration file can set.
 var configured = []string{"serve", "config"}
 
 // Resolve implements kong.Resolver.
@@ -136,7 +136,7 @@ func (f *configFile) Resolve(command *kong.Context, _ *kong.Path, flag *kong.Fla
 	return value, nil
 }
 
-// load reads a file: YAML, whose members are flags without their dashes.
+// load reads a YAML file whose members are flags without their dashes.
 func (f *configFile) load(path string, flags []*kong.Flag) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func (f *configFile) load(path string, flags []*kong.Flag) error {
 	return nil
 }
 
-// scalarText is the value of a member as it would be written on the command line.
+// scalarText returns the value of a member as it would be written on the command line.
 func scalarText(node *yaml.Node) (string, error) {
 	switch node.Kind {
 	case yaml.ScalarNode:

@@ -63,7 +63,7 @@ type serveCmd struct {
 	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv              []string      `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 
-	passed net.Listener // in place of one at Listen: by the service manager, or by the server that goes; nil for none
+	passed net.Listener // passed by the service manager or the previous server, in place of Listen; may be nil
 
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (one line per request), warn or error. Default: ${default}."`
@@ -119,7 +119,7 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())
 }
 
-// checkAddress refuses an address at which the flags would let in whom they should not.
+// checkAddress refuses an address that would expose the server contrary to the flags.
 func (c *serveCmd) checkAddress(address string) error {
 	if c.Auth == "none" {
 		if err := checkOpenAddress(address); err != nil {

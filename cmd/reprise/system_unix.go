@@ -14,7 +14,7 @@ import (
 // errLocked is the error of flock for a file that another process has locked.
 const errLocked = unix.EWOULDBLOCK
 
-// flock locks f for this process. While another one has the lock it waits, or fails with errLocked.
+// flock locks f for this process. If another process has the lock, it waits, or fails with errLocked.
 func flock(f *os.File, wait bool) error {
 	how := unix.LOCK_EX
 	if !wait {
@@ -28,13 +28,13 @@ func flock(f *os.File, wait bool) error {
 	}
 }
 
-// exists reports whether there is a process with an id, or may be one where the id is none.
+// exists reports whether there is a process with this id, or may be one if the id is unknown.
 func exists(pid string) bool {
 	n, err := strconv.Atoi(pid)
 	return err != nil || n <= 0 || !errors.Is(unix.Kill(n, 0), unix.ESRCH)
 }
 
-// leadGroup makes a command that is to be started the leader of a process group, all of which is killed with it.
+// leadGroup makes a command lead a process group, which is killed with it.
 func leadGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
@@ -46,10 +46,10 @@ func isTerminalFile(f *os.File) bool {
 	return err == nil
 }
 
-// signalNumber is the number of a signal by its name without SIG, 0 for one that has none.
+// signalNumber returns the number of a signal by its name without SIG, 0 for an unknown name.
 func signalNumber(name string) int { return int(unix.SignalNum("SIG" + name)) }
 
-// What a session at a terminal is told by signals.
+// The signals that concern a terminal session.
 const (
 	hangup  = unix.SIGHUP
 	proceed = unix.SIGCONT

@@ -17,8 +17,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && isTerminalFile(f)
 }
 
-// table writes rows in columns. On a terminal they have a heading and colours; elsewhere there is no heading, so that
-// the output can be cut up.
+// table writes rows in columns. On a terminal they have a heading and colours; otherwise there is no heading, so that
+// the output is easy to parse.
 type table struct {
 	out     io.Writer
 	palette palette
@@ -52,7 +52,7 @@ func (t *table) flush() error {
 	return err
 }
 
-// widths returns the widths of columns. The last cell of a row is as long as it is.
+// widths returns the widths of columns. The last cell of a row is not padded.
 func (t *table) widths() []int {
 	widths := make([]int, 16)
 	rows := t.rows
@@ -80,7 +80,7 @@ func (t *table) line(b *strings.Builder, widths []int, cells []string, style fun
 	}
 }
 
-// style returns the style of a cell: that of its state where its column, or its row, holds one.
+// style returns the style of a cell if its column, or its row, holds a state.
 func (t *table) style(row []string, column int) style {
 	name := row[0]
 	switch {
@@ -95,8 +95,8 @@ func (t *table) style(row []string, column int) style {
 	return ""
 }
 
-// printable keeps what others have named from moving the cursor of a terminal, and from showing in another order than
-// it has.
+// printable replaces characters with which a server's text could move the cursor of a terminal or change the order of
+// text.
 func printable(s string) string { return strings.Map(printableRune, s) }
 
 // printableText is printable for a text of several lines.

@@ -26,7 +26,8 @@ import (
 // between waits in the queue of the socket, which is never closed.
 
 const (
-	// takeOverFile is where a server gives its socket away, to those that show what is in takeOverSecretFile.
+	// takeOverFile is the Unix socket on which a server hands over its socket, to callers that know the contents of
+	// takeOverSecretFile.
 	takeOverFile       = "takeover.sock"
 	takeOverSecretFile = "takeover-secret"
 
@@ -35,21 +36,21 @@ const (
 	stopPatience = time.Minute
 )
 
-// errTakenOver is why a server stops that has given its socket away.
+// errTakenOver is the reason for which a server stops that has handed over its socket.
 var errTakenOver = errors.New("another server takes over")
 
-// handover is where a server waits for the one that takes over.
+// handover waits for the server that takes over.
 type handover struct {
 	dir      *os.File
 	listener net.Listener
 	secret   string
 	given    *net.TCPListener
-	taken    func() // called once the socket was given away
+	taken    func() // called once the socket was handed over
 	logger   *slog.Logger
 	serving  sync.WaitGroup
 }
 
-// openHandover offers the socket given in the data directory. taken is called when another server has it.
+// openHandover offers the socket in the data directory. taken is called when another server has received it.
 func openHandover(dir *dataDir, given *net.TCPListener, logger *slog.Logger, taken func()) (h *handover, err error) {
 	h = &handover{given: given, taken: taken, logger: logger}
 	defer func() {
@@ -65,7 +66,7 @@ func openHandover(dir *dataDir, given *net.TCPListener, logger *slog.Logger, tak
 		return h, err
 	}
 	path := within(h.dir, takeOverFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed process
 		return h, err
 	}
 	if h.listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", path); err != nil {
@@ -78,7 +79,7 @@ func openHandover(dir *dataDir, given *net.TCPListener, logger *slog.Logger, tak
 	return h, nil
 }
 
-// serve answers one after the other until the socket was given away or the listener is closed.
+// serve answers one caller after the other until the socket was handed over or the listener is closed.
 func (h *handover) serve() {
 	for {
 		conn, err := h.listener.Accept()
@@ -95,7 +96,7 @@ func (h *handover) serve() {
 	}
 }
 
-// give gives the socket away to who shows the secret. It is nil when the other process has it.
+// give hands the socket over to a caller that knows the secret. It returns nil when the other process has it.
 func (h *handover) give(conn *net.UnixConn) error {
 	if err := conn.SetDeadline(time.Now().Add(askPatience)); err != nil {
 		return err
@@ -124,7 +125,7 @@ func (h *handover) give(conn *net.UnixConn) error {
 	return err
 }
 
-// close takes the offer back. A nil handover, and one that is closed, are left as they are.
+// close withdraws the offer. It does nothing on a nil or closed handover.
 func (h *handover) close() error {
 	if h == nil {
 		return nil
@@ -144,8 +145,8 @@ func (h *handover) close() error {
 	return errors.Join(errs...)
 }
 
-// takeOver asks the server that has a data directory for its socket. It is nil where no server has the directory. An
-// address that check refuses is not taken, and that server goes on.
+// takeOver asks the server that holds a data directory for its socket. It returns nil if no server holds the directory.
+// If check refuses the address, the socket is not taken and that server continues.
 func takeOver(ctx context.Context, path string, check func(address string) error) (net.Listener, error) {
 	dir, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -159,7 +160,7 @@ func takeOver(ctx context.Context, path string, check func(address string) error
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", within(dir, takeOverFile))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, nil // nobody, or one that was killed
+		return nil, nil // no server, or a killed one
 	}
 	if err != nil {
 		return nil, fmt.Errorf("take over: %w", err)
@@ -172,7 +173,7 @@ func takeOver(ctx context.Context, path string, check func(address string) error
 	return listener, nil
 }
 
-// receive is the other end of give.
+// receive is the counterpart of give.
 func receive(conn *net.UnixConn, secretPath string, check func(address string) error) (net.Listener, error) {
 	if err := conn.SetDeadline(time.Now().Add(askPatience)); err != nil {
 		return nil, err
@@ -202,7 +203,7 @@ func receive(conn *net.UnixConn, secretPath string, check func(address string) e
 	return listener, nil
 }
 
-// listenerIn is the socket that came with a message.
+// listenerIn returns the socket in a message.
 func listenerIn(rights []byte) (net.Listener, error) {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil || len(messages) != 1 {
@@ -217,7 +218,7 @@ func listenerIn(rights []byte) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// awaitHolder is lockDataDir that waits until the server that we take over from has stopped.
+// awaitHolder is lockDataDir, but waits until the previous server has stopped.
 func awaitHolder(ctx context.Context, path string) (*dataDir, error) {
 	deadline := time.Now().Add(stopPatience)
 	for {
@@ -233,8 +234,8 @@ func awaitHolder(ctx context.Context, path string) (*dataDir, error) {
 	}
 }
 
-// offer offers our socket to the server that is to take over. The context that it returns is done, too, when one has
-// it. A server that cannot offer it, for the path of its directory is too long for example, goes on without.
+// offer offers the socket to a server that takes over. The returned context is also done when one has taken it. A
+// server that cannot offer its socket, for example because the path of its directory is too long, continues without.
 func (s *server) offer(please context.Context) context.Context {
 	please, stop := context.WithCancelCause(please)
 	var err error
@@ -245,7 +246,7 @@ func (s *server) offer(please context.Context) context.Context {
 	return please
 }
 
-// isTakenOver reports whether a server stops because another one has its socket.
+// isTakenOver reports whether a server stops because another one has taken its socket.
 func isTakenOver(please context.Context) bool { return errors.Is(context.Cause(please), errTakenOver) }
 
 // takeOverFlag makes a server take over from another one.
@@ -255,7 +256,7 @@ type takeOverFlag struct {
 
 func (f *takeOverFlag) takesOver() bool { return f.TakeOver }
 
-// take takes the data directory, and the socket of the server that has it if the flag is set.
+// take locks the data directory and, if the flag is set, takes over the socket of its server.
 func (f *takeOverFlag) take(ctx context.Context, path string, check func(address string) error) (
 	*dataDir, net.Listener, error,
 ) {

@@ -8,18 +8,18 @@ import (
 	"reprise/internal/otlp"
 )
 
-// telemetryFlags say where traces and metrics are sent.
+// telemetryFlags name the collectors of traces and metrics.
 type telemetryFlags struct {
 	OTLPEndpoint string `name:"otlp-endpoint" placeholder:"URL" help:"OpenTelemetry collector for traces and metrics, over OTLP on HTTP, for example http://127.0.0.1:4318. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or none."`
 }
 
-// telemetry is what is sent to a collector. Each is nil where it is not sent.
+// telemetry sends traces and metrics to a collector. A field is nil if its signal is not sent.
 type telemetry struct {
 	tracer *otlp.Tracer
 	meter  *otlp.Meter
 }
 
-// openTelemetry begins to send what the flags and the environment ask for.
+// openTelemetry starts to send the signals that the flags and the environment select.
 func (c *telemetryFlags) openTelemetry(r *metrics.Registry, logger *slog.Logger) (t telemetry, err error) {
 	if t.tracer, err = c.openTracer(r, logger); err == nil {
 		t.meter, err = c.openMeter(r, logger)
@@ -55,7 +55,7 @@ func (c *telemetryFlags) openMeter(r *metrics.Registry, logger *slog.Logger) (*o
 	return otlp.NewMeter(opts)
 }
 
-// describe completes what a target says of this process.
+// describe adds attributes of this process to a target.
 func describe(target *otlp.Target, logger *slog.Logger) {
 	target.Logger = logger
 	target.Resource = append(target.Resource, otlp.Attribute{Name: "service.version", Value: buildVersion()})

@@ -15,27 +15,28 @@ import (
 	"reprise/internal/screen"
 )
 
-// terminal is the one that we run in, while a command on the server has it.
+// terminal is the local terminal while a command on the server uses it.
 type terminal struct {
 	in, out *os.File
-	turn    chan struct{} // holds a token while somebody writes
+	turn    chan struct{} // holds a token during a write
 
 	stateMu sync.Mutex
-	state   *term.State // as it was before; nil while it is ours
+	state   *term.State // the original state; nil while it is not raw
 
-	drawn atomic.Bool // something of the command was shown
+	drawn atomic.Bool // whether output of the command was shown
 
-	// What follows is whose turn it is.
+	// The fields below belong to the holder of turn.
 	screen *screen.Screen
-	// placed: what is seen is screen, row for row. Without it the command began somewhere on the terminal.
+	// placed means that the visible rows are those of screen. Otherwise the command began in the middle of the
+	// terminal.
 	placed bool
-	bar    bool // there is a notice on the first row
+	bar    bool // whether a notice is on the first row
 }
 
-// leavePatience is how long restore waits for a write that does not end.
+// leavePatience bounds the wait of restore for a blocked write.
 const leavePatience = time.Second
 
-// openTerminal returns our terminal, or nil if stdin or stdout is none.
+// openTerminal returns the local terminal, or nil if stdin or stdout is not a terminal.
 func openTerminal() *terminal {
 	t := &terminal{in: os.Stdin, out: os.Stdout, turn: make(chan struct{}, 1)}
 	if !isTerminalFile(t.in) || !isTerminalFile(t.out) {
@@ -46,7 +47,7 @@ func openTerminal() *terminal {
 	return t
 }
 
-// size is that of the terminal now.
+// size returns the current size of the terminal.
 func (t *terminal) size() client.TTY {
 	cols, rows, err := term.GetSize(int(t.out.Fd()))
 	if err != nil || cols < 1 || rows < 1 {
@@ -69,14 +70,14 @@ func (t *terminal) raw() error {
 	return nil
 }
 
-// isRaw reports whether the command has the terminal.
+// isRaw reports whether the command uses the terminal.
 func (t *terminal) isRaw() bool {
 	t.stateMu.Lock()
 	defer t.stateMu.Unlock()
 	return t.state != nil
 }
 
-// restore gives the terminal back as it was. It may be called again, and from any goroutine.
+// restore resets the terminal to its original state. It may be called again, and from any goroutine.
 func (t *terminal) restore() {
 	t.stateMu.Lock()
 	defer t.stateMu.Unlock()
@@ -99,7 +100,7 @@ func (t *terminal) restore() {
 	_, _ = t.out.Write(b)
 }
 
-// freshLine makes what we say begin a line, after the terminal was restored.
+// freshLine starts a new line after the terminal was restored.
 func (t *terminal) freshLine() {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()
@@ -108,7 +109,7 @@ func (t *terminal) freshLine() {
 	}
 }
 
-// guard restores the terminal before a panic ends us. It is deferred by every goroutine of ours.
+// guard restores the terminal before a panic ends the process. Every goroutine of the session defers it.
 func (t *terminal) guard() {
 	if p := recover(); p != nil {
 		t.restore()
@@ -116,7 +117,7 @@ func (t *terminal) guard() {
 	}
 }
 
-// Write shows what the command has written.
+// Write shows output of the command.
 func (t *terminal) Write(p []byte) (int, error) {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()
@@ -135,12 +136,12 @@ func (t *terminal) show(s *client.Screen) error {
 	_, _ = t.screen.Write([]byte(s.Paint))
 	size := t.size()
 	t.placed, t.bar = size.Cols == s.Cols && size.Rows == s.Rows, false
-	// What is there now goes where it can be scrolled back to.
+	// Scroll the present contents up, so that they can be scrolled back to.
 	_, err := t.out.WriteString(strings.Repeat("\n", size.Rows) + s.Paint)
 	return err
 }
 
-// resized takes note of a new size. Terminals wrap the lines of the main screen again.
+// resized applies a new size. Terminals rewrap the lines of the main screen.
 func (t *terminal) resized(size client.TTY) {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()
@@ -148,7 +149,7 @@ func (t *terminal) resized(size client.TTY) {
 	t.placed = false
 }
 
-// again makes the terminal ours again after we were stopped and somebody else had it.
+// again makes the terminal raw again after the process was stopped and continued.
 func (t *terminal) again() {
 	if !t.isRaw() || t.raw() != nil {
 		return
@@ -160,11 +161,10 @@ func (t *terminal) again() {
 	}
 }
 
-// onScreen reports whether we know what is where on the terminal.
+// onScreen reports whether the contents of the terminal are known.
 func (t *terminal) onScreen() bool { return t.placed || t.screen.Alternate() }
 
-// notify says something to the person at the terminal: on the first row, where what is there can be drawn again, or
-// else on a line between those of the command.
+// notify shows a notice: on the first row if its contents can be redrawn, and otherwise on a line between the output.
 func (t *terminal) notify(text string) {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()
@@ -185,7 +185,7 @@ func (t *terminal) notify(text string) {
 	t.bar = true
 }
 
-// denotify takes the notice from the first row.
+// denotify removes the notice from the first row.
 func (t *terminal) denotify() {
 	t.turn <- struct{}{}
 	defer func() { <-t.turn }()
@@ -194,13 +194,13 @@ func (t *terminal) denotify() {
 	}
 }
 
-// withoutBar is what draws the first row as it was. It is the turn of the caller.
+// withoutBar returns the text that redraws the first row. The caller has the turn.
 func (t *terminal) withoutBar() []byte {
 	t.bar = false
 	return t.screen.PaintCursor(t.screen.PaintRow(nil, 0))
 }
 
-// notices is where lines for people go: to stderr, or into the terminal while the command has it.
+// notices is the destination of lines for people: stderr, or the terminal while the command uses it.
 type notices struct{ terminal *terminal }
 
 func (n notices) Write(p []byte) (int, error) {

@@ -20,19 +20,19 @@ import (
 
 // NATSOptions are the settings of a NATS server. The zero value of each field means its default.
 type NATSOptions struct {
-	// Config is more lines of the configuration file of nats-server, such as "max_payload: 256KB".
+	// Config has additional lines of nats-server's configuration file, such as "max_payload: 256KB".
 	Config string
-	// JetStream is more lines of the section jetstream, such as "max_file_store: 8MB". The section has the
-	// data folder of the server and nothing else by default.
+	// JetStream has additional lines of the section jetstream, such as "max_file_store: 8MB". By default the section
+	// contains only the data folder.
 	JetStream string
-	// User and Password, if User is not "", are asked of everybody.
+	// User and Password, if User is not "", are required from every client.
 	User, Password string
-	// TLS makes the server speak nothing but TLS, with a certificate that NATSServer.CAFile has signed,
-	// for "localhost" and 127.0.0.1.
+	// TLS makes the server accept only TLS, with a certificate for "localhost" and 127.0.0.1 that NATSServer.CAFile has
+	// signed.
 	TLS bool
 }
 
-// NATSServer is a NATS server of its own, with JetStream. Its methods are not safe for concurrent use.
+// NATSServer is a NATS server with JetStream. Its methods are not safe for concurrent use.
 type NATSServer struct {
 	opts    NATSOptions
 	name    string
@@ -44,8 +44,8 @@ type NATSServer struct {
 	done    chan struct{} // closed when the process has ended
 }
 
-// NATS starts a server that ends with the test. Where the go command is missing, with which it is
-// built, the test is skipped, and fails when CI is set.
+// NATS starts a server that ends with the test. It needs the go command to build the server. If that is missing, the
+// test is skipped, or fails if CI is set.
 func NATS(tb testing.TB, opts *NATSOptions) *NATSServer {
 	tb.Helper()
 	s, err := StartNATS(opts)
@@ -53,14 +53,14 @@ func NATS(tb testing.TB, opts *NATSOptions) *NATSServer {
 	return s
 }
 
-// StartNATS starts a server for somebody who is no test, such as TestMain, and who calls Stop. The error
-// is ErrMissing if there is no go command.
+// StartNATS starts a server outside of a test, for example in TestMain. The caller must call Stop. The error is
+// ErrMissing if there is no go command.
 func StartNATS(opts *NATSOptions) (*NATSServer, error) {
 	s, err := newNATS(opts, "alone")
 	if err != nil {
 		return nil, err
 	}
-	// Somebody else may take the port between now and the start: then another one is tried.
+	// Another process may take the port before the start: then another port is tried.
 	for range 5 {
 		if s.port, err = freeport.Find(0); err != nil {
 			break
@@ -92,8 +92,8 @@ func newNATS(opts *NATSOptions, name string) (*NATSServer, error) {
 	return s, nil
 }
 
-// natsBinary builds the server, once in a process. What was built has no name any more and goes with the
-// process, so that nothing is left behind; it can be started through the open file.
+// natsBinary builds the server, once per process. The file is unlinked and started through its open descriptor, so that
+// nothing is left behind.
 var natsBinary = sync.OnceValues(func() (*os.File, error) {
 	if _, err := exec.LookPath("go"); err != nil {
 		return nil, fmt.Errorf("%w: no go command to build the NATS server with", ErrMissing)
@@ -116,7 +116,7 @@ var natsBinary = sync.OnceValues(func() (*os.File, error) {
 // Addr is the address of the server, such as "127.0.0.1:4222".
 func (s *NATSServer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// URL is how programs name the server, with its user and password.
+// URL returns the URL of the server, with its user and password.
 func (s *NATSServer) URL() string {
 	scheme, login := "nats", ""
 	if s.opts.TLS {
@@ -128,7 +128,7 @@ func (s *NATSServer) URL() string {
 	return scheme + "://" + login + s.Addr()
 }
 
-// CAFile is the certificate, in PEM, that has signed the server's; see NATSOptions.TLS.
+// CAFile returns the path of the authority's certificate, in PEM; see NATSOptions.TLS.
 func (s *NATSServer) CAFile() string { return filepath.Join(s.dir, "ca.pem") }
 
 // Dir is the folder with the data of the server.
@@ -136,8 +136,8 @@ func (s *NATSServer) Dir() string { return filepath.Join(s.dir, "data") }
 
 func (s *NATSServer) logFile() string { return filepath.Join(s.dir, "log") }
 
-// Start starts the server, again after Kill, at the same port and with the data that it has left. It
-// returns when the server answers; one of a cluster may still have to find the others.
+// Start starts the server, again after Kill, at the same port and with its remaining data. It returns when the server
+// answers; a server of a cluster may still have to find the others.
 func (s *NATSServer) Start() error {
 	if s.cmd != nil {
 		return errors.New("the server is running")
@@ -193,7 +193,7 @@ func (s *NATSServer) config() string {
 	return b.String()
 }
 
-// awaitReady waits until the server greets whoever connects.
+// awaitReady waits until the server greets a connection.
 func (s *NATSServer) awaitReady() error {
 	const patience = 2 * time.Minute
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
@@ -223,7 +223,7 @@ func (s *NATSServer) greets() bool {
 	return err == nil && string(greeting[:n]) == "INFO"
 }
 
-// Kill ends the server with SIGKILL, if it runs. What it has written is kept for Start.
+// Kill ends the server with SIGKILL if it runs. Its data is kept for Start.
 func (s *NATSServer) Kill() error {
 	if s.cmd == nil {
 		return nil
@@ -237,7 +237,7 @@ func (s *NATSServer) Kill() error {
 	return errors.Join(err, s.stdin.Close())
 }
 
-// Pause holds the server up (SIGSTOP): connections stay, and nobody answers. It returns when all threads have stopped.
+// Pause stops the server with SIGSTOP: connections stay open and unanswered. It returns when all threads have stopped.
 func (s *NATSServer) Pause() error {
 	if err := s.signal(signalPause); err != nil {
 		return err
@@ -263,7 +263,7 @@ func (s *NATSServer) stopped() bool {
 	return true
 }
 
-// Resume lets the server go on after Pause.
+// Resume continues the server after Pause.
 func (s *NATSServer) Resume() error { return s.signal(signalResume) }
 
 func (s *NATSServer) signal(sig syscall.Signal) error {
@@ -278,8 +278,8 @@ func (s *NATSServer) Stop() error {
 	return errors.Join(s.Kill(), os.RemoveAll(s.dir))
 }
 
-// NATSCluster starts n servers that are one cluster, which ends with the test. The first answers when it
-// returns; that the cluster has a leader is for the caller to wait for.
+// NATSCluster starts n servers as one cluster, which ends with the test. When it returns, the first one answers; the
+// caller waits for a leader if necessary.
 func NATSCluster(tb testing.TB, n int, opts *NATSOptions) []*NATSServer {
 	tb.Helper()
 	servers := make([]*NATSServer, n)

@@ -13,8 +13,7 @@ import (
 	"reprise/internal/freeport"
 )
 
-// BouncerServer is a PgBouncer in front of a PostgreSQL server, which gives each transaction whatever
-// connection is free.
+// BouncerServer is a PgBouncer in front of a PostgreSQL server. It assigns a connection to each transaction.
 type BouncerServer struct {
 	dir  string
 	port int
@@ -22,8 +21,8 @@ type BouncerServer struct {
 	done chan struct{}
 }
 
-// Bouncer starts a PgBouncer with few connections to a server without a password. The error is ErrMissing if it is
-// not installed. Who calls it calls Stop.
+// Bouncer starts a PgBouncer with few connections to a server without a password. The error is ErrMissing if it is not
+// installed. The caller must call Stop.
 func Bouncer(to *PostgresServer) (*BouncerServer, error) {
 	path, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -88,7 +87,7 @@ default_pool_size = 3
 
 func (b *BouncerServer) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.port)) }
 
-// URL is where the database of the server is, through PgBouncer.
+// URL returns the URL of the server's database through PgBouncer.
 func (b *BouncerServer) URL() string {
 	return "postgres://reprise@" + b.addr() + "/reprise?sslmode=disable"
 }

@@ -19,15 +19,15 @@ import (
 type PostgresOptions struct {
 	// Config is lines for postgresql.conf, such as "fsync = off".
 	Config []string
-	// Password, if not "", is asked of the user reprise. Default: whoever comes from loopback is trusted.
+	// Password, if not "", is required from the user reprise. Default: connections from loopback are trusted.
 	Password string
 	// TLS makes the server refuse connections without it. Its certificate is for "localhost" and
 	// 127.0.0.1; see PostgresServer.CertFile.
 	TLS bool
 }
 
-// PostgresServer is a PostgreSQL server of its own, with a database and a superuser that are
-// both called reprise. Its methods are not safe for concurrent use.
+// PostgresServer is a PostgreSQL server with a database and a superuser, both named reprise. Its methods are not safe
+// for concurrent use.
 type PostgresServer struct {
 	opts PostgresOptions
 	dir  string
@@ -36,8 +36,8 @@ type PostgresServer struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// Postgres starts a server that ends with the test. Where there are no binaries the test is skipped,
-// and fails when CI is set.
+// Postgres starts a server that ends with the test. If PostgreSQL is not installed, the test is skipped, or fails if CI
+// is set.
 func Postgres(tb testing.TB, opts *PostgresOptions) *PostgresServer {
 	tb.Helper()
 	s, err := StartPostgres(opts)
@@ -45,8 +45,8 @@ func Postgres(tb testing.TB, opts *PostgresOptions) *PostgresServer {
 	return s
 }
 
-// StartPostgres starts a server for somebody who is no test, such as TestMain, and who calls Stop. The error
-// is ErrMissing if the binaries are not there.
+// StartPostgres starts a server outside of a test, for example in TestMain. The caller must call Stop. The error is
+// ErrMissing if PostgreSQL is not installed.
 func StartPostgres(opts *PostgresOptions) (*PostgresServer, error) {
 	if _, err := postgresBinary("postgres"); err != nil {
 		return nil, err

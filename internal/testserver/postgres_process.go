@@ -20,7 +20,7 @@ import (
 // postgresPatience is how long the server may take to start or to end.
 const postgresPatience = 2 * time.Minute
 
-// URL is where the database is, with the password if there is one.
+// URL returns the URL of the database, with the password if there is one.
 func (s *PostgresServer) URL() string {
 	u := url.URL{Scheme: "postgres", Host: s.Addr(), Path: "/reprise", User: url.User("reprise")}
 	if s.opts.Password != "" {
@@ -32,7 +32,7 @@ func (s *PostgresServer) URL() string {
 	return u.String()
 }
 
-// Addr is the host and port that the server listens on.
+// Addr returns the host and port of the server.
 func (s *PostgresServer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Start starts the server again, on the same port and with the same data, and waits until it answers.
@@ -136,7 +136,7 @@ func (s *PostgresServer) Stop() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// Quit ends the server as an operator does who restarts it: connections are cut, what was committed is on the disk.
+// Quit ends the server as a restart by an operator does: connections are cut, and committed data is on the disk.
 func (s *PostgresServer) Quit() error { return s.end(syscall.SIGINT) }
 
 func (s *PostgresServer) end(sig syscall.Signal) error {
@@ -179,8 +179,8 @@ func (s *PostgresServer) Backup() error {
 	return s.Start()
 }
 
-// Recover kills the server and starts it with the data of the last Backup, as if that were a standby which is promoted:
-// on a timeline of its own.
+// Recover kills the server and starts it with the data of the last Backup, like a standby that is promoted: on a new
+// timeline.
 func (s *PostgresServer) Recover() error {
 	if err := s.Kill(); err != nil {
 		return err
@@ -197,10 +197,10 @@ func (s *PostgresServer) Recover() error {
 	return s.Start()
 }
 
-// Pause stops all processes of the server where they are, until Resume.
+// Pause stops all processes of the server until Resume.
 func (s *PostgresServer) Pause() error { return signalAll(s.processes(), signalPause) }
 
-// Resume lets them go on.
+// Resume continues them.
 func (s *PostgresServer) Resume() error { return signalAll(s.processes(), signalResume) }
 
 // processes are those of the server, the one that starts all others first. The others are in process

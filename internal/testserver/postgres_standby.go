@@ -11,8 +11,8 @@ import (
 	"reprise/internal/freeport"
 )
 
-// Standby starts a server that follows s by streaming replication, asynchronously, and answers who reads. It is
-// promoted with SELECT pg_promote(), and ends with the test.
+// Standby starts a server that follows s by asynchronous streaming replication and accepts reads. It is promoted with
+// SELECT pg_promote(), and ends with the test.
 func (s *PostgresServer) Standby(tb testing.TB) *PostgresServer {
 	tb.Helper()
 	standby, err := s.startStandby()

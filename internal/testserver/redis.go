@@ -19,21 +19,21 @@ import (
 
 // RedisOptions are the settings of a Redis server. The zero value of each field means its default.
 type RedisOptions struct {
-	// Config is more arguments for redis-server, such as "--maxmemory", "8mb". They come after those that
-	// are given without it: an append-only file that is synced with each write, and no snapshots.
+	// Config has additional arguments for redis-server, such as "--maxmemory", "8mb". They follow the default ones: an
+	// append-only file that is synced with each write, and no snapshots.
 	Config []string
-	// Password, if not "", is asked of everybody.
+	// Password, if not "", is required from every client.
 	Password string
-	// TLS makes the server speak nothing but TLS, with a certificate that RedisServer.CAFile has signed,
-	// for "localhost" and 127.0.0.1.
+	// TLS makes the server accept only TLS, with a certificate for "localhost" and 127.0.0.1 that RedisServer.CAFile
+	// has signed.
 	TLS bool
-	// Sentinel, if not empty, is the configuration of a Sentinel, which the server is then, line by line.
+	// Sentinel, if not empty, makes the server a Sentinel with this configuration, line by line.
 	Sentinel []string
-	// Cluster makes the server a node of a Redis Cluster, in which it is alone at first; see RedisCluster.
+	// Cluster makes the server a node of a Redis Cluster, at first the only one; see RedisCluster.
 	Cluster bool
 }
 
-// RedisServer is a Redis server of its own. Its methods are not safe for concurrent use.
+// RedisServer is a Redis server. Its methods are not safe for concurrent use.
 type RedisServer struct {
 	opts RedisOptions
 	dir  string
@@ -42,8 +42,7 @@ type RedisServer struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// Redis starts a server that ends with the test. Where there is no binary the test is skipped, and fails
-// when CI is set.
+// Redis starts a server that ends with the test. If Redis is not installed, the test is skipped, or fails if CI is set.
 func Redis(tb testing.TB, opts *RedisOptions) *RedisServer {
 	tb.Helper()
 	s, err := StartRedis(opts)
@@ -51,8 +50,8 @@ func Redis(tb testing.TB, opts *RedisOptions) *RedisServer {
 	return s
 }
 
-// StartRedis starts a server for somebody who is no test, such as TestMain, and who calls Stop. The error
-// is ErrMissing if the binary is not there.
+// StartRedis starts a server outside of a test, for example in TestMain. The caller must call Stop. The error is
+// ErrMissing if Redis is not installed.
 func StartRedis(opts *RedisOptions) (*RedisServer, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("%w: redis-server", ErrMissing)
@@ -74,7 +73,7 @@ func StartRedis(opts *RedisOptions) (*RedisServer, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
-	// Somebody else may take the port between now and the start: then another one is tried.
+	// Another process may take the port before the start: then another port is tried.
 	for range 5 {
 		if s.port, err = s.freePort(); err != nil {
 			break
@@ -100,7 +99,7 @@ func (s *RedisServer) freePort() (int, error) {
 // Addr is the address of the server, such as "127.0.0.1:7000".
 func (s *RedisServer) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// URL is how programs name the server, with its password.
+// URL returns the URL of the server, with its password.
 func (s *RedisServer) URL() string {
 	scheme, login := "redis", ""
 	if s.opts.TLS {
@@ -112,14 +111,14 @@ func (s *RedisServer) URL() string {
 	return scheme + "://" + login + s.Addr()
 }
 
-// CAFile is the certificate, in PEM, that has signed the server's; see RedisOptions.TLS.
+// CAFile returns the path of the authority's certificate, in PEM; see RedisOptions.TLS.
 func (s *RedisServer) CAFile() string { return filepath.Join(s.dir, "ca.pem") }
 
 // Dir is the folder with the data of the server.
 func (s *RedisServer) Dir() string { return filepath.Join(s.dir, "data") }
 
-// Start starts the server, again after Kill, at the same port and with the data that it has left. It
-// returns when the server answers.
+// Start starts the server, again after Kill, at the same port and with its remaining data. It returns when the server
+// answers.
 func (s *RedisServer) Start() error {
 	if s.cmd != nil {
 		return errors.New("the server is running")

@@ -9,12 +9,12 @@ import (
 
 // RedisCluster is a Redis Cluster of masters without replicas.
 type RedisCluster struct {
-	// Nodes are its servers; each has its part of the slots.
+	// Nodes are the servers of the cluster; each has a part of the slots.
 	Nodes []*RedisServer
 }
 
-// Cluster starts a Redis Cluster of so many nodes that ends with the test. Where there is no binary the test is
-// skipped, and fails when CI is set.
+// Cluster starts a Redis Cluster of so many nodes, which ends with the test. If Redis is not installed, the test is
+// skipped, or fails if CI is set.
 func Cluster(tb testing.TB, nodes int) *RedisCluster {
 	tb.Helper()
 	c, err := startCluster(nodes)
@@ -54,7 +54,7 @@ func startCluster(nodes int) (*RedisCluster, error) {
 	}
 }
 
-// state is what a node says that does not find the cluster well.
+// state returns the report of a node that finds the cluster incomplete.
 func (c *RedisCluster) state() (string, error) {
 	for _, node := range c.Nodes {
 		info, err := node.Command("CLUSTER", "INFO")
@@ -66,5 +66,5 @@ func (c *RedisCluster) state() (string, error) {
 	return "", nil
 }
 
-// URL is how programs name the cluster: by one of its nodes.
+// URL returns the URL of the cluster, which names one of its nodes.
 func (c *RedisCluster) URL() string { return c.Nodes[0].URL() }
