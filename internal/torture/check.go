@@ -31,7 +31,7 @@ type history struct {
 //   - A reader has each event once, except those that it was told are gone. (G1, G2)
 //   - All servers return the same.
 //   - No event of another tenant is present. (G8; stranger.go has the other rules)
-//   - No more is kept than the retention permits. (G7; bounds.go has the other rules)
+//   - A stream keeps no more than its retention allows. (G7; bounds.go has the other rules)
 func (s *stage) check(ctx context.Context) {
 	for _, st := range s.streams {
 		h, err := s.read(ctx, 0, st)
@@ -225,7 +225,7 @@ func (s *stage) checkReader(h *history, r *reader) {
 	}
 }
 
-// report returns the counters and violations of the stage as text.
+// report returns the counters and violations of the stage.
 func (s *stage) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-14s %4.0fs seed %d, %d servers:", s.name, s.took.Seconds(), s.seed, len(s.replicas))

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// environment is held by whoever changes the environment of this process.
+// environment is held while TMPDIR of the process is changed.
 var environment sync.Mutex
 
 // disk is a folder on its own in-memory file system, which can be filled. If that cannot be mounted, it is an ordinary
