@@ -9,7 +9,7 @@ import (
 	"reprise"
 )
 
-// errDead is the reason why a life of this replica has ended when others declared it dead.
+// errDead is the reason for the end of a life of this replica that others declared dead.
 var errDead = fmt.Errorf("%w: this replica was taken for dead and joins again", reprise.ErrUnavailable)
 
 // run lives one life after the other.
@@ -34,7 +34,7 @@ func (m *Member) run() {
 	}
 }
 
-// beatUntilDead beats. It returns true when this replica was taken for dead or has lost its streams, false
+// beatUntilDead sends heartbeats. It returns true when this replica was taken for dead or has lost its streams, false
 // when it is closed.
 func (m *Member) beatUntilDead(lf *life) bool {
 	failing := false
@@ -70,7 +70,7 @@ func (m *Member) bury(lf *life) {
 		m.life = nil
 	}
 	if p := m.peers[lf.name]; p != nil {
-		p.gone = true // our own going is told as Fenced
+		p.gone = true // Watches are told Fenced instead
 	}
 	m.mu.Unlock()
 	lf.end(errDead)
@@ -78,7 +78,7 @@ func (m *Member) bury(lf *life) {
 	m.tell(func(w *Watch) func(string) { return w.Fenced }, lf.name)
 	ctx, cancel := context.WithTimeout(m.ctx, m.opts.Beat)
 	defer cancel()
-	// Whoever has ended one of them has ended the other as well, unless it died over that.
+	// A replica that has ended one of them has ended the other too, unless it died in between.
 	for _, s := range []*reprise.Stream{lf.beats, lf.inbox} {
 		if err := m.endStream(ctx, s.Key(), outcomeLost); err != nil {
 			m.opts.Logger.Warn("a stream of a replica has no end", "stream", s.Key().Name, "error", err)

@@ -11,13 +11,13 @@ import (
 	"reprise/internal/problem"
 )
 
-// pending is a call of ours that waits for its answer.
+// pending is an outgoing call without an answer.
 type pending struct {
 	to       string
-	answered chan message // has room for one
+	answered chan message // with capacity 1
 }
 
-// errGone is the reason why a call gets no answer.
+// errGone means that a call gets no answer because its callee has gone.
 var errGone = fmt.Errorf("%w: the replica is not there", reprise.ErrUnavailable)
 
 // Call calls a service of the replica named to and returns its answer. It blocks until the
@@ -51,7 +51,7 @@ func (m *Member) Call(ctx context.Context, to, service string, body []byte) ([]b
 	}
 	wait, forget := lf.expect(id, to)
 	defer forget()
-	// It may go while we were not expecting anything from it.
+	// It may go while no call expects anything from it.
 	if !m.Alive(to) {
 		return nil, fmt.Errorf("%w: %s", errGone, to)
 	}
@@ -72,18 +72,18 @@ func (m *Member) Call(ctx context.Context, to, service string, body []byte) ([]b
 	}
 }
 
-// within is how many milliseconds are left, at least 1.
+// within returns the milliseconds until the deadline, at least 1.
 func within(ctx context.Context) int64 {
 	deadline, _ := ctx.Deadline()
 	return max(1, time.Until(deadline).Milliseconds())
 }
 
-// reach makes sure that a replica is there. One that we do not know may have joined just now.
+// reach returns an error unless the replica is alive. An unknown one may have just joined.
 func (m *Member) reach(ctx context.Context, to string) error {
 	m.mu.Lock()
 	p := m.peers[to]
 	known := p != nil || m.life != nil && m.life.name == to
-	fresh := time.Since(m.lastLook) < m.opts.Beat/8 // so that calls to one that never was do not cost a look each
+	fresh := time.Since(m.lastLook) < m.opts.Beat/8 // so that calls to an unknown name do not each cause a look
 	m.mu.Unlock()
 	if !known && !fresh {
 		if err := m.Look(ctx); err != nil {
@@ -96,8 +96,7 @@ func (m *Member) reach(ctx context.Context, to string) error {
 	return nil
 }
 
-// send appends a message to an inbox. It tries again while the store is unavailable: a
-// callee takes each id once.
+// send appends a message to an inbox. It retries while the store is unavailable: a callee accepts each id once.
 func (m *Member) send(ctx context.Context, to string, events []reprise.Event) error {
 	for {
 		inbox, err := m.log.Stream(ctx, streamKey(inboxNamespace, to))
@@ -117,7 +116,7 @@ func (m *Member) send(ctx context.Context, to string, events []reprise.Event) er
 	}
 }
 
-// cancel tells the callee that nobody waits for the answer any more.
+// cancel tells the callee that the caller no longer waits.
 func (m *Member) cancel(lf *life, to, id string) {
 	ctx, cancel := context.WithTimeout(lf.ctx, m.opts.CallTimeout)
 	defer cancel()
@@ -130,7 +129,7 @@ func (m *Member) cancel(lf *life, to, id string) {
 	}
 }
 
-// expect waits for the answer to a call. The channel is closed if the callee goes.
+// expect registers a call that waits for an answer. The channel is closed if the callee goes.
 func (lf *life) expect(id, to string) (<-chan message, func()) {
 	p := &pending{to: to, answered: make(chan message, 1)}
 	lf.mu.Lock()
@@ -143,7 +142,7 @@ func (lf *life) expect(id, to string) (<-chan message, func()) {
 	}
 }
 
-// answered gives an answer to who waits for it. One that comes too late is dropped.
+// answered passes an answer to its caller. A late answer is dropped.
 func (lf *life) answered(msg message) {
 	lf.mu.Lock()
 	defer lf.mu.Unlock()
@@ -153,7 +152,7 @@ func (lf *life) answered(msg message) {
 	}
 }
 
-// abandon lets the calls go whose callee has gone.
+// abandon ends the calls whose callee has gone.
 func (lf *life) abandon(name string) {
 	lf.mu.Lock()
 	defer lf.mu.Unlock()
@@ -165,7 +164,7 @@ func (lf *life) abandon(name string) {
 	}
 }
 
-// err is the error that an answer is, or nil.
+// err returns the error in an answer, or nil.
 func (msg *message) err() error {
 	if msg.Code == "" {
 		return nil

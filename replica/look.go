@@ -11,16 +11,16 @@ import (
 // outcomeLost is the outcome of the streams of a replica that was declared dead.
 const outcomeLost = "lost"
 
-// peer is what we know of a replica.
+// peer is the state of another replica as seen from here.
 type peer struct {
 	joined time.Time
 	epoch  reprise.Epoch
 	tail   uint64    // of its beats
-	moved  time.Time // when that was last seen to move, or when counting began
-	gone   bool      // its stream has ended, and all were told
+	moved  time.Time // time of its last observed move, or the start of counting
+	gone   bool      // its stream has ended, and Watches were told
 }
 
-// lookEvery looks at the beats of the others.
+// lookEvery reads the heartbeats of the others periodically.
 func (m *Member) lookEvery() {
 	failing := false
 	for sleep(m.ctx, m.opts.Beat) {
@@ -50,8 +50,8 @@ func (m *Member) Look(ctx context.Context) error {
 	}
 	left, late := m.observe(began, infos)
 	for _, name := range late {
-		// Only the store's word makes a replica dead. Where that cannot be had now, the
-		// next look finds it late again, or begins to count anew.
+		// Only the store declares a replica dead. If that fails now, the next look finds it late again, or starts to
+		// count again.
 		if err = m.endStream(ctx, streamKey(beatNamespace, name), outcomeLost); err != nil {
 			break
 		}
@@ -67,7 +67,7 @@ func (m *Member) Look(ctx context.Context) error {
 	return err
 }
 
-// list returns the streams of beats, of replicas that have gone too.
+// list returns the streams of heartbeats, including those of replicas that have gone.
 func (m *Member) list(ctx context.Context) ([]reprise.StreamInfo, error) {
 	var all []reprise.StreamInfo
 	query := reprise.ListQuery{Tenant: Tenant, Namespace: beatNamespace, Limit: 1000}
@@ -83,12 +83,12 @@ func (m *Member) list(ctx context.Context) ([]reprise.StreamInfo, error) {
 	}
 }
 
-// observe compares what was listed, from the time began on, with what is known. It returns the names of
-// replicas that have left and of those that are late.
+// observe compares a list, made from the time began on, with the known state. It returns the names of replicas that
+// have left and of those that are late.
 func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, late []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// Who did not look or could not write for so long is no witness that others did not.
+	// A replica that did not look or write for so long cannot judge others.
 	blind := began.Sub(m.lastLook) > m.opts.TTL/2 || began.Sub(m.lastBeat) > m.opts.TTL/2
 	first := m.lastLook.IsZero()
 	m.lastLook = began
@@ -100,12 +100,12 @@ func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, lat
 		listed[name] = true
 		p := m.peers[name]
 		if p == nil {
-			// What had gone before we came is nothing to tell.
+			// Replicas that had gone before this one joined are not reported.
 			p = &peer{joined: info.Created, epoch: info.Epoch, tail: info.Tail, moved: now, gone: first &&
 				info.End != nil}
 			m.peers[name] = p
 		}
-		// The tail of a store that has lost something may go back.
+		// The tail may go back if the store has lost events.
 		if info.Tail != p.tail || info.Epoch != p.epoch || blind {
 			p.epoch, p.tail, p.moved = info.Epoch, info.Tail, now
 		}
@@ -119,17 +119,17 @@ func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, lat
 	}
 	for name, p := range m.peers {
 		switch {
-		case listed[name] || m.life != nil && m.life.name == name: // our own next beat finds out
+		case listed[name] || m.life != nil && m.life.name == name: // the next heartbeat of this replica detects it
 		case p.gone:
 			delete(m.peers, name)
-		default: // its stream was removed, with its end
+		default: // its stream was removed
 			left = append(left, name)
 		}
 	}
 	return left, late
 }
 
-// gone notes that a replica has left, lets those go who wait for its answers, and tells who wants to know.
+// gone records that a replica has left, ends the calls to it, and tells the Watches.
 func (m *Member) gone(name string) {
 	m.mu.Lock()
 	if p := m.peers[name]; p != nil {

@@ -76,13 +76,13 @@ type Member struct {
 	stop  context.CancelCauseFunc
 	tasks sync.WaitGroup
 
-	looking chan struct{} // holds a token while the streams of the others are looked at
+	looking chan struct{} // holds a token during a look
 
 	mu       sync.Mutex
-	life     *life // nil while it joins anew, and after the end
+	life     *life // nil while it joins again, and after the end
 	peers    map[string]*peer
-	lastLook time.Time // when the last look began that succeeded
-	lastBeat time.Time // when a beat was last acknowledged
+	lastLook time.Time // start of the last successful look
+	lastBeat time.Time // last acknowledged heartbeat
 	watches  map[*Watch]bool
 	services map[string]Handler
 }
@@ -97,8 +97,8 @@ type life struct {
 	end context.CancelCauseFunc
 
 	mu      sync.Mutex
-	pending map[string]*pending           // calls of ours, by id
-	serving map[string]context.CancelFunc // calls of others
+	pending map[string]*pending           // outgoing calls, by id
+	serving map[string]context.CancelFunc // incoming calls
 }
 
 // Watch contains functions that are called on changes of membership. Each may be nil. They are called by
@@ -141,14 +141,14 @@ func streamKey(namespace, name string) reprise.StreamKey {
 	return reprise.StreamKey{Tenant: Tenant, Name: namespace + name}
 }
 
-// begin makes the streams of a new name.
+// begin creates the streams of a new name.
 func (m *Member) begin(ctx context.Context) error {
 	lf := &life{
 		name:    m.opts.Name + "-" + strings.ToLower(rand.Text()[:10]),
 		pending: map[string]*pending{}, serving: map[string]context.CancelFunc{},
 	}
 	var err error
-	// The inbox comes first: whoever sees the replica can call it.
+	// Create the inbox first: any replica that sees this one can call it.
 	lf.inbox, _, err = m.log.Create(ctx, streamKey(inboxNamespace, lf.name), reprise.StreamConfig{
 		Retention: reprise.Retention{MaxEvents: 10_000, MaxBytes: 32 << 20, MaxAge: keepEnded},
 	})
@@ -183,7 +183,7 @@ func (m *Member) Name() string {
 	return ""
 }
 
-// current is the present life, or nil.
+// current returns the present life, or nil.
 func (m *Member) current() *life {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -258,7 +258,7 @@ func (m *Member) vanish() {
 	m.mu.Unlock()
 	m.tasks.Wait()
 	m.mu.Lock()
-	m.life = nil // it may just have joined anew
+	m.life = nil // it may just have joined again
 	m.mu.Unlock()
 }
 
@@ -283,7 +283,7 @@ func (m *Member) endStream(ctx context.Context, key reprise.StreamKey, outcome s
 	return err
 }
 
-// isGone reports whether an append was refused because the stream has ended or is there no more.
+// isGone reports whether an append was refused because the stream has ended or no longer exists.
 func isGone(err error) bool {
 	return errors.Is(err, reprise.ErrEnded) || errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
 }

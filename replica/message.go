@@ -39,14 +39,14 @@ type header struct {
 	Parts int `json:"parts,omitempty"`
 }
 
-// message is one as it was received.
+// message is a received message.
 type message struct {
 	typ string
 	header
 	body []byte
 }
 
-// encode makes the events of a message. They share the memory of body.
+// encode returns the events of a message. They share the memory of body.
 func encode(typ string, h header, body []byte) ([]reprise.Event, error) {
 	if len(body) > MaxBody {
 		return nil, fmt.Errorf("%w: a body of %d bytes, at most %d are taken", reprise.ErrInvalid, len(body), MaxBody)
@@ -66,14 +66,14 @@ func encode(typ string, h header, body []byte) ([]reprise.Event, error) {
 	return events, nil
 }
 
-// assembler puts messages together from events. What does not belong together, because
-// the window of the inbox has moved on in between, is passed over.
+// assembler reassembles messages from events. Parts of incomplete messages, whose beginning has left the window of the
+// inbox, are skipped.
 type assembler struct {
 	message
 	missing int
 }
 
-// add takes the next event. ok is true if it completes a message.
+// add adds the next event. ok is true if it completes a message.
 func (a *assembler) add(e *reprise.Event) (msg message, ok bool) {
 	switch {
 	case e.Type == typePart:
@@ -96,5 +96,5 @@ func (a *assembler) add(e *reprise.Event) (msg message, ok bool) {
 	return a.message, a.missing == 0
 }
 
-// forget drops a message that is not complete.
+// forget drops an incomplete message.
 func (a *assembler) forget() { a.missing = 0 }

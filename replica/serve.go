@@ -50,7 +50,7 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 		switch {
 		case err == nil:
 		case isGone(err):
-			lf.end(errDead) // a replica without an inbox is none
+			lf.end(errDead) // a replica needs its inbox
 			return
 		case !sleep(lf.ctx, m.opts.Beat/4):
 			return
@@ -58,8 +58,8 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 	}
 }
 
-// dispatch carries out the messages of a run of events. A call that was cancelled before we got to
-// it, because we stood still, is not begun.
+// dispatch handles the messages of a run of events. A call that was cancelled before it is handled, because this
+// replica was stalled, is not started.
 func (m *Member) dispatch(lf *life, run *reprise.Run, a *assembler, seen *recent) {
 	var calls []message
 	for e := range run.All() {
@@ -122,7 +122,7 @@ func refuse(err error) Handler {
 	return func(context.Context, string, []byte) ([]byte, error) { return nil, err }
 }
 
-// answer sends what a handler has returned, for as long as the caller waits.
+// answer sends the result of a handler while the caller waits.
 func (m *Member) answer(ctx context.Context, lf *life, call *message, body []byte, err error) {
 	if ctx.Err() != nil {
 		return
@@ -148,7 +148,7 @@ func (m *Member) answer(ctx context.Context, lf *life, call *message, body []byt
 	}
 }
 
-// cancelled ends a call that is being served.
+// cancelled cancels a call that is being served.
 func (lf *life) cancelled(id string) {
 	lf.mu.Lock()
 	defer lf.mu.Unlock()
@@ -163,8 +163,8 @@ func (lf *life) served(id string) {
 	delete(lf.serving, id)
 }
 
-// recent remembers the newest ids, so that a call that was sent twice, because the answer of
-// the store was lost, is served once.
+// recent remembers the newest ids, so that a call that was sent twice, because the response of the store was lost, is
+// served once.
 type recent struct {
 	ids  map[string]bool
 	ring []string

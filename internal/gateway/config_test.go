@@ -80,7 +80,7 @@ func TestReadConfigRefusesInvalidFile(t *testing.T) {
 		"servers: {a: {command: [x]}}":                                          "servers",
 		"upstreams: {a: {}}":                                                    "neither",
 		"upstreams: {a: {command: [x], url: http://y}}":                         "both",
-		"upstreams: {a: {url: 'ftp://y'}}":                                      "no http",
+		"upstreams: {a: {url: 'ftp://y'}}":                                      "not an http",
 		"upstreams: {a b: {command: [x]}}":                                      "name",
 		"upstreams: {a: {command: [x], path: /../b}}":                           "cannot be served",
 		"upstreams: {a: {command: [x], path: /metrics}}":                        "cannot be served",

@@ -29,9 +29,8 @@ import (
 	"reprise"
 )
 
-// Problem tells why a request failed. It is an error; errors.Is finds the error
-// of package reprise that its code stands for, and errors.As the
-// *reprise.WindowError of a refused cursor.
+// Problem describes why a request failed. It is an error; errors.Is finds the error of package reprise that its code
+// stands for, and errors.As the *reprise.WindowError of a refused cursor.
 type Problem struct {
 	// Type is "urn:reprise:problem:" and the code: a name, not an address.
 	Type string
@@ -39,36 +38,33 @@ type Problem struct {
 	Title string
 	// Status is the HTTP status.
 	Status int
-	// Detail says what was wrong with this request. It may be empty.
+	// Detail describes this failure. It may be empty.
 	Detail string
-	// Code is what programs branch on. It is empty for an answer that is not
-	// ours, such as the error page of a proxy.
+	// Code is stable and meant for programs. It is empty for a response that is not ours, such as the error page of a
+	// proxy.
 	Code Code
 	// Retryable is true if the same request may succeed later.
 	Retryable bool
-	// Field names the member or parameter that is Invalid, where it is one.
+	// Field names the invalid member or parameter, if there is one.
 	Field string
-	// Earliest and Tail are the texts of the cursors that can be asked for in
-	// place of the refused one.
+	// Earliest and Tail are the texts of the cursors that can be requested in place of the refused one.
 	Earliest, Tail string
 	// Fork is the text of the cursor up to which the stream shares the history of the refused one. It is set with
 	// CodeEpochChanged.
 	Fork string
-	// Offset, if not nil, is the number of bytes that an upload has, where a request began elsewhere.
+	// Offset, if not nil, is the size that an upload has reached, for a request that began at another offset.
 	Offset *int64
-	// Challenge is the header WWW-Authenticate of the answer. It is for Write alone, which sends "Bearer" with a
-	// status of 401 where it is "".
+	// Challenge is the header WWW-Authenticate of the response. Only Write uses it; if it is "" and the status is 401,
+	// Write sends "Bearer".
 	Challenge string
-	// Quota names the quota that is used up, and QuotaOf whose it is: "principal", "tenant" or "server".
+	// Quota names the exhausted quota, and QuotaOf its owner: "principal", "tenant" or "server".
 	Quota, QuotaOf string
-	// RetryAfter is how long to wait before the next try. Zero says nothing.
-	// It is sent in whole seconds, rounded up.
+	// RetryAfter is the time to wait before the next try; zero states nothing. It is sent in whole seconds, rounded up.
 	RetryAfter time.Duration
 }
 
-// New returns the problem of a code with its title, status and whether it is
-// retryable from the table. An unknown code becomes Internal. The code itself is left out where detail begins with it,
-// as the text of an error does that is named as its code.
+// New returns the problem of a code, with its title, status and retryability from the table. An unknown code becomes
+// Internal. If detail begins with the code, as error texts do whose name is their code, that prefix is removed.
 func New(code Code, detail string) Problem {
 	row := rowOf(code)
 	return Problem{
@@ -84,28 +80,27 @@ func New(code Code, detail string) Problem {
 
 const typePrefix = "urn:reprise:problem:"
 
-// Invalid refuses a request with status 400, where it could not be read at all, or
-// 422, where it was read and says something that is not allowed. field is
-// the member or parameter that is wrong, or "".
+// Invalid returns a problem with status 400 if the request could not be parsed, and 422 if its contents are not
+// allowed. field is the invalid member or parameter, or "".
 func Invalid(status int, field, detail string) Problem {
 	p := New(CodeInvalid, detail)
 	p.Status, p.Field = status, field
 	return p
 }
 
-// PayloadTooLarge refuses a body of more than limit bytes.
+// PayloadTooLarge returns the problem of a body of more than limit bytes.
 func PayloadTooLarge(limit int64) Problem {
 	return New(CodePayloadTooLarge, fmt.Sprintf("at most %d bytes are taken", limit))
 }
 
-// RateLimited refuses a request that may be made again after a while.
+// RateLimited returns the problem of a request that may be repeated after a while.
 func RateLimited(after time.Duration) Problem {
 	p := New(CodeRateLimited, "")
 	p.RetryAfter = after
 	return p
 }
 
-// Error is the code and the detail, or the status where there is no code.
+// Error returns the code and the detail, or the status if there is no code.
 func (p Problem) Error() string {
 	switch {
 	case p.Code == "":
@@ -116,9 +111,8 @@ func (p Problem) Error() string {
 	return string(p.Code) + ": " + p.Detail
 }
 
-// Unwrap returns the error of package reprise that the code stands for: a
-// *reprise.WindowError for the codes of a refused position, without the position that was
-// asked for, else a sentinel; nil where there is none.
+// Unwrap returns the error of package reprise that the code stands for: a *reprise.WindowError, without the asked
+// position, for the codes of a refused position, and otherwise a sentinel; nil if there is none.
 func (p Problem) Unwrap() error {
 	row := rowOf(p.Code)
 	if row.code != p.Code {
@@ -127,7 +121,7 @@ func (p Problem) Unwrap() error {
 	if row.window == 0 {
 		return row.err
 	}
-	// A cursor that cannot be read stays zero: the reason is worth having without it.
+	// An unreadable cursor stays zero: the reason is useful without it.
 	earliest, _ := reprise.ParseCursor(p.Earliest)
 	tail, _ := reprise.ParseCursor(p.Tail)
 	fork, _ := reprise.ParseCursor(p.Fork)

@@ -9,11 +9,10 @@ import (
 	"reprise"
 )
 
-// Code is a stable name for a kind of failure. Clients branch on it; a later version may
-// bring new ones.
+// Code is a stable name for a kind of failure. Clients branch on it. A later version may add codes.
 type Code string
 
-// The codes. The errors of package reprise have one each; the others are of HTTP alone.
+// The codes. Each error of package reprise has one; the others occur only over HTTP.
 const (
 	CodeCursorMalformed  Code = "cursor_malformed"
 	CodeCursorForeign    Code = "cursor_foreign"
@@ -33,7 +32,7 @@ const (
 	CodePayloadTooLarge  Code = "payload_too_large"
 	CodeStoreUnavailable Code = "store_unavailable"
 	CodeShuttingDown     Code = "shutting_down"
-	// CodeInternal is a defect of the server. Its detail says nothing.
+	// CodeInternal is a defect of the server. Its detail is empty.
 	CodeInternal Code = "internal"
 )
 
@@ -43,14 +42,14 @@ type row struct {
 	status     int
 	retryable  bool
 	retryAfter time.Duration
-	// err and window are what From finds the row by, and what Unwrap returns.
+	// err and window select the row in From and are the result of Unwrap.
 	err    error
 	window reprise.WindowReason
 	title  string
 }
 
-// table is the one place that knows codes and statuses. Where an error wraps
-// several of the errors below, the first row decides.
+// table is the only place that maps errors to codes and statuses. If an error wraps several of the errors below, the
+// first row decides.
 var table = [...]row{
 	{CodeCursorMalformed, 400, false, 0, reprise.ErrCursorMalformed, 0, "The text is no cursor"},
 	{CodeCursorForeign, 400, false, 0, reprise.ErrCursorForeign, 0, "The cursor is of another stream"},
@@ -74,7 +73,7 @@ var table = [...]row{
 	{CodeInternal, 500, false, 0, nil, 0, "The server has failed"},
 }
 
-// rowOf is the first row of a code, that of CodeInternal for an unknown one.
+// rowOf returns the first row of a code, that of CodeInternal for an unknown one.
 func rowOf(code Code) *row {
 	for i := range table {
 		if table[i].code == code {
@@ -84,20 +83,18 @@ func rowOf(code Code) *row {
 	return &table[len(table)-1]
 }
 
-// Teller is an error that says itself how it is told, such as that of a quota.
+// Teller is an error that defines its own Problem, such as that of a quota.
 type Teller interface {
 	error
 	Problem() Problem
 }
 
-// From is the problem of an error, which must not be nil. A Problem in its tree is returned as
-// it is, and a Teller says itself what it is. An error that is in no row becomes CodeInternal, and what it says is not
-// shown: it may hold what is none of the client's business. The detail of any
-// status from 500 on is empty, or one of a few fixed texts.
+// From returns the problem of an error, which must not be nil. A Problem in its tree is returned as it is, and a Teller
+// returns its own. An error without a row becomes CodeInternal without its text, which may be confidential. The detail
+// of any status from 500 on is empty, or one of a few fixed texts.
 //
-// A cancelled context is CodeShuttingDown: either the client has gone and
-// nobody will read the answer, or the server is ending the request. A deadline
-// that has passed is CodeStoreUnavailable.
+// A cancelled context is CodeShuttingDown: either the client has gone and nobody reads the response, or the server is
+// ending the request. An exceeded deadline is CodeStoreUnavailable.
 func From(err error) Problem {
 	if p, ok := As(err); ok {
 		return p
@@ -139,7 +136,8 @@ func From(err error) Problem {
 	return New(CodeInternal, "")
 }
 
-// publicCause is what a client may know of an error of the server: a full disk is for whoever runs it to mend.
+// publicCause returns the part of a server error that a client may see, such as a full disk, which the operator can
+// fix.
 func publicCause(err error) string {
 	if known, ok := errors.AsType[reprise.Outage](err); ok {
 		return string(known)
