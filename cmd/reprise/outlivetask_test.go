@@ -34,7 +34,8 @@ func (o *outliving) ask(method, name, params string) (task mcpTask) {
 	o.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+
-		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, method, params)
+		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`,
+		method, params)
 	r, err := http.NewRequestWithContext(o.t.Context(), http.MethodPost, "http://"+o.daemon.addr+"/mcp",
 		strings.NewReader(body))
 	if err != nil {
@@ -83,7 +84,8 @@ func (o *outliving) task(id string) mcpTask {
 // startTask calls execute_code with a command that must become a task.
 func (o *outliving) startTask(command string) string {
 	o.t.Helper()
-	task := o.ask("tools/call", "execute_code", fmt.Sprintf(`"name":"execute_code","arguments":{"command":%q}`, command))
+	task := o.ask("tools/call", "execute_code",
+		fmt.Sprintf(`"name":"execute_code","arguments":{"command":%q}`, command))
 	if task.TaskID == "" {
 		o.t.Fatalf("the call did not become a task: %+v", task)
 	}

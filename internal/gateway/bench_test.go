@@ -61,7 +61,8 @@ func BenchmarkSmallCall(b *testing.B) {
 	for _, store := range []string{"redis", "postgres", "nats"} {
 		at := startStore(b, store)
 		for commits := 1; commits <= 2; commits++ {
-			b.Run(fmt.Sprintf("upstream=stdio/gateway=yes/store=%s/kept=yes/commits=%d", store, commits), func(b *testing.B) {
+			name := fmt.Sprintf("upstream=stdio/gateway=yes/store=%s/kept=yes/commits=%d", store, commits)
+			b.Run(name, func(b *testing.B) {
 				f := newFixture(b, gateway.Upstream{})
 				f.opts.Quick = -1
 				check(b, f.store.Close())

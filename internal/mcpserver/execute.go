@@ -129,8 +129,8 @@ func inOurWords(err error, in *runInput) error {
 // abandonWait limits how long the cancellation of a run is retried.
 const abandonWait = 10 * time.Second
 
-// abandon cancels a run whose call was cancelled. A stopping server handles its runs itself, and so does the server that
-// has taken over the call of this one.
+// abandon cancels a run whose call was cancelled. A stopping server handles its runs itself, and so does the server
+// that has taken over the call of this one.
 func (s *Server) abandon(ctx context.Context, tenant reprise.Tenant, id string) {
 	if cause := context.Cause(ctx); errors.Is(cause, reprise.ErrClosed) || errors.Is(cause, reprise.ErrFenced) {
 		return

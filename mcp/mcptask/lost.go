@@ -129,7 +129,8 @@ func (t *Tasks) endAsLost(ctx context.Context, stream *reprise.Stream) error {
 	if err != nil {
 		return err
 	}
-	if _, err = stream.End(ctx, string(lost.Status), reprise.Event{Data: data, Format: reprise.FormatJSON}); err != nil {
+	end := reprise.Event{Data: data, Format: reprise.FormatJSON}
+	if _, err := stream.End(ctx, string(lost.Status), end); err != nil {
 		return err
 	}
 	if hook := t.opts.Hooks.Lost; hook != nil {

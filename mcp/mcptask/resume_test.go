@@ -266,7 +266,8 @@ func TestServerIsKilled(t *testing.T) {
 	w, _ = startChild(t, path, j)
 	begun := time.Now()
 	a := w.until(plain, mcptask.Failed)
-	if !strings.Contains(string(a.Result.Error.Data), "server_lost") || !strings.Contains(a.Result.StatusMessage, "died") {
+	if !strings.Contains(string(a.Result.Error.Data), "server_lost") ||
+		!strings.Contains(a.Result.StatusMessage, "died") {
 		t.Errorf("the task of a plain handler: %+v", a)
 	}
 	t.Logf("the task of a plain handler has failed %v after the start", time.Since(begun).Round(time.Millisecond))

@@ -59,8 +59,8 @@ type Tool struct {
 	// Resume continues a task whose server has died or was closed, in place of the handler: what it returns is the
 	// result of the call. It suits work that outlives the server, and handlers that can be repeated. note is the last
 	// value of Note, or nil. As for a handler, FromContext returns the task, tasks/cancel ends ctx, and it may take as
-	// long as it has to. One replica at a time calls it; if that one dies too, the next does. A result and an error that
-	// are nil fail the task as one that cannot be resumed. Default: a task whose server has died has failed.
+	// long as it has to. One replica at a time calls it; if that one dies too, the next does. If it returns neither a
+	// result nor an error, the task has failed with server_lost. Default: a task whose server has died has failed.
 	Resume func(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error)
 }
 

@@ -77,7 +77,9 @@ type view struct {
 }
 
 func newView(id string, info *reprise.StreamInfo) (*view, error) {
-	v := &view{id: id, created: info.Created, updated: info.Created, answered: map[string]bool{}, used: map[string]bool{}}
+	v := &view{
+		id: id, created: info.Created, updated: info.Created, answered: map[string]bool{}, used: map[string]bool{},
+	}
 	if err := json.Unmarshal(info.Config.Meta, &v.meta); err != nil {
 		return nil, fmt.Errorf("the task %s: %w", id, err)
 	}

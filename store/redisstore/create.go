@@ -95,8 +95,10 @@ func (s *Store) createArgs(info *reprise.StreamInfo, first *reprise.AppendReques
 	if first != nil {
 		args = append(args[:3], decimal(info.Tail)+"-0", head(first), rueidis.BinaryString(first.Bytes))
 	}
-	args = append(args, "c", config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano),
-		"n", decimal(number), "s", decimal(info.Earliest), "k", strconv.FormatInt(info.Bytes, 10), "t", decimal(info.Tail))
+	args = append(args,
+		"c", config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano),
+		"n", decimal(number), "s", decimal(info.Earliest), "t", decimal(info.Tail),
+		"k", strconv.FormatInt(info.Bytes, 10))
 	if end != "" {
 		args = append(args, "x", end, "z", millis(info.End.Expires))
 	}
