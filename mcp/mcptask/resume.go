@@ -29,7 +29,8 @@ func (t *Tasks) resume(ctx context.Context, stream *reprise.Stream, id string, t
 		return nil // resumed by another replica
 	}
 	task := &Task{
-		ID: id, Tenant: stream.Key().Tenant, tasks: t, stream: stream, server: server, takes: v.takes + 1, resumable: true,
+		ID: id, Tenant: stream.Key().Tenant, tasks: t, stream: stream,
+		server: server, takes: v.takes + 1, resumable: true,
 		state: v.state, used: v.used, asked: map[string]chan json.RawMessage{},
 	}
 	c := &call{tasks: t, tool: v.meta.Tool, begun: make(chan struct{}), task: task}
