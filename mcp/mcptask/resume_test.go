@@ -83,7 +83,7 @@ func (j *job) addTo(server *mcp.Server, tasks *mcptask.Tasks) {
 }
 
 // untilSaid asks for a task until it says something.
-func (w *world) untilSaid(id, message string) answer {
+func (w *fixture) untilSaid(id, message string) answer {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		a := w.get(id)
@@ -102,12 +102,12 @@ func TestTaskIsResumed(t *testing.T) {
 	log, j := newLog(t, memstore.New(nil)), newJob(t)
 	defer log.Close()
 	j.bytes = 1 << 20
-	dead := newWorldWith(t, log, nil, j.addTo)
+	dead := newFixtureWith(t, log, nil, j.addTo)
 	defer dead.close()
 	id := dead.task("job", `{}`)
 	<-j.noted
 	dead.until(id, mcptask.InputRequired)
-	w := newWorldWith(t, log, nil, j.addTo)
+	w := newFixtureWith(t, log, nil, j.addTo)
 	defer w.close()
 	if a := w.untilSaid(id, "resumed"); a.Result.Status != mcptask.Working || a.Result.InputRequests != nil {
 		t.Errorf("while it is resumed: %+v", a)
@@ -126,15 +126,15 @@ func TestTaskIsResumed(t *testing.T) {
 func TestClosedServerLeavesTasks(t *testing.T) {
 	log, j := newLog(t, memstore.New(nil)), newJob(t)
 	defer log.Close()
-	w := newWorldWith(t, log, nil, j.addTo)
+	w := newFixtureWith(t, log, nil, j.addTo)
 	id := w.task("job", `{}`)
 	<-j.noted
 	w.close()
-	w = newWorldWith(t, log, nil, j.addTo)
+	w = newFixtureWith(t, log, nil, j.addTo)
 	w.untilSaid(id, "resumed")
 	w.close()
 	j.finish(t)
-	w = newWorldWith(t, log, nil, j.addTo)
+	w = newFixtureWith(t, log, nil, j.addTo)
 	defer w.close()
 	if a := w.until(id, mcptask.Completed); a.Result.Result.Content[0]["text"] != `default "job 7"` {
 		t.Errorf("what came of it: %+v", a)
@@ -148,11 +148,11 @@ func TestClosedServerLeavesTasks(t *testing.T) {
 func TestResumedTaskIsCancelled(t *testing.T) {
 	log, j := newLog(t, memstore.New(nil)), newJob(t)
 	defer log.Close()
-	dead := newWorldWith(t, log, nil, j.addTo)
+	dead := newFixtureWith(t, log, nil, j.addTo)
 	defer dead.close()
 	id := dead.task("job", `{}`)
 	<-j.noted
-	w := newWorldWith(t, log, nil, j.addTo)
+	w := newFixtureWith(t, log, nil, j.addTo)
 	defer w.close()
 	w.untilSaid(id, "resumed")
 	w.send("", "tasks/cancel", `{"taskId":"`+id+`"}`, withTasks)
@@ -163,7 +163,7 @@ func TestResumedTaskIsCancelled(t *testing.T) {
 // does.
 func TestOneReplicaResumes(t *testing.T) {
 	hub, j := shared.New(memstore.New(nil)), newJob(t)
-	var worlds []*world
+	var fixtures []*fixture
 	var members []*replica.Member
 	for range 3 {
 		log := newLog(t, hub.Store())
@@ -171,18 +171,18 @@ func TestOneReplicaResumes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		worlds = append(worlds, newWorldWith(t, log, &mcptask.Options{Replica: member}, j.addTo))
+		fixtures = append(fixtures, newFixtureWith(t, log, &mcptask.Options{Replica: member}, j.addTo))
 		members = append(members, member)
 	}
 	const tasks = 5
 	var ids []string
 	for range tasks {
-		ids = append(ids, worlds[0].task("job", `{}`))
+		ids = append(ids, fixtures[0].task("job", `{}`))
 		<-j.noted
 	}
 	members[0].Close()
 	for _, id := range ids {
-		worlds[2].untilSaid(id, "resumed")
+		fixtures[2].untilSaid(id, "resumed")
 	}
 	if n := j.resumed.Load(); n != tasks {
 		t.Errorf("%d tasks were resumed %d times", tasks, n)
@@ -190,10 +190,10 @@ func TestOneReplicaResumes(t *testing.T) {
 	members[1].Close()
 	j.finish(t)
 	for _, id := range ids {
-		worlds[2].until(id, mcptask.Completed)
+		fixtures[2].until(id, mcptask.Completed)
 	}
 	members[2].Close()
-	for _, w := range worlds {
+	for _, w := range fixtures {
 		w.close()
 		w.log.Close()
 	}
@@ -214,13 +214,13 @@ func TestChild(t *testing.T) {
 	}
 	j := newJob(t)
 	j.done = os.Getenv(childJob)
-	fmt.Println("URL", newWorldWith(t, newLog(t, store), nil, j.addTo).url)
+	fmt.Println("URL", newFixtureWith(t, newLog(t, store), nil, j.addTo).url)
 	_, _ = os.Stdin.Read(make([]byte, 1)) // ends with the test
 	os.Exit(0)
 }
 
-// startChild starts such a server, and returns it as a world. kill ends it.
-func startChild(t *testing.T, path string, j *job) (w *world, kill func()) {
+// startChild starts such a server, and returns it as a fixture. kill ends it.
+func startChild(t *testing.T, path string, j *job) (w *fixture, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.v")
 	cmd.Env = append(os.Environ(), childEnv+"="+path, childJob+"="+j.done)
@@ -248,7 +248,7 @@ func startChild(t *testing.T, path string, j *job) (w *world, kill func()) {
 	t.Cleanup(kill)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if url, ok := strings.CutPrefix(lines.Text(), "URL "); ok {
-			return &world{t: t, url: url}, kill
+			return &fixture{t: t, url: url}, kill
 		}
 	}
 	t.Fatal("the child does not start")
