@@ -66,7 +66,8 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 	id := run.x.ID
 	cancels := run.created && in.Key == ""
 	if err := mcptask.Note(ctx, runNote{ID: id, MaxBytes: limit, Cancels: cancels}); err != nil {
-		return nil, nil, err
+		s.opts.Logger.Warn("the task of an execution cannot be resumed",
+			"execution", id, "tenant", run.tenant, "error", err)
 	}
 	if cancels {
 		// Until the answer names the run, nobody could find it.

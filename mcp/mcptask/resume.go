@@ -50,7 +50,8 @@ func (t *Tasks) resume(ctx context.Context, stream *reprise.Stream, id string, t
 // take appends that this server has the task now, and withdraws the questions of the one before. It reports false if
 // another server was first.
 func (task *Task) take(ctx context.Context) (bool, error) {
-	data, err := json.Marshal(takenEvent{Server: task.server, Number: task.takes})
+	task.state.Taken = &takenEvent{Server: task.server, Number: task.takes}
+	data, err := json.Marshal(task.state.Taken)
 	if err != nil {
 		return false, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -198,6 +199,66 @@ func TestOneReplicaResumes(t *testing.T) {
 		w.log.Close()
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// meeting is the Store of a replica that takes over a task only when another one is about to do so, too.
+type meeting struct {
+	*shared.Store
+	arrived *atomic.Int64
+	both    chan struct{}
+}
+
+func (m meeting) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	takes := func(p reprise.Producer) bool { return p.ID == "server" }
+	for i := range reqs {
+		if !slices.ContainsFunc(reqs[i].Producers, takes) {
+			continue
+		}
+		if m.arrived.Add(1) == 2 {
+			close(m.both)
+		}
+		select {
+		case <-m.both:
+		case <-ctx.Done():
+		}
+	}
+	return m.Store.Append(ctx, reqs)
+}
+
+// TestFirstReplicaResumes: of two replicas that take over a task at the same moment, one resumes it.
+func TestFirstReplicaResumes(t *testing.T) {
+	hub, j := shared.New(memstore.New(nil)), newJob(t)
+	var arrived atomic.Int64
+	both := make(chan struct{})
+	var fixtures []*fixture
+	var members []*replica.Member
+	for i := range 3 {
+		var store reprise.Store = hub.Store()
+		if i > 0 {
+			store = meeting{hub.Store(), &arrived, both}
+		}
+		log := newLog(t, store)
+		member, err := replica.Join(t.Context(), log, &replica.Options{Beat: 50 * time.Millisecond, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fixtures = append(fixtures, newFixtureWith(t, log, &mcptask.Options{Replica: member}, j.addTo))
+		members = append(members, member)
+	}
+	id := fixtures[0].task("job", `{}`)
+	<-j.noted
+	members[0].Close()
+	fixtures[2].untilSaid(id, "resumed")
+	j.finish(t)
+	fixtures[2].until(id, mcptask.Completed)
+	for i, w := range fixtures {
+		w.close()
+		members[i].Close()
+		w.log.Close()
+	}
+	if n := j.resumed.Load(); n != 1 || arrived.Load() < 2 {
+		t.Errorf("the task was resumed %d times, and %d replicas have tried", n, arrived.Load())
+	}
 }
 
 const childEnv, childJob = "MCPTASK_CHILD_STORE", "MCPTASK_CHILD_JOB"

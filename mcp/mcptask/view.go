@@ -38,6 +38,8 @@ type stateEvent struct {
 	Message   string                     `json:"message,omitempty"`
 	Questions map[string]json.RawMessage `json:"questions,omitempty"`
 	Note      json.RawMessage            `json:"note,omitempty"`
+	// Taken is the takeover by the server that runs the task, since the event of it may have left the window.
+	Taken *takenEvent `json:"taken,omitempty"`
 }
 
 // inputEvent is the data of typeInput.
@@ -95,6 +97,7 @@ func (v *view) add(e *reprise.Event) (changed bool, err error) {
 		for key := range v.state.Questions {
 			v.used[key] = true
 		}
+		v.take(v.state.Taken)
 	case typeInput:
 		var input inputEvent
 		err = json.Unmarshal(e.Data, &input)
@@ -109,7 +112,8 @@ func (v *view) add(e *reprise.Event) (changed bool, err error) {
 		if err := json.Unmarshal(e.Data, &taken); err != nil {
 			return false, fmt.Errorf("the task %s, event %d: %w", v.id, e.Seq, err)
 		}
-		v.meta.Server, v.takes, v.parts = taken.Server, taken.Number, nil
+		v.take(&taken)
+		v.parts = nil
 		return false, nil
 	case typePart:
 		v.parts = append(v.parts, e.Data...)
@@ -125,6 +129,13 @@ func (v *view) add(e *reprise.Event) (changed bool, err error) {
 	}
 	v.updated = e.Time
 	return true, nil
+}
+
+// take records which server has the task.
+func (v *view) take(taken *takenEvent) {
+	if taken != nil && taken.Number > v.takes {
+		v.meta.Server, v.takes = taken.Server, taken.Number
+	}
 }
 
 // questions are those that have no answer yet.
