@@ -30,6 +30,8 @@ type history struct {
 //   - The seqs are contiguous, and the end event is one and the last. (G3, G4)
 //   - A reader has what there is, each event once, but for what it was told is gone. (G1, G2)
 //   - All servers say the same.
+//   - Nothing of another tenant is there. (G8; stranger.go has the other rules)
+//   - No more is kept than the retention says. (G7; bounds.go has the other rules)
 func (s *stage) check(ctx context.Context) {
 	for _, st := range s.streams {
 		h, err := s.read(ctx, 0, st)
@@ -115,6 +117,9 @@ func (s *stage) checkForm(h *history) {
 		if before, twice := h.byID[e.id]; twice {
 			bad("%q is there as %d and as %d", e.id, before, e.seq)
 		}
+		if strings.HasPrefix(e.id, strangerName) {
+			bad("%q of another tenant is there", e.id)
+		}
 		if strings.Contains(e.id, "misuses") {
 			bad("%q was refused and is there as %d", e.id, e.seq)
 		}
@@ -122,6 +127,9 @@ func (s *stage) checkForm(h *history) {
 			bad("event %d of %d is %q", i+1, len(h.events), e.id)
 		}
 		h.bySeq[e.seq], h.byID[e.id] = e.id, e.seq
+	}
+	if h.stream.small && len(h.events) > windowEvents {
+		bad("it keeps %d events, and %d is its bound", len(h.events), windowEvents)
 	}
 }
 
@@ -217,26 +225,28 @@ func (s *stage) checkReader(h *history, r *reader) {
 	}
 }
 
-// report prints what was done in the stage, and what was wrong.
-func (s *stage) report() {
-	fmt.Printf("%-14s %4.0fs seed %d, %d servers:", s.name, s.took.Seconds(), s.seed, len(s.replicas))
+// report says what was done in the stage, and what was wrong.
+func (s *stage) report() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-14s %4.0fs seed %d, %d servers:", s.name, s.took.Seconds(), s.seed, len(s.replicas))
 	sep := " "
 	for _, what := range slices.Sorted(maps.Keys(s.ledger.counters)) {
-		fmt.Printf("%s%s %d", sep, what, s.ledger.counters[what])
+		fmt.Fprintf(&b, "%s%s %d", sep, what, s.ledger.counters[what])
 		sep = ", "
 	}
 	broken := s.ledger.violations()
-	fmt.Printf(", violations %d\n", broken)
+	fmt.Fprintf(&b, ", violations %d\n", broken)
 	for _, v := range s.ledger.broken {
-		fmt.Println("  VIOLATION", v)
+		fmt.Fprintln(&b, "  VIOLATION", v)
 	}
 	if broken == 0 {
-		return
+		return b.String()
 	}
 	if more := broken - len(s.ledger.broken); more > 0 {
-		fmt.Printf("  and %d more of the same kinds\n", more)
+		fmt.Fprintf(&b, "  and %d more of the same kinds\n", more)
 	}
 	for i, r := range s.replicas {
-		fmt.Printf("  the log of server %d:\n%s", i, r.log())
+		fmt.Fprintf(&b, "  the log of server %d:\n%s", i, r.log())
 	}
+	return b.String()
 }

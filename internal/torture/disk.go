@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
+
+// environment is held by the one that changes it.
+var environment sync.Mutex
 
 // disk is a folder on a file system of its own, in memory, that can be filled. Where that cannot be mounted it is
 // a folder like any other, which cannot.
@@ -30,6 +34,8 @@ func openDisk(dir string, size int64) (*disk, error) {
 
 // within calls f while TMPDIR is the disk, so that the servers of testserver have their folders there.
 func (d *disk) within(f func() error) error {
+	environment.Lock()
+	defer environment.Unlock()
 	before, set := os.LookupEnv("TMPDIR")
 	if err := os.Setenv("TMPDIR", d.dir); err != nil {
 		return err

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -75,4 +76,24 @@ func (l *ledger) mayHaveEnded(stream string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.endAsked[stream]
+}
+
+// most notes the largest of the numbers that it was called with.
+func (l *ledger) most(what string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counters[what] = max(l.counters[what], n)
+}
+
+// newestCursor returns the newest append whose cursor is known, nil if there is none.
+func (l *ledger) newestCursor() *ack {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range slices.Backward(l.acks) {
+		if l.acks[i].cursor != "" {
+			a := l.acks[i]
+			return &a
+		}
+	}
+	return nil
 }

@@ -66,7 +66,8 @@ func (s *stage) run(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	share := s.opts.total / time.Duration(len(s.opts.stores))
+	stores := len(s.opts.stores)
+	share := s.opts.total * time.Duration(min(max(s.opts.atOnce, 1), stores)) / time.Duration(stores)
 	trouble, cancel := context.WithTimeout(ctx, max(share-time.Since(s.began)-8*time.Second, 5*time.Second))
 	defer cancel()
 	writing, stopWriting := context.WithCancel(ctx)
@@ -77,6 +78,8 @@ func (s *stage) run(ctx context.Context) error {
 	s.startWriters(writing, &writers)
 	s.startReaders(reading, &readers)
 	s.startIdle(trouble, &idle)
+	s.startStranger(trouble, &idle)
+	s.startBounds(trouble, &idle)
 	whole, stopEnders := context.WithCancel(ctx)
 	defer stopEnders()
 	err := s.trouble(trouble, whole)
@@ -165,7 +168,7 @@ func (s *stage) create(ctx context.Context) error {
 	for _, st := range append(s.streams, idleStream) {
 		most := 10_000_000
 		if st.small {
-			most = 300
+			most = windowEvents
 		}
 		a, err := s.calls.call(ctx, 0, &request{
 			http.MethodPut, st.path(),
