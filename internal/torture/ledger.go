@@ -8,21 +8,21 @@ import (
 	"sync"
 )
 
-// ack is an append that was acknowledged.
+// ack is an acknowledged append.
 type ack struct {
 	stream      string
 	ids         []string // what was sent, in order
-	first, last uint64   // 0 for a duplicate of which the server no longer knows them
+	first, last uint64   // 0 for a duplicate whose seqs the server has forgotten
 	cursor      string
 }
 
-// ledger is what was seen in a stage.
+// ledger records the observations of a stage.
 type ledger struct {
 	mu       sync.Mutex
 	acks     []ack
 	broken   []string
-	kinds    map[string]int // how often each kind of violation came
-	counters map[string]int // what was done, for the report
+	kinds    map[string]int // violations by kind
+	counters map[string]int // work done, for the report
 	endAsked map[string]bool
 }
 
@@ -30,10 +30,10 @@ func newLedger() *ledger {
 	return &ledger{kinds: map[string]int{}, counters: map[string]int{}, endAsked: map[string]bool{}}
 }
 
-// maxTold bounds the violations of a kind that are told one by one.
+// maxTold bounds the violations of a kind that are printed individually.
 const maxTold = 3
 
-// violation notes that a rule was broken. Those of one format are of one kind.
+// violation records a broken rule. Violations with the same format are of one kind.
 func (l *ledger) violation(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *ledger) count(what string, n int) {
 	l.counters[what] += n
 }
 
-// askEnd notes that a stream may end from now on.
+// askEnd records that a stream may end from now on.
 func (l *ledger) askEnd(stream string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

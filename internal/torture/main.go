@@ -1,14 +1,14 @@
 //go:build linux
 
-// Command torture tests servers from outside: it speaks HTTP alone to the binary that it builds, kills and stops its
-// processes, cuts its connections, restarts and promotes its stores, fills their disks, and then compares what was
-// acknowledged, what each reader got and what the stream holds. It shares no code with what it tests: neither the
-// engine nor the client, but for the servers of internal/testserver.
+// Command torture tests servers from outside. It speaks only HTTP to the binary that it builds, kills and stops its
+// processes, cuts its connections, restarts and promotes its stores, and fills their disks. Then it compares the
+// acknowledged appends, the events of each reader and the contents of the streams. It shares no code with the engine or
+// the client; only the servers of internal/testserver are common.
 //
 //	go run ./internal/torture -for 10m
 //	go run ./internal/torture -for 30s -stores redis -seed 7
 //
-// The exit code is 1 if a rule was broken; check.go and reader.go have the rules.
+// The exit code is 1 if a rule was broken. The rules are in check.go and reader.go.
 package main
 
 import (
@@ -38,7 +38,7 @@ type options struct {
 	seed      uint64
 	binary    string
 	heartbeat time.Duration
-	// noHeartbeat is for servers that know no such flag: theirs is 15 seconds.
+	// noHeartbeat is for servers without the flag, whose heartbeat is 15 seconds.
 	noHeartbeat bool
 	serve       []string
 	verbose     bool
@@ -83,7 +83,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL has a user of its own
+	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
 		return err
 	}
 	if o.binary == "" {
