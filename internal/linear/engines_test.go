@@ -36,7 +36,7 @@ const (
 func TestEnginesAreLinearizableUnderFaults(t *testing.T) {
 	for name, start := range engines {
 		t.Run(name, func(t *testing.T) {
-			w := openWorld(t, start(t))
+			w := openFixture(t, start(t))
 			for i := range engineStreams {
 				w.record(uint64(i)).check(t)
 				if t.Failed() {
@@ -51,8 +51,8 @@ func TestEnginesAreLinearizableUnderFaults(t *testing.T) {
 	}
 }
 
-// world is two replicas and what disturbs them.
-type world struct {
+// fixture is two replicas and the faults injected into them.
+type fixture struct {
 	t     *testing.T
 	url   string // of the engine, through the proxy
 	keys  string
@@ -64,13 +64,13 @@ type world struct {
 	kills, pauses, cuts int
 }
 
-func openWorld(t *testing.T, engine string) *world {
+func openFixture(t *testing.T, engine string) *fixture {
 	t.Helper()
 	u, err := url.Parse(engine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, proxy: openProxy(t, u.Host)}
+	w := &fixture{t: t, proxy: openProxy(t, u.Host)}
 	u.Host = w.proxy.addr()
 	w.url = u.String()
 	w.keys = "test " + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
@@ -89,7 +89,7 @@ func openWorld(t *testing.T, engine string) *world {
 }
 
 // start starts replica i, over again while the engine cannot be reached.
-func (w *world) start(i int) {
+func (w *fixture) start(i int) {
 	var r *replica
 	var err error
 	for range 400 {
@@ -107,7 +107,7 @@ func (w *world) start(i int) {
 }
 
 // call asks replica i, or the other one if it has died. ok is false if both have.
-func (w *world) call(i int, q request) (response, bool) {
+func (w *fixture) call(i int, q request) (response, bool) {
 	w.mu.Lock()
 	r := w.replicas[i%2]
 	w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *world) call(i int, q request) (response, bool) {
 }
 
 // record lets callers and trouble loose on a new stream.
-func (w *world) record(seed uint64) *history {
+func (w *fixture) record(seed uint64) *history {
 	h := &history{seed: seed, start: time.Now()}
 	stream := fmt.Sprint("s/", seed)
 	for {
@@ -149,7 +149,7 @@ func (w *world) record(seed uint64) *history {
 }
 
 // disturb does one of the things that go wrong.
-func (w *world) disturb(rnd *rand.Rand) {
+func (w *fixture) disturb(rnd *rand.Rand) {
 	i := rnd.IntN(2)
 	w.mu.Lock()
 	r := w.replicas[i]
@@ -172,7 +172,7 @@ func (w *world) disturb(rnd *rand.Rand) {
 }
 
 // writer appends one or two events at a time; the last write of the first writer ends the stream.
-func (w *world) writer(h *history, stream string, caller int) {
+func (w *fixture) writer(h *history, stream string, caller int) {
 	rnd := rand.New(rand.NewPCG(h.seed, uint64(caller)))
 	for n := range writes {
 		in := input{op: "write", ids: []int{h.newID()}}
@@ -196,7 +196,7 @@ func (w *world) writer(h *history, stream string, caller int) {
 }
 
 // surely asks one replica after the other until one has answered.
-func (w *world) surely(rnd *rand.Rand, q request) response {
+func (w *fixture) surely(rnd *rand.Rand, q request) response {
 	for {
 		p, ok := w.call(rnd.IntN(2), q)
 		if ok && p.Err != again {
@@ -207,7 +207,7 @@ func (w *world) surely(rnd *rand.Rand, q request) response {
 }
 
 // poller looks at the stream and reads from positions in it.
-func (w *world) poller(h *history, stream string, caller int) {
+func (w *fixture) poller(h *history, stream string, caller int) {
 	rnd := rand.New(rand.NewPCG(h.seed, uint64(caller)))
 	for range polls {
 		in, q := input{op: "info"}, request{Op: "info", Stream: stream}

@@ -294,8 +294,8 @@ func (q *queue) confirm(ctx context.Context) error {
 	return q.appendProgress(ctx)
 }
 
-// dropped returns how many of the newest messages have left the queue before they were sent, and the number of the
-// last one, for a sender that has read the queue up to seq at. It is 0 if there is more to read, or if that is not known.
+// dropped returns how many of the newest messages left the queue before they were sent, and the number of the last of
+// them, for a sender that has read the queue up to seq at. Both are 0 if there is more to read, or if an append failed.
 func (q *queue) dropped(at uint64) (count, last uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
