@@ -39,7 +39,7 @@ var cases = []testCase{
 	{"publish once", "7", []string{"publish"}, publishOnce, false},
 }
 
-// atOnce is how many followers a case runs at the same time.
+// atOnce is the number of concurrent followers of a case.
 const atOnce = 16
 
 // each calls f for 0, step, 2*step, ... below n, several at a time, and returns the first errors.
@@ -71,8 +71,8 @@ func each(n, step int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// cutAtEveryByte cuts the answer of a recording after each of its bytes, by FIN and RST in turns, once, and for some
-// three times in a row.
+// cutAtEveryByte cuts the response of a recording after each of its bytes, by FIN and RST in turn, once, and for some
+// bytes three times in a row.
 func cutAtEveryByte(ctx context.Context, r *run) error {
 	if err := r.publishBytes(ctx, r.name, hostile[:8], false); err != nil {
 		return err
@@ -128,8 +128,8 @@ func cutAtEveryByte(ctx context.Context, r *run) error {
 	})
 }
 
-// cutAtRandom cuts the answer of the server many times, by FIN and RST in turns. Readers of any source wait for the
-// time that the server asks for each time; for them it is a recording, without it.
+// cutAtRandom cuts the response of the server many times, by FIN and RST in turn. Readers of any source wait each time
+// as the server asks; they read a recording, which does not ask.
 func cutAtRandom(ctx context.Context, r *run) error {
 	count, cuts := 20_000, 300
 	if r.opts.Quick {
@@ -182,7 +182,7 @@ func cutAtRandom(ctx context.Context, r *run) error {
 	return nil
 }
 
-// filteredAndCut follows one type of two, so that the cursor moves by bare ids.
+// filteredAndCut follows one of two types, so that the cursor moves by bare ids.
 func filteredAndCut(ctx context.Context, r *run) error {
 	c, err := r.server.client()
 	if err != nil {
@@ -243,7 +243,7 @@ func (r *run) publishBytes(ctx context.Context, stream string, data []string, op
 	return err
 }
 
-// hostileData are bytes that readers of lines stumble over, as data of events.
+// hostileData publishes bytes that line readers often mishandle.
 func hostileData(ctx context.Context, r *run) error {
 	if err := r.publishBytes(ctx, r.name, hostile, false); err != nil {
 		return err
@@ -262,7 +262,7 @@ func hostileData(ctx context.Context, r *run) error {
 	return r.exactly(r.follow(r.server.addr, r.name, nil), want)
 }
 
-// longLines are an event of 5 MiB in one line and one of 5,120 lines.
+// longLines sends an event of 5 MiB in one line and one of 5,120 lines.
 func longLines(_ context.Context, r *run) error {
 	rec, want := recordingOf(longLine(), manyLines(), `"data":"short"`)
 	return r.replay(rec, want)
@@ -278,7 +278,7 @@ func (r *run) replay(rec *recording, want []Event) error {
 	return r.exactly(r.follow(addr, r.name, nil), want)
 }
 
-// lineEnds are the three that the format has, a byte order mark, and writes of a byte or two.
+// lineEnds sends the three line ends of the format, a byte order mark, and writes of one or two bytes.
 func lineEnds(_ context.Context, r *run) error {
 	for _, end := range []string{"\n", "\r\n", "\r"} {
 		for _, head := range []string{"", "\uFEFF", ":comment\n:\n\n"} {
@@ -350,7 +350,7 @@ func silence(ctx context.Context, r *run) error {
 	)
 }
 
-// badAnswers are those of a server that is away for a while.
+// badAnswers sends the responses of a server that is unavailable for a while.
 func badAnswers(ctx context.Context, r *run) error {
 	return r.faults(
 		ctx,

@@ -44,7 +44,7 @@ func startServer(program, dir string) (*server, error) {
 	return s, nil
 }
 
-// start starts the server, at the address that it had before.
+// start starts the server at its previous address.
 func (s *server) start() error {
 	s.cmd = exec.Command(s.program, "serve", "--listen", s.addr, "--data", s.dir, "--store",
 		"sqlite:", "--heartbeat", "300ms",
@@ -79,7 +79,7 @@ func (s *server) start() error {
 	return fmt.Errorf("%w: %s", err, s.stderr.String())
 }
 
-// kill ends the server as kill -9 does.
+// kill kills the server with SIGKILL.
 func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
@@ -90,8 +90,8 @@ func (s *server) client() (*client.Client, error) {
 	return client.New(&client.Options{URL: "http://" + s.addr, Token: s.token, MinWait: 20 * time.Millisecond})
 }
 
-// publish creates a stream and publishes events to it, numbered from first on: {"n":1}, ... Unless open is set it ends
-// it.
+// publish creates a stream and publishes numbered events to it, from first on: {"n":1}, ... It ends the stream unless
+// open is set.
 func (s *server) publish(ctx context.Context, stream string, first, count int, open bool) error {
 	data := func(i int) []byte { return fmt.Appendf(nil, `{"n":%d}`, first+i) }
 	return s.publishEach(ctx, stream, count, open, data)
@@ -124,7 +124,7 @@ func (s *server) publishEach(ctx context.Context, stream string, count int, open
 	return err
 }
 
-// events are all events of a stream, as they are in its pages.
+// events returns all events of a stream, as in its pages.
 func (s *server) events(ctx context.Context, stream string) (all []Event, err error) {
 	c, err := s.client()
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *server) events(ctx context.Context, stream string) (all []Event, err er
 	}
 }
 
-// eventOf is an event of package client in the form of the contract.
+// eventOf converts an event of package client to the form of the contract.
 func eventOf(e client.Event) Event {
 	got := Event{Seq: e.Seq, Cursor: e.Cursor, Type: e.Type}
 	if e.IsJSON {

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// windowEvents is how many events the stream with a small window may keep.
+	// windowEvents is the retention of the stream with a small window.
 	windowEvents = 300
-	// stalledReaders is how many readers of each server take nothing from their connections.
+	// stalledReaders is the number of readers of each server that never read from their connections.
 	stalledReaders = 10
 	// mostMemory bounds the resident memory of a server. The memory store is not bounded by it.
 	mostMemory = 512 << 20
 )
 
-// startBounds lets readers stall at each server, and watches what each one keeps, in memory and of a stream. (G7)
+// startBounds starts stalled readers at each server, and checks what each server keeps in memory and of a stream. (G7)
 func (s *stage) startBounds(ctx context.Context, wg *sync.WaitGroup) {
 	for i := range s.replicas {
 		for range stalledReaders {
@@ -44,7 +44,7 @@ func (s *stage) startBounds(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// stall opens a stream from its start and does not read, until the server gives the connection up or time is over.
+// stall opens a stream from its start and does not read until the server closes the connection or time is over.
 func (s *stage) stall(ctx context.Context, i int) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -62,7 +62,7 @@ func (s *stage) stall(ctx context.Context, i int) {
 	}
 }
 
-// checkWindow checks that the stream with a small window keeps no more than it may.
+// checkWindow checks that the stream with a small window stays within its retention.
 func (s *stage) checkWindow(ctx context.Context, i int) {
 	a, err := s.direct.call(ctx, i, &request{method: http.MethodGet, path: "/v1/streams/window"})
 	if err != nil || a.status != http.StatusOK {
@@ -74,10 +74,10 @@ func (s *stage) checkWindow(ctx context.Context, i int) {
 	}
 }
 
-// checkMemory checks that a server stays small.
+// checkMemory checks that the memory of a server stays below mostMemory.
 func (s *stage) checkMemory(i int) {
 	size, err := s.replicas[i].memory()
-	if err != nil { // it was killed just now
+	if err != nil { // the server was just killed
 		return
 	}
 	s.ledger.most("MiB of memory", int(size>>20))
