@@ -48,7 +48,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 	return json.Marshal(w)
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON. It ignores unknown members.
+// UnmarshalJSON is the inverse of MarshalJSON. It ignores members that it does not know.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var w wire
 	if err := json.Unmarshal(b, &w); err != nil {
@@ -70,11 +70,11 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Noter is a ResponseWriter that is told the codes of the problems that Write sends.
+// Noter is a ResponseWriter that wants to know the codes of the problems that Write answers with.
 type Noter interface{ NoteProblem(Code) }
 
-// Write sends p as the response, and reports it to w if that is a Noter. Nothing may have been written to w before. An
-// error means that the connection is gone.
+// Write answers a request with p, and tells w of it if that is a Noter. Nothing may have been written to w before.
+// Where it returns an error, the connection is gone.
 func Write(w http.ResponseWriter, p Problem) error {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -101,7 +101,7 @@ func Write(w http.ResponseWriter, p Problem) error {
 	return err
 }
 
-// challenge returns the header WWW-Authenticate, which RFC 9110, section 15.5.2, requires with a status of 401.
+// challenge is the header WWW-Authenticate. RFC 9110, section 15.5.2, wants one with a status of 401.
 func (p *Problem) challenge() string {
 	if p.Challenge == "" && p.Status == http.StatusUnauthorized {
 		return "Bearer"
@@ -109,10 +109,11 @@ func (p *Problem) challenge() string {
 	return p.Challenge
 }
 
-// Parse converts an unsuccessful response to a Problem. It reads at most 64 KiB of the body and does not close it. A
-// response that is not ours, such as the error page of a proxy, becomes a Problem with an empty Code, which is
-// retryable for the statuses 408, 425, 429, 500, 502, 503 and 504. The header Retry-After overrides the body. It may be
-// a date, which is then relative to now.
+// Parse makes a Problem of a response that is no success, and reads at most
+// 64 KiB of its body without closing it. A response that is not ours, such as the
+// error page of a proxy, becomes a Problem with an empty Code, which is retryable
+// for the statuses 408, 425, 429, 500, 502, 503 and 504. The header Retry-After
+// wins over the body; it may be a date too, which now is subtracted from.
 func Parse(res *http.Response, now time.Time) Problem {
 	p := Problem{Status: res.StatusCode, Title: http.StatusText(res.StatusCode), Retryable: transient(res.StatusCode)}
 	mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -130,7 +131,8 @@ func Parse(res *http.Response, now time.Time) Problem {
 	return p
 }
 
-// transient reports whether a proxy or a starting server answers with a status temporarily.
+// transient is true for the statuses that a proxy or a starting server answers
+// for a while.
 func transient(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusInternalServerError,
@@ -140,8 +142,8 @@ func transient(status int) bool {
 	return false
 }
 
-// RetryAfter parses the header of that name, seconds or a date (RFC 9110, section 10.2.3). It returns false if the
-// header is missing or malformed. The result is never negative.
+// RetryAfter reads the header of that name, seconds or a date (RFC 9110, section
+// 10.2.3). It is false where there is none or it cannot be read. It is never negative.
 func RetryAfter(header http.Header, now time.Time) (time.Duration, bool) {
 	const longest = 24 * time.Hour // more is a mistake, and must not overflow
 	text := header.Get("Retry-After")
