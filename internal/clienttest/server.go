@@ -93,6 +93,12 @@ func (s *server) client() (*client.Client, error) {
 // publish creates a stream and publishes events to it, numbered from first on: {"n":1}, ... Unless open is set it ends
 // it.
 func (s *server) publish(ctx context.Context, stream string, first, count int, open bool) error {
+	data := func(i int) []byte { return fmt.Appendf(nil, `{"n":%d}`, first+i) }
+	return s.publishEach(ctx, stream, count, open, data)
+}
+
+// publishEach publishes what data returns for 0, 1, ... below count. Unless open is set it ends the stream.
+func (s *server) publishEach(ctx context.Context, stream string, count int, open bool, data func(i int) []byte) error {
 	c, err := s.client()
 	if err != nil {
 		return err
@@ -105,7 +111,7 @@ func (s *server) publish(ctx context.Context, stream string, first, count int, o
 	for n := 0; n < count; n += batch {
 		var events []client.NewEvent
 		for i := n; i < min(n+batch, count); i++ {
-			events = append(events, client.NewEvent{Type: "note", Data: fmt.Appendf(nil, `{"n":%d}`, first+i)})
+			events = append(events, client.NewEvent{Type: "note", Data: data(i)})
 		}
 		if _, err := p.Publish(ctx, events...); err != nil {
 			return err

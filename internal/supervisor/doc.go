@@ -8,7 +8,7 @@
 //	run.json    what the server has to know again after a restart
 //	sock        the Unix socket of the supervisor, mode 0600
 //	*.spool     segments of the spool, named by the index of their first frame
-//	shift       the difference between the numbers of frames and events, once a store has lost events or a spool frames
+//	shift       the difference between the numbers of frames and events, after a loss of either
 //	end.json    how the command ended
 //
 // # The spool, version 1

@@ -70,7 +70,7 @@ func (s *stage) checkWindow(ctx context.Context, i int) {
 	}
 	var info struct{ Events int }
 	if err := json.Unmarshal(a.body, &info); err != nil || info.Events > windowEvents {
-		s.ledger.violation("server %d keeps %d events of a stream whose bound is %d: %v", i, info.Events, windowEvents, err)
+		s.ledger.violation("server %d keeps %d events, and %d is the bound: %v", i, info.Events, windowEvents, err)
 	}
 }
 

@@ -21,9 +21,14 @@ const executablePath = findChromium()
 /** Why a test in Chromium is skipped. With CI it is not, and fails. */
 export const skip = executablePath || process.env.CI ? false : 'chromium is missing: apt-get install chromium'
 
+/** Starts Chromium, without a window. */
+export function launch(...args) {
+  return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage', ...args] })
+}
+
 /** Opens a page of a Chromium that ends with the test. */
 export async function openPage(t) {
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-dev-shm-usage'] })
+  const browser = await launch()
   t.after(() => browser.close())
   return (await browser.newContext()).newPage()
 }

@@ -1,12 +1,16 @@
+import { Application, type ApplicationOptions, type ApplicationRequest } from './application.js'
 import { Reprise } from './client.js'
 import { formatCursor, parseCursor } from './cursor.js'
+import { InvalidError } from './errors.js'
 import type { PublishedEvent } from './event.js'
 import type { FollowOptions } from './follow.js'
 import { type Answer, AnswerReader, type ReadOptions } from './answer.js'
+import { randomID } from './id.js'
 import type { Producer } from './producer.js'
 import type { NewEvent, Stream } from './wire.js'
 
 export type { Answer }
+export type { ApplicationOptions } from './application.js'
 
 /** Settings of the writers of answers. Times are in milliseconds. */
 export interface WriterOptions<Chunk> {
@@ -43,10 +47,36 @@ class Writer<Chunk> {
 
   /** Creates the stream of an answer and writes what make makes into it, whether or not somebody reads. */
   async start(stream: string, make: () => ReadableStream<Chunk> | Promise<ReadableStream<Chunk>>): Promise<void> {
-    await this.reprise.streams.create(stream, { retention: { max_events: 1_000_000 } })
+    await this.create(stream)
     const producer = this.producer(stream)
     await producer.publish({ type: aliveType })
-    this.write(producer, await make())
+    try {
+      this.write(producer, await make())
+    } catch (error) {
+      await producer.end('failed', { data: { error: messageOf(error) } })
+      throw error
+    }
+  }
+
+  /** Reports whether the caller is the first to claim the stream of an answer, which it creates. The others do not write it. */
+  async claim(stream: string): Promise<boolean> {
+    await this.create(stream)
+    const claim = randomID()
+    const { duplicate } = await this.once(stream, 'claim').publish({ type: aliveType, data: claim })
+    if (!duplicate) return true
+    // Either another one was first, or the answer to this claim was lost and it was sent again.
+    const { events } = await this.reprise.streams.page<{ [aliveType]: string }>(stream, { limit: 1 })
+    const [first] = events
+    return first?.type === aliveType && first.data === claim
+  }
+
+  /** A producer whose first publish has its effect once, whoever makes it. */
+  once(stream: string, id: string): Producer {
+    return this.reprise.producer(stream, { id, state: { load: () => '1.0', save: () => {} } })
+  }
+
+  private create(stream: string): Promise<Stream> {
+    return this.reprise.streams.create(stream, { retention: { max_events: 1_000_000 } })
   }
 
   /** Returns the state of an answer, undefined if there is none. One whose writer has died is gone on with, or ended. */
@@ -136,7 +166,7 @@ class Writer<Chunk> {
     } catch (error) {
       waiting = []
       await publishing
-      if (!failure) await producer.end('failed', { data: { error: error instanceof Error ? error.message : String(error) } })
+      if (!failure) await producer.end('failed', { data: { error: messageOf(error) } })
       throw error
     } finally {
       clearInterval(beat)
@@ -199,6 +229,15 @@ export function createResumableStreamContext(options: WriterOptions<string>): Re
   return context
 }
 
+/** Options of starting an answer. */
+export interface AnswerOptions {
+  /**
+   * 1 to 64 letters, digits, `-` and `_`. A repeated request with the same key gets the answer of the first one, and `make` is
+   * called once. RepriseChatTransport sends such a key in the header `Idempotency-Key`.
+   */
+  key?: string | null | undefined
+}
+
 /** Settings of ChatStreams. */
 export interface ChatStreamsOptions<Chunk> extends WriterOptions<Chunk> {
   /** The URL at which pages reach the Reprise server. Default: the URL of `reprise`. */
@@ -210,7 +249,8 @@ export interface ChatStreamsOptions<Chunk> extends WriterOptions<Chunk> {
  * server that the page follows by itself.
  *
  *     const chats = new ChatStreams({ reprise })
- *     POST /api/chat              Response.json(await chats.start(id, () => streamText(...).toUIMessageStream()))
+ *     POST /api/chat              const key = request.headers.get('Idempotency-Key')
+ *                                 Response.json(await chats.start(id, () => streamText(...).toUIMessageStream(), { key }))
  *     GET  /api/chat/ID/stream    const answer = await chats.resume(id)     204 if that is null
  */
 export class ChatStreams<Chunk = unknown> {
@@ -227,12 +267,18 @@ export class ChatStreams<Chunk = unknown> {
   }
 
   /** Starts to write an answer, and returns where pages can read it immediately. */
-  async start(chatId: string, make: () => ReadableStream<Chunk> | Promise<ReadableStream<Chunk>>): Promise<Answer> {
+  async start(
+    chatId: string,
+    make: () => ReadableStream<Chunk> | Promise<ReadableStream<Chunk>>,
+    options: AnswerOptions = {},
+  ): Promise<Answer> {
+    const key = options.key ?? randomID()
+    if (!/^[A-Za-z0-9_-]{1,64}$/.test(key)) throw new InvalidError(`${JSON.stringify(key.slice(0, 70))} is no key of an answer`)
     const answers = `${this.prefix}/${segment(chatId)}`
     await this.options.reprise.streams.create(answers, { retention: { max_events: 10 } })
-    const stream = `${answers}/${crypto.randomUUID()}`
-    await this.writer.start(stream, make)
-    await this.options.reprise.producer(answers).publish({ type: 'answer', data: stream })
+    const stream = `${answers}/${key}`
+    if (await this.writer.claim(stream)) await this.writer.start(stream, make)
+    await this.writer.once(answers, key).publish({ type: 'answer', data: stream })
     return this.answer(stream)
   }
 
@@ -260,11 +306,9 @@ export class ChatStreams<Chunk = unknown> {
 }
 
 /** Settings of RepriseChatTransport. */
-export interface ChatTransportOptions {
+export interface ChatTransportOptions extends ApplicationOptions {
   /** The URL at which the application starts answers, and finds them at `/ID/stream` below it. Default: `/api/chat`. */
   api?: string
-  headers?: Record<string, string>
-  fetch?: typeof fetch
   /** How answers are followed; `onDrop` and `onConnected` report the state of the connection. */
   follow?: Pick<FollowOptions, 'onDrop' | 'onConnected' | 'idleTimeout' | 'giveUp'>
 }
@@ -280,15 +324,21 @@ interface RequestOptions {
  * A ChatTransport of the AI SDK for answers that {@link ChatStreams} writes. The page reads them from the Reprise server
  * itself, with a ticket, and goes on through connections that break, reloads, and the death of the server that writes.
  *
+ * A request to the application that is lost, or whose answer is lost, is repeated with the same `Idempotency-Key`, which the
+ * application passes to `start`. An application that does not must set `giveUp` to 0. A page that stops an answer stops reading
+ * it; the application goes on writing.
+ *
  *     const { messages } = useChat({ id, resume: true, transport: new RepriseChatTransport() })
  */
 export class RepriseChatTransport<Message = any, Chunk = any> {
   /** A resumed answer comes from its beginning. */
   readonly resumeStreamIsReplay = true
   private readonly api: string
+  private readonly application: Application
 
   constructor(private readonly options: ChatTransportOptions = {}) {
     this.api = options.api ?? '/api/chat'
+    this.application = new Application(options)
   }
 
   /** Asks the application for an answer. */
@@ -296,7 +346,13 @@ export class RepriseChatTransport<Message = any, Chunk = any> {
     request: RequestOptions & { trigger: string; messageId: string | undefined; messages: Message[] },
   ): Promise<ReadableStream<Chunk>> {
     const { chatId, messages, trigger, messageId, body } = request
-    const answer = await this.ask(request, this.api, { ...body, id: chatId, messages, trigger, messageId })
+    const headers = new Headers(request.headers)
+    headers.set('Idempotency-Key', randomID())
+    const answer = await this.application.ask<Answer>('ask for an answer', {
+      ...this.about(request, this.api),
+      headers,
+      body: { ...body, id: chatId, messages, trigger, messageId },
+    })
     if (!answer) throw new Error('the application has no answer')
     return this.read(request, answer)
   }
@@ -308,23 +364,12 @@ export class RepriseChatTransport<Message = any, Chunk = any> {
   }
 
   private find(request: RequestOptions): Promise<Answer | null> {
-    return this.ask(request, `${this.api}/${encodeURIComponent(request.chatId)}/stream`, undefined)
+    const url = `${this.api}/${encodeURIComponent(request.chatId)}/stream`
+    return this.application.ask<Answer>('find an answer', this.about(request, url))
   }
 
-  private async ask(request: RequestOptions, url: string, body: object | undefined): Promise<Answer | null> {
-    const headers = new Headers(this.options.headers)
-    new Headers(request.headers).forEach((value, name) => headers.set(name, value))
-    const init: RequestInit = { headers }
-    if (request.abortSignal) init.signal = request.abortSignal
-    if (body) {
-      headers.set('Content-Type', 'application/json')
-      Object.assign(init, { method: 'POST', body: JSON.stringify(body) })
-    }
-    const platform = this.options.fetch ?? globalThis.fetch
-    const response = await platform(url, init)
-    if (response.status === 204) return null
-    if (!response.ok) throw new Error((await response.text()) || `the application answers with status ${response.status}`)
-    return (await response.json()) as Answer
+  private about({ headers, abortSignal }: RequestOptions, url: string): ApplicationRequest {
+    return { url, headers, signal: abortSignal }
   }
 
   private read(request: RequestOptions, answer: Answer): ReadableStream<Chunk> {
@@ -357,4 +402,8 @@ function mergeDeltas(a: Delta, b: Delta): Delta | undefined {
 /** A segment of a stream's name. */
 function segment(id: string): string {
   return id.replaceAll(/[^A-Za-z0-9.-]/g, (c) => `_${c.charCodeAt(0).toString(16)}_`).replace(/^\.+$/, (dots) => `_${dots}`)
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

@@ -141,7 +141,9 @@ export class Caller {
     if (status < 400) {
       response.body?.cancel().catch(ignore)
       const where = response.headers.get('Location')
-      throw new ForeignError(status, status === 0 || where ? `a redirect, to ${where ?? 'somewhere'}` : `status ${status}`)
+      throw new ForeignError(status, status === 0 || where ? `a redirect, to ${where ?? 'somewhere'}` : `status ${status}`, {
+        cutShort: isCutShort(response),
+      })
     }
     throw await problemOf(response, () => (this.met = true))
   }
@@ -186,7 +188,21 @@ export function broken(error: unknown, signal: AbortSignal | undefined): unknown
 export function notOurs(response: Response): ForeignError {
   response.body?.cancel().catch(ignore)
   const type = response.headers.get('Content-Type')
-  return new ForeignError(response.status, `not the protocol of Reprise: status ${response.status} with content type ${type}`)
+  return new ForeignError(response.status, `not the protocol of Reprise: status ${response.status} with content type ${type}`, {
+    cutShort: isCutShort(response),
+  })
+}
+
+const ourTypes = ['text/event-stream', 'application/json', 'application/octet-stream']
+
+/**
+ * Reports whether an answer may be the beginning of a success. Chromium takes a header that ends with the connection for a whole one:
+ * the status can lack digits, and the content type its end.
+ */
+function isCutShort({ status, headers }: Response): boolean {
+  const type = headers.get('Content-Type') ?? ''
+  if (status >= 300) return false
+  return (status > 0 && status < 100) || ourTypes.some((ours) => ours !== type && ours.startsWith(type))
 }
 
 /** Reports whether an answer has a media type, whatever its parameters. */
@@ -239,7 +255,7 @@ export function parseRetryAfter(text: string | null): number | undefined {
 }
 
 /** Reads a Go duration such as "1m30s" as milliseconds. */
-function parseDuration(text: unknown): number | undefined {
+export function parseDuration(text: unknown): number | undefined {
   if (typeof text !== 'string' || !/^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$/.test(text)) return undefined
   const units: Record<string, number> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1000, m: 60_000, h: 3600_000 }
   let total = 0

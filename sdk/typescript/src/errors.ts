@@ -97,11 +97,18 @@ export class ForeignError extends RepriseError {
   readonly status: number
   /** Milliseconds, 0 if the answer does not say. */
   readonly retryAfter: number
+  /**
+   * The header of the answer may be incomplete.
+   *
+   * @internal
+   */
+  readonly cutShort: boolean
 
-  constructor(status: number, message: string, options?: { retryable?: boolean; retryAfter?: number }) {
+  constructor(status: number, message: string, options?: { retryable?: boolean; retryAfter?: number; cutShort?: boolean }) {
     super('foreign', options?.retryable ?? false, message)
     this.status = status
     this.retryAfter = options?.retryAfter ?? 0
+    this.cutShort = options?.cutShort ?? false
   }
 }
 

@@ -15,6 +15,7 @@ import { type Received, ReceivedEvent, decodeFrame } from './event.js'
 import type { FollowOptions, Target } from './follow-options.js'
 import { ForeignSpell } from './foreign.js'
 import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
+import { Receipts, receiptsHeader } from './receipts.js'
 import { Saver } from './saver.js'
 import { Series, SeriesEvent } from './series.js'
 import { Decoder, type Frame } from './sse.js'
@@ -83,6 +84,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private ticketRefused = false
   /** Identifies this loop to a server that holds output back for it. */
   private hold: string | undefined
+  /** Sent to a server that holds output back and asks for them. */
+  private receipts: Receipts | undefined
 
   constructor(
     private readonly target: Target,
@@ -101,6 +104,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
   }
 
   next(): Promise<IteratorResult<Received, undefined>> {
+    this.receipts?.handled(this.track.seq)
     const { series } = this
     if (series !== undefined && this.busy === undefined && this.options.cursors === undefined && !this.scope.aborted) {
       return Promise.resolve({ value: this.draw(series), done: false })
@@ -163,6 +167,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private async finish(): Promise<void> {
     this.disconnect()
     this.scope.unlink()
+    await this.receipts?.stop()
     await this.saver.flush()
   }
 
@@ -225,7 +230,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
 
   /** Makes one request. Returns undefined if the stream has ended. */
   private async connect(): Promise<Connection | undefined> {
-    const { caller } = this.target
+    const { caller, path, start } = this.target
     const scope = linked(this.scope.signal)
     const idle = this.watch(scope)
     try {
@@ -239,6 +244,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       if (response.status !== 200 || !hasType(response, 'text/event-stream') || !response.body) throw notOurs(response)
       caller.met = true
       this.hold = response.headers.get('Execution-Hold') ?? this.hold
+      this.receipts ??= Receipts.wanted(caller, start, path, response.headers)
       this.live = this.ticketRefused = false
       this.opened = performance.now()
       this.firstGap = this.filteredStart(response.headers)
@@ -263,6 +269,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
 
   /** Reads once. Time that the loop body takes does not count as silence. */
   private async read({ scope, reader, decoder }: Connection): Promise<void> {
+    this.receipts?.drained()
     this.saver.beginWait((error) => scope.abort(error))
     const idle = this.watch(scope)
     let chunk: Uint8Array | undefined
@@ -276,6 +283,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     scope.signal.throwIfAborted()
     if (!chunk) throw new ConnectionError('the connection ended before the stream')
+    this.receipts?.received(chunk.length)
     decoder.push(chunk)
   }
 
@@ -432,6 +440,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     // With a ticket it stays a simple request, which needs no CORS preflight.
     if (cursor !== '' && ticket === undefined) headers['Last-Event-ID'] = cursor
     if (this.hold) headers['Execution-Hold'] = this.hold
+    if (this.receipts) headers[receiptsHeader] = 'yes'
     const query = parameters({
       gap: this.options.onGap === 'raise' ? undefined : 'event',
       types: this.types && [...this.types].join(','),

@@ -1,6 +1,9 @@
 import { ForeignError } from './errors.js'
 
-/** For how long, in milliseconds, an answer that is not the server's is tried again once the server was met. */
+/**
+ * For how long, in milliseconds, an answer that is not the server's is tried again once the server was met, and one that may be the
+ * beginning of the server's answer in any case.
+ */
 export const foreignPatience = 60_000
 
 /** A run of consecutive answers that are not the server's. */
@@ -12,7 +15,7 @@ export class ForeignSpell {
    * giveUp bounds it too; undefined is no bound of its own.
    */
   allows(error: unknown, met: boolean, giveUp: number | undefined, pause: number): boolean {
-    if (!met || !(error instanceof ForeignError)) {
+    if (!(error instanceof ForeignError) || !(met || error.cutShort)) {
       this.since = undefined
       return false
     }

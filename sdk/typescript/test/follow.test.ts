@@ -5,7 +5,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { test } from 'node:test'
 import { ForeignSpell } from '#esm/foreign.js'
 import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, RepriseError } from 'reprise'
-import { all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
+import { type Answer, all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
 
 const seqs = async (events: AsyncIterable<{ seq: number }>) => (await all(events)).map((event) => event.seq)
 
@@ -155,6 +155,22 @@ test('an answer that is not ours is terminal before the server was met, and trie
   assert.deepEqual(await seqs(after.client().follow('x')), [1, 2])
   const passing = await script(t, foreign(502), foreign(503), stream([end(1)]))
   assert.deepEqual(await seqs(passing.client().follow('x')), [1])
+})
+
+test('a header that was cut in its status or content type is a lost connection', async (t) => {
+  const cut = (type?: string) => foreign(200, { 'Content-Type': type ?? '' })
+  const bare: Answer = (_, response) => response.writeHead(200).end()
+  const types = ['t', 'text', 'text/event-strea'].map(cut)
+  const s = await script(t, bare, ...types, cut(), bare, stream([event(1)]), cut('text/'), stream([end(2)]))
+  const waits: number[] = []
+  assert.deepEqual(await seqs(s.client().follow('x', { onDrop: ({ met }) => waits.push(Number(met)) })), [1, 2])
+  assert.deepEqual(waits, [0, 0, 0, 0, 0, 0, 1, 1])
+  const whole = await script(t, foreign(404, { 'Content-Type': 'application/json' }))
+  await assert.rejects(all(whole.client().follow('x')), { code: 'foreign' })
+  assert.equal(whole.requests.length, 1)
+  // What Chromium makes of "HTTP/1.1 20" cannot come from Node.
+  const client = s.client({ fetch: async () => ({ status: 20, headers: new Headers(), body: null }) as Response, giveUp: 30 })
+  await assert.rejects(all(client.follow('x')), (error: ForeignError) => error.code === 'foreign' && error.tries > 3)
 })
 
 test('an answer that is not ours is tried again for 60 s', (t) => {

@@ -1,78 +1,11 @@
-// The client behind the service contract of "reprise check-client": commands on stdin, what happened on stdout, a JSON object a
-// line. The client must have been built.
+// The client in Node behind the service contract of "reprise check-client": commands on stdin, what happened on stdout, a JSON
+// object a line. The client must have been built.
 import { createInterface } from 'node:readline'
 import { Reprise } from '../dist/esm/index.js'
+import { commands, kind } from './service-commands.mjs'
 
-const say = (message) => process.stdout.write(`${JSON.stringify(message)}\n`)
-const stops = new Map()
-
-function client(command) {
-  const { url, token, min_wait_ms: minWait, max_wait_ms: maxWait } = command
-  return new Reprise({ url, token, ...(minWait && { minWait }), ...(maxWait && { maxWait }) })
-}
-
-function options(command, signal) {
-  const { after, types, gap, idle_ms: idleTimeout } = command
-  return {
-    signal,
-    onGap: gap === 'fail' ? 'raise' : 'event',
-    ...(after && { after }),
-    ...(types?.length && { types }),
-    ...(idleTimeout && { idleTimeout }),
-  }
-}
-
-/** Tells an event. JSON is told as it came: its numbers keep their digits. */
-function give(id, event) {
-  if (event.type === 'gap') {
-    const { code, missed, taken_back } = event.data
-    return say({ id, gap: { code, missed, ...(taken_back && { taken_back }) } })
-  }
-  const { seq, cursor, type } = event
-  const start = JSON.stringify({ id, event: { seq, cursor, type } }).slice(0, -2)
-  const data = event.isJSON ? `"json":${event.text.replaceAll(/[\r\n]/g, ' ')}` : `"data":"${Buffer.from(event.bytes).toString('base64')}"`
-  process.stdout.write(`${start},${data}}}\n`)
-}
-
-const verbs = {
-  async follow(command, signal) {
-    for await (const event of client(command).streams.follow(command.stream, options(command, signal))) give(command.id, event)
-  },
-  async run(command, signal) {
-    const request = { id: command.execution, argv: command.argv }
-    for await (const event of client(command).run(request, options(command, signal))) give(command.id, event)
-  },
-  async publish(command, signal) {
-    const producer = client(command).producer(command.stream)
-    for (let n = 1; n <= command.count; n++) await producer.publish({ type: 'note', data: { n } }, { signal })
-  },
-}
-
-async function perform(command) {
-  const stop = new AbortController()
-  stops.set(command.id, stop)
-  try {
-    await verbs[command.do](command, stop.signal)
-  } catch (error) {
-    // The client's own codes are not the server's.
-    const code = error.problem?.code ?? error.gap?.code ?? ''
-    if (!stop.signal.aborted) say({ id: command.id, error: { code, text: String(error.message) } })
-  }
-  stops.delete(command.id)
-  say({ id: command.id, done: true })
-}
-
-say({ hello: { name: 'TypeScript, Node', kind: 'reprise', can: ['types', 'gap', 'tail', 'run', 'publish'] } })
-const running = new Set()
-for await (const line of createInterface({ input: process.stdin })) {
-  const command = JSON.parse(line)
-  if (command.do === 'stop') {
-    stops.get(command.id)?.abort()
-    continue
-  }
-  const task = perform(command)
-  running.add(task)
-  task.then(() => running.delete(task))
-}
-for (const stop of stops.values()) stop.abort()
-await Promise.all(running)
+const write = (line) => process.stdout.write(`${line}\n`)
+const { take, finish } = commands({ Reprise, write, base64: (bytes) => Buffer.from(bytes).toString('base64') })
+write(JSON.stringify({ hello: { name: 'TypeScript, Node', ...kind } }))
+for await (const line of createInterface({ input: process.stdin })) take(line)
+await finish()

@@ -65,7 +65,8 @@ async function handle(request, response) {
   if (request.method === 'POST' && pathname === '/api/chat') {
     const { id, messages } = await body(request)
     const [{ text }] = messages.at(-1).parts
-    return json(await chats.start(id, () => answer(Number(text) || 100)))
+    const key = request.headers['idempotency-key']
+    return json(await chats.start(id, () => answer(Number(text) || 100), { key }))
   }
   if (chatId) {
     const found = await chats.resume(decodeURIComponent(chatId))
