@@ -71,9 +71,9 @@ func TestPageBlockRefusesDamage(t *testing.T) {
 	}
 }
 
-// TestLyingTypeLength: a record that says its type is longer than itself comes out empty, and
-// the events around it as they are.
-func TestLyingTypeLength(t *testing.T) {
+// TestRecordWithInvalidTypeLengthIsEmpty: a record whose type is longer than the record decodes as empty, and the
+// events around it are unaffected.
+func TestRecordWithInvalidTypeLengthIsEmpty(t *testing.T) {
 	batch := encodeBatch(Event{Data: []byte("one")}, Event{Data: []byte("two")}, Event{Data: []byte("three")})
 	second, err := recordEnd(batch.Bytes, 0)
 	if err != nil {

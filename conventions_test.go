@@ -217,8 +217,8 @@ func TestSentinelsAreFew(t *testing.T) {
 	}
 }
 
-// TestWordsThatSayNothing: a package, file or getter has a name that says what it is.
-func TestWordsThatSayNothing(t *testing.T) {
+// TestNamesAreSpecific: no package, file or getter has a generic name such as util.
+func TestNamesAreSpecific(t *testing.T) {
 	for path, f := range goFiles(t) {
 		base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".go"), "_test")
 		for _, word := range []string{"util", "utils", "common", "helper", "helpers", "types", "models", "manager"} {
@@ -502,7 +502,7 @@ func mayBeLong(before, literal, after string, several bool) bool {
 		(several || columns(literal) > 60 && strings.Trim(after, ",)}]({+; ") == "")
 }
 
-func TestMayBeLong(t *testing.T) {
+func TestLongLiteralsAreAllowedOnTheirOwnLines(t *testing.T) {
 	long := `"` + strings.Repeat("x", 120) + `"`
 	for _, tt := range []struct {
 		before, literal, after string

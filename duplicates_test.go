@@ -108,7 +108,7 @@ func hashOf(seed maphash.Seed, lines []codeLine) uint64 {
 	return h.Sum64()
 }
 
-func TestStandTwice(t *testing.T) {
+func TestRepeatedLinesAreFound(t *testing.T) {
 	file := func(path, text string) (lines []codeLine) {
 		for i, line := range strings.Fields(text) {
 			lines = append(lines, codeLine{line, path, i + 1})

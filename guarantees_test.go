@@ -273,7 +273,7 @@ func TestG7Bounded(t *testing.T) {
 	})
 }
 
-func TestG8YoursOnly(t *testing.T) {
+func TestG8TenantsAreIsolated(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
 		log := openLog(t, store, nil)
 		mine := reprise.StreamKey{Tenant: "mine", Name: "s"}
@@ -301,7 +301,7 @@ func TestG8YoursOnly(t *testing.T) {
 	})
 }
 
-func TestG9Once(t *testing.T) {
+func TestG9CreationAndAppendTakeEffectOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
 		log := openLog(t, store, nil)
 		config := reprise.StreamConfig{Labels: map[string]string{"k": "v"}}

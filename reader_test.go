@@ -111,8 +111,8 @@ func TestReaderEvents(t *testing.T) {
 	}
 }
 
-// TestTheEndOfReaders: each who waits learns at once why there is nothing more.
-func TestTheEndOfReaders(t *testing.T) {
+// TestWaitingReadersAreToldWhyTheyEnd: each waiting reader returns at once with the reason.
+func TestWaitingReadersAreToldWhyTheyEnd(t *testing.T) {
 	cause := errors.New("enough")
 	for _, c := range []struct {
 		name string

@@ -9,9 +9,9 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestStreamRemoveLeavesALaterLife: a handle removes the life that it stands for, whichever replica has used the name
-// again, and whether the later life is in memory or not.
-func TestStreamRemoveLeavesALaterLife(t *testing.T) {
+// TestStreamRemoveKeepsNewerEpoch: Remove of a Stream removes the epoch that the Stream was opened with and no newer
+// one, whichever replica created that one and whether or not it is in memory.
+func TestStreamRemoveKeepsNewerEpoch(t *testing.T) {
 	for _, again := range []int{0, 1} { // the replica that uses the name again
 		t.Run(fmt.Sprint("again=", again), func(t *testing.T) {
 			hub := shared.New(memstore.New(nil))

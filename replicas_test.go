@@ -97,9 +97,9 @@ func TestFollowAnotherReplica(t *testing.T) {
 	})
 }
 
-// TestAheadOfWhatIsKnown: a cursor that another replica has given out is never refused because this one
-// has not heard of the event.
-func TestAheadOfWhatIsKnown(t *testing.T) {
+// TestCursorOfAnotherReplicaIsAccepted: a replica never refuses a cursor of another replica because it has not yet seen
+// the event.
+func TestCursorOfAnotherReplicaIsAccepted(t *testing.T) {
 	logs := replicas(t, 2, nil)
 	a, b := createOn(t, logs[0], "s"), createOn(t, logs[1], "s")
 	for i := range 100 {

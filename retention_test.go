@@ -197,8 +197,8 @@ func TestTotalsCostNoOtherStreamItsEvents(t *testing.T) {
 	})
 }
 
-// TestHotTailsShareTheirRoom: the bytes of events in memory stay bounded with readers on every stream.
-func TestHotTailsShareTheirRoom(t *testing.T) {
+// TestHotTailsShareOneBound: the bytes of events in memory stay bounded with readers on every stream.
+func TestHotTailsShareOneBound(t *testing.T) {
 	const streams, room = 40, 200 << 10
 	log := openLog(t, memory(t), &reprise.Options{TailBytes: 64 << 10, TailTotalBytes: room})
 	handles := make([]*reprise.Stream, streams)

@@ -23,8 +23,8 @@ func (unable) Sizes(context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// TestAbilitiesThatAreNot: a Store that answers ErrUnsupported is served like one without the method.
-func TestAbilitiesThatAreNot(t *testing.T) {
+// TestUnsupportedAbilitiesAreIgnored: a Store whose methods return ErrUnsupported is used like one without them.
+func TestUnsupportedAbilitiesAreIgnored(t *testing.T) {
 	log := openLog(t, unable{memstore.New(nil)},
 		&reprise.Options{Retention: reprise.Retention{MaxAge: time.Nanosecond}, SweepEvery: -1})
 	if log.Shared() {

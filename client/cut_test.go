@@ -203,7 +203,7 @@ func follow(
 
 // A process that is killed while it handles an event, at any of them, is given that event
 // again and no other.
-func TestGoesOnAfterABreakAnywhere(t *testing.T) {
+func TestKilledHandlerGetsItsEventAgain(t *testing.T) {
 	for kill := 1; kill <= 6; kill++ {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{

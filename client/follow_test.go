@@ -106,7 +106,7 @@ func TestFollowEndsWithWhatLasts(t *testing.T) {
 	}
 }
 
-func TestFollowSendsWhatItShould(t *testing.T) {
+func TestFollowRequestHasPathTypesAndCursor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := script(events(text(1, "stdout", "a")), events(end(2)))
 		c := w.client(t, client.Options{})
@@ -268,7 +268,7 @@ func TestFollowLeavesOutWhatItHasSeen(t *testing.T) {
 }
 
 // Faults that come now and then, with events between them, add up to nothing.
-func TestFollowForgivesFaultsAfterEvents(t *testing.T) {
+func TestEventsResetFaultsOfFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(i int, _ *http.Request) ([]byte, bool) {
 			if i == 9 {

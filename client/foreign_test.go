@@ -92,7 +92,7 @@ func TestFollowGivesUpAtOnceOnARefusalInMidRun(t *testing.T) {
 }
 
 // Before the server was met, an answer that is not its own is a wrong address.
-func TestForeignAnswerEndsWhatHasNotMetTheServer(t *testing.T) {
+func TestForeignFirstAnswerIsFinal(t *testing.T) {
 	for _, name := range []string{"404", "401", "403", "522", "problem without code"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := script(foreignAnswers[name])

@@ -64,10 +64,9 @@ func proveBy(token string) func(*http.Request) (int, string) {
 	}
 }
 
-// TestSquattersNeverSeeTheToken: the token that lies in a file of this machine goes to who has proven to know it,
-// and to nobody who merely listens: not to another program, not to one that asks the real server for its proof, and
-// not to a server that does not know of proofs.
-func TestSquattersNeverSeeTheToken(t *testing.T) {
+// TestTokenIsSentToProvenServerOnly: the token in a local file is sent only to a server that has proven to know it. It
+// is not sent to another program, to one that relays the proof of the real server, or to a server without proofs.
+func TestTokenIsSentToProvenServerOnly(t *testing.T) {
 	const token = "the-token-of-this-machine"
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)

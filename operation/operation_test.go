@@ -166,9 +166,9 @@ func states(t *testing.T, r *operation.Runner) string {
 
 var errBroken = errors.New("broken")
 
-// TestGoesOnAfterFailure: finished steps return what is recorded, the failed one is done again, and after success
-// nothing is run.
-func TestGoesOnAfterFailure(t *testing.T) {
+// TestRunAfterFailureSkipsFinishedSteps: finished steps return the recorded result, the failed step runs again, and
+// after success nothing runs.
+func TestRunAfterFailureSkipsFinishedSteps(t *testing.T) {
 	r := alone(t)
 	called := map[string]int{}
 	step := func(name string, err error) func(context.Context) ([]byte, error) {
@@ -214,9 +214,9 @@ func TestGoesOnAfterFailure(t *testing.T) {
 	}
 }
 
-// TestStepThatCannotTell is unknown from then on: it is not called again before somebody says what happened, unless it
-// is idempotent.
-func TestStepThatCannotTell(t *testing.T) {
+// TestStepOfUnknownOutcomeIsNotRepeated: a step whose outcome is unknown is not called again before somebody states
+// what happened, unless it is idempotent.
+func TestStepOfUnknownOutcomeIsNotRepeated(t *testing.T) {
 	unanswered := fmt.Errorf("%w: the connection broke", operation.ErrUnknown)
 	for name, failure := range map[string]func(context.Context) ([]byte, error){
 		"error":    func(context.Context) ([]byte, error) { return nil, unanswered },
@@ -356,8 +356,8 @@ func TestCutRecord(t *testing.T) {
 	}
 }
 
-// TestManyCallersOneJob: of 50 callers on two replicas one runs the job, and all get its result.
-func TestManyCallersOneJob(t *testing.T) {
+// TestConcurrentCallersRunJobOnce: one of 50 callers on two replicas runs the job, and all receive its result.
+func TestConcurrentCallersRunJobOnce(t *testing.T) {
 	list := nodes(t, longTTL)
 	const callers = 50
 	var called, returned atomic.Int64
@@ -478,9 +478,9 @@ func TestReplicaDies(t *testing.T) {
 	}
 }
 
-// TestCloseHandsOver: an attempt that a process leaves is gone on with by one that waits, and not told as a failure. A
-// step that was done meanwhile is recorded.
-func TestCloseHandsOver(t *testing.T) {
+// TestCloseHandsAttemptToWaitingProcess: a waiting process takes over the attempt of one that leaves, which is not
+// reported as a failure. A step that finishes meanwhile is recorded.
+func TestCloseHandsAttemptToWaitingProcess(t *testing.T) {
 	list := nodes(t, longTTL)
 	entered := make(chan struct{})
 	var all sync.WaitGroup

@@ -97,7 +97,7 @@ func TestErrorsOfCalls(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestCallsThatAreNotAnswered(t *testing.T) {
+func TestUnansweredCallsFail(t *testing.T) {
 	bubble(t, func(t *testing.T, log *reprise.Log, _ *faulty) {
 		a, b := pair(t, log)
 		defer closeAll(t, a)
@@ -214,9 +214,8 @@ func TestCallsAreServedInBounds(t *testing.T) {
 	})
 }
 
-// TestInboxWithRubbish: what is no message is passed over, and calls behind it
-// are served.
-func TestInboxWithRubbish(t *testing.T) {
+// TestInboxSkipsMalformedMessages: malformed messages are skipped, and the calls after them are served.
+func TestInboxSkipsMalformedMessages(t *testing.T) {
 	bubble(t, func(t *testing.T, log *reprise.Log, _ *faulty) {
 		a, b := pair(t, log)
 		defer closeAll(t, a, b)

@@ -14,9 +14,9 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestOneIsCutOff has three replicas with a Log each, of which one cannot reach the store for a while: the others
-// take it for dead, it takes nobody for dead, and when it is back it learns that and joins again.
-func TestOneIsCutOff(t *testing.T) {
+// TestIsolatedMemberRejoins has three replicas with a Log each. One of them cannot reach the store for a while: the
+// others take it for dead, it takes none for dead, and it joins again once it reaches the store.
+func TestIsolatedMemberRejoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := shared.New(memstore.New(nil))
 		var stores []*faulty

@@ -202,7 +202,7 @@ func TestReplicasSeeEachOther(t *testing.T) {
 	})
 }
 
-func TestOneThatLeavesIsGoneAtTheNextLook(t *testing.T) {
+func TestMemberThatLeftIsReportedAtNextBeat(t *testing.T) {
 	bubble(t, func(t *testing.T, log *reprise.Log, _ *faulty) {
 		a, heard := join(t, log, "a")
 		b, _ := join(t, log, "b")
@@ -222,9 +222,9 @@ func TestOneThatLeavesIsGoneAtTheNextLook(t *testing.T) {
 	})
 }
 
-// TestOneThatDiesIsNoticed: after the TTL and two beats at most, once, by all, and it is
-// found ended by those who come later.
-func TestOneThatDiesIsNoticed(t *testing.T) {
+// TestDeadMemberIsReportedOnce: every member reports a dead one exactly once, at most two beats after its TTL. Members
+// that join later find it ended.
+func TestDeadMemberIsReportedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, log *reprise.Log, _ *faulty) {
 		a, heardA := join(t, log, "a")
 		b, heardB := join(t, log, "b")
@@ -258,9 +258,9 @@ func TestOneThatDiesIsNoticed(t *testing.T) {
 	})
 }
 
-// TestNobodyDiesOfAnOutage: while nobody can reach the store nobody is taken for dead, nor
-// right afterwards; one that really died then is noticed when its time has come anew.
-func TestNobodyDiesOfAnOutage(t *testing.T) {
+// TestOutageOfStoreEndsNoMembership: while no member can reach the store, none is taken for dead, and none right
+// afterwards. A member that really died is noticed once its TTL has passed anew.
+func TestOutageOfStoreEndsNoMembership(t *testing.T) {
 	for _, op := range []string{"all", "append", "list"} {
 		t.Run(op, func(t *testing.T) {
 			bubble(t, func(t *testing.T, log *reprise.Log, store *faulty) {
@@ -291,9 +291,9 @@ func TestNobodyDiesOfAnOutage(t *testing.T) {
 	}
 }
 
-// TestOneThatStoodStill cannot write while the others can: it is taken for dead, learns it
-// from the store, and joins again under a new name.
-func TestOneThatStoodStill(t *testing.T) {
+// TestStalledMemberJoinsUnderNewName: a member that cannot write while the others can is taken for dead. It learns that
+// from the store and joins again under a new name.
+func TestStalledMemberJoinsUnderNewName(t *testing.T) {
 	bubble(t, func(t *testing.T, log *reprise.Log, store *faulty) {
 		a, heardA := join(t, log, "a")
 		b, heardB := join(t, log, "b")

@@ -105,7 +105,7 @@ func TestLastEventID(t *testing.T) {
 }
 
 // A further loop goes on after the last handled event: the one in whose body the loop was left comes again.
-func TestGoesOnAfterBreak(t *testing.T) {
+func TestBrokenLoopGetsItsEventAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{answer: func(_ int, w http.ResponseWriter, r *http.Request) { answerNumbered(w, r, -1) }}
 		c := s.open(t, sseclient.Options{})

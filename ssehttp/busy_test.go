@@ -11,9 +11,9 @@ import (
 	"reprise/ssehttp"
 )
 
-// TestBusyStreamLetsGo: a reader that wants nothing of what comes all the time still
-// sees that its client has gone.
-func TestBusyStreamLetsGo(t *testing.T) {
+// TestFilteredReaderOfBusyStreamSeesDisconnect: a reader that filters out every event of a busy stream still notices
+// that its client has gone.
+func TestFilteredReaderOfBusyStreamSeesDisconnect(t *testing.T) {
 	log := newLog(t, nil)
 	s := create(t, log, "s", reprise.Retention{MaxEvents: 100})
 	ctx, cancel := context.WithCancel(t.Context())

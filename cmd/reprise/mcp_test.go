@@ -94,9 +94,9 @@ func proving(token string, next http.Handler) http.Handler {
 	})
 }
 
-// TestMCPShowsNoTokenToSquatters: a program that listens at --url and does not know the token of the data directory
-// gets a challenge and nothing else, and the client is told why.
-func TestMCPShowsNoTokenToSquatters(t *testing.T) {
+// TestMCPSendsTokenToProvenServerOnly: a program that listens at --url and does not know the token of the data
+// directory receives a challenge and nothing else. The client is told the reason.
+func TestMCPSendsTokenToProvenServerOnly(t *testing.T) {
 	data := t.TempDir()
 	if err := os.WriteFile(filepath.Join(data, tokenFile), []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)

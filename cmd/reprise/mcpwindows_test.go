@@ -100,9 +100,10 @@ func runID(text string) string {
 	return id
 }
 
-// TestFiveWindows: the documented configuration works in five windows at once, which see the same runs. When the one
-// that holds the data directory is killed another takes its place, and the others go on, and so do its runs.
-func TestFiveWindows(t *testing.T) {
+// TestFiveMCPClientsShareOneServer: five windows with the documented configuration run at once and see the same
+// executions. When the one that holds the data directory is killed, another takes its place, and the other windows and
+// its executions continue.
+func TestFiveMCPClientsShareOneServer(t *testing.T) {
 	data := filepath.Join(t.TempDir(), strings.Repeat("long", 30), "data") // no path of a socket is that long
 	windows := make([]*window, 5)
 	var opening sync.WaitGroup

@@ -232,9 +232,9 @@ func TestServerIsKilledWhileCommandsRun(t *testing.T) {
 	}
 }
 
-// TestManyAreTakenUp: a server that was killed with 100 running commands follows all of them again. "go test -v" says
-// how long that takes.
-func TestManyAreTakenUp(t *testing.T) {
+// TestServerTakesUpHundredCommandsAfterAKill: a server that was killed with 100 running commands follows all of them
+// again. "go test -v" prints how long that takes.
+func TestServerTakesUpHundredCommandsAfterAKill(t *testing.T) {
 	if !soaking() {
 		t.Skip("part of make soak")
 	}

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-func TestSelfIsWhatCanBeTyped(t *testing.T) {
+func TestSelfNamesTypableCommand(t *testing.T) {
 	same := func(a, b string) bool { return a == b }
 	for _, tt := range []struct{ path, found, want string }{
 		{"/usr/bin/reprise", "/usr/bin/reprise", "reprise"},

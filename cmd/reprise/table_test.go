@@ -9,9 +9,9 @@ import (
 	"reprise/client"
 )
 
-// TestNothingOfOthersReachesTheTerminal: names, reasons and codes that a server sends neither move the cursor nor turn
-// text around.
-func TestNothingOfOthersReachesTheTerminal(t *testing.T) {
+// TestControlCharactersOfServerAreReplaced: names, reasons and codes that a server sends cannot move the cursor or
+// reverse the direction of text.
+func TestControlCharactersOfServerAreReplaced(t *testing.T) {
 	const evil = "a\x1b[2J\x9b1m\a\r\u202Eb\u2066c\u200Fd\u061Ce\u2028f\x7f"
 	const want = "a\uFFFD[2J\uFFFD1m\uFFFD\uFFFD\uFFFDb\uFFFDc\uFFFDd\uFFFDe\uFFFDf\uFFFD"
 	wide := strings.ToValidUTF8(strings.ReplaceAll(evil, "\x9b", "\u009b"), "?")

@@ -142,9 +142,9 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// TestTakeOverFromNobody: where no server runs, or one was killed, a server that is to take over starts as usual. Who
-// does not know the secret takes nothing.
-func TestTakeOverFromNobody(t *testing.T) {
+// TestTakeOverWithoutRunningServerStarts: a server with --take-over starts as usual when no server runs or the last one
+// was killed. A caller that does not know the secret takes nothing over.
+func TestTakeOverWithoutRunningServerStarts(t *testing.T) {
 	o := &outliving{t: t, flags: []string{"--take-over"}}
 	o.open()
 	if err := o.daemon.kill(); err != nil {

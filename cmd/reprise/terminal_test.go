@@ -349,8 +349,8 @@ func TestNoticeLeavesNoTrace(t *testing.T) {
 	p.leaves(0)
 }
 
-// TestTerminalThatWasAway is shown the last screen in place of all that was written.
-func TestTerminalThatWasAway(t *testing.T) {
+// TestReattachedTerminalGetsLastScreen: a terminal that reconnects is sent the last screen in place of all output.
+func TestReattachedTerminalGetsLastScreen(t *testing.T) {
 	o := startOutliving(t)
 	proxy, err := cutproxy.Listen(o.daemon.addr, nil)
 	check(t, err)

@@ -16,7 +16,7 @@ import (
 	"reprise/internal/identity"
 )
 
-func TestWhoIsTurnedAway(t *testing.T) {
+func TestInvalidCredentialsAreRefused(t *testing.T) {
 	w := start(t, setup{})
 	w.token = ""
 	for _, header := range []string{

@@ -29,7 +29,7 @@ type adversary struct {
 }
 
 // adversaries are the live ones. Their keys are of new tenants, so that what one has made is in nobody's way.
-func (v *victimWorld) adversaries(i *issuer) []*adversary {
+func (v *victimFixture) adversaries(i *issuer) []*adversary {
 	all := []string{"read", "publish", "run", "control"}
 	tenants := 0
 	newTenant := func() string {
@@ -71,7 +71,7 @@ func (v *victimWorld) adversaries(i *issuer) []*adversary {
 }
 
 // cookie logs in.
-func (w *world) cookie(credential string) func(*http.Request) {
+func (w *fixture) cookie(credential string) func(*http.Request) {
 	w.Helper()
 	a := w.send(wireRequest{method: "POST", path: "/v1/login"}, bearer(credential)).is(204)
 	pair, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
@@ -114,7 +114,7 @@ func TestAdversariesLearnNothing(t *testing.T) {
 
 // attempt compares the two answers to one attempt, and looks for the victim's in the first. What the adversary has
 // under way itself may change between two looks at it: then both are sent again.
-func (v *victimWorld) attempt(t *testing.T, a *adversary, at *attempt) {
+func (v *victimFixture) attempt(t *testing.T, a *adversary, at *attempt) {
 	t.Helper()
 	var differs string
 	for begun := time.Now(); time.Since(begun) < time.Minute; {
@@ -134,7 +134,7 @@ func (v *victimWorld) attempt(t *testing.T, a *adversary, at *attempt) {
 }
 
 // holdsNothing looks in an answer for what the victim has, but for what the request itself has said.
-func (v *victimWorld) holdsNothing(t *testing.T, at *attempt, sent *wireRequest, got *answer) {
+func (v *victimFixture) holdsNothing(t *testing.T, at *attempt, sent *wireRequest, got *answer) {
 	t.Helper()
 	if strings.Contains(got.body, secretContent) {
 		t.Errorf("%s: the answer has the victim's: %d %s", at, got.status, got.body)

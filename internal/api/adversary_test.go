@@ -39,7 +39,7 @@ type attempt struct {
 	request   func(*nameSet) wireRequest
 }
 
-// wireRequest is a request as world.do takes it.
+// wireRequest is a request as fixture.do takes it.
 type wireRequest struct {
 	method, path, body string
 	headers            []string
@@ -295,7 +295,7 @@ func inSession(body map[string]any, session string) map[string]any {
 const patience = 2 * time.Minute
 
 // send sends a request without holding it against the document: much of it is nonsense.
-func (w *world) send(r wireRequest, credential func(*http.Request)) *answer {
+func (w *fixture) send(r wireRequest, credential func(*http.Request)) *answer {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 )
 
 // acts are the records that are kept: who, what, to what, and the result.
-func (w *world) acts() []string {
+func (w *fixture) acts() []string {
 	w.Helper()
 	var list []string
 	for line := range strings.Lines(
@@ -36,7 +36,7 @@ func (w *world) acts() []string {
 	return list
 }
 
-func (w *world) sawAct(want string) {
+func (w *fixture) sawAct(want string) {
 	w.Helper()
 	w.eventually(want+" is recorded", func() bool { return strings.Contains(strings.Join(w.acts(), "|"), want) })
 }

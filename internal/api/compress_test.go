@@ -46,7 +46,7 @@ func decoded(tb testing.TB, res *http.Response) io.Reader {
 }
 
 // raw sends a request and returns the response as it was sent, which the contract does not describe.
-func (w *world) raw(method, path string, headers ...string) *http.Response {
+func (w *fixture) raw(method, path string, headers ...string) *http.Response {
 	w.Helper()
 	client := w.client
 	transport := &http.Transport{DisableCompression: true, DisableKeepAlives: true}
@@ -56,7 +56,7 @@ func (w *world) raw(method, path string, headers ...string) *http.Response {
 }
 
 // read asks for events in a coding and reads all of the answer, decoded, and how long it is as it was sent.
-func (w *world) read(path string, headers ...string) (body string, sent int, header http.Header) {
+func (w *fixture) read(path string, headers ...string) (body string, sent int, header http.Header) {
 	w.Helper()
 	res := w.raw("GET", path, headers...)
 	raw, err := io.ReadAll(res.Body)
@@ -69,7 +69,7 @@ func (w *world) read(path string, headers ...string) (body string, sent int, hea
 }
 
 // numberedStream is a stream of lines that has ended.
-func numberedStream(w *world, name string, count int) *reprise.Stream {
+func numberedStream(w *fixture, name string, count int) *reprise.Stream {
 	w.Helper()
 	s := w.stream(name)
 	var events []reprise.Event
@@ -120,8 +120,9 @@ func TestEventsAreCompressedWhereAsked(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoEventsIsNotCompressed: refusals, the very end, small pages and other answers come as they are.
-func TestWhatIsNoEventsIsNotCompressed(t *testing.T) {
+// TestOtherAnswersAreNotCompressed: refusals, responses without events, small pages and other answers are sent as they
+// are.
+func TestOtherAnswersAreNotCompressed(t *testing.T) {
 	w := start(t, setup{})
 	s := numberedStream(w, "s", 10)
 	for _, tt := range []struct {

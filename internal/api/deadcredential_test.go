@@ -20,7 +20,7 @@ import (
 
 // deadCredentials are proofs that were good, were meant for something else, or were never good, each for all that the
 // victim's tenant has.
-func (v *victimWorld) deadCredentials(i *issuer) map[string]func(*http.Request) {
+func (v *victimFixture) deadCredentials(i *issuer) map[string]func(*http.Request) {
 	v.Helper()
 	all := []string{"read", "publish", "run", "control", "admin", "audit"}
 	id, revoked := v.key(reprise.DefaultTenant, all...)
@@ -77,7 +77,7 @@ func (v *victimWorld) deadCredentials(i *issuer) map[string]func(*http.Request) 
 }
 
 // expiredKey is a key whose time is over.
-func (v *victimWorld) expiredKey(scopes []string) string {
+func (v *victimFixture) expiredKey(scopes []string) string {
 	v.Helper()
 	var grants []identity.Grant
 	for _, scope := range scopes {
@@ -94,20 +94,20 @@ func (v *victimWorld) expiredKey(scopes []string) string {
 }
 
 // stranger is a provider that the server does not know.
-func (v *victimWorld) stranger() *issuer {
+func (v *victimFixture) stranger() *issuer {
 	i, _ := newIssuer(v, oidc.Issuer{})
 	return i
 }
 
 // forger signs in the name of a provider with a key of its own.
-func (v *victimWorld) forger(i *issuer) *issuer {
+func (v *victimFixture) forger(i *issuer) *issuer {
 	forger := v.stranger()
 	forger.url = i.url
 	return forger
 }
 
 // confused signs with the text of the provider's public keys as if that were a shared secret.
-func (v *victimWorld) confused(i *issuer) *issuer {
+func (v *victimFixture) confused(i *issuer) *issuer {
 	res, err := http.Get(i.url)
 	v.ok(err)
 	defer res.Body.Close()
@@ -119,8 +119,9 @@ func (v *victimWorld) confused(i *issuer) *issuer {
 	return &confused
 }
 
-// TestDeadCredentialsOpenNothing: each operation that is not public answers unauthenticated, whatever is named.
-func TestDeadCredentialsOpenNothing(t *testing.T) {
+// TestDeadCredentialsAreRefusedEverywhere: each operation that is not public answers unauthenticated, whatever it
+// names.
+func TestDeadCredentialsAreRefusedEverywhere(t *testing.T) {
 	i, verifier := newIssuer(t, oidc.Issuer{
 		TenantClaim: "tenant", Tenants: []reprise.Tenant{reprise.DefaultTenant}, Allow: identity.AllScopes(),
 	})

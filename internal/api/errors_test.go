@@ -56,7 +56,7 @@ func TestErrorTable(t *testing.T) {
 }
 
 // refusedPositions makes the stream s that the other rows use too.
-func refusedPositions(w *world) []refusal {
+func refusedPositions(w *fixture) []refusal {
 	s, other := w.stream("s", "one", "two"), w.stream("other", "x")
 	events := "/v1/streams/s/events"
 	return []refusal{
@@ -83,7 +83,7 @@ func refusedPositions(w *world) []refusal {
 }
 
 // refusedRequests are about what is there and what is sent.
-func refusedRequests(w *world) []refusal {
+func refusedRequests(w *fixture) []refusal {
 	ended := w.stream("ended")
 	_, err := ended.End(w.Context(), "completed", reprise.Event{})
 	w.ok(err)
@@ -119,7 +119,7 @@ func refusedRequests(w *world) []refusal {
 }
 
 // refusedSenders are about who sends, and how much.
-func refusedSenders(w *world) []refusal {
+func refusedSenders(w *fixture) []refusal {
 	events := "/v1/streams/s/events"
 	return []refusal{
 		{"unauthenticated", 401, false, func() *answer {
@@ -149,7 +149,7 @@ func refusedSenders(w *world) []refusal {
 }
 
 // refusedByTheServer are no fault of the client. The last one is the end of the server.
-func refusedByTheServer(w *world, store *faultyStore) []refusal {
+func refusedByTheServer(w *fixture, store *faultyStore) []refusal {
 	events := "/v1/streams/s/events"
 	return []refusal{
 		{"store_unavailable", 503, true, func() *answer {

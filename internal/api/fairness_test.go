@@ -70,7 +70,7 @@ const publishTime = 5 * time.Second
 
 // publishForAWhile returns how often each tenant could publish.
 func publishForAWhile(
-	b *testing.B, w *world, client *http.Client, keys []string, floodWriters, floodBytes, writers int,
+	b *testing.B, w *fixture, client *http.Client, keys []string, floodWriters, floodBytes, writers int,
 ) []int64 {
 	ctx, stop := context.WithTimeout(b.Context(), publishTime)
 	defer stop()

@@ -19,7 +19,7 @@ import (
 )
 
 // openFiles makes the root "work" and returns what closes it.
-func (w *world) openFiles(opts *api.Options) (closeFiles func()) {
+func (w *fixture) openFiles(opts *api.Options) (closeFiles func()) {
 	w.Helper()
 	w.files = w.TempDir()
 	roots, err := files.Open(map[string]string{"work": w.files}, nil)

@@ -446,7 +446,7 @@ func TestHostMayBeTheAddressThatWasReached(t *testing.T) {
 }
 
 // A load balancer checks its servers by a name of its own, or none; it learns nothing else.
-func TestHealthIsToldUnderAnyName(t *testing.T) {
+func TestHealthIsServedForAnyHost(t *testing.T) {
 	w := start(t, setup{})
 	for path, status := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 403, "/v1/executions": 403} {
 		r := httptest.NewRequest("GET", path, nil)

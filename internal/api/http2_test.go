@@ -21,7 +21,7 @@ import (
 )
 
 // overTLS serves w over TLS too. The client of the transport speaks HTTP/2; conns counts its connections.
-func overTLS(w *world) (url string, transport *http.Transport, conns *atomic.Int32) {
+func overTLS(w *fixture) (url string, transport *http.Transport, conns *atomic.Int32) {
 	w.Helper()
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = api.NewHTTPServer(w.server)
@@ -54,7 +54,7 @@ func count(n *atomic.Int32, next func(net.Conn, http.ConnState)) func(net.Conn, 
 }
 
 // over sends a request over a transport.
-func (w *world) over(transport http.RoundTripper, method, url, token, accept, body string) *http.Response {
+func (w *fixture) over(transport http.RoundTripper, method, url, token, accept, body string) *http.Response {
 	w.Helper()
 	req, err := http.NewRequestWithContext(w.Context(), method, url, strings.NewReader(body))
 	w.ok(err)

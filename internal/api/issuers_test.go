@@ -117,7 +117,7 @@ func TestTokensOfIssuersHaveTheirTenantAndScopes(t *testing.T) {
 	})
 }
 
-// TestChallengesNameTheMetadata: and a server without issuers says Bearer alone, see TestWhoIsTurnedAway.
+// TestChallengesNameTheMetadata: and a server without issuers says Bearer alone, see TestInvalidCredentialsAreRefused.
 func TestChallengesNameTheMetadata(t *testing.T) {
 	i, verifier := newIssuer(t, oidc.Issuer{})
 	w := start(t, setup{api: api.Options{Issuers: verifier}})
@@ -169,7 +169,7 @@ func TestChallengesNameTheMetadata(t *testing.T) {
 }
 
 // bare sends a request for what the contract does not describe.
-func (w *world) bare(method, path string) *http.Response {
+func (w *fixture) bare(method, path string) *http.Response {
 	w.Helper()
 	req, err := http.NewRequestWithContext(w.Context(), method, w.url+path, nil)
 	w.ok(err)
@@ -192,7 +192,7 @@ func TestExpiryOfATokenEndsWhatIsOpen(t *testing.T) {
 }
 
 // endsWithItsToken reports false if the token had expired before all was open.
-func (w *world) endsWithItsToken(i *issuer, life time.Duration) bool {
+func (w *fixture) endsWithItsToken(i *issuer, life time.Duration) bool {
 	w.Helper()
 	token, expires := i.token("read", publicURL, life), time.Now().Add(life)
 	send := func(credential, method, path, body string, headers ...string) (res *http.Response) {

@@ -12,7 +12,7 @@ import (
 )
 
 // wantMetrics compares lines of /metrics with what they should be.
-func (w *world) wantMetrics(want map[string]string) {
+func (w *fixture) wantMetrics(want map[string]string) {
 	w.Helper()
 	for name, value := range want {
 		if got := w.metric(name); got != value {

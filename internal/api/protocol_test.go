@@ -54,7 +54,7 @@ var shownHeaders = []string{
 }
 
 // exchange sends a request that is written out and returns the answer the same way.
-func (w *world) exchange(t *testing.T, request string) string {
+func (w *fixture) exchange(t *testing.T, request string) string {
 	t.Helper()
 	head, body, _ := strings.Cut(strings.TrimSuffix(request, "\n"), "\n\n")
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head + "\n\n")))

@@ -30,14 +30,14 @@ type acknowledged struct {
 
 // publication is a publish that goes on, over a connection of its own.
 type publication struct {
-	*world
+	*fixture
 	body io.WriteCloser
 	res  chan *http.Response
 	in   *bufio.Reader
 }
 
 // publishOn begins a publish to a stream.
-func (w *world) publishOn(transport http.RoundTripper, url, stream string, headers ...string) *publication {
+func (w *fixture) publishOn(transport http.RoundTripper, url, stream string, headers ...string) *publication {
 	w.Helper()
 	reader, writer := io.Pipe()
 	req, err := http.NewRequestWithContext(w.Context(), "POST", url+"/v1/streams/"+stream+"/events", reader)
@@ -49,7 +49,7 @@ func (w *world) publishOn(transport http.RoundTripper, url, stream string, heade
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
 	}
-	p := &publication{world: w, body: writer, res: make(chan *http.Response, 1)}
+	p := &publication{fixture: w, body: writer, res: make(chan *http.Response, 1)}
 	go func() {
 		res, err := transport.RoundTrip(req)
 		if err != nil {
@@ -115,7 +115,7 @@ const asLinesBody = "Content-Type: application/x-ndjson"
 func lineOf(i int) string { return fmt.Sprintf(`{"type":"note","data":%d}`+"\n", i) }
 
 // wantNumbers checks that a stream has the numbers from 1 to count, in order.
-func wantNumbers(w *world, s *reprise.Stream, count int) {
+func wantNumbers(w *fixture, s *reprise.Stream, count int) {
 	w.Helper()
 	reader, err := s.Reader(w.Context(), reprise.Position{})
 	w.ok(err)
@@ -419,7 +419,7 @@ func TestPublishSurvivesCuts(t *testing.T) {
 
 // publishCut publishes a body of which the first event has a number, to the end or up to a cut. It returns how many
 // events were acknowledged.
-func (w *world) publishCut(body string, number int, whole bool, random *rand.Rand) int {
+func (w *fixture) publishCut(body string, number int, whole bool, random *rand.Rand) int {
 	w.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
 	w.ok(err)

@@ -17,7 +17,9 @@ import (
 )
 
 // bounded starts a server with quotas, which count what is refused.
-func bounded(t *testing.T, opts quota.Options, kept func(tenant reprise.Tenant, account string) reprise.Quota) *world {
+func bounded(
+	t *testing.T, opts quota.Options, kept func(tenant reprise.Tenant, account string) reprise.Quota,
+) *fixture {
 	t.Helper()
 	m := api.NewMetrics()
 	opts.Refused = m.QuotaRefused
@@ -29,7 +31,7 @@ func bounded(t *testing.T, opts quota.Options, kept func(tenant reprise.Tenant, 
 }
 
 // limitedKey makes an API key with all scopes but that of the operator, and with quotas of its own.
-func (w *world) limitedKey(
+func (w *fixture) limitedKey(
 	name string, tenant reprise.Tenant, limits quota.Limits,
 ) (principal, text string) {
 	w.Helper()
@@ -61,7 +63,7 @@ func (a *answer) refusedBy(code string, name quota.Name, of quota.Of) {
 }
 
 // used is what a principal uses of one of its quotas.
-func (w *world) used(name quota.Name) int64 {
+func (w *fixture) used(name quota.Name) int64 {
 	w.Helper()
 	lines, _ := w.do("GET", "/v1/quota", "").is(200).member("quotas").([]any)
 	for _, line := range lines {
@@ -84,12 +86,12 @@ func TestEachQuotaRefusesAndFrees(t *testing.T) {
 		limit int64
 		code  string
 		// use takes all of it; free gives it back; more asks for more, which is refused before and not after.
-		use  func(w *world) (free func())
-		more func(w *world) *answer
+		use  func(w *fixture) (free func())
+		more func(w *fixture) *answer
 	}{
 		{
 			quota.Queued, 0, "quota_exceeded",
-			func(w *world) func() {
+			func(w *fixture) func() {
 				var ids []string
 				for range 6 { // three quarters of all places: there are several principals
 					ids = append(ids, w.do("POST", "/v1/executions", holdsOn).is(201).text("id"))
@@ -101,11 +103,11 @@ func TestEachQuotaRefusesAndFrees(t *testing.T) {
 					}
 				}
 			},
-			func(w *world) *answer { return w.do("POST", "/v1/executions", `{"command":"true"}`) },
+			func(w *fixture) *answer { return w.do("POST", "/v1/executions", `{"command":"true"}`) },
 		},
 		{
 			quota.Readers, 2, "too_many_readers",
-			func(w *world) func() {
+			func(w *fixture) func() {
 				w.do("PUT", "/v1/streams/r", `{}`)
 				one := w.follow("/v1/streams/r/events", asSSE)
 				res := w.open("GET", "/v1/streams/r/events", "", "Accept: application/x-ndjson")
@@ -115,27 +117,27 @@ func TestEachQuotaRefusesAndFrees(t *testing.T) {
 					_ = res.Body.Close()
 				}
 			},
-			func(w *world) *answer { return w.do("GET", "/v1/streams/r/events?wait=1ms", "") },
+			func(w *fixture) *answer { return w.do("GET", "/v1/streams/r/events?wait=1ms", "") },
 		},
 		{
 			quota.Streams, 2, "quota_exceeded",
-			func(w *world) func() {
+			func(w *fixture) func() {
 				w.do("PUT", "/v1/streams/one", `{}`).is(201)
 				w.do("PUT", "/v1/streams/two", `{}`).is(201)
 				w.do("PUT", "/v1/streams/two", `{}`).is(200)
 				return func() { w.do("DELETE", "/v1/streams/one", "").is(204) }
 			},
-			func(w *world) *answer { return w.do("PUT", "/v1/streams/three", `{}`) },
+			func(w *fixture) *answer { return w.do("PUT", "/v1/streams/three", `{}`) },
 		},
 		{
 			quota.Bytes, 40_000, "quota_exceeded",
-			func(w *world) func() {
+			func(w *fixture) func() {
 				w.do("PUT", "/v1/streams/one", `{}`).is(201)
 				w.do("PUT", "/v1/streams/two", `{}`).is(201)
 				w.do("POST", "/v1/streams/one/events", strings.Repeat("x", 30_000)).is(200)
 				return func() { w.do("DELETE", "/v1/streams/one", "").is(204) }
 			},
-			func(w *world) *answer { return w.do("POST", "/v1/streams/two/events", strings.Repeat("y", 20_000)) },
+			func(w *fixture) *answer { return w.do("POST", "/v1/streams/two/events", strings.Repeat("y", 20_000)) },
 		},
 	} {
 		for _, of := range []quota.Of{quota.OfPrincipal, quota.OfTenant} {

@@ -21,7 +21,7 @@ import (
 )
 
 // key makes an API key of a tenant and returns its id and its text.
-func (w *world) key(tenant reprise.Tenant, scopes ...string) (id, text string) {
+func (w *fixture) key(tenant reprise.Tenant, scopes ...string) (id, text string) {
 	w.Helper()
 	var grants []identity.Grant
 	for _, scope := range scopes {
@@ -35,7 +35,7 @@ func (w *world) key(tenant reprise.Tenant, scopes ...string) (id, text string) {
 }
 
 // with does something with another credential.
-func (w *world) with(credential string, do func()) {
+func (w *fixture) with(credential string, do func()) {
 	before := w.token
 	defer func() { w.token = before }()
 	w.token = credential
@@ -167,7 +167,7 @@ var absent = hidden{"gone", "b-gone", "b-gone"}
 
 // sameAsAbsent checks that each operation on something answers as on what does not exist, and returns how often it was
 // looked at.
-func sameAsAbsent(w *world, h hidden, operations []string) {
+func sameAsAbsent(w *fixture, h hidden, operations []string) {
 	w.Helper()
 	for _, operation := range operations {
 		method, path, body := request(operation, h.id, h.stream, h.session)
@@ -206,7 +206,7 @@ func named(t *testing.T, not ...string) []string {
 }
 
 // fill makes a stream and a running execution in a session.
-func (w *world) fill(tenant reprise.Tenant, h hidden) {
+func (w *fixture) fill(tenant reprise.Tenant, h hidden) {
 	w.Helper()
 	s, _, err := w.log.Create(w.Context(), reprise.StreamKey{Tenant: tenant, Name: h.stream}, reprise.StreamConfig{})
 	w.ok(err)
@@ -219,7 +219,7 @@ func (w *world) fill(tenant reprise.Tenant, h hidden) {
 }
 
 // untouched checks that nobody has changed what fill made.
-func (w *world) untouched(tenant reprise.Tenant, h hidden) {
+func (w *fixture) untouched(tenant reprise.Tenant, h hidden) {
 	w.Helper()
 	e, err := w.host.Show(context.Background(), tenant, h.id)
 	if err != nil || e.Status == execution.StatusEnded {
@@ -232,7 +232,7 @@ func (w *world) untouched(tenant reprise.Tenant, h hidden) {
 	}
 }
 
-func TestPrefixesHideTheRest(t *testing.T) {
+func TestScopePrefixHidesOtherNames(t *testing.T) {
 	w := start(t, setup{})
 	mine, others := hidden{"mine", "a-mine", "a-mine"}, hidden{"them", "b-them", "b-them"}
 	w.fill(reprise.DefaultTenant, hidden{"first", "b-first", "b-first"}) // lists end with it

@@ -82,7 +82,7 @@ func TestAnswersTakeTheSameTime(t *testing.T) {
 // takesTheSameTime asks in pairs, in turns the one first and the other, so that a busy machine slows both down. It asks
 // for more pairs, which are added to those before, as long as the difference is too great: what differs always differs,
 // and what differed by chance does not.
-func (v *victimWorld) takesTheSameTime(t *testing.T, who string, at *attempt, show func(*http.Request),
+func (v *victimFixture) takesTheSameTime(t *testing.T, who string, at *attempt, show func(*http.Request),
 	most time.Duration,
 ) {
 	t.Helper()

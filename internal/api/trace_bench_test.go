@@ -30,7 +30,7 @@ func BenchmarkTracedPublish(b *testing.B) {
 	body := strings.Repeat(`{"data":{"text":"`+strings.Repeat("x", 180)+`"}}`+"\n", 100)
 	var took [2]time.Duration
 	for b.Loop() {
-		for i, w := range []*world{plain, traced} {
+		for i, w := range []*fixture{plain, traced} {
 			begun := time.Now()
 			for range 5 {
 				publishBody(b, w, body)
@@ -43,7 +43,7 @@ func BenchmarkTracedPublish(b *testing.B) {
 }
 
 // publishedTo returns a server over SQLite with a stream.
-func publishedTo(b *testing.B, tracer *otlp.Tracer) *world {
+func publishedTo(b *testing.B, tracer *otlp.Tracer) *fixture {
 	store, err := sqlitestore.Open(b.Context(), b.TempDir()+"/events.db", nil)
 	if err != nil {
 		b.Fatal(err)
@@ -57,7 +57,7 @@ func publishedTo(b *testing.B, tracer *otlp.Tracer) *world {
 }
 
 // publishBody sends lines of JSON to the stream.
-func publishBody(b *testing.B, w *world, body string) {
+func publishBody(b *testing.B, w *fixture, body string) {
 	to := w.url + "/v1/streams/s/events"
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, to, strings.NewReader(body))
 	if err != nil {

@@ -31,15 +31,15 @@ func uploadAt(operation, word string) string {
 		sumOf(victimUpload))
 }
 
-// victimWorld is a server on which the default tenant has one of everything.
-type victimWorld struct {
-	*world
+// victimFixture is a server on which the default tenant has one of everything.
+type victimFixture struct {
+	*fixture
 	hidden   nameSet // all that the victim has
 	portrait string
 	absent   int // how many names were made that nobody has
 }
 
-func newVictim(t *testing.T, s setup) *victimWorld {
+func newVictim(t *testing.T, s setup) *victimFixture {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
 	var handler *mcphttp.Handler
@@ -51,7 +51,7 @@ func newVictim(t *testing.T, s setup) *victimWorld {
 		}
 		return []api.MCPEndpoint{{Name: "mcp", Handler: handler}}
 	}
-	v := &victimWorld{world: start(t, s)}
+	v := &victimFixture{fixture: start(t, s)}
 	t.Cleanup(func() { v.ok(handler.Close()) })
 	v.hidden = nameSet{word: "victim-0000", page: map[string]string{}, collection: map[string]string{
 		"/v1/executions": "victim-0000", "/v1/streams": "victim-0000", "/v1/sessions": "victim-0000",
@@ -71,7 +71,7 @@ func newVictim(t *testing.T, s setup) *victimWorld {
 }
 
 // fillStreams makes a stream, executions that run and that have ended, and an interpreter, and takes cursors.
-func (v *victimWorld) fillStreams() {
+func (v *victimFixture) fillStreams() {
 	word, id := v.hidden.word, v.hidden.collection
 	labels := fmt.Sprintf(`{%q:%q,"more":%q}`, word, word, secretContent)
 	for _, name := range []string{word, "other-of-victim"} {
@@ -107,7 +107,7 @@ func (v *victimWorld) fillStreams() {
 }
 
 // fillFiles makes a file, an upload that has not ended, and a watch.
-func (v *victimWorld) fillFiles() {
+func (v *victimFixture) fillFiles() {
 	path := url.QueryEscape("work/" + v.hidden.word)
 	v.do("PUT", "/v1/files/content?path="+path, secretContent).is(200)
 	v.do("PUT", uploadAt("content", v.hidden.word)+"&offset=0", secretContent).is(200)
@@ -126,7 +126,7 @@ func beginMCP(t *testing.T, handler http.Handler) string {
 }
 
 // nobody are names like those of the victim that nothing has, others each time.
-func (v *victimWorld) nobody() *nameSet {
+func (v *victimFixture) nobody() *nameSet {
 	v.absent++
 	n := nameSet{
 		word:   fmt.Sprintf("vacant-%04d", v.absent),
@@ -160,7 +160,7 @@ func unlike(text string) string {
 var volatile = regexp.MustCompile(`"(usage|last_used|idle_since|bytes_kept|next_cursor|expires)":("[^"]*"|\{[^}]*\}|[0-9]+)`)
 
 // look is all that the victim sees of what it has.
-func (v *victimWorld) look() string {
+func (v *victimFixture) look() string {
 	var b strings.Builder
 	for _, path := range []string{
 		"/v1/executions?session=" + v.hidden.word, "/v1/streams/" + v.hidden.word, "/v1/streams/other-of-victim",
@@ -177,7 +177,7 @@ func (v *victimWorld) look() string {
 }
 
 // untouchedByAll checks that the victim sees what it saw before.
-func (v *victimWorld) untouchedByAll() {
+func (v *victimFixture) untouchedByAll() {
 	v.Helper()
 	if now := v.look(); now != v.portrait {
 		was, is := strings.Split(v.portrait, "\n"), strings.Split(now, "\n")

@@ -13,7 +13,7 @@ import (
 )
 
 // receiver keeps the bodies that come.
-func receiver(w *world) (url string, came <-chan string) {
+func receiver(w *fixture) (url string, came <-chan string) {
 	bodies := make(chan string, 100)
 	r := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		text, _ := io.ReadAll(q.Body)
@@ -24,7 +24,7 @@ func receiver(w *world) (url string, came <-chan string) {
 }
 
 // sendWebhooks sends until the test is over.
-func (w *world) sendWebhooks() {
+func (w *fixture) sendWebhooks() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

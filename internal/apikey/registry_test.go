@@ -107,7 +107,7 @@ func TestKeyStandsForItsPrincipal(t *testing.T) {
 	}
 }
 
-func TestWrongKeyIsAGuess(t *testing.T) {
+func TestWrongKeyReturnsGuessError(t *testing.T) {
 	r := open(t, apikey.File(filepath.Join(t.TempDir(), "k")), nil)
 	key, text := add(t, r, reader)
 	for wrong, id := range map[string]string{

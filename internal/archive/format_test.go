@@ -209,9 +209,9 @@ func whole(tb testing.TB, file []byte) (reprise.StreamInfo, []reprise.Batch, boo
 	return reprise.StreamInfo{}, nil, false
 }
 
-// TestEveryByteCounts flips each bit of each byte of a file, cuts it everywhere, and leaves out each
-// byte: it is always found damaged, and never gives anything else than was written.
-func TestEveryByteCounts(t *testing.T) {
+// TestEveryFlippedBitIsDetected flips each bit of a file, truncates the file at each offset and drops each byte. The
+// damage is always detected, and nothing that differs from the original is returned.
+func TestEveryFlippedBitIsDetected(t *testing.T) {
 	batches := someBatches(3, 20, 10)
 	file := encode(t, ended("s", 3, batches...), batches)
 	_, got, ok := whole(t, file)

@@ -148,8 +148,8 @@ func TestSweptStreamIsReadFromTheArchive(t *testing.T) {
 	})
 }
 
-// TestNothingIsSweptUnarchived takes the archive away for hours.
-func TestNothingIsSweptUnarchived(t *testing.T) {
+// TestExpiredStreamIsKeptUntilArchived makes the archive unavailable for hours.
+func TestExpiredStreamIsKeptUntilArchived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live, dir := memstore.New(nil), t.TempDir()
 		sink := writeOnly{openStore(dir), &atomic.Bool{}, &atomic.Int64{}}

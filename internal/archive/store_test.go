@@ -78,8 +78,8 @@ func TestStoreReadsWhatWasPut(t *testing.T) {
 	}
 }
 
-// TestNewestLifeIsRead archives three lives of a name in any order.
-func TestNewestLifeIsRead(t *testing.T) {
+// TestReadReturnsNewestEpoch archives three epochs of a name in different orders.
+func TestReadReturnsNewestEpoch(t *testing.T) {
 	store := newStore(t)
 	for _, year := range []int{2002, 2003, 2001} {
 		info := ended("s", 1)
@@ -222,8 +222,8 @@ func TestDamagedFileIsNamed(t *testing.T) {
 	check(t, err)
 }
 
-// TestOlderLivesAreChecked: what no list shows is checked too.
-func TestOlderLivesAreChecked(t *testing.T) {
+// TestCheckCoversOlderEpochs: Check also covers epochs that no list shows.
+func TestCheckCoversOlderEpochs(t *testing.T) {
 	dir := t.TempDir()
 	store := openStore(dir)
 	defer store.Close()

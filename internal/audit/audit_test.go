@@ -227,7 +227,7 @@ func TestRecordsWithAStoreThatFails(t *testing.T) {
 	}
 }
 
-func TestNotesAndRefusalsAreGathered(t *testing.T) {
+func TestNotesAndRefusalsAreSummed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, err := reprise.Open(t.Context(), memstore.New(nil), &reprise.Options{SweepEvery: -1})
 		ok(t, err)

@@ -90,7 +90,7 @@ func TestFaultyClientsFail(t *testing.T) {
 	}
 }
 
-func TestServiceThatSaysNothing(t *testing.T) {
+func TestServiceWithoutAnswerIsAnError(t *testing.T) {
 	for _, command := range [][]string{nil, {"/does/not/exist"}, {"true"}, {"echo", "hello"}} {
 		opts := &clienttest.Options{Program: programs.reprise, Command: command, Only: regexp.MustCompile("ended")}
 		if report, err := clienttest.Run(t.Context(), opts); err == nil {

@@ -232,9 +232,9 @@ func TestCutAndResume(t *testing.T) {
 	p.clean(s.url)
 }
 
-// TestCutAgainAndAgain cuts while events come: each third connection after it has begun to bring events, the others at
-// any moment, perhaps before they are answered. (G1, G2, G3)
-func TestCutAgainAndAgain(t *testing.T) {
+// TestRepeatedCutsLoseNoEvent cuts connections while events arrive: every third one after its first events, the others
+// at any moment, perhaps before the response. (G1, G2, G3)
+func TestRepeatedCutsLoseNoEvent(t *testing.T) {
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	dir := t.TempDir()
@@ -295,8 +295,8 @@ func TestServerIsKilled(t *testing.T) {
 	p.clean(s.url)
 }
 
-// TestStoreIsNotThere: a server that waits for its store serves the page, which says so.
-func TestStoreIsNotThere(t *testing.T) {
+// TestConsoleReportsUnreachableStore: a server that waits for its store serves the page, which reports the state.
+func TestConsoleReportsUnreachableStore(t *testing.T) {
 	s := startServer(t, "--store", "redis://127.0.0.1:1")
 	p := startBrowser(t).open(t, 1280, 800)
 	p.visit(s.url + "/")
@@ -382,8 +382,8 @@ func TestMCPTool(t *testing.T) {
 	p.clean(s.url)
 }
 
-// TestTypingWhileSending: an answer that comes late clears what was sent, not what was typed since.
-func TestTypingWhileSending(t *testing.T) {
+// TestLateAnswerKeepsTypedText: a late response clears the text that was sent, not what was typed since.
+func TestLateAnswerKeepsTypedText(t *testing.T) {
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	s.call("PUT", "/v1/streams/typed", map[string]any{})

@@ -187,8 +187,8 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWithoutFlushes: what is never flushed is whole at the end.
-func TestWithoutFlushes(t *testing.T) {
+// TestUnflushedBodyIsWholeAtClose: a body that is never flushed is complete after Close.
+func TestUnflushedBodyIsWholeAtClose(t *testing.T) {
 	for _, coding := range both {
 		rec := httptest.NewRecorder()
 		w := contentcoding.NewWriter(rec, coding)
@@ -208,8 +208,8 @@ func TestWithoutFlushes(t *testing.T) {
 	}
 }
 
-// TestNothingWritten: a body of no bytes is one that clients decode.
-func TestNothingWritten(t *testing.T) {
+// TestEmptyBodyIsDecodable: clients can decode the compressed form of an empty body.
+func TestEmptyBodyIsDecodable(t *testing.T) {
 	for _, coding := range both {
 		rec := httptest.NewRecorder()
 		w := contentcoding.NewWriter(rec, coding)

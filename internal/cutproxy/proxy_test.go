@@ -117,7 +117,7 @@ func TestSlowConnectionDelaysBytes(t *testing.T) {
 	}
 }
 
-func TestAnswersItself(t *testing.T) {
+func TestProxyAnswersByPlan(t *testing.T) {
 	p := proxy(t, "data: hello\n\n", "503=7", "502", "page", "redirect=http://other.test/x", "wrong")
 	for _, want := range []string{
 		"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html\r\nRetry-After: 7\r\n",

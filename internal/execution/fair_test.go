@@ -95,8 +95,8 @@ func TestFloodOfOnePrincipalLeavesPlaces(t *testing.T) {
 	}
 }
 
-// TestOneAloneHasAllPlaces: there is nobody to leave places to.
-func TestOneAloneHasAllPlaces(t *testing.T) {
+// TestSinglePrincipalMayUseAllPlaces: without other principals no places are reserved.
+func TestSinglePrincipalMayUseAllPlaces(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 4, MaxQueued: 4})
 	operator := someone("token")
 	operator.Operator = true
@@ -111,9 +111,9 @@ func TestOneAloneHasAllPlaces(t *testing.T) {
 	}
 }
 
-// TestTurnsGoRound: with one place, those who wait have it in turn: tenants, and principals within a tenant, however
-// many each has waiting.
-func TestTurnsGoRound(t *testing.T) {
+// TestPlacesRotateAmongTenantsAndPrincipals: a single place goes round among tenants, and within a tenant among
+// principals, however many commands each has queued.
+func TestPlacesRotateAmongTenantsAndPrincipals(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 1})
 	other := someone("c")
 	other.Tenant = "other"
@@ -228,9 +228,9 @@ func TestStartsAMinute(t *testing.T) {
 	}
 }
 
-// TestThePlaceIsFreeAtTheEnd: who has seen the end of a command starts the next one, for which there is room, although
-// nothing may wait.
-func TestThePlaceIsFreeAtTheEnd(t *testing.T) {
+// TestEndedCommandFreesItsPlace: a client that has seen the end of a command can start the next one at once, although
+// the queue takes nothing.
+func TestEndedCommandFreesItsPlace(t *testing.T) {
 	h := newHost(t, execution.Options{
 		Quotas: quota.New(&quota.Options{Principal: quota.Limits{quota.Running: 1, quota.Queued: 0}}),
 	})

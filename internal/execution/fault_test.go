@@ -160,9 +160,9 @@ func TestReadersDoNotHoldACommand(t *testing.T) {
 	wantOutcome(t, finish(t, h, x.ID), execution.Exited, 0, "")
 }
 
-// TestCloseGivesUp: an end that cannot be kept does not hold the server for ever, and the
+// TestCloseIsBoundedWhenEndCannotBeStored: an end that cannot be stored does not block Close for ever, and the
 // execution ends as lost when it is opened again.
-func TestCloseGivesUp(t *testing.T) {
+func TestCloseIsBoundedWhenEndCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &failing{Store: memstore.New(nil)}
 		log := newLog(t, store, nil)
@@ -210,9 +210,9 @@ func TestOutputThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestFencedOutputKillsTheCommand (G9): output that is refused because another replica has taken the stream over ends
-// the command at once, whatever the beats of the replicas say.
-func TestFencedOutputKillsTheCommand(t *testing.T) {
+// TestFencedOutputKillsCommand (G9): output that is refused because another replica owns the stream ends the command at
+// once, whatever the heartbeats of the replicas say.
+func TestFencedOutputKillsCommand(t *testing.T) {
 	store := &failing{Store: memstore.New(nil)}
 	var fenced atomic.Int64
 	h := openHost(t, newLog(t, store, nil), execution.Options{Hooks: &execution.Hooks{

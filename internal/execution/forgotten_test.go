@@ -13,9 +13,9 @@ import (
 	"reprise/store/memstore"
 )
 
-// TestStartThatNobodyKnowsOf: an execution that was made while its maker was told that it could not be, and who
-// did not try again, ends by itself.
-func TestStartThatNobodyKnowsOf(t *testing.T) {
+// TestUnacknowledgedExecutionEndsByItself: an execution whose creation was stored but reported as failed ends by itself
+// if its client does not try again.
+func TestUnacknowledgedExecutionEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := shared.New(&lostCreate{Store: memstore.New(nil)}).Store()
 		log := newLog(t, store, nil)

@@ -132,8 +132,8 @@ func TestHoldEndsWithTheRun(t *testing.T) {
 	wantOutcome(t, shown, execution.Cancelled, 0, "TERM")
 }
 
-// TestHoldIsTheStarters: who does not know the token is nobody for whom output is held back.
-func TestHoldIsTheStarters(t *testing.T) {
+// TestHoldNeedsItsToken: only a reader that presents the token makes the hold count its receipts.
+func TestHoldNeedsItsToken(t *testing.T) {
 	h := newHost(t, execution.Options{})
 	x := start(t, h, execution.Request{Command: "sleep 100", Hold: execution.Duration(time.Minute)})
 	hold := h.Hold(tenant, x.ID)

@@ -194,7 +194,7 @@ func await(t *testing.T, h *execution.Host, id, text string) string {
 	return ""
 }
 
-// until polls a condition of the world outside.
+// until waits until holds reports true.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -204,7 +204,7 @@ func until(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("it did not happen that %s", what)
+			t.Fatalf("condition not met: %s", what)
 		}
 	}
 }
@@ -403,7 +403,7 @@ func TestStopWaitsThenCancels(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOpen(t *testing.T) {
+func TestFinishedExecutionsLeaveNoDescriptors(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 8})
 	finish(t, h, start(t, h, execution.Request{Command: "true"}).ID)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // it would close what we forget

@@ -61,9 +61,9 @@ func TestInterpreterOutlivesTheServer(t *testing.T) {
 	}
 }
 
-// TestWhatWasCutTwiceIsThereOnce: a server that was killed after it had appended to the stream of the code, and before
-// it had noted that, is followed by one that cuts the same output again, and appends none of it twice.
-func TestWhatWasCutTwiceIsThereOnce(t *testing.T) {
+// TestOutputCutTwiceIsStoredOnce: a server is killed after it appended to the stream of the code and before it recorded
+// that. Its successor cuts the same output again and appends none of it twice.
+func TestOutputCutTwiceIsStoredOnce(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	dir := t.TempDir()
 	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir}

@@ -43,9 +43,9 @@ func (d *down) Read(ctx context.Context, key reprise.StreamKey, after uint64, ma
 	return d.Store.Read(ctx, key, after, maxBytes)
 }
 
-// TestStoreIsAwayForHours: output waits in bounded memory, whoever reads it from the command waits too, and
-// when the store is back everything is kept once and in order.
-func TestStoreIsAwayForHours(t *testing.T) {
+// TestOutputSurvivesLongStoreOutage: while the store is unavailable, output waits in bounded memory and the command's
+// pipe is not read. When the store is back, all output is stored once and in order.
+func TestOutputSurvivesLongStoreOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &down{Store: memstore.New(nil)}
 		log, err := reprise.Open(t.Context(), store, nil)

@@ -172,9 +172,9 @@ func TestOutputIsFollowedToTheEnd(t *testing.T) {
 	}
 }
 
-// TestLostBeginningIsSaid keeps a few events of many: offsets stay true, and bytes that
-// have gone are refused.
-func TestLostBeginningIsSaid(t *testing.T) {
+// TestTrimmedOutputKeepsItsOffsets keeps a few events of many: offsets stay exact, and reads of trimmed bytes are
+// refused.
+func TestTrimmedOutputKeepsItsOffsets(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	h := openHost(t, log, execution.Options{})
 	const lines = 20_000 // and one more, which is kept whatever the batches before it are

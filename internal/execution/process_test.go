@@ -68,7 +68,7 @@ func TestOutcomesAreDistinct(t *testing.T) {
 	})
 }
 
-func TestWhatCannotStartSaysWhy(t *testing.T) {
+func TestFailedStartGivesItsReason(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string, mode os.FileMode) string {
 		file := filepath.Join(dir, name)
@@ -113,9 +113,9 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 	})
 }
 
-// TestWholeTreeDies cancels a command that has put children where kill(-pgid) does not
-// reach: into sessions of their own, and under init by a double fork.
-func TestWholeTreeDies(t *testing.T) {
+// TestCancelKillsWholeTree cancels a command whose children kill(-pgid) does not reach: some are in sessions of their
+// own, some are children of init after a double fork.
+func TestCancelKillsWholeTree(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{Command: `
@@ -186,8 +186,9 @@ func TestOpenPipeDoesNotHoldTheEnd(t *testing.T) {
 	})
 }
 
-// TestNothingOutlivesTheEnd: a child in the background that holds no pipe neither delays the end nor survives it.
-func TestNothingOutlivesTheEnd(t *testing.T) {
+// TestBackgroundChildrenEndWithTheCommand: a background child that holds no pipe neither delays the end nor survives
+// it.
+func TestBackgroundChildrenEndWithTheCommand(t *testing.T) {
 	trees(t, func(t *testing.T, opts execution.Options) {
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{Command: `setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo "child $!"`})

@@ -137,9 +137,9 @@ func runServer(t *testing.T, dir string, scan bool) []int {
 	return nil
 }
 
-// TestLostWithoutABeginning: where the window has lost its beginning, nobody knows any
-// more at which offset the rest begins, and that is said.
-func TestLostWithoutABeginning(t *testing.T) {
+// TestRecoveredOutputWithoutBeginningIsExpired: once the window has lost the beginning of the output, the offsets of
+// the rest are unknown, and reading by offset returns ErrExpired.
+func TestRecoveredOutputWithoutBeginningIsExpired(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	s, _, err := log.Create(t.Context(),
 		reprise.StreamKey{Tenant: tenant, Name: "execution:cut"}, reprise.StreamConfig{})

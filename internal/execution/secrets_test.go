@@ -145,8 +145,8 @@ func TestSecretsThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// TestSecretThatGoesWhileItsCommandWaits: the value is read when the command is started, not when it was asked for.
-func TestSecretThatGoesWhileItsCommandWaits(t *testing.T) {
+// TestSecretIsReadWhenCommandStarts: a secret is read when the command starts, not when it is queued.
+func TestSecretIsReadWhenCommandStarts(t *testing.T) {
 	dir := named(t, tenant, map[string]string{"token": "before"})
 	h := newHost(t, execution.Options{Secrets: dir, MaxRunning: 1})
 	first := start(t, h, holds)

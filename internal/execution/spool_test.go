@@ -27,9 +27,9 @@ func collect(s *spool, got *[]string, took time.Duration) func() {
 	}
 }
 
-// TestSpoolGathers: a chunk that comes alone goes at once; what comes right after it, or while
-// an append is under way, goes together, an event for each run of one channel.
-func TestSpoolGathers(t *testing.T) {
+// TestSpoolJoinsChunksOfOneChannel: a single chunk is appended at once. Chunks that arrive right after it, or while an
+// append is under way, are appended together, one event for each run of one channel.
+func TestSpoolJoinsChunksOfOneChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		s := newSpool()
@@ -61,9 +61,9 @@ func TestSpoolGathers(t *testing.T) {
 	})
 }
 
-// TestSpoolHoldsBack: who adds to a full spool waits until the writer has taken it, and the
-// wait is measured. No event and no append is larger than it may be.
-func TestSpoolHoldsBack(t *testing.T) {
+// TestFullSpoolBlocksWriters: a writer to a full spool waits until the spool has room, and the wait is measured. No
+// event and no append exceeds its bound.
+func TestFullSpoolBlocksWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool()
 		chunk := bytes.Repeat([]byte("x"), chunkBytes)
@@ -104,8 +104,8 @@ func TestSpoolHoldsBack(t *testing.T) {
 	})
 }
 
-// TestAbandonedSpoolLetsGo: who waits is let go, and nobody waits after.
-func TestAbandonedSpoolLetsGo(t *testing.T) {
+// TestAbandonedSpoolReleasesWriters: writers that wait are released, and later ones do not wait.
+func TestAbandonedSpoolReleasesWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSpool()
 		done := make(chan struct{})

@@ -239,10 +239,9 @@ func (s *halfMade) Read(ctx context.Context, key reprise.StreamKey, after uint64
 	return s.Store.Read(ctx, key, after, maxBytes)
 }
 
-// TestCancelOfWhatIsJustStarting: between the stream of a run and the run itself, a cancel waits and is not
-// acknowledged, and the next one ends the run. The store holds a start there that looks at what an earlier one has
-// left.
-func TestCancelOfWhatIsJustStarting(t *testing.T) {
+// TestCancelDuringStartIsRetried: a cancel between the creation of the stream and that of the execution waits and is
+// not acknowledged. The next cancel ends the execution. The store blocks the start at that point.
+func TestCancelDuringStartIsRetried(t *testing.T) {
 	store := &halfMade{Store: memstore.New(nil), reading: make(chan struct{}), goOn: make(chan struct{})}
 	h := openHost(t, newLog(t, store, nil), execution.Options{})
 	req := execution.Request{ID: "x", Command: "exec sleep 1000"}

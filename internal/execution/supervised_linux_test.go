@@ -47,8 +47,8 @@ func runDirs(t *testing.T, opts execution.Options) []string {
 	return locks
 }
 
-// TestWhatIsLeftGoesOn: a Host that is opened after another one has left takes up what runs and what has ended.
-func TestWhatIsLeftGoesOn(t *testing.T) {
+// TestNewHostTakesUpExecutions: a Host takes up the running and the ended commands that an earlier Host has left.
+func TestNewHostTakesUpExecutions(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	dir := t.TempDir()
 	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir}
@@ -218,9 +218,9 @@ func TestDirectoryIsRemoved(t *testing.T) {
 	}
 }
 
-// TestNothingEscapes: a process that leaves its session, its parent and its environment ends with the run all the same,
-// and so does one that was moved out of its cgroup.
-func TestNothingEscapes(t *testing.T) {
+// TestDetachedProcessesEndWithTheirExecution: a process that leaves its session, its parent and its environment is
+// killed with the execution. So is one that was moved out of its cgroup.
+func TestDetachedProcessesEndWithTheirExecution(t *testing.T) {
 	for _, scan := range []bool{false, true} {
 		t.Run(fmt.Sprint("cgroups=", !scan), func(t *testing.T) {
 			h := newHost(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: scan})

@@ -101,9 +101,9 @@ func TestReplicaWasOnlySlow(t *testing.T) {
 	})
 }
 
-// TestOutageOfAll: while no replica reaches the store nothing is lost and nothing is said to be; when it is
-// back everything goes on.
-func TestOutageOfAll(t *testing.T) {
+// TestOutageOfStoreForAllReplicasLosesNothing: while no replica reaches the store, no execution is lost or reported as
+// lost. When the store is back, all executions continue.
+func TestOutageOfStoreForAllReplicasLosesNothing(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	list := nodesWithin(t, 3, testTTL, execution.Options{})
 	for i, nd := range list {
@@ -153,9 +153,9 @@ func retry(t *testing.T, do func(context.Context) error) {
 	})
 }
 
-// TestWhatIsLeftOfOthers opens a replica over executions of owners that nobody knows, of none, and of a Host that
-// was alone; and one that is alone over executions of replicas.
-func TestWhatIsLeftOfOthers(t *testing.T) {
+// TestNewReplicaTakesUpExecutionsOfOthers opens a replica over executions of unknown owners, of no owner, and of a Host
+// that was alone, and a Host that is alone over executions of replicas.
+func TestNewReplicaTakesUpExecutionsOfOthers(t *testing.T) {
 	leave := func(log *reprise.Log, id string, owner reprise.Owner) {
 		key := reprise.StreamKey{Tenant: tenant, Name: "execution:" + id}
 		_, _, err := log.CreateWith(t.Context(), reprise.CreateOptions{Owner: owner}, key, reprise.StreamConfig{})

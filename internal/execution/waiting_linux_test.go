@@ -135,9 +135,9 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 	})
 }
 
-// TestQueuedRunOfWhichNobodyKnows: the server died at each of the steps between accepted and started. The command is
-// started once where it is certain that it was not, and otherwise lost.
-func TestQueuedRunOfWhichNobodyKnows(t *testing.T) {
+// TestQueuedExecutionAfterCrashStartsOnceOrIsLost kills the server at each step between accepted and started. The
+// command is started once if it certainly was not started before, and is lost otherwise.
+func TestQueuedExecutionAfterCrashStartsOnceOrIsLost(t *testing.T) {
 	begun := func(t *testing.T, file string) {
 		t.Helper()
 		if err := os.Rename(file+".waiting", file+".begun"); err != nil {
@@ -410,8 +410,9 @@ func TestRemovedFromTheQueueWhileAway(t *testing.T) {
 	}
 }
 
-// TestTurnIsWrittenDownFirst: where that cannot be, nothing is started, for a later server would start it again.
-func TestTurnIsWrittenDownFirst(t *testing.T) {
+// TestQueuedStartIsRecordedFirst: nothing is started if the record cannot be written, since a later server would start
+// it again.
+func TestQueuedStartIsRecordedFirst(t *testing.T) {
 	work := t.TempDir()
 	opts := execution.Options{RunsDir: t.TempDir(), Dir: work, MaxRunning: 1}
 	h := newHost(t, opts)

@@ -14,7 +14,7 @@ import (
 	"reprise/internal/files"
 )
 
-func TestWhatIsNoFileIsNotOpened(t *testing.T) {
+func TestNonRegularFilesAreNotOpened(t *testing.T) {
 	f := newFixture(t)
 	f.ok(syscall.Mkfifo(filepath.Join(f.dir, "fifo"), 0o600))
 	f.ok(os.Mkdir(filepath.Join(f.dir, "dir"), 0o755))

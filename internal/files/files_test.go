@@ -471,7 +471,7 @@ func (f *fixture) eventually(condition func() bool) {
 	}
 }
 
-func TestUploadsThatWereGivenUpAreSwept(t *testing.T) {
+func TestAbandonedUploadsAreSwept(t *testing.T) {
 	f := newFixture(t)
 	u := files.Upload{Path: "work/x", Size: 6, SHA256: sumOf("abcdef")}
 	_, err := f.roots.Write(t.Context(), u, strings.NewReader("abc"))

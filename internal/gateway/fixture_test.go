@@ -224,7 +224,7 @@ func (f *fixture) eventually(what string, ok func() bool) {
 			return
 		}
 	}
-	f.Fatalf("it did not come to that: %s", what)
+	f.Fatalf("condition not met: %s", what)
 }
 
 // slept is how many calls of the tool sleep have begun.

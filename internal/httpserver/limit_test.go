@@ -75,7 +75,7 @@ func (c *client) closed(t *testing.T) {
 	}
 }
 
-func TestOldestStrangerGivesWayAtTheBound(t *testing.T) {
+func TestBoundClosesOldestUnauthenticatedConnection(t *testing.T) {
 	address := listen(t, &httpserver.Options{MaxConnections: 4, MaxPerAddress: 4})
 	known := dial(t, address, getKnown)
 	known.answered(t)
@@ -96,7 +96,7 @@ func TestOldestStrangerGivesWayAtTheBound(t *testing.T) {
 	strangers[4].answered(t)
 }
 
-func TestOldestStrangerOfAnAddressGivesWay(t *testing.T) {
+func TestAddressBoundClosesOldestUnauthenticatedConnection(t *testing.T) {
 	address := listen(t, &httpserver.Options{MaxConnections: 100, MaxPerAddress: 2})
 	var known []*client
 	for i := range 5 {
@@ -132,7 +132,7 @@ func TestNewcomerIsAnsweredBesideKnownConnections(t *testing.T) {
 }
 
 // Credentials are not enough: their request has to be whole.
-func TestUnfinishedRequestIsAStrangers(t *testing.T) {
+func TestUnfinishedRequestCountsAsUnauthenticated(t *testing.T) {
 	address := listen(t, &httpserver.Options{MaxConnections: 4, MaxPerAddress: 1})
 	for _, begun := range []string{
 		"POST /known HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf",

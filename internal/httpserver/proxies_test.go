@@ -132,8 +132,9 @@ func TestClientBehindProxies(t *testing.T) {
 	}
 }
 
-// TestHeadersOfOthersAreNothing: a peer that is not trusted, or that comes over a Unix socket, is the client itself.
-func TestHeadersOfOthersAreNothing(t *testing.T) {
+// TestUntrustedForwardingHeadersAreIgnored: a peer that is not trusted, or that connects over a Unix socket, is itself
+// the client.
+func TestUntrustedForwardingHeadersAreIgnored(t *testing.T) {
 	lines := []string{
 		"X-Forwarded-For: 203.0.113.7", "X-Forwarded-Proto: https", "Forwarded: for=203.0.113.7;proto=https",
 	}

@@ -9,8 +9,8 @@ import (
 	"reprise/internal/identity"
 )
 
-// TestEvenOut: what took a moment and what took somewhat longer end together.
-func TestEvenOut(t *testing.T) {
+// TestRefusalsTakeWholeUnitsOfTime: a fast and a slightly slower refusal take the same time.
+func TestRefusalsTakeWholeUnitsOfTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const unit = identity.RefusalTime
 		for took, want := range map[time.Duration]time.Duration{

@@ -148,7 +148,7 @@ func TestCookieIsOfThisHostOverTLS(t *testing.T) {
 }
 
 // Who shows no credential guesses nothing, and who has one key wrong does not use up the attempts at others.
-func TestGuessesAreCounted(t *testing.T) {
+func TestFailedCredentialsAreCounted(t *testing.T) {
 	v := &changing{p: identity.Principal{Credential: "c", Grants: identity.AllGrants()}}
 	gate := identity.NewGate(reprise.NewKeys(), v, &identity.Options{Failures: 2, FailureEvery: time.Hour})
 	limited := func(headers ...string) bool {

@@ -204,9 +204,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// TestUndumpableServerStaysSo: the memory of a server is not its children's to read, and starting commands leaves it
-// so.
-func TestUndumpableServerStaysSo(t *testing.T) {
+// TestStartKeepsServerUndumpable: children cannot read the memory of a server, also after it has started commands.
+func TestStartKeepsServerUndumpable(t *testing.T) {
 	before := isDumpable()
 	must(t, Undumpable())
 	defer func() { must(t, setDumpable(before)) }()

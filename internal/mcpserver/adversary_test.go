@@ -67,7 +67,7 @@ func TestAdversariesLearnNothingFromTools(t *testing.T) {
 		"another prefix": {session: "own-1", prefix: ":own-"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
-			w := newWorld(t, granted("read"+a.prefix, "run"+a.prefix, "control"+a.prefix))
+			w := newFixture(t, granted("read"+a.prefix, "run"+a.prefix, "control"+a.prefix))
 			request := execution.Request{
 				ID: victimID, Session: victimID, Command: "echo " + victimContent + "; cat", StdinOpen: true,
 				Labels: map[string]string{victimID: victimContent},
@@ -134,7 +134,7 @@ func (c *caller) sameForNobody(tool, argument, ownSession string, sameTenant boo
 // TestSessionsAndTasksOfOthersAreNotThere: a session of the protocol, its stream and its tasks are those of one
 // principal. With the id of another's, each method answers as with one that nobody has.
 func TestSessionsAndTasksOfOthersAreNotThere(t *testing.T) {
-	w := newWorld(t, granted("read", "run", "control"))
+	w := newFixture(t, granted("read", "run", "control"))
 	owner := w.session("2025-11-25", "owner", nil)
 	send := func(user, session, method, body, last string) (int, string) {
 		req, err := http.NewRequestWithContext(context.Background(), method, w.url, strings.NewReader(body))

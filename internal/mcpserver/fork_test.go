@@ -13,7 +13,7 @@ import (
 
 // failover is a server on a store of which a promotion can lose the newest events.
 type failover struct {
-	*world
+	*fixture
 	hub *shared.Hub
 }
 
@@ -24,7 +24,7 @@ func newFailover(t *testing.T) *failover {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldOn(t, log, nil)
+	w := newFixtureOn(t, log, nil)
 	t.Cleanup(func() { log.Close() })
 	t.Cleanup(w.close)
 	return &failover{w, hub}

@@ -8,7 +8,7 @@ import (
 // TestInterpreterRemembers: code with the same interpreter, session and language runs in one, and is answered with its
 // values and exceptions. One that has ended is opened again, which is told.
 func TestInterpreterRemembers(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	code := func(session, name, language, text string) (string, executed) {
 		t.Helper()
@@ -48,10 +48,10 @@ func TestInterpreterRemembers(t *testing.T) {
 	}
 }
 
-// TestInterpreterIsAskedForRight: what an interpreter does not take is refused before one is opened, and an
-// idempotency_key attaches as elsewhere.
-func TestInterpreterIsAskedForRight(t *testing.T) {
-	w := newWorld(t, nil)
+// TestInterpreterRequestsAreChecked: an invalid request is refused before an interpreter is opened, and an
+// idempotency_key attaches to an existing one.
+func TestInterpreterRequestsAreChecked(t *testing.T) {
+	w := newFixture(t, nil)
 	c := w.caller("2026-07-28", "")
 	for _, bad := range []args{
 		{"command": "true"},

@@ -17,7 +17,7 @@ import (
 type args = map[string]any
 
 func TestExecuteReturnsOutputAndExitCode(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
 			c := w.caller(era, "")
@@ -52,7 +52,7 @@ func TestExecuteReturnsOutputAndExitCode(t *testing.T) {
 }
 
 func TestLongOutputIsCut(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var got executed
 	// Exactly as much as is shown, and one byte more.
@@ -111,7 +111,7 @@ func (c *caller) all(id, cursor, channel string) string {
 }
 
 func TestUnicodeAndBinary(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var got executed
 	c.call("execute_code", args{"command": "for i in $(seq 1 200); do printf '€😀é'; done", "max_bytes": 300}, &got)
@@ -131,7 +131,7 @@ func TestUnicodeAndBinary(t *testing.T) {
 }
 
 func TestAsyncExecutionIsReadByCursor(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
 			c := w.caller(era, "")
@@ -176,7 +176,7 @@ func TestAsyncExecutionIsReadByCursor(t *testing.T) {
 }
 
 func TestWaitIsBounded(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var run executed
 	c.call("execute_code_async", args{"command": "sleep 600"}, &run)
@@ -197,7 +197,7 @@ func TestWaitIsBounded(t *testing.T) {
 }
 
 func TestIdempotencyKey(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2026-07-28", "")
 	g := newGate(t)
 	request := args{"command": "echo $$; " + g.wait(), "idempotency_key": "k", "session": "s"}
@@ -236,7 +236,7 @@ func (c *caller) cutOff(request args) {
 
 // TestCancelledCall: a run that nobody can find again goes with the call.
 func TestCancelledCall(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for _, era := range eras {
 		c := w.caller(era, "")
 		c.cutOff(args{"command": "sleep 600", "session": "s" + era[:4]})
@@ -249,7 +249,7 @@ func TestCancelledCall(t *testing.T) {
 }
 
 func TestTenantsDoNotSeeEachOther(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	alice, bob := w.caller("2025-11-25", "alice"), w.caller("2026-07-28", "bob")
 	var run executed
 	alice.call("execute_code_async", args{"command": "cat", "stdin_open": true}, &run)
@@ -276,7 +276,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 }
 
 func TestReaderStartsNothing(t *testing.T) {
-	w := newWorld(t, granted("read"))
+	w := newFixture(t, granted("read"))
 	c := w.caller("2025-11-25", "")
 	c.call("list_executions", nil, nil)
 	for _, tool := range []string{"execute_code", "execute_code_async"} {
@@ -287,7 +287,7 @@ func TestReaderStartsNothing(t *testing.T) {
 }
 
 func TestHostileArguments(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var run executed
 	c.call("execute_code", args{"command": "true"}, &run)
@@ -335,7 +335,7 @@ func TestHostileArguments(t *testing.T) {
 }
 
 func TestListPagesHaveEachExecutionOnce(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	for i := range 5 {
 		c.call("execute_code", args{"command": "true", "labels": args{"n": fmt.Sprint(i % 2)}}, nil)
@@ -365,7 +365,7 @@ func TestListPagesHaveEachExecutionOnce(t *testing.T) {
 }
 
 func TestResourcesHaveOutputAndState(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{MaxResource: 1000})
+	w := newFixture(t, &mcpserver.Options{MaxResource: 1000})
 	c := w.caller("2025-11-25", "")
 	var run executed
 	read := func(uri string) (*mcp.ResourceContents, error) {
@@ -404,7 +404,7 @@ func TestResourcesHaveOutputAndState(t *testing.T) {
 }
 
 func TestProgressNamesLastLine(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{ProgressEvery: 50 * time.Millisecond})
+	w := newFixture(t, &mcpserver.Options{ProgressEvery: 50 * time.Millisecond})
 	for _, era := range eras {
 		g := newGate(t)
 		var count atomic.Int64
@@ -433,7 +433,7 @@ func TestProgressNamesLastLine(t *testing.T) {
 }
 
 func TestToolsAreDescribed(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2026-07-28", "")
 	names := map[string]bool{}
 	for tool, err := range c.session.Tools(t.Context(), nil) {

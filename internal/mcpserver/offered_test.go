@@ -13,7 +13,7 @@ import (
 )
 
 // inMemory is a client of the server without HTTP between them, as on stdio.
-func (w *world) inMemory(version string) *mcp.ClientSession {
+func (w *fixture) inMemory(version string) *mcp.ClientSession {
 	w.t.Helper()
 	ours, theirs := mcp.NewInMemoryTransports()
 	done := make(chan error, 1)
@@ -29,7 +29,7 @@ func (w *world) inMemory(version string) *mcp.ClientSession {
 
 // TestCapabilitiesAndMethodsAgree: a method without a capability does not exist, and the others do.
 func TestCapabilitiesAndMethodsAgree(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for name, session := range map[string]*mcp.ClientSession{
 		"HTTP": w.session("2025-11-25", "", nil), "modern": w.session("2026-07-28", "", nil),
 		"stdio": w.inMemory("2025-11-25"),
@@ -60,7 +60,7 @@ func TestCapabilitiesAndMethodsAgree(t *testing.T) {
 
 // TestPanicOverStdio: a tool that panics does not end the process.
 func TestPanicOverStdio(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	mcp.AddTool(w.server.MCP(), &mcp.Tool{Name: "panics"},
 		func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) { panic("oops") })
 	c := &caller{t, w.inMemory("2025-11-25")}

@@ -17,8 +17,8 @@ import (
 	"reprise/store/memstore"
 )
 
-// newReplica makes a world that shares its store with others. Its member is what dies first.
-func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keys) (*world, *replica.Member) {
+// newReplica returns a fixture that shares its store with others. When a replica fails, its member fails first.
+func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keys) (*fixture, *replica.Member) {
 	t.Helper()
 	log, err := reprise.Open(t.Context(), hub.Store(), &reprise.Options{Keys: keys})
 	if err != nil {
@@ -43,7 +43,7 @@ func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keys) (*world, *rep
 		t.Fatal(err)
 	}
 	web := httptest.NewServer(handler)
-	return &world{t: t, log: log, host: host, server: server, url: web.URL, close: func() {
+	return &fixture{t: t, log: log, host: host, server: server, url: web.URL, close: func() {
 		server.Close()
 		handler.Close()
 		web.CloseClientConnections()

@@ -66,7 +66,7 @@ func documented(t *testing.T) map[string][]string {
 // TestEachToolNeedsItsScopes walks the tools that the server has and the table in docs/security.md.
 func TestEachToolNeedsItsScopes(t *testing.T) {
 	table := documented(t)
-	all := newWorld(t, nil)
+	all := newFixture(t, nil)
 	tools, err := all.session("2025-11-25", "", nil).ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestEachToolNeedsItsScopes(t *testing.T) {
 		for _, other := range others {
 			texts = append(texts, string(other))
 		}
-		without := newWorld(t, granted(texts...)).caller("2025-11-25", "")
+		without := newFixture(t, granted(texts...)).caller("2025-11-25", "")
 		for _, tool := range tools.Tools {
 			text, result := without.try(t.Context(), tool.Name, callOf(tool.Name, "none"), nil)
 			refused := result.IsError && strings.HasPrefix(text, "forbidden:")
@@ -100,7 +100,7 @@ func TestEachToolNeedsItsScopes(t *testing.T) {
 // TestToolsSeeTheSessionsOfTheirScopes: what is in another session is answered like what does not exist.
 func TestToolsSeeTheSessionsOfTheirScopes(t *testing.T) {
 	opts := granted("read:a-", "run:a-", "control:a-")
-	w := newWorld(t, opts)
+	w := newFixture(t, opts)
 	start := func(id, session string) {
 		request := execution.Request{ID: id, Session: session, Command: "cat", StdinOpen: true}
 		if _, _, err := w.host.Start(t.Context(), reprise.DefaultTenant, request); err != nil {
@@ -162,7 +162,7 @@ func TestRevokedPrincipalCallsNothing(t *testing.T) {
 		}
 		return before(ctx, tenant, name)
 	}
-	c := newWorld(t, opts).caller("2025-11-25", "")
+	c := newFixture(t, opts).caller("2025-11-25", "")
 	c.call("list_executions", nil, nil)
 	revoked = true
 	c.refuse("list_executions", nil, "unauthenticated")

@@ -51,7 +51,7 @@ func (s *sandboxed) data() string {
 // TestSandboxShapes: a boolean wait, offset paging with integers, and last_event_id, as the first sandbox server has
 // them.
 func TestSandboxShapes(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var run executed
 	c.call("execute_code_async",
@@ -109,7 +109,7 @@ func TestSandboxShapes(t *testing.T) {
 
 // TestErrorsSayHowToGoOn: they name the parameters of the tools, and the ids and cursors that can be asked for.
 func TestErrorsSayHowToGoOn(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	explain := func(tool string, arguments args, field string, wants ...string) {
 		t.Helper()
@@ -140,9 +140,9 @@ func TestErrorsSayHowToGoOn(t *testing.T) {
 		"conflict: idempotency_key: ")
 }
 
-// TestToolsFit: what a model is told of the tools is at most 8 KB.
-func TestToolsFit(t *testing.T) {
-	w := newWorld(t, nil)
+// TestToolDescriptionsFitInEightKilobytes: the descriptions of all tools, as a model reads them, have at most 8 KB.
+func TestToolDescriptionsFitInEightKilobytes(t *testing.T) {
+	w := newFixture(t, nil)
 	result, err := w.session("2025-11-25", "", nil).ListTools(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestToolsFit(t *testing.T) {
 
 // TestTextIsNotRepeated: output is in the text of a result or in its structured content, and in one of them alone.
 func TestTextIsNotRepeated(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var run executed
 	_, result := c.try(t.Context(), "execute_code", args{"command": "printf mar%s ker"}, &run)
@@ -179,7 +179,7 @@ func TestTextIsNotRepeated(t *testing.T) {
 
 // TestEscapeSequences: a model reads none, however they are cut; the resource and the events have them.
 func TestEscapeSequences(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var run executed
 	text := c.call("execute_code", args{
@@ -208,7 +208,7 @@ func TestEscapeSequences(t *testing.T) {
 
 // TestLinksToOmittedOutputCanBeRead: a link is there where something was left out, and each can be read.
 func TestLinksToOmittedOutputCanBeRead(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{MaxResource: 1000})
+	w := newFixture(t, &mcpserver.Options{MaxResource: 1000})
 	c := w.caller("2025-11-25", "")
 	for _, size := range []string{"900", "2500"} {
 		var run executed

@@ -46,7 +46,7 @@ func (r *taskResult) executed() executed {
 }
 
 // raw sends a request of version 2026-07-28 by a client that knows tasks.
-func (w *world) raw(method, params string) task {
+func (w *fixture) raw(method, params string) task {
 	w.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`,
@@ -94,7 +94,7 @@ func (w *world) raw(method, params string) task {
 	return task{}
 }
 
-func (w *world) untilEnded(id string) task {
+func (w *fixture) untilEnded(id string) task {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		got := w.raw("tasks/get", fmt.Sprintf(`"taskId":%q`, id))
@@ -108,7 +108,7 @@ func (w *world) untilEnded(id string) task {
 }
 
 func TestShortRunsAreNoTasks(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{TaskAfter: time.Minute})
+	w := newFixture(t, &mcpserver.Options{TaskAfter: time.Minute})
 	if got := w.raw("tools/call",
 		`"name":"execute_code","arguments":{"command":"true"}`); got.ResultType != "complete" {
 		t.Errorf("a short one: %+v", got)
@@ -116,7 +116,7 @@ func TestShortRunsAreNoTasks(t *testing.T) {
 }
 
 func TestLongRunsBecomeTasks(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{TaskAfter: 100 * time.Millisecond})
+	w := newFixture(t, &mcpserver.Options{TaskAfter: 100 * time.Millisecond})
 	created := w.raw("tools/call", `"name":"execute_code","arguments":{"command":"echo begun; sleep 2; echo done"}`)
 	if created.ResultType != "task" {
 		t.Fatalf("a long one: %+v", created)
@@ -143,7 +143,7 @@ func TestLongRunsBecomeTasks(t *testing.T) {
 }
 
 func TestCancelledTask(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{TaskAfter: 50 * time.Millisecond})
+	w := newFixture(t, &mcpserver.Options{TaskAfter: 50 * time.Millisecond})
 	created := w.raw("tools/call", `"name":"execute_code","arguments":{"command":"sleep 60"}`)
 	w.raw("tasks/cancel", fmt.Sprintf(`"taskId":%q`, created.TaskID))
 	if got := w.untilEnded(created.TaskID); got.Status != mcptask.Cancelled {
@@ -165,7 +165,7 @@ func TestCancelledTask(t *testing.T) {
 // TestRestartEndsTasksWithTheirOutput: the server dies with a run. Its task says what there was, and so do the tools.
 func TestRestartEndsTasksWithTheirOutput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
-	open := func() (*sqlitestore.Store, *world) {
+	open := func() (*sqlitestore.Store, *fixture) {
 		store, err := sqlitestore.Open(t.Context(), path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -178,7 +178,7 @@ func TestRestartEndsTasksWithTheirOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return store, newWorldOn(t, log, &mcpserver.Options{TaskAfter: 50 * time.Millisecond})
+		return store, newFixtureOn(t, log, &mcpserver.Options{TaskAfter: 50 * time.Millisecond})
 	}
 	store, w := open()
 	created := w.raw("tools/call", `"name":"execute_code","arguments":{"command":"echo begun; sleep 60"}`)

@@ -30,7 +30,7 @@ func bodyOf(text string) string { return text[:strings.LastIndex(text, "[")] }
 // TestBoundedWait: execute_code answers before the end of what takes long, and says how to read on; nothing is missing
 // and nothing comes twice.
 func TestBoundedWait(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{TaskAfter: time.Hour})
+	w := newFixture(t, &mcpserver.Options{TaskAfter: time.Hour})
 	for _, era := range eras {
 		c, g := w.caller(era, ""), newGate(t)
 		var run executed
@@ -61,7 +61,7 @@ func TestBoundedWait(t *testing.T) {
 
 // TestBoundedWaitOfATask: a call that has become a task is not bounded.
 func TestBoundedWaitOfATask(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{TaskAfter: 50 * time.Millisecond})
+	w := newFixture(t, &mcpserver.Options{TaskAfter: 50 * time.Millisecond})
 	created := w.raw("tools/call",
 		`"name":"execute_code","arguments":{"command":"sleep 1; echo done","wait_seconds":0.3}`)
 	got := w.untilEnded(created.TaskID)
@@ -78,7 +78,7 @@ const longQuiet = 2 * time.Second
 
 // TestManyLinesInFewCalls: 100 lines in three seconds cost at most 3 calls, and 1.5 times the bytes of the output.
 func TestManyLinesInFewCalls(t *testing.T) {
-	w := newWorld(t, mcpserver.Options{}.WithQuiet(longQuiet))
+	w := newFixture(t, mcpserver.Options{}.WithQuiet(longQuiet))
 	var want strings.Builder
 	for i := range 100 {
 		fmt.Fprintln(&want, i+1)
@@ -140,7 +140,7 @@ func (c *caller) followChatty(want string, more args) (calls, shown int) {
 
 // TestUntilOutput: an answer is there soon after a prompt, and not at the first byte.
 func TestUntilOutput(t *testing.T) {
-	w := newWorld(t, mcpserver.Options{}.WithQuiet(longQuiet))
+	w := newFixture(t, mcpserver.Options{}.WithQuiet(longQuiet))
 	c := w.caller("2025-11-25", "")
 	var run executed
 	c.call("execute_code_async",
@@ -164,7 +164,7 @@ func TestUntilOutput(t *testing.T) {
 
 // TestUntilMatch: a wait for a text or a pattern ends with the event that has it, wherever it was cut by the writer.
 func TestUntilMatch(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var run executed
 	c.call("execute_code_async", args{"command": `echo begin; sleep 0.3; printf 'rea'; sleep 0.3; printf 'dy\n'; sleep 0.3; ` +
@@ -202,9 +202,9 @@ func TestUntilMatch(t *testing.T) {
 	}
 }
 
-// TestUntilEndIsCut: what a long build writes is cut in the middle, and can be read from the note.
-func TestUntilEndIsCut(t *testing.T) {
-	w := newWorld(t, nil)
+// TestLongOutputIsCutInTheMiddle: long output is cut in the middle, and a note says how to read the rest.
+func TestLongOutputIsCutInTheMiddle(t *testing.T) {
+	w := newFixture(t, nil)
 	c := w.caller("2025-11-25", "")
 	var run executed
 	g := newGate(t)
@@ -224,9 +224,9 @@ func TestUntilEndIsCut(t *testing.T) {
 	}
 }
 
-// TestProgressOfOutput: get_execution_output tells the last line while it waits.
+// TestProgressOfOutput: get_execution_output reports the last line while it waits.
 func TestProgressOfOutput(t *testing.T) {
-	w := newWorld(t, &mcpserver.Options{ProgressEvery: 50 * time.Millisecond})
+	w := newFixture(t, &mcpserver.Options{ProgressEvery: 50 * time.Millisecond})
 	last := make(chan string, 10_000)
 	session := w.session("2025-11-25", "",
 		&mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context,

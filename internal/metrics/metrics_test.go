@@ -95,7 +95,7 @@ func TestCountsOfManyGoroutinesAddUp(t *testing.T) {
 	}
 }
 
-func TestMistakesPanic(t *testing.T) {
+func TestInvalidRegistrationPanics(t *testing.T) {
 	for name, mistake := range map[string]func(*metrics.Registry){
 		"invalid name":         func(r *metrics.Registry) { r.Counter("a b", "") },
 		"invalid label":        func(r *metrics.Registry) { r.Counters("a", "", "b-c") },

@@ -21,7 +21,7 @@ var clientMutants = []mutant{
 	{
 		name: "last event id moves before the event is handled", rule: "G1, client rule 1",
 		file: "sseclient/client.go", old: "	if block.Data != nil {\n", new: "	r.handled(block.LastEventID)\n	if block.Data != nil {\n",
-		pkg: "./sseclient", run: "TestGoesOnAfterBreak",
+		pkg: "./sseclient", run: "TestBrokenLoopGetsItsEventAgain",
 	},
 	{
 		name: "slow bytes are silence", rule: "client rule 6",

@@ -21,7 +21,7 @@ var durableMutants = []mutant{
 		old:  "	r, err = h.findStarted(ctx, key)\n",
 		new:  "	r = h.find(key)\n",
 		pkg:  "./internal/execution",
-		run:  "TestCancelOfWhatIsJustStarting",
+		run:  "TestCancelDuringStartIsRetried",
 	},
 	{
 		name: "output is not held back for its starter",
@@ -113,7 +113,7 @@ var durableMutants = []mutant{
 	{
 		name: "nats believes a server that was started again", rule: "G1",
 		file: "store/natsstore/boot.go", old: "last.seq < first &&", new: "false && last.seq < first &&",
-		pkg: "./store/natsstore", run: "TestLossNobodyHasSeen|TestLossIsToldWhenAsMuchIsThereAgain",
+		pkg: "./store/natsstore", run: "TestUnseenLossChangesEpoch|TestLossIsToldWhenAsMuchIsThereAgain",
 	},
 	{
 		name: "nats does not see that its server was started again", rule: "G1",

@@ -86,7 +86,7 @@ var engineMutants = []mutant{
 	{
 		name: "hot tail is not bounded", rule: "G7",
 		file: "live.go", old: "(lv.hotBytes > limit ||", new: "(false ||",
-		pkg: ".", run: "TestG7Bounded|TestHotTailsShareTheirRoom",
+		pkg: ".", run: "TestG7Bounded|TestHotTailsShareOneBound",
 	},
 	{
 		name: "simulator: hot tail is not bounded", rule: "G7",
@@ -110,22 +110,22 @@ var engineMutants = []mutant{
 		old:  "[]string{string(stream.Tenant), stream.Name, string(epoch)}",
 		new:  "[]string{stream.Name, string(epoch)}",
 		pkg:  ".",
-		run:  "TestG8YoursOnly|TestSignAndVerify",
+		run:  "TestG8TenantsAreIsolated|TestSignAndVerify",
 	},
 	{
 		name: "tag of a cursor is not compared", rule: "G8",
 		file: "live.go", old: "case !matches(tags, c.Tag):", new: "case false && matches(tags, c.Tag):",
-		pkg: ".", run: "TestG8YoursOnly|TestCursorRefusals",
+		pkg: ".", run: "TestG8TenantsAreIsolated|TestCursorRefusals",
 	},
 	{
 		name: "gap of a producer is accepted", rule: "G9",
 		file: "commit.go", old: "	case p.Seq > next:\n", new: "	case p.Seq > next+1:\n",
-		pkg: ".", run: "TestG9Once|TestProducers",
+		pkg: ".", run: "TestG9CreationAndAppendTakeEffectOnce|TestProducers",
 	},
 	{
 		name: "duplicate of a producer is stored again", rule: "G9",
 		file: "commit.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
-		pkg: ".", run: "TestG9Once|TestProducers",
+		pkg: ".", run: "TestG9CreationAndAppendTakeEffectOnce|TestProducers",
 	},
 	{
 		name: "older epoch of a producer is accepted", rule: "G9",

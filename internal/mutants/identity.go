@@ -7,12 +7,12 @@ var identityMutants = []mutant{
 	{
 		name: "a proof is good for every address", rule: "R10.1",
 		file: "internal/serverproof/serverproof.go", old: "label, challenge, address)", new: "label, challenge, \"\")",
-		pkg: "./client", run: "TestSquattersNeverSeeTheToken",
+		pkg: "./client", run: "TestTokenIsSentToProvenServerOnly",
 	},
 	{
 		name: "a prefix does not hide executions of other sessions", rule: "R10.2",
 		file: "internal/api/grants.go", old: "err == nil && !allowed(session)", new: "false && !allowed(session)",
-		pkg: "./internal/api", run: "TestPrefixesHideTheRest",
+		pkg: "./internal/api", run: "TestScopePrefixHidesOtherNames",
 	},
 	{
 		name: "the time of a refusal tells what exists", rule: "R10.2",

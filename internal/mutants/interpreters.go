@@ -11,7 +11,7 @@ var interpreterMutants = []mutant{
 		old:  "		batch = batch[min(uint64(len(batch)), code.tail-before):]\n",
 		new:  "",
 		pkg:  "./internal/execution",
-		run:  "TestWhatWasCutTwiceIsThereOnce",
+		run:  "TestOutputCutTwiceIsStoredOnce",
 	},
 	{
 		name: "what is guessed is the end of code",
@@ -30,7 +30,7 @@ var interpreterMutants = []mutant{
 	{
 		name: "turn of a queued command is not written down before it is started", rule: "G9 R6.7",
 		file: "internal/execution/supervised.go", old: "	err := r.beginKept()\n", new: "	err := error(nil)\n",
-		pkg: "./internal/execution", run: "TestTurnIsWrittenDownFirst",
+		pkg: "./internal/execution", run: "TestQueuedStartIsRecordedFirst",
 	},
 	{
 		name: "supervisor that comes too late starts the command", rule: "G9 R6.7",
@@ -41,7 +41,7 @@ var interpreterMutants = []mutant{
 	{
 		name: "queued command is started again of which a supervisor had the lock", rule: "G9 R6.7",
 		file: "internal/execution/waiting.go", old: "		if hasBegun(dir) {\n", new: "		if false {\n",
-		pkg: "./internal/execution", run: "TestQueuedRunOfWhichNobodyKnows",
+		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
 	},
 	{
 		name: "queue is taken up in another order", rule: "R6.7",

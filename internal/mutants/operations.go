@@ -11,12 +11,12 @@ var operationMutants = []mutant{
 		old:  "	case known.State == StepUnknown && (opts",
 		new:  "	case false && (opts",
 		pkg:  "./operation",
-		run:  "TestStepThatCannotTell|TestKilled",
+		run:  "TestStepOfUnknownOutcomeIsNotRepeated|TestKilled",
 	},
 	{
 		name: "finished step is done again", rule: "R6.9",
 		file: "operation/operation.go", old: "	case known.State == StepDone:\n", new: "	case false:\n",
-		pkg: "./operation", run: "TestGoesOnAfterFailure|TestKilled",
+		pkg: "./operation", run: "TestRunAfterFailureSkipsFinishedSteps|TestKilled",
 	},
 	{
 		name: "step is not recorded before it is done",
@@ -34,12 +34,12 @@ var operationMutants = []mutant{
 		old:  "	case r.member.Alive(newest.Replica):\n		return true, nil\n",
 		new:  "	case r.member != nil:\n		return false, nil\n",
 		pkg:  "./operation",
-		run:  "TestManyCallersOneJob",
+		run:  "TestConcurrentCallersRunJobOnce",
 	},
 	{
 		name: "attempts have no fence", rule: "R6.9",
 		file: "operation/attempt.go", old: "	a.owner = reprise.Owner{Name: a.entry.ID, Fence: fence}\n", new: "",
-		pkg: "./operation", run: "TestReplicaDies|TestManyCallersOneJob",
+		pkg: "./operation", run: "TestReplicaDies|TestConcurrentCallersRunJobOnce",
 	},
 	{
 		name: "record that was cut is taken for a whole one", rule: "R6.9 G1",
@@ -49,7 +49,7 @@ var operationMutants = []mutant{
 	{
 		name: "handle removes a later stream of its name", rule: "R6.9",
 		file: "submit.go", old: "RemoveSpec{Epoch: epoch}); err != nil {", new: "RemoveSpec{}); err != nil {",
-		pkg: ".", run: "TestStreamRemoveLeavesALaterLife",
+		pkg: ".", run: "TestStreamRemoveKeepsNewerEpoch",
 	},
 	{
 		name: "every caller that finds a failure makes room for itself",

@@ -60,7 +60,7 @@ var replicaMutants = []mutant{
 	{
 		name: "reader does not ask the store first", rule: "what a call has changed must be seen by every call that begins afterwards",
 		file: "reader.go", old: "		stale = r.stream.log.refresh(ctx, lv)\n", new: "",
-		pkg: ".", run: "TestFollowAnotherReplica|TestAheadOfWhatIsKnown",
+		pkg: ".", run: "TestFollowAnotherReplica|TestCursorOfAnotherReplicaIsAccepted",
 	},
 	{
 		name: "refusal rests on what a replica remembers", rule: "G9",

@@ -39,7 +39,7 @@ var rowMutants = []mutant{
 	{
 		name: "nobody gives way at the bound of connections", rule: "row 8",
 		file: "internal/httpserver/limit.go", old: "	if old == nil && len(l.conns) > l.max {", new: "	if false {",
-		pkg: "./internal/httpserver", run: "TestOldestStrangerGivesWayAtTheBound",
+		pkg: "./internal/httpserver", run: "TestBoundClosesOldestUnauthenticatedConnection",
 	},
 	{
 		name: "cursor below the fork is refused", rule: "row 9",

@@ -22,7 +22,7 @@ var serverMutants = []mutant{
 	{
 		name: "the place is not free at the end", rule: "docs/security.md, quotas",
 		file: "internal/execution/append.go", old: "	r.host.queue.leave(r)\n", new: "",
-		pkg: "./internal/execution", run: "TestThePlaceIsFreeAtTheEnd",
+		pkg: "./internal/execution", run: "TestEndedCommandFreesItsPlace",
 	},
 	{
 		name: "a reader that goes is counted for ever", rule: "docs/security.md, quotas",
@@ -55,7 +55,7 @@ var serverMutants = []mutant{
 		old:  "		s.abandon()\n		r.fence()\n",
 		new:  "		s.abandon()\n",
 		pkg:  "./internal/execution",
-		run:  "TestReplicaWasOnlySlow|TestFencedOutputKillsTheCommand",
+		run:  "TestReplicaWasOnlySlow|TestFencedOutputKillsCommand",
 	},
 	{
 		name: "principals share a connection", rule: "G8, survivor",
@@ -77,7 +77,7 @@ var serverMutants = []mutant{
 		name: "a claim may hold the next value of a header", rule: "docs/gateway.md",
 		file: "internal/gateway/credential/credential.go",
 		old:  "		bad = notInHeader\n", new: "		bad = isControl\n",
-		pkg: "./internal/gateway/credential", run: "TestNothingIsPutInThatIsMissing|FuzzClaimsDoNotBreakOut",
+		pkg: "./internal/gateway/credential", run: "TestMissingAttributeIsAnError|FuzzClaimsDoNotBreakOut",
 	},
 	{
 		name: "merged upstream that is away is not listed", rule: "docs/gateway.md",
@@ -113,7 +113,7 @@ var serverMutants = []mutant{
 		old:  "return x.who.MayReadAs(key, session) })",
 		new:  "return key.Name != session })",
 		pkg:  "./internal/api",
-		run:  "TestPrefixesHideTheRest",
+		run:  "TestScopePrefixHidesOtherNames",
 	},
 	{
 		name: "a store that has lost a revocation is not told again", rule: "G8, R10.1",
@@ -164,6 +164,18 @@ var outsideMutants = []mutant{
 	{
 		name: "outside: duplicate is stored again", rule: "G9",
 		file: "commit.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
+		torture: "-stores memory -for 25s -seed 1",
+	},
+	{
+		name: "outside: stream keeps more events than it may", rule: "G7",
+		file: "commit.go", old: "c.found.Last-bound+1)", new: "c.found.Last-bound)",
+		torture: "-stores memory -for 15s -seed 1",
+	},
+	{
+		name: "outside: streams of another tenant are listed", rule: "G8",
+		file:    "internal/api/streams.go",
+		old:     "q := reprise.ListQuery{Tenant: x.who.Tenant, Limit: limit, After: cursor}",
+		new:     "q := reprise.ListQuery{Tenant: reprise.DefaultTenant, Limit: limit, After: cursor}",
 		torture: "-stores memory -for 15s -seed 1",
 	},
 }

@@ -123,12 +123,12 @@ var storeMutants = []mutant{
 	{
 		name: "page goes on after maxBytes", rule: "Read: must stop after the first batch with which the page reaches maxBytes",
 		file: "store/memstore/history.go", old: "size < maxBytes {", new: "size <= maxBytes {",
-		pkg: "./store/memstore", run: conformance + "read/max bytes|TestBatchesKeepTheirBounds",
+		pkg: "./store/memstore", run: conformance + "read/max bytes|TestPagesMatchModelOfBatches",
 	},
 	{
 		name: "page begins with the batch after", rule: "Read: batches must cover everything",
 		file: "store/memstore/history.go", old: "live[i].next() > from })", new: "live[i].next() > from+1 })",
-		pkg: "./store/memstore", run: conformance + "read/positions|TestBatchesKeepTheirBounds",
+		pkg: "./store/memstore", run: conformance + "read/positions|TestPagesMatchModelOfBatches",
 	},
 	{
 		name: "page has what was trimmed",
@@ -137,7 +137,7 @@ var storeMutants = []mutant{
 		old:  "st.history.read(max(after+1, st.info.Earliest), maxBytes)",
 		new:  "st.history.read(after+1, maxBytes)",
 		pkg:  "./store/memstore",
-		run:  "TestBatchesKeepTheirBounds",
+		run:  "TestPagesMatchModelOfBatches",
 	},
 	{
 		name: "position beyond the tail gives events", rule: "Read: a position beyond the tail must give an empty page",

@@ -57,6 +57,6 @@ var terminalMutants = []mutant{
 	{
 		name: "all output is read after an absence", rule: "R6.10",
 		file: "cmd/reprise/session.go", old: "const farBehind = 1 << 20\n", new: "const farBehind = 1 << 40\n",
-		pkg: "./cmd/reprise", run: "TestTerminalThatWasAway$",
+		pkg: "./cmd/reprise", run: "TestReattachedTerminalGetsLastScreen$",
 	},
 }

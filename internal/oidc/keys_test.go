@@ -239,8 +239,8 @@ func TestWaitingForKeysEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-// TestWeakAndForeignKeysAreLeftOut: the others of the set are good.
-func TestWeakAndForeignKeysAreLeftOut(t *testing.T) {
+// TestUnusableKeysAreIgnored: unusable keys of a set do not affect the others.
+func TestUnusableKeysAreIgnored(t *testing.T) {
 	key := newEd(t, "k1")
 	p := newProvider(t, key)
 	encrypts := newEC(t, "enc", jose.ES256)

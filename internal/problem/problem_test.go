@@ -180,7 +180,7 @@ func TestWriteHeaders(t *testing.T) {
 	}
 }
 
-func TestParseAnswersOfOthers(t *testing.T) {
+func TestParseForeignResponses(t *testing.T) {
 	now := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	html := http.Header{"Content-Type": {"text/html"}}
 	ours := http.Header{"Content-Type": {"application/problem+json; charset=utf-8"}}

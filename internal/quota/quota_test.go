@@ -85,8 +85,8 @@ func TestBoundsOfPrincipalsAndTenants(t *testing.T) {
 	}
 }
 
-// TestNobodyInParticularIsCountedOnce: who has no name is counted for its tenant alone.
-func TestNobodyInParticularIsCountedOnce(t *testing.T) {
+// TestAnonymousHolderIsCountedForItsTenantOnly: a holder without a name is counted for its tenant alone.
+func TestAnonymousHolderIsCountedForItsTenantOnly(t *testing.T) {
 	b := quota.New(&quota.Options{Tenant: quota.Limits{quota.Readers: 2, quota.Starts: 2}})
 	nobody := holder("acme", "")
 	for range 2 {
@@ -270,8 +270,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestManyAtOnceGetNoMore: a bound holds however many ask at the same time, and all is given back.
-func TestManyAtOnceGetNoMore(t *testing.T) {
+// TestConcurrentTakesStayWithinTheBound: a bound holds under concurrent calls, and everything taken is given back.
+func TestConcurrentTakesStayWithinTheBound(t *testing.T) {
 	b := quota.New(&quota.Options{Tenant: quota.Limits{quota.Sessions: 10}})
 	var all sync.WaitGroup
 	var mu sync.Mutex

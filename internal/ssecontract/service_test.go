@@ -179,7 +179,7 @@ func TestReadsLongLine(t *testing.T) {
 }
 
 // Request and body are sent with each connection, and the last id of what was whole.
-func TestConnectsAgain(t *testing.T) {
+func TestReconnectRepeatsRequestAndLastEventID(t *testing.T) {
 	f := newFixture(t, func(i int, w http.ResponseWriter, r *http.Request) {
 		switch i {
 		case 0:
@@ -233,7 +233,7 @@ func TestRestartsAndTimesOut(t *testing.T) {
 }
 
 // What ends a client for good is told.
-func TestTellsWhatIsRefused(t *testing.T) {
+func TestFinalErrorIsReported(t *testing.T) {
 	f := newFixture(t, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusFound) })
 	f.start(params{})
 	if got := f.await(1)[0]; got.Kind != "error" || !strings.Contains(got.Error, "redirect") {

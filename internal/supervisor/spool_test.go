@@ -107,9 +107,9 @@ func TestReaderFollowsAWriter(t *testing.T) {
 	}
 }
 
-// TestDamageIsSkipped flips bits, cuts and removes segments. What is read is what was written, and what is not is
-// counted.
-func TestDamageIsSkipped(t *testing.T) {
+// TestSpoolSkipsDamagedFrames flips bits, truncates and removes segments. Whatever is read is what was written, and the
+// rest is counted.
+func TestSpoolSkipsDamagedFrames(t *testing.T) {
 	const frames = 500
 	for name, damage := range map[string]func(t *testing.T, file string) (most uint64){
 		"bit of data": func(t *testing.T, file string) uint64 { return flip(t, file, segmentHeader+frameHeader+1000) },

@@ -22,7 +22,7 @@ func problems(t *testing.T, store reprise.Store, opts *transfer.CheckOptions) (a
 	return all, checked
 }
 
-func TestNothingIsWrong(t *testing.T) {
+func TestCheckAcceptsCopyOfValidStreams(t *testing.T) {
 	eachPair(t, func(t *testing.T, from, to reprise.Store) {
 		n := fill(t, from)
 		copyAll(t, from, to)
@@ -47,8 +47,8 @@ func records(t *testing.T, types ...string) []byte {
 	return b
 }
 
-// TestWhatIsWrongIsFound makes streams that no Log would make.
-func TestWhatIsWrongIsFound(t *testing.T) {
+// TestCheckReportsInvalidStreams writes streams that no Log would write.
+func TestCheckReportsInvalidStreams(t *testing.T) {
 	ended := func(data string) *reprise.End { return &reprise.End{Outcome: "completed", Data: []byte(data)} }
 	for name, c := range map[string]struct {
 		req  reprise.AppendRequest

@@ -61,8 +61,8 @@ func TestCopyKeepsEverything(t *testing.T) {
 	})
 }
 
-// TestCursorsStayGood reads on in the copy with a cursor of the source.
-func TestCursorsStayGood(t *testing.T) {
+// TestCursorsAreValidInCopy continues in the copy with a cursor of the source.
+func TestCursorsAreValidInCopy(t *testing.T) {
 	from, to, keys := memory(t), sqlite(t), reprise.NewKeys()
 	open := func(store reprise.Store) *reprise.Log {
 		log, err := reprise.Open(t.Context(), store, &reprise.Options{Keys: keys, SweepEvery: -1})

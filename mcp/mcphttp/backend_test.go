@@ -65,7 +65,7 @@ func TestBackendThatDoesNotAnswer(t *testing.T) {
 		"was not answered": func(context.Context, *mcphttp.Exchange) error { return nil },
 		"upstream is gone": func(context.Context, *mcphttp.Exchange) error { return errors.New("upstream is gone") },
 	} {
-		w := newWorld(t, setup{backend: newScript(serve)})
+		w := newFixture(t, setup{backend: newScript(serve)})
 		c := w.begin("2025-11-25")
 		s := c.stream(c.post(call))
 		text := s.next()
@@ -76,9 +76,10 @@ func TestBackendThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestWhatABackendMaySay: messages are checked and copied, and each request has one response.
-func TestWhatABackendMaySay(t *testing.T) {
-	w := newWorld(t, setup{backend: newScript(func(_ context.Context, x *mcphttp.Exchange) error {
+// TestBackendMessagesAreCheckedAndCopied: messages of a backend are checked and copied, and each request gets one
+// response.
+func TestBackendMessagesAreCheckedAndCopied(t *testing.T) {
+	w := newFixture(t, setup{backend: newScript(func(_ context.Context, x *mcphttp.Exchange) error {
 		buf := []byte("{\n\"jsonrpc\":\"2.0\",\r\n\"method\":\"notifications/x\"}")
 		check(t, x.Notify(buf))
 		clear(buf)
@@ -113,7 +114,7 @@ func TestWhatABackendMaySay(t *testing.T) {
 // connection, and is answered once.
 func TestAskSurvivesADrop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{backend: newScript(func(ctx context.Context, x *mcphttp.Exchange) error {
+		w := newFixture(t, setup{backend: newScript(func(ctx context.Context, x *mcphttp.Exchange) error {
 			answers := make(chan string, 10)
 			check(t, x.Ask("1", []byte(`{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"a":1}}`),
 				func(r []byte) { answers <- string(r) }))
@@ -152,9 +153,9 @@ func TestAskSurvivesADrop(t *testing.T) {
 	})
 }
 
-// TestSessionSpeaks: what concerns the session as a whole goes to its GET stream, and waits there for a client
-// that comes back.
-func TestSessionSpeaks(t *testing.T) {
+// TestSessionMessagesGoToGetStream: messages that concern the session as a whole go to its GET stream, and wait there
+// for a client that reconnects.
+func TestSessionMessagesGoToGetStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		backend := newScript(nil)
 		sessions := make(chan *mcphttp.Session, 10)
@@ -162,7 +163,7 @@ func TestSessionSpeaks(t *testing.T) {
 			sessions <- s
 			return nil
 		}
-		w := newWorld(t, setup{backend: backend})
+		w := newFixture(t, setup{backend: backend})
 		c := w.begin("2025-11-25")
 		whole := c.stream(c.get(""))
 		whole.prime()
@@ -203,7 +204,7 @@ func TestCancelNamesTheRequest(t *testing.T) {
 		<-gate
 		return respond(x, `{}`)
 	})
-	w := newWorld(t, setup{backend: backend})
+	w := newFixture(t, setup{backend: backend})
 	c := w.begin("2025-11-25")
 	s := c.stream(c.post(call))
 	s.prime()
@@ -220,7 +221,7 @@ func TestCancelNamesTheRequest(t *testing.T) {
 // TestJSONResponse: one message, as JSON; what else is said goes to the session as a whole.
 func TestJSONResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{opts: mcphttp.Options{JSONResponse: true}})
+		w := newFixture(t, setup{opts: mcphttp.Options{JSONResponse: true}})
 		c := w.begin("2025-03-26")
 		whole := c.stream(c.get(""))
 		res := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"steps","arguments":{"n":1},"_meta":{"progressToken":"t"}}}`)
@@ -245,11 +246,11 @@ func TestEndpointsApart(t *testing.T) {
 		store := memstore.New(nil)
 		defer store.Close()
 		keys := reprise.NewKeys()
-		a := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+		a := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		ca := a.begin("2025-11-25")
 		open := ca.tool("steps", toolInput{Gate: "g"})
 		open.prime()
-		b := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}, opts: mcphttp.Options{Name: "b"}})
+		b := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}, opts: mcphttp.Options{Name: "b"}})
 		cb := ca.with(b)
 		cb.refused(cb.get(""), http.StatusNotFound, "session_not_found")
 		s := b.begin("2025-11-25").tool("echo", toolInput{})
@@ -266,7 +267,7 @@ func TestEndpointsApart(t *testing.T) {
 // TestSweptStream: 410, and not the 404 that would say that the session has gone.
 func TestSweptStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{opts: mcphttp.Options{SessionIdle: 24 * time.Hour}})
+		w := newFixture(t, setup{opts: mcphttp.Options{SessionIdle: 24 * time.Hour}})
 		c := w.begin("2025-11-25")
 		s := c.tool("echo", toolInput{})
 		s.prime()
@@ -279,10 +280,11 @@ func TestSweptStream(t *testing.T) {
 	})
 }
 
-// TestFallingOut: a client that is too slow for the window is told so in the response, and gets its result.
-func TestFallingOut(t *testing.T) {
+// TestSlowClientIsToldOfGapAndGetsResult: the response to a client that falls out of the window names the gap and still
+// carries the result.
+func TestSlowClientIsToldOfGapAndGetsResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{opts: mcphttp.Options{Retention: reprise.Retention{MaxEvents: 10}}})
+		w := newFixture(t, setup{opts: mcphttp.Options{Retention: reprise.Retention{MaxEvents: 10}}})
 		c := w.begin("2025-11-25")
 		s := c.tool("steps", toolInput{N: 500, Gate: "g"})
 		s.prime()
@@ -304,7 +306,7 @@ func TestFallingOut(t *testing.T) {
 
 // TestPagesOfAllowedOrigins get the headers that a browser wants.
 func TestPagesOfAllowedOrigins(t *testing.T) {
-	w := newWorld(t, setup{opts: mcphttp.Options{AllowedOrigins: []string{"https://good.example"}}})
+	w := newFixture(t, setup{opts: mcphttp.Options{AllowedOrigins: []string{"https://good.example"}}})
 	c := w.client("")
 	req := c.request(http.MethodOptions, "")
 	req.Header.Set("Origin", "https://good.example")

@@ -91,7 +91,7 @@ func TestKilledServer(t *testing.T) {
 	var lastID, doneID, session string
 	for life := range 3 {
 		ch := startChild(t, path)
-		w := &world{TB: t, http: &http.Client{Transport: &rewrite{url: ch.url}}}
+		w := &fixture{TB: t, http: &http.Client{Transport: &rewrite{url: ch.url}}}
 		c := w.client("2025-11-25")
 		if life == 0 {
 			c = w.begin("2025-11-25")
@@ -164,7 +164,7 @@ func (b *cutBody) Read(p []byte) (int, error) {
 // TestRealClient: the client of the Go SDK, whose connections break again and again, gets its result and each
 // progress notification once.
 func TestRealClient(t *testing.T) {
-	w := newWorld(t, setup{opts: mcphttp.Options{Retry: time.Millisecond}})
+	w := newFixture(t, setup{opts: mcphttp.Options{Retry: time.Millisecond}})
 	cut := &cutter{inner: w.http.Transport, after: 700, cuts: 4}
 	progressed := make(chan float64, 100)
 	sdk := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, &mcp.ClientOptions{

@@ -18,7 +18,7 @@ import (
 
 // A body that never comes holds no connection: a request that is refused for its head is answered at once, one whose
 // body is needed after a pause.
-func TestBodyThatNeverComes(t *testing.T) {
+func TestMissingBodyHoldsNoConnection(t *testing.T) {
 	const media = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 	for name, tt := range map[string]struct {
 		head   string
@@ -35,7 +35,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, setup{opts: mcphttp.Options{
+				w := newFixture(t, setup{opts: mcphttp.Options{
 					BodyTimeout: 20 * time.Second,
 					Identify: func(r *http.Request) (reprise.Tenant, string, error) {
 						if r.Header.Get("X-User") == "" {
@@ -70,7 +70,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 func TestCallOutlivesTheAgeOfItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const age = 5 * time.Minute
-		w := newWorld(t, setup{conns: &httpserver.Options{MaxAge: age}})
+		w := newFixture(t, setup{conns: &httpserver.Options{MaxAge: age}})
 		c := w.begin("2025-11-25")
 		begin := time.Now()
 		late := time.AfterFunc(2*age, func() { w.tools.release("g") }) // so that a response which is not ended ends

@@ -69,7 +69,7 @@ func TestFinishedCallsCostNothing(t *testing.T) {
 	}
 	store := &countingStore{Store: memstore.New(nil)}
 	defer store.Close()
-	w := newWorld(t, setup{store: store, opts: mcphttp.Options{Quick: time.Minute}})
+	w := newFixture(t, setup{store: store, opts: mcphttp.Options{Quick: time.Minute}})
 	c := w.begin("2025-11-25")
 	bodies := []string{
 		`{"jsonrpc":"2.0","id":%d,"method":"ping"}`,
@@ -99,7 +99,7 @@ func TestFinishedCallsCostNothing(t *testing.T) {
 // TestCallsGoWithTheirSession: nobody can resume a call of a session that has ended, so its stream is removed.
 func TestCallsGoWithTheirSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c, other := w.begin("2025-11-25"), w.begin("2025-11-25")
 		for _, c := range []*client{c, c, other} {
 			s := c.tool("echo", toolInput{})
@@ -123,7 +123,7 @@ func TestCallsGoWithTheirSession(t *testing.T) {
 // TestQuickLists: a list is answered without a stream although it takes long.
 func TestQuickLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{
+		w := newFixture(t, setup{
 			backend: newScript(func(_ context.Context, x *mcphttp.Exchange) error {
 				time.Sleep(time.Second)
 				return respond(x, "{}")
@@ -146,12 +146,12 @@ func TestQuickLists(t *testing.T) {
 	})
 }
 
-// TestPatienceHasAnEnd: a request whose store does not answer is refused within the time that is documented.
-func TestPatienceHasAnEnd(t *testing.T) {
+// TestRequestOnHangingStoreTimesOut: a request whose store does not answer is refused within the documented time.
+func TestRequestOnHangingStoreTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, keys := &countingStore{Store: memstore.New(nil)}, reprise.NewKeys()
 		defer store.Close()
-		a := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+		a := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		c := a.begin("2025-11-25")
 		s := c.tool("echo", toolInput{})
 		s.prime()
@@ -159,7 +159,7 @@ func TestPatienceHasAnEnd(t *testing.T) {
 		s.want(`"result"`)
 		s.ends()
 		a.close()
-		b := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+		b := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		store.hangs.Store(true)
 		begin := time.Now()
 		c.with(b).refused(c.with(b).get(id), http.StatusServiceUnavailable, "store_unavailable")
@@ -172,12 +172,12 @@ func TestPatienceHasAnEnd(t *testing.T) {
 	})
 }
 
-// TestFirstGetHasWhatCameBefore: what is said before the client listens is kept for it, once.
-func TestFirstGetHasWhatCameBefore(t *testing.T) {
+// TestFirstGetReceivesEarlierMessages: messages sent before the client listens are kept for it and delivered once.
+func TestFirstGetReceivesEarlierMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, keys := memstore.New(nil), reprise.NewKeys()
 		defer store.Close()
-		w := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+		w := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		c := w.begin("2025-11-25")
 		subscribe := c.stream(c.post(`{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"test://it"}}`))
 		subscribe.prime()
@@ -196,7 +196,7 @@ func TestFirstGetHasWhatCameBefore(t *testing.T) {
 		again.want("notifications/resources/updated")
 		again.drop()
 		w.close()
-		b := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+		b := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		fresh := c.with(b).stream(c.with(b).get(""))
 		fresh.prime()
 		synctest.Wait() // it has subscribed again

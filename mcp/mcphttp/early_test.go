@@ -15,7 +15,7 @@ import (
 )
 
 // streams is how many streams of calls there are.
-func (w *world) streams() int {
+func (w *fixture) streams() int {
 	page, err := w.log.List(w.Context(), reprise.ListQuery{Namespace: "mcp:", Limit: 1000})
 	check(w, err)
 	return len(page.Streams)
@@ -25,7 +25,7 @@ func (w *world) streams() int {
 // there is one.
 func TestQuickResponseTakesNoStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{opts: mcphttp.Options{Quick: 5 * time.Millisecond}})
+		w := newFixture(t, setup{opts: mcphttp.Options{Quick: 5 * time.Millisecond}})
 		c := w.begin("2025-11-25")
 		for range 3 {
 			c.ids++
@@ -136,7 +136,7 @@ func TestCallIsOneCommit(t *testing.T) {
 			store := &slowToMake{Store: memstore.New(nil), made: make(chan struct{}), twice: twice}
 			close(store.made)
 			defer store.Close()
-			w := newWorld(t, setup{store: store})
+			w := newFixture(t, setup{store: store})
 			c := w.begin("2025-11-25")
 			call := func(tool string, in toolInput, want ...string) int64 {
 				before := store.commits.Load()
@@ -178,7 +178,7 @@ func TestCallRunsWhileItsStreamIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowToMake{Store: memstore.New(nil), made: make(chan struct{})}
 		defer store.Close()
-		w := newWorld(t, setup{store: store})
+		w := newFixture(t, setup{store: store})
 		c := w.begin("2025-11-25")
 		began := make(chan *stream, 1)
 		go func() { began <- c.tool("steps", toolInput{N: 2}) }()
@@ -212,7 +212,7 @@ func TestCallWhoseStreamCannotBeMade(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &slowToMake{Store: memstore.New(nil), made: make(chan struct{})}
 				defer store.Close()
-				w := newWorld(t, setup{store: store, opts: mcphttp.Options{Quick: quick}})
+				w := newFixture(t, setup{store: store, opts: mcphttp.Options{Quick: quick}})
 				c := w.begin("2025-11-25")
 				store.fails.Store(true)
 				go func() {
@@ -250,7 +250,7 @@ func TestKilledBetweenCallAndItsStream(t *testing.T) {
 		defer inner.Close()
 		keys := reprise.NewKeys()
 		store := &slowToMake{Store: inner, made: make(chan struct{})}
-		first := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+		first := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		c := first.begin("2025-11-25")
 		ctx, gone := context.WithCancel(t.Context())
 		req := c.request("POST", callOfSteps)
@@ -268,7 +268,7 @@ func TestKilledBetweenCallAndItsStream(t *testing.T) {
 			t.Error("the client was answered")
 		}
 		// What the first process had in memory is not looked at: the second has the store alone.
-		second := newWorld(t, setup{store: inner, log: reprise.Options{Keys: keys}})
+		second := newFixture(t, setup{store: inner, log: reprise.Options{Keys: keys}})
 		again := c.with(second)
 		synctest.Wait()
 		if n := second.streams(); n != 0 {

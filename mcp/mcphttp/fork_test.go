@@ -18,7 +18,7 @@ func TestForkInMidStream(t *testing.T) {
 		hub := shared.New(memstore.New(nil))
 		store := hub.Store()
 		defer func() { check(t, store.Close()) }()
-		w := newWorld(t, setup{store: store})
+		w := newFixture(t, setup{store: store})
 		defer w.close()
 		c := w.begin("2025-11-25")
 		whole := c.stream(c.get(""))

@@ -25,7 +25,7 @@ func TestPanicIsAnErrorOfItsCall(t *testing.T) {
 		"streams": {}, "quick": {Quick: time.Minute}, "JSON": {JSONResponse: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, setup{opts: opts})
+			w := newFixture(t, setup{opts: opts})
 			mcp.AddTool(w.tools.server, &mcp.Tool{Name: "panics"},
 				func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 					panic("oops")
@@ -62,7 +62,7 @@ func TestPanicIsAnErrorOfItsCall(t *testing.T) {
 
 // TestPanicOfABackend: a Backend that panics fails what it was serving.
 func TestPanicOfABackend(t *testing.T) {
-	w := newWorld(t,
+	w := newFixture(t,
 		setup{backend: panicking{newScript(func(context.Context, *mcphttp.Exchange) error { panic("oops") })}})
 	c := w.begin("2025-11-25")
 	for range 2 {
@@ -90,7 +90,7 @@ func (b panicking) Serve(ctx context.Context, x *mcphttp.Exchange) error {
 
 // TestChallengeOfRefusedRequest: who is not let in is told how to be.
 func TestChallengeOfRefusedRequest(t *testing.T) {
-	w := newWorld(t, setup{opts: mcphttp.Options{Identify: func(*http.Request) (reprise.Tenant, string, error) {
+	w := newFixture(t, setup{opts: mcphttp.Options{Identify: func(*http.Request) (reprise.Tenant, string, error) {
 		return "", "", problem.New(problem.CodeUnauthenticated, "")
 	}}})
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
@@ -108,7 +108,7 @@ func TestChallengeOfRefusedRequest(t *testing.T) {
 func TestAllowRefusesBeforeACallBegins(t *testing.T) {
 	refusal := problem.New(problem.CodeForbidden, "not this tool")
 	refusal.Challenge = `Bearer error="insufficient_scope", scope="more"`
-	w := newWorld(t, setup{opts: mcphttp.Options{Allow: func(_ *http.Request, messages []mcphttp.Message) error {
+	w := newFixture(t, setup{opts: mcphttp.Options{Allow: func(_ *http.Request, messages []mcphttp.Message) error {
 		if messages[0].Method == "tools/call" {
 			return refusal
 		}
@@ -135,8 +135,8 @@ func TestAllowRefusesBeforeACallBegins(t *testing.T) {
 	}
 }
 
-// TestOrdinarySessionIsQuiet: a server of the SDK says nothing above the level of debugging of what is as it should be.
-func TestOrdinarySessionIsQuiet(t *testing.T) {
+// TestOrdinarySessionLogsNothing: an SDK server logs nothing above debug level in an ordinary session.
+func TestOrdinarySessionLogsNothing(t *testing.T) {
 	var logged bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"},
@@ -145,7 +145,7 @@ func TestOrdinarySessionIsQuiet(t *testing.T) {
 		func(context.Context, *mcp.CallToolRequest, toolInput) (*mcp.CallToolResult, any, error) {
 			return nil, "x", nil
 		})
-	w := newWorld(t, setup{backend: mcphttp.Server(func(*http.Request) *mcp.Server { return server })})
+	w := newFixture(t, setup{backend: mcphttp.Server(func(*http.Request) *mcp.Server { return server })})
 	for _, version := range []string{"2025-11-25", "2025-06-18", "2025-03-26"} {
 		c := w.begin(version)
 		listening := c.stream(c.get(""))

@@ -17,7 +17,7 @@ import (
 
 // TestMalformedMessagesAreRefused: what is no JSON-RPC is refused as what it is, and nothing of it reaches the backend.
 func TestMalformedMessagesAreRefused(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	c := w.begin("2025-11-25")
 	for body, code := range map[string]string{
 		``:  "-32700",
@@ -48,7 +48,7 @@ func TestMalformedMessagesAreRefused(t *testing.T) {
 
 // TestNamesAreToldApartByCase: what is checked here is what others read, so that nothing gets past it.
 func TestNamesAreToldApartByCase(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	c := w.client(modern)
 	for from, to := range map[string]string{
 		`"method":"tools/call"`: `"Method":"tools/call","method":"tools/list"`,
@@ -72,7 +72,7 @@ func TestNamesAreToldApartByCase(t *testing.T) {
 
 // TestHeadersThatAreWrongHaveAStatus: what is missing or wrong has its status.
 func TestHeadersThatAreWrongHaveAStatus(t *testing.T) {
-	w := newWorld(t, setup{
+	w := newFixture(t, setup{
 		opts: mcphttp.Options{AllowedHosts: []string{"localhost"}, AllowedOrigins: []string{"https://good.example"}},
 	})
 	c := w.begin("2025-11-25")
@@ -135,7 +135,7 @@ func TestHeadersThatAreWrongHaveAStatus(t *testing.T) {
 
 // TestLongBody is answered clearly, and by its length alone.
 func TestLongBody(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	c := w.begin("2025-11-25")
 	body := `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"` + strings.Repeat("x", 5<<20) + `"}}`
 	res, err := c.http.Do(c.request(http.MethodPost, body))
@@ -153,7 +153,7 @@ func TestLongBody(t *testing.T) {
 
 // TestBatchOnTheVersionThatHasIt is taken on the one version that has it, and each request has its response.
 func TestBatchOnTheVersionThatHasIt(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	c := w.begin("2025-03-26")
 	s := c.stream(c.post(`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},{"jsonrpc":"2.0","id":"two","method":"ping"}]`))
 	got := s.next() + s.next()
@@ -169,7 +169,7 @@ func TestBatchOnTheVersionThatHasIt(t *testing.T) {
 // TestIDInUse: a second request with the id of one that waits is refused, and does the first no harm.
 func TestIDInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c := w.begin("2025-11-25")
 		s := c.tool("steps", toolInput{Gate: "g"})
 		s.prime()
@@ -183,7 +183,7 @@ func TestIDInUse(t *testing.T) {
 
 // TestIDsComeBackAsTheyWere, whatever a program can make of them.
 func TestIDsComeBackAsTheyWere(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	c := w.begin("2025-11-25")
 	for _, id := range []string{`0`, `-7`, `9007199254740993`, `"x"`, `"1"`, `"<&> \u00e9 \" \\"`, `"é"`} {
 		text := c.stream(c.post(`{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`)).next()
@@ -197,7 +197,7 @@ func TestIDsComeBackAsTheyWere(t *testing.T) {
 // TestClientThatNeverReads is closed after WriteTimeout; the call goes on and can be resumed.
 func TestClientThatNeverReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c := w.begin("2025-11-25")
 		s := c.tool("steps", toolInput{N: 2000, Gate: "g"})
 		s.prime()
@@ -249,7 +249,7 @@ func TestStoreFailsInTheMiddle(t *testing.T) {
 		close(works)
 		store := &failing{Store: memstore.New(nil), fails: works}
 		defer store.Close()
-		w := newWorld(t, setup{store: store})
+		w := newFixture(t, setup{store: store})
 		c := w.begin("2025-11-25")
 		s := c.tool("steps", toolInput{N: 3, Gate: "g"})
 		s.prime()
@@ -292,11 +292,11 @@ func TestHangingStoreIsToldInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memstore.New(nil)
 		defer inner.Close()
-		w := newWorld(t, setup{store: inner})
+		w := newFixture(t, setup{store: inner})
 		c := w.begin("2025-11-25")
 		w.close()
 		store := &hanging{Store: inner}
-		w = newWorld(t, setup{store: store})
+		w = newFixture(t, setup{store: store})
 		store.hangs = true
 		began := time.Now()
 		c.with(w).refused(c.with(w).get(""), http.StatusServiceUnavailable, "store_unavailable")

@@ -16,7 +16,7 @@ import (
 // TestSessionsCanBeSeen: they are listed and shown with what they hold, to their tenant alone, until they have ended.
 func TestSessionsCanBeSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{opts: mcphttp.Options{Identify: func(r *http.Request) (reprise.Tenant, string, error) {
+		w := newFixture(t, setup{opts: mcphttp.Options{Identify: func(r *http.Request) (reprise.Tenant, string, error) {
 			if r.Header.Get("X-Tenant") != "" {
 				return reprise.Tenant(r.Header.Get("X-Tenant")), "p", nil
 			}
@@ -75,7 +75,7 @@ func TestSessionsCanBeSeen(t *testing.T) {
 func TestEndedByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why []mcphttp.SessionEnd
-		w := newWorld(t, setup{opts: mcphttp.Options{Retry: 7 * time.Second, Hooks: &mcphttp.Hooks{
+		w := newFixture(t, setup{opts: mcphttp.Options{Retry: 7 * time.Second, Hooks: &mcphttp.Hooks{
 			SessionEnded: func(_ reprise.Tenant, end mcphttp.SessionEnd) { why = append(why, end) },
 		}}})
 		for _, version := range []string{"2025-11-25", "2025-06-18"} {

@@ -44,7 +44,7 @@ func toolParams(name, args string) string {
 
 // TestModernCall: one endpoint serves both eras; no session and no event ids.
 func TestModernCall(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	c := w.client(modern)
 	res := c.do(c.modern("tools/call", "echo", toolParams("echo", `"bytes":3`)))
 	if text := c.text(res); res.StatusCode != 200 || !strings.Contains(text, `"xxx"`) ||
@@ -71,7 +71,7 @@ func TestModernCall(t *testing.T) {
 
 // TestModernHeaders: what is missing, or does not match the body, has its code.
 func TestModernHeaders(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	schema := `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},"in":{"type":"object","properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}}`
 	w.tools.server.AddTool(&mcp.Tool{
 		Name:        "mirror",
@@ -166,7 +166,7 @@ func TestModernHeaders(t *testing.T) {
 
 // TestModernHasNoStreamsToComeBackTo.
 func TestModernHasNoStreamsToComeBackTo(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	c := w.client(modern)
 	for _, method := range []string{http.MethodGet, http.MethodDelete} {
 		req := c.request(method, "")
@@ -182,7 +182,7 @@ func TestModernHasNoStreamsToComeBackTo(t *testing.T) {
 func TestModernDisconnectCancels(t *testing.T) {
 	for _, steps := range []string{"0", "1"} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, setup{})
+			w := newFixture(t, setup{})
 			c := w.client(modern)
 			ctx, stop := context.WithCancel(t.Context())
 			req := c.modern("tools/call", "steps", toolParams("steps", `"gate":"g","n":`+steps)).WithContext(ctx)
@@ -205,7 +205,7 @@ func TestModernDisconnectCancels(t *testing.T) {
 // comments; a stop of the server ends it in good order.
 func TestListenSendsWhatWasAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{opts: mcphttp.Options{JSONResponse: true}})
+		w := newFixture(t, setup{opts: mcphttp.Options{JSONResponse: true}})
 		c := w.client(modern)
 		s := c.stream(c.do(c.modern("subscriptions/listen", "", `"notifications":{"toolsListChanged":true,"resourceSubscriptions":["test://it"]},`)))
 		s.want(`"method":"notifications/subscriptions/acknowledged"`)
@@ -236,7 +236,7 @@ func TestListenSendsWhatWasAskedFor(t *testing.T) {
 // TestKeepAlive: a silent response of either era has a comment every 15 s.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		old, fresh := w.begin("2025-11-25"), w.client(modern)
 		for _, send := range []func() *http.Response{
 			func() *http.Response { return old.get("") },
@@ -269,7 +269,7 @@ func TestKeepAliveDespiteEmptyWakeUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &refusing{Store: memstore.New(nil)}
 		defer func() { check(t, store.Close()) }()
-		w := newWorld(t, setup{store: store})
+		w := newFixture(t, setup{store: store})
 		defer w.close()
 		c := w.begin("2025-11-25")
 		res := c.get("")

@@ -17,7 +17,7 @@ import (
 	"reprise/store/memstore"
 )
 
-// replicas are worlds over one store.
+// replicas are fixtures over one store.
 type replicas struct {
 	testing.TB
 	hub  *shared.Hub
@@ -25,8 +25,8 @@ type replicas struct {
 	lost atomic.Int64
 }
 
-type replicaWorld struct {
-	*world
+type replicaFixture struct {
+	*fixture
 	member *replica.Member
 	store  *shared.Store
 }
@@ -36,7 +36,7 @@ func newReplicas(tb testing.TB) *replicas {
 }
 
 // join starts another replica.
-func (rs *replicas) join() *replicaWorld {
+func (rs *replicas) join() *replicaFixture {
 	rs.Helper()
 	store := rs.hub.Store()
 	// The Member has a Log of its own here, which a program need not have.
@@ -45,13 +45,13 @@ func (rs *replicas) join() *replicaWorld {
 	member, err := replica.Join(rs.Context(), log, &replica.Options{Beat: 100 * time.Millisecond, TTL: time.Second})
 	check(rs, err)
 	opts := mcphttp.Options{Replica: member, Hooks: &mcphttp.Hooks{Lost: func(reprise.Tenant) { rs.lost.Add(1) }}}
-	w := &replicaWorld{
-		world:  newWorld(rs, setup{store: rs.hub.Store(), log: reprise.Options{Keys: rs.keys}, opts: opts}),
-		member: member,
-		store:  store,
+	w := &replicaFixture{
+		fixture: newFixture(rs, setup{store: rs.hub.Store(), log: reprise.Options{Keys: rs.keys}, opts: opts}),
+		member:  member,
+		store:   store,
 	}
 	rs.Cleanup(func() {
-		w.world.close()
+		w.fixture.close()
 		_ = member.Leave(context.Background())
 		_ = log.Close()
 		_ = store.Close()
@@ -69,7 +69,7 @@ func TestAnotherReplica(t *testing.T) {
 		s.prime()
 		primed := s.lastID
 		s.want(progress(1, 2)...)
-		there := c.with(b.world)
+		there := c.with(b.fixture)
 		again := there.stream(there.get(primed))
 		s.ends() // taken over by another replica
 		again.want(progress(1, 2)...)
@@ -92,7 +92,7 @@ func TestStateIsThatOfAllReplicas(t *testing.T) {
 		rs := newReplicas(t)
 		a, b := rs.join(), rs.join()
 		c := a.begin("2025-11-25")
-		there := c.with(b.world)
+		there := c.with(b.fixture)
 		there.stream(there.post(`{"jsonrpc":"2.0","id":"l","method":"logging/setLevel","params":{"level":"info"}}`)).
 			want(`"result"`)
 		s := c.tool("level", toolInput{})
@@ -114,7 +114,7 @@ func TestAnswersFindTheirReplica(t *testing.T) {
 		rs := newReplicas(t)
 		a, b := rs.join(), rs.join()
 		c := a.begin("2025-11-25")
-		there := c.with(b.world)
+		there := c.with(b.fixture)
 		s := c.tool("ask", toolInput{})
 		s.prime()
 		asked := s.next()
@@ -153,13 +153,13 @@ func TestDeadReplica(t *testing.T) {
 		s := c.tool("steps", toolInput{N: 1, Gate: "g"})
 		s.prime()
 		s.want(progress(1, 1)...)
-		there := c.with(b.world)
+		there := c.with(b.fixture)
 		waiting := there.stream(there.get(s.lastID))
 		waiting.prime()
 		check(t, a.member.Close()) // it tells nobody, as one that was killed
 		waiting.want(`"server_lost"`)
 		waiting.ends()
-		elsewhere := c.with(d.world)
+		elsewhere := c.with(d.fixture)
 		elsewhere.stream(elsewhere.get(s.lastID)).want(`"server_lost"`)
 		if n := rs.lost.Load(); n != 1 {
 			t.Errorf("%d calls were told as lost, want 1", n)

@@ -18,7 +18,7 @@ func TestResumeInMidCallOnEachVersion(t *testing.T) {
 	for _, version := range sessionVersions {
 		t.Run(version, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, setup{})
+				w := newFixture(t, setup{})
 				c := w.begin(version)
 				s := c.tool("steps", toolInput{N: 3, Gate: "g"})
 				if version >= "2025-11-25" {
@@ -43,7 +43,7 @@ func TestResumeInMidCallOnEachVersion(t *testing.T) {
 // TestResumeLive: what comes while the resumed response is open is in it, once.
 func TestResumeLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c := w.begin("2025-11-25")
 		s := c.tool("steps", toolInput{N: 2, Gate: "g"})
 		s.prime()
@@ -62,7 +62,7 @@ func TestResumeLive(t *testing.T) {
 // TestOnlyTheDisconnectedStreamIsReplayed, of several, and not what concerns the session as a whole.
 func TestOnlyTheDisconnectedStreamIsReplayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c := w.begin("2025-11-25")
 		whole := c.stream(c.get(""))
 		whole.prime()
@@ -95,7 +95,7 @@ func TestOnlyTheDisconnectedStreamIsReplayed(t *testing.T) {
 func TestTakeoverFromHalfOpenConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := 0
-		w := newWorld(t,
+		w := newFixture(t,
 			setup{opts: mcphttp.Options{Hooks: &mcphttp.Hooks{TakenOver: func(reprise.Tenant) { taken++ }}}})
 		c := w.begin("2025-11-25")
 		old := c.tool("steps", toolInput{N: 2, Gate: "g"})
@@ -123,7 +123,7 @@ func TestTakeoverFromHalfOpenConnection(t *testing.T) {
 // TestFreshGetReplaysNothing: only who shows an id gets what was before.
 func TestFreshGetReplaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c := w.begin("2025-11-25")
 		s := c.stream(c.get(""))
 		s.prime()
@@ -149,7 +149,7 @@ func TestFreshGetReplaysNothing(t *testing.T) {
 func TestRefusedEventIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		results := map[mcphttp.Resumption]int{}
-		w := newWorld(t, setup{opts: mcphttp.Options{
+		w := newFixture(t, setup{opts: mcphttp.Options{
 			Retention: reprise.Retention{MaxEvents: 3},
 			Hooks:     &mcphttp.Hooks{Resumed: func(_ reprise.Tenant, r mcphttp.Resumption, _ uint64) { results[r]++ }},
 		}})
@@ -190,7 +190,7 @@ func TestRefusedEventIDs(t *testing.T) {
 // TestClosedConnectionIsPolled: a tool closes the connection and not the stream.
 func TestClosedConnectionIsPolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c := w.begin("2025-11-25")
 		s := c.tool("poll", toolInput{Gate: "g"})
 		s.prime()
@@ -214,7 +214,7 @@ func TestClosedConnectionIsPolled(t *testing.T) {
 // TestDropBeforeTheFirstEvent: the priming event is enough to come back.
 func TestDropBeforeTheFirstEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c := w.begin("2025-11-25")
 		s := c.tool("steps", toolInput{N: 0, Gate: "g"})
 		s.prime()
@@ -235,7 +235,7 @@ func TestDropBeforeTheFirstEvent(t *testing.T) {
 // TestLongMessages: longer than an event of the Log may be, whole and replayed whole.
 func TestLongMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, setup{})
+		w := newFixture(t, setup{})
 		c := w.begin("2025-11-25")
 		for _, size := range []int{1, 4 << 10, 512 << 10, 600 << 10, 5 << 20} {
 			s := c.tool("echo", toolInput{Bytes: size})

@@ -22,7 +22,7 @@ import (
 
 // TestSessionIDs are unguessable and visible ASCII, and no two are alike.
 func TestSessionIDs(t *testing.T) {
-	w := newWorld(t, setup{})
+	w := newFixture(t, setup{})
 	seen := map[string]bool{}
 	for range 50 {
 		id := w.begin("2025-11-25").session
@@ -37,7 +37,7 @@ func TestSessionIDs(t *testing.T) {
 func TestTerminatedSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := []mcphttp.SessionEnd{}
-		w := newWorld(t, setup{opts: mcphttp.Options{Hooks: &mcphttp.Hooks{
+		w := newFixture(t, setup{opts: mcphttp.Options{Hooks: &mcphttp.Hooks{
 			SessionEnded: func(_ reprise.Tenant, why mcphttp.SessionEnd) { ended = append(ended, why) },
 		}}})
 		c := w.begin("2025-11-25")
@@ -68,7 +68,7 @@ func TestTerminatedSession(t *testing.T) {
 
 // TestAnotherPrincipal: a session is not there for others.
 func TestAnotherPrincipal(t *testing.T) {
-	w := newWorld(t, setup{opts: mcphttp.Options{Identify: func(r *http.Request) (reprise.Tenant, string, error) {
+	w := newFixture(t, setup{opts: mcphttp.Options{Identify: func(r *http.Request) (reprise.Tenant, string, error) {
 		tenant, principal, _ := strings.Cut(r.Header.Get("Who"), "/")
 		return reprise.Tenant(tenant), principal, nil
 	}}})
@@ -99,7 +99,7 @@ func TestRestartKeepsSessions(t *testing.T) {
 	check(t, err)
 	defer store.Close()
 	keys := reprise.NewKeys()
-	w := newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+	w := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 	c := w.begin("2025-11-25")
 	c.stream(c.post(`{"jsonrpc":"2.0","id":"l","method":"logging/setLevel","params":{"level":"info"}}`)).
 		want(`"result"`)
@@ -117,7 +117,7 @@ func TestRestartKeepsSessions(t *testing.T) {
 	open.drop()
 	w.close()
 
-	w = newWorld(t, setup{store: store, log: reprise.Options{Keys: keys}})
+	w = newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 	c = c.with(w)
 	s := c.stream(c.get(primed))
 	s.want(progress(1, 4)...)
@@ -160,7 +160,7 @@ func TestIdleSessionsExpire(t *testing.T) {
 				}
 			}},
 		}
-		w := newWorld(t, setup{store: store, opts: opts, log: reprise.Options{Keys: keys}})
+		w := newFixture(t, setup{store: store, opts: opts, log: reprise.Options{Keys: keys}})
 		listens, calls, used, left := w.begin("2025-11-25"), w.begin("2025-11-25"), w.begin("2025-11-25"),
 			w.begin("2025-11-25")
 		whole := listens.stream(listens.get(""))
@@ -182,7 +182,7 @@ func TestIdleSessionsExpire(t *testing.T) {
 		w.close()
 
 		// Those that a process has left behind are ended by the next one.
-		w = newWorld(t, setup{store: store, opts: opts, log: reprise.Options{Keys: keys}})
+		w = newFixture(t, setup{store: store, opts: opts, log: reprise.Options{Keys: keys}})
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		for _, c := range []*client{listens, calls, used} {
@@ -201,7 +201,7 @@ func TestAbandonedSessionsGiveMemoryBack(t *testing.T) {
 		t.Skip("thousands of sessions")
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t,
+		w := newFixture(t,
 			setup{opts: mcphttp.Options{SessionIdle: time.Hour}, log: reprise.Options{Remember: time.Minute}})
 		heap := func() uint64 {
 			var m runtime.MemStats
@@ -246,7 +246,7 @@ func TestAbandonedSessionsGiveMemoryBack(t *testing.T) {
 func TestRevokedClientLosesItsResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var revoked atomic.Bool
-		w := newWorld(t, setup{opts: mcphttp.Options{Identify: func(*http.Request) (reprise.Tenant, string, error) {
+		w := newFixture(t, setup{opts: mcphttp.Options{Identify: func(*http.Request) (reprise.Tenant, string, error) {
 			if revoked.Load() {
 				return "", "", problem.New(problem.CodeUnauthenticated, "revoked")
 			}
@@ -267,10 +267,10 @@ func TestRevokedClientLosesItsResponse(t *testing.T) {
 
 // TestVersionsThatAreNotServed: a client that asks for another version is offered the newest that has sessions.
 func TestVersionsThatAreNotServed(t *testing.T) {
-	w := newWorld(t, setup{})
-	old := newWorld(t, setup{opts: mcphttp.Options{Versions: []string{"2025-03-26", "2025-06-18"}}})
+	w := newFixture(t, setup{})
+	old := newFixture(t, setup{opts: mcphttp.Options{Versions: []string{"2025-03-26", "2025-06-18"}}})
 	for _, version := range []string{"2024-11-05", "1.0", "2099-01-01", modern} {
-		for want, w := range map[string]*world{"2025-11-25": w, "2025-06-18": old} {
+		for want, w := range map[string]*fixture{"2025-11-25": w, "2025-06-18": old} {
 			c := w.client("")
 			text := c.text(c.post(fmt.Sprintf(initialize, version)))
 			if !strings.Contains(text, `"protocolVersion":"`+want+`"`) {
@@ -282,13 +282,13 @@ func TestVersionsThatAreNotServed(t *testing.T) {
 
 // TestVersionsCanBeRestricted: a Handler serves those that it is told to.
 func TestVersionsCanBeRestricted(t *testing.T) {
-	w := newWorld(t, setup{opts: mcphttp.Options{Versions: []string{modern}}})
+	w := newFixture(t, setup{opts: mcphttp.Options{Versions: []string{modern}}})
 	res := w.client("2025-11-25").post(fmt.Sprintf(initialize, "2025-11-25"))
 	text := w.client("").text(res)
 	if res.StatusCode != 400 || !strings.Contains(text, `"supported":["2026-07-28"],"requested":"2025-11-25"`) {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
-	w = newWorld(t, setup{opts: mcphttp.Options{Versions: []string{"2025-11-25", "2025-06-18"}}})
+	w = newFixture(t, setup{opts: mcphttp.Options{Versions: []string{"2025-11-25", "2025-06-18"}}})
 	c := w.client(modern)
 	res = c.do(c.modern("server/discover", "", ""))
 	if text := c.text(res); res.StatusCode != 400 || !strings.Contains(text, `"supported":["2025-11-25","2025-06-18"],"requested":"2026-07-28"`) {

@@ -40,7 +40,7 @@ func TestTranscriptsOfWireTraffic(t *testing.T) {
 func transcribe(t *testing.T, file string) {
 	archive, err := txtar.ParseFile(file)
 	check(t, err)
-	p := &player{world: newWorld(t, setup{}), names: map[string]string{}}
+	p := &player{fixture: newFixture(t, setup{}), names: map[string]string{}}
 	for i := 0; i < len(archive.Files); i++ {
 		f := &archive.Files[i]
 		step, kind, _ := strings.Cut(f.Name, ".")
@@ -79,7 +79,7 @@ func transcribe(t *testing.T, file string) {
 
 // player sends the requests of a transcript.
 type player struct {
-	*world
+	*fixture
 	session, id string
 	names       map[string]string // what is random, by what stands for it
 }

@@ -74,7 +74,7 @@ func newFaulty(t *testing.T, logOpts reprise.Options, opts *mcpstore.Options) (*
 	}
 }
 
-func TestOutageShiftsNothing(t *testing.T) {
+func TestOutageKeepsMessageNumbers(t *testing.T) {
 	for name, fault := range map[string]func(*faulty){
 		"not stored":        func(f *faulty) { f.before = true },
 		"stored and denied": func(f *faulty) { f.after = true },
@@ -113,8 +113,8 @@ func reopened(t *testing.T, store reprise.Store) *reprise.Log {
 	return log
 }
 
-// TestStoreThatComesAndGoes: whatever it answers when, each message is there once and has its number.
-func TestStoreThatComesAndGoes(t *testing.T) {
+// TestFlappingStoreKeepsEachMessageOnce: with a store that fails at random, each message is kept once under its number.
+func TestFlappingStoreKeepsEachMessageOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f, end := newFaulty(t, reprise.Options{}, nil)
 		defer end()
@@ -154,7 +154,7 @@ func TestStoreThatComesAndGoes(t *testing.T) {
 	})
 }
 
-func TestMoreThanCanWaitIsLostAndKeepsItsNumber(t *testing.T) {
+func TestDroppedMessagesKeepTheirNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opts := &mcpstore.Options{MaxPendingBytes: 1000, MaxWait: 3 * time.Second}
 		s, f, end := newFaulty(t, reprise.Options{}, opts)
@@ -199,7 +199,7 @@ func TestMoreThanCanWaitIsLostAndKeepsItsNumber(t *testing.T) {
 	})
 }
 
-func TestRoomComesBack(t *testing.T) {
+func TestPendingAppendsGoOnAfterOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f, end := newFaulty(t, reprise.Options{}, &mcpstore.Options{MaxPendingBytes: 1000, MaxWait: time.Minute})
 		defer end()
@@ -312,8 +312,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestStreamThatWasGivenUpStaysSo: once a message has no number, no later one gets its.
-func TestStreamThatWasGivenUpStaysSo(t *testing.T) {
+// TestFailedStreamStaysFailed: after a message without a number, no later message receives one.
+func TestFailedStreamStaysFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, f, end := newFaulty(t, reprise.Options{}, nil)
 		defer end()

@@ -190,7 +190,7 @@ func TestSessionsAndStreamsAreApart(t *testing.T) {
 	})
 }
 
-func TestWhatWasNotOpenedIsNotAppendedTo(t *testing.T) {
+func TestAppendNeedsOpenStream(t *testing.T) {
 	s := newStore(t, backends[0].open(t), nil)
 	if err := s.Append(t.Context(), "s1", "a", nil); !errors.Is(err, reprise.ErrNotFound) {
 		t.Fatalf("got %v", err)
@@ -237,9 +237,9 @@ func TestAnotherReplicaAndARestartReplay(t *testing.T) {
 	wantRefused(t, other, "s1", "a", 0, reprise.ErrNotFound)
 }
 
-// TestTwoThatAppendToOneStream: the numbers of one SDK and those of the other cannot both be right, so neither is
-// served what may be wrong.
-func TestTwoThatAppendToOneStream(t *testing.T) {
+// TestTwoWritersOfOneStreamConflict: two SDKs that number the messages of one stream cannot both be right, so both
+// receive ErrConflict.
+func TestTwoWritersOfOneStreamConflict(t *testing.T) {
 	hub := shared.New(memstore.New(nil))
 	one, other := newStore(t, closed(t, hub.Store()), nil), newStore(t, closed(t, hub.Store()), nil)
 	check(t, one.Open(t.Context(), "s1", "a"))

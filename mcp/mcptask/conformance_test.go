@@ -26,7 +26,7 @@ func TestConformanceWithPublicSuite(t *testing.T) {
 	if dir == "" {
 		t.Skip("MCP_CONFORMANCE is not set")
 	}
-	conform(t, dir, newWorld(t, nil).url)
+	conform(t, dir, newFixture(t, nil).url)
 }
 
 // conform runs the scenarios against a server at url.

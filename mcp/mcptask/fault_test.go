@@ -41,7 +41,7 @@ func (f *flaky) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 func TestStoreFails(t *testing.T) {
 	store := &flaky{Store: memstore.New(nil)}
 	log := newLog(t, store)
-	w := newWorldOn(t, log, nil)
+	w := newFixtureOn(t, log, nil)
 	defer log.Close()
 	defer w.close()
 	id := w.task("slow_compute", `{"seconds":2,"label":"x"}`)
@@ -69,7 +69,7 @@ func TestStoreFails(t *testing.T) {
 }
 
 func TestTooManyTasks(t *testing.T) {
-	w := newWorld(t, &mcptask.Options{MaxRunning: 1})
+	w := newFixture(t, &mcptask.Options{MaxRunning: 1})
 	id := w.task("slow_compute", `{"seconds":60}`)
 	if a := w.call("slow_compute", `{}`); a.Error == nil {
 		t.Errorf("one more: %+v", a)
@@ -85,7 +85,7 @@ func TestTooManyTasks(t *testing.T) {
 }
 
 func TestExpiredTaskIsUnknown(t *testing.T) {
-	w := newWorld(t, &mcptask.Options{Keep: 50 * time.Millisecond})
+	w := newFixture(t, &mcptask.Options{Keep: 50 * time.Millisecond})
 	id := w.task("slow_compute", `{}`)
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		if a := w.get(id); a.Error != nil {
@@ -109,7 +109,7 @@ func TestExpiredTaskIsUnknown(t *testing.T) {
 // TestHooksCountEachTaskOnce: each task is counted once, also where many are made, asked for and cancelled at a time.
 func TestHooksCountEachTaskOnce(t *testing.T) {
 	var created, ended, cancelled atomic.Int64
-	w := newWorld(t, &mcptask.Options{Hooks: &mcptask.Hooks{
+	w := newFixture(t, &mcptask.Options{Hooks: &mcptask.Hooks{
 		Created: func(reprise.Tenant) { created.Add(1) },
 		Ended: func(_ reprise.Tenant, s mcptask.Status) {
 			ended.Add(1)

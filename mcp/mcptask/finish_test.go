@@ -55,7 +55,7 @@ func TestResultIsWholeAfterItsPartsAreLost(t *testing.T) {
 	}}
 	log := newLog(t, store)
 	defer log.Close()
-	w := newWorldOn(t, log, nil)
+	w := newFixtureOn(t, log, nil)
 	defer w.close()
 	const n = 1<<20 + 7
 	a := w.until(w.task("long_result", fmt.Sprintf(`{"bytes":%d}`, n)), mcptask.Completed)
@@ -64,9 +64,9 @@ func TestResultIsWholeAfterItsPartsAreLost(t *testing.T) {
 	}
 }
 
-// TestGetWhileEventsAreLost: a promotion takes back what a task is read from while it is read. It is read again, and
-// the client is not told of a store.
-func TestGetWhileEventsAreLost(t *testing.T) {
+// TestGetSurvivesLossDuringRead: a promotion takes back events of a task while it is read. The task is read again, and
+// the client sees no error of the store.
+func TestGetSurvivesLossDuringRead(t *testing.T) {
 	hub := shared.New(memstore.New(nil))
 	store := &losingReads{Store: hub.Store(), hub: hub}
 	defer store.Close()
@@ -75,7 +75,7 @@ func TestGetWhileEventsAreLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	w := newWorldOn(t, log, nil)
+	w := newFixtureOn(t, log, nil)
 	defer w.close()
 	id := w.task("multi_input", `{}`)
 	w.until(id, mcptask.InputRequired)
@@ -142,7 +142,7 @@ func TestEndIsCountedWhenItsAcknowledgementIsLost(t *testing.T) {
 	log := newLog(t, store)
 	defer log.Close()
 	ended := make(chan mcptask.Status, 2)
-	w := newWorldOn(t, log,
+	w := newFixtureOn(t, log,
 		&mcptask.Options{Hooks: &mcptask.Hooks{Ended: func(_ reprise.Tenant, s mcptask.Status) { ended <- s }}})
 	w.until(w.task("slow_compute", `{"label":"x"}`), mcptask.Completed)
 	w.close()

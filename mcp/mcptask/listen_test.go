@@ -38,7 +38,7 @@ type told struct {
 }
 
 // listen sends a subscriptions/listen and returns what comes, until ctx is done.
-func (w *world) listen(ctx context.Context, user, notifications, capabilities string) <-chan told {
+func (w *fixture) listen(ctx context.Context, user, notifications, capabilities string) <-chan told {
 	w.t.Helper()
 	response, err := http.DefaultClient.Do(w.request(ctx, user, "subscriptions/listen",
 		`{"notifications":`+notifications+`}`, capabilities))
@@ -78,7 +78,7 @@ func next(t *testing.T, from <-chan told) told {
 }
 
 func TestListen(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	id, other := w.task("multi_input", `{}`), w.send("bob", "tools/call",
 		`{"name":"slow_compute","arguments":{"seconds":60}}`, withTasks).Result.TaskID
 	asked := w.until(id, mcptask.InputRequired)
@@ -113,7 +113,7 @@ func TestListen(t *testing.T) {
 }
 
 func TestListenIsRefused(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	id := w.task("slow_compute", `{"seconds":60}`)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -156,7 +156,7 @@ func TestStdioServesTasks(t *testing.T) {
 		}
 		close(lines)
 	}()
-	w := &world{t: t}
+	w := &fixture{t: t}
 	send := func(method, params string) { fmt.Fprintln(toServer, w.body(method, params, withTasks)) }
 	send("tools/call", `{"name":"slow_compute","arguments":{"seconds":0.2}}`)
 	var created answer
@@ -178,7 +178,7 @@ func TestListenOverFork(t *testing.T) {
 	hub := shared.New(memstore.New(nil))
 	log := newLog(t, hub.Store())
 	defer log.Close()
-	w := newWorldOn(t, log, nil)
+	w := newFixtureOn(t, log, nil)
 	defer w.close()
 	id := w.task("multi_input", `{}`)
 	w.until(id, mcptask.InputRequired)

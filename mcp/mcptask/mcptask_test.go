@@ -9,7 +9,7 @@ import (
 )
 
 func TestTaskCompletes(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	created := w.call("slow_compute", `{"seconds":2,"label":"x"}`).Result
 	if created.ResultType != "task" || created.Status != mcptask.Working || created.PollIntervalMs != 100 {
 		t.Fatalf("created: %+v", created)
@@ -24,7 +24,7 @@ func TestTaskCompletes(t *testing.T) {
 }
 
 func TestErrorsOfTools(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	if a := w.until(w.task("failing_job", `{}`), mcptask.Completed); !a.Result.Result.IsError {
 		t.Errorf("an error of the tool: %+v", a)
 	}
@@ -39,7 +39,7 @@ func TestErrorsOfTools(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	id := w.task("slow_compute", `{"seconds":60}`)
 	for range 2 { // and again
 		a := w.send("", "tasks/cancel", fmt.Sprintf(`{"taskId":%q}`, id), withTasks)
@@ -51,7 +51,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestOnlyLongCallsBecomeTasks(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	if a := w.call("maybe_slow", `{"label":"quick"}`); a.Result.ResultType != "complete" ||
 		a.Result.Content[0]["text"] != "computed quick" {
 		t.Errorf("a quick call: %+v", a)
@@ -68,7 +68,7 @@ func TestOnlyLongCallsBecomeTasks(t *testing.T) {
 }
 
 func TestInput(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	id := w.task("confirm_delete", `{}`)
 	a := w.until(id, mcptask.InputRequired)
 	if len(a.Result.InputRequests) != 1 ||
@@ -92,13 +92,13 @@ func TestInput(t *testing.T) {
 	}
 }
 
-func (w *world) update(id, responses string) answer {
+func (w *fixture) update(id, responses string) answer {
 	w.t.Helper()
 	return w.send("", "tasks/update", fmt.Sprintf(`{"taskId":%q,"inputResponses":%s}`, id, responses), withTasks)
 }
 
-func TestAnswersOneByOne(t *testing.T) {
-	w := newWorld(t, nil)
+func TestInputRequestsMayBeAnsweredOneByOne(t *testing.T) {
+	w := newFixture(t, nil)
 	id := w.task("multi_input", `{"twice":true}`)
 	asked := w.until(id, mcptask.InputRequired)
 	if len(asked.Result.InputRequests) != 2 || asked.Result.StatusMessage != "asking" {
@@ -125,7 +125,7 @@ func TestAnswersOneByOne(t *testing.T) {
 }
 
 func TestInputBeforeTask(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	if a := w.call("test_tool_with_task", `{}`); a.Result.ResultType != "input_required" || a.Result.TaskID != "" {
 		t.Fatalf("first: %+v", a)
 	}
@@ -139,8 +139,8 @@ func TestInputBeforeTask(t *testing.T) {
 	}
 }
 
-func TestWhoMayAsk(t *testing.T) {
-	w := newWorld(t, nil)
+func TestTaskIsVisibleToItsOwnerOnly(t *testing.T) {
+	w := newFixture(t, nil)
 	a := w.send("alice", "tools/call", `{"name":"slow_compute","arguments":{"seconds":60}}`, withTasks)
 	id := a.Result.TaskID
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
@@ -170,7 +170,7 @@ func TestWhoMayAsk(t *testing.T) {
 }
 
 func TestLongResults(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for _, n := range []int{512<<10 - 100, 512 << 10, 1<<20 + 7, 5 << 20} {
 		a := w.until(w.task("long_result", fmt.Sprintf(`{"bytes":%d}`, n)), mcptask.Completed)
 		if got := a.Result.Result.Content[0]["text"].(string); got != strings.Repeat("x", n) {
@@ -182,8 +182,8 @@ func TestLongResults(t *testing.T) {
 	}
 }
 
-func TestDeclared(t *testing.T) {
-	w := newWorld(t, nil)
+func TestTasksAreDeclaredInCapabilities(t *testing.T) {
+	w := newFixture(t, nil)
 	a := w.send("", "server/discover", `{}`, withTasks)
 	extensions, _ := a.Result.Capabilities["extensions"].(map[string]any)
 	if _, ok := extensions[mcptask.Extension]; !ok || a.Result.Capabilities["tasks"] != nil {

@@ -23,12 +23,12 @@ import (
 
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.db")
-	open := func() (*sqlitestore.Store, *world) {
+	open := func() (*sqlitestore.Store, *fixture) {
 		store, err := sqlitestore.Open(t.Context(), path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return store, newWorldOn(t, newLog(t, store), nil)
+		return store, newFixtureOn(t, newLog(t, store), nil)
 	}
 	store, w := open()
 	done, running := w.task("slow_compute", `{"label":"kept"}`), w.task("slow_compute", `{"seconds":60}`)
@@ -53,14 +53,14 @@ func TestServerDies(t *testing.T) {
 	store := memstore.New(nil)
 	log := newLog(t, store)
 	defer log.Close()
-	dead := newWorldOn(t, log, nil)
+	dead := newFixtureOn(t, log, nil)
 	defer dead.close()
 	id := dead.task("slow_compute", `{"seconds":60}`)
 	asking := dead.task("confirm_delete", `{}`)
 	dead.until(asking, mcptask.InputRequired)
 
 	var lost atomic.Int64
-	w := newWorldOn(t, log, &mcptask.Options{Hooks: &mcptask.Hooks{Lost: func(reprise.Tenant) { lost.Add(1) }}})
+	w := newFixtureOn(t, log, &mcptask.Options{Hooks: &mcptask.Hooks{Lost: func(reprise.Tenant) { lost.Add(1) }}})
 	defer w.close()
 	w.until(id, mcptask.Failed)
 	if a := w.until(asking, mcptask.Failed); a.Result.InputRequests != nil {
@@ -71,8 +71,8 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
-// TestToolKnowsWhatCameOfIt: a tool whose work outlives the server.
-func TestToolKnowsWhatCameOfIt(t *testing.T) {
+// TestToolCompletesTaskAfterRestart: a tool whose work outlives the server completes the task after a restart.
+func TestToolCompletesTaskAfterRestart(t *testing.T) {
 	log := newLog(t, memstore.New(nil))
 	defer log.Close()
 	begin := func(server *mcp.Server) *mcptask.Tasks {
@@ -107,7 +107,7 @@ func TestToolKnowsWhatCameOfIt(t *testing.T) {
 	<-noted
 	defer begin(mcp.NewServer(&mcp.Implementation{Name: "test"}, nil)).Close()
 	awaitEnds(t, log)
-	w := newWorldOn(t, log, nil) // it does not know the tool, and would end the task as lost
+	w := newFixtureOn(t, log, nil) // it does not know the tool, and would end the task as lost
 	defer w.close()
 	if a := w.until(id, mcptask.Completed); a.Result.Result.Content[0]["text"] != `default "job 7"` {
 		t.Errorf("what came of it: %+v", a)
@@ -148,7 +148,7 @@ func callInMemory(t *testing.T, server *mcp.Server) string {
 	}
 	defer session.Close()
 	defer conn.Close()
-	w := &world{t: t}
+	w := &fixture{t: t}
 	message := decode(t, w.body("tools/call", `{"name":"job","arguments":{}}`, withTasks))
 	if err := conn.Write(t.Context(), message); err != nil {
 		t.Fatal(err)
@@ -166,14 +166,14 @@ func callInMemory(t *testing.T, server *mcp.Server) string {
 
 func TestReplicas(t *testing.T) {
 	hub := shared.New(memstore.New(nil))
-	join := func() (*world, *replica.Member) {
+	join := func() (*fixture, *replica.Member) {
 		log := newLog(t, hub.Store())
 		member, err := replica.Join(t.Context(), log,
 			&replica.Options{Beat: 50 * time.Millisecond, TTL: 3 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return newWorldOn(t, log, &mcptask.Options{Replica: member}), member
+		return newFixtureOn(t, log, &mcptask.Options{Replica: member}), member
 	}
 	a, inA := join()
 	b, inB := join()
@@ -194,7 +194,7 @@ func TestReplicas(t *testing.T) {
 	id = a.task("slow_compute", `{"seconds":60}`)
 	inA.Close()
 	b.until(id, mcptask.Failed)
-	for _, w := range []*world{a, b} {
+	for _, w := range []*fixture{a, b} {
 		w.close()
 	}
 	inB.Close()

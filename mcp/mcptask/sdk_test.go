@@ -16,7 +16,7 @@ import (
 
 // TestClientsThatKnowNoTasks: the client of the SDK, which has no extension to declare, on both eras.
 func TestClientsThatKnowNoTasks(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			client := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil)
@@ -40,7 +40,7 @@ func TestClientsThatKnowNoTasks(t *testing.T) {
 
 // TestOldVersions: the extension does not exist there, whatever the client declares.
 func TestOldVersions(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	options := &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}}
 	options.Capabilities.AddExtension("io.modelcontextprotocol/tasks", nil)
 	client := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, options)
@@ -98,7 +98,7 @@ func TestPrincipalsOfTheSDK(t *testing.T) {
 	web := httptest.NewServer(users)
 	defer web.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	w := &world{t: t, url: web.URL}
+	w := &fixture{t: t, url: web.URL}
 	id := w.send("alice", "tools/call", `{"name":"slow_compute","arguments":{}}`, withTasks).Result.TaskID
 	if a := w.send("alice", "tasks/get", `{"taskId":"`+id+`"}`, withTasks); a.Error != nil || a.Result.TaskID != id {
 		t.Errorf("alice: %+v", a)

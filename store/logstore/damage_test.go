@@ -171,9 +171,9 @@ func TestMissingAndShortFiles(t *testing.T) {
 	}
 }
 
-// TestNothingIsWrittenAfterAFailedSync: the file gets no write and no sync any more, and what came with the sync that
-// failed does not come back when the next commit is durable.
-func TestNothingIsWrittenAfterAFailedSync(t *testing.T) {
+// TestFailedSyncStopsWrites: after a failed sync the file receives no further write or sync. Data of the failed sync
+// does not reappear when the next commit is durable.
+func TestFailedSyncStopsWrites(t *testing.T) {
 	for _, call := range []string{"sync", "write"} {
 		d := newSimDisk()
 		d.lost = rand.New(rand.NewPCG(1, 1))

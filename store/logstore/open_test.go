@@ -33,7 +33,7 @@ func TestASecondStoreIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {
+func TestOpenRefusesForeignFolder(t *testing.T) {
 	dir := t.TempDir()
 	foreign, plain := filepath.Join(dir, "foreign"), filepath.Join(dir, "plain")
 	if err := errors.Join(os.Mkdir(foreign, 0o700), os.WriteFile(filepath.Join(foreign, "a"), nil, 0o600),

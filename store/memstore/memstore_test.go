@@ -41,10 +41,9 @@ func mustAppend(tb testing.TB, s *memstore.Store, req reprise.AppendRequest) {
 	}
 }
 
-// TestBatchesKeepTheirBounds appends batches of which some follow each other in
-// memory and some do not, with any counts, trims now and then, and compares every page with
-// what a plain slice of the batches would give.
-func TestBatchesKeepTheirBounds(t *testing.T) {
+// TestPagesMatchModelOfBatches appends batches of any counts, of which some follow each other in memory and some do
+// not, trims now and then, and compares every page with that of a plain slice of batches.
+func TestPagesMatchModelOfBatches(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		s := memstore.New(nil)

@@ -60,7 +60,7 @@ func isForkOf(t *testing.T, now *reprise.StreamInfo, before reprise.Epoch, fork 
 
 // A server loses events, and all replicas that have seen them are gone: whoever comes first gives the stream another
 // epoch, so that a cursor behind the lost events does not become one among those that took their places.
-func TestLossNobodyHasSeen(t *testing.T) {
+func TestUnseenLossChangesEpoch(t *testing.T) {
 	look := map[string]func(*testing.T, *natsstore.Store, reprise.StreamInfo){
 		"read": func(t *testing.T, s *natsstore.Store, info reprise.StreamInfo) {
 			_, err := s.Read(t.Context(), info.Key, info.Tail, 1<<20)

@@ -51,7 +51,7 @@ func messages(t *testing.T, stream jetstream.Stream, atMost uint64) {
 
 // What lies before the window is taken from the server, parts of large batches too, and everything of a stream that
 // is gone.
-func TestWhatIsOfNoUseIsPurged(t *testing.T) {
+func TestMessagesBeforeWindowArePurged(t *testing.T) {
 	where := place(testserver.NATS(t, nil), "")
 	s := openAt(t, where)
 	_, stream := behind(t, where)
@@ -183,7 +183,7 @@ func TestDamageIsNotServed(t *testing.T) {
 }
 
 // A JetStream stream that would lose events is refused, and one with other limits taken.
-func TestStreamsThatAreThere(t *testing.T) {
+func TestOpenChecksExistingStream(t *testing.T) {
 	server := testserver.NATS(t, nil)
 	where := place(server, "")
 	must(t, openAt(t, where).Close())
@@ -210,7 +210,7 @@ func TestStreamsThatAreThere(t *testing.T) {
 }
 
 // A server that lacks what is needed is refused with the reason.
-func TestServersThatWillNotDo(t *testing.T) {
+func TestOpenRefusesUnsuitableServer(t *testing.T) {
 	small := testserver.NATS(t, &testserver.NATSOptions{Config: "max_payload: 64KB"})
 	_, err := natsstore.Open(t.Context(), small.URL(), nil)
 	if !errors.Is(err, reprise.ErrInvalid) {

@@ -37,7 +37,7 @@ func TestEventsLost(t *testing.T) {
 }
 
 // Where it is known that nothing is lost streams go on as they were, but for one of which somebody knows more.
-func TestNothingLost(t *testing.T) {
+func TestFailoverWithoutLossKeepsEpochs(t *testing.T) {
 	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
 	s := mustOpen(t, own.URL()+"&failover=keeps", nil)
 	kept, lost := create(t, s, "kept"), create(t, s, "lost")

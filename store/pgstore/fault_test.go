@@ -240,7 +240,7 @@ func TestWatchOverRestart(t *testing.T) {
 }
 
 // An append that waits for a standby for too long is not shown to readers before the standby has it.
-func TestStandbyAway(t *testing.T) {
+func TestAppendWaitingForStandbyIsNotReadable(t *testing.T) {
 	own := testserver.Postgres(t, &testserver.PostgresOptions{Config: []string{"fsync = off"}})
 	s, other := mustOpen(t, own.URL()+"&timeout=3s", nil), mustOpen(t, own.URL(), nil)
 	req := create(t, s, "s")

@@ -87,7 +87,7 @@ func intact(tb testing.TB, s *pgstore.Store, name string, size int) {
 
 // Events that have left their windows go with their partitions, those that have not are moved, and
 // readers and writers notice nothing.
-func TestPartitionsGo(t *testing.T) {
+func TestTidyDropsOldPartitions(t *testing.T) {
 	const size = 3000
 	opts := &pgstore.Options{Schema: schema(t, server), PartBytes: 1 << 18, TidyEvery: -1}
 	s, other := mustOpen(t, server.URL(), opts), mustOpen(t, server.URL(), opts)

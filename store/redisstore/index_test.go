@@ -13,7 +13,7 @@ var everything = reprise.ListQuery{AllNamespaces: true, Limit: 1000}
 
 // What a crash or a failover has left half done is put right: places for nothing, and streams that have ended and are
 // not among those that expire.
-func TestHalfDone(t *testing.T) {
+func TestHalfWrittenIndexIsRepaired(t *testing.T) {
 	on := server(t)
 	url := place(t, on)
 	s := mustOpen(t, url, nil)

@@ -52,7 +52,7 @@ func TestURLs(t *testing.T) {
 }
 
 // A server that is not there may come.
-func TestNobodyAnswers(t *testing.T) {
+func TestOpenFailsWhileServerIsUnreachable(t *testing.T) {
 	_, err := redisstore.Open(t.Context(), "redis://127.0.0.1:1", nil)
 	wantError(t, err, reprise.ErrUnavailable)
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -218,7 +218,7 @@ func crashed(t *testing.T) string {
 	return filepath.Join(left, "events.db")
 }
 
-func TestJournalIsReadAgain(t *testing.T) {
+func TestJournalIsReplayedAfterCrash(t *testing.T) {
 	s := mustOpen(t, crashed(t), nil)
 	page, err := s.Read(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "a"}, 0, 1<<20)
 	if err != nil {

@@ -49,7 +49,7 @@ func next(info *reprise.StreamInfo, data []byte) reprise.AppendRequest {
 }
 
 // A crash, or a full disk, between the first setting and the schema does not spoil the file.
-func TestFileWhoseMakingWasCutShort(t *testing.T) {
+func TestInterruptedCreationIsResumed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
@@ -85,7 +85,7 @@ func TestStreamKeptForCenturies(t *testing.T) {
 }
 
 // Sweeps fold too. Folding at once, they must not count the journal off twice.
-func TestFoldsAtOnce(t *testing.T) {
+func TestConcurrentFoldsCountJournalOnce(t *testing.T) {
 	s := openHere(t, filepath.Join(t.TempDir(), "a.db"), nil)
 	var wg sync.WaitGroup
 	for i := range 200 {

@@ -208,7 +208,7 @@ func quietAbout(b *broken, why error) func(reprise.StreamKey, func()) (func(), e
 }
 
 // A Store around another one may have methods for what the one inside cannot do.
-func TestUnsupportedIsNotThere(t *testing.T) {
+func TestSuiteAcceptsUnsupportedAbilities(t *testing.T) {
 	h := openBroken(t, func(b *broken) {
 		b.watch = func(reprise.StreamKey, func()) (func(), error) { return nil, errors.ErrUnsupported }
 		b.sweep = func(context.Context, time.Time, time.Time, int) ([]reprise.StreamInfo, error) {

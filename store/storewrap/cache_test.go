@@ -66,8 +66,8 @@ func TestBatchesAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestOthersChangeTheStore: what another replica does is seen at once.
-func TestOthersChangeTheStore(t *testing.T) {
+// TestCacheSeesAppendsOfOtherReplicas: changes by another replica are visible at once.
+func TestCacheSeesAppendsOfOtherReplicas(t *testing.T) {
 	inner := memstore.New(nil)
 	mine, other := cache(t, inner, 0), cache(t, inner, 0)
 	defer mine.Close()

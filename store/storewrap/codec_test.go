@@ -76,8 +76,8 @@ func TestBatchesOfALogNeedNoHeader(t *testing.T) {
 	}
 }
 
-// TestBombIsRefused: what a few bytes become is bounded.
-func TestBombIsRefused(t *testing.T) {
+// TestDecompressedSizeIsBounded: a small compressed batch cannot expand beyond the limit.
+func TestDecompressedSizeIsBounded(t *testing.T) {
 	bomb := newCodec(t, nil).encode(make([]byte, 4<<20))
 	small := newCodec(t, &CompressOptions{MaxBatchBytes: 1 << 20})
 	if len(bomb) > 1000 {

@@ -35,8 +35,8 @@ func ended(key reprise.StreamKey, first uint64) reprise.AppendRequest {
 	return req
 }
 
-// TestNothingSecretIsStored looks at all that the Store inside has got.
-func TestNothingSecretIsStored(t *testing.T) {
+// TestEncryptedStoreHoldsNoPlainText searches all that the wrapped Store has received.
+func TestEncryptedStoreHoldsNoPlainText(t *testing.T) {
 	inner := newAltered(t)
 	s := encryptWith(t, inner, storewrap.Key{ID: "k", Secret: secret(1)})
 	mustCreate(t, s, key("s"))
@@ -58,8 +58,8 @@ func TestNothingSecretIsStored(t *testing.T) {
 	}
 }
 
-// TestTheSameIsNeverEncryptedAlike: nonces are not used again, when an append is tried again neither.
-func TestTheSameIsNeverEncryptedAlike(t *testing.T) {
+// TestNoncesAreNotReused: every encryption uses a new nonce, also when an append is retried.
+func TestNoncesAreNotReused(t *testing.T) {
 	inner := newAltered(t)
 	s := encryptWith(t, inner, storewrap.Key{ID: "k", Secret: secret(1)})
 	mustCreate(t, s, key("s"))
@@ -119,8 +119,8 @@ func TestEveryChangedByteIsFound(t *testing.T) {
 	}
 }
 
-// TestNothingCanBeMoved exchanges what was encrypted properly between places.
-func TestNothingCanBeMoved(t *testing.T) {
+// TestEncryptedBatchIsBoundToItsPlace swaps valid encrypted batches between positions, streams and tenants.
+func TestEncryptedBatchIsBoundToItsPlace(t *testing.T) {
 	inner := newAltered(t)
 	s := encryptWith(t, inner, storewrap.Key{ID: "k", Secret: secret(1)})
 	here, there, foreign := key("here"), key("there"), reprise.StreamKey{Tenant: "foreign", Name: "here"}

@@ -62,7 +62,7 @@ func everything(t *testing.T, s reprise.Store) {
 	check(t, s.Close())
 }
 
-func TestCallsAreTold(t *testing.T) {
+func TestObserverReceivesEachCall(t *testing.T) {
 	var got []string
 	everything(t, storewrap.Observe(memstore.New(nil), func(c storewrap.Call) {
 		if c.Duration <= 0 {

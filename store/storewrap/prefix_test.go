@@ -30,8 +30,8 @@ func TestPrefixedStoreKeepsContract(t *testing.T) {
 	})
 }
 
-// TestPartsAreApart: two parts of one Store share nothing.
-func TestPartsAreApart(t *testing.T) {
+// TestPrefixesShareNothing: two parts of one Store share nothing.
+func TestPrefixesShareNothing(t *testing.T) {
 	inner := memstore.New(nil)
 	defer inner.Close()
 	a, b := prefix(t, inner, "a"), prefix(t, inner, "b")

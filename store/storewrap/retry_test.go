@@ -205,8 +205,8 @@ func TestAppendsInDoubt(t *testing.T) {
 	check(t, s.Close())
 }
 
-// TestRefusalsStay: what another writer has appended is not taken for one's own.
-func TestRefusalsStay(t *testing.T) {
+// TestRetryDoesNotAdoptAppendOfAnotherWriter: a retry does not report the append of another writer as its own.
+func TestRetryDoesNotAdoptAppendOfAnotherWriter(t *testing.T) {
 	inner := memstore.New(nil)
 	defer inner.Close()
 	var fate int

@@ -99,8 +99,8 @@ func TestEventsAreTransformed(t *testing.T) {
 	}
 }
 
-// TestTheEndStaysTheEnd whatever a function makes of it.
-func TestTheEndStaysTheEnd(t *testing.T) {
+// TestTransformCannotChangeTheEnd: a function that changes or drops the end event has no effect on it.
+func TestTransformCannotChangeTheEnd(t *testing.T) {
 	inner := memstore.New(nil)
 	defer inner.Close()
 	s := storewrap.Opaque(transform(t, inner,

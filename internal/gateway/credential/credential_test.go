@@ -85,8 +85,8 @@ func TestReferencesArePutIn(t *testing.T) {
 	}
 }
 
-// TestNothingIsPutInThatIsMissing: and the error shows no value.
-func TestNothingIsPutInThatIsMissing(t *testing.T) {
+// TestMissingAttributeIsAnError: a template that needs a missing attribute fails, and the error shows no value.
+func TestMissingAttributeIsAnError(t *testing.T) {
 	p := alice(map[string]string{"empty": "", "spaced": "s3cret x"})
 	nobody := &credential.Principal{Tenant: "acme"}
 	for _, tt := range []struct {

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const progressed = 30
 
-// world is a server over HTTP, and a client of a relay to it.
-type world struct {
+// fixture is a server over HTTP and a client of a relay to it.
+type fixture struct {
 	t   *testing.T
 	log *reprise.Log
 	web *httptest.Server
@@ -42,8 +42,8 @@ type world struct {
 	seen    []float64
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{t: t}
+func newFixture(t *testing.T) *fixture {
+	w := &fixture{t: t}
 	w.serve()
 	w.web = httptest.NewServer(http.HandlerFunc(w.pass))
 	t.Cleanup(func() {
@@ -56,7 +56,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // serve makes a server that knows nothing yet.
-func (w *world) serve() {
+func (w *fixture) serve() {
 	w.t.Helper()
 	log, err := reprise.Open(w.t.Context(), memstore.New(nil), nil)
 	if err != nil {
@@ -67,7 +67,7 @@ func (w *world) serve() {
 }
 
 // restart makes another server on the same Log.
-func (w *world) restart() {
+func (w *fixture) restart() {
 	w.t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "über"},
@@ -108,7 +108,7 @@ func (w *world) restart() {
 }
 
 // pass hands requests on, and cuts their answers.
-func (w *world) pass(out http.ResponseWriter, r *http.Request) {
+func (w *fixture) pass(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	handler := w.handler
 	w.mu.Unlock()
@@ -144,7 +144,7 @@ func (c *cutter) Write(b []byte) (int, error) {
 }
 
 // client is one that speaks stdio, to the relay.
-func (w *world) client(version string) *mcp.ClientSession {
+func (w *fixture) client(version string) *mcp.ClientSession {
 	w.t.Helper()
 	in, toRelay := io.Pipe()
 	fromRelay, out := io.Pipe()
@@ -182,7 +182,7 @@ func (w *world) client(version string) *mcp.ClientSession {
 	return session
 }
 
-func (w *world) count(session *mcp.ClientSession) (string, error) {
+func (w *fixture) count(session *mcp.ClientSession) (string, error) {
 	params := &mcp.CallToolParams{Name: "count"}
 	params.SetProgressToken("p")
 	return textOf(session.CallTool(w.t.Context(), params))
@@ -195,7 +195,7 @@ func textOf(result *mcp.CallToolResult, err error) (string, error) {
 	return result.Content[0].(*mcp.TextContent).Text, nil
 }
 
-func (w *world) checkSeen() {
+func (w *fixture) checkSeen() {
 	w.t.Helper()
 	for range 100 { // the client may be told of the last one after the call has returned
 		w.mu.Lock()
@@ -222,7 +222,7 @@ func (w *world) checkSeen() {
 func TestRelayOnEachVersion(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			session := w.client(version)
 			if got, err := w.count(session); err != nil || got != `"counted"` {
 				t.Errorf("%q, %v", got, err)
@@ -246,7 +246,7 @@ func TestRelayOnEachVersion(t *testing.T) {
 func TestCutConnectionsLoseNothing(t *testing.T) {
 	for _, bytes := range []int64{500, 700, 1500} {
 		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			session := w.client("2025-11-25")
 			w.cutAfter.Store(bytes)
 			if got, err := w.count(session); err != nil || got != `"counted"` {
@@ -256,7 +256,7 @@ func TestCutConnectionsLoseNothing(t *testing.T) {
 			w.cutAfter.Store(0)
 		})
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	session := w.client("2026-07-28")
 	w.cutAfter.Store(700)
 	if got, err := w.count(session); err == nil {
@@ -264,9 +264,10 @@ func TestCutConnectionsLoseNothing(t *testing.T) {
 	}
 }
 
-// TestServerForgets: a session that the server does not know any more is begun anew, and the client does not see it.
-func TestServerForgets(t *testing.T) {
-	w := newWorld(t)
+// TestRelayReopensForgottenSession: the relay opens a new session when the server has forgotten the old one, and the
+// client does not notice.
+func TestRelayReopensForgottenSession(t *testing.T) {
+	w := newFixture(t)
 	session := w.client("2025-11-25")
 	if _, err := w.count(session); err != nil {
 		t.Fatal(err)
@@ -281,9 +282,9 @@ func TestServerForgets(t *testing.T) {
 	w.checkSeen()
 }
 
-// TestServerIsAway: requests wait for a server that comes back.
-func TestServerIsAway(t *testing.T) {
-	w := newWorld(t)
+// TestRelayWaitsForServer: requests wait until the server is reachable again.
+func TestRelayWaitsForServer(t *testing.T) {
+	w := newFixture(t)
 	session := w.client("2025-11-25")
 	w.away.Store(true)
 	time.AfterFunc(500*time.Millisecond, func() { w.away.Store(false) })
@@ -294,7 +295,7 @@ func TestServerIsAway(t *testing.T) {
 }
 
 func TestTokenThatIsWrongIsRefused(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.token = "secret"
 	session := w.client("2025-11-25")
 	if _, err := w.count(session); err != nil {
@@ -307,8 +308,8 @@ func TestTokenThatIsWrongIsRefused(t *testing.T) {
 	w.token = "secret"
 }
 
-func TestGarbageFromTheClient(t *testing.T) {
-	w := newWorld(t)
+func TestMalformedClientMessagesAreAnswered(t *testing.T) {
+	w := newFixture(t)
 	for _, tt := range []struct{ line, answer string }{
 		{"garbage", `"code":-32600.*"id":null`},
 		{"[]", `"code":-32600.*"id":null`},

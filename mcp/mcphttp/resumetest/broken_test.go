@@ -129,8 +129,8 @@ func TestSuiteFindsWhatIsBroken(t *testing.T) {
 	}
 }
 
-// TestNotRunIsNotPassed: without a hook nothing is said about what needs it.
-func TestNotRunIsNotPassed(t *testing.T) {
+// TestCaseWithoutHookIsReportedAsNotRun: a case whose hook is missing is reported as not run, with a reason.
+func TestCaseWithoutHookIsReportedAsNotRun(t *testing.T) {
 	target := serveBroken(t, broken{})
 	target.Kept = 0
 	for _, name := range []string{

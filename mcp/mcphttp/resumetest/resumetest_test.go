@@ -138,8 +138,8 @@ func (c *child) fault(ctx context.Context, fails bool) error {
 	return resp.Body.Close()
 }
 
-// TestOursPassesEveryCase: mcphttp passes all of it, over a file and with two replicas.
-func TestOursPassesEveryCase(t *testing.T) {
+// TestHandlerPassesEveryCase: mcphttp passes every case, over a file and with two replicas.
+func TestHandlerPassesEveryCase(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
 	}

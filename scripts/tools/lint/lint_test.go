@@ -75,8 +75,8 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 	}
 }
 
-// TestWhatIsOffExists: each check that staticcheck.conf turns off is one of lint's, and has a reason.
-func TestWhatIsOffExists(t *testing.T) {
+// TestDisabledChecksExist: each check that staticcheck.conf disables exists and has a reason.
+func TestDisabledChecksExist(t *testing.T) {
 	out, err := exec.Command(os.Args[0], "lint", "-list-checks").Output()
 	if err != nil {
 		t.Fatal(err)

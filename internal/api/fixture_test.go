@@ -52,8 +52,8 @@ type setup struct {
 	mcp    func(*reprise.Log) []api.MCPEndpoint // nil for none
 }
 
-// world is a whole server and a client that holds all it sees against the contract.
-type world struct {
+// fixture is a complete server and a client that checks every response against the contract.
+type fixture struct {
 	testing.TB
 	url    string
 	log    *reprise.Log
@@ -88,9 +88,9 @@ func (b *safeBuffer) String() string {
 	return b.buf.String()
 }
 
-func start(tb testing.TB, s setup) *world {
+func start(tb testing.TB, s setup) *fixture {
 	tb.Helper()
-	w := &world{TB: tb, token: token, logged: &safeBuffer{}}
+	w := &fixture{TB: tb, token: token, logged: &safeBuffer{}}
 	if s.store == nil {
 		s.store = memstore.New(nil)
 	}
@@ -176,7 +176,7 @@ func start(tb testing.TB, s setup) *world {
 }
 
 // knowKeys opens the API keys, in a stream where replicas share the store.
-func (w *world) knowKeys() identity.Verifier {
+func (w *fixture) knowKeys() identity.Verifier {
 	w.Helper()
 	known, err := identity.NewToken(token)
 	w.ok(err)
@@ -189,7 +189,7 @@ func (w *world) knowKeys() identity.Verifier {
 	return identity.Verifiers{known, w.keys}
 }
 
-func (w *world) ok(err error) {
+func (w *fixture) ok(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
@@ -198,7 +198,7 @@ func (w *world) ok(err error) {
 
 // answer is a response that was read to its end.
 type answer struct {
-	w      *world
+	w      *fixture
 	what   string
 	status int
 	header http.Header
@@ -207,7 +207,7 @@ type answer struct {
 
 // open sends a request and leaves the body of the response to the caller. Each of headers
 // is "Name: value".
-func (w *world) open(method, path, body string, headers ...string) *http.Response {
+func (w *fixture) open(method, path, body string, headers ...string) *http.Response {
 	w.Helper()
 	req, err := http.NewRequestWithContext(w.Context(), method, w.url+path, strings.NewReader(body))
 	w.ok(err)
@@ -233,7 +233,7 @@ func (w *world) open(method, path, body string, headers ...string) *http.Respons
 	return res
 }
 
-func (w *world) do(method, path, body string, headers ...string) *answer {
+func (w *fixture) do(method, path, body string, headers ...string) *answer {
 	w.Helper()
 	res := w.open(method, path, body, headers...)
 	text, err := io.ReadAll(res.Body)
@@ -284,14 +284,14 @@ func (a *answer) number(path ...string) int64 {
 }
 
 // ended waits until an execution has ended and returns how it is shown then.
-func (w *world) ended(id string) *answer {
+func (w *fixture) ended(id string) *answer {
 	w.Helper()
 	w.do("GET", "/v1/executions/"+id+"/events", "", "Accept: application/x-ndjson")
 	return w.do("GET", "/v1/executions/"+id, "").is(200)
 }
 
 // stream makes a stream with events of these data.
-func (w *world) stream(name string, data ...string) *reprise.Stream {
+func (w *fixture) stream(name string, data ...string) *reprise.Stream {
 	w.Helper()
 	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}
 	s, _, err := w.log.Create(w.Context(), key, reprise.StreamConfig{})
@@ -304,7 +304,7 @@ func (w *world) stream(name string, data ...string) *reprise.Stream {
 }
 
 // eventually waits for a condition that another goroutine brings about.
-func (w *world) eventually(what string, condition func() bool) {
+func (w *fixture) eventually(what string, condition func() bool) {
 	w.Helper()
 	deadline := time.NewTimer(2 * time.Minute)
 	defer deadline.Stop()
@@ -314,13 +314,13 @@ func (w *world) eventually(what string, condition func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			w.Fatalf("it never came that %s", what)
+			w.Fatalf("condition not met: %s", what)
 		}
 	}
 }
 
 // metric is the value of one line of /metrics, for example "reprise_readers".
-func (w *world) metric(name string) string {
+func (w *fixture) metric(name string) string {
 	w.Helper()
 	for line := range strings.Lines(w.do("GET", "/metrics", "").is(200).body) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
@@ -332,12 +332,12 @@ func (w *world) metric(name string) string {
 
 // follower reads a response that goes on, line by line.
 type follower struct {
-	w    *world
+	w    *fixture
 	body io.ReadCloser
 	in   *bufio.Reader
 }
 
-func (w *world) follow(path string, headers ...string) *follower {
+func (w *fixture) follow(path string, headers ...string) *follower {
 	w.Helper()
 	res := w.open("GET", path, "", headers...)
 	if res.StatusCode != http.StatusOK {

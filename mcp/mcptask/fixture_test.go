@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a server with tasks behind mcphttp.
-type world struct {
+// fixture is a server whose tasks are served over mcphttp.
+type fixture struct {
 	t     *testing.T
 	log   *reprise.Log
 	tasks *mcptask.Tasks
@@ -44,16 +44,16 @@ func newLog(t *testing.T, store reprise.Store) *reprise.Log {
 	return log
 }
 
-func newWorld(t *testing.T, opts *mcptask.Options) *world {
+func newFixture(t *testing.T, opts *mcptask.Options) *fixture {
 	log := newLog(t, memstore.New(nil))
-	w := newWorldOn(t, log, opts)
+	w := newFixtureOn(t, log, opts)
 	t.Cleanup(func() { log.Close() })
 	t.Cleanup(w.close)
 	return w
 }
 
-// newWorldOn makes a world that its caller closes.
-func newWorldOn(t *testing.T, log *reprise.Log, opts *mcptask.Options) *world {
+// newFixtureOn returns a fixture on log. The caller closes it.
+func newFixtureOn(t *testing.T, log *reprise.Log, opts *mcptask.Options) *fixture {
 	t.Helper()
 	if opts == nil {
 		opts = &mcptask.Options{}
@@ -79,7 +79,7 @@ func newWorldOn(t *testing.T, log *reprise.Log, opts *mcptask.Options) *world {
 		t.Fatal(err)
 	}
 	web := httptest.NewServer(handler)
-	return &world{t: t, log: log, tasks: tasks, url: web.URL, close: func() {
+	return &fixture{t: t, log: log, tasks: tasks, url: web.URL, close: func() {
 		tasks.Close()
 		handler.Close()
 		web.CloseClientConnections()
@@ -249,7 +249,7 @@ const (
 )
 
 // body is a request of version 2026-07-28.
-func (w *world) body(method, params, capabilities string) string {
+func (w *fixture) body(method, params, capabilities string) string {
 	params = strings.TrimSuffix(strings.TrimSpace(params), "}")
 	if params != "{" {
 		params += ","
@@ -259,7 +259,7 @@ func (w *world) body(method, params, capabilities string) string {
 		w.ids.Add(1), method, params, capabilities)
 }
 
-func (w *world) request(ctx context.Context, user, method, params, capabilities string) *http.Request {
+func (w *fixture) request(ctx context.Context, user, method, params, capabilities string) *http.Request {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url,
 		strings.NewReader(w.body(method, params, capabilities)))
@@ -280,7 +280,7 @@ func (w *world) request(ctx context.Context, user, method, params, capabilities 
 }
 
 // send sends a request and returns the response.
-func (w *world) send(user, method, params, capabilities string) answer {
+func (w *fixture) send(user, method, params, capabilities string) answer {
 	w.t.Helper()
 	response, err := http.DefaultClient.Do(w.request(w.t.Context(), user, method, params, capabilities))
 	if err != nil {
@@ -307,18 +307,18 @@ func (w *world) send(user, method, params, capabilities string) answer {
 	return a
 }
 
-func (w *world) call(tool, arguments string) answer {
+func (w *fixture) call(tool, arguments string) answer {
 	w.t.Helper()
 	return w.send("", "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments), withTasks)
 }
 
-func (w *world) get(id string) answer {
+func (w *fixture) get(id string) answer {
 	w.t.Helper()
 	return w.send("", "tasks/get", fmt.Sprintf(`{"taskId":%q}`, id), withTasks)
 }
 
 // until asks for a task until it is in a state.
-func (w *world) until(id string, status mcptask.Status) answer {
+func (w *fixture) until(id string, status mcptask.Status) answer {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		a := w.get(id)
@@ -332,7 +332,7 @@ func (w *world) until(id string, status mcptask.Status) answer {
 }
 
 // task calls a tool, which must become a task.
-func (w *world) task(tool, arguments string) string {
+func (w *fixture) task(tool, arguments string) string {
 	w.t.Helper()
 	a := w.call(tool, arguments)
 	if a.Result.ResultType != "task" || a.Result.TaskID == "" {

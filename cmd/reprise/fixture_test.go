@@ -124,17 +124,17 @@ func (d *daemon) signal(signals ...unix.Signal) error {
 	}
 }
 
-// world is what a script has started.
-type world struct {
+// fixture holds what a script has started.
+type fixture struct {
 	daemons map[string]*daemon
 	addrs   map[string]string // of the servers by name, for their successors
 	proxy   *cutproxy.Proxy
 }
 
-type worldKey struct{}
+type fixtureKey struct{}
 
-func newWorld(env *testscript.Env) *world {
-	w := &world{daemons: map[string]*daemon{}, addrs: map[string]string{}}
+func newFixture(env *testscript.Env) *fixture {
+	w := &fixture{daemons: map[string]*daemon{}, addrs: map[string]string{}}
 	env.Defer(func() {
 		for _, d := range w.daemons {
 			_ = d.kill()
@@ -146,13 +146,13 @@ func newWorld(env *testscript.Env) *world {
 	return w
 }
 
-func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
+func fixtureOf(ts *testscript.TestScript) *fixture { return ts.Value(fixtureKey{}).(*fixture) }
 
 func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: server NAME [FLAG...]")
 	}
-	w, name := worldOf(ts), args[0]
+	w, name := fixtureOf(ts), args[0]
 	listen := w.addrs[name]
 	if listen == "" {
 		var err error
@@ -181,7 +181,7 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func cmdHalt(ts *testscript.TestScript, neg bool, args []string) {
-	w := worldOf(ts)
+	w := fixtureOf(ts)
 	if len(args) < 2 || w.daemons[args[0]] == nil {
 		ts.Fatalf("usage: halt NAME SIGNAL...")
 	}
@@ -208,7 +208,7 @@ func stoppings(ts *testscript.TestScript, name string) int {
 }
 
 func cmdProxy(ts *testscript.TestScript, neg bool, args []string) {
-	w := worldOf(ts)
+	w := fixtureOf(ts)
 	opts := &cutproxy.Options{}
 	if len(args) == 1 {
 		limit, err := strconv.ParseInt(args[0], 10, 64)
@@ -231,11 +231,11 @@ func cmdFront(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	plan, err := cutproxy.ParsePlan(texts, nil)
 	ts.Check(err)
-	worldOf(ts).proxy.SetPlan(plan)
-	worldOf(ts).proxy.Cut()
+	fixtureOf(ts).proxy.SetPlan(plan)
+	fixtureOf(ts).proxy.Cut()
 }
 
-func cmdCut(ts *testscript.TestScript, neg bool, args []string) { worldOf(ts).proxy.Cut() }
+func cmdCut(ts *testscript.TestScript, neg bool, args []string) { fixtureOf(ts).proxy.Cut() }
 
 func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
@@ -251,7 +251,7 @@ func cmdUntil(ts *testscript.TestScript, neg bool, args []string) {
 
 func waitFor(ts *testscript.TestScript, ok func() bool) {
 	if !eventually(ok) {
-		ts.Fatalf("it did not come to that within %v", patience)
+		ts.Fatalf("condition not met within %v", patience)
 	}
 }
 

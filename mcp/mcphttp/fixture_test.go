@@ -53,8 +53,8 @@ type setup struct {
 	conns   *httpserver.Options // bounds on connections; nil for none
 }
 
-// world is a Handler, and an HTTP client to it over pipes, so that it can live in a synctest bubble.
-type world struct {
+// fixture is a Handler and an HTTP client connected over pipes, so that both can run in a synctest bubble.
+type fixture struct {
 	testing.TB
 	log     *reprise.Log
 	handler *mcphttp.Handler
@@ -68,9 +68,9 @@ type world struct {
 	store   reprise.Store // ours to close, or nil
 }
 
-func newWorld(tb testing.TB, s setup) *world {
+func newFixture(tb testing.TB, s setup) *fixture {
 	tb.Helper()
-	w := &world{
+	w := &fixture{
 		TB: tb, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, logged: &safeBuffer{},
 		tools: newTools(), served: make(chan struct{}),
 	}
@@ -105,7 +105,7 @@ func newWorld(tb testing.TB, s setup) *world {
 }
 
 // close ends all of it, once.
-func (w *world) close() {
+func (w *fixture) close() {
 	w.closing.Do(func() {
 		check(w, w.handler.Close())
 		w.tools.releaseAll()
@@ -302,20 +302,20 @@ func (ts *tools) called(name string) int {
 
 // client is a client of the protocol that hides nothing.
 type client struct {
-	*world
+	*fixture
 	session, version string
 	header           http.Header // for each request
 	ids              int
 }
 
-func (w *world) client(version string) *client {
-	return &client{world: w, version: version, header: http.Header{}}
+func (w *fixture) client(version string) *client {
+	return &client{fixture: w, version: version, header: http.Header{}}
 }
 
 const initialize = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":%q,"capabilities":{"roots":{}},"clientInfo":{"name":"test","version":"1"}}}`
 
 // begin opens a session.
-func (w *world) begin(version string) *client {
+func (w *fixture) begin(version string) *client {
 	w.Helper()
 	c := w.client(version)
 	res := c.post(fmt.Sprintf(initialize, version))
@@ -328,9 +328,9 @@ func (w *world) begin(version string) *client {
 	return c
 }
 
-// with is the same session through another world.
-func (c *client) with(w *world) *client {
-	return &client{world: w, session: c.session, version: c.version, header: c.header.Clone(), ids: c.ids + 1000}
+// with returns a client that uses the same session through another fixture.
+func (c *client) with(w *fixture) *client {
+	return &client{fixture: w, session: c.session, version: c.version, header: c.header.Clone(), ids: c.ids + 1000}
 }
 
 func (c *client) request(method, body string) *http.Request {
@@ -502,7 +502,7 @@ func (ts *tools) updated() error {
 }
 
 // stored is what the stream of the session as a whole holds.
-func (w *world) stored(c *client) string {
+func (w *fixture) stored(c *client) string {
 	stream, err := w.log.Stream(w.Context(),
 		reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "mcp:" + c.session + "/0"})
 	check(w, err)

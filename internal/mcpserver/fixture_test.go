@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a server over HTTP.
-type world struct {
+// fixture is a server over HTTP.
+type fixture struct {
 	t      *testing.T
 	log    *reprise.Log
 	host   *execution.Host
@@ -35,19 +35,19 @@ type world struct {
 	close  func()
 }
 
-func newWorld(t *testing.T, opts *mcpserver.Options) *world {
+func newFixture(t *testing.T, opts *mcpserver.Options) *fixture {
 	log, err := reprise.Open(t.Context(), memstore.New(nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldOn(t, log, opts)
+	w := newFixtureOn(t, log, opts)
 	t.Cleanup(func() { log.Close() })
 	t.Cleanup(w.close)
 	return w
 }
 
-// newWorldOn makes a world that its caller closes.
-func newWorldOn(t *testing.T, log *reprise.Log, opts *mcpserver.Options) *world {
+// newFixtureOn returns a fixture on log. The caller closes it.
+func newFixtureOn(t *testing.T, log *reprise.Log, opts *mcpserver.Options) *fixture {
 	t.Helper()
 	host, err := execution.Open(t.Context(), log,
 		&execution.Options{StateDir: t.TempDir(), Grace: patience, Secret: []byte("secret")})
@@ -70,7 +70,7 @@ func newWorldOn(t *testing.T, log *reprise.Log, opts *mcpserver.Options) *world 
 		t.Fatal(err)
 	}
 	web := httptest.NewServer(handler)
-	return &world{t: t, log: log, host: host, server: server, url: web.URL, close: func() {
+	return &fixture{t: t, log: log, host: host, server: server, url: web.URL, close: func() {
 		server.Close()
 		handler.Close()
 		web.CloseClientConnections()
@@ -99,7 +99,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("it did not happen that %s", what)
+			t.Fatalf("condition not met: %s", what)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (g gate) open(t *testing.T) {
 // eras are a version of each.
 var eras = []string{"2025-11-25", "2026-07-28"}
 
-func (w *world) session(version, user string, opts *mcp.ClientOptions) *mcp.ClientSession {
+func (w *fixture) session(version, user string, opts *mcp.ClientOptions) *mcp.ClientSession {
 	w.t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts)
 	transport := &mcp.StreamableClientTransport{Endpoint: w.url, HTTPClient: &http.Client{Transport: as(user)}}
@@ -140,7 +140,7 @@ type caller struct {
 	session *mcp.ClientSession
 }
 
-func (w *world) caller(version, user string) *caller {
+func (w *fixture) caller(version, user string) *caller {
 	return &caller{w.t, w.session(version, user, nil)}
 }
 
