@@ -14,12 +14,13 @@ import (
 	"reprise/internal/quota"
 )
 
-// TestLimitsOfTokensApplyToWhatIsKept: the limits that an issuer gives to its principals also apply where no token is at
-// hand: to streams, and to MCP sessions and calls.
+// TestLimitsOfTokensApplyToWhatIsKept: the limits that an issuer gives to its principals also apply where no token is
+// at hand: to streams, and to MCP sessions and calls.
 func TestLimitsOfTokensApplyToWhatIsKept(t *testing.T) {
 	i, dir := newIssuer(t), t.TempDir()
 	config := filepath.Join(dir, "issuers.yaml")
-	text := fmt.Sprintf("issuers:\n- issuer: %s\n  audiences: [all]\n  limits: {streams: 2, sessions: 1, calls: 0}\n", i.url)
+	const rule = "issuers:\n- issuer: %s\n  audiences: [all]\n  limits: {streams: 2, sessions: 1, calls: 0}\n"
+	text := fmt.Sprintf(rule, i.url)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

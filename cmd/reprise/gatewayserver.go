@@ -164,14 +164,15 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 			return err
 		}
 		e.gateway, err = gateway.New(&route.Upstream, &gateway.Options{
-			Mark: mark, Tasks: e.tasks, TaskAfter: c.TaskAfter, Claims: claimsOf, Secrets: secrets, Admit: s.admitPassed,
-			Logger: s.logger, Hooks: passed.hooks(),
+			Mark: mark, Tasks: e.tasks, TaskAfter: c.TaskAfter, Claims: claimsOf, Secrets: secrets,
+			Admit: s.admitPassed, Logger: s.logger, Hooks: passed.hooks(),
 		})
 		if err != nil {
 			return usage("%w", err)
 		}
 		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
-			Identify: identifyFor(gate, s.issuers), Allow: s.allowPassed(route.Name), Admit: s.quotas.admitMCP, Name: route.Name,
+			Identify: identifyFor(gate, s.issuers), Allow: s.allowPassed(route.Name), Admit: s.quotas.admitMCP,
+			Name:    route.Name,
 			Replica: s.member, SessionIdle: c.SessionIdle, Quick: c.Quick, MaxBody: int64(c.MaxBody),
 			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
 			Hooks: counted.HTTP(), Logger: s.logger,

@@ -7,8 +7,8 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// admission is the admission of an exchange: for as long as the exchange is served, and as the call runs that has become
-// a task.
+// admission is the admission of an exchange: for as long as the exchange is served, and as the call runs that has
+// become a task.
 type admission struct {
 	release func()
 

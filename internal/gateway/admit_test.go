@@ -34,8 +34,8 @@ func (f *fixture) limitCalls(limit int64) *atomic.Int64 {
 	return &used
 }
 
-// TestRefusedRequestsDoNotReachTheUpstream: a request that is not admitted is answered with the quota, the upstream does
-// not see it, and the session goes on.
+// TestRefusedRequestsDoNotReachTheUpstream: a request that is not admitted is answered with the quota, the upstream
+// does not see it, and the session goes on.
 func TestRefusedRequestsDoNotReachTheUpstream(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
 		f := newFixture(t, gateway.Upstream{})

@@ -146,8 +146,8 @@ func TestRatesComeBackEvenly(t *testing.T) {
 	})
 }
 
-// TestEveryQuotaTellsWhenToTryAgain: each refusal has a stable code, is retryable, and names an interval: for a rate the
-// time until there is enough, and a constant for what somebody has to give back.
+// TestEveryQuotaTellsWhenToTryAgain: each refusal has a stable code, is retryable, and names an interval: for a rate
+// the time until there is enough, and a constant for what somebody has to give back.
 func TestEveryQuotaTellsWhenToTryAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := quota.Limits{}
