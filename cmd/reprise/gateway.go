@@ -14,11 +14,12 @@ import (
 
 // gatewayCmd puts our MCP transport in front of other MCP servers.
 type gatewayCmd struct {
-	storeKeys       `embed:""`
-	connectionFlags `embed:""`
-	tlsFlags        `embed:""`
-	proxyFlags      `embed:""`
-	issuerFlags     `embed:""`
+	storeKeys         `embed:""`
+	connectionFlags   `embed:""`
+	tlsFlags          `embed:""`
+	proxyFlags        `embed:""`
+	issuerFlags       `embed:""`
+	gatewayQuotaFlags `embed:""`
 
 	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
 
@@ -134,7 +135,7 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 func (c *gatewayCmd) base() *serveCmd {
 	return &serveCmd{
 		storeKeys: c.storeKeys, Listen: c.Listen, Data: c.Data, Store: c.Store, Secrets: c.Secrets, Replica: c.Replica,
-		Auth: c.Auth, Audit: c.Audit,
+		Auth: c.Auth, Audit: c.Audit, quotaFlags: quotaFlags(c.gatewayQuotaFlags),
 		MaxTotalBytes: c.MaxTotalBytes,
 	}
 }

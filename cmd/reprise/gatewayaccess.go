@@ -20,32 +20,35 @@ func claimsOf(r *http.Request, tenant reprise.Tenant, principal string) map[stri
 	return nil
 }
 
-// recordPassed records what is asked of an upstream, before it is asked.
-func (s *gatewayServer) recordPassed(upstream string) func(*http.Request, []mcphttp.Message) error {
+// remoteOf is the address of the sender of a request.
+func remoteOf(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
+
+// recordPassed records what is asked of an upstream.
+func (s *gatewayServer) recordPassed(r *http.Request, messages []mcphttp.Message, upstream string) error {
 	if s.audit == nil {
 		return nil
 	}
-	return func(r *http.Request, messages []mcphttp.Message) error {
-		e := audit.Entry{Remote: r.RemoteAddr}
-		if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-			e.Remote = host
-		}
-		if who := identity.FromContext(r.Context()); who != nil {
-			e.Principal, e.Tenant = who.Name, who.Tenant
-		}
-		for i := range messages {
-			m := &messages[i]
-			if m.Method == "" || m.ID == "" {
-				continue
-			}
-			e.Act, e.Object = "MCP "+m.Method, upstream
-			if name := cmp.Or(wire.Text(m.Params, "name"), wire.Text(m.Params, "uri")); name != "" {
-				e.Object += " " + name
-			}
-			if err := s.recordMCP(r.Context(), e, m.Method == wire.MethodCall); err != nil {
-				return err
-			}
-		}
-		return nil
+	e := audit.Entry{Remote: remoteOf(r)}
+	if who := identity.FromContext(r.Context()); who != nil {
+		e.Principal, e.Tenant = who.Name, who.Tenant
 	}
+	for i := range messages {
+		m := &messages[i]
+		if m.Method == "" || m.ID == "" {
+			continue
+		}
+		e.Act, e.Object = "MCP "+m.Method, upstream
+		if name := cmp.Or(wire.Text(m.Params, "name"), wire.Text(m.Params, "uri")); name != "" {
+			e.Object += " " + name
+		}
+		if err := s.recordMCP(r.Context(), e, m.Method == wire.MethodCall); err != nil {
+			return err
+		}
+	}
+	return nil
 }

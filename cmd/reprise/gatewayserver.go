@@ -104,8 +104,13 @@ func (c *gatewayCmd) openEngine(
 		return err
 	}
 	apiMetrics := api.NewMetrics()
+	if err = s.openQuotas(base, gatewayQuotas, apiMetrics); err != nil {
+		return err
+	}
 	s.store = storewrap.Observe(s.store, apiMetrics.StoreCalled)
-	if s.log, err = reprise.Open(ctx, s.store, base.logOptions(keys, apiMetrics, s.logger)); err != nil {
+	logOptions := base.logOptions(keys, apiMetrics, s.logger)
+	logOptions.Quota = s.quotas.kept
+	if s.log, err = reprise.Open(ctx, s.store, logOptions); err != nil {
 		return err
 	}
 	if err = s.join(ctx, base, keys); err != nil {
@@ -118,12 +123,14 @@ func (c *gatewayCmd) openEngine(
 		return err
 	}
 	gate := identity.NewGate(keys, s.knowIssuers(verifier), nil)
+	s.quotas.gate.Store(gate)
 	if err = c.openEndpoints(s, routes, gate, apiMetrics.Registry(), mark); err != nil {
 		return err
 	}
 	apiMetrics.WatchLog(s.log)
 	management, err := api.NewManagement(s.log, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, Keys: s.keys, Audit: s.audit, Metrics: apiMetrics, Logger: s.logger,
+		Quotas: s.quotas.Book,
 	})
 	if err != nil {
 		return err
@@ -158,13 +165,14 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 		}
 		e.gateway, err = gateway.New(&route.Upstream, &gateway.Options{
 			Mark: mark, Tasks: e.tasks, TaskAfter: c.TaskAfter, Claims: claimsOf, Secrets: secrets,
-			Logger: s.logger, Hooks: passed.hooks(),
+			Admit: s.admitPassed, Logger: s.logger, Hooks: passed.hooks(),
 		})
 		if err != nil {
 			return usage("%w", err)
 		}
 		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
-			Identify: identifyFor(gate, s.issuers), Allow: s.recordPassed(route.Name), Name: route.Name,
+			Identify: identifyFor(gate, s.issuers), Allow: s.allowPassed(route.Name), Admit: s.quotas.admitMCP,
+			Name:    route.Name,
 			Replica: s.member, SessionIdle: c.SessionIdle, Quick: c.Quick, MaxBody: int64(c.MaxBody),
 			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
 			Hooks: counted.HTTP(), Logger: s.logger,
@@ -183,7 +191,7 @@ func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Regist
 	for _, e := range s.endpoints {
 		mux.HandleFunc(e.route.Path, func(w http.ResponseWriter, r *http.Request) {
 			if who, err := gate.Known(r); err == nil { // whom the endpoint identifies by itself
-				ctx, release := identity.WhileGood(identity.NewContext(r.Context(), &who), &who)
+				ctx, release := identity.WhileGood(identity.NewContext(withVerdict(r.Context()), &who), &who)
 				defer release()
 				r = r.WithContext(ctx)
 			}

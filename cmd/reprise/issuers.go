@@ -92,7 +92,7 @@ func (s *server) knowIssuers(verifier identity.Verifier) identity.Verifier {
 	if s.issuers == nil || verifier == nil {
 		return verifier
 	}
-	return s.issuers.Before(verifier)
+	return notingVerifier{s.issuers.Before(verifier), &s.quotas.bearers}
 }
 
 // challenged adds to a refusal of MCP where the client gets another token. issuers may be nil.

@@ -91,7 +91,7 @@ type keyAddCmd struct {
 	Tenant string        `default:"default" placeholder:"NAME" help:"Tenant whose data the key can access. Default: ${default}."`
 	Scope  []string      `required:"" placeholder:"SCOPE" help:"Scope: read, publish, run, control, admin or audit. The first four may have a name prefix, as in read:ci-. May be repeated."`
 	TTL    time.Duration `name:"ttl" placeholder:"DURATION" help:"Lifetime. Default: no expiry."`
-	Limit  []string      `placeholder:"QUOTA=N" help:"Quota of the key, instead of --limit-principal of serve: running, queued, starts, streams, bytes, readers, sessions or upload, as in running=5,bytes=1GiB. May be repeated."`
+	Limit  []string      `placeholder:"QUOTA=N" help:"Quota of the key, instead of --limit-principal of serve: running, queued, starts, streams, bytes, readers, sessions, requests, calls or upload, as in running=5,bytes=1GiB. May be repeated."`
 }
 
 // Run makes it.
@@ -215,7 +215,7 @@ type keyLimitCmd struct {
 	keyPlace `embed:""`
 
 	ID    string   `arg:"" help:"Id of the key."`
-	Limit []string `arg:"" optional:"" name:"quota" placeholder:"QUOTA=N" help:"Quotas of the key, which replace all its present ones: running, queued, starts, streams, bytes, readers, sessions or upload, as in running=5,bytes=1GiB. Default: none; those of --limit-principal of serve apply."`
+	Limit []string `arg:"" optional:"" name:"quota" placeholder:"QUOTA=N" help:"Quotas of the key, which replace all its present ones: running, queued, starts, streams, bytes, readers, sessions, requests, calls or upload, as in running=5,bytes=1GiB. Default: none; those of --limit-principal of serve apply."`
 }
 
 // Run does that.

@@ -229,7 +229,7 @@ func (c *mcpCmd) open(ctx context.Context, dir *dataDir, logger *slog.Logger) (s
 	if err = s.join(ctx, serve, keys); err != nil {
 		return s, err
 	}
-	if err = s.openQuotas(serve, metrics); err != nil { // of nobody: all who get here own the directory
+	if err = s.openQuotas(serve, nil, metrics); err != nil { // of nobody: all who get here own the directory
 		return s, err
 	}
 	if err = s.openHost(ctx, serve, keys, metrics); err != nil {

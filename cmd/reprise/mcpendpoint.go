@@ -37,7 +37,7 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 	if err != nil {
 		return err
 	}
-	s.mcp.handler, err = mcphttp.New(s.log, s.mcp.tools.Backend(), &mcphttp.Options{
+	s.mcp.handler, err = mcphttp.New(s.log, limitedBackend{s.mcp.tools.Backend(), s.quotas}, &mcphttp.Options{
 		KeepAlive: c.Heartbeat,
 		Identify:  identifyFor(gate, s.issuers), Allow: s.allowTools(gate), Admit: s.quotas.admitMCP,
 		Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,9 +20,18 @@ import (
 
 // quotaFlags bound what principals and tenants use.
 type quotaFlags struct {
-	LimitPrincipal []string `placeholder:"QUOTA=N" help:"Quota of each principal whose API key has none: running, queued, starts (per minute), streams, bytes, readers, sessions (of MCP), upload (bytes per minute). May be repeated. Default: none."`
+	LimitPrincipal []string `placeholder:"QUOTA=N" help:"Quota of each principal whose API key has none: running, queued, starts (per minute), streams, bytes, readers, sessions (of MCP), requests (of MCP, per minute), calls (of MCP), upload (bytes per minute). May be repeated. Default: none."`
 	LimitTenant    []string `placeholder:"[TENANT:]QUOTA=N" help:"Quota of each tenant, or of a named tenant. May be repeated. Default: none."`
 }
+
+// gatewayQuotaFlags are the same for a gateway, which counts fewer quotas.
+type gatewayQuotaFlags struct {
+	LimitPrincipal []string `placeholder:"QUOTA=N" help:"Quota of each principal whose API key has none: sessions, requests (per minute), calls. May be repeated. Default: none."`
+	LimitTenant    []string `placeholder:"[TENANT:]QUOTA=N" help:"Quota of each tenant, or of a named tenant: the same, and streams and bytes. May be repeated. Default: none."`
+}
+
+// gatewayQuotas are the quotas that a gateway counts.
+var gatewayQuotas = []quota.Name{quota.Streams, quota.Bytes, quota.Sessions, quota.Requests, quota.Calls}
 
 // parseLimit reads a quota and its bound, such as "running=5" or "bytes=1GiB", into limits.
 func parseLimit(limits quota.Limits, text string) error {
@@ -56,13 +67,15 @@ func parseLimits(flag string, texts []string) (quota.Limits, error) {
 	return limits, nil
 }
 
-// quotaOptions reads the flags.
-func (f *quotaFlags) quotaOptions() (*quota.Options, error) {
+// quotaOptions reads the flags of a program that counts the named quotas, nil for all.
+func (f *quotaFlags) quotaOptions(names []quota.Name) (*quota.Options, error) {
 	principal, err := parseLimits("limit-principal", f.LimitPrincipal)
 	if err != nil {
 		return nil, err
 	}
-	opts := &quota.Options{Principal: principal, Tenant: quota.Limits{}, Tenants: map[reprise.Tenant]quota.Limits{}}
+	opts := &quota.Options{
+		Names: names, Principal: principal, Tenant: quota.Limits{}, Tenants: map[reprise.Tenant]quota.Limits{},
+	}
 	for _, text := range f.LimitTenant {
 		limits := opts.Tenant
 		if tenant, rest, named := strings.Cut(text, ":"); named {
@@ -79,6 +92,13 @@ func (f *quotaFlags) quotaOptions() (*quota.Options, error) {
 			return nil, usage("--limit-tenant: %w", err)
 		}
 	}
+	for _, limits := range append(slices.Collect(maps.Values(opts.Tenants)), opts.Tenant, opts.Principal) {
+		for name := range limits {
+			if names != nil && !slices.Contains(names, name) {
+				return nil, usage("the quota %s is not counted here, only %v", name, names)
+			}
+		}
+	}
 	return opts, nil
 }
 
@@ -87,6 +107,8 @@ type quotas struct {
 	*quota.Book
 	gate atomic.Pointer[identity.Gate]   // nil before there is one
 	keys atomic.Pointer[apikey.Registry] // nil before they are read, and where there are none
+	// bearers are principals whose limits only their tokens contain.
+	bearers bearers
 }
 
 // several reports whether there are principals beside the operator.
@@ -95,9 +117,9 @@ func (q *quotas) several() bool {
 	return keys != nil && keys.Any()
 }
 
-// openQuotas makes the Book of what the flags say.
-func (s *server) openQuotas(c *serveCmd, metrics *api.Metrics) error {
-	opts, err := c.quotaOptions()
+// openQuotas makes the Book of what the flags say, for the named quotas, nil for all.
+func (s *server) openQuotas(c *serveCmd, names []quota.Name, metrics *api.Metrics) error {
+	opts, err := c.quotaOptions(names)
 	if err != nil {
 		return err
 	}
@@ -113,8 +135,9 @@ func (q *quotas) holder(tenant reprise.Tenant, name string) quota.Holder {
 	h := quota.Holder{Account: quota.Account{Tenant: tenant, Principal: name}}
 	if gate := q.gate.Load(); gate != nil && name != "" {
 		if p, err := gate.Named(context.Background(), tenant, name); err == nil {
-			h.Limits, h.Operator = p.Limits, p.May(identity.ScopeAdmin)
+			return *p.Holder()
 		}
+		q.bearers.recall(&h)
 	}
 	return h
 }

@@ -126,7 +126,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	metrics := api.NewMetrics()
-	if err = s.openQuotas(c, metrics); err != nil {
+	if err = s.openQuotas(c, nil, metrics); err != nil {
 		return err
 	}
 	if s.telemetry, err = c.openTelemetry(metrics.Registry(), s.logger); err != nil {

@@ -140,9 +140,14 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 }
 
 // NewManagement returns a Server for a program without streams and executions, such as a gateway. It serves only
-// /v1/keys with Options.Keys, and /v1/audit with Options.Audit, which is in log. The error is that of New.
+// /v1/quota, /v1/keys with Options.Keys, and /v1/audit with Options.Audit, which is in log. The error is that of New.
 func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Server, error) {
-	return newServer(log, nil, gate, opts)
+	s, err := newServer(log, nil, gate, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.opts.Metrics.watchQuotas(s.opts.Quotas, nil, log)
+	return s, nil
 }
 
 func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (*Server, error) {

@@ -71,7 +71,7 @@ func (s *Server) quotaLines(who *quota.Holder, of quota.Of) []quotaLine {
 		a.Principal = ""
 	}
 	var lines []quotaLine
-	for _, name := range quota.Names() {
+	for _, name := range s.opts.Quotas.Names() {
 		line := quotaLine{Quota: name, Of: of, Used: s.used(a, name)}
 		bound, ok := s.opts.Quotas.Limit(who, of, name)
 		if name == quota.Bytes && of == quota.OfTenant && !ok {
@@ -89,10 +89,15 @@ func (s *Server) quotaLines(who *quota.Holder, of quota.Of) []quotaLine {
 // used returns the current usage of a quota by an account.
 func (s *Server) used(a quota.Account, name quota.Name) int64 {
 	switch name {
-	case quota.Running:
-		return int64(s.host.CountsOf(a).Running)
-	case quota.Queued:
-		return int64(s.host.CountsOf(a).Queued)
+	case quota.Running, quota.Queued:
+		if s.host == nil {
+			return 0
+		}
+		counts := s.host.CountsOf(a)
+		if name == quota.Running {
+			return int64(counts.Running)
+		}
+		return int64(counts.Queued)
 	case quota.Streams:
 		return s.log.UsageOf(a.Tenant, a.Principal).Streams
 	case quota.Bytes:
@@ -106,12 +111,14 @@ func (m *Metrics) QuotaRefused(e *quota.Error) {
 	m.quotaRefused.With(string(e.Of), string(e.Quota)).Inc()
 }
 
-// watchQuotas exports the usage of tenants other than kept data and executions, and the limits.
+// watchQuotas exports the usage of tenants other than kept data and executions, and the limits. host may be nil.
 func (m *Metrics) watchQuotas(book *quota.Book, host *execution.Host, log *reprise.Log) {
 	m.registry.Func(metrics.KindGauge, "reprise_tenant_quota_used",
 		"What tenants use of quotas that are not about executions or what is kept.", []string{"quota", "tenant"},
 		func(emit func(float64, ...string)) {
-			for _, name := range []quota.Name{quota.Starts, quota.Readers, quota.Sessions, quota.Upload} {
+			for _, name := range []quota.Name{
+				quota.Starts, quota.Readers, quota.Sessions, quota.Requests, quota.Calls, quota.Upload,
+			} {
 				used := map[reprise.Tenant]int64{}
 				for _, t := range book.Tenants() {
 					if n := book.Used(quota.Account{Tenant: t}, name); n > 0 {
@@ -129,8 +136,10 @@ func (m *Metrics) watchQuotas(book *quota.Book, host *execution.Host, log *repri
 			for _, t := range book.Tenants() {
 				active[t] = 1
 			}
-			for t := range host.CountsByTenant() {
-				active[t] = 1
+			if host != nil {
+				for t := range host.CountsByTenant() {
+					active[t] = 1
+				}
 			}
 			for t := range log.Usage().Tenants {
 				active[t] = 1
@@ -138,7 +147,7 @@ func (m *Metrics) watchQuotas(book *quota.Book, host *execution.Host, log *repri
 			largest(active, func(n int64) int64 { return n }, func(sum, _ int64) int64 { return sum },
 				func(tenant string, _ int64) {
 					who := &quota.Holder{Account: quota.Account{Tenant: reprise.Tenant(tenant)}}
-					for _, name := range quota.Names() {
+					for _, name := range book.Names() {
 						if bound, ok := book.Limit(who, quota.OfTenant, name); ok && tenant != otherTenants {
 							emit(float64(bound), string(name), tenant)
 						}

@@ -55,8 +55,10 @@ func (a *answer) refusedBy(code string, name quota.Name, of quota.Of) {
 		a.w.Errorf("%s: refused by %q of the %q, want %s of the %s",
 			a.what, a.text("quota"), a.text("quota_of"), name, of)
 	}
-	if a.header.Get("Retry-After") == "" || a.member("retryable") != true {
-		a.w.Errorf("%s: Retry-After %q, retryable %v", a.what, a.header.Get("Retry-After"), a.member("retryable"))
+	constant := map[string]string{"quota_exceeded": "10", "too_many_readers": "5"}[code]
+	after := a.header.Get("Retry-After")
+	if after == "" || constant != "" && after != constant || a.member("retryable") != true {
+		a.w.Errorf("%s: Retry-After %q, retryable %v", a.what, after, a.member("retryable"))
 	}
 }
 

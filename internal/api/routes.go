@@ -94,7 +94,7 @@ func coreRoutes() []route {
 		{"POST", "/v1/tickets", identity.ScopeRead, nil, (*Server).issueTicket},
 		{"POST", "/v1/tickets/renew", oneStream, []string{identity.TicketParam}, (*Server).renewTicket},
 
-		{"GET", "/v1/quota", anybody, []string{"tenant", "principal"}, (*Server).showQuota},
+		{"GET", quotaPath, anybody, []string{"tenant", "principal"}, (*Server).showQuota},
 
 		{"GET", "/v1/keys", identity.ScopeAdmin, nil, (*Server).listKeys},
 		{"POST", "/v1/keys", identity.ScopeAdmin, nil, (*Server).addKey},
@@ -167,8 +167,12 @@ func (s *Server) newMux() *http.ServeMux {
 	return mux
 }
 
-// receiptsPath is where receipts are sent, which are part of reading.
-const receiptsPath = "/v1/executions/{id}/receipts"
+const (
+	// receiptsPath is where receipts are sent, which are part of reading.
+	receiptsPath = "/v1/executions/{id}/receipts"
+	// quotaPath is where quotas are shown.
+	quotaPath = "/v1/quota"
+)
 
 // storePath, keysPath and auditPath are the prefixes of the paths that need Options.Store, Options.Keys and
 // Options.Audit.
@@ -180,7 +184,7 @@ const (
 
 // lacks reports whether the server lacks the option for a path.
 func (s *Server) lacks(path string) bool {
-	managed := strings.HasPrefix(path, keysPath) || strings.HasPrefix(path, auditPath)
+	managed := path == quotaPath || strings.HasPrefix(path, keysPath) || strings.HasPrefix(path, auditPath)
 	return s.host == nil && !managed ||
 		s.opts.Token == "" && path == serverproof.Path ||
 		s.opts.Store == nil && strings.HasPrefix(path, storePath) ||

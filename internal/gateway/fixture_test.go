@@ -74,6 +74,7 @@ type fixture struct {
 	hooks   *gateway.Hooks
 	claims  func(r *http.Request, tenant reprise.Tenant, principal string) map[string]string
 	secrets credential.Secrets
+	admit   func(*mcphttp.Exchange) (release func(), err error)
 	log     *reprise.Log
 	gateway *gateway.Gateway
 	// taskAfter has long calls become tasks, unless it is 0.
@@ -113,7 +114,7 @@ func (f *fixture) start() *fixture {
 	check(f, err)
 	logger := slog.New(slog.NewTextHandler(f.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	opts := &gateway.Options{
-		Logger: logger, Hooks: f.hooks, TaskAfter: f.taskAfter, Claims: f.claims, Secrets: f.secrets,
+		Logger: logger, Hooks: f.hooks, TaskAfter: f.taskAfter, Claims: f.claims, Secrets: f.secrets, Admit: f.admit,
 	}
 	if f.taskAfter > 0 {
 		opts.Tasks, err = mcptask.New(f.log, &mcptask.Options{Poll: 50 * time.Millisecond, Logger: logger})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type Gateway struct {
 	versions  upstreamVersions
 	parked    parkings
 	tasks     *taskServer // nil without Options.Tasks
+	admitted  sync.Map    // of *mcphttp.Exchange to *admission, while the exchange is served
 
 	life context.Context // ends with the Gateway
 	end  context.CancelCauseFunc
@@ -139,6 +141,15 @@ func (g *Gateway) uncountLink() {
 
 // Serve implements mcphttp.Backend.
 func (g *Gateway) Serve(ctx context.Context, x *mcphttp.Exchange) error {
+	if slices.ContainsFunc(x.Messages, func(m mcphttp.Message) bool { return m.ID != "" }) {
+		leave, refused := g.admit(x)
+		if refused != nil {
+			d := g.newDelivery(x)
+			d.refuse(refused)
+			return d.run(ctx)
+		}
+		defer leave()
+	}
 	switch {
 	case x.Stateless():
 		return g.serveStateless(ctx, x)

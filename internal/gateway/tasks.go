@@ -92,6 +92,7 @@ func (t *taskServer) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 
 // callTool calls the upstream in place of a handler.
 func (t *taskServer) callTool(ctx context.Context, x *mcphttp.Exchange) (mcp.Result, error) {
+	defer t.g.stay(x)()
 	c, err := t.g.poolConnection(ctx, x)
 	if err != nil {
 		return nil, err

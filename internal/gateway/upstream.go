@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/internal/gateway/credential"
+	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 )
 
@@ -75,6 +76,10 @@ type Options struct {
 	Tasks *mcptask.Tasks
 	// TaskAfter is the time after which such a call becomes a task. Default: 5 s.
 	TaskAfter time.Duration
+	// Admit is called for each exchange with requests before anything is sent. An error refuses the requests and is
+	// answered with its code, see package problem. release is called once when the requests are answered and, if one
+	// has become a task, its call has ended. Default: all are admitted.
+	Admit func(x *mcphttp.Exchange) (release func(), err error)
 	// Claims returns the claims of the token in a request of a principal. Default: none.
 	Claims func(r *http.Request, tenant reprise.Tenant, principal string) map[string]string
 	// Secrets reads the secrets of principals. Default: none.

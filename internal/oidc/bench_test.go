@@ -1,6 +1,12 @@
 package oidc_test
 
 import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -54,5 +60,38 @@ func BenchmarkIdentify(b *testing.B) {
 		signed := s.sign(b, p.claims(nil), nil)
 		run("credential=jwt/alg="+string(s.algorithm)+"/first", signed, v.Forget)
 		run("credential=jwt/alg="+string(s.algorithm)+"/again", signed, nothing)
+	}
+}
+
+// BenchmarkSignature is the check of a signature by the standard library alone, which the first request with a token
+// cannot cost less than.
+func BenchmarkSignature(b *testing.B) {
+	const input = "the protected header and the payload of a token, which are signed"
+	digest := sha256.Sum256([]byte(input))
+	for _, s := range []*signer{newRSA(b, "rsa", jose.RS256), newEC(b, "ec", jose.ES256), newEd(b, "ed")} {
+		message, hash := digest[:], crypto.Hash(crypto.SHA256)
+		if s.algorithm == jose.EdDSA {
+			message, hash = []byte(input), crypto.Hash(0)
+		}
+		signature, err := s.private.Sign(rand.Reader, message, hash)
+		ok(b, err)
+		check := func() bool {
+			switch public := s.private.Public().(type) {
+			case *rsa.PublicKey:
+				return rsa.VerifyPKCS1v15(public, hash, message, signature) == nil
+			case *ecdsa.PublicKey:
+				return ecdsa.VerifyASN1(public, message, signature)
+			case ed25519.PublicKey:
+				return ed25519.Verify(public, message, signature)
+			}
+			return false
+		}
+		b.Run("alg="+string(s.algorithm), func(b *testing.B) {
+			for b.Loop() {
+				if !check() {
+					b.Fatal("the signature is wrong")
+				}
+			}
+		})
 	}
 }

@@ -70,6 +70,22 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// QuotaData has the members of a Problem that say which quota is used up, for errors of another form.
+type QuotaData struct {
+	Retryable  bool   `json:"retryable,omitempty"`
+	Quota      string `json:"quota,omitempty"`
+	QuotaOf    string `json:"quota_of,omitempty"`
+	RetryAfter string `json:"retry_after,omitempty"`
+}
+
+// QuotaData returns what p says of a quota, zero if it is about something else.
+func (p Problem) QuotaData() QuotaData {
+	if p.Quota == "" {
+		return QuotaData{}
+	}
+	return QuotaData{p.Retryable, p.Quota, p.QuotaOf, p.RetryAfter.String()}
+}
+
 // Noter is a ResponseWriter that wants to know the codes of the problems that Write answers with.
 type Noter interface{ NoteProblem(Code) }
 

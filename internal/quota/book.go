@@ -2,6 +2,7 @@ package quota
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 // Options are the settings of a Book. The zero value of each field means its default.
 type Options struct {
+	// Names are the quotas that the program counts, in display order. Default: all.
+	Names []Name
 	// Principal are the limits of each principal without limits of its own. Default: no limits.
 	Principal Limits
 	// Tenant bounds each tenant, and Tenants single ones, quota by quota. Default: no bound.
@@ -46,6 +49,14 @@ func New(opts *Options) *Book {
 		b.opts = *opts
 	}
 	return b
+}
+
+// Names returns the quotas that the program counts, in display order.
+func (b *Book) Names() []Name {
+	if b.opts.Names != nil {
+		return slices.Clone(b.opts.Names)
+	}
+	return slices.Clone(names)
 }
 
 // Limit returns the limit of a quota for a principal or its tenant. ok is false if there is none.

@@ -30,21 +30,22 @@ const (
 	Readers Name = "readers"
 	// Sessions is the number of MCP sessions that are in use at a time.
 	Sessions Name = "sessions"
+	// Requests is the number of requests of MCP clients in a minute.
+	Requests Name = "requests"
+	// Calls is the number of requests of MCP clients that have no answer yet.
+	Calls Name = "calls"
 	// Upload is the number of bytes of files that are uploaded in a minute.
 	Upload Name = "upload"
 )
 
 // names are all quotas, in display order.
-var names = []Name{Running, Queued, Starts, Streams, Bytes, Readers, Sessions, Upload}
-
-// Names returns all quotas, in the order in which they are shown.
-func Names() []Name { return slices.Clone(names) }
+var names = []Name{Running, Queued, Starts, Streams, Bytes, Readers, Sessions, Requests, Calls, Upload}
 
 // IsSize reports whether n counts bytes.
 func (n Name) IsSize() bool { return n == Bytes || n == Upload }
 
 // isRate reports whether n is used up and comes back with time, and is not given back.
-func (n Name) isRate() bool { return n == Starts || n == Upload }
+func (n Name) isRate() bool { return n == Starts || n == Requests || n == Upload }
 
 // Limits are bounds by quota. What is not in it has no bound; 0 allows nothing.
 type Limits map[Name]int64

@@ -146,6 +146,58 @@ func TestRatesComeBackEvenly(t *testing.T) {
 	})
 }
 
+// TestEveryQuotaTellsWhenToTryAgain: each refusal has a stable code, is retryable, and names an interval: for a rate
+// the time until there is enough, and a constant for what somebody has to give back.
+func TestEveryQuotaTellsWhenToTryAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := quota.Limits{}
+		for _, name := range quota.New(nil).Names() {
+			limits[name] = 0
+		}
+		for name, want := range map[quota.Name]struct {
+			code  problem.Code
+			after time.Duration
+		}{
+			quota.Running:  {problem.CodeQuotaExceeded, 10 * time.Second},
+			quota.Queued:   {problem.CodeQuotaExceeded, 10 * time.Second},
+			quota.Streams:  {problem.CodeQuotaExceeded, 10 * time.Second},
+			quota.Bytes:    {problem.CodeQuotaExceeded, 10 * time.Second},
+			quota.Sessions: {problem.CodeQuotaExceeded, 10 * time.Second},
+			quota.Calls:    {problem.CodeQuotaExceeded, 10 * time.Second},
+			quota.Readers:  {problem.CodeTooManyReaders, 5 * time.Second},
+			quota.Starts:   {problem.CodeRateLimited, 15 * time.Second},
+			quota.Requests: {problem.CodeRateLimited, 15 * time.Second},
+			quota.Upload:   {problem.CodeRateLimited, 15 * time.Second},
+		} {
+			a := holder("acme", "a")
+			a.Limits = quota.Limits{name: 4}
+			b := quota.New(nil)
+			var err error
+			if want.code == problem.CodeRateLimited {
+				for range 5 { // the fifth comes back in a quarter of a minute
+					err = b.Spend(a, name, 1)
+				}
+			} else {
+				err = b.Check(a, quota.OfPrincipal, name, 4)
+			}
+			p := refusal(t, err).Problem()
+			if p.Code != want.code || p.RetryAfter != want.after || !p.Retryable || p.Status != 429 ||
+				p.Quota != string(name) {
+				t.Errorf("%s: %+v, want %+v", name, p, want)
+			}
+			delete(limits, name)
+		}
+		if len(limits) != 0 {
+			t.Errorf("not looked at: %v", limits)
+		}
+		a := holder("acme", "a")
+		a.Limits = quota.Limits{quota.Requests: 4}
+		if e := refusal(t, quota.New(nil).Spend(a, quota.Requests, 5)); e.RetryAfter != time.Minute {
+			t.Errorf("more than the limit: %+v", e)
+		}
+	})
+}
+
 func TestUploadsAreCutOffAtTheQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := quota.New(nil)

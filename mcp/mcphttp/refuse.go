@@ -27,6 +27,7 @@ type refusalData struct {
 	Tail     string `json:"tail,omitempty"`
 	// Fork is the event id from which to continue if the newest messages were lost.
 	Fork string `json:"fork,omitempty"`
+	problem.QuotaData
 }
 
 func invalidRequest(status int, message string) *refusal {
@@ -45,7 +46,9 @@ func refusalOf(err error) *refusal {
 		}}
 	}
 	p := problem.From(err)
-	rpc := rpcError{Code: codeInternal, Message: p.Title, Data: refusalData{Code: string(p.Code)}}
+	rpc := rpcError{
+		Code: codeInternal, Message: p.Title, Data: refusalData{Code: string(p.Code), QuotaData: p.QuotaData()},
+	}
 	if p.Detail != "" {
 		rpc.Message = p.Detail
 	}

@@ -3,6 +3,8 @@
 //
 //	node provider.mjs
 //
+// On the signal USR1 it signs with another key and publishes no other; what it has issued for refreshing stays good.
+//
 // The client "agent" with the secret "agent-secret" may have tokens of its own, by the grant client_credentials. All
 // tokens are signed JWTs whose claim org is "acme".
 import { createServer } from "node:http";
@@ -12,13 +14,40 @@ process.env.NODE_ENV ??= "production";
 const { Provider } = await import("oidc-provider");
 
 const scopes = ["read", "publish", "run", "control"];
-const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
 const server = createServer();
 await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
 const issuer = `http://127.0.0.1:${server.address().port}`;
 
-const provider = new Provider(issuer, {
-  jwks: { keys: [{ ...privateKey.export({ format: "jwk" }), kid: "first", use: "sig", alg: "RS256" }] },
+// Kept is where all providers of this process keep clients, grants and tokens, each kind under its name.
+const kept = new Map();
+class Kept {
+  constructor(kind) {
+    this.kind = kind;
+  }
+  async upsert(id, payload) {
+    kept.set(`${this.kind} ${id}`, payload);
+  }
+  async find(id) {
+    return kept.get(`${this.kind} ${id}`);
+  }
+  async findByUid(uid) {
+    return [...kept].find(([key, payload]) => key.startsWith(`${this.kind} `) && payload.uid === uid)?.[1];
+  }
+  async consume(id) {
+    (await this.find(id)).consumed = Math.floor(Date.now() / 1000);
+  }
+  async destroy(id) {
+    kept.delete(`${this.kind} ${id}`);
+  }
+  async revokeByGrantId(grant) {
+    for (const [key, payload] of kept) {
+      if (payload.grantId === grant) kept.delete(key);
+    }
+  }
+}
+
+const settings = {
+  adapter: Kept,
   cookies: { keys: ["of-no-use-to-anybody"] },
   clients: [
     {
@@ -39,6 +68,7 @@ const provider = new Provider(issuer, {
   },
   findAccount: (_ctx, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
   extraTokenClaims: () => ({ org: "acme" }),
+  issueRefreshToken: (_ctx, client) => client.grantTypeAllowed("refresh_token"),
   interactions: { url: (_ctx, interaction) => `/interaction/${interaction.uid}` },
   features: {
     devInteractions: { enabled: false },
@@ -57,7 +87,26 @@ const provider = new Provider(issuer, {
       }),
     },
   },
-  ttl: { Interaction: 600, Session: 600, Grant: 600, ClientCredentials: 600, IdToken: 600 },
+  ttl: { Interaction: 600, Session: 600, Grant: 600, ClientCredentials: 600, IdToken: 600, RefreshToken: 600 },
+};
+
+// make returns a provider with one new key. All providers of this process have the same clients, grants and tokens.
+function make(kid) {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const key = { ...privateKey.export({ format: "jwk" }), kid, use: "sig", alg: "RS256" };
+  const made = new Provider(issuer, { ...settings, jwks: { keys: [key] } });
+  for (const event of ["registration_create.error", "authorization.error", "grant.error", "server_error"]) {
+    made.on(event, (_ctx, error) => console.error(error));
+  }
+  return made;
+}
+
+let provider = make("first");
+let answer = provider.callback();
+process.on("SIGUSR1", () => {
+  provider = make("second");
+  answer = provider.callback();
+  console.log("rotated");
 });
 
 // interact logs alice in, and agrees to what a client asks for.
@@ -76,7 +125,6 @@ async function interact(req, res) {
   return provider.interactionFinished(req, res, { consent }, { mergeWithLastSubmission: true });
 }
 
-const answer = provider.callback();
 server.on("request", (req, res) => {
   if (!req.url.startsWith("/interaction/")) {
     return answer(req, res);
@@ -86,8 +134,4 @@ server.on("request", (req, res) => {
     res.writeHead(500).end(String(error));
   });
 });
-provider.on("server_error", (_ctx, error) => console.error(error));
-provider.on("registration_create.error", (_ctx, error) => console.error(error));
-provider.on("authorization.error", (_ctx, error) => console.error(error));
-provider.on("grant.error", (_ctx, error) => console.error(error));
 console.log("listening on", issuer);

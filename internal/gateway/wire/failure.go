@@ -1,6 +1,11 @@
 package wire
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+
+	"reprise/internal/problem"
+)
 
 // The codes of JSON-RPC 2.0, section 5.1.
 const (
@@ -26,6 +31,8 @@ type Failure struct {
 	Code    int
 	Reason  string // one of the Reason constants, or ""
 	Message string
+	// Quota has the members of the data that say which quota is used up.
+	Quota problem.QuotaData
 }
 
 // Internal returns the Failure with CodeInternal.
@@ -33,17 +40,31 @@ func Internal(reason, message string) *Failure {
 	return &Failure{Code: CodeInternal, Reason: reason, Message: message}
 }
 
+// Refusal returns the Failure of requests that are refused, by a quota for example.
+func Refusal(err error) *Failure {
+	p := problem.From(err)
+	return &Failure{
+		Code: CodeInternal, Reason: string(p.Code), Message: cmp.Or(p.Detail, p.Title), Quota: p.QuotaData(),
+	}
+}
+
 func (f *Failure) Error() string { return f.Message }
+
+// failureData is the data of an error.
+type failureData struct {
+	Code string `json:"code"`
+	problem.QuotaData
+}
 
 // JSON returns the member "error" of a response.
 func (f *Failure) JSON() json.RawMessage {
 	e := struct {
-		Code    int               `json:"code"`
-		Message string            `json:"message"`
-		Data    map[string]string `json:"data,omitempty"`
+		Code    int          `json:"code"`
+		Message string       `json:"message"`
+		Data    *failureData `json:"data,omitempty"`
 	}{Code: f.Code, Message: f.Message}
 	if f.Reason != "" {
-		e.Data = map[string]string{"code": f.Reason}
+		e.Data = &failureData{f.Reason, f.Quota}
 	}
 	return Compact(e)
 }

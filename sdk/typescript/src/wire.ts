@@ -488,6 +488,6 @@ export interface KeyRequest {
   scopes: string[]
   /** The lifetime of the key. Default: no expiry. */
   ttl?: Duration
-  /** Quotas of the key, by name: `running`, `queued`, `starts`, `streams`, `bytes`, `readers`, `sessions`, `upload`. */
+  /** Quotas of the key by name, such as `running` or `calls`; docs/security.md lists them. */
   limits?: Record<string, number>
 }

@@ -35,7 +35,7 @@ class AsyncKeys:
 
         scopes: "read", "publish", "run", "control", "admin" or "audit"; the first four may have a prefix: "run:ci-".
         ttl: the lifetime of the key. Default: no expiry.
-        limits: quotas of the key, by name: "running", "queued", "starts", "streams", "bytes", "readers", "sessions", "upload".
+        limits: quotas of the key by name, such as "running" or "calls"; docs/security.md lists them.
             Default: those of the server.
         """
         members = {
