@@ -126,6 +126,10 @@ mcp: ## the public conformance suite of MCP, and the SDKs of others over connect
 	examples/mcp/clients.sh gateway
 	examples/mcp/oauth.sh
 
+.PHONY: mcp-hosts
+mcp-hosts: ## each configuration of docs/mcp-hosts.md, with the command line of MCP's Inspector
+	scripts/mcp-hosts
+
 .PHONY: soak
 soak: ## servers killed 200 times under ten commands, 200 short commands a second for a minute, a million MCP calls and a million refused requests; fifteen minutes
 	go test -count=1 -timeout 30m -v -run 'TestFinishedCallsCostNothing' ./mcp/mcphttp -finished 1000000

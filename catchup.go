@@ -52,15 +52,15 @@ const (
 	catchUpPause, catchUpPauseMax = 50 * time.Millisecond, 2 * time.Second
 )
 
-// flights are the reads that bring a stream up to date. A caller gets the result of a read that began after its
-// call, and shares it with all callers that wait.
-type flights struct {
-	mu     sync.Mutex
-	flying bool
-	next   *flight
+// sharedReads are the reads that bring a stream up to date. A caller gets the result of a read that began after its
+// call, and shares it with all waiting callers.
+type sharedReads struct {
+	mu      sync.Mutex
+	running bool
+	next    *sharedRead
 }
 
-type flight struct {
+type sharedRead struct {
 	done chan struct{}
 	info StreamInfo // as the store has it
 	err  error
@@ -76,45 +76,45 @@ func (l *Log) refresh(ctx context.Context, lv *live) error {
 // look is refresh and returns what the store has. lv.info may be no state that the store ever had: a commit of ours
 // moves the tail alone, a trim of ours the start of the window alone, whatever other replicas have done to the other.
 func (l *Log) look(ctx context.Context, lv *live) (StreamInfo, error) {
-	fs := &lv.flights
-	fs.mu.Lock()
-	if fs.next == nil {
-		fs.next = &flight{done: make(chan struct{})}
+	reads := &lv.reads
+	reads.mu.Lock()
+	if reads.next == nil {
+		reads.next = &sharedRead{done: make(chan struct{})}
 	}
-	f := fs.next
-	if !fs.flying {
-		if !l.background.start(func(ctx context.Context) { l.fly(ctx, lv) }) {
-			fs.mu.Unlock()
+	read := reads.next
+	if !reads.running {
+		if !l.background.start(func(ctx context.Context) { l.runReads(ctx, lv) }) {
+			reads.mu.Unlock()
 			return StreamInfo{}, ErrClosed
 		}
-		fs.flying = true
+		reads.running = true
 	}
-	fs.mu.Unlock()
+	reads.mu.Unlock()
 	select {
-	case <-f.done:
-		return f.info, f.err
+	case <-read.done:
+		return read.info, read.err
 	case <-ctx.Done():
 		return StreamInfo{}, context.Cause(ctx)
 	}
 }
 
-// fly does one read after the other while there are callers that wait.
-func (l *Log) fly(ctx context.Context, lv *live) {
-	fs := &lv.flights
+// runReads does one read after the other while callers wait.
+func (l *Log) runReads(ctx context.Context, lv *live) {
+	reads := &lv.reads
 	for {
-		fs.mu.Lock()
-		f := fs.next
-		fs.next = nil
-		fs.flying = f != nil
-		fs.mu.Unlock()
-		if f == nil {
+		reads.mu.Lock()
+		read := reads.next
+		reads.next = nil
+		reads.running = read != nil
+		reads.mu.Unlock()
+		if read == nil {
 			return
 		}
-		f.err = l.guard(func() (err error) {
-			f.info, err = l.catchUp(ctx, lv)
+		read.err = l.guard(func() (err error) {
+			read.info, err = l.catchUp(ctx, lv)
 			return err
 		})
-		close(f.done)
+		close(read.done)
 	}
 }
 

@@ -21,7 +21,7 @@ type live struct {
 	staged staged
 	sizes  sizeIndex
 
-	flights flights
+	reads sharedReads
 
 	mu   sync.Mutex
 	info StreamInfo

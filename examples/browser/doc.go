@@ -1,3 +1,3 @@
-// Package browser holds a page that follows a stream with nothing but EventSource, and a
-// test that opens it in a real browser.
+// Package browser contains a page that follows a stream with only an EventSource, and a test that opens it in a real
+// browser.
 package browser

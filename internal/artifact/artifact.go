@@ -1,4 +1,4 @@
-// Package artifact finds and reads the files that an execution leaves behind and that are to be kept with it.
+// Package artifact finds and reads the files of an execution that are kept with it.
 package artifact
 
 import (

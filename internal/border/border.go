@@ -1,8 +1,8 @@
 // Package border keeps the errors of drivers inside a Store.
 //
-// A driver's error that leaves a Store can be taken for something else: io.EOF of a closed connection for the end of a
-// stream, context.Canceled of a driver for the caller's own. So what leaves a Store wraps the errors of
-// package reprise and those that the Store exports, and the driver's error survives as text.
+// A driver's error that leaves a Store can be mistaken for another: io.EOF of a closed connection for the end of a
+// stream, context.Canceled of a driver for the caller's own. So errors that leave a Store wrap those of package reprise
+// and those that the Store exports, and contain the driver's error only as text.
 package border
 
 import (

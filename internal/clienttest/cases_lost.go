@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// madeCursor is a cursor of an epoch, which is one letter.
+// madeCursor returns a cursor of an epoch, which is one letter.
 func madeCursor(seq int, epoch string) string {
 	return fmt.Sprintf("%d.%s.%s", seq, strings.Repeat(epoch, 16), strings.Repeat("0", 13))
 }
 
-// made is the blocks of the events first to last of an epoch.
+// made returns the blocks of the events first to last of an epoch.
 func made(first, last int, epoch string) string {
 	var text strings.Builder
 	for seq := first; seq <= last; seq++ {
@@ -22,14 +22,14 @@ func made(first, last int, epoch string) string {
 	return text.String()
 }
 
-// madeEnd is the block of the end.
+// madeEnd returns the block of the end event.
 func madeEnd(seq int, epoch string) string {
 	return fmt.Sprintf("id: %s\nevent: end\ndata: {\"seq\":%d,\"time\":\"2026-11-20T09:30:00.000Z\",\"outcome\":\"completed\"}\n\n",
 		madeCursor(seq, epoch), seq)
 }
 
-// lostHistory is a server that has lost events 4 and 5 and has others in their place: the client had them, is told so,
-// and goes on at the fork.
+// lostHistory is a server that has lost events 4 and 5 and has others in their place. The client, which had received
+// them, must be told and continue at the fork.
 func lostHistory(_ context.Context, r *run) error {
 	problem := fmt.Sprintf(`{"type":"about:blank","title":"changed","status":410,"code":"epoch_changed","retryable":false,`+
 		`"earliest":%q,"tail":%q,"fork":%q}`, madeCursor(0, "B"), madeCursor(7, "B"), madeCursor(3, "B"))
@@ -38,7 +38,7 @@ func lostHistory(_ context.Context, r *run) error {
 		madeCursor(3, "B"))
 	addr, closeIt, err := serve(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		last := req.Header.Get("Last-Event-ID")
-		body := "retry: 1\n" + made(1, 5, "A") // and the connection ends
+		body := "retry: 1\n" + made(1, 5, "A") // then the connection ends
 		switch {
 		case last == "":
 		case req.URL.Query().Get("gap") != "event":
@@ -84,7 +84,7 @@ func lostHistory(_ context.Context, r *run) error {
 	return nil
 }
 
-// hole is a server that leaves an event out without a gap: no client may pass over that.
+// hole is a server that omits an event without a gap. A client must report that.
 func hole(_ context.Context, r *run) error {
 	addr, closeIt, err := serve(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")

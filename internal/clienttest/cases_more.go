@@ -17,8 +17,8 @@ import (
 	"reprise/internal/cutproxy"
 )
 
-// answersOfOthers are those of something that stands where the server was: a client tries again for a while, and takes
-// its token nowhere else.
+// answersOfOthers answers in place of the server, as an intermediary may. A client retries for a while and sends its
+// token nowhere else.
 func answersOfOthers(ctx context.Context, r *run) error {
 	var stolen atomic.Int32
 	trap, closeIt, err := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -44,7 +44,7 @@ func answersOfOthers(ctx context.Context, r *run) error {
 	return err
 }
 
-// errorsAtOnce are refusals that no later try can change.
+// errorsAtOnce sends refusals that no retry can change.
 func errorsAtOnce(ctx context.Context, r *run) error {
 	if err := r.server.publish(ctx, r.name, 1, 3, true); err != nil {
 		return err
@@ -91,7 +91,7 @@ func errorsAtOnce(ctx context.Context, r *run) error {
 	return nil
 }
 
-// gaps are events that are no longer kept, which a client tells or raises as it was asked to.
+// gaps removes events that a client then reports or raises, as it was asked to.
 func gaps(ctx context.Context, r *run) error {
 	c, err := r.server.client()
 	if err != nil {
@@ -142,7 +142,7 @@ func gaps(ctx context.Context, r *run) error {
 	return nil
 }
 
-// fromTail begins at the tail: a connection that is lost before its first event must not move what "now" was.
+// fromTail begins at the tail: a connection that is lost before its first event must not move the start.
 func fromTail(ctx context.Context, r *run) error {
 	if err := r.server.publish(ctx, r.name, 1, 10, true); err != nil {
 		return err
@@ -153,12 +153,12 @@ func fromTail(ctx context.Context, r *run) error {
 	}
 	defer closeIt()
 	t := r.follow(p.Addr(), r.name, func(c *Command) { c.After = "tail" })
-	for range 3 { // it reads, and is cut, and reads again
+	for range 3 { // the client reads, is cut, and reads again
 		passed := p.Passed()
 		if err := r.until("answer", func() bool { return p.Passed() > passed }); err != nil {
 			return err
 		}
-		time.Sleep(300 * time.Millisecond) // for the answer to be whole, and nothing else
+		time.Sleep(300 * time.Millisecond) // long enough for the whole response
 		p.Cut()
 	}
 	passed := p.Passed()
@@ -175,7 +175,7 @@ func fromTail(ctx context.Context, r *run) error {
 	return r.exactly(t, want[10:])
 }
 
-// endedBefore resumes at the very end, where the server answers 204, and just before it.
+// endedBefore resumes at the end, where the server answers 204, and just before it.
 func endedBefore(ctx context.Context, r *run) error {
 	if err := r.server.publish(ctx, r.name, 1, 3, false); err != nil {
 		return err
@@ -193,8 +193,8 @@ func endedBefore(ctx context.Context, r *run) error {
 	return nil
 }
 
-// killedServer kills the server at several steps while a stream is written: before the first event, in mid-stream, and
-// when it has ended.
+// killedServer kills the server at several points while a stream is written: before the first event, in mid-stream, and
+// after the end.
 func killedServer(ctx context.Context, r *run) error {
 	const count = 3000
 	kill := func() error {
@@ -206,7 +206,7 @@ func killedServer(ctx context.Context, r *run) error {
 		return err
 	}
 	t := r.follow(r.server.addr, r.name, nil)
-	if err := kill(); err != nil { // while it is idle, or has not even connected
+	if err := kill(); err != nil { // while the client is idle or not yet connected
 		return err
 	}
 	var writer sync.WaitGroup
@@ -237,7 +237,7 @@ func killedServer(ctx context.Context, r *run) error {
 	return r.exactly(t, want)
 }
 
-// killedClient kills the service in mid-stream, and a new one goes on after the last event that was handled.
+// killedClient kills the service in mid-stream. A new one continues after the last handled event.
 func killedClient(ctx context.Context, r *run) error {
 	if err := r.server.publish(ctx, r.name, 1, 2000, false); err != nil {
 		return err
@@ -279,7 +279,7 @@ func lastCursor(events []Event) string {
 	return events[len(events)-1].Cursor
 }
 
-// stop ends followers that read, that wait for bytes and that wait for a connection. Nothing of them may be left.
+// stop ends followers that are reading, waiting for bytes and waiting for a connection. They must leave nothing behind.
 func stop(ctx context.Context, r *run) error {
 	if err := r.server.publish(ctx, r.name, 1, 5, true); err != nil {
 		return err
@@ -332,7 +332,7 @@ func stop(ctx context.Context, r *run) error {
 	return nil
 }
 
-// until waits until ok.
+// until waits until ok returns true.
 func (r *run) until(what string, ok func() bool) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -344,7 +344,7 @@ func (r *run) until(what string, ok func() bool) error {
 	return fmt.Errorf("no %s within %v", what, r.service.patience)
 }
 
-// startOnce starts an execution whose answer is lost at many places: the command runs once.
+// startOnce starts an execution and loses its response at many points. The command must run once.
 func startOnce(ctx context.Context, r *run) error {
 	c, err := r.server.client()
 	if err != nil {
@@ -384,7 +384,7 @@ func startOnce(ctx context.Context, r *run) error {
 	return nil
 }
 
-// publishOnce publishes through a network that loses answers: each event is there once, in order.
+// publishOnce publishes over a network that loses responses. Each event must be stored once, in order.
 func publishOnce(ctx context.Context, r *run) error {
 	c, err := r.server.client()
 	if err != nil {
@@ -421,7 +421,7 @@ func publishOnce(ctx context.Context, r *run) error {
 	var numbers []string
 	for _, e := range got {
 		var data struct{ N int }
-		_ = json.Unmarshal(e.JSON, &data) // shows as 0
+		_ = json.Unmarshal(e.JSON, &data) // an error leaves 0
 		numbers = append(numbers, fmt.Sprint(data.N))
 	}
 	var want []string

@@ -45,7 +45,7 @@ var unknownOperations = map[string]string{
 	"addWebhook": operators, "enableWebhook": operators, "listWebhooks": operators, "removeWebhook": operators,
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
 	"limitKey":    operators,
-	"proveServer": goAlone, "sendReceipt": goAlone,
+	"proveServer": goAlone,
 	"login": "clients send the token", "logout": "clients send the token",
 }
 
@@ -91,6 +91,7 @@ var operations = map[string][2]string{
 	"revokeKey":            {"Keys.revoke", "AsyncKeys.revoke"},
 	"rotateKey":            {"Keys.rotate", "AsyncKeys.rotate"},
 	"searchFiles":          {"Files.search", "AsyncFiles.search"},
+	"sendReceipt":          {"Reprise.run", "AsyncReprise.run"},
 	"setFileMode":          {"Files.setMode", "AsyncFiles.set_mode"},
 	"showExecution":        {"Reprise.show", "AsyncReprise.show"},
 	"showFile":             {"Files.show", "AsyncFiles.show"},

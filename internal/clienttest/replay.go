@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// recording is a stream as a server has sent it, which answers any request for events as that server would. It takes
-// the waits out of the stream, so that thousands of cuts take seconds.
+// recording is a recorded stream that answers any request for events as its server would. It omits pauses, so that
+// thousands of cuts take seconds.
 type recording struct {
-	head   string  // of the body, for example a byte order mark
+	head   string  // sent before the blocks, for example a byte order mark
 	blocks []block // the last one is the end
 	end    string  // of a line
-	piece  int     // bytes in one write; 0 is all at once
+	piece  int     // bytes in one write; 0 means all
 
-	open atomic.Int32 // answers that are under way
+	open atomic.Int32 // current responses
 }
 
 // block is one event on the wire, with LF.
@@ -29,7 +29,7 @@ type block struct {
 	text   string
 }
 
-// record reads a stream that has ended.
+// record records a stream that has ended.
 func (s *server) record(ctx context.Context, stream string) (*recording, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+eventsPath(stream), nil)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *server) record(ctx context.Context, stream string) (*recording, error) 
 
 func eventsPath(stream string) string { return "/v1/streams/" + stream + "/events" }
 
-// ServeHTTP answers with what comes after the cursor of the request.
+// ServeHTTP sends the events after the cursor of the request.
 func (rec *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rec.open.Add(1)
 	defer rec.open.Add(-1)

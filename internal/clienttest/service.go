@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Command is what a service is told to do.
+// Command is a command to a service.
 type Command struct {
 	Do        string   `json:"do"`
 	ID        string   `json:"id"`
@@ -34,7 +34,7 @@ type Command struct {
 	Count     int      `json:"count,omitempty"`
 }
 
-// Hello is who a service is.
+// Hello is a service's description of itself.
 type Hello struct {
 	Name string   `json:"name"`
 	Kind string   `json:"kind"`
@@ -56,15 +56,15 @@ type Event struct {
 	JSON   json.RawMessage `json:"json,omitempty"`
 }
 
-// Gap is a gap that a client has told.
+// Gap is a gap that a client has reported.
 type Gap struct {
 	Code   string `json:"code"`
 	Missed uint64 `json:"missed"`
-	// TakenBack is told after epoch_changed.
+	// TakenBack is set after epoch_changed.
 	TakenBack uint64 `json:"taken_back,omitempty"`
 }
 
-// Failure is why a client has given up.
+// Failure is the reason for which a client has given up.
 type Failure struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
@@ -72,7 +72,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return fmt.Sprintf("%s (code %q)", f.Text, f.Code) }
 
-// Message is a line of a service.
+// Message is a line of a service's output.
 type Message struct {
 	ID    string   `json:"id,omitempty"`
 	Hello *Hello   `json:"hello,omitempty"`
@@ -91,7 +91,7 @@ type service struct {
 	mu     sync.Mutex
 	made   int
 	tasks  map[string]*task
-	ended  error // why no more lines come
+	ended  error // why there are no more lines
 	killed bool
 
 	patience time.Duration
@@ -132,7 +132,7 @@ func startService(ctx context.Context, opts *Options) (*service, error) {
 	return nil, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, s.stderr.String())
 }
 
-// maxLine is the longest line of a service.
+// maxLine bounds a line of a service.
 const maxLine = 64 << 20
 
 func (s *service) read(stdout io.Reader, hello chan<- Hello) {
@@ -197,10 +197,10 @@ func (s *service) write(c Command) {
 		defer s.mu.Unlock()
 		_, err = s.stdin.Write(append(line, '\n'))
 	}
-	_ = err // who cannot be written to has ended, which read finds
+	_ = err // a failed write means that the service has ended, which read reports
 }
 
-// close lets the service end by itself and returns what is wrong with how it does.
+// close ends the service's input and returns an error if it does not end properly.
 func (s *service) close() error {
 	if s.killed {
 		return nil
@@ -224,7 +224,7 @@ func (s *service) close() error {
 	}
 }
 
-// kill ends the service as kill -9 does.
+// kill kills the service with SIGKILL.
 func (s *service) kill() {
 	s.killed = true
 	_ = s.cmd.Process.Kill()
@@ -232,7 +232,7 @@ func (s *service) kill() {
 	_ = s.cmd.Wait()
 }
 
-// task is one command and what it has brought.
+// task is a command and its results.
 type task struct {
 	service *service
 	command Command
@@ -271,7 +271,7 @@ func (t *task) take(m Message) {
 	}
 }
 
-// decode makes an event of one of the format, whose data is the server's JSON.
+// decode converts an event in the wire format, whose data is the server's JSON.
 func (e *Event) decode() {
 	var w struct {
 		Seq    uint64          `json:"seq"`
@@ -280,7 +280,7 @@ func (e *Event) decode() {
 		Data   json.RawMessage `json:"data"`
 	}
 	if json.Unmarshal(e.Data, &w) != nil {
-		return // shows as an event that is not there
+		return // reported as a missing event
 	}
 	object := e.Data
 	e.Seq, e.Data = w.Seq, w.Base64
@@ -310,7 +310,7 @@ func (t *task) fail(err error) {
 // stop ends the command.
 func (t *task) stop() { t.service.write(Command{Do: "stop", ID: t.command.ID}) }
 
-// until waits until ok, which is called with t.mu held.
+// until waits until ok, which is called with t.mu held, returns true.
 func (t *task) until(what string, ok func() bool) error {
 	deadline := time.After(t.service.patience)
 	for {
@@ -333,12 +333,12 @@ func (t *task) until(what string, ok func() bool) error {
 // wait waits until the command is done.
 func (t *task) wait() error { return t.until("end", func() bool { return t.done }) }
 
-// count waits for so many events.
+// count waits for n events.
 func (t *task) count(n int) error {
 	return t.until(fmt.Sprintf("%d events", n), func() bool { return len(t.events) >= n || t.done })
 }
 
-// tail is the end of what was written to it.
+// tail keeps the end of what is written to it.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

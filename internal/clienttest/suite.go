@@ -22,35 +22,36 @@ import (
 type Options struct {
 	// Command starts the service.
 	Command []string
-	// Program is the binary of reprise that serves.
+	// Program is the path of the reprise binary that serves.
 	Program string
-	// Only, where it is not nil, chooses the cases by their names.
+	// Only, if not nil, selects cases by name.
 	Only *regexp.Regexp
-	// Quick cuts at every 11th byte and 30 times in 2,000 events in place of every byte and 300 times in 20,000.
+	// Quick cuts at every 11th byte in place of every byte, and 30 times in 2,000 events in place of 300 times in
+	// 20,000.
 	Quick bool
-	// Patience bounds what a client is waited for. Default: 3 minutes.
+	// Patience bounds every wait for a client. Default: 3 minutes.
 	Patience time.Duration
-	// Report, where it is not nil, is told of each case as it ends, one after another.
+	// Report, if not nil, is called with each result, one call at a time.
 	Report func(Result)
 }
 
-// Result is how a case went.
+// Result is the result of a case.
 type Result struct {
 	Case string `json:"case"`
-	// Rules are the rules of docs/clients.md that the case shows.
+	// Rules lists the rules of docs/clients.md that the case tests.
 	Rules string `json:"rules"`
-	// Err is what was wrong, nil for nothing; Skipped why the case does not apply.
+	// Err describes the failure, nil for none. Skipped is the reason for which the case does not apply.
 	Err     error  `json:"-"`
 	Problem string `json:"problem,omitempty"`
 	Skipped string `json:"skipped,omitempty"`
-	// Cuts are the faults that happened, Lost and Doubled the events that the client was not given, or twice.
+	// Cuts counts the injected faults, Lost and Doubled the events that the client missed or got twice.
 	Cuts    int           `json:"cuts"`
 	Lost    int           `json:"lost"`
 	Doubled int           `json:"doubled"`
 	Took    time.Duration `json:"-"`
 }
 
-// Report is how all cases went.
+// Report is the result of all cases.
 type Report struct {
 	Client  string   `json:"client"`
 	Results []Result `json:"results"`
@@ -65,19 +66,19 @@ func (report *Report) Failed() bool {
 type testCase struct {
 	name  string
 	rules string
-	// needs are the abilities that a service must have, "reprise" being the kind.
+	// needs lists the abilities that a service must have; "reprise" is the kind.
 	needs []string
 	run   func(ctx context.Context, r *run) error
-	// alone: no other case runs at the same time.
+	// alone means that no other case runs at the same time.
 	alone bool
 }
 
-// run is one case that runs.
+// run is a running case.
 type run struct {
 	opts    *Options
 	server  *server
 	service *service
-	name    string // of streams of this case
+	name    string // prefix of the names of streams
 
 	cuts, lost, doubled atomic.Int64
 }
@@ -106,7 +107,7 @@ func Run(ctx context.Context, opts *Options) (*Report, error) {
 	return report, nil
 }
 
-// casesAtOnce is how many cases run at the same time: most of them wait most of the time.
+// casesAtOnce is the number of concurrent cases: most of them wait most of the time.
 const casesAtOnce = 6
 
 // run runs the cases that run alone, or the others.
@@ -176,7 +177,7 @@ func (c *testCase) try(ctx context.Context, opts *Options, server *server) (Resu
 	return result, service.hello.Name, nil
 }
 
-// follow tells the service to follow a stream at an address; change, where it is not nil, changes the command.
+// follow makes the service follow a stream at an address. change, if not nil, modifies the command.
 func (r *run) follow(addr, stream string, change func(*Command)) *task {
 	c := Command{
 		Do: "follow", URL: "http://" + addr, Token: r.server.token, Stream: stream, Gap: "yield",
@@ -191,7 +192,7 @@ func (r *run) follow(addr, stream string, change func(*Command)) *task {
 	return r.service.do(c)
 }
 
-// proxy starts a bad network in front of an address. close counts its faults.
+// proxy starts a faulty network in front of an address. close counts its faults.
 func (r *run) proxy(target string, plan cutproxy.Plan) (p *cutproxy.Proxy, closeIt func(), err error) {
 	p, err = cutproxy.Listen(target, &cutproxy.Options{Plan: plan})
 	if err != nil {
@@ -203,7 +204,7 @@ func (r *run) proxy(target string, plan cutproxy.Plan) (p *cutproxy.Proxy, close
 	}, nil
 }
 
-// exactly waits for the end of a command and compares what came with what there is.
+// exactly waits for the end of a command and compares its events with the expected ones.
 func (r *run) exactly(t *task, want []Event) error {
 	if err := t.wait(); err != nil {
 		return err
@@ -216,7 +217,7 @@ func (r *run) exactly(t *task, want []Event) error {
 	return r.compare(want, t.events)
 }
 
-// compare counts what is lost and doubled, and returns what else is wrong.
+// compare counts lost and repeated events and returns any other difference.
 func (r *run) compare(want, got []Event) error {
 	seen := map[uint64]int{}
 	var errs []error
@@ -249,7 +250,7 @@ func (r *run) compare(want, got []Event) error {
 	return errors.Join(errs...)
 }
 
-// same compares an event with what there is.
+// same compares an event with the expected one.
 func same(want, got Event) error {
 	switch {
 	case got.Cursor != want.Cursor || got.Type != want.Type:
@@ -257,7 +258,7 @@ func same(want, got Event) error {
 	case want.Type == "end" && outcomeOf(want) != outcomeOf(got):
 		return fmt.Errorf("the end is %.200s, want %.200s", got.JSON, want.JSON)
 	case want.Type == "end" || want.Type == "started":
-		return nil // a page has them in another form
+		return nil // pages have another form
 	case !bytes.Equal(want.Data, got.Data) || !sameJSON(want.JSON, got.JSON):
 		return fmt.Errorf("event %d holds %.80q %.80s, want %.80q %.80s",
 			want.Seq, got.Data, got.JSON, want.Data, want.JSON)
@@ -267,7 +268,7 @@ func same(want, got Event) error {
 
 func outcomeOf(e Event) string {
 	var end struct{ Outcome string }
-	_ = json.Unmarshal(e.JSON, &end) // what is no end has no outcome
+	_ = json.Unmarshal(e.JSON, &end) // other events have no outcome
 	return end.Outcome
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// hostile are bytes that readers of lines stumble over.
+// hostile are bytes that line readers often mishandle.
 var hostile = []string{
 	"", "\r", "\n", "\r\n", "\n\n", "a\rb\nc\r\nd", "\x00", "a\x00b", "\uFEFF", "\uFEFFa", "\u2028",
 	"a\u2028b\u2029c\u0085d",
@@ -17,7 +17,7 @@ var hostile = []string{
 	"\U0001F600", "e\u0301", strings.Repeat("x", 1000), strings.Repeat("\n", 1000), strings.Repeat("\U0001F600", 1000),
 }
 
-// recordingOf is a recording of events of our own making, under cursors of no server.
+// recordingOf returns a recording of the given data, with invented cursors.
 func recordingOf(data ...string) (*recording, []Event) {
 	rec := &recording{end: "\n"}
 	var want []Event
@@ -42,7 +42,7 @@ func recordingOf(data ...string) (*recording, []Event) {
 	return rec, want
 }
 
-// longLine is an event of 5 MiB in one line, manyLines one of 5,120 lines.
+// longLine returns an event of 5 MiB in one line, manyLines one of 5,120 lines.
 func longLine() string { return `"data":"` + strings.Repeat("0123456789abcdef", 5<<20/16) + `"` }
 
 func manyLines() string {

@@ -1,9 +1,9 @@
-// Package console is the web console of a server: a page that shows executions and streams live, starts and
-// controls them, and makes it visible that a connection that is cut resumes without loss.
+// Package console is the web console of a server: a page that shows live executions and streams, starts and controls
+// executions, and demonstrates that a connection that was cut resumes without loss.
 //
-// The page is written in TypeScript, in the folder web. What "make console" makes of it lies in dist, is checked in,
-// and is embedded in the binary, so that a build needs nothing but Go. The page asks the server that it came from, and
-// nobody else, through the same API as any other client; docs/console.md describes it.
+// The page is written in TypeScript, in the folder web. "make console" builds it into the folder dist, which is checked
+// in and embedded in the binary, so that a build needs only Go. The page sends requests only to its own server, through
+// the same API as any other client; docs/console.md describes it.
 package console
 
 import (

@@ -10,14 +10,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// encoder appends the compressed form of p to dst. What it appends can be decoded by itself.
+// encoder appends the compressed form of p to dst. The appended bytes can be decoded on their own.
 type encoder func(dst, p []byte) []byte
 
 // encoders are the ways to compress a piece.
 var encoders = map[Coding]encoder{Zstd: appendFrame, Gzip: appendDeflated}
 
-// frames makes zstd frames. It has as many encoders as there are processors, whoever waits for events. Its window is
-// longer than any piece.
+// frames encodes zstd frames. It has as many encoders as there are processors, however many responses are open. Its
+// window is longer than any piece.
 var frames = sync.OnceValue(func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(2*pieceBytes),
 		zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true),
@@ -31,7 +31,7 @@ var frames = sync.OnceValue(func() *zstd.Encoder {
 // appendFrame appends a zstd frame.
 func appendFrame(dst, p []byte) []byte { return frames().EncodeAll(p, dst) }
 
-// minDeflated is the size in bytes below which a piece is stored as it is: it gains nothing.
+// minDeflated is the size in bytes below which a piece is stored uncompressed, since it would gain nothing.
 const minDeflated = 512
 
 // appendDeflated appends deflate blocks that end with an empty one at the end of a byte, which is a sync flush (RFC
@@ -59,7 +59,7 @@ func (a *appender) Write(p []byte) (int, error) {
 // gzipHeader begins a member: deflate, no name, no time, an unknown system (RFC 1952, section 2.3).
 const gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
-// trailer sums up what a gzip member holds.
+// trailer holds the checksum and size of the data in a gzip member.
 type trailer struct{ sum, size uint32 }
 
 func (t *trailer) add(p []byte) {
@@ -67,14 +67,14 @@ func (t *trailer) add(p []byte) {
 	t.size += uint32(len(p)) // modulo 2^32 by the format
 }
 
-// append ends the deflate blocks with an empty one that is the last, and the member with its sums.
+// append ends the deflate blocks with an empty final block, and the member with its checksum and size.
 func (t *trailer) append(dst []byte) []byte {
 	dst = append(dst, 0x01, 0x00, 0x00, 0xff, 0xff)
 	dst = binary.LittleEndian.AppendUint32(dst, t.sum)
 	return binary.LittleEndian.AppendUint32(dst, t.size)
 }
 
-// Compress returns p in a coding, as a whole.
+// Compress returns the whole of p in a coding.
 func Compress(c Coding, p []byte) []byte {
 	switch c {
 	case Zstd:

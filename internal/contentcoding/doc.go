@@ -15,6 +15,6 @@
 //   - gzip: the response is one member (RFC 1952). Each piece is a sequence of deflate blocks that ends at a byte
 //     boundary, like a sync flush. Some clients stop after the first of several members.
 //
-// That costs a part of the ratio, and has two advantages. A response has no window and no tables, so one that waits for
-// events holds a few words. A piece for many readers is compressed once for all of them.
+// Independent pieces compress less well, and have two advantages. A response has no window and no tables, so one that
+// waits for events holds a few words. A piece for many readers is compressed once for all of them.
 package contentcoding

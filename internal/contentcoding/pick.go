@@ -9,23 +9,23 @@ import (
 // Coding is a content coding by its name.
 type Coding string
 
-// The codings that there are.
+// The supported codings.
 const (
 	Identity Coding = "identity"
 	Zstd     Coding = "zstd"
 	Gzip     Coding = "gzip"
 )
 
-// Pick returns the coding that a client wants most by Accept-Encoding. A coding is used for clients that name it: "*"
-// counts only for those that refuse identity. Where a client takes none of the three it gets Identity, which is what
-// RFC 9110, section 12.1, calls to disregard the header.
+// Pick returns the coding that a client prefers by Accept-Encoding. A coding is used only if the client names it: "*"
+// counts only for clients that refuse identity. If a client accepts none of the three, Pick returns Identity, as RFC
+// 9110, section 12.1, permits (disregarding the header).
 //
-// Where a client wants zstd and gzip equally, it gets gzip. Some decoders of zstd expect one frame, and fail at a live
-// stream of frames: httpx asks for zstd by itself as soon as the package zstandard is installed, and raises an error
-// when a read ends where a frame ends.
+// If a client prefers zstd and gzip equally, Pick returns gzip. Some zstd decoders expect a single frame and fail on a
+// live stream of frames: httpx asks for zstd as soon as the package zstandard is installed, and raises an error when a
+// read ends at the end of a frame.
 //
-// The library requests for Python names codings by itself, and sseclient, a reader on it that is much in use, takes the
-// bytes from below where they are decoded. So it gets Identity.
+// The Python library requests names codings by default, and sseclient, a popular reader built on it, reads the bytes
+// below the layer that decodes them. So that client gets Identity.
 func Pick(h http.Header) Coding {
 	if strings.HasPrefix(h.Get("User-Agent"), "python-requests/") {
 		return Identity
@@ -49,10 +49,10 @@ func Pick(h http.Header) Coding {
 	return Identity
 }
 
-// offers are the codings that compress, the one that is taken where a client wants both equally first.
+// offers are the codings that compress, in order of preference for clients that want them equally.
 var offers = []Coding{Gzip, Zstd}
 
-// parseAccept reads the weights of codings, and that of "*". A weight that is no number is 0.
+// parseAccept returns the weights of the codings and that of "*". A weight that is not a number counts as 0.
 func parseAccept(values []string) (weights map[Coding]float64, star float64) {
 	weights = map[Coding]float64{}
 	for entry := range strings.SplitSeq(strings.Join(values, ","), ",") {

@@ -6,19 +6,18 @@ import (
 	"sync/atomic"
 )
 
-// shareSlots bounds what is kept for other readers: as many pieces, of up to 64 KiB and what they compress to, for each
-// coding.
+// shareSlots is the number of pieces kept for other readers in each coding, each up to 64 KiB and its compressed form.
 const shareSlots = 128
 
-// share keeps what pieces compress to that more than one reader is sent: readers that follow one stream together, or
-// that have come back together. It is a table without locks. A piece that has come once leaves its hash alone, so that
-// a single replay keeps nothing.
+// share caches the compressed form of pieces that are sent to more than one reader: to readers that follow one stream
+// together, or that have reconnected together. It is a table without locks. The first use of a piece stores only its
+// hash, so a single replay keeps nothing.
 type share struct {
 	seed  maphash.Seed
 	slots [shareSlots]atomic.Pointer[shared]
 }
 
-// shared is a piece. plain is nil for one that was seen once.
+// shared is a cached piece. plain is nil for a piece that was seen once.
 type shared struct {
 	hash              uint64
 	plain, compressed []byte
@@ -26,14 +25,14 @@ type shared struct {
 
 func newShare() *share { return &share{seed: maphash.MakeSeed()} }
 
-// shares are those of the codings.
+// shares holds the cache of each coding.
 var shares = map[Coding]*share{Zstd: newShare(), Gzip: newShare()}
 
-// minShared is the size of a piece, in bytes, from which on it is worth looking whether it is there.
+// minShared is the size in bytes below which the cache is not used.
 const minShared = minDeflated
 
-// append appends the compressed form of p to dst. The plain bytes are compared: a hash that is the same by chance, or
-// by intent, gives nobody the bytes of another stream.
+// append appends the compressed form of p to dst. The plain bytes are compared, so a hash collision, even a deliberate
+// one, never returns the bytes of another stream.
 func (s *share) append(dst, p []byte, encode encoder) []byte {
 	if len(p) < minShared {
 		return encode(dst, p)

@@ -7,17 +7,17 @@ import (
 	"reprise/internal/problem"
 )
 
-// pieceBytes is the most that is compressed at a time.
+// pieceBytes bounds a piece.
 const pieceBytes = 64 << 10
 
-// buffers are for what is written until it is flushed or is a piece, and for what it compresses to.
+// buffers are for bytes that wait to be compressed, and for their compressed form.
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, pieceBytes+pieceBytes/8)
 	return &b
 }}
 
-// Writer is a ResponseWriter that compresses the body of a response with status 200. Others pass as they are. Its
-// methods are called by one goroutine at a time.
+// Writer is a ResponseWriter that compresses the body of a response with status 200 and passes other responses
+// unchanged. It must not be used by several goroutines at once.
 type Writer struct {
 	http.ResponseWriter
 	coding Coding
@@ -30,7 +30,8 @@ type Writer struct {
 	err     error   // the first failed write
 }
 
-// NewWriter returns a Writer in front of w. coding is not Identity. Close must be called when the response is over.
+// NewWriter returns a Writer in front of w. coding must not be Identity. Close must be called at the end of the
+// response.
 func NewWriter(w http.ResponseWriter, coding Coding) *Writer {
 	return &Writer{ResponseWriter: w, coding: coding}
 }
@@ -57,7 +58,7 @@ func (w *Writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write takes p for the next piece. It keeps nothing of p.
+// Write adds p to the current piece. It does not retain p.
 func (w *Writer) Write(p []byte) (int, error) {
 	if !w.begun {
 		w.WriteHeader(http.StatusOK)
@@ -86,7 +87,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FlushError sends all that was written, in a form that the client can decode up to the last byte.
+// FlushError sends everything written so far, in a form that the client can decode to the last byte.
 func (w *Writer) FlushError() error {
 	w.sendPending()
 	if w.err != nil {
@@ -95,7 +96,7 @@ func (w *Writer) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Close ends the body. The response is over.
+// Close ends the body.
 func (w *Writer) Close() {
 	w.sendPending()
 	if !w.active || w.err != nil || w.coding != Gzip {
@@ -108,7 +109,7 @@ func (w *Writer) Close() {
 	_, w.err = w.ResponseWriter.Write(w.trailer.append(end))
 }
 
-// sendPending sends what is pending.
+// sendPending sends the pending bytes.
 func (w *Writer) sendPending() {
 	if w.pending == nil {
 		return
@@ -121,7 +122,7 @@ func (w *Writer) sendPending() {
 	release(piece)
 }
 
-// send compresses a piece and hands it to the response.
+// send compresses a piece and writes it to the response.
 func (w *Writer) send(piece []byte) {
 	buffer := buffers.Get().(*[]byte)
 	defer release(buffer)
@@ -138,7 +139,7 @@ func (w *Writer) send(piece []byte) {
 	*buffer = out
 }
 
-// release gives a buffer back, unless it has grown beyond what is kept.
+// release returns a buffer to the pool unless it has grown too large.
 func release(b *[]byte) {
 	if cap(*b) <= 2*pieceBytes {
 		*b = (*b)[:0]

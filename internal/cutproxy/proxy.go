@@ -1,6 +1,5 @@
-// Package cutproxy is a bad network between a client and a server: a proxy that cuts, stalls, slows down and refuses
-// connections, or answers them itself, at places that are chosen to the byte. It is what "reprise proxy" runs, and what
-// tests cut connections with.
+// Package cutproxy simulates a faulty network between a client and a server: a proxy that cuts, stalls, slows down and
+// refuses connections, or answers them itself, at chosen bytes. "reprise proxy" and the tests use it.
 package cutproxy
 
 import (

@@ -154,6 +154,7 @@ type session struct {
 
 	serving sync.WaitGroup
 	conns   map[*supervisor.Conn]bool // nil once all are closed
+	left    chan struct{}             // of size 1: no server is connected any more
 }
 
 func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener) *session {
@@ -162,6 +163,7 @@ func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener
 		job: newJob(p.StdinOpen, p.TTY != nil), owner: o, dir: next.Dir, secret: next.Secret,
 		lock: lock, listener: listener, writer: supervisor.NewWriter(next.Dir, next.SpoolBytes),
 		forgotten: make(chan struct{}), conns: map[*supervisor.Conn]bool{},
+		left: make(chan struct{}, 1),
 	}
 	s.plan = p
 	s.changed = sync.NewCond(&s.mu)
@@ -254,13 +256,19 @@ func (s *session) end(e ending) {
 	s.tell()
 	select {
 	case <-s.forgotten: // at once, as nearly always
+		return
+	case <-s.left: // nobody fetches it
 	case <-time.After(endOnDisk):
+	}
+	select {
+	case <-s.forgotten:
+	default:
 		// a full disk: then it is in memory alone
 		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e))
 	}
 }
 
-// endOnDisk is how long an end stays only in memory, for the server to fetch it.
+// endOnDisk is how long an end stays only in memory, for a connected server to fetch it.
 const endOnDisk = 50 * time.Millisecond
 
 const (

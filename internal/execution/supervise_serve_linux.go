@@ -24,10 +24,21 @@ func (s *session) accept() {
 			s.serve(conn)
 			_ = conn.Close()
 			s.mu.Lock()
-			delete(s.conns, conn)
-			s.changed.Broadcast()
+			s.release(conn)
 			s.mu.Unlock()
 		})
+	}
+}
+
+// release removes a closed connection. The caller holds mu.
+func (s *session) release(conn *supervisor.Conn) {
+	delete(s.conns, conn)
+	s.changed.Broadcast()
+	if s.conns != nil && len(s.conns) == 0 {
+		select {
+		case s.left <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -40,6 +51,10 @@ func (s *session) keep(conn *supervisor.Conn) bool {
 		return false
 	}
 	s.conns[conn] = true
+	select {
+	case <-s.left:
+	default:
+	}
 	return true
 }
 

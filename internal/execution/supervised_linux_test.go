@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -166,6 +167,58 @@ func TestDamagedSpool(t *testing.T) {
 				t.Errorf("%d bytes, the last line is %d", len(got), last)
 			}
 		})
+	}
+}
+
+// TestEndIsOnDiskAtOnceWithoutAServer: where no server is connected, the end does not wait for one to fetch it. Until
+// then a kill of the supervisor would lose it.
+func TestEndIsOnDiskAtOnceWithoutAServer(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	work := t.TempDir()
+	opts := execution.Options{RunsDir: t.TempDir(), Dir: work}
+	const commands = 12 // on a busy machine some are late; with a delay all would be
+	leave(t, log, opts, func(h *execution.Host) {
+		for i := range commands {
+			id := fmt.Sprint("x", i)
+			start(t, h, execution.Request{ID: id, Command: fmt.Sprintf(
+				"echo up; until [ -e go%d ]; do sleep 0.02; done; : > over%d", i, i)})
+			await(t, h, id, "up")
+		}
+	})
+	changed := func(path string) (time.Time, bool) {
+		info, err := os.Stat(path)
+		if err != nil {
+			return time.Time{}, false
+		}
+		return info.ModTime(), true
+	}
+	var delays []time.Duration
+	for i := range commands {
+		before, err := filepath.Glob(filepath.Join(opts.RunsDir, "*", "end.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(work, fmt.Sprint("go", i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var ended []string
+		until(t, "the end is on disk", func() bool {
+			ended, _ = filepath.Glob(filepath.Join(opts.RunsDir, "*", "end.json"))
+			return len(ended) > len(before)
+		})
+		over, _ := changed(filepath.Join(work, fmt.Sprint("over", i)))
+		for _, path := range ended {
+			if at, ok := changed(path); ok && !slices.Contains(before, path) {
+				delays = append(delays, at.Sub(over))
+			}
+		}
+	}
+	if slices.Min(delays) > 40*time.Millisecond {
+		t.Errorf("ends were on disk after %v", delays)
+	}
+	h := openHost(t, log, opts)
+	for i := range commands {
+		wantOutcome(t, finish(t, h, fmt.Sprint("x", i)), execution.Exited, 0, "")
 	}
 }
 

@@ -31,7 +31,7 @@ func (r *Roots) MakeDirectory(p, mode string, parents bool) (File, error) {
 		err = in.Mkdir(rel, perm)
 	}
 	if err == nil && mode != "" {
-		err = in.Chmod(rel, perm) // whatever the umask
+		err = in.Chmod(rel, perm) // regardless of the umask
 	}
 	if err != nil {
 		return File{}, mapped(p, err)
@@ -114,8 +114,8 @@ func (r *Roots) Move(from, to string, overwrite bool) (File, error) {
 	return r.Show(to)
 }
 
-// renameNew renames what must not replace anything. A link is made only where nothing is, which a rename does not
-// promise; directories have no links, and file systems without links have to make do with looking first.
+// renameNew renames without replacing anything. A hard link is created only if the target does not exist, which a
+// rename does not guarantee. Directories, and file systems without links, are checked before the rename.
 func (in *root) renameNew(source, target string, directory bool) error {
 	if !directory {
 		err := in.Link(source, target)
@@ -140,12 +140,12 @@ func (in *root) syncDir(rel string) error {
 	}
 	err = dir.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // file systems that cannot
+		err = nil // some file systems do not support it
 	}
 	return errors.Join(err, dir.Close())
 }
 
-// checkPlace refuses to upload to where no file can be: into a directory that is not there, or over something else.
+// checkPlace refuses an upload into a missing directory or over an entry that is not a file.
 func (in *root) checkPlace(rel, p string, u *Upload) (there fs.FileInfo, err error) {
 	parent := path.Dir(rel)
 	if rel == "." {

@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	// ErrChanged is the error of a file that has changed since it was opened.
+	// ErrChanged means that a file has changed since it was opened.
 	ErrChanged = fmt.Errorf("%w: the file has changed while it was read", reprise.ErrConflict)
-	// ErrDenied: the operating system, or a link that leads out of its root, forbids it.
+	// ErrDenied means that the operating system forbids the access, or that a link leads out of its root.
 	ErrDenied = errors.New("not allowed")
 )
 
@@ -29,8 +29,8 @@ func (e *OffsetError) Error() string {
 // Unwrap returns reprise.ErrConflict.
 func (e *OffsetError) Unwrap() error { return reprise.ErrConflict }
 
-// mapped is the error of this package for one of the operating system about the file that is called name outside.
-// What lies above the root in the message of the system is left out.
+// mapped converts an error of the operating system about the file that callers know as name. Parts of the system's
+// message that lie above the root are left out.
 func mapped(name string, err error) error {
 	if err == nil {
 		return nil

@@ -28,7 +28,8 @@ const (
 
 // File is an entry of a directory.
 type File struct {
-	// Path begins with the name of the root. Bytes that are not UTF-8 are replaced in it; PathBase64 then has all.
+	// Path begins with the name of the root. Bytes that are not UTF-8 are replaced in it; PathBase64 then has all
+	// bytes.
 	Path       string `json:"path"`
 	PathBase64 string `json:"path_base64,omitempty"`
 	Type       Type   `json:"type"`
@@ -43,14 +44,14 @@ type File struct {
 	Target string `json:"target,omitempty"`
 	// SHA256 is the checksum of a file in hexadecimal, if it was requested.
 	SHA256 string `json:"sha256,omitempty"`
-	// Line and Text are the first line of a file that matches a search for text, and its number from 1 on.
+	// Line and Text are the number, from 1, and the text of the first line that matches a search.
 	Line int    `json:"line,omitempty"`
 	Text string `json:"text,omitempty"`
 
-	raw   string // the path with all its bytes
+	raw   string // the path with all bytes
 	inode [2]uint64
-	// changed is when anything about it was changed last. unsettled: so shortly before it was looked at that a
-	// later change would not show in its times.
+	// changed is the time of the last change of the file or its metadata. unsettled means that the file was read so
+	// soon afterwards that a later change would not show in its times.
 	changed   time.Time
 	unsettled bool
 }
@@ -69,12 +70,12 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return strconv.AppendQuote(nil, string(text)), err
 }
 
-// newFile describes what info is about.
+// newFile returns the File that info describes.
 func newFile(in *root, rel string, info fs.FileInfo) File {
 	return newFileAt(in, in.join(rel), rel, info)
 }
 
-// newFileAt describes what info is about, which lies at rel in dir and has the path raw outside.
+// newFileAt returns the File that info describes, at rel in dir and with the external path raw.
 func newFileAt(dir *root, raw, rel string, info fs.FileInfo) File {
 	device, inode, changed := identityOf(info)
 	f := File{
@@ -89,7 +90,7 @@ func newFileAt(dir *root, raw, rel string, info fs.FileInfo) File {
 	case TypeFile:
 		f.Size, f.ETag = info.Size(), etag(info)
 	case TypeSymlink:
-		target, _ := dir.Readlink(rel) // it may be gone by now
+		target, _ := dir.Readlink(rel) // empty if it is gone
 		f.Target = strings.ToValidUTF8(target, "\uFFFD")
 	}
 	return f
@@ -114,7 +115,7 @@ func typeOf(mode fs.FileMode) Type {
 	return TypeDevice
 }
 
-// etag is a strong validator (RFC 9110, section 8.8.3): which file it is, its size, and when it was changed last.
+// etag returns a strong validator (RFC 9110, section 8.8.3) of the file's identity, size and time of change.
 func etag(info fs.FileInfo) string {
 	device, inode, changed := identityOf(info)
 	text := fmt.Sprintf("%d %d %d %d %d", device, inode, info.Size(), info.ModTime().UnixNano(), changed.UnixNano())
@@ -122,7 +123,7 @@ func etag(info fs.FileInfo) string {
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
-// parseMode reads permissions such as "0644".
+// parseMode parses permissions such as "0644".
 func parseMode(text string) (fs.FileMode, error) {
 	mode, err := strconv.ParseUint(text, 8, 32)
 	if err != nil || mode > 0o777 {

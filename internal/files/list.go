@@ -64,7 +64,7 @@ func (r *Roots) listRoots(limit int, after string) (page Page, err error) {
 	return page, nil
 }
 
-// under is the path of an entry of the directory rel.
+// under returns the path of an entry of the directory rel.
 func under(rel, name string) string {
 	if rel == "." {
 		return name
@@ -74,7 +74,7 @@ func under(rel, name string) string {
 
 // names opens a directory and returns the names in it in order. The caller closes the directory.
 func (in *root) names(rel string) (*root, []string, error) {
-	// Whether it is a directory is asked first: opening a FIFO would wait for its writer.
+	// Check first that it is a directory: opening a FIFO would wait for its writer.
 	info, err := in.Stat(rel)
 	if err != nil {
 		return nil, nil, err
@@ -96,7 +96,7 @@ func (in *root) names(rel string) (*root, []string, error) {
 	return &root{in.name, opened}, names, nil
 }
 
-// entries are the names in the directory that dir is, in order.
+// entries returns the names in a directory in order.
 func entries(dir fs.FS) ([]string, error) {
 	f, err := dir.Open(".")
 	if err != nil {

@@ -12,23 +12,23 @@ import (
 	"reprise"
 )
 
-// partKey names an upload that is under way.
+// partKey identifies an upload in progress.
 type partKey struct {
 	in     *root
 	staged string
 }
 
-// part is an upload that requests are about just now.
+// part is an upload with current requests.
 type part struct {
 	partKey
-	rel   string // where it is to be
+	rel   string // the target
 	users int    // guarded by Roots.mu
 
 	mu   sync.Mutex
-	turn uint64 // counts the Writes; the newest one alone writes
+	turn uint64 // counts the Writes; only the newest one writes
 }
 
-// enter finds the part of an upload, or makes it. leave must be called.
+// enter returns the part of an upload, creating it if necessary. leave must be called.
 func (r *Roots) enter(in *root, rel string, u *Upload) *part {
 	key := partKey{in, stagedName(rel, u)}
 	r.mu.Lock()
@@ -53,7 +53,7 @@ func (r *Roots) leave(p *part) {
 	}
 }
 
-// begin opens the file that collects the bytes, or says that the whole is there already. turn is for copy.
+// begin opens the file that collects the bytes, or reports that the whole file is already present. turn is for copy.
 func (p *part) begin(u *Upload, finished func() (Progress, error)) (
 	turn uint64, f *os.File, done Progress, err error,
 ) {
@@ -94,7 +94,7 @@ func (p *part) open() (*os.File, error) {
 	return p.in.OpenFile(p.staged, flags, 0o600)
 }
 
-// copy takes what body gives, until its end, and returns how many bytes there are then.
+// copy writes the bytes of body until its end and returns the size reached.
 func (p *part) copy(turn uint64, f *os.File, u *Upload, body io.Reader) (have int64, err error) {
 	have = max(u.Offset, 0)
 	buf := make([]byte, chunk)
@@ -110,7 +110,7 @@ func (p *part) copy(turn uint64, f *os.File, u *Upload, body io.Reader) (have in
 			have += int64(n)
 		}
 		switch {
-		case rerr == io.EOF: //nolint:errorlint // a body that is cut off wraps it too
+		case rerr == io.EOF: //nolint:errorlint // a truncated body wraps io.EOF too
 			return have, nil
 		case rerr != nil:
 			return have, &BodyError{rerr}
@@ -118,7 +118,7 @@ func (p *part) copy(turn uint64, f *os.File, u *Upload, body io.Reader) (have in
 	}
 }
 
-// writeAt writes unless another Write has begun meanwhile.
+// writeAt writes b unless another Write has begun.
 func (p *part) writeAt(turn uint64, f *os.File, b []byte, at int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +127,7 @@ func (p *part) writeAt(turn uint64, f *os.File, b []byte, at int64) error {
 	}
 	n, err := f.WriteAt(b, at)
 	if err != nil && n > 0 {
-		// What was written in part is cut off, so that the size says what was taken.
+		// Truncate a partial write, so that the size tells what was accepted.
 		err = errors.Join(err, f.Truncate(at))
 	}
 	return err
@@ -141,20 +141,20 @@ func (e *BodyError) Error() string { return "the upload was cut off: " + e.Err.E
 // Unwrap returns Err and reprise.ErrInvalid.
 func (e *BodyError) Unwrap() []error { return []error{e.Err, reprise.ErrInvalid} }
 
-// discard removes the bytes that were collected.
+// discard removes the collected bytes.
 func (p *part) discard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remove()
 }
 
-// remove is discard for who holds mu. A file that stays is swept later.
+// remove is discard for callers that hold mu. If it fails, the file is swept later.
 func (p *part) remove() { _ = p.in.Root.Remove(p.staged) }
 
-// sweepEvery is the time between two looks for uploads that were given up.
+// sweepEvery is the time between two sweeps for abandoned uploads.
 const sweepEvery = time.Hour
 
-// sweepUploads removes uploads to which nothing was added for long.
+// sweepUploads removes uploads that have received nothing for KeepUploads.
 func (r *Roots) sweepUploads(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 // stagingDir is the directory of a root in which uploads are collected. The API does not accept its path.
 const stagingDir = ".reprise-uploads"
 
-// FieldError refuses a request for what one of its members says.
+// FieldError names an invalid member of a request.
 type FieldError struct {
 	Field  string
 	Reason string
@@ -51,7 +51,7 @@ func checkPath(field, p string) error {
 	return nil
 }
 
-// resolve finds the root that a path begins with, and the rest of the path in it, "." for the root itself.
+// resolve returns the root that a path begins with and the rest of the path, "." for the root itself.
 func (r *Roots) resolve(field, p string) (in *root, rel string, err error) {
 	if err := checkPath(field, p); err != nil {
 		return nil, "", err

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// tick is more than the time that passes between two time stamps of a Linux file system: after a file has rested
-	// for so long, the next write to it changes its time.
+	// tick exceeds the resolution of time stamps in Linux file systems: the next write to a file that has been
+	// unchanged for that long changes its time.
 	tick = 25 * time.Millisecond
-	// settling is how long a file may be written to before it is given up.
+	// settling bounds the wait for a file that is being written.
 	settling = time.Second
-	// chunk is how much is read or written at a time.
+	// chunk is the size of a read or write.
 	chunk = 256 << 10
 )
 
-// Content is an open file, of which every byte that is read belongs to the same version. It must be closed.
+// Content is an open file whose bytes, as read, all belong to the same version. It must be closed.
 type Content struct {
 	// File is the version.
 	File File
@@ -32,8 +32,8 @@ type Content struct {
 	etag string
 }
 
-// Content opens a file for reading. Symbolic links are followed within the root. The error wraps ErrChanged for a file
-// that somebody writes to without a pause, and is a *FieldError for what is no file.
+// Content opens a file for reading. Symbolic links are followed within the root. The error wraps ErrChanged if the file
+// is written continuously, and is a *FieldError if p is not a file.
 func (r *Roots) Content(ctx context.Context, p string) (*Content, error) {
 	in, rel, err := r.resolve("path", p)
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *Roots) Content(ctx context.Context, p string) (*Content, error) {
 	return &Content{newFile(in, rel, info), f, etag(info)}, nil
 }
 
-// openFile opens a file, and nothing that would wait or do something when it is opened.
+// openFile opens a regular file, and nothing whose opening would block or have an effect.
 func (in *root) openFile(rel string) (*os.File, error) {
 	info, err := in.Stat(rel)
 	if err != nil {
@@ -60,7 +60,7 @@ func (in *root) openFile(rel string) (*os.File, error) {
 	if err := mustBeFile(info); err != nil {
 		return nil, err
 	}
-	f, err := in.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a FIFO by now
+	f, err := in.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a FIFO may have replaced it
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func mustBeFile(info fs.FileInfo) error {
 	return nil
 }
 
-// settled waits until a write that comes now would show in the times of the file.
+// settled waits until a write that happens now would show in the times of the file.
 func settled(ctx context.Context, f *os.File) (fs.FileInfo, error) {
 	for deadline := time.Now().Add(settling); ; {
 		info, err := f.Stat()
@@ -91,7 +91,7 @@ func settled(ctx context.Context, f *os.File) (fs.FileInfo, error) {
 		}
 		_, _, changed := identityOf(info)
 		age := time.Since(changed)
-		if age >= tick || age < -settling { // a time that lies ahead is no help
+		if age >= tick || age < -settling { // a time in the future does not help
 			return info, nil
 		}
 		if time.Now().After(deadline) {
@@ -105,7 +105,7 @@ func settled(ctx context.Context, f *os.File) (fs.FileInfo, error) {
 	}
 }
 
-// ReadAt implements io.ReaderAt. It fails with ErrChanged, and gives no byte, once the file is another version.
+// ReadAt implements io.ReaderAt. It fails with ErrChanged, without data, once the file is another version.
 func (c *Content) ReadAt(p []byte, at int64) (int, error) {
 	n, err := c.f.ReadAt(p, at)
 	if same := c.unchanged(); same != nil {
@@ -136,7 +136,7 @@ func (c *Content) Sum(ctx context.Context) (string, error) {
 	return sum(ctx, io.NewSectionReader(c, 0, c.File.Size))
 }
 
-// sum reads everything, for as long as ctx lives.
+// sum returns the SHA-256 of r. It stops when ctx is done.
 func sum(ctx context.Context, r io.Reader) (string, error) {
 	hash := sha256.New()
 	if _, err := io.CopyBuffer(hash, &untilDone{ctx, r}, make([]byte, chunk)); err != nil {
@@ -145,7 +145,7 @@ func sum(ctx context.Context, r io.Reader) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// untilDone is a reader that ends with its context.
+// untilDone is a reader that fails when its context is done.
 type untilDone struct {
 	ctx context.Context
 	r   io.Reader
@@ -158,7 +158,7 @@ func (u *untilDone) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// checkSum refuses what is no SHA-256 in hexadecimal.
+// checkSum returns an error unless text is a SHA-256 in hexadecimal.
 func checkSum(text string) error {
 	if raw, err := hex.DecodeString(text); err != nil || len(raw) != sha256.Size {
 		return &FieldError{"sha256", "64 hexadecimal digits are taken"}
@@ -166,5 +166,5 @@ func checkSum(text string) error {
 	return nil
 }
 
-// errDirectory refuses to put a file where a directory is.
+// errDirectory is the error for a file in place of a directory.
 func errDirectory(p string) error { return fmt.Errorf("%w: %q is a directory", reprise.ErrConflict, p) }

@@ -13,12 +13,12 @@ import (
 	"reprise"
 )
 
-// linkError is what os.Root returns where two paths are concerned.
+// linkError is the error of os.Root for operations on two paths.
 type linkError = os.LinkError
 
 // Options are the settings of Roots. The zero value of each field means its default.
 type Options struct {
-	// KeepUploads is how long an upload that is not whole is kept after its last byte. Default: 24 hours.
+	// KeepUploads is how long an incomplete upload is kept after its last byte. Default: 24 hours.
 	KeepUploads time.Duration
 }
 
@@ -28,18 +28,18 @@ type Roots struct {
 	keep   time.Duration
 
 	mu    sync.Mutex
-	parts map[partKey]*part // uploads under way
+	parts map[partKey]*part // uploads in progress
 	swept time.Time
 }
 
-// root is one of them.
+// root is a directory of Roots.
 type root struct {
 	name string
 	*os.Root
 }
 
-// Open opens directories under the names by which paths begin: letters, digits, '.', '_' and '-'. opts may be nil. The
-// error wraps reprise.ErrInvalid for a name that cannot be used.
+// Open opens directories under the names with which paths begin: letters, digits, '.', '_' and '-'. opts may be nil.
+// The error wraps reprise.ErrInvalid for an invalid name.
 func Open(directories map[string]string, opts *Options) (*Roots, error) {
 	r := &Roots{byName: map[string]*root{}, parts: map[partKey]*part{}, keep: 24 * time.Hour}
 	if opts != nil {
@@ -60,7 +60,7 @@ func Open(directories map[string]string, opts *Options) (*Roots, error) {
 }
 
 func checkRootName(name string) error {
-	// A root's name is a tenant's in form: one segment that needs no escaping anywhere.
+	// The name of a root has the form of a tenant's: one segment that needs no escaping.
 	key := reprise.StreamKey{Tenant: reprise.Tenant(name), Name: name}
 	if err := key.Validate(); err != nil || len(name) > maxSegment {
 		return fmt.Errorf("%w: %q is no name for a root: letters, digits, '.', '_' and '-'", reprise.ErrInvalid, name)

@@ -20,20 +20,20 @@ const (
 	EventMoved    = "moved"
 )
 
-// Change is the data of an event of a watch: the entry as it is now, or for one that was removed as it was.
+// Change is the data of an event of a watch: the current entry, or the last state of a removed one.
 type Change struct {
 	File
-	// From is the path that an entry had before it was moved.
+	// From is the former path of an entry that was moved.
 	From string `json:"from,omitempty"`
 }
 
-// state is what lies below a directory, by path with all its bytes.
+// state holds the entries below a directory by path, with all its bytes.
 type state map[string]*File
 
-// errTooMany: there is more below a directory than a watch looks at.
+// errTooMany means that a directory has more entries than a watch covers.
 var errTooMany = errors.New("too many files")
 
-// scan looks at everything below a directory, or at what is in it. A directory that is not there has nothing below it.
+// scan returns the entries of a directory, with recursive all entries below it. A missing directory has none.
 func (in *root) scan(ctx context.Context, rel string, recursive bool, most int) (state, error) {
 	found := state{}
 	add := func(file *File) error {
@@ -55,7 +55,7 @@ func (in *root) scan(ctx context.Context, rel string, recursive bool, most int) 
 	for _, name := range names {
 		info, err := dir.Lstat(name)
 		if err != nil {
-			continue // it is gone by now
+			continue // it is gone
 		}
 		file := newFileAt(dir, in.join(under(rel, name)), name, info)
 		if err := add(&file); err != nil {
@@ -65,7 +65,7 @@ func (in *root) scan(ctx context.Context, rel string, recursive bool, most int) 
 	return found, nil
 }
 
-// look is scan, once more where something was changed so shortly before that the next change would not show.
+// look is scan, repeated if something changed so recently that the next change would not show.
 func (in *root) look(ctx context.Context, rel string, recursive bool, most int) (state, error) {
 	found, err := in.scan(ctx, rel, recursive, most)
 	if err != nil || !found.settle(time.Now()) {
@@ -82,7 +82,7 @@ func (in *root) look(ctx context.Context, rel string, recursive bool, most int) 
 	return found, err
 }
 
-// settle marks the files that were changed within a tick before now, and reports whether there are any.
+// settle marks the files that were changed less than a tick before now, and reports whether there are any.
 func (s state) settle(now time.Time) (any bool) {
 	for _, file := range s {
 		if age := now.Sub(file.changed); file.Type == TypeFile && age < tick && age > -settling {
@@ -92,7 +92,7 @@ func (s state) settle(now time.Time) (any bool) {
 	return any
 }
 
-// absentIsEmpty passes over that a directory was removed, or something else stands in its place.
+// absentIsEmpty returns nil for an error that means that the directory is gone or was replaced by something else.
 func absentIsEmpty(err error) error {
 	if _, noDirectory := errors.AsType[*FieldError](err); noDirectory ||
 		errors.Is(mapped("", err), reprise.ErrNotFound) {
@@ -101,20 +101,20 @@ func absentIsEmpty(err error) error {
 	return err
 }
 
-// sameAs reports whether an entry has not changed since it was f.
+// sameAs reports whether other is f without a change.
 func (f *File) sameAs(other *File) bool {
 	return !f.unsettled && f.Type == other.Type && f.Mode == other.Mode && f.ETag == other.ETag &&
 		f.Target == other.Target
 }
 
-// isMoved reports whether a file that is gone is the one that has appeared: the same file with the same bytes.
+// isMoved reports whether a new file is the missing one: the same file with the same bytes.
 func (f *File) isMoved(to *File) bool {
 	return f.Type == TypeFile && to.Type == TypeFile && f.inode == to.inode && f.inode != [2]uint64{} &&
 		f.Size == to.Size && f.Modified.UnixMilli() == to.Modified.UnixMilli()
 }
 
-// diff returns what has happened between two states: what is gone or moved first, then the rest, each in the order
-// of paths.
+// diff returns the changes between two states as events: removed and moved entries first, then the others, each in the
+// order of paths.
 func diff(old, now state) []reprise.Event {
 	var gone, fresh, changed []*File
 	for p, file := range now {
@@ -134,7 +134,7 @@ func diff(old, now state) []reprise.Event {
 	byPath := func(a, b *File) int { return cmp.Compare(a.raw, b.raw) }
 	slices.SortFunc(fresh, byPath)
 	slices.SortFunc(changed, byPath)
-	slices.SortFunc(gone, func(a, b *File) int { return byPath(b, a) }) // what is in a directory before it
+	slices.SortFunc(gone, func(a, b *File) int { return byPath(b, a) }) // the entries of a directory precede it
 	var events []reprise.Event
 	for _, file := range gone {
 		if i := slices.IndexFunc(fresh, file.isMoved); i >= 0 {

@@ -11,32 +11,32 @@ import (
 	"time"
 )
 
-// Query says what to search for below a directory. At least one of Name and Text is needed.
+// Query describes a search below a directory. Name, Text or both must be set.
 type Query struct {
 	// Path is the directory.
 	Path string
-	// Name is a pattern of path.Match that the last segment has to match, for example "*.go".
+	// Name is a pattern of path.Match for the last segment, for example "*.go".
 	Name string
-	// Text is what a line of a file has to contain. Files that hold a NUL in their first 8,000 bytes are passed over,
-	// and so is what lies beyond 64 MiB of a file.
+	// Text is contained in a line of each matching file. Files with a NUL in their first 8,000 bytes are skipped, and
+	// so is everything beyond 64 MiB of a file.
 	Text string
-	// Limit bounds how many are returned. After is Page.Next of the page before, or "".
+	// Limit bounds the results. After is Page.Next of the page before, or "".
 	Limit int
 	After string
 }
 
 const (
-	// searchTime is how long one page is searched for: a page may have fewer than Limit, or none, and a Next.
+	// searchTime bounds the search for one page: a page may have fewer than Limit results, or none, and a Next.
 	searchTime = 2 * time.Second
-	// maxSearched bounds the bytes of a file that are searched for text.
+	// maxSearched bounds the bytes of a file that are searched.
 	maxSearched = 64 << 20
-	// maxText bounds the line that is shown, in bytes.
+	// maxText bounds the returned line, in bytes.
 	maxText = 400
-	// maxDepth bounds how deep directories are looked into.
+	// maxDepth bounds the depth of a walk.
 	maxDepth = 200
 )
 
-// errEnough ends a walk that has found all that it may.
+// errEnough ends a walk that has reached its limit.
 var errEnough = errors.New("enough")
 
 // Search returns entries below a directory that match, in the order of a walk. Symbolic links are not followed.
@@ -75,8 +75,8 @@ func (r *Roots) Search(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// isBehind reports whether a walk comes to the path p after it has come to the path after. A directory comes before
-// what is in it, and names are in order.
+// isBehind reports whether a walk reaches the path p after the path after. A directory precedes its entries, and names
+// are in order.
 func isBehind(p, after string) bool {
 	if after == "" {
 		return true
@@ -118,7 +118,7 @@ func findLine(ctx context.Context, dir *root, name, text string) (int, string) {
 			shown := strings.ToValidUTF8(string(line[:min(len(line), maxText)]), "\uFFFD")
 			return number, strings.TrimRight(shown, "\r\n")
 		}
-		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a line that is longer than a chunk
+		for errors.Is(err, bufio.ErrBufferFull) { // skip the rest of a long line
 			_, err = in.ReadSlice('\n')
 		}
 		if err != nil {
@@ -127,8 +127,8 @@ func findLine(ctx context.Context, dir *root, name, text string) (int, string) {
 	}
 }
 
-// walk calls visit for everything below a directory, the names of each directory in order and a directory before what
-// is in it. dir is the directory in which name is.
+// walk calls visit for everything below a directory: the names of each directory in order, and a directory before its
+// entries. dir is the directory that contains name.
 func (in *root) walk(ctx context.Context, rel string, visit func(dir *root, name string, file *File) error) error {
 	dir, names, err := in.names(rel)
 	if err != nil {
@@ -159,7 +159,7 @@ func (in *root) walkIn(ctx context.Context, dir *root, rel string, names []strin
 		}
 		sub, below, err := dir.names(name)
 		if err != nil {
-			continue // it is gone by now, or not ours to look into
+			continue // it is gone or not readable
 		}
 		err = in.walkIn(ctx, sub, at, below, depth+1, visit)
 		sub.Close()

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// identityOf is the number of the file's device and of the file on it, and the time at which anything about it was
-// changed last.
+// identityOf returns the device and inode of a file and the time of the last change of its data or metadata.
 func identityOf(info fs.FileInfo) (device, inode uint64, changed time.Time) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

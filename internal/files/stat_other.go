@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// identityOf knows the time of the last write alone.
+// identityOf returns only the time of the last write.
 func identityOf(info fs.FileInfo) (device, inode uint64, changed time.Time) {
 	return 0, 0, info.ModTime()
 }

@@ -17,13 +17,13 @@ import (
 	"reprise"
 )
 
-// Upload is a file that is being uploaded. Path, Size and SHA256 are its name: the same three, from whichever client
-// and after whichever restart, go on with the same upload.
+// Upload is a file to upload. Path, Size and SHA256 identify it: requests with the same three continue the same upload,
+// from any client and after any restart.
 type Upload struct {
 	// Path is where the file will be.
 	Path string
-	// Offset is where the bytes begin that come now. -1 is an upload that comes whole, of which nothing is kept if it
-	// does not; Size and SHA256 may be left out then.
+	// Offset is the position of the first byte of this request. -1 is an upload in one piece, of which nothing is kept
+	// if it is incomplete; it may omit Size and SHA256.
 	Offset int64
 	// Size is the number of bytes of the whole file, -1 for not stated.
 	Size int64
@@ -31,22 +31,22 @@ type Upload struct {
 	SHA256 string
 	// Mode are the permissions of the file, "" for those of the file that it replaces, or else "0644".
 	Mode string
-	// Keep refuses to replace a file that is there.
+	// Keep refuses to replace an existing file.
 	Keep bool
-	// Parents makes directories above Path that are missing.
+	// Parents creates missing directories above Path.
 	Parents bool
 }
 
-// Progress is how far an upload is.
+// Progress is the state of an upload.
 type Progress struct {
-	// Offset is the number of bytes that are there, and where the next ones begin.
+	// Offset is the number of bytes received so far, and the offset of the next one.
 	Offset int64 `json:"offset"`
-	// Complete: the file is whole and under its name. File is it.
+	// Complete means that the whole file has its final name. File describes it.
 	Complete bool  `json:"complete"`
 	File     *File `json:"file,omitempty"`
 }
 
-// isResumable reports whether what comes is kept when not all of it comes.
+// isResumable reports whether the bytes of an incomplete upload are kept.
 func (u *Upload) isResumable() bool { return u.Offset >= 0 }
 
 func (u *Upload) check() error {
@@ -72,7 +72,7 @@ func (u *Upload) check() error {
 	return nil
 }
 
-// Progress says how far an upload with the given Path, Size and SHA256 is.
+// Progress returns the state of the upload with the given Path, Size and SHA256.
 func (r *Roots) Progress(ctx context.Context, u Upload) (Progress, error) {
 	u.Offset = 0
 	in, rel, err := r.resolve("path", u.Path)
@@ -96,15 +96,15 @@ func (r *Roots) Progress(ctx context.Context, u Upload) (Progress, error) {
 	return r.finished(ctx, &u)
 }
 
-// finished says whether the file is there already: an answer that was lost, and the same bytes from elsewhere, are no
-// reason to send them again.
+// finished reports whether the file is already present, uploaded by a request whose response was lost, or put there
+// otherwise. Its bytes then need not be sent again.
 func (r *Roots) finished(ctx context.Context, u *Upload) (Progress, error) {
 	c, err := r.Content(ctx, u.Path)
 	if err != nil || c.File.Size != u.Size {
 		if err == nil {
 			c.Close()
 		}
-		return Progress{}, nil // what cannot be read is not it
+		return Progress{}, nil // an unreadable file is another one
 	}
 	defer c.Close()
 	got, err := c.Sum(ctx)
@@ -118,9 +118,9 @@ func (r *Roots) finished(ctx context.Context, u *Upload) (Progress, error) {
 	return Progress{Offset: u.Size, Complete: true, File: &c.File}, nil
 }
 
-// Write takes bytes of an upload. Those that have come are kept when body fails, if the upload has an Offset. The error
-// is an *OffsetError if the upload stands elsewhere than at that, and a *FieldError if the whole has another size or
-// checksum than was stated: the upload then begins again. Another Write to the same upload ends this one.
+// Write writes bytes of an upload. If body fails, the bytes received are kept if the upload has an Offset. The error is
+// an *OffsetError if the upload has reached another offset, and a *FieldError if the whole differs from the stated size
+// or checksum; the upload then begins again. Another Write to the same upload ends this one.
 func (r *Roots) Write(ctx context.Context, u Upload, body io.Reader) (Progress, error) {
 	in, rel, err := r.resolve("path", u.Path)
 	if err == nil {
@@ -168,8 +168,8 @@ func (r *Roots) write(ctx context.Context, p *part, u *Upload, body io.Reader) (
 	return Progress{Offset: have}, mapped(u.Path, err)
 }
 
-// finish checks the whole and gives it its name. It is not given up when the client goes: the answer is found by
-// whoever asks again.
+// finish checks the whole file and gives it its name. It continues when the client disconnects: a repeated request
+// finds the result.
 func (r *Roots) finish(ctx context.Context, p *part, turn uint64, f *os.File, u *Upload) (Progress, error) {
 	ctx = context.WithoutCancel(ctx)
 	p.mu.Lock()
@@ -207,11 +207,11 @@ func (r *Roots) finish(ctx context.Context, p *part, turn uint64, f *os.File, u 
 	return Progress{Offset: file.Size, Complete: true, File: &file}, nil
 }
 
-// place gives the bytes in f, which are durable first, their name.
+// place syncs the bytes in f and gives them their name.
 func (p *part) place(f *os.File, u *Upload) error {
 	mode := fs.FileMode(0o644)
 	if u.Mode != "" {
-		mode, _ = parseMode(u.Mode) // it was checked
+		mode, _ = parseMode(u.Mode) // validated before
 	}
 	parent := path.Dir(p.rel)
 	if u.Parents {
@@ -237,7 +237,7 @@ func (p *part) place(f *os.File, u *Upload) error {
 	return p.in.syncDir(parent)
 }
 
-// placeElsewhere copies to where another file system lies over a directory of the root, beside the name and then to it.
+// placeElsewhere copies the bytes to a directory on another file system: first beside the name, then to it.
 func (p *part) placeElsewhere(f *os.File, u *Upload, mode fs.FileMode) (err error) {
 	beside := path.Join(path.Dir(p.rel), stagingDir+"-"+rand.Text())
 	out, err := p.in.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -267,7 +267,7 @@ func (p *part) placeElsewhere(f *os.File, u *Upload, mode fs.FileMode) (err erro
 	return err
 }
 
-// stagedName is the name of the file that collects the bytes of an upload.
+// stagedName returns the name of the file that collects the bytes of an upload.
 func stagedName(rel string, u *Upload) string {
 	if !u.isResumable() {
 		return stagingDir + "/once-" + rand.Text()
@@ -276,5 +276,5 @@ func stagedName(rel string, u *Upload) string {
 	return stagingDir + "/" + hex.EncodeToString(sum[:16])
 }
 
-// errSuperseded ends a Write that another one has taken over from.
+// errSuperseded ends a Write that another one has replaced.
 var errSuperseded = fmt.Errorf("%w: another request goes on with this upload", reprise.ErrConflict)

@@ -21,16 +21,15 @@ const WatchNamespace = "watch:"
 
 // WatchOptions are the settings of Watches. The zero value of each field means its default.
 type WatchOptions struct {
-	// Interval is the least time between two looks at a directory; a look that takes long makes it longer.
-	// Default: 500 ms.
+	// Interval is the shortest time between two scans of a directory; slow scans lengthen it. Default: 500 ms.
 	Interval time.Duration
-	// Linger is how long a directory is looked at after its last reader has gone. Default: 1 minute.
+	// Linger is how long a directory is scanned after its last reader has gone. Default: 1 minute.
 	Linger time.Duration
-	// Forget is how long a watch is kept that nobody reads. Default: 24 hours.
+	// Forget is how long a watch without readers is kept. Default: 24 hours.
 	Forget time.Duration
-	// MaxWatches bounds the directories that are looked at, MaxEntries what lies below one. Defaults: 64, 50,000.
+	// MaxWatches bounds the watched directories, MaxEntries the entries below one. Defaults: 64, 50,000.
 	MaxWatches, MaxEntries int
-	// Logger is told of what fails. Default: silent.
+	// Logger receives errors. Default: silent.
 	Logger *slog.Logger
 }
 
@@ -50,11 +49,11 @@ func (o *WatchOptions) withDefaults() WatchOptions {
 	return d
 }
 
-// Watches turn what happens below directories into streams of events. A watch has a name that follows from its
-// directory, so that all who watch the same directory read the same stream.
+// Watches turn changes below directories into streams of events. The name of a watch is derived from its directory, so
+// that all who watch the same directory read the same stream.
 //
-// What was last seen of a directory is kept in a file. So a watch goes on after a restart, and after a time without
-// readers, with the difference. A server that is killed may tell the changes of its last seconds again.
+// The last state of a directory is kept in a file. So a watch continues after a restart, and after a time without
+// readers, with the difference. A server that was killed may report the changes of its last seconds again.
 type Watches struct {
 	roots *Roots
 	log   *reprise.Log
@@ -71,17 +70,17 @@ type Watches struct {
 
 // Watch is the watch of a directory.
 type Watch struct {
-	// ID names it.
+	// ID identifies the watch.
 	ID string
-	// Path is the directory, Recursive whether the directories in it are watched too.
+	// Path is the directory, Recursive whether everything below it is watched too.
 	Path      string
 	Recursive bool
-	// Cursor is the position after which everything comes that happens from now on.
+	// Cursor is the current position: all later events come after it.
 	Cursor reprise.Cursor
 }
 
-// OpenWatches returns the watches of roots, whose streams are in log and whose states are files in dir, which is made
-// where it is missing. What log and roots are stays the caller's, who closes them after the Watches. opts may be nil.
+// OpenWatches returns the watches of roots, whose streams are in log and whose states are files in dir, which is
+// created if it is missing. The caller closes log and roots after the Watches. opts may be nil.
 func OpenWatches(log *reprise.Log, roots *Roots, dir string, opts *WatchOptions) (*Watches, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -92,14 +91,14 @@ func OpenWatches(log *reprise.Log, roots *Roots, dir string, opts *WatchOptions)
 	return w, nil
 }
 
-// Close stops looking. The streams stay.
+// Close stops all scans. The streams stay.
 func (w *Watches) Close() error {
 	w.end()
 	w.work.Wait()
 	return nil
 }
 
-// watchID names the watch of a directory.
+// watchID returns the id of the watch of a directory.
 func watchID(p string, recursive bool) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%t %s", recursive, p))
 	return hex.EncodeToString(sum[:16])
@@ -109,8 +108,8 @@ func watchKey(id string) reprise.StreamKey {
 	return reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: WatchNamespace + id}
 }
 
-// Start begins to watch a directory, or finds the watch that there is. The error is a *FieldError for what is no
-// directory or has too much in it, and wraps reprise.ErrQuota if too many are watched.
+// Start watches a directory, or finds its existing watch. The error is a *FieldError if p is not a directory or has too
+// many entries, and wraps reprise.ErrQuota if too many directories are watched.
 func (w *Watches) Start(ctx context.Context, p string, recursive bool) (Watch, error) {
 	in, rel, err := w.roots.resolve("path", p)
 	if err != nil {
@@ -135,13 +134,13 @@ func (w *Watches) Start(ctx context.Context, p string, recursive bool) (Watch, e
 	return Watch{ID: id, Path: p, Recursive: recursive, Cursor: tail}, nil
 }
 
-// Follow finds the stream of a watch. The directory is looked at until release is called, and for a while longer. The
-// error wraps reprise.ErrNotFound for a watch that does not exist.
+// Follow returns the stream of a watch. The directory is scanned until release is called, and for a while longer. The
+// error wraps reprise.ErrNotFound for an unknown watch.
 func (w *Watches) Follow(ctx context.Context, id string) (stream *reprise.Stream, release func(), err error) {
 	return w.follow(ctx, id, nil)
 }
 
-// follow is Follow, with what to make a watch of that does not exist.
+// follow is Follow with the settings for a watch that does not exist yet.
 func (w *Watches) follow(ctx context.Context, id string, fresh *saved) (
 	_ *reprise.Stream, release func(), err error,
 ) {
@@ -173,7 +172,7 @@ func (w *Watches) follow(ctx context.Context, id string, fresh *saved) (
 	}), nil
 }
 
-// ended finds the stream of a watch that could not go on, so that its end can be read.
+// ended returns the stream of a watch that has failed, so that its end can be read.
 func (w *Watches) ended(ctx context.Context, id string) (*reprise.Stream, func(), error) {
 	stream, err := w.log.Stream(ctx, watchKey(id))
 	if err != nil {
@@ -188,7 +187,7 @@ func (w *Watches) ended(ctx context.Context, id string) (*reprise.Stream, func()
 
 func noWatch(id string) error { return fmt.Errorf("%w: there is no watch %q", reprise.ErrNotFound, id) }
 
-// wake begins to look at a directory. w.mu is held.
+// wake starts to scan a directory. w.mu is held.
 func (w *Watches) wake(ctx context.Context, id string, fresh *saved) (*watch, error) {
 	if len(w.active) >= w.opts.MaxWatches {
 		return nil, fmt.Errorf("%w: %d directories are watched", reprise.ErrQuota, len(w.active))
@@ -203,7 +202,7 @@ func (w *Watches) wake(ctx context.Context, id string, fresh *saved) (*watch, er
 		return nil, serr
 	case fresh == nil:
 		return nil, noWatch(id)
-	default: // what is known of it is not whole, so that nobody may read on in it
+	default: // its saved state is incomplete, so the stream must not be continued
 		last = fresh
 		if stream, seen, err = w.create(ctx, id, fresh); err != nil {
 			return nil, err
@@ -219,7 +218,7 @@ func (w *Watches) wake(ctx context.Context, id string, fresh *saved) (*watch, er
 	return one, nil
 }
 
-// create makes the stream of a watch and remembers what the directory holds now.
+// create creates the stream of a watch and saves the current state of the directory.
 func (w *Watches) create(ctx context.Context, id string, of *saved) (*reprise.Stream, state, error) {
 	in, rel, err := w.roots.resolve("path", string(of.Path))
 	if err != nil {
@@ -246,7 +245,7 @@ func isAbsent(err error) bool {
 	return errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
 }
 
-// Remove forgets a watch. Its readers are told that it is not there. One that does not exist is no error.
+// Remove removes a watch. Its readers are told that it does not exist. Removing an unknown watch is not an error.
 func (w *Watches) Remove(ctx context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -257,7 +256,7 @@ func (w *Watches) Remove(ctx context.Context, id string) error {
 	return w.remove(ctx, id)
 }
 
-// remove removes what there is of a watch that is not active.
+// remove removes the stream and the state of an inactive watch.
 func (w *Watches) remove(ctx context.Context, id string) error {
 	if len(id) != 32 || filepath.Base(id) != id {
 		return nil
@@ -272,7 +271,7 @@ func (w *Watches) remove(ctx context.Context, id string) error {
 	return err
 }
 
-// forgetAll removes watches that nobody reads, now and every hour.
+// forgetAll removes watches without readers, now and every hour.
 func (w *Watches) forgetAll() {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()

@@ -11,7 +11,7 @@ import (
 	"reprise"
 )
 
-// watch is a directory that is looked at.
+// watch is a directory that is being scanned.
 type watch struct {
 	of     *Watches
 	id     string
@@ -19,29 +19,30 @@ type watch struct {
 	rel    string
 	stream *reprise.Stream
 	last   *saved
-	seen   state // by the goroutine of run alone
+	seen   state // used only by run
 
-	readers int       // guarded by of.mu, as what follows
-	busy    time.Time // when the last reader came or went
+	readers int       // guarded by of.mu, like the following fields
+	busy    time.Time // when a reader last came or went
 	removed bool
 }
 
 const (
 	// maxAppended bounds the events of one append.
 	maxAppended = 500
-	// savedAtOnce is up to how many entries the state is saved after each change; larger ones every saveEvery.
+	// savedAtOnce is the number of entries up to which the state is saved after each change; larger ones are saved
+	// every saveEvery.
 	savedAtOnce = 5000
 	saveEvery   = 5 * time.Second
-	// slowness is how many times as long as a look takes passes until the next one.
+	// slowness is the ratio of the pause after a scan to its duration.
 	slowness = 10
 )
 
-// run looks at the directory again and again, until nobody reads or the Watches are closed.
+// run scans the directory until nobody reads or the Watches are closed.
 func (o *watch) run() {
 	ctx := o.of.done
 	appender := o.stream.Appender(ctx, nil)
 	var savedAt time.Time
-	dirty := true // the time of the file says when the watch was last of use
+	dirty := true // the time of the file records the last use of the watch
 	for {
 		begun := time.Now()
 		found, err := o.in.look(ctx, o.rel, o.last.Recursive, o.of.opts.MaxEntries)
@@ -74,7 +75,7 @@ func (o *watch) run() {
 	}
 }
 
-// append appends all events, or fails for good.
+// append appends all events. An error is final.
 func (o *watch) append(appender *reprise.Appender, events []reprise.Event) error {
 	for len(events) > 0 {
 		n := min(len(events), maxAppended)
@@ -86,7 +87,7 @@ func (o *watch) append(appender *reprise.Appender, events []reprise.Event) error
 	return nil
 }
 
-// fail ends the stream: what happens from now on cannot be told.
+// fail ends the stream: later changes cannot be reported.
 func (o *watch) fail(appender *reprise.Appender, cause error) {
 	reason := "the directory cannot be read"
 	if errors.Is(cause, errTooMany) {
@@ -96,17 +97,17 @@ func (o *watch) fail(appender *reprise.Appender, cause error) {
 	_, err := appender.End("failed", reprise.Event{Data: data, Format: reprise.FormatJSON})
 	o.of.opts.Logger.Warn("a watch has ended", "path", string(o.last.Path), "error", errors.Join(cause, err))
 	o.stop()
-	_ = os.Remove(o.of.file(o.id)) // the next one begins anew
+	_ = os.Remove(o.of.file(o.id)) // the next watch starts without it
 }
 
-// isIdle reports whether nobody has read for a while.
+// isIdle reports whether the watch had no reader for a while.
 func (o *watch) isIdle() bool {
 	o.of.mu.Lock()
 	defer o.of.mu.Unlock()
 	return o.removed || o.readers == 0 && time.Since(o.busy) > o.of.opts.Linger
 }
 
-// leave ends the watch unless somebody has come to read meanwhile.
+// leave ends the watch unless a reader has come meanwhile.
 func (o *watch) leave() bool {
 	if o.of.done.Err() == nil && !o.isIdle() {
 		return false
@@ -135,7 +136,7 @@ func (o *watch) save() {
 	}
 }
 
-// saved is what is kept of a watch in a file.
+// saved is the state of a watch in its file.
 type saved struct {
 	Path      []byte
 	Recursive bool
@@ -153,7 +154,7 @@ const savedSuffix = ".json"
 
 func (w *Watches) file(id string) string { return filepath.Join(w.dir, id+savedSuffix) }
 
-// save writes what was seen so that it is there whole or not at all.
+// save writes the state to its file atomically.
 func (w *Watches) save(id string, of *saved, seen state) error {
 	s := saved{Path: of.Path, Recursive: of.Recursive}
 	for raw, file := range seen {
@@ -170,7 +171,7 @@ func (w *Watches) save(id string, of *saved, seen state) error {
 	return os.Rename(name+".new", name)
 }
 
-// load reads what was seen last.
+// load reads the saved state.
 func (w *Watches) load(id string) (*saved, error) {
 	text, err := os.ReadFile(w.file(id))
 	if err != nil {
@@ -178,7 +179,7 @@ func (w *Watches) load(id string) (*saved, error) {
 	}
 	s := new(saved)
 	if err := json.Unmarshal(text, s); err != nil || len(s.Path) == 0 {
-		return nil, fs.ErrNotExist // damaged: it is begun anew
+		return nil, fs.ErrNotExist // damaged: the watch starts without it
 	}
 	return s, nil
 }

@@ -1,9 +1,9 @@
-// Package freeport finds ports of the loopback interface for servers that are started by number, or stopped and started
-// again at the same address.
+// Package freeport finds ports of the loopback interface for servers that are given a port number, or that are stopped
+// and started again at the same address.
 //
-// A port that the system gives for ":0" is one that it gives to outgoing connections too. While its server is not there
-// somebody else may get it. The ports here are below those on Linux, macOS and Windows, and each is given once: to
-// nobody else of this process, nor of another one that asks here while this one lives.
+// The system also uses the ports that it assigns for ":0" for outgoing connections, so another program may get such a
+// port while its server is stopped. This package chooses ports below that range on Linux, macOS and Windows. It returns
+// each port once: to no other caller in this process, nor in another process that uses this package at the same time.
 package freeport
 
 import (

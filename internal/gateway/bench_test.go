@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -14,13 +15,17 @@ import (
 
 	"reprise"
 	"reprise/internal/gateway"
+	"reprise/internal/testserver"
 	"reprise/mcp/mcphttp"
+	"reprise/store/natsstore"
+	"reprise/store/pgstore"
+	"reprise/store/redisstore"
 	"reprise/store/sqlitestore"
 )
 
 // BenchmarkSmallCall is the time of a small call, at the median: to the process itself, and through the gateway over
 // memory and over SQLite, as it is and with every answer kept in a stream, by one commit and by two; and to an upstream
-// at a URL, and through the gateway.
+// at a URL, and through the gateway. Redis, PostgreSQL and NATS are compared with every answer kept.
 func BenchmarkSmallCall(b *testing.B) {
 	b.Run("upstream=stdio/gateway=no", func(b *testing.B) {
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
@@ -48,6 +53,25 @@ func BenchmarkSmallCall(b *testing.B) {
 				}
 				if strings.HasSuffix(name, "commits=2") { // as with a Store that is no CreateAppender
 					f.store = struct{ reprise.Store }{f.store}
+				}
+				measure(b, f.start().connect(versions[0], nil))
+			})
+		}
+	}
+	for _, store := range []string{"redis", "postgres", "nats"} {
+		at := startStore(b, store)
+		for commits := 1; commits <= 2; commits++ {
+			name := fmt.Sprintf("upstream=stdio/gateway=yes/store=%s/kept=yes/commits=%d", store, commits)
+			b.Run(name, func(b *testing.B) {
+				f := newFixture(b, gateway.Upstream{})
+				f.opts.Quick = -1
+				check(b, f.store.Close())
+				f.store = at(b)
+				if commits == 2 {
+					f.store = struct {
+						reprise.Store
+						reprise.Watcher
+					}{f.store, f.store.(reprise.Watcher)}
 				}
 				measure(b, f.start().connect(versions[0], nil))
 			})
@@ -92,6 +116,34 @@ func BenchmarkSmallCall(b *testing.B) {
 		f := newFixture(b, gateway.Upstream{URL: remote.url}).start()
 		measure(b, f.connect(versions[0], nil))
 	})
+}
+
+// startStore starts a server of a kind with its own settings, and returns how to open a Store on it.
+func startStore(b *testing.B, kind string) func(b *testing.B) reprise.Store {
+	opened := func(b *testing.B, store reprise.Store, err error) reprise.Store {
+		b.Helper()
+		check(b, err)
+		return store
+	}
+	switch kind {
+	case "redis":
+		server := testserver.Redis(b, nil)
+		return func(b *testing.B) reprise.Store {
+			store, err := redisstore.Open(b.Context(), server.URL(), nil)
+			return opened(b, store, err)
+		}
+	case "postgres":
+		server := testserver.Postgres(b, nil)
+		return func(b *testing.B) reprise.Store {
+			store, err := pgstore.Open(b.Context(), server.URL(), nil)
+			return opened(b, store, err)
+		}
+	}
+	server := testserver.NATS(b, nil)
+	return func(b *testing.B) reprise.Store {
+		store, err := natsstore.Open(b.Context(), server.URL(), nil)
+		return opened(b, store, err)
+	}
 }
 
 func measure(b *testing.B, s *mcp.ClientSession) {

@@ -1,16 +1,16 @@
-// Package interpreter knows how code is run in an interpreter that remembers: the programs that drive the
-// interpreters, what they are sent, and how the runs are found in what they print.
+// Package interpreter defines how code runs in a stateful interpreter: the driver programs, the requests that they
+// receive, and the frames in their output.
 //
 // A driver is a small program in the language itself. It reads requests from its stdin and runs them one after the
-// other in one namespace. What the code prints goes to stdout and stderr as it is, from its children too. What the
-// driver has to say of a run stands in between, in frames:
+// other in one namespace. The output of the code, and of its children, goes to stdout and stderr unchanged. Between it
+// the driver writes frames:
 //
 //	NUL, a mark, the length in decimal digits, ":", and as many bytes
 //
-// A mark is random and made for one run. That of the frames which are sent while the code runs comes with the request;
-// that of the end comes behind the request and is read when the code has ended, so that nothing that the code prints
-// can be taken for the end. Code that reads the driver's own descriptors or memory can forge frames, for itself: what
-// becomes of them goes into the stream of its own run.
+// A mark is random and made for one run. The request contains the mark of the frames that are sent while the code runs.
+// The mark of the end follows the request and is read only after the code has ended, so that no output of the code can
+// be taken for the end. Code that reads the driver's own descriptors or memory can forge frames, but only in the stream
+// of its own run.
 package interpreter
 
 import (

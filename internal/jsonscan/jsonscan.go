@@ -1,7 +1,7 @@
-// Package jsonscan walks over JSON text in one pass, without making values of it.
+// Package jsonscan scans JSON text in one pass without decoding values.
 //
-// It accepts exactly the texts that RFC 8259 allows and encoding/json takes: the functions
-// are for programs that hand a value on as it is and need to know where it ends.
+// It accepts exactly the texts that RFC 8259 allows and encoding/json accepts. It is for programs that pass on a value
+// unchanged and need to know where it ends.
 package jsonscan
 
 import "encoding/binary"

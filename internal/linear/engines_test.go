@@ -15,7 +15,7 @@ import (
 	"reprise/internal/testserver"
 )
 
-// engines are the servers that replicas share a store on.
+// engines are the stores that replicas share.
 var engines = map[string]func(t *testing.T) string{
 	"redis":    func(t *testing.T) string { return testserver.Redis(t, nil).URL() },
 	"postgres": func(t *testing.T) string { return testserver.Postgres(t, nil).URL() },
@@ -26,13 +26,13 @@ const (
 	engineStreams = 5
 	writers       = 4
 	pollers       = 8
-	writes        = 12 // of each writer
-	polls         = 12 // of each poller
+	writes        = 12 // per writer
+	polls         = 12 // per poller
 )
 
-// TestEnginesAreLinearizableUnderFaults (R2.10, R7.5): two replicas in processes of their own, four writers, eight
-// readers; meanwhile replicas are killed and started again, stopped and continued, and their connections to the engine
-// are cut. Writers try each write again, at any replica, until it is acknowledged. Porcupine checks the histories.
+// TestEnginesAreLinearizableUnderFaults (R2.10, R7.5) runs two replicas in separate processes, four writers and eight
+// readers. Meanwhile replicas are killed and restarted, stopped and continued, and their connections to the engine are
+// cut. Writers retry each write, at any replica, until it is acknowledged. Porcupine checks the histories.
 func TestEnginesAreLinearizableUnderFaults(t *testing.T) {
 	for name, start := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func openFixture(t *testing.T, engine string) *fixture {
 	return w
 }
 
-// start starts replica i, over again while the engine cannot be reached.
+// start starts replica i, repeatedly while the engine is unreachable.
 func (w *fixture) start(i int) {
 	var r *replica
 	var err error
@@ -106,7 +106,7 @@ func (w *fixture) start(i int) {
 	w.replicas[i] = r
 }
 
-// call asks replica i, or the other one if it has died. ok is false if both have.
+// call sends a request to replica i, or to the other one if i has died. ok is false if both have.
 func (w *fixture) call(i int, q request) (response, bool) {
 	w.mu.Lock()
 	r := w.replicas[i%2]
@@ -117,7 +117,7 @@ func (w *fixture) call(i int, q request) (response, bool) {
 	return r.call(q)
 }
 
-// record lets callers and trouble loose on a new stream.
+// record runs callers and faults on a new stream.
 func (w *fixture) record(seed uint64) *history {
 	h := &history{seed: seed, start: time.Now()}
 	stream := fmt.Sprint("s/", seed)
@@ -148,7 +148,7 @@ func (w *fixture) record(seed uint64) *history {
 	return h
 }
 
-// disturb does one of the things that go wrong.
+// disturb injects one fault.
 func (w *fixture) disturb(rnd *rand.Rand) {
 	i := rnd.IntN(2)
 	w.mu.Lock()
@@ -195,7 +195,7 @@ func (w *fixture) writer(h *history, stream string, caller int) {
 	}
 }
 
-// surely asks one replica after the other until one has answered.
+// surely asks one replica after the other until one answers.
 func (w *fixture) surely(rnd *rand.Rand, q request) response {
 	for {
 		p, ok := w.call(rnd.IntN(2), q)
@@ -206,7 +206,7 @@ func (w *fixture) surely(rnd *rand.Rand, q request) response {
 	}
 }
 
-// poller looks at the stream and reads from positions in it.
+// poller shows the stream and reads from positions in it.
 func (w *fixture) poller(h *history, stream string, caller int) {
 	rnd := rand.New(rand.NewPCG(h.seed, uint64(caller)))
 	for range polls {
@@ -228,7 +228,7 @@ func (w *fixture) poller(h *history, stream string, caller int) {
 	}
 }
 
-// proxy passes connections on until they are cut.
+// proxy forwards connections until they are cut.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -285,7 +285,7 @@ func (p *proxy) pass(from, to net.Conn) {
 	}
 }
 
-// cut cuts all connections, whatever is on its way.
+// cut cuts all connections, even in the middle of data.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

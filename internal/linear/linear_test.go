@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// stores are those that histories are recorded over.
+// stores are the stores over which histories are recorded.
 var stores = map[string]func(t *testing.T) reprise.Store{
 	"memory": func(*testing.T) reprise.Store { return memstore.New(nil) },
 	"slow":   func(*testing.T) reprise.Store { return slow{memstore.New(nil)} },
@@ -57,8 +57,7 @@ var stores = map[string]func(t *testing.T) reprise.Store{
 	},
 }
 
-// slow is a Store that takes its time to say what it has done, as one over a network does, so
-// that others look at the stream in between.
+// slow is a Store that returns with a delay, like one over a network, so that others see the stream in between.
 type slow struct{ *memstore.Store }
 
 func (s slow) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
@@ -79,14 +78,14 @@ func pause() {
 
 const (
 	rounds  = 20
-	streams = 2 // at once
+	streams = 2 // concurrent
 	window  = 12
-	calls   = 14 // of each caller
+	calls   = 14 // per caller
 )
 
-// TestLinearizableHistoriesOfOneLog records histories of callers who append, trim, end, read and look, and lets
-// porcupine check them. The Log keeps almost nothing in memory, so that reads go to the store
-// and streams are put out of memory all the time.
+// TestLinearizableHistoriesOfOneLog records histories of callers who append, trim, end, read and show, and checks them
+// with porcupine. The Log keeps almost nothing in memory, so that reads go to the store and streams are evicted all the
+// time.
 func TestLinearizableHistoriesOfOneLog(t *testing.T) {
 	for name, open := range stores {
 		for _, opts := range []struct {
@@ -116,7 +115,7 @@ func TestLinearizableHistoriesOfOneLog(t *testing.T) {
 	}
 }
 
-// TestReplicasAreLinearizable records the same histories of callers who are spread over two replicas of one Log.
+// TestReplicasAreLinearizable records the same histories with the callers spread over two replicas of one Log.
 func TestReplicasAreLinearizable(t *testing.T) {
 	for name, open := range stores {
 		t.Run(name, func(t *testing.T) {
@@ -147,19 +146,19 @@ func TestReplicasAreLinearizable(t *testing.T) {
 	}
 }
 
-// history is what the callers of one stream have seen.
+// history is the calls and results of one stream.
 type history struct {
 	seed    uint64
-	handles []*reprise.Stream // one of each replica
+	handles []*reprise.Stream // one per replica
 	start   time.Time
 	nextID  atomic.Int64
-	tail    atomic.Uint64 // that somebody has seen, for choosing positions
+	tail    atomic.Uint64 // highest one seen, for choosing positions
 
 	mu  sync.Mutex
 	ops []porcupine.Operation
 }
 
-// record lets callers loose on a new stream, each on one of the replicas.
+// record runs callers on a new stream, each on one of the replicas.
 func record(t *testing.T, logs []*reprise.Log, seed uint64) *history {
 	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "s/" + strconv.FormatUint(seed, 10)}
 	h := &history{seed: seed, start: time.Now()}
@@ -234,7 +233,7 @@ func (h *history) event(id int) reprise.Event {
 
 func (h *history) newID() int { return int(h.nextID.Add(1)) }
 
-// append appends one or two events; the last call of all callers may end the stream.
+// append appends one or two events. The last call of all callers may end the stream.
 func (h *history) append(ctx context.Context, s *reprise.Stream, rnd *rand.Rand, n int) (input, output) {
 	in := input{op: "append", ids: []int{h.newID()}}
 	events := []reprise.Event{h.event(in.ids[0])}
@@ -251,7 +250,7 @@ func (h *history) append(ctx context.Context, s *reprise.Stream, rnd *rand.Rand,
 	return in, h.appended(appended, err)
 }
 
-// produce appends one event that another caller may append at the same time, under the same id.
+// produce appends one event that another caller may append at the same time under the same id.
 func (h *history) produce(ctx context.Context, s *reprise.Stream, _ *rand.Rand, n int) (input, output) {
 	id := 1_000_000 + n
 	in := input{op: "append", ids: []int{id}, producer: id}
@@ -301,7 +300,7 @@ func (h *history) poll(ctx context.Context, s *reprise.Stream, rnd *rand.Rand, _
 	return in, out
 }
 
-// code is the word of the model for an error.
+// code returns the model's name of an error.
 func code(err error) string {
 	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
 		switch window.Reason {

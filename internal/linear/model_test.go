@@ -11,12 +11,12 @@ import (
 type input struct {
 	op       string // "append", "write", "end", "trim", "poll", "info"
 	ids      []int  // of the appended events
-	producer int    // of an append that may be tried again, 0 for none
+	producer int    // of an append that may be retried, 0 for none
 	after    uint64
 	before   uint64
 }
 
-// output is what the call has answered.
+// output is the result of a call.
 type output struct {
 	err            string // "", "ended", "invalid", "expired", "ahead", "ended"
 	first, last    uint64 // append, end: of its events; poll: of what it got
@@ -31,13 +31,13 @@ type state struct {
 	ids       []int // of all events ever appended; seq is the index plus 1
 	earliest  uint64
 	ended     bool
-	producers []int  // those whose append is there
+	producers []int  // producers whose append is stored
 	window    uint64 // Retention.MaxEvents
 }
 
 func (s state) tail() uint64 { return uint64(len(s.ids)) }
 
-// model is a stream by the words of the Log. It keeps at most window events.
+// model is a stream as the Log specifies it. It keeps at most window events.
 func model(window uint64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return state{earliest: 1, window: window} },
@@ -94,7 +94,7 @@ func (s state) trim(i input, o output) (bool, state) {
 	return o.err == "", next
 }
 
-// poll is a read from a position. How much it gets beyond the first event is its own affair.
+// poll is a read from a position. It may return any number of events after the first.
 func (s state) poll(i input, o output) bool {
 	switch {
 	case i.after > s.tail():

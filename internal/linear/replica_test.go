@@ -19,8 +19,8 @@ import (
 	"reprise/internal/testserver"
 )
 
-// The test binary is also the replica that it kills: with this variable set it serves a Log on the
-// store that the variable names, asked on stdin and answering on stdout, a line of JSON each.
+// The test binary is also the replica that it kills. With this variable set it serves a Log on the store that the
+// variable names. It reads requests from stdin and writes responses to stdout, a line of JSON each.
 const replicaEnv = "REPRISE_LINEAR_REPLICA"
 
 // request is one call of a replica's Log.
@@ -35,7 +35,7 @@ type request struct {
 	After    uint64 `json:"after,omitempty"`
 }
 
-// response answers it.
+// response is the response to a request.
 type response struct {
 	ID       int    `json:"id"`
 	Err      string `json:"err"`
@@ -47,10 +47,10 @@ type response struct {
 	Ended    bool   `json:"ended"`
 }
 
-// again is the error of a call that can be tried again.
+// again is the error of a call that can be retried.
 const again = "again"
 
-// serveReplica is the life of a replica.
+// serveReplica runs a replica.
 func serveReplica(url, keys string) error {
 	ctx := context.Background()
 	ring, err := reprise.ParseKeys([]byte(keys))
@@ -61,7 +61,7 @@ func serveReplica(url, keys string) error {
 	if err != nil {
 		return err
 	}
-	var failures atomic.Int64 // of the store to answer a read
+	var failures atomic.Int64 // failed reads of the store
 	log, err := reprise.Open(ctx, store, &reprise.Options{Keys: ring, SweepEvery: -1, Hooks: &reprise.Hooks{
 		StoreRead: func(read reprise.ReadInfo) {
 			if read.Err != nil {
@@ -84,7 +84,7 @@ func serveReplica(url, keys string) error {
 			before := failures.Load()
 			p := answer(ctx, log, &q)
 			if q.Op == "poll" && failures.Load() != before {
-				p = response{Err: again} // while the store fails a reader gets what is in memory, and that may be old
+				p = response{Err: again} // during an outage a reader gets events in memory, which may be stale
 			}
 			p.ID = q.ID
 			line, _ := json.Marshal(p)
@@ -154,7 +154,7 @@ func poll(ctx context.Context, s *reprise.Stream, after uint64) response {
 	return p
 }
 
-// remoteCode is code, or again.
+// remoteCode returns code, or again.
 func remoteCode(err error) string {
 	if errors.Is(err, reprise.ErrUnavailable) {
 		return again
@@ -162,7 +162,7 @@ func remoteCode(err error) string {
 	return code(err)
 }
 
-// replica is a replica from outside.
+// replica is a replica process.
 type replica struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
@@ -173,7 +173,7 @@ type replica struct {
 	dead    bool
 }
 
-// startReplica starts a process of its own.
+// startReplica starts a replica process.
 func startReplica(url, keys string) (*replica, error) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), replicaEnv+"="+url, replicaEnv+"_KEYS="+keys)
@@ -222,7 +222,7 @@ func (r *replica) listen(lines *bufio.Scanner) {
 	r.waiting = nil
 }
 
-// call asks the replica. ok is false if it died over it.
+// call sends a request to the replica. ok is false if the replica died meanwhile.
 func (r *replica) call(q request) (p response, ok bool) {
 	c := make(chan response, 1)
 	r.mu.Lock()
@@ -234,13 +234,13 @@ func (r *replica) call(q request) (p response, ok bool) {
 	q.ID = r.nextID
 	r.waiting[q.ID] = c
 	line, _ := json.Marshal(q)
-	_, _ = r.stdin.Write(append(line, '\n')) // one that is dead is found by listen
+	_, _ = r.stdin.Write(append(line, '\n')) // listen detects a dead process
 	r.mu.Unlock()
 	p, ok = <-c
 	return p, ok
 }
 
-// kill ends the process as a crash would.
+// kill kills the process with SIGKILL.
 func (r *replica) kill() {
 	_ = r.cmd.Process.Kill()
 	_ = r.cmd.Wait()

@@ -1,5 +1,5 @@
-// Package logins keeps which logins have ended, so that a copy of their cookie is good for nothing: on the server that
-// was asked at once, and on the replicas of its store when they have read of it.
+// Package logins records which logins have ended, so that copies of their cookies are invalid: at once on the server
+// that was asked, and on the other replicas when they have read the record.
 package logins
 
 import (

@@ -1,5 +1,5 @@
-// Package mcpguard keeps what a handler of an MCP server does wrong from its neighbours: a panic is an error of the
-// call that it happened in, and what the SDK says of each connection is for debugging.
+// Package mcpguard isolates the handlers of an MCP server: a panic fails only its own call, and the SDK's messages
+// about connections are logged at debug level.
 package mcpguard
 
 import (

@@ -1,4 +1,4 @@
-// Package mcpmetrics counts what the MCP packages tell of themselves, for Prometheus.
+// Package mcpmetrics counts the events that the MCP packages report, for Prometheus.
 package mcpmetrics
 
 import (

@@ -19,26 +19,25 @@
 //
 // # Long runs
 //
-// A run does not depend on the connection that started it. Where the client has declared the Tasks extension
-// (see package mcptask), a run that takes longer than Options.TaskAfter becomes a task, whose status message names the
-// execution, so that its output can be read while it runs. Everywhere else there is execute_code_async. A call with an
-// idempotency key that is sent again attaches to the run that it started before.
+// A run does not depend on the connection that started it. If the client has declared the Tasks extension (see package
+// mcptask), a run that takes longer than Options.TaskAfter becomes a task, whose status message names the execution, so
+// that its output can be read while it runs. Other clients use execute_code_async. A repeated call with an idempotency
+// key attaches to the run that it started before.
 //
-// execute_code answers after wait_seconds although a run goes on, and get_execution_output waits for output, for the
-// end or for a match, so that a model reads a long run in a few calls that no client gives up on.
+// execute_code returns after wait_seconds even if the run continues, and get_execution_output waits for output, for the
+// end or for a match. So a model reads a long run in a few calls, none of which exceeds a client's timeout.
 //
 // # What a model is shown
 //
-// What a model reads is the text of a result. Tools that return output have no structured content unless events are
-// asked for, because hosts show a model one of the two; what programs need is in _meta under "reprise/execution".
+// A model reads the text of a result. Tools that return output have no structured content unless events are requested,
+// because hosts show a model only one of the two. Data for programs is in _meta under "reprise/execution".
 //
-// Output can be endless and the attention of a model is not: what a call shows is at most max_bytes long, without
-// escape sequences, and cut in the middle, with a note that says how many bytes are left out and from which
-// cursor get_execution_output reads them.
+// A result has at most max_bytes of output, without escape sequences. Longer output is cut in the middle, with a note
+// that states how many bytes are left out and the cursor from which get_execution_output reads them.
 //
 // # Errors
 //
-// What a tool cannot do is an error of the tool (isError), whose text begins with one of the codes of package
-// problem and a colon, which are in _meta under "reprise/error" too. A command that fails is no error:
-// its exit code says so. One that could not be started, or was lost with its server, is.
+// A failure of a tool is an error of the tool (isError). Its text begins with a code of package problem and a colon;
+// the code is also in _meta under "reprise/error". A command that fails is not an error: its exit code reports that. A
+// command that could not be started, or was lost with its server, is an error.
 package mcpserver

@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/mcp/mcptask"
 )
 
 // channel is stdout or stderr in the form for a program. A model reads it as text.
@@ -63,7 +64,12 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 		return nil, nil, err
 	}
 	id := run.x.ID
-	if run.created && in.Key == "" {
+	cancels := run.created && in.Key == ""
+	if err := mcptask.Note(ctx, runNote{ID: id, MaxBytes: limit, Cancels: cancels}); err != nil {
+		s.opts.Logger.Warn("the task of an execution cannot be resumed",
+			"execution", id, "tenant", run.tenant, "error", err)
+	}
+	if cancels {
 		// Until the answer names the run, nobody could find it.
 		defer context.AfterFunc(ctx, func() { s.abandon(ctx, run.tenant, id) })()
 	}
@@ -124,9 +130,10 @@ func inOurWords(err error, in *runInput) error {
 // abandonWait limits how long the cancellation of a run is retried.
 const abandonWait = 10 * time.Second
 
-// abandon cancels a run whose call was cancelled. A stopping server handles its runs itself.
+// abandon cancels a run whose call was cancelled. A stopping server handles its runs itself, and so does the server
+// that has taken over the call of this one.
 func (s *Server) abandon(ctx context.Context, tenant reprise.Tenant, id string) {
-	if errors.Is(context.Cause(ctx), reprise.ErrClosed) {
+	if cause := context.Cause(ctx); errors.Is(cause, reprise.ErrClosed) || errors.Is(cause, reprise.ErrFenced) {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonWait)
@@ -213,36 +220,31 @@ func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 type runNote struct {
 	ID       string `json:"id"`
 	MaxBytes int    `json:"max_bytes"`
+	// Cancels is true if the run is cancelled with the call.
+	Cancels bool `json:"cancels,omitempty"`
 }
 
-// lostPoll is the time between two looks whether a run has been ended that was lost with its server.
-const lostPoll = 100 * time.Millisecond
-
-// lost returns the result of execute_code after its server has died. The run has died with the server, unless another
-// replica runs it.
-func (s *Server) lost(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error) {
+// resume waits for the run of a task whose server has died, and returns its result. The run has outlived the server or
+// was ended as lost.
+func (s *Server) resume(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error) {
 	var n runNote
-	if err := json.Unmarshal(note, &n); err != nil {
-		return nil, errors.New("the server died before the execution was known")
+	if json.Unmarshal(note, &n) != nil || n.ID == "" {
+		return nil, nil //nolint:nilerr,nilnil // the server died before the run was known
 	}
+	if n.Cancels {
+		defer context.AfterFunc(ctx, func() { s.abandon(ctx, tenant, n.ID) })()
+	}
+	w := &watcher{every: s.opts.ProgressEvery, id: n.ID, begun: time.Now()}
 	for {
-		x, err := s.host.Show(ctx, tenant, n.ID)
-		if err != nil {
+		out, err := s.collect(ctx, tenant, n.ID, min(n.MaxBytes, s.opts.MaxBytes), forEnd, w)
+		switch {
+		case err == nil:
+			return s.executed(ctx, tenant, out), nil
+		case !errors.Is(err, reprise.ErrUnavailable) || pause(ctx, resumePause) != nil:
 			return nil, s.failed(toolExecute, err)
 		}
-		if x.Status == execution.StatusEnded {
-			break
-		}
-		if pause(ctx, lostPoll) != nil {
-			said := fmt.Sprintf("[the server of this task died; execution %s is %s, and its output is read with get_execution_output]",
-				x.ID, x.Status)
-			content := []mcp.Content{&mcp.TextContent{Text: said}}
-			return &mcp.CallToolResult{Content: content, IsError: true}, nil //nolint:nilerr // the result says it
-		}
 	}
-	out, err := s.collect(ctx, tenant, n.ID, min(n.MaxBytes, s.opts.MaxBytes), forEnd, &watcher{})
-	if err != nil {
-		return nil, s.failed(toolExecute, err)
-	}
-	return s.executed(ctx, tenant, out), nil
 }
+
+// resumePause is the pause before a resumed call asks an unavailable store again.
+const resumePause = time.Second

@@ -101,7 +101,7 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 	s.mcp.AddReceivingMiddleware(mcpguard.Panics(s.opts.Logger), offered, codes)
 	s.addTools()
 	s.addResources()
-	s.tasks.Support(toolExecute, mcptask.Tool{After: s.opts.TaskAfter, Lost: s.lost})
+	s.tasks.Support(toolExecute, mcptask.Tool{After: s.opts.TaskAfter, Resume: s.resume})
 	return s, s.tasks.Install(s.mcp)
 }
 

@@ -28,9 +28,7 @@ type watcher struct {
 	every   time.Duration
 	quiet   time.Duration // see defaultQuiet
 	id      string
-	max     int
 
-	noted  bool // the task knows the execution
 	count  float64
 	bytes  int64
 	line   lastLine
@@ -50,7 +48,7 @@ func (s *Server) watch(req *mcp.CallToolRequest, id string) *watcher {
 	now := time.Now()
 	return &watcher{
 		session: req.Session, token: req.Params.GetProgressToken(), every: s.opts.ProgressEvery, id: id,
-		max: s.opts.MaxBytes, quiet: s.opts.quiet,
+		quiet: s.opts.quiet,
 		begun: now, tellAt: now.Add(s.opts.ProgressEvery),
 	}
 }
@@ -170,13 +168,6 @@ func (w *watcher) tell(ctx context.Context) {
 }
 
 func (w *watcher) tellTask(ctx context.Context, task *mcptask.Task, now time.Time) {
-	if !w.noted {
-		// The note comes first, so that the rest of the run can be found if we die.
-		if err := task.Note(ctx, runNote{ID: w.id, MaxBytes: w.max}); err != nil {
-			return
-		}
-		w.noted = true
-	}
 	if now.Before(w.sayAt) {
 		return
 	}

@@ -26,13 +26,13 @@ type Registry struct {
 	families map[string]*family
 }
 
-// family is everything that is shown under one name.
+// family holds all metrics of one name.
 type family struct {
 	name, help, kind string
 	collectors       []func(sink)
 }
 
-// sink takes the values of metrics, as a page of text or as a snapshot.
+// sink receives the values of metrics: a page of text or a snapshot.
 type sink interface {
 	sample(name string, labels, values []string, value float64)
 	histogram(name string, labels, values []string, h *Histogram)
@@ -66,7 +66,7 @@ func (r *Registry) register(name, help, kind string, labels []string, collect fu
 	f.collectors = append(f.collectors, collect)
 }
 
-// sorted returns the families as they are now, in the order of their names.
+// sorted returns the current families in the order of their names.
 func (r *Registry) sorted() []*family {
 	r.mu.Lock()
 	families := make([]*family, 0, len(r.families))
@@ -130,8 +130,8 @@ const (
 	KindGauge   Kind = "gauge"
 )
 
-// Func registers a metric that is measured when the page is written. Measure calls emit once for
-// each combination of label values; a combination that it leaves out is not shown.
+// Func registers a metric that is measured when the page is written. Measure calls emit once for each combination of
+// label values; a combination without a call is not shown.
 func (r *Registry) Func(
 	kind Kind, name, help string, labels []string, measure func(emit func(value float64, labelValues ...string)),
 ) {
@@ -140,7 +140,7 @@ func (r *Registry) Func(
 	})
 }
 
-// maxLabels is how many labels a metric has at most.
+// maxLabels bounds the labels of a metric.
 const maxLabels = 4
 
 // Vec is a metric for each combination of label values.
@@ -159,8 +159,8 @@ func newVec[M any](labels []string, create func() *M) *Vec[M] {
 	return &Vec[M]{labels: len(labels), create: create, members: map[[maxLabels]string]*M{}}
 }
 
-// With returns the metric of these label values, which are given in the order in which the
-// labels were registered. It panics if there are more or fewer of them.
+// With returns the metric with these label values, in the order in which the labels were registered. It panics if their
+// number differs.
 func (v *Vec[M]) With(values ...string) *M {
 	if len(values) != v.labels {
 		panic(fmt.Sprintf("metrics: %d label values, want %d", len(values), v.labels))
@@ -182,7 +182,7 @@ func (v *Vec[M]) With(values ...string) *M {
 	return m
 }
 
-// each calls f with every member, in the order of their label values.
+// each calls f for every member in the order of the label values.
 func (v *Vec[M]) each(f func(values []string, m *M)) {
 	v.mu.RLock()
 	keys := make([][maxLabels]string, 0, len(v.members))

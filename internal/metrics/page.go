@@ -10,14 +10,14 @@ import (
 // contentType is the text format that every version of Prometheus reads.
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// ServeHTTP answers with all metrics of r.
+// ServeHTTP writes all metrics of r.
 func (r *Registry) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", contentType)
 	_, _ = w.Write(r.AppendText(nil))
 }
 
-// AppendText appends all metrics of r to b, in the order of their names. A Vec without members has its description
-// alone, so that the page says from the start what there is.
+// AppendText appends all metrics of r to b in the order of their names. A Vec without members is written with its help
+// and type alone, so that the page lists every metric from the start.
 func (r *Registry) AppendText(b []byte) []byte {
 	p := &page{text: b}
 	for _, f := range r.sorted() {
@@ -35,7 +35,7 @@ var (
 	labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 )
 
-// page is text that is being written.
+// page is the text being written.
 type page struct{ text []byte }
 
 // sample writes one line.
@@ -45,7 +45,7 @@ func (p *page) sample(name string, labels, values []string, value float64) {
 	p.text = append(appendFloat(append(p.text, ' '), value), '\n')
 }
 
-// labels writes the braces, with a label le where it is not empty.
+// labels writes the labels in braces, with a label le if le is not empty.
 func (p *page) labels(names, values []string, le string) {
 	if len(names) == 0 && le == "" {
 		return

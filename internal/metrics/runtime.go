@@ -5,8 +5,7 @@ import (
 	rtmetrics "runtime/metrics"
 )
 
-// runtimeGauges are the values of the Go runtime that are shown, under the names that
-// the Prometheus client for Go gives them.
+// runtimeGauges are the values of the Go runtime, under the names of the Prometheus client for Go.
 var runtimeGauges = []struct {
 	source, name, help string
 	kind               Kind
@@ -24,8 +23,8 @@ var runtimeGauges = []struct {
 	{"/memory/classes/total:bytes", "go_memstats_sys_bytes", "Bytes obtained from the operating system.", KindGauge},
 }
 
-// RegisterRuntime registers what the Go runtime and the operating system tell of this process.
-// What the system does not tell is left out.
+// RegisterRuntime registers metrics of the Go runtime and of the process. A metric that the operating system does not
+// provide is left out.
 func (r *Registry) RegisterRuntime() {
 	r.Func(KindGauge, "go_info", "The version of Go.", []string{"version"}, func(emit func(float64, ...string)) {
 		emit(1, runtime.Version())
@@ -48,7 +47,7 @@ func (r *Registry) RegisterRuntime() {
 	}
 }
 
-// processMetric is a value that the operating system tells of this process.
+// processMetric is a metric of this process, read from the operating system.
 type processMetric struct {
 	name, help string
 	kind       Kind

@@ -2,7 +2,7 @@ package metrics
 
 import "slices"
 
-// Family is what a metric was at one time: all that is shown under one name.
+// Family is a snapshot of all samples of one metric name.
 type Family struct {
 	Name, Help string
 	// Kind is "counter", "gauge" or "histogram".
@@ -12,12 +12,12 @@ type Family struct {
 
 // Sample is the value of a metric for one combination of label values.
 type Sample struct {
-	// Labels are the names of the labels and Values what they are, in the same order.
+	// Labels are the names of the labels, Values their values in the same order.
 	Labels, Values []string
-	// Value is the value of a counter or a gauge, and the sum of what a histogram has observed.
+	// Value is the value of a counter or gauge, or the sum of a histogram's observations.
 	Value float64
-	// Bounds are the inclusive upper bounds of a histogram's buckets, and Counts how many values each bucket has; the
-	// last of Counts is for values above all bounds.
+	// Bounds are the inclusive upper bounds of a histogram's buckets. Counts holds the number of values in each bucket,
+	// and last the number of values above all bounds.
 	Bounds []float64
 	Counts []uint64
 }

@@ -62,8 +62,7 @@ func (h *Histogram) Observe(value float64) {
 	h.sum.add(value)
 }
 
-// Exponential returns n bucket bounds, of which the first is start and each next one
-// factor times the one before.
+// Exponential returns n bucket bounds: start, and then each the product of factor and the one before.
 func Exponential(start, factor float64, n int) []float64 {
 	bounds := make([]float64, n)
 	for i := range bounds {

@@ -164,6 +164,18 @@ var outsideMutants = []mutant{
 	{
 		name: "outside: duplicate is stored again", rule: "G9",
 		file: "commit.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
+		torture: "-stores memory -for 25s -seed 1",
+	},
+	{
+		name: "outside: stream keeps more events than it may", rule: "G7",
+		file: "commit.go", old: "c.found.Last-bound+1)", new: "c.found.Last-bound)",
+		torture: "-stores memory -for 15s -seed 1",
+	},
+	{
+		name: "outside: streams of another tenant are listed", rule: "G8",
+		file:    "internal/api/streams.go",
+		old:     "q := reprise.ListQuery{Tenant: x.who.Tenant, Limit: limit, After: cursor}",
+		new:     "q := reprise.ListQuery{Tenant: reprise.DefaultTenant, Limit: limit, After: cursor}",
 		torture: "-stores memory -for 15s -seed 1",
 	},
 }

@@ -4,12 +4,12 @@
 //	span := tracer.Begin("GET /v1/streams", otlp.Server, otlp.ParentOf(header), began)
 //	span.End(attributes...)
 //
-// A nil *Tracer and a nil *Span do nothing, so tracing that is off costs a comparison. A span whose parent was not
-// sampled is not sampled; one without a parent is sampled by TracerOptions.Ratio. What is sampled is queued, and sent
-// in batches by one goroutine; where the collector does not keep up, spans are dropped and counted, and nobody waits.
+// A nil *Tracer and a nil *Span do nothing, so disabled tracing costs a comparison. A span whose parent was not sampled
+// is not sampled. A span without a parent is sampled by TracerOptions.Ratio. Sampled spans are queued and sent in
+// batches by one goroutine. If the collector is too slow, spans are dropped and counted, and no caller waits.
 //
-// A [Meter] sends what a [metrics.Registry] holds once a minute, as sums since the start.
+// A [Meter] sends the contents of a [metrics.Registry] once a minute, as sums since the start.
 //
-// It is written by hand because the SDK of OpenTelemetry takes longer to build than all of Reprise; see
+// The package does not use the SDK of OpenTelemetry, which takes longer to build than all of Reprise; see
 // docs/decisions/0018-spans-without-the-sdk.md.
 package otlp

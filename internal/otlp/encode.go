@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// The JSON form of OTLP is the JSON mapping of its Protocol Buffers, but that ids are hexadecimal and enums numbers.
+// The JSON form of OTLP is the JSON mapping of its Protocol Buffers, except that ids are hexadecimal and enums are
+// numbers.
 
 type wireValue struct {
 	String *string `json:"stringValue,omitempty"`
@@ -37,7 +38,7 @@ type wireStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// statusError is the code of a span that has failed.
+// statusError is the status code of a failed span.
 const statusError = 2
 
 func wireAttributes(list []Attribute) []wireAttribute {
@@ -63,7 +64,7 @@ func wireAttributes(list []Attribute) []wireAttribute {
 	return wire
 }
 
-// resourceAttributes is what describes this process.
+// resourceAttributes returns the attributes of this process as JSON.
 func resourceAttributes(resource []Attribute) string {
 	attrs, err := json.Marshal(append([]wireAttribute{}, wireAttributes(resource)...))
 	if err != nil {
@@ -72,7 +73,7 @@ func resourceAttributes(resource []Attribute) string {
 	return `{"attributes":` + string(attrs) + `}`
 }
 
-// resourceHead is what stands before the spans of each batch.
+// resourceHead returns the JSON that precedes the spans of each batch.
 func resourceHead(resource []Attribute) []byte {
 	return []byte(`{"resourceSpans":[{"resource":` + resourceAttributes(resource) +
 		`,"scopeSpans":[{"scope":{"name":"reprise"},"spans":`)

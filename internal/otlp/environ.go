@@ -12,10 +12,10 @@ import (
 	"reprise"
 )
 
-// Environment reads the variables of OpenTelemetry.
+// Environment returns the value of an environment variable, "" if it is not set.
 type Environment func(name string) string
 
-// get returns the first of the variables that is set.
+// get returns the value of the first variable in names that is set.
 func (e Environment) get(names ...string) string {
 	for _, name := range names {
 		if value := strings.TrimSpace(e("OTEL_" + name)); value != "" {
@@ -25,8 +25,8 @@ func (e Environment) get(names ...string) string {
 	return ""
 }
 
-// target returns where a signal is sent: to endpoint or, where that is empty, to where the variables say. It returns
-// nil where the signal is not sent.
+// target returns the Target of a signal: endpoint or, if that is empty, the one that the variables name. It returns nil
+// if the signal is not sent.
 func (e Environment) target(signal, endpoint string) (*Target, error) {
 	upper := strings.ToUpper(signal)
 	own := "EXPORTER_OTLP_" + upper + "_"
@@ -52,7 +52,7 @@ func (e Environment) target(signal, endpoint string) (*Target, error) {
 	return target, err
 }
 
-// resource returns what describes this process.
+// resource returns the attributes of this process.
 func (e Environment) resource() (list []Attribute, err error) {
 	resource, err := pairs(e.get("RESOURCE_ATTRIBUTES"))
 	if err != nil {
@@ -71,8 +71,8 @@ func (e Environment) resource() (list []Attribute, err error) {
 
 // Tracer returns the options of a Tracer that the variables name (OTEL_EXPORTER_OTLP_ENDPOINT,
 // OTEL_EXPORTER_OTLP_TRACES_ENDPOINT, their _HEADERS, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER,
-// OTEL_TRACES_SAMPLER_ARG, OTEL_TRACES_EXPORTER, OTEL_SDK_DISABLED). An endpoint that is not empty goes before theirs.
-// Tracer returns nil where nothing is to be sent. The error wraps reprise.ErrInvalid.
+// OTEL_TRACES_SAMPLER_ARG, OTEL_TRACES_EXPORTER, OTEL_SDK_DISABLED). A non-empty endpoint takes precedence over theirs.
+// Tracer returns nil if nothing is to be sent. The error wraps reprise.ErrInvalid.
 func (e Environment) Tracer(endpoint string) (*TracerOptions, error) {
 	target, err := e.target("traces", endpoint)
 	if target == nil || err != nil {
@@ -100,7 +100,7 @@ func (e Environment) Meter(endpoint string) (*MeterOptions, error) {
 	return o, nil
 }
 
-// sample sets the ratio. All samplers go by the parent, where there is one.
+// sample sets the ratio. Every sampler follows the decision of the parent, if there is one.
 func (o *TracerOptions) sample(sampler, arg string) (err error) {
 	switch strings.TrimPrefix(sampler, "parentbased_") {
 	case "", "always_on":
@@ -119,7 +119,7 @@ func (o *TracerOptions) sample(sampler, arg string) (err error) {
 	return nil
 }
 
-// pairs reads "a=b,c=d", with values that are escaped as in URLs.
+// pairs parses "a=b,c=d". Values are percent-encoded.
 func pairs(text string) (map[string]string, error) {
 	list := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {

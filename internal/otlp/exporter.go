@@ -17,7 +17,7 @@ import (
 	"reprise/internal/backoff"
 )
 
-// Target says where a signal is sent, and by whom.
+// Target is the destination of a signal and the process that sends it.
 type Target struct {
 	// URL is the whole URL of the collector for the signal, for example http://127.0.0.1:4318/v1/traces.
 	URL string
@@ -25,18 +25,18 @@ type Target struct {
 	Headers map[string]string
 	// Resource describes this process: "service.name" and more.
 	Resource []Attribute
-	// Logger is told when the collector stops and begins to answer. Default: silent.
+	// Logger receives a record when the collector stops answering and when it answers again. Default: silent.
 	Logger *slog.Logger
 }
 
 const (
 	sendTimeout = 10 * time.Second
 	maxTries    = 5
-	// closePatience is how long the last data may take to be sent when a signal is closed.
+	// closePatience bounds the time to send the last data when a signal is closed.
 	closePatience = 3 * time.Second
 )
 
-// exporter sends the bodies of one signal, one after the other.
+// exporter sends the bodies of one signal in order.
 type exporter struct {
 	target  Target
 	signal  string
@@ -71,7 +71,7 @@ func (e *exporter) close(done <-chan struct{}) {
 	e.client.CloseIdleConnections()
 }
 
-// send sends a body, several times where that may help, and reports whether the collector has taken it.
+// send sends a body, retries failures that may pass, and reports whether the collector accepted it.
 func (e *exporter) send(body []byte) (taken bool) {
 	wait := backoff.Backoff{First: 500 * time.Millisecond, Most: 5 * time.Second}
 	for try := 1; ; try++ {
@@ -99,7 +99,7 @@ type passing struct{ err error }
 
 func (p *passing) Error() string { return p.err.Error() }
 
-// post sends a body once. pause is what the collector asks for.
+// post sends a body once. pause is the delay that the collector asks for.
 func (e *exporter) post(body []byte) (pause time.Duration, err error) {
 	request, err := http.NewRequestWithContext(e.ctx, http.MethodPost, e.target.URL, bytes.NewReader(body))
 	if err != nil {

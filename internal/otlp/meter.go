@@ -11,11 +11,11 @@ import (
 	"reprise/internal/metrics"
 )
 
-// MeterOptions are the settings of a Meter. The zero value of each field means its default, but for Target and
-// Registry.
+// MeterOptions are the settings of a Meter. Target and Registry are required; the zero value of every other field means
+// its default.
 type MeterOptions struct {
 	Target
-	// Registry holds what is sent.
+	// Registry holds the metrics to send.
 	Registry *metrics.Registry
 	// Every is the time between two messages. Default: 60 s.
 	Every time.Duration
@@ -31,7 +31,7 @@ type Meter struct {
 	once     sync.Once
 }
 
-// NewMeter returns a Meter that sends. It must be closed. The error wraps reprise.ErrInvalid for a URL that is none.
+// NewMeter returns a running Meter, which must be closed. The error wraps reprise.ErrInvalid if the URL is invalid.
 func NewMeter(opts *MeterOptions) (*Meter, error) {
 	m := &Meter{opts: *opts, began: time.Now(), closing: make(chan struct{}), done: make(chan struct{})}
 	if m.opts.Every == 0 {
@@ -56,7 +56,7 @@ func (m *Meter) Close() {
 	})
 }
 
-// run sends until the Meter is closed. What the collector did not take is in the sums of the next message.
+// run sends until the Meter is closed. Sums that the collector did not accept are part of the next message.
 func (m *Meter) run() {
 	defer close(m.done)
 	tick := time.NewTicker(m.opts.Every)
@@ -121,7 +121,7 @@ func (m *Meter) encode(now time.Time) []byte {
 		}
 		for _, sample := range family.Samples {
 			if math.IsNaN(sample.Value) || math.IsInf(sample.Value, 0) {
-				continue // JSON has no form for it that all decoders take
+				continue // not every decoder accepts a JSON form of NaN and the infinities
 			}
 			point := m.point(&sample)
 			point.Time = nanos(now)
@@ -161,7 +161,7 @@ func (m *Meter) point(sample *metrics.Sample) (p wirePoint) {
 	return p
 }
 
-// unit returns the unit of a metric in UCUM, which its name tells as Prometheus has it.
+// unit returns the UCUM unit of a metric, derived from the suffix of its Prometheus name.
 func unit(name string) string {
 	name = strings.TrimSuffix(name, "_total")
 	switch {

@@ -28,17 +28,17 @@ type Attribute struct {
 	Value any
 }
 
-// Parent is the span above another: what a traceparent says. The zero Parent is none.
+// Parent identifies the parent of a span, as in a traceparent header. The zero Parent means none.
 type Parent struct {
 	trace   [16]byte
 	span    [8]byte
 	sampled bool
 }
 
-// ParentOf returns the Parent that the header traceparent of a request names, the zero Parent if there is none.
+// ParentOf returns the Parent in the traceparent header of a request, or the zero Parent.
 func ParentOf(h http.Header) Parent { return parse(tracecontext.Of(h).Parent) }
 
-// parse reads a traceparent that is valid, or "".
+// parse parses a valid traceparent or "".
 func parse(text string) (p Parent) {
 	if text == "" {
 		return p
@@ -51,7 +51,7 @@ func parse(text string) (p Parent) {
 	return p
 }
 
-// Span is something that takes time. A nil Span is not sampled. It is for one goroutine at a time.
+// Span is a timed operation. A nil Span is not sampled. A Span must not be used by several goroutines at once.
 type Span struct {
 	tracer *Tracer
 	name   string
@@ -65,7 +65,7 @@ type Span struct {
 	attrs  []Attribute
 }
 
-// Begin begins a span at a time. It returns nil if the span is not sampled, or if t is nil.
+// Begin starts a span at began. It returns nil if the span is not sampled, or if t is nil.
 func (t *Tracer) Begin(name string, kind Kind, parent Parent, began time.Time) *Span {
 	if t == nil {
 		return nil
@@ -73,7 +73,7 @@ func (t *Tracer) Begin(name string, kind Kind, parent Parent, began time.Time) *
 	s := &Span{tracer: t, name: name, kind: kind, trace: parent.trace, parent: parent.span, began: began}
 	if parent.trace == [16]byte{} {
 		_, _ = rand.Read(s.trace[:])
-		// As the sampler TraceIDRatioBased does: by the low 63 bits of the trace, so that all services agree.
+		// Like the sampler TraceIDRatioBased: the low 63 bits of the trace id decide, so that all services agree.
 		if float64(binary.BigEndian.Uint64(s.trace[8:])>>1) >= t.opts.Ratio*math.MaxInt64 {
 			return nil
 		}
@@ -84,7 +84,7 @@ func (t *Tracer) Begin(name string, kind Kind, parent Parent, began time.Time) *
 	return s
 }
 
-// Child begins a span below s. It returns nil if s is nil.
+// Child starts a child span of s at began. It returns nil if s is nil.
 func (s *Span) Child(name string, kind Kind, began time.Time) *Span {
 	if s == nil {
 		return nil
@@ -92,7 +92,7 @@ func (s *Span) Child(name string, kind Kind, began time.Time) *Span {
 	return s.tracer.Begin(name, kind, Parent{s.trace, s.id, true}, began)
 }
 
-// TraceParent is the value of the header traceparent for what s calls, "" if s is nil.
+// TraceParent returns the traceparent header for requests made on behalf of s, "" if s is nil.
 func (s *Span) TraceParent() string {
 	if s == nil {
 		return ""
@@ -100,21 +100,21 @@ func (s *Span) TraceParent() string {
 	return "00-" + hex.EncodeToString(s.trace[:]) + "-" + hex.EncodeToString(s.id[:]) + "-01"
 }
 
-// Rename gives s a name that was not known when it began.
+// Rename replaces the name of s.
 func (s *Span) Rename(name string) {
 	if s != nil {
 		s.name = name
 	}
 }
 
-// Fail notes why what s stands for has failed.
+// Fail marks s as failed, with a reason.
 func (s *Span) Fail(why string) {
 	if s != nil {
 		s.failed = why
 	}
 }
 
-// End ends s at a time, and queues it. It must not be used after that.
+// End ends s at a time and queues it. s must not be used afterwards.
 func (s *Span) End(at time.Time, attrs ...Attribute) {
 	if s != nil {
 		s.ended, s.attrs = at, attrs
@@ -124,7 +124,7 @@ func (s *Span) End(at time.Time, attrs ...Attribute) {
 
 type contextKey struct{}
 
-// WithSpan returns a context that carries s; ctx itself if s is nil.
+// WithSpan returns a context that carries s, or ctx itself if s is nil.
 func WithSpan(ctx context.Context, s *Span) context.Context {
 	if s == nil {
 		return ctx
@@ -132,7 +132,7 @@ func WithSpan(ctx context.Context, s *Span) context.Context {
 	return context.WithValue(ctx, contextKey{}, s)
 }
 
-// SpanOf returns the span that a context carries, or nil.
+// SpanOf returns the span that ctx carries, or nil.
 func SpanOf(ctx context.Context) *Span {
 	s, _ := ctx.Value(contextKey{}).(*Span)
 	return s

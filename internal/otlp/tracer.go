@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// TracerOptions are the settings of a Tracer. The zero value of each field means its default, but for Target.
+// TracerOptions are the settings of a Tracer. Target is required; the zero value of every other field means its
+// default.
 type TracerOptions struct {
 	Target
-	// Ratio is the part of the traces that begin here which is sampled, from 0 to 1. The zero value samples none.
+	// Ratio is the fraction of traces without a parent to sample, from 0 to 1. The zero value samples none.
 	Ratio float64
-	// Every is the longest time that a span waits to be sent. Default: 5 s.
+	// Every bounds the time that an ended span waits to be sent. Default: 5 s.
 	Every time.Duration
-	// Sent and Dropped are told how many spans were sent or dropped. Default: nobody is.
+	// Sent and Dropped are called with the number of spans that were sent or dropped. Either may be nil.
 	Sent, Dropped func(spans int)
 }
 
@@ -33,7 +34,7 @@ type Tracer struct {
 	once    sync.Once
 }
 
-// NewTracer returns a Tracer that sends. It must be closed. The error wraps reprise.ErrInvalid for a URL that is none.
+// NewTracer returns a running Tracer, which must be closed. The error wraps reprise.ErrInvalid if the URL is invalid.
 func NewTracer(opts *TracerOptions) (*Tracer, error) {
 	t := &Tracer{
 		opts: *opts, queue: make(chan *Span, maxQueue), closing: make(chan struct{}), done: make(chan struct{}),
@@ -56,7 +57,7 @@ func NewTracer(opts *TracerOptions) (*Tracer, error) {
 	return t, nil
 }
 
-// queueSpan queues a span that has ended.
+// queueSpan queues an ended span.
 func (t *Tracer) queueSpan(s *Span) {
 	select {
 	case t.queue <- s:
@@ -65,7 +66,8 @@ func (t *Tracer) queueSpan(s *Span) {
 	}
 }
 
-// Close sends what is queued, for a few seconds at most. Spans that end later are dropped. Closing again does nothing.
+// Close sends the queued spans, for a few seconds at most. Spans that end later are dropped. Closing again does
+// nothing.
 func (t *Tracer) Close() {
 	if t == nil {
 		return
@@ -107,7 +109,7 @@ func (t *Tracer) run() {
 	}
 }
 
-// send sends a batch, and drops it when that fails for good.
+// send sends a batch and drops it if that fails finally.
 func (t *Tracer) send(batch []*Span) {
 	if t.exporter.send(encode(t.head, batch)) {
 		t.opts.Sent(len(batch))

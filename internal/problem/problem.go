@@ -1,4 +1,4 @@
-// Package problem is how Reprise says over HTTP what went wrong: problem details
+// Package problem describes errors over HTTP: problem details
 // (RFC 9457) with a stable code, and the one table from the errors of package
 // reprise to codes and statuses.
 //

@@ -1,7 +1,7 @@
-// Package quota bounds what principals and tenants use, so that none of them leaves nothing to the others.
+// Package quota bounds the use of resources by principals and tenants, so that none of them exhausts the server.
 //
-// A [Book] counts what is in use and knows the bounds. What is asked for is taken from the account of a principal and
-// from that of its tenant, from both or from neither:
+// A [Book] counts the use and knows the bounds. A resource is taken from the account of a principal and from that of
+// its tenant, from both or from neither:
 //
 //	book := quota.New(&quota.Options{Tenant: quota.Limits{quota.Readers: 500}})
 //	release, err := book.Take(holder, quota.Readers)
@@ -10,9 +10,9 @@
 //	}
 //	defer release()
 //
-// Executions are counted where they wait for their turn, in package execution, and streams and bytes by the engine;
-// both ask the Book for the bounds.
+// Package execution counts executions, where they are queued, and the engine counts streams and bytes. Both ask the
+// Book for the bounds.
 //
-// A Book counts what its own process does. Where replicas share a store, a bound on streams or bytes holds for all of
-// them together, because each sees what the store keeps; the other bounds hold for each replica.
+// A Book counts only its own process. If replicas share a store, a bound on streams or bytes holds for all of them
+// together, because each sees the whole store. The other bounds hold for each replica.
 package quota

@@ -4,8 +4,8 @@
 //	err = hooks.Set(ctx, id, 0, &hook)
 //	for id, entry := range hooks.All() { ... }
 //
-// Each change is an event of one stream, which every replica follows: what one has changed all know within
-// moments, and a restart reads it again. A definition has a version. A change names the version that it is made
-// to, and of several that name the same one the first in the stream counts; the others get reprise.ErrConflict.
-// The stream is made with the first change, so a server without definitions writes nothing.
+// Each change is an event of one stream that every replica follows, so all replicas know a change within moments, and a
+// restart reads it again. A definition has a version. A change names the version that it replaces. If several changes
+// name the same version, the first in the stream takes effect and the others return reprise.ErrConflict. The stream is
+// created with the first change, so a server without definitions writes nothing.
 package registry

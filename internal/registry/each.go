@@ -8,17 +8,17 @@ import (
 	"reprise"
 )
 
-// worker works for one definition in one version.
+// worker runs the work for one version of a definition.
 type worker struct {
 	version uint64
 	stop    context.CancelFunc
 	done    chan struct{}
 }
 
-// Each calls work, in a goroutine of its own, for every definition for which enabled is true, until ctx is done, whose
-// cause it returns. When a definition is changed or removed, the context of its work is cancelled, and its new version
-// is taken up after that work has returned. An error of work that wraps reprise.ErrFenced ends all work and is
-// returned; any other leaves its definition alone until the next version. Each returns after all work has.
+// Each calls work in its own goroutine for every definition for which enabled is true, until ctx is done, and returns
+// the cause. When a definition is changed or removed, the context of its work is cancelled; work for the new version
+// starts after the old has returned. An error of work that wraps reprise.ErrFenced ends all work and is returned. After
+// any other error the definition gets no work until its next version. Each returns after all work has returned.
 func (r *Registry[T]) Each(
 	ctx context.Context, enabled func(*T) bool, work func(context.Context, Entry[T]) error,
 ) error {

@@ -16,19 +16,19 @@ import (
 
 // Options are the settings of a Registry. The zero value of each field means its default.
 type Options struct {
-	// LookEvery is how often a store that other replicas share is asked whether there is a stream yet. Default: 1 s.
+	// LookEvery is how often a shared store is asked whether the stream exists yet. Default: 1 s.
 	LookEvery time.Duration
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger receives errors. Default: silent.
 	Logger *slog.Logger
 }
 
-// Entry is a definition in one version, counted from 1. The value is shared: nobody changes what it refers to.
+// Entry is one version of a definition, counted from 1. The value is shared and must not be modified.
 type Entry[T any] struct {
 	Version uint64
 	Value   T
 }
 
-// Registry knows all definitions of a stream. It is safe for concurrent use.
+// Registry holds all definitions of a stream. It is safe for concurrent use.
 type Registry[T any] struct {
 	log  *reprise.Log
 	key  reprise.StreamKey
@@ -40,25 +40,25 @@ type Registry[T any] struct {
 	mu      sync.Mutex
 	entries map[string]Entry[T]
 	taken   reprise.Cursor // of the last record in entries
-	made    chan struct{}  // closed when this process has made the stream
+	made    chan struct{}  // closed when this process has created the stream
 	moved   chan struct{}  // closed when entries or taken change
 }
 
-// record is a change: a new value, or none.
+// record is a change: a new value, or nil for a removal.
 type record[T any] struct {
 	ID      string `json:"id"`
 	Version uint64 `json:"version"`
 	Value   *T     `json:"value"`
 }
 
-// unbounded keeps all records: to lose the oldest is to lose definitions.
+// unbounded keeps all records: losing the oldest would lose definitions.
 var unbounded = reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: 1 << 40, MaxBytes: 1 << 40}}
 
-// takeTimeout bounds how long a record that was kept takes to come back.
+// takeTimeout bounds the wait for the replica to read back a record that it appended.
 const takeTimeout = 10 * time.Second
 
-// Open reads the definitions in a stream of log and goes on following it. ctx bounds the reading. opts may be nil. The
-// error is that of the Log.
+// Open reads the definitions in a stream of log and follows it from then on. ctx bounds the reading. opts may be nil.
+// The error is that of the Log.
 func Open[T any](ctx context.Context, log *reprise.Log, key reprise.StreamKey, opts *Options) (*Registry[T], error) {
 	r := &Registry[T]{
 		log: log, key: key, entries: map[string]Entry[T]{}, made: make(chan struct{}), moved: make(chan struct{}),
@@ -89,7 +89,7 @@ func Open[T any](ctx context.Context, log *reprise.Log, key reprise.StreamKey, o
 	return r, nil
 }
 
-// Close ends following.
+// Close stops following the stream.
 func (r *Registry[T]) Close() {
 	r.stop()
 	r.tasks.Wait()
@@ -106,7 +106,7 @@ func (r *Registry[T]) Find(id string) (Entry[T], error) {
 	return e, nil
 }
 
-// All returns a copy of what there is, by id, and a channel that is closed at the next change.
+// All returns a copy of the definitions by id, and a channel that is closed at the next change.
 func (r *Registry[T]) All() (map[string]Entry[T], <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,9 +128,9 @@ func (r *Registry[T]) Any(ctx context.Context) error {
 	}
 }
 
-// Set changes the definition of an id that is known in a version, 0 for a new one; a nil value removes it for good. It
-// returns when this replica knows the change. The error is reprise.ErrConflict if another change was first, or that of
-// the Log, after which the change may have been kept.
+// Set replaces the given version of a definition, 0 for a new one. A nil value removes it for good. Set returns when
+// this replica has read the change. The error is reprise.ErrConflict if another change was first, or that of the Log,
+// after which the change may have been stored.
 func (r *Registry[T]) Set(ctx context.Context, id string, version uint64, value *T) error {
 	text, err := json.Marshal(record[T]{ID: id, Version: version + 1, Value: value})
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *Registry[T]) noteMade() {
 	}
 }
 
-// await waits until a record was taken, and says whether it counted.
+// await waits until a record was applied or skipped, and reports a conflict if it was skipped.
 func (r *Registry[T]) await(ctx context.Context, kept reprise.Appended, text []byte) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, takeTimeout,
 		fmt.Errorf("%w: the change was kept and has not come back", reprise.ErrUnavailable))
@@ -187,7 +187,7 @@ func (r *Registry[T]) await(ctx context.Context, kept reprise.Appended, text []b
 	}
 }
 
-// counted says whether a record that was taken was the first of its version: it reads the records before it again.
+// counted reports a conflict unless the record was the first for its version. It reads the earlier records again.
 func (r *Registry[T]) counted(ctx context.Context, kept reprise.Appended, text []byte) error {
 	var own record[T]
 	if err := json.Unmarshal(text, &own); err != nil {
@@ -206,7 +206,7 @@ func (r *Registry[T]) counted(ctx context.Context, kept reprise.Appended, text [
 	return err
 }
 
-// read calls each for the records that are there, until it returns false.
+// read calls each for the stored records until it returns false.
 func (r *Registry[T]) read(ctx context.Context, each func(rec record[T], at uint64) bool) error {
 	st, err := r.log.Stream(ctx, r.key)
 	if err != nil {
@@ -238,7 +238,7 @@ func (r *Registry[T]) parse(text []byte) (rec record[T], ok bool) {
 	return rec, true
 }
 
-// run follows the stream until ctx is done. read is told once, when all was read or that failed.
+// run follows the stream until ctx is done. read receives one value: nil once everything was read, or the error.
 func (r *Registry[T]) run(ctx context.Context, read chan<- error) {
 	wait := backoff.Backoff{First: 50 * time.Millisecond, Most: time.Second}
 	first := true
@@ -261,7 +261,7 @@ func (r *Registry[T]) run(ctx context.Context, read chan<- error) {
 	}
 }
 
-// follow reads the stream from its first event until something fails.
+// follow reads the stream from its first event until an error.
 func (r *Registry[T]) follow(ctx context.Context, ready func()) error {
 	st, err := r.stream(ctx, ready)
 	if err != nil {
@@ -297,7 +297,7 @@ func (r *Registry[T]) follow(ctx context.Context, ready func()) error {
 	}
 }
 
-// stream waits until there is a stream.
+// stream waits until the stream exists.
 func (r *Registry[T]) stream(ctx context.Context, ready func()) (*reprise.Stream, error) {
 	for {
 		st, err := r.log.Stream(ctx, r.key)
@@ -312,7 +312,7 @@ func (r *Registry[T]) stream(ctx context.Context, ready func()) (*reprise.Stream
 		select {
 		case <-look:
 		case <-r.made:
-			if err := backoff.Sleep(ctx, 10*time.Millisecond); err != nil { // it may be removed since
+			if err := backoff.Sleep(ctx, 10*time.Millisecond); err != nil { // it may have been removed
 				return nil, err
 			}
 		case <-ctx.Done():
@@ -321,7 +321,7 @@ func (r *Registry[T]) stream(ctx context.Context, ready func()) (*reprise.Stream
 	}
 }
 
-// apply makes a record what is known, if it is the next version.
+// apply applies a record if it is the next version.
 func apply[T any](entries map[string]Entry[T], rec record[T]) {
 	switch {
 	case rec.Version != entries[rec.ID].Version+1:
@@ -332,7 +332,7 @@ func apply[T any](entries map[string]Entry[T], rec record[T]) {
 	}
 }
 
-// show makes entries what others are told.
+// show publishes entries to callers.
 func (r *Registry[T]) show(entries map[string]Entry[T], taken reprise.Cursor) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,12 +12,13 @@ import (
 // Cron is a parsed line: minute, hour, day of the month, month and day of the week, as in POSIX crontab, with steps and
 // names; or "@hourly", "@daily", "@weekly", "@monthly", "@yearly"; or "@every DURATION".
 //
-// A line whose hours are all hours goes by elapsed time. Other lines go by the clock on the wall: a time that exists
-// twice, when clocks are set back, is due the first time; one that does not exist, when they are set forward, is due at
-// the moment when they are.
+// A line whose hour field matches every hour follows elapsed time. Other lines follow the local clock: a time that
+// exists twice, when clocks are set back, is due the first time; a time that does not exist, when clocks are set
+// forward, is due at the moment of the change.
 type Cron struct {
 	minutes, hours, days, months, weekdays uint64
-	// anyDay and anyWeekday: the field begins with "*". If neither does, a day matches that matches one of them.
+	// anyDay and anyWeekday mean that the field begins with "*". If neither does, a day matches if one of the fields
+	// matches.
 	anyDay, anyWeekday bool
 	everyHour          bool
 	every              time.Duration // 0 for a line with fields
@@ -45,10 +46,10 @@ var shorthands = map[string]string{
 	"@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *",
 }
 
-// minEvery is the shortest time of "@every".
+// minEvery is the shortest period of "@every".
 const minEvery = time.Second
 
-// ParseCron reads a line. The error says which field is wrong.
+// ParseCron parses a line. The error names the invalid field.
 func ParseCron(line string) (*Cron, error) {
 	if text, ok := strings.CutPrefix(line, "@every "); ok {
 		every, err := time.ParseDuration(strings.TrimSpace(text))
@@ -83,7 +84,7 @@ func ParseCron(line string) (*Cron, error) {
 	return c, nil
 }
 
-// parse reads one field: a list of "*", "A", "A-B", each with "/STEP" after it if need be.
+// parse parses one field: a list of "*", "A" and "A-B", each optionally followed by "/STEP".
 func (f *field) parse(text string) (set uint64, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		span, step, stepped := strings.Cut(part, "/")
@@ -133,12 +134,12 @@ func (f *field) value(text string) (int, error) {
 	return v, nil
 }
 
-// horizon is how far Next looks: leap days are up to eight years apart.
+// horizon bounds the search of Next: leap days are up to eight years apart.
 const horizon = 9 * 366 * 24 * time.Hour
 
 // Next returns the first slot after a moment, in UTC. It is zero if there is none within nine years.
 func (c *Cron) Next(after time.Time, zone *time.Location) time.Time {
-	if c.every > 0 { // slots are multiples of it since 1970, so that all replicas agree
+	if c.every > 0 { // slots are multiples of every since 1970, so that all replicas agree
 		at := after.Unix() - after.Unix()%int64(c.every/time.Second)
 		return time.Unix(at, 0).Add(c.every).UTC()
 	}
@@ -161,7 +162,8 @@ func (c *Cron) Next(after time.Time, zone *time.Location) time.Time {
 	return time.Time{}
 }
 
-// before is a moment to go on with: target, but the moment when clocks are set, if that comes first, and at least next.
+// before returns the moment to continue from: target, or the moment when clocks are set if that comes first, and at
+// least next.
 func (c *Cron) before(local, target, next time.Time) time.Time {
 	if _, set := local.ZoneBounds(); !set.IsZero() && set.Before(target) {
 		target = set
@@ -188,7 +190,7 @@ func (c *Cron) isDue(local time.Time) bool {
 	switch {
 	case by < 0 && local.Sub(set) < -by: // the second time
 		return false
-	case by > 0 && local.Equal(set): // what the clocks jump over
+	case by > 0 && local.Equal(set): // the skipped local times
 		wall := set.UTC().Add(time.Duration(earlier) * time.Second)
 		for skipped := time.Duration(0); skipped < by; skipped += time.Minute {
 			if c.matches(wall.Add(skipped)) {
@@ -199,7 +201,7 @@ func (c *Cron) isDue(local time.Time) bool {
 	return matches
 }
 
-// matches reports whether all fields match what a clock shows.
+// matches reports whether all fields match a local time.
 func (c *Cron) matches(wall time.Time) bool {
 	return c.minutes&(1<<wall.Minute()) != 0 && c.hours&(1<<wall.Hour()) != 0 && c.matchesDay(wall)
 }

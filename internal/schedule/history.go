@@ -9,30 +9,30 @@ import (
 	"reprise"
 )
 
-// Outcome says what became of a slot.
+// Outcome is the outcome of a slot.
 type Outcome string
 
 // The outcomes.
 const (
-	// Started: its execution was started.
+	// Started means that the execution was started.
 	Started Outcome = "started"
-	// Skipped: the execution of an earlier slot was still running.
+	// Skipped means that the execution of an earlier slot was still running.
 	Skipped Outcome = "skipped"
-	// Missed: nobody ran the schedules; Count says how many slots there were up to this one.
+	// Missed means that nobody ran the schedules. Count is the number of slots up to this one.
 	Missed Outcome = "missed"
-	// Failed: the execution was refused.
+	// Failed means that the execution was refused.
 	Failed Outcome = "failed"
 )
 
-// Slot is what became of a moment at which a schedule was due.
+// Slot is a moment at which a schedule was due, and its outcome.
 type Slot struct {
 	At      time.Time `json:"at"`
 	Outcome Outcome   `json:"outcome"`
-	// Execution is the id of what was started, or what was still running.
+	// Execution is the id of the execution that was started or was still running.
 	Execution string `json:"execution,omitempty"`
 	Error     string `json:"error,omitempty"`
 	Count     int    `json:"count,omitempty"`
-	// Last is the id of the newest execution that was started.
+	// Last is the id of the execution that was started last.
 	Last string `json:"last,omitempty"`
 }
 
@@ -49,7 +49,7 @@ func (s *Schedule) historyKey() reprise.StreamKey {
 	return reprise.StreamKey{Tenant: s.Tenant, Name: historyNamespace + s.ID}
 }
 
-// claim takes the history of a schedule over, and returns the newest slot in it, nil if there is none.
+// claim takes over the history of a schedule and returns its newest slot, nil if there is none.
 func (s *Schedules) claim(ctx context.Context, one *Schedule, owner reprise.Owner) (*reprise.Stream, *Slot, error) {
 	st, _, err := s.log.Create(ctx, one.historyKey(), reprise.StreamConfig{Retention: kept})
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Schedules) claim(ctx context.Context, one *Schedule, owner reprise.Owne
 	return st, &slots[len(slots)-1], nil
 }
 
-// History returns what became of the newest slots of a schedule, the oldest first.
+// History returns the newest slots of a schedule, oldest first.
 func (s *Schedules) History(ctx context.Context, one *Schedule) ([]Slot, error) {
 	st, err := s.log.Stream(ctx, one.historyKey())
 	if errors.Is(err, reprise.ErrNotFound) {
@@ -102,7 +102,7 @@ func read(ctx context.Context, st *reprise.Stream) (slots []Slot, err error) {
 	}
 }
 
-// note records what became of a slot.
+// note records a slot.
 func note(ctx context.Context, st *reprise.Stream, owner reprise.Owner, slot Slot) error {
 	text, err := json.Marshal(slot)
 	if err != nil {

@@ -14,26 +14,26 @@ import (
 )
 
 const (
-	// ownerName is the name of who runs the schedules, with the fence of Run.
+	// ownerName is the owner name of the runner; its fence is that of Run.
 	ownerName = "schedules"
-	// late is how late a slot may be and is not missed: another replica takes over within seconds.
+	// late is the longest delay of a slot that is not missed: another replica takes over within seconds.
 	late = time.Minute
-	// maxMissed bounds how many missed slots are counted.
+	// maxMissed bounds the count of missed slots.
 	maxMissed = 10_000
 	// label is the label of an execution that holds the id of its schedule.
 	label = "schedule"
-	// maxSleep is the longest sleep: the clock may be set meanwhile.
+	// maxSleep bounds a sleep, since the clock may be set meanwhile.
 	maxSleep = 30 * time.Second
 )
 
-// Run starts what is due until ctx is done, whose cause it returns. fence is higher than those of all earlier calls, on
-// any replica: where another call has a higher one the error is reprise.ErrFenced.
+// Run starts due executions until ctx is done and returns the cause. fence must be higher than in all earlier calls on
+// any replica. If another call has a higher fence, the error is reprise.ErrFenced.
 func (s *Schedules) Run(ctx context.Context, fence uint64) error {
 	return s.known.Each(ctx, func(one *Schedule) bool { return one.Disabled == nil },
 		func(ctx context.Context, e registry.Entry[Schedule]) error { return s.run(ctx, e, fence) })
 }
 
-// run runs one schedule, over failures of the store.
+// run runs one schedule and retries failures of the store.
 func (s *Schedules) run(ctx context.Context, e registry.Entry[Schedule], fence uint64) error {
 	wait := backoff.Backoff{First: 100 * time.Millisecond, Most: 10 * time.Second}
 	for {
@@ -48,7 +48,7 @@ func (s *Schedules) run(ctx context.Context, e registry.Entry[Schedule], fence u
 	}
 }
 
-// runOnce runs one schedule until something fails, or nil where it is disabled.
+// runOnce runs one schedule until an error. It returns nil if the schedule is disabled.
 func (s *Schedules) runOnce(ctx context.Context, one *Schedule, owner reprise.Owner,
 	wait *backoff.Backoff,
 ) error {
@@ -58,7 +58,7 @@ func (s *Schedules) runOnce(ctx context.Context, one *Schedule, owner reprise.Ow
 	}
 	if last == nil {
 		last = &Slot{At: one.Created}
-	} else if last.At.Before(one.Created) { // it was enabled since
+	} else if last.At.Before(one.Created) { // it was enabled after that slot
 		last = &Slot{At: one.Created, Last: last.Last}
 	}
 	for {
@@ -96,7 +96,7 @@ func (s *Schedules) runOnce(ctx context.Context, one *Schedule, owner reprise.Ow
 	}
 }
 
-// mayPass reports whether a start that has failed may succeed later.
+// mayPass reports whether a failed start may succeed later.
 func mayPass(err error) bool {
 	return errors.Is(err, reprise.ErrUnavailable) || errors.Is(err, reprise.ErrQuota) ||
 		errors.Is(err, reprise.ErrClosed)
@@ -115,7 +115,7 @@ func sleepUntil(ctx context.Context, at time.Time) error {
 	}
 }
 
-// pass does what a slot asks for.
+// pass handles a slot.
 func (s *Schedules) pass(ctx context.Context, one *Schedule, at time.Time, last string) (Slot, error) {
 	if time.Since(at) <= late || one.Once && one.isNewest(at) {
 		return s.start(ctx, one, at, last)
@@ -174,7 +174,7 @@ func (s *Schedules) start(ctx context.Context, one *Schedule, at time.Time, last
 	case errors.Is(err, reprise.ErrQuota) && time.Since(at) > late/2:
 		slot.Outcome, slot.Error = Failed, err.Error()
 	default:
-		return slot, err // it is tried again
+		return slot, err // the caller tries again
 	}
 	return slot, nil
 }

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones are the same on every machine, those without files of them too
+	_ "time/tzdata" // zones are the same on every machine, also without zone files
 
 	"reprise"
 	"reprise/internal/execution"
@@ -17,32 +17,32 @@ import (
 	"reprise/internal/registry"
 )
 
-// Schedule is what is known of a schedule.
+// Schedule is a schedule of executions.
 type Schedule struct {
 	ID     string         `json:"id"`
 	Tenant reprise.Tenant `json:"tenant"`
 	Cron   string         `json:"cron"`
 	// Zone is the name of a time zone, such as "Europe/Berlin" or "UTC".
 	Zone string `json:"zone"`
-	// Overlap lets an execution begin while an earlier one runs. Once makes up for the newest slot that was missed.
+	// Overlap permits an execution to begin while an earlier one runs. Once starts the newest missed slot late.
 	Overlap bool `json:"overlap,omitempty"`
 	Once    bool `json:"once,omitempty"`
-	// Execution is what is started.
+	// Execution is the request to start.
 	Execution execution.Request `json:"execution"`
-	// Principal made the schedule, and may start executions.
+	// Principal is the maker of the schedule, whose permissions limit what it starts.
 	Principal string    `json:"principal"`
 	Created   time.Time `json:"created"`
-	// Disabled is why and since when nothing is started, nil for a schedule that works.
+	// Disabled says why and since when nothing is started. It is nil for a schedule that works.
 	Disabled *Disabled `json:"disabled,omitempty"`
 }
 
-// Disabled says why nothing is started.
+// Disabled is the reason for which, and the time since when, a schedule starts nothing.
 type Disabled struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
 }
 
-// Request says which schedule to make.
+// Request describes a schedule to make.
 type Request struct {
 	Tenant    reprise.Tenant
 	Principal string
@@ -77,33 +77,34 @@ func (q *Request) validate() error {
 	return q.Execution.Validate()
 }
 
-// Options are the settings of Schedules. The zero value of each field means its default, but for the functions.
+// Options are the settings of Schedules. The functions are required, except Passed; the zero value of every other field
+// means its default.
 type Options struct {
 	// Start starts an execution, or finds the one that the same request has started. It is required.
 	Start func(ctx context.Context, tenant reprise.Tenant, q execution.Request) (execution.Execution, bool, error)
 	// Show finds an execution. It is required.
 	Show func(ctx context.Context, tenant reprise.Tenant, id string) (execution.Execution, error)
-	// Principal says what a principal may do now. It is required.
+	// Principal returns the current permissions of a principal. It is required.
 	Principal func(ctx context.Context, tenant reprise.Tenant, name string) (identity.Principal, error)
-	// MaxPerTenant is how many schedules a tenant may have. Default: 100.
+	// MaxPerTenant bounds the schedules of a tenant. Default: 100.
 	MaxPerTenant int
-	// Passed is told what became of a slot. Default: nobody is.
+	// Passed is called with the outcome of each slot. It may be nil.
 	Passed func(s *Schedule, slot Slot)
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger receives errors. Default: silent.
 	Logger *slog.Logger
 }
 
-// Schedules are those of all tenants. They are safe for concurrent use.
+// Schedules are the schedules of all tenants. They are safe for concurrent use.
 type Schedules struct {
 	log   *reprise.Log
 	opts  Options
 	known *registry.Registry[Schedule]
 }
 
-// registryKey is the stream of all schedules.
+// registryKey names the stream of all schedules.
 var registryKey = reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "schedules"}
 
-// Open reads the schedules in log. ctx bounds that.
+// Open reads the schedules in log. ctx bounds the reading.
 func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Schedules, error) {
 	s := &Schedules{log: log, opts: *opts}
 	if s.opts.MaxPerTenant == 0 {
@@ -120,14 +121,14 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Schedules, err
 	return s, err
 }
 
-// Close ends following changes. What Run does must have ended before.
+// Close stops following changes. Run must have returned before.
 func (s *Schedules) Close() { s.known.Close() }
 
 // Any waits until there is a schedule, or returns the cause of ctx.
 func (s *Schedules) Any(ctx context.Context) error { return s.known.Any(ctx) }
 
-// Add makes a schedule, whose first slot is the next one. The error is an *execution.FieldError, reprise.ErrQuota
-// if the tenant has as many as it may have, or that of the Log.
+// Add creates a schedule, which starts with its next slot. The error is an *execution.FieldError, reprise.ErrQuota if
+// the tenant has reached its limit, or that of the Log.
 func (s *Schedules) Add(ctx context.Context, q Request) (Schedule, error) {
 	if err := q.validate(); err != nil {
 		return Schedule{}, err
@@ -143,7 +144,7 @@ func (s *Schedules) Add(ctx context.Context, q Request) (Schedule, error) {
 	return made, s.known.Set(ctx, made.ID, 0, &made)
 }
 
-// List returns the schedules of a tenant, the newest first.
+// List returns the schedules of a tenant, newest first.
 func (s *Schedules) List(tenant reprise.Tenant) []Schedule {
 	all, _ := s.known.All()
 	list := []Schedule{}
@@ -185,7 +186,7 @@ func (s *Schedules) Remove(ctx context.Context, tenant reprise.Tenant, id string
 	return err
 }
 
-// Disable stops a schedule of a tenant, and Enable lets it go on in the name of a principal, with the next slot. The
+// Disable stops a schedule of a tenant. Enable lets it continue in the name of a principal, with the next slot. The
 // errors are those of Remove.
 func (s *Schedules) Disable(ctx context.Context, tenant reprise.Tenant, id, reason string) (Schedule, error) {
 	found, version, err := s.find(tenant, id)
@@ -203,11 +204,11 @@ func (s *Schedules) Enable(ctx context.Context, tenant reprise.Tenant, id, princ
 		return found, err
 	}
 	found.Disabled, found.Principal = nil, principal
-	found.Created = time.Now().UTC().Truncate(time.Millisecond) // the slots before it are not missed
+	found.Created = time.Now().UTC().Truncate(time.Millisecond) // slots before this are not missed
 	return found, s.known.Set(ctx, id, version, &found)
 }
 
-// Next returns when a schedule is due next, the zero time for one that is disabled.
+// Next returns the next slot, the zero time for a disabled schedule.
 func (s *Schedule) Next(after time.Time) time.Time {
 	if s.Disabled != nil {
 		return time.Time{}
@@ -215,11 +216,11 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return s.next(after)
 }
 
-// next is Next whether it is disabled or not.
+// next is Next for enabled and disabled schedules.
 func (s *Schedule) next(after time.Time) time.Time {
 	cron, err := ParseCron(s.Cron)
 	zone, zerr := time.LoadLocation(s.Zone)
-	if err != nil || zerr != nil { // it was taken by a version that knew more
+	if err != nil || zerr != nil { // a newer version accepted it
 		return time.Time{}
 	}
 	return cron.Next(after, zone)

@@ -1,9 +1,9 @@
-// Package screen keeps what a program has drawn on a terminal, and draws it again on another one.
+// Package screen keeps the screen of a terminal and renders it on another one.
 //
-// It understands what terminfo's xterm-256color and the programs that do not ask terminfo send: the VT100 and VT220
-// sequences, colours, the alternate screen, scroll regions, character sets, and the modes that change what keys and
-// the mouse send. It answers no questions, shows no images and keeps no scrollback; lines that are too long for a new
-// size are cut, not wrapped again.
+// It supports the sequences of terminfo's xterm-256color and of programs that do not use terminfo: VT100 and VT220
+// sequences, colours, the alternate screen, scroll regions, character sets, and the modes of keyboard and mouse. It
+// does not answer queries, show images or keep scrollback. Lines that are too long for a new size are truncated and not
+// wrapped again.
 package screen
 
 import "unicode/utf8"

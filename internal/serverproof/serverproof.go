@@ -1,9 +1,9 @@
-// Package serverproof is how a server of this machine proves to a client that it knows the token, before the client
-// sends that: whoever listens at the address while the server is down does not.
+// Package serverproof lets a server of this machine prove to a client that it knows the token before the client sends
+// the token. A program that listens at the address while the server is down cannot do so.
 //
-// The client sends a challenge of its own making over the connection that it is going to use, and the server answers
-// with a code over the challenge and the address that the connection has reached. The address keeps somebody in between
-// from asking the real server, which listens elsewhere, and passing its answer on.
+// The client sends a random challenge over the connection that it is going to use. The server answers with a code over
+// the challenge and the address at which the connection arrived. The address prevents an intermediary from passing on
+// the answer of the real server, which listens elsewhere.
 package serverproof
 
 import (

@@ -4,8 +4,8 @@
 //	hub := shared.New(memstore.New(nil))
 //	a, b := hub.Store(), hub.Store()
 //
-// Each of a and b is a reprise.Store and a reprise.Watcher, and is meant for one Log. What is done
-// through one of them is told to those who watch through the others.
+// Each of a and b is a reprise.Store and a reprise.Watcher, and is meant for one Log. Watchers of one are notified of
+// the changes made through the others.
 package shared
 
 import (

@@ -9,28 +9,28 @@ import (
 	"reprise"
 )
 
-// client has one operation under way at a time. The seed chooses which.
+// client runs one operation at a time. The seed chooses which.
 type client struct {
 	sim     *simulation
 	number  int
 	rng     *rand.Rand
 	next    func() // chooses an operation and calls do, or does nothing
 	handles map[handleKey]*handle
-	events  int // that it has made
+	events  int // number of events it has made
 
 	producers map[reprise.StreamKey]*producer // of a writer
 	following *following                      // of a reader
-	cursors   []reprise.Cursor                // that a reader was given
+	cursors   []reprise.Cursor                // given to a reader
 	of        []reprise.StreamKey             // the streams of cursors
 
 	// Guarded by sim.mu.
 	busy    bool
-	follows bool // waits for events, which may never come
+	follows bool // waits for events, which may never arrive
 	op      operation
 	stop    context.CancelCauseFunc
 }
 
-// operation is what a client is doing.
+// operation is the current operation of a client.
 type operation struct {
 	what    string
 	replica *replica
@@ -48,7 +48,7 @@ type handle struct {
 	*reprise.Stream
 	replica *replica
 	life    int
-	changes int  // of the name when the handle was asked for
+	changes int  // of the name when the handle was requested
 	absent  bool // at that time
 	older   bool // it was used for a stream that had the name before
 }
@@ -70,7 +70,7 @@ func (c *client) cancel() {
 	stop(errCut)
 }
 
-// do runs an operation in a goroutine. f returns what is to be told in the trace.
+// do runs an operation in a goroutine. f returns a text for the trace.
 func (c *client) do(r *replica, key reprise.StreamKey, what string, f func(context.Context) string) {
 	ctx, cancel := context.WithCancelCause(background)
 	if c.following != nil || c.producers == nil && c.number < len(c.sim.clients)-1 {
@@ -92,7 +92,7 @@ func (c *client) do(r *replica, key reprise.StreamKey, what string, f func(conte
 		told := "panicked"
 		defer func() {
 			if p := recover(); p != nil {
-				if _, ok := p.(string); !ok { // not one of ours
+				if _, ok := p.(string); !ok { // not a panic of the simulator
 					s.fail("%s: panic: %v", what, p)
 				}
 			}
@@ -106,7 +106,7 @@ func (c *client) do(r *replica, key reprise.StreamKey, what string, f func(conte
 	}()
 }
 
-// anyReplica chooses one that is open, nil if there is none.
+// anyReplica chooses an open replica, nil if there is none.
 func (c *client) anyReplica() *replica {
 	var open []*replica
 	for _, r := range c.sim.replicas {
@@ -120,9 +120,8 @@ func (c *client) anyReplica() *replica {
 	return pick(c.rng, open...)
 }
 
-// handle returns the client's Stream at a replica. Where it has none, it asks for one, with make
-// for a stream that may have to
-// be made, and returns nil.
+// handle returns the client's Stream at a replica. If there is none, it requests one, with create for a stream that may
+// not exist yet, and returns nil.
 func (c *client) handle(r *replica, key reprise.StreamKey, create bool) *handle {
 	at := handleKey{r.number, key}
 	if h := c.handles[at]; h != nil && h.life == r.life {
@@ -157,7 +156,7 @@ func (c *client) handle(r *replica, key reprise.StreamKey, create bool) *handle 
 
 func owned(key reprise.StreamKey) bool { return key.Name == "owned" }
 
-// looked takes a handle over.
+// looked stores a handle.
 func (c *client) looked(at handleKey, h *handle, err error) string {
 	if err != nil {
 		c.check(h, at.key, err)
@@ -167,7 +166,7 @@ func (c *client) looked(at handleKey, h *handle, err error) string {
 	return "found"
 }
 
-// check judges an error that any operation may return.
+// check verifies an error that any operation may return.
 func (c *client) check(h *handle, key reprise.StreamKey, err error) {
 	s := c.sim
 	n := s.cluster.truth.name(key)
@@ -190,7 +189,7 @@ func (c *client) check(h *handle, key reprise.StreamKey, err error) {
 	}
 }
 
-// info compares the state of a stream with what was acknowledged before it was asked for.
+// info compares the state of a stream with the events that were acknowledged before the request.
 func (c *client) info(h *handle, key reprise.StreamKey) {
 	acked, told := c.sim.ackedNow(key), c.sim.toldBy(h)
 	c.do(h.replica, key, "info", func(ctx context.Context) string {
@@ -206,7 +205,7 @@ func (c *client) info(h *handle, key reprise.StreamKey) {
 	})
 }
 
-// ackedNow is what was acknowledged in the epochs of key.
+// ackedNow returns the newest acknowledged events in the epochs of key.
 func (s *simulation) ackedNow(key reprise.StreamKey) map[*epoch]uint64 {
 	acked := map[*epoch]uint64{}
 	for _, e := range s.cluster.truth.epochs {
@@ -217,8 +216,7 @@ func (s *simulation) ackedNow(key reprise.StreamKey) map[*epoch]uint64 {
 	return acked
 }
 
-// checkTail (G6): a tail that a client is told of is that of events which are stored, and not
-// before one that was acknowledged.
+// checkTail (G6): a tail that a client receives covers only stored events and every acknowledged one.
 func (s *simulation) checkTail(what string, id reprise.Epoch, tail uint64, acked map[*epoch]uint64) {
 	e := s.cluster.truth.epochs[id]
 	switch {

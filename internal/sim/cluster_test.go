@@ -9,24 +9,24 @@ import (
 	"reprise/store/memstore"
 )
 
-// cluster is a primary store and a follower that has applied a part of what the primary did. Only
-// the scheduler uses it.
+// cluster is a primary store and a follower that has applied a prefix of the primary's changes. Only the scheduler uses
+// it.
 type cluster struct {
 	sim      *simulation
 	truth    *truth
 	primary  *memstore.Store
 	follower *memstore.Store
-	behind   []func(*memstore.Store) // what the follower has not applied
+	behind   []func(*memstore.Store) // changes that the follower has not applied
 }
 
 func newCluster(s *simulation) *cluster {
 	return &cluster{sim: s, truth: newTruth(), primary: memstore.New(nil), follower: memstore.New(nil)}
 }
 
-// later keeps a change for the follower.
+// later queues a change for the follower.
 func (c *cluster) later(change func(*memstore.Store)) { c.behind = append(c.behind, change) }
 
-// follow lets the follower apply the oldest change.
+// follow applies the oldest change to the follower.
 func (c *cluster) follow() {
 	c.behind[0](c.follower)
 	c.behind = c.behind[1:]
@@ -69,7 +69,7 @@ func (c *cluster) remove(key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	c.later(func(s *memstore.Store) { _ = s.Remove(background, key, spec) })
 	n := c.truth.name(key)
 	if e := c.truth.epochs[spec.Epoch]; e != nil && spec.Trim > 0 &&
-		e != n.current { // a promotion took it back at once
+		e != n.current { // a promotion took it back
 		e.earliest = max(e.earliest, min(spec.Trim, e.tail+1))
 		e.moved()
 	}
@@ -99,7 +99,7 @@ func (c *cluster) sweep(now, remember time.Time, limit int) ([]reprise.StreamInf
 	return swept, err
 }
 
-// promote makes the follower the primary: what it has not applied is lost, and each stream is in a new epoch.
+// promote makes the follower the primary. Changes that it has not applied are lost, and each stream gets a new epoch.
 func (c *cluster) promote() {
 	before := c.follower
 	c.primary, c.follower, c.behind = memstore.New(nil), memstore.New(nil), nil
@@ -135,7 +135,7 @@ func root(e *epoch) *epoch {
 	return e
 }
 
-// copy puts a stream of another store into primary and follower, in a new epoch.
+// copy copies a stream of another store to primary and follower, in a new epoch.
 func (c *cluster) copy(from *memstore.Store, info reprise.StreamInfo) reprise.StreamInfo {
 	page, err := from.Read(background, info.Key, 0, 1<<40)
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *cluster) copy(from *memstore.Store, info reprise.StreamInfo) reprise.St
 	return info
 }
 
-// everything lists all streams, the newest first.
+// everything lists all streams, newest first.
 func everything(s *memstore.Store) []reprise.StreamInfo {
 	page, err := s.List(background, reprise.ListQuery{AllNamespaces: true, Limit: 1000})
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"reprise"
 )
 
-// fate is what becomes of a call of the store.
+// fate is the outcome of a call of the store.
 type fate int
 
 const (
 	succeeds    fate = iota
 	failsBefore      // and has no effect
 	failsAfter       // its effect
-	lateEffect       // fails now, and has its effect later, unless something has taken its place
+	lateEffect       // fails now and takes effect later, unless a conflicting change was made
 	panics           // before its effect
 	panicsAfter
-	hookPanics // takes effect; the hook of the Log panics
+	hookPanics // takes effect, and the hook of the Log panics
 	fates
 )
 
@@ -32,9 +32,9 @@ func (f fate) String() string {
 type gate struct {
 	replica *replica
 	kind    string
-	key     reprise.StreamKey // zero for calls about no single stream
+	key     reprise.StreamKey // zero for calls that concern no single stream
 	detail  string
-	// effect carries the call out, the scheduler calls it. cause is what the call answers if it failed.
+	// effect executes the call; the scheduler calls it. cause is the error of a failing call.
 	effect func(f fate, cause error)
 	panics bool
 	done   chan struct{}
@@ -63,7 +63,7 @@ var (
 	_ reprise.Concurrent = parallel{}
 )
 
-// lanes is so many that streams hardly ever share one: which of them do is random in each Log.
+// lanes is so large that streams rarely share a lane: which ones do is random in each Log.
 const lanes = 256
 
 func (parallel) ConcurrentAppends() int { return lanes }
@@ -71,7 +71,7 @@ func (parallel) ConcurrentAppends() int { return lanes }
 // readerMark marks the context of calls that must not change the store.
 type readerMark struct{}
 
-// pass waits at the gate. The error is the cause if ctx was cancelled there; the call then has no effect.
+// pass waits at the gate. If ctx is cancelled there, the call has no effect and pass returns the cause.
 func (s *store) pass(ctx context.Context, g *gate) error {
 	sim := s.replica.sim
 	g.replica, g.done = s.replica, make(chan struct{})
@@ -102,12 +102,12 @@ func (s *store) pass(ctx context.Context, g *gate) error {
 var (
 	errCrashed = fmt.Errorf("%w: the replica has crashed", reprise.ErrUnavailable)
 	errLost    = fmt.Errorf("%w: the connection was lost", reprise.ErrUnavailable)
-	// causes are what calls fail with. Some break the contract of Store as a driver might: the Log must not take
-	// them for anything else.
+	// causes are the errors of failing calls. Some break the contract of Store as a driver might: the Log must not
+	// mistake them for anything else.
 	causes = []error{errLost, errLost, fmt.Errorf("%w: %w", errLost, io.EOF), io.EOF, io.ErrUnexpectedEOF}
 )
 
-// release carries out a call and lets it return.
+// release executes a call and lets it return.
 func (s *simulation) release(g *gate, f fate) {
 	s.mu.Lock()
 	s.pending = slices.DeleteFunc(s.pending, func(p *gate) bool { return p == g })
@@ -117,7 +117,7 @@ func (s *simulation) release(g *gate, f fate) {
 	close(g.done)
 }
 
-// outcome carries out change by its fate, and returns what the call answers.
+// outcome executes change according to its fate, and returns the result of the call.
 func outcome(s *simulation, f fate, cause error, late bool, change func() error) error {
 	switch f {
 	case failsBefore, panics:
@@ -155,7 +155,7 @@ func (s *store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 	sim := s.replica.sim
 	errs := make([]error, len(reqs))
 	g := &gate{kind: "append"}
-	sorted := slices.Clone(reqs) // lanes meet in any order
+	sorted := slices.Clone(reqs) // lanes are combined in any order
 	slices.SortFunc(sorted, func(a, b reprise.AppendRequest) int { return compareKeys(a.Key, b.Key) })
 	for _, r := range sorted {
 		g.detail += fmt.Sprintf("%s %d+%d ", r.Key, r.First, r.Count)
@@ -231,7 +231,7 @@ func (s *store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	sim := s.replica.sim
 	g := &gate{kind: "remove", key: key, detail: fmt.Sprintf("trim %d", spec.Trim)}
 	g.effect = func(f fate, cause error) {
-		// A removal of whatever has the name must not come late: it would take a stream that was made since.
+		// A removal without an epoch must not take effect late: it would remove a stream that was created since.
 		err = outcome(sim, f, cause, spec.Epoch != "", func() error { return sim.cluster.remove(key, spec) })
 	}
 	if gone := s.pass(ctx, g); gone != nil {
@@ -240,7 +240,7 @@ func (s *store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	return err
 }
 
-// Sweep is by the clock of the replica.
+// Sweep uses the clock of the replica.
 func (s *store) Sweep(ctx context.Context, now, remember time.Time, limit int) (swept []reprise.StreamInfo, err error) {
 	sim := s.replica.sim
 	g := &gate{kind: "sweep"}
@@ -276,7 +276,7 @@ func (s *store) Sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.Siz
 
 func (s *store) Close() error { return nil }
 
-// Watch is answered at once. What it tells waits for the scheduler.
+// Watch returns at once. Its notifications wait for the scheduler.
 func (s shared) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
 	sim, r := s.replica.sim, s.replica
 	sim.mu.Lock()

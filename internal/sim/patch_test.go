@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPatchesApply: what takes the repairs out that docs/testing.md lists fits the code.
+// TestPatchesApply: the patches that revert the repairs listed in docs/testing.md apply to the code.
 func TestPatchesApply(t *testing.T) {
 	patches, err := filepath.Glob("testdata/*.patch")
 	if err != nil || len(patches) != 4 {

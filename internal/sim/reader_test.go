@@ -8,17 +8,18 @@ import (
 	"reprise"
 )
 
-// following is an open Reader and what the truth says it is to hand out next.
+// following is an open Reader and the events that it must deliver next according to the truth.
 type following struct {
 	*reprise.Reader
 	handle *handle
 	key    reprise.StreamKey
 	epoch  *epoch
 	next   uint64
-	// changes is the name's when the reader was opened; current is false if its stream did not have the name then.
+	// changes is that of the name when the reader was opened; current is false if its stream did not have the name
+	// then.
 	changes int
 	current bool
-	done    bool // the end was told
+	done    bool // the end was delivered
 }
 
 // read chooses what a reader does next.
@@ -50,7 +51,7 @@ func (c *client) leave() {
 	c.following = nil
 }
 
-// keep remembers a cursor.
+// keep stores a cursor.
 func (c *client) keep(key reprise.StreamKey, cursor reprise.Cursor) {
 	if len(c.cursors) > 20 {
 		c.cursors, c.of = c.cursors[10:], c.of[10:]
@@ -58,9 +59,8 @@ func (c *client) keep(key reprise.StreamKey, cursor reprise.Cursor) {
 	c.cursors, c.of = append(c.cursors, cursor), append(c.of, key)
 }
 
-// openReader opens a reader: where it was, at any cursor it ever had, at the ends of the window,
-// or at a cursor of another
-// stream.
+// openReader opens a reader: where it was, at any cursor it ever had, at the ends of the window, or at a cursor of
+// another stream.
 func (c *client) openReader() {
 	r := c.anyReplica()
 	if r == nil {
@@ -156,7 +156,7 @@ func (c *client) follow(f *following) {
 	})
 }
 
-// poll takes what is there.
+// poll takes the available events.
 func (c *client) poll(f *following) {
 	c.do(f.handle.replica, f.key, "poll", func(ctx context.Context) string {
 		run, err := f.Poll(ctx)
@@ -164,7 +164,7 @@ func (c *client) poll(f *following) {
 	})
 }
 
-// took compares what a reader was handed out with the truth.
+// took compares the delivered events with the truth.
 func (c *client) took(f *following, run reprise.Run, err error) string {
 	s := c.sim
 	at := f.Cursor()
@@ -223,7 +223,7 @@ func (c *client) tookEvent(f *following, got reprise.Event) {
 	f.next = got.Seq + 1
 }
 
-// readError judges what a reader at a cursor was told, and goes on from where it is told to.
+// readError verifies the error of a reader at a cursor, and continues at the position that the error names.
 func (c *client) readError(h *handle, key reprise.StreamKey, at reprise.Cursor, err error) {
 	f := c.following
 	window, ok := errors.AsType[*reprise.WindowError](err)
@@ -263,7 +263,7 @@ func (c *client) readError(h *handle, key reprise.StreamKey, at reprise.Cursor, 
 	}
 }
 
-// checkWindow (G1): a refusal names the range that is missing, and no more than that.
+// checkWindow (G1): a refusal names exactly the missing range.
 func (c *client) checkWindow(key reprise.StreamKey, asked reprise.Cursor, window *reprise.WindowError) {
 	s := c.sim
 	tr := s.cluster.truth

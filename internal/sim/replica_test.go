@@ -12,7 +12,7 @@ import (
 	"reprise"
 )
 
-// replica is a place where one Log after the other runs.
+// replica is a place where Logs run one after the other.
 type replica struct {
 	sim    *simulation
 	number int
@@ -25,13 +25,13 @@ type replica struct {
 	closing int // Logs of earlier lives that have not ended
 
 	frozen     bool
-	cut        bool        // from what the store tells
-	hookPanics atomic.Bool // the next commit's hook does
+	cut        bool        // receives no notifications of the store
+	hookPanics atomic.Bool // the hook of the next commit panics
 	watches    []*watch
-	moved      map[reprise.StreamKey]bool // to be told
+	moved      map[reprise.StreamKey]bool // notifications to deliver
 }
 
-// choices are what can happen to r.
+// choices returns the possible events of r.
 func (r *replica) choices() []item {
 	var items []item
 	add := func(weight int, what string, do func()) {
@@ -133,7 +133,7 @@ func openLog(on reprise.Store, opts *reprise.Options) (log *reprise.Log, err err
 	return reprise.Open(context.Background(), on, opts)
 }
 
-// crash ends the Log of r without its calls: each has taken effect, or not, or does so late.
+// crash ends the Log of r in the middle of its calls: each has taken effect, or not, or does so late.
 func (r *replica) crash() {
 	s := r.sim
 	s.mu.Lock()
@@ -169,7 +169,7 @@ func (r *replica) end(log *reprise.Log) {
 	r.closing--
 }
 
-// isGone reports whether err says that the stream is not there.
+// isGone reports whether err means that the stream does not exist.
 func isGone(err error) bool {
 	return errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
 }

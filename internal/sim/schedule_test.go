@@ -13,16 +13,16 @@ import (
 	"reprise"
 )
 
-// config is what a seed chooses before the first step.
+// config holds the choices of a seed before the first step.
 type config struct {
 	replicas  int
 	shared    bool
 	parallel  bool
 	retention reprise.Retention
 	tailBytes int
-	streams   int // in memory while unused; of -1 none, of 3 those that a map yields last, which no seed decides
+	streams   int // unused streams in memory; with -1 none, with 3 the order of a map decides, not the seed
 	pageBytes int
-	wide      int // how many times as much the events hold
+	wide      int // factor of the size of events
 	keys      []reprise.StreamKey
 	writers   int
 	readers   int
@@ -32,7 +32,7 @@ type config struct {
 	crashes   int
 	freezes   int
 	cuts      int
-	trims     bool // many, and many looks at what they leave
+	trims     bool // many trims, and many checks of their results
 }
 
 func chooseConfig(rng *rand.Rand) config {
@@ -73,7 +73,7 @@ func chooseConfig(rng *rand.Rand) config {
 
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
-// maxPromotions is fewer than a stream remembers ancestors.
+// maxPromotions is less than the number of ancestors that a stream keeps.
 const maxPromotions = reprise.MaxLineage / 2
 
 // simulation is one run.
@@ -87,21 +87,21 @@ type simulation struct {
 	clients  []*client
 	late     []func()
 	promoted int
-	calm     bool // no faults and no new operations any more
-	over     bool // no Log is opened any more
+	calm     bool // no more faults and new operations
+	over     bool // no more Logs are opened
 
 	mu      sync.Mutex // never held at a gate
 	pending []*gate
-	// withdrawn are the events of appends that were cancelled in time.
+	// withdrawn holds the events of appends that were cancelled in time.
 	withdrawn map[string]bool
 	results   []string // of operations since the last step
 	trace     []string
 	hash      uint64
 
-	failing sync.Mutex // guards what is below
+	failing sync.Mutex // guards the fields below
 	failure error
 	told    map[logLife]windows
-	largest int // the most bytes of a batch that was stored, and of the batches of a page that was read
+	largest int // the largest size of a stored batch, or of the batches of a page
 }
 
 func newSimulation(seed uint64) *simulation {
@@ -137,7 +137,7 @@ func newSimulation(seed uint64) *simulation {
 	return s
 }
 
-// checkWithdrawn fails if a stored batch holds an append that was cancelled in time.
+// checkWithdrawn fails if a stored batch contains an append that was cancelled in time.
 func (s *simulation) checkWithdrawn(req *reprise.AppendRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,7 +172,7 @@ func (s *simulation) note(format string, args ...any) {
 	s.trace = append(s.trace, line)
 }
 
-// sleep lets time pass. What the scheduler has read is released for those whom a timer wakes.
+// sleep advances the clock. The scheduler's observations are released to goroutines that a timer wakes.
 func (s *simulation) sleep(d time.Duration) {
 	s.mu.Lock()
 	s.results = slices.Clip(s.results)
@@ -180,12 +180,12 @@ func (s *simulation) sleep(d time.Duration) {
 	time.Sleep(d)
 }
 
-// settle waits until all goroutines stand still.
+// settle waits until all goroutines are blocked.
 func (s *simulation) settle() {
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slices.Sort(s.results) // goroutines that one step has woken end in any order
+	slices.Sort(s.results) // goroutines woken by one step end in any order
 	for _, line := range s.results {
 		s.note("       %s", line)
 	}
@@ -193,14 +193,14 @@ func (s *simulation) settle() {
 	slices.SortStableFunc(s.pending, func(a, b *gate) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// item is one thing that can happen next.
+// item is a possible next event.
 type item struct {
 	weight int
 	what   string
 	do     func()
 }
 
-// step lets one thing happen. It returns false if nothing can.
+// step executes one event. It returns false if there is none.
 func (s *simulation) step(number int) bool {
 	items := s.choices()
 	total := 0
@@ -226,7 +226,7 @@ func (s *simulation) step(number int) bool {
 	return true
 }
 
-// choices are the things that can happen next.
+// choices returns the possible next events.
 func (s *simulation) choices() []item {
 	var items []item
 	add := func(weight int, what string, do func()) { items = append(items, item{weight, what, do}) }
@@ -271,8 +271,8 @@ func (s *simulation) choices() []item {
 	return items
 }
 
-// fate chooses what becomes of a call. The choice is made for each call at each step, so that the choice of the call
-// does not depend on it.
+// fate chooses the outcome of a call. It is drawn for each call at each step, so the choice of the call does not depend
+// on it.
 func (s *simulation) fate(g *gate) fate {
 	if s.calm || len(s.config.kinds) == 0 || s.rng.IntN(100) >= s.config.faults {
 		return succeeds
@@ -287,7 +287,7 @@ func (s *simulation) fate(g *gate) fate {
 	return f
 }
 
-// changed tells the other replicas of a stream, if and when the scheduler says so.
+// changed queues notifications about a stream for the other replicas.
 func (s *simulation) changed(key reprise.StreamKey) {
 	for _, r := range s.replicas {
 		if !r.cut {
@@ -296,8 +296,7 @@ func (s *simulation) changed(key reprise.StreamKey) {
 	}
 }
 
-// checkNobodyWaitsForOthers (G7): an operation on a stream that has not returned waits for a call
-// of its own stream, or for a
+// checkNobodyWaitsForOthers (G7): a pending operation on a stream waits only for a call of its own stream or for a
 // commit.
 func (s *simulation) checkNobodyWaitsForOthers() {
 	s.mu.Lock()

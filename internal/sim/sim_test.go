@@ -25,7 +25,7 @@ var (
 	repeats  = flag.Int("repeats", 20, "how many seeds TestRepeatsOfASeed runs twice")
 )
 
-// TestSim runs seeds, the first failing one of which it shortens and prints.
+// TestSim runs seeds. It shortens the first failing one and prints it.
 func TestSim(t *testing.T) {
 	first, n := *from, *seeds
 	if *oneSeed != 0 {
@@ -49,9 +49,9 @@ func TestSim(t *testing.T) {
 	t.Logf("%d seeds, %d lines of trace, %v", n, steps, time.Since(began).Round(time.Millisecond))
 }
 
-// TestRepeatsOfASeed counts how many seeds take exactly the same steps with the same results again. Go's scheduler
-// takes no seed, so not all of them do: on a quiet machine most, on one whose processors are all busy about half. The
-// race detector starts goroutines in random order: with it the seeds are run twice, but need not repeat.
+// TestRepeatsOfASeed counts the seeds that take exactly the same steps with the same results when repeated. Go's
+// scheduler takes no seed, so not all of them do: most on a quiet machine, about half on a busy one. The race detector
+// starts goroutines in random order: with it the seeds run twice, but need not repeat.
 func TestRepeatsOfASeed(t *testing.T) {
 	same, n := 0, *repeats
 	if raceDetector {
@@ -78,9 +78,9 @@ func TestRepeatsOfASeed(t *testing.T) {
 
 // run simulates a seed, with faults for a number of steps.
 func run(t *testing.T, seed uint64, steps int) (s *simulation) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one, the order in which goroutines go on hardly ever changes
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // with one, the order of goroutines rarely changes
 	cryptotest.SetGlobalRandom(t, seed)
-	defer func() { // goroutines that never end are a panic of the bubble
+	defer func() { // goroutines that never end make the bubble panic
 		if p := recover(); p != nil && s.failed() == nil {
 			s.fail("goroutines are left: %v", p)
 		}
@@ -92,7 +92,7 @@ func run(t *testing.T, seed uint64, steps int) (s *simulation) {
 	return s
 }
 
-// run lets steps happen, then ends all faults, and sees that everything works again.
+// run executes steps, then ends all faults and checks that everything works again.
 func (s *simulation) run(steps int) {
 	s.settle()
 	for i := 0; i < steps && s.failed() == nil; i++ {
@@ -126,7 +126,7 @@ func (s *simulation) run(steps int) {
 	})
 }
 
-// drain lets all operations end. Readers that wait for events are cut.
+// drain lets all operations end. Waiting readers are cancelled.
 func (s *simulation) drain() {
 	for _, r := range s.replicas {
 		r.frozen = false
@@ -159,7 +159,7 @@ func (s *simulation) drain() {
 	})
 }
 
-// drainUntil lets things happen until done. What takes longer than minutes of the bubble's time never happens.
+// drainUntil executes events until done. Events that take longer than minutes of the bubble's time never happen.
 func (s *simulation) drainUntil(what string, done func() bool) {
 	idle := 0
 	for i := 0; !done(); i++ {
@@ -179,7 +179,7 @@ func (s *simulation) drainUntil(what string, done func() bool) {
 	}
 }
 
-// busy tells who has not ended.
+// busy names the clients whose operations have not ended.
 func (s *simulation) busy() string {
 	var list []string
 	s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *simulation) worksAgain() {
 	}
 }
 
-// finalAppend appends an event to a stream, which it makes where there is none.
+// finalAppend appends an event to a stream, which it creates if necessary.
 func (c *client) finalAppend(ctx context.Context, r *replica, key reprise.StreamKey) string {
 	events := c.compose(nil)[:1]
 	opts := reprise.AppendOptions{}
@@ -224,7 +224,7 @@ func (c *client) finalAppend(ctx context.Context, r *replica, key reprise.Stream
 		events[0].fence = opts.Owner.Fence
 	}
 	var err error
-	for range 3 { // a name may have changed hands, and the Log not know
+	for range 3 { // the name may stand for another stream, unknown to the Log
 		var stream *reprise.Stream
 		stream, _, err = r.log.CreateWith(ctx, reprise.CreateOptions{Owner: opts.Owner}, key, reprise.StreamConfig{})
 		if err != nil {
@@ -245,7 +245,7 @@ func (c *client) finalAppend(ctx context.Context, r *replica, key reprise.Stream
 	return ""
 }
 
-// finalRead reads all of a stream, which is to be what the truth has kept of it.
+// finalRead reads a whole stream and compares it with the truth.
 func (c *client) finalRead(ctx context.Context, r *replica, key reprise.StreamKey) string {
 	n := c.sim.cluster.truth.name(key)
 	e, changes := n.current, n.changes
@@ -294,7 +294,7 @@ func report(t *testing.T, failing *simulation) {
 	t.Helper()
 	shortest, low := failing, 0
 	high := *maxSteps
-	for low < high { // faults cease after so many steps
+	for low < high { // faults end after so many steps
 		middle := (low + high) / 2
 		if s := run(t, failing.seed, middle); s.failure != nil {
 			shortest, high = s, middle

@@ -8,47 +8,47 @@ import (
 	"reprise"
 )
 
-// truth is what the primary did, whatever the clients were told. Nothing of it is ever forgotten.
+// truth records what the primary did, whatever the clients were told. It forgets nothing.
 type truth struct {
 	epochs map[reprise.Epoch]*epoch
 	keys   map[reprise.StreamKey]*name
 	places map[string][]place // by the id of the event
-	// numbers are where the first events of idempotent appends lie, by stream, producer and number.
+	// numbers holds the places of the first events of idempotent appends by stream, producer and number.
 	numbers map[string][]place
 }
 
 // epoch is one epoch of a stream.
 type epoch struct {
-	number   int // for the trace: the text is random
+	number   int // for the trace, since the text is random
 	key      reprise.StreamKey
 	parent   *epoch
 	fork     uint64
 	events   map[uint64]string // those after fork
 	tail     uint64
 	earliest uint64
-	windows  map[window]bool // that it ever had
+	windows  map[window]bool // every window it had
 	ended    bool
 	fence    uint64 // of the newest event
-	acked    uint64 // the newest event of which a client was told
+	acked    uint64 // the newest event acknowledged to a client
 }
 
-// window is what a stream kept at some time.
+// window is a range of kept events.
 type window struct{ earliest, tail uint64 }
 
 // moved records the window.
 func (e *epoch) moved() { e.windows[window{e.earliest, e.tail}] = true }
 
-// place is where an event lies.
+// place is the position of an event.
 type place struct {
 	epoch *epoch
 	seq   uint64
 }
 
-// name is what a stream's name stands for.
+// name is the meaning of a stream's name.
 type name struct {
 	current *epoch // nil while there is no stream
-	changes int    // how often it began or ceased to stand for a stream
-	ended   bool   // some stream of the name did
+	changes int    // how often its meaning changed
+	ended   bool   // whether a stream of the name has ended
 }
 
 func newTruth() *truth {
@@ -77,7 +77,7 @@ func (tr *truth) begin(key reprise.StreamKey, id reprise.Epoch, parent *epoch, f
 	return e
 }
 
-// at is the event seq of the history of e, "" if there is none.
+// at returns the event seq in the history of e, "" if there is none.
 func (e *epoch) at(seq uint64) string {
 	for e.parent != nil && seq <= e.fork {
 		e = e.parent
@@ -85,7 +85,7 @@ func (e *epoch) at(seq uint64) string {
 	return e.events[seq]
 }
 
-// sharedWith is the seq up to which e has the history of other; ok is false if other is not among its ancestors.
+// sharedWith returns the seq up to which e has the history of other. ok is false if other is not among its ancestors.
 func (e *epoch) sharedWith(other *epoch) (fork uint64, ok bool) {
 	fork = e.tail
 	for a := e; a != nil; a = a.parent {
@@ -97,7 +97,7 @@ func (e *epoch) sharedWith(other *epoch) (fork uint64, ok bool) {
 	return 0, false
 }
 
-// stored records a batch that the primary has kept, and returns what is wrong with it.
+// stored records a batch that the primary has stored, and returns an error if it is wrong.
 func (tr *truth) stored(req *reprise.AppendRequest, maxEvents int64) error {
 	e := tr.epochs[req.Epoch]
 	b := reprise.Batch{First: req.First, Count: req.Count, Bytes: req.Bytes}
@@ -140,9 +140,8 @@ func (tr *truth) stored(req *reprise.AppendRequest, maxEvents int64) error {
 	return nil
 }
 
-// storedOnce (G9) records where an event lies, and returns an error if its history has it, or
-// another append of the same
-// number.
+// storedOnce (G9) records the place of an event. It returns an error if the history already contains the event or
+// another append of the same number.
 func (tr *truth) storedOnce(e *epoch, seq uint64, what event) error {
 	for _, p := range tr.places[what.id] {
 		if e.has(p) {
@@ -169,7 +168,7 @@ func (e *epoch) has(p place) bool {
 	return ok && p.seq <= shared
 }
 
-// holds reports whether texts lie next to each other from seq first on in some epoch of key, which it returns.
+// holds reports whether texts are consecutive from seq first in an epoch of key, which it returns.
 func (tr *truth) holds(key reprise.StreamKey, first uint64, texts []string) *epoch {
 	for _, p := range tr.places[eventOf(texts[0]).id] {
 		if p.epoch.key != key || p.seq != first {
@@ -186,7 +185,7 @@ func (tr *truth) holds(key reprise.StreamKey, first uint64, texts []string) *epo
 	return nil
 }
 
-// produced reports whether some epoch of key has an event of the producer's append, or, with first 0, of a later one.
+// produced reports whether an epoch of key has an event of the producer's append, or, with first 0, of a later one.
 func (tr *truth) produced(key reprise.StreamKey, first uint64, want event) bool {
 	for _, e := range tr.epochs {
 		if e.key != key {
@@ -205,7 +204,7 @@ func (tr *truth) produced(key reprise.StreamKey, first uint64, want event) bool 
 	return false
 }
 
-// event is what the data of an event tells.
+// event is the decoded data of an event.
 type event struct {
 	id, group  string // unique; group is the id of the first event of the append
 	producer   string // "-" for none
@@ -214,7 +213,7 @@ type event struct {
 	padding    int
 }
 
-// text is the data of the event, as eventOf reads it.
+// text returns the data of the event, which eventOf decodes.
 func (e event) text() string {
 	return fmt.Sprintf(
 		"%s %s %s %d %d %d %s",
@@ -233,7 +232,7 @@ func eventOf(text string) (e event) {
 	return e
 }
 
-// sortedKeys are the names in an order that does not change.
+// sortedKeys returns the names in a fixed order.
 func (tr *truth) sortedKeys() []reprise.StreamKey {
 	var keys []reprise.StreamKey
 	for key := range tr.keys {

@@ -6,21 +6,21 @@ import (
 	"reprise"
 )
 
-// windows are the starts of windows by epoch, the latest that one Log has told.
+// windows holds the start of the latest window that one Log has reported, by epoch.
 type windows map[reprise.Epoch]uint64
 
-// logLife names a Log: it is told apart from those that ran at its replica before.
+// logLife identifies a Log among those that ran at its replica.
 type logLife struct{ replica, life int }
 
-// toldBy is what the Log of h has told by now.
+// toldBy returns the windows that the Log of h has reported so far.
 func (s *simulation) toldBy(h *handle) windows {
 	s.failing.Lock()
 	defer s.failing.Unlock()
 	return maps.Clone(s.told[logLife{h.replica.number, h.life}])
 }
 
-// checkWindowStays (G1): the window of a stream in one Log never moves back. told is what the Log had told when it was
-// asked for info.
+// checkWindowStays (G1): the window of a stream in one Log never moves back. told holds what the Log had reported when
+// info was requested.
 func (s *simulation) checkWindowStays(h *handle, told windows, info *reprise.StreamInfo) {
 	if before := told[info.Epoch]; info.Earliest < before {
 		s.fail("G1: r%d: the window of %s moves back from %d to %d", h.replica.number, info.Key, before, info.Earliest)
@@ -37,8 +37,8 @@ func (s *simulation) checkWindowStays(h *handle, told windows, info *reprise.Str
 	s.told[at][info.Epoch] = max(s.told[at][info.Epoch], info.Earliest)
 }
 
-// checkWindowWas (G3): what a Log on a shared store tells of a stream is a state that the store had. A Log that has its
-// store to itself may tell of its trim before it learns of a commit that seemed to fail.
+// checkWindowWas (G3): a state of a stream that a Log on a shared store reports is one that the store had. A Log with
+// an unshared store may report its trim before it learns of a commit that seemed to fail.
 func (s *simulation) checkWindowWas(h *handle, info *reprise.StreamInfo) {
 	e := s.cluster.truth.epochs[info.Epoch]
 	if s.config.shared && e != nil && !e.windows[window{info.Earliest, info.Tail}] {
@@ -46,11 +46,11 @@ func (s *simulation) checkWindowWas(h *handle, info *reprise.StreamInfo) {
 	}
 }
 
-// maxBlock is the memory that commits of a stream share, if they are small.
+// maxBlock is the size of a block of memory that small commits of a stream share.
 const maxBlock = 64 << 10
 
-// checkMemory (G7): what a Log holds of the newest events stays within the bound of each stream and one block, which is
-// what commits share, or one large commit or page.
+// checkMemory (G7): the newest events in the memory of a Log stay within the bound of each stream and one block, which
+// is shared by commits or holds one large commit or page.
 func (s *simulation) checkMemory() {
 	for _, r := range s.replicas {
 		if r.log == nil {
@@ -64,7 +64,7 @@ func (s *simulation) checkMemory() {
 	}
 }
 
-// sized takes note of how large a batch or page is.
+// sized records the size of a batch or page.
 func (s *simulation) sized(bytes int) {
 	s.failing.Lock()
 	defer s.failing.Unlock()

@@ -8,11 +8,11 @@ import (
 	"reprise"
 )
 
-// producer is what a writer knows of its idempotent appends to a stream.
+// producer is the state of a writer's idempotent appends to a stream.
 type producer struct {
 	id         string
 	epoch, seq uint64  // of the next append
-	again      []event // what is to be tried again with the same number
+	again      []event // to be retried with the same number
 }
 
 // write chooses what a writer does next.
@@ -48,7 +48,7 @@ func (c *client) write() {
 	}
 }
 
-// compose makes events, one to three.
+// compose makes one to three events.
 func (c *client) compose(p *reprise.ProducerID) []event {
 	events := make([]event, 1+c.rng.IntN(3))
 	for i := range events {
@@ -65,7 +65,7 @@ func (c *client) compose(p *reprise.ProducerID) []event {
 	return events
 }
 
-// produce appends with the next number, or tries the append again of which nothing is known.
+// produce appends with the next number, or retries an append of unknown outcome.
 func (c *client) produce(h *handle, key reprise.StreamKey) {
 	p := c.producers[key]
 	if p == nil {
@@ -79,7 +79,7 @@ func (c *client) produce(h *handle, key reprise.StreamKey) {
 	c.append(h, key, fmt.Sprintf("produce %d/%d", p.epoch, p.seq), p.again, false, &id)
 }
 
-// misuse breaks the rules for producers: it leaves numbers out, goes back, or uses the number of another append.
+// misuse breaks the rules for producers: it skips numbers, goes back, or uses the number of another append.
 func (c *client) misuse(h *handle, key reprise.StreamKey) {
 	id := reprise.ProducerID{ID: fmt.Sprintf("p%d", c.rng.IntN(c.sim.config.writers))}
 	if p := c.producers[key]; p != nil && c.rng.IntN(2) == 0 {
@@ -98,7 +98,7 @@ func (c *client) misuse(h *handle, key reprise.StreamKey) {
 	c.append(h, key, fmt.Sprintf("misuse %s %d/%d", id.ID, id.Epoch, id.Seq), c.compose(&id), false, &id)
 }
 
-// append appends events and compares the answer with the truth.
+// append appends events and compares the result with the truth.
 func (c *client) append(
 	h *handle,
 	key reprise.StreamKey,
@@ -136,7 +136,7 @@ func (c *client) append(
 	})
 }
 
-// owner is under which owner the client appends: its own, that of another, or a newer one.
+// owner returns the owner of the client's next append: its own, another client's, or a newer one.
 func (c *client) owner(key reprise.StreamKey) reprise.Owner {
 	fence := uint64(1)
 	if e := c.sim.cluster.truth.name(key).current; e != nil {
@@ -151,7 +151,7 @@ func (c *client) owner(key reprise.StreamKey) reprise.Owner {
 	return reprise.Owner{Name: fmt.Sprintf("w%d", c.number), Fence: fence}
 }
 
-// acknowledged (G6, G9): what was acknowledged is stored where the answer says, and a duplicate is one.
+// acknowledged (G6, G9): an acknowledged append is stored at the reported place, and a reported duplicate is one.
 func (c *client) acknowledged(key reprise.StreamKey, done reprise.Appended, events []event, texts []string) {
 	tr := c.sim.cluster.truth
 	if done.Duplicate {
@@ -182,7 +182,7 @@ func (c *client) acknowledged(key reprise.StreamKey, done reprise.Appended, even
 	e.acked = max(e.acked, done.Last)
 }
 
-// refused judges the refusal of an append.
+// refused verifies the refusal of an append.
 func (c *client) refused(h *handle, key reprise.StreamKey, id *reprise.ProducerID, events []event, err error) {
 	c.check(h, key, err)
 	n := c.sim.cluster.truth.name(key)
@@ -197,7 +197,7 @@ func (c *client) refused(h *handle, key reprise.StreamKey, id *reprise.ProducerI
 	}
 }
 
-// never (G9): an append that answers with the cause of its cancellation is not stored, then or later.
+// never (G9): an append that returns the cause of its cancellation is never stored.
 func (s *simulation) never(events []event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *simulation) never(events []event) {
 	}
 }
 
-// goOn prepares the next append of a producer, unless id is not the one that it uses.
+// goOn prepares the next append of a producer, unless id is not its current one.
 func (c *client) goOn(key reprise.StreamKey, id *reprise.ProducerID, err error) {
 	p := c.producers[key]
 	if id == nil || p == nil || *id != (reprise.ProducerID{ID: p.id, Epoch: p.epoch, Seq: p.seq}) {

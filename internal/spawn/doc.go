@@ -1,7 +1,7 @@
-// Package spawn starts processes that die with us. A process asks the kernel to be killed when its parent dies
-// (PR_SET_PDEATHSIG), and to the kernel the parent is the thread that started it: any thread of ours may end at any
-// time, but for one that is kept for this.
+// Package spawn starts processes that die with this one. A process asks the kernel to be killed when its parent dies
+// (PR_SET_PDEATHSIG). The kernel takes the thread that started the process for the parent, and the Go runtime may end
+// any thread, so processes are started on a thread that is kept for this.
 //
-// On macOS and the BSDs there is no such request: a process goes on when we are killed. There the package has what is
-// done with process groups.
+// macOS and the BSDs have no such request, so there a process survives when this one is killed. For them the package
+// provides operations on process groups.
 package spawn

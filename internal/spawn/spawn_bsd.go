@@ -11,16 +11,15 @@ import (
 // Spawner starts processes. It is safe for concurrent use.
 type Spawner struct{}
 
-// New makes a Spawner, which must be closed.
+// New returns a Spawner, which must be closed.
 func New() *Spawner { return &Spawner{} }
 
-// Start is os.StartProcess. No descriptor of ours reaches the process but those in attr, not even
-// one that we inherited ourselves.
+// Start is os.StartProcess. The process receives only the descriptors in attr, and none that this process inherited.
 func (s *Spawner) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	return s.StartBy(os.StartProcess, path, argv, attr)
 }
 
-// StartBy is Start with a function that does what os.StartProcess does.
+// StartBy is Start with a function in place of os.StartProcess.
 func (*Spawner) StartBy(start func(string, []string, *os.ProcAttr) (*os.Process, error),
 	path string, argv []string, attr *os.ProcAttr,
 ) (*os.Process, error) {
@@ -28,7 +27,7 @@ func (*Spawner) StartBy(start func(string, []string, *os.ProcAttr) (*os.Process,
 	return start(path, argv, attr)
 }
 
-// closeOnExec marks our descriptors. Go opens its own so; others may have been inherited.
+// closeOnExec marks all descriptors of this process. Go marks those that it opens, but not inherited ones.
 func closeOnExec() {
 	dir, err := os.Open("/dev/fd")
 	if err != nil {

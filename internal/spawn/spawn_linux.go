@@ -15,12 +15,12 @@ type Spawner struct {
 	done sync.WaitGroup
 }
 
-// New makes a Spawner, which must be closed.
+// New returns a Spawner, which must be closed.
 func New() *Spawner {
 	s := &Spawner{jobs: make(chan func())}
 	s.done.Go(func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread() // the thread goes on; ending it would kill what is left
+		defer runtime.UnlockOSThread() // the thread stays: its end would kill the processes
 		for job := range s.jobs {
 			job()
 		}
@@ -28,27 +28,27 @@ func New() *Spawner {
 	return s
 }
 
-// Start is os.StartProcess on the thread of the Spawner. No descriptor of ours
-// reaches the process but those in attr, not even one that we inherited ourselves.
+// Start is os.StartProcess on the thread of the Spawner. The process receives only the descriptors in attr, and none
+// that this process inherited.
 func (s *Spawner) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	return s.StartBy(os.StartProcess, path, argv, attr)
 }
 
-// StartBy is Start with a function that does what os.StartProcess does.
+// StartBy is Start with a function in place of os.StartProcess.
 func (s *Spawner) StartBy(start func(string, []string, *os.ProcAttr) (*os.Process, error),
 	path string, argv []string, attr *os.ProcAttr,
 ) (p *os.Process, err error) {
 	started := make(chan struct{})
 	s.jobs <- func() {
 		defer close(started)
-		_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 there is no such call
+		_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11
 		p, err = start(path, argv, attr)
 	}
 	<-started
 	return p, err
 }
 
-// Close lets the thread go. Start must not be called any more.
+// Close releases the thread. Start must not be called afterwards.
 func (s *Spawner) Close() {
 	close(s.jobs)
 	s.done.Wait()

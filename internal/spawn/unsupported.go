@@ -2,10 +2,10 @@
 
 package spawn
 
-// Spawner starts nothing here.
+// Spawner cannot start processes on this system.
 type Spawner struct{}
 
-// New makes a Spawner.
+// New returns a Spawner.
 func New() *Spawner { return &Spawner{} }
 
 // Close does nothing.

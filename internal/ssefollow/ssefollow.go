@@ -1,6 +1,6 @@
-// Package ssefollow is the one loop that follows an event stream over HTTP as a client: it connects, reads blocks,
-// gives up silent connections, waits, and connects again. What answers and blocks mean, and how long to wait, is its
-// Handler's. The loop of the server is internal/sseloop.
+// Package ssefollow is the single loop that follows an event stream over HTTP as a client: it connects, reads blocks,
+// closes silent connections, waits, and connects again. Its Handler defines the meaning of responses and blocks, and
+// the waits. The loop of the server is in internal/sseloop.
 package ssefollow
 
 import (

@@ -1,4 +1,4 @@
-// Package storecheck reads all that a store keeps, to find what is damaged.
+// Package storecheck reads everything in a store to find damage.
 package storecheck
 
 import (

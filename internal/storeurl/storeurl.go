@@ -1,4 +1,4 @@
-// Package storeurl opens the store that a URL names, for the programs of this module. Wrappers stand in front, the
+// Package storeurl opens the store that a URL names, for the programs of this module. Wrappers precede the URL,
 // outermost first: "compress+encrypt+sqlite:events.db".
 package storeurl
 
@@ -22,29 +22,28 @@ import (
 	"reprise/store/storewrap"
 )
 
-// ErrScheme: no store has such a URL.
+// ErrScheme means that the scheme of a URL names no store.
 var ErrScheme = errors.New("take memory:, sqlite:PATH, log:DIR, redis://, rediss://, postgres:// or nats://, " +
 	"with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front")
 
 // Options are the settings of Open. The zero value of each field means its default.
 type Options struct {
-	// Keys is the file with the keys of encrypt+.
+	// Keys is the path of the file with the keys of encrypt+.
 	Keys string
-	// MakeKeys makes the file Keys where it is missing, unless the store holds something already.
+	// MakeKeys creates the file Keys if it is missing and the store is empty.
 	MakeKeys bool
-	// Unchecked opens the store without a look at the marker of its wrappers, to read it as it lies.
+	// Unchecked opens the store without checking the marker of its wrappers, to read it as it is stored.
 	Unchecked bool
-	// Unmarked compares the wrappers with a marker that is there, and writes none: what is to be copied into the store
-	// may be encrypted already.
+	// Unmarked compares the wrappers with an existing marker but writes none: data that is copied into the store may be
+	// encrypted already.
 	Unmarked bool
-	// Inner, if not nil, puts another Store around the innermost one, within all wrappers. Where it fails, that one is
-	// closed.
+	// Inner, if not nil, wraps the innermost Store, inside all other wrappers. If Inner fails, that Store is closed.
 	Inner func(reprise.Store) (reprise.Store, error)
-	// Logger is told what goes wrong in the background. Default: silent.
+	// Logger receives errors of background work. Default: silent.
 	Logger *slog.Logger
 }
 
-// Split takes the wrappers off a URL, the outermost first. A prefix keeps its name: "prefix(ci)".
+// Split splits a URL into its wrappers, outermost first, and the rest. A prefix keeps its name: "prefix(ci)".
 func Split(url string) (wrappers []string, base string) {
 	for {
 		name, rest, ok := strings.Cut(url, "+")
@@ -55,7 +54,7 @@ func Split(url string) (wrappers []string, base string) {
 	}
 }
 
-// parseWrapper divides "prefix(ci)" into its name and argument. known is false for what is not a wrapper.
+// parseWrapper splits "prefix(ci)" into its name and argument. known is false if text is no wrapper.
 func parseWrapper(text string) (name, argument string, known bool) {
 	if argument, ok := strings.CutPrefix(text, "prefix("); ok {
 		argument, ok = strings.CutSuffix(argument, ")")
@@ -68,7 +67,7 @@ func parseWrapper(text string) (name, argument string, known bool) {
 	return "", "", false
 }
 
-// Part is the part of its store that a URL names: the prefixes in front of it, "" for the whole.
+// Part returns the prefixes in a URL, which name a part of its store, or "" for the whole store.
 func Part(url string) string {
 	wrappers, _ := Split(url)
 	return strings.Join(
@@ -138,10 +137,10 @@ func wrap(ctx context.Context, inner reprise.Store, wrapper string, o *Options) 
 	return opened(storewrap.Encrypt(inner, keys))
 }
 
-// ErrKeys: the keys of a store are missing.
+// ErrKeys means that the keys of a store are missing.
 var ErrKeys = errors.New("the keys of the store are missing")
 
-// loadKeys reads the keys of a store, or makes the first one for a store that holds nothing.
+// loadKeys reads the keys of a store, or generates the first one for an empty store.
 func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.Keyset, error) {
 	keys, err := storewrap.LoadKeyset(o.Keys)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +197,7 @@ func opened[S reprise.Store](store S, err error) (reprise.Store, error) {
 	return store, nil
 }
 
-// Redact cuts off what may hold a password.
+// Redact removes the parts of a URL that may hold a password.
 func Redact(url string) string {
 	scheme, _, ok := strings.Cut(url, "://")
 	if !ok {

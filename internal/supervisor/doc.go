@@ -1,14 +1,14 @@
-// Package supervisor is what a server and the process that owns a command have in common: the directory of a run, the
-// spool in it, and the socket over which they speak. It knows nothing of streams or of how commands are run.
+// Package supervisor defines what a server shares with the process that owns a command: the directory of a run, the
+// spool in it, and the socket over which they communicate. It is independent of streams and of how commands are run.
 //
 // # The directory of a run
 //
 //	lock        flocked by the supervisor for as long as it lives; its first line is the path of the supervisor's
-//	            cgroup, and what follows is its trace if it crashed
+//	            cgroup, followed by its trace if it crashed
 //	run.json    what the server has to know again after a restart
 //	sock        the Unix socket of the supervisor, mode 0600
 //	*.spool     segments of the spool, named by the index of their first frame
-//	shift       how far frames and events are apart, once a store has lost events or a spool frames
+//	shift       the difference between the numbers of frames and events, after a loss of either
 //	end.json    how the command ended
 //
 // # The spool, version 1
@@ -33,14 +33,14 @@
 //	41      7      zero
 //	48      n      data
 //
-// A frame is never changed once it is written. The last one may be cut short where the supervisor was killed. A reader
-// that meets a frame it cannot read looks for the next one whose checksum holds, and says how many it has passed over.
+// A written frame is never changed. The last one may be incomplete if the supervisor was killed. A reader that finds an
+// unreadable frame continues at the next one with a valid checksum and reports how many frames it has skipped.
 //
-// Nothing is synced: a spool outlives its server, and not its machine.
+// Nothing is synced: a spool survives its server, but not a crash of the machine.
 //
 // # The socket, version 1
 //
 // Both sides send JSON values, one a line. The server begins with {"version":1,"secret":"..."}; the supervisor answers
-// {"version":1} or {"error":"..."} and closes. What follows is the business of package execution. The supervisor
-// answers with the lower of both versions, which both sides then speak.
+// {"version":1} or {"error":"..."} and closes. Package execution defines the messages that follow. The supervisor
+// answers with the lower of both versions, which both sides then use.
 package supervisor

@@ -1,8 +1,8 @@
-// Package termsvg draws what a program has written on a terminal, and when, as an animated SVG.
+// Package termsvg renders the timed output of a program on a terminal as an animated SVG.
 //
-// The picture needs no script, no font and no other file, so it moves wherever images of pages do. It is a terminal
-// with a background of its own, and so is legible on dark pages and on light ones. Where motion is not wanted
-// (prefers-reduced-motion) it shows the last screen.
+// The picture needs no script, font or other file, so it is animated wherever pages show images. It has its own
+// background and is therefore legible on dark and light pages. If the reader prefers reduced motion
+// (prefers-reduced-motion), it shows the last screen.
 package termsvg
 
 import (

@@ -4,9 +4,9 @@
 //	server := testserver.Redis(t, nil)
 //	store, err := redisstore.Open(ctx, server.URL(), nil)
 //
-// A server can be killed (Kill, then Start with the data that is left) and held up (Pause, Resume). It ends
-// with its test. One that is shared by the tests of a package is started in TestMain, with StartRedis and
-// its likes, and ended with Stop.
+// A server can be killed (Kill, then Start with the remaining data) and paused (Pause, Resume). It ends with its test.
+// A server that the tests of a package share is started in TestMain, with StartRedis and similar functions, and ended
+// with Stop.
 package testserver
 
 import (
@@ -15,11 +15,11 @@ import (
 	"testing"
 )
 
-// ErrMissing: the binary of the server is not on this machine. A test is skipped then, and fails when the
-// environment variable CI is set.
+// ErrMissing means that the binary of the server is not installed. The test is skipped, or fails if the environment
+// variable CI is set.
 var ErrMissing = errors.New("the server is not installed")
 
-// started ends the server of a test with it, or skips or fails the test with err.
+// started stops the server at the end of the test, or skips or fails the test with err.
 func started(tb testing.TB, server interface{ Stop() error }, err error) {
 	tb.Helper()
 	failOrSkip(tb, err)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// history is what a stream holds at the end.
+// history is the content of a stream at the end.
 type history struct {
 	stream *stream
 	events []got
@@ -22,14 +22,16 @@ type history struct {
 	byID   map[string]uint64
 }
 
-// check compares what was acknowledged and read with what there is. The rules:
+// check compares the acknowledged appends and the events of the readers with the final streams. The rules:
 //
-//   - What was acknowledged is there, as it was sent, at the seqs of the answer. After a promotion it may be
-//     missing, if the cursor of its answer gets epoch_changed with a fork before it. (G1, G6)
-//   - Nothing is there twice, and what a producer has sent is in its order. (G3, G9)
-//   - The seqs are contiguous, and the end event is one and the last. (G3, G4)
-//   - A reader has what there is, each event once, but for what it was told is gone. (G1, G2)
-//   - All servers say the same.
+//   - An acknowledged append is present as it was sent, at the seqs of its response. After a promotion it may be
+//     missing if the cursor of its response gets epoch_changed with an earlier fork. (G1, G6)
+//   - No event occurs twice, and the events of a producer are in its order. (G3, G9)
+//   - The seqs are contiguous, and there is one end event, the last. (G3, G4)
+//   - A reader has each event once, except those that it was told are gone. (G1, G2)
+//   - All servers return the same.
+//   - No event of another tenant is present. (G8; stranger.go has the other rules)
+//   - A stream keeps no more than its retention allows. (G7; bounds.go has the other rules)
 func (s *stage) check(ctx context.Context) {
 	for _, st := range s.streams {
 		h, err := s.read(ctx, 0, st)
@@ -100,7 +102,7 @@ func (s *stage) read(ctx context.Context, replica int, st *stream) (*history, er
 	}
 }
 
-// checkForm checks the seqs, the end, and that nothing is there twice.
+// checkForm checks the seqs, the end, and that no event occurs twice.
 func (s *stage) checkForm(h *history) {
 	bad := func(what string, args ...any) {
 		s.ledger.violation("stream %s: "+what, append([]any{h.stream.name}, args...)...)
@@ -115,6 +117,9 @@ func (s *stage) checkForm(h *history) {
 		if before, twice := h.byID[e.id]; twice {
 			bad("%q is there as %d and as %d", e.id, before, e.seq)
 		}
+		if strings.HasPrefix(e.id, strangerName) {
+			bad("%q of another tenant is there", e.id)
+		}
 		if strings.Contains(e.id, "misuses") {
 			bad("%q was refused and is there as %d", e.id, e.seq)
 		}
@@ -123,9 +128,12 @@ func (s *stage) checkForm(h *history) {
 		}
 		h.bySeq[e.seq], h.byID[e.id] = e.id, e.seq
 	}
+	if h.stream.small && len(h.events) > windowEvents {
+		bad("it keeps %d events, and %d is its bound", len(h.events), windowEvents)
+	}
 }
 
-// checkOrder checks that what each producer has sent is in its order.
+// checkOrder checks that the events of each producer are in its order.
 func (s *stage) checkOrder(h *history) {
 	newest := map[string]int{}
 	for _, e := range h.events {
@@ -166,7 +174,7 @@ func (s *stage) checkAcks(ctx context.Context, h *history) {
 	}
 }
 
-// missing says what of an append is not there, or not where it should be.
+// missing describes the events of an append that are missing or at another seq, "" if none is.
 func (h *history) missing(a *ack, earliest uint64) string {
 	for i, id := range a.ids {
 		want := a.first + uint64(i)
@@ -182,7 +190,7 @@ func (h *history) missing(a *ack, earliest uint64) string {
 	return ""
 }
 
-// told reports whether the cursor of an append is refused in a way that tells its loss.
+// told reports whether the cursor of an append is refused with an error that states the loss.
 func (s *stage) told(ctx context.Context, st *stream, a *ack) bool {
 	if !s.engine.mayLose() || a.cursor == "" {
 		return false
@@ -200,7 +208,7 @@ func (s *stage) told(ctx context.Context, st *stream, a *ack) bool {
 	return true
 }
 
-// checkReader compares what a reader has with what there is. What has left the window since cannot be compared.
+// checkReader compares the events of a reader with the stream. Events that have left the window cannot be compared.
 func (s *stage) checkReader(h *history, r *reader) {
 	seen := map[uint64]bool{}
 	for _, e := range r.events {
@@ -217,26 +225,28 @@ func (s *stage) checkReader(h *history, r *reader) {
 	}
 }
 
-// report prints what was done in the stage, and what was wrong.
-func (s *stage) report() {
-	fmt.Printf("%-14s %4.0fs seed %d, %d servers:", s.name, s.took.Seconds(), s.seed, len(s.replicas))
+// report returns the counters and violations of the stage.
+func (s *stage) report() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-14s %4.0fs seed %d, %d servers:", s.name, s.took.Seconds(), s.seed, len(s.replicas))
 	sep := " "
 	for _, what := range slices.Sorted(maps.Keys(s.ledger.counters)) {
-		fmt.Printf("%s%s %d", sep, what, s.ledger.counters[what])
+		fmt.Fprintf(&b, "%s%s %d", sep, what, s.ledger.counters[what])
 		sep = ", "
 	}
 	broken := s.ledger.violations()
-	fmt.Printf(", violations %d\n", broken)
+	fmt.Fprintf(&b, ", violations %d\n", broken)
 	for _, v := range s.ledger.broken {
-		fmt.Println("  VIOLATION", v)
+		fmt.Fprintln(&b, "  VIOLATION", v)
 	}
 	if broken == 0 {
-		return
+		return b.String()
 	}
 	if more := broken - len(s.ledger.broken); more > 0 {
-		fmt.Printf("  and %d more of the same kinds\n", more)
+		fmt.Fprintf(&b, "  and %d more of the same kinds\n", more)
 	}
 	for i, r := range s.replicas {
-		fmt.Printf("  the log of server %d:\n%s", i, r.log())
+		fmt.Fprintf(&b, "  the log of server %d:\n%s", i, r.log())
 	}
+	return b.String()
 }

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 )
 
-// disk is a folder on a file system of its own, in memory, that can be filled. Where that cannot be mounted it is
-// a folder like any other, which cannot.
+// environment is held while TMPDIR of the process is changed.
+var environment sync.Mutex
+
+// disk is a folder on its own in-memory file system, which can be filled. If that cannot be mounted, it is an ordinary
+// folder, which cannot be filled.
 type disk struct {
 	dir     string
 	mounted bool
@@ -28,8 +32,10 @@ func openDisk(dir string, size int64) (*disk, error) {
 	return d, nil
 }
 
-// within calls f while TMPDIR is the disk, so that the servers of testserver have their folders there.
+// within calls f with TMPDIR set to the disk, so that the servers of testserver have their folders there.
 func (d *disk) within(f func() error) error {
+	environment.Lock()
+	defer environment.Unlock()
 	before, set := os.LookupEnv("TMPDIR")
 	if err := os.Setenv("TMPDIR", d.dir); err != nil {
 		return err
@@ -43,7 +49,7 @@ func (d *disk) within(f func() error) error {
 
 func (d *disk) filler() string { return filepath.Join(d.dir, "filler") }
 
-// fill leaves no byte free.
+// fill uses all free space.
 func (d *disk) fill() error {
 	f, err := os.OpenFile(d.filler(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -64,7 +70,7 @@ func (d *disk) fill() error {
 	}
 }
 
-// free makes room again.
+// free releases the space that fill has used.
 func (d *disk) free() error {
 	err := os.Remove(d.filler())
 	if errors.Is(err, os.ErrNotExist) {

@@ -16,33 +16,34 @@ import (
 	"reprise/internal/testserver"
 )
 
-// engine is where the servers of a stage keep their streams.
+// engine is the store of the servers of a stage.
 type engine interface {
-	// storeURL is what the servers are given.
+	// storeURL is the URL that the servers are given.
 	storeURL() string
 	// shared reports whether several servers may use it.
 	shared() bool
-	// mayLose reports whether by now it may have taken back what was acknowledged, which must be told then.
+	// mayLose reports whether acknowledged events may have been lost by now. Servers must then report the loss.
 	mayLose() bool
-	// canLose reports whether that can come.
+	// canLose reports whether the engine can lose acknowledged events at all.
 	canLose() bool
-	// survivesKill reports whether it has its streams still when its server, or the process that embeds it, was killed.
+	// survivesKill reports whether streams survive when the server of the engine, or the process that embeds it, is
+	// killed.
 	survivesKill() bool
-	// faults are those of its own, beside what happens to servers and connections.
+	// faults are the engine's own faults, besides those of servers and connections.
 	faults() []fault
-	// restore brings it back after any fault.
+	// restore repairs the engine after any fault.
 	restore() error
 	close() error
 }
 
-// fault is something that goes wrong and, when it returns, is over.
+// fault is an injected failure. It is over when its function returns.
 type fault struct {
 	name   string
 	weight int
 	do     func(*stage) error
 }
 
-// server is one of testserver.
+// server is a server of package testserver.
 type server interface {
 	URL() string
 	Addr() string
@@ -53,14 +54,14 @@ type server interface {
 	Stop() error
 }
 
-// promoted is Redis with promotions, which may take back what was acknowledged. Without them it may not.
+// promoted is Redis with promotions, which may lose acknowledged events. Redis without promotions may not.
 const promoted = "redis-promoted"
 
 func storeNames() []string {
 	return []string{"memory", "sqlite", "redis", promoted, "postgres", "nats", restored}
 }
 
-// diskSizes are small, so that filling them takes no time.
+// diskSizes are small, so that disks fill quickly.
 var diskSizes = map[string]int64{
 	"sqlite": 128 << 20, "redis": 256 << 20, promoted: 256 << 20, "postgres": 512 << 20,
 	"nats": 256 << 20, restored: 256 << 20,
@@ -90,7 +91,7 @@ func openEngine(name, dir string) (engine, error) {
 	return r, nil
 }
 
-// memory is gone with its process.
+// memory is the store that ends with its process.
 type memory struct{}
 
 func (memory) storeURL() string   { return "memory:" }
@@ -102,7 +103,7 @@ func (memory) faults() []fault    { return nil }
 func (memory) restore() error     { return nil }
 func (memory) close() error       { return nil }
 
-// embedded is SQLite in the process of the server.
+// embedded is SQLite in the server's process.
 type embedded struct{ disk *disk }
 
 func (e *embedded) storeURL() string   { return "sqlite:" + filepath.Join(e.disk.dir, "db") }
@@ -114,15 +115,15 @@ func (e *embedded) faults() []fault    { return fullDisk(e.disk, func() error { 
 func (e *embedded) restore() error     { return e.disk.free() }
 func (e *embedded) close() error       { return e.disk.close() }
 
-// remote is a server of its own, behind a proxy. Redis has a second one that can be promoted.
+// remote is a separate store server behind a proxy. Redis has a second server that can be promoted.
 type remote struct {
 	disk    *disk
 	proxy   *cutproxy.Proxy
 	servers []server
 	redis   []*testserver.RedisServer // the same, primary first
-	files   *files                    // of NATS, where they are put back
+	files   *files                    // of NATS, if they are restored
 
-	lost  atomic.Bool // something may have been
+	lost  atomic.Bool // whether events may have been lost
 	marks int
 }
 
@@ -162,7 +163,7 @@ func (r *remote) start(name string) error {
 func (r *remote) storeURL() string {
 	u, err := url.Parse(r.servers[0].URL())
 	if err != nil {
-		return err.Error() // no server of ours has such an address
+		return err.Error() // no address of our servers is invalid
 	}
 	u.Host = r.proxy.Addr()
 	return u.String()
@@ -203,7 +204,7 @@ func (r *remote) faults() []fault {
 	return append(all, fullDisk(r.disk, r.restart)...)
 }
 
-// fullDisk fills a disk for a moment, and calls after when there is room again.
+// fullDisk fills a disk for a moment and calls after once there is room again.
 func fullDisk(d *disk, after func() error) []fault {
 	if !d.mounted {
 		return nil
@@ -215,7 +216,7 @@ func fullDisk(d *disk, after func() error) []fault {
 	}}}
 }
 
-// restart starts the servers that a full disk may have ended.
+// restart restarts servers that a full disk may have ended.
 func (r *remote) restart() error {
 	for _, s := range r.servers {
 		if err := errors.Join(s.Kill(), s.Start()); err != nil {
@@ -235,16 +236,16 @@ func (r *remote) replicate() error {
 	return err
 }
 
-// promote kills the primary and puts its replica in its place. The replica has all that the primary had a moment
-// before. What was acknowledged in between is lost, and must be told: next to nothing in one half of the promotions,
-// and what comes within up to 300 ms in the other, in which the replica is cut off first.
+// promote kills the primary and replaces it by its replica, which has caught up a moment before. Events acknowledged in
+// between are lost, and the loss must be reported: almost none in one half of the promotions, and those of up to 300 ms
+// in the other half, in which the replica is disconnected first.
 func (r *remote) promote(s *stage) error {
 	if caughtUp, err := r.awaitReplica(s); !caughtUp || err != nil {
 		return err
 	}
 	r.lost.Store(true)
 	if s.rnd.IntN(2) == 0 {
-		if _, err := r.redis[1].Command("REPLICAOF", "127.0.0.1", "1"); err != nil { // where nobody is
+		if _, err := r.redis[1].Command("REPLICAOF", "127.0.0.1", "1"); err != nil { // an address without a server
 			return err
 		}
 		s.wait(300)
@@ -265,11 +266,11 @@ func (r *remote) promote(s *stage) error {
 	return r.replicate()
 }
 
-// catchUpWithin bounds the wait for the replica. One that is not ready by then is not promoted.
+// catchUpWithin bounds the wait for the replica. A replica that has not caught up by then is not promoted.
 const catchUpWithin = 10 * time.Second
 
-// awaitReplica waits until the replica has what the primary has now: a mark that is written to the primary. To compare
-// offsets would not do, for a primary that was restarted counts anew.
+// awaitReplica waits until the replica has a mark that is written to the primary now. Comparing offsets is not enough:
+// a restarted primary counts from the beginning.
 func (r *remote) awaitReplica(s *stage) (caughtUp bool, err error) {
 	r.marks++
 	mark := fmt.Sprint("mark ", r.marks)

@@ -9,17 +9,17 @@ import (
 	"reprise/internal/testserver"
 )
 
-// restored is NATS whose files are put back to an earlier state, as a loss of power may leave them.
+// restored is NATS whose files are restored to an earlier state, as after a power loss.
 const restored = "nats-restored"
 
-// files are those of a server, and a copy of them.
+// files are the files of a server and a copy of them.
 type files struct {
 	server *testserver.NATSServer
 	saved  string
 }
 
-// putBack copies the files while the server stands still, lets it go on for up to 300 ms, kills it, puts the copy in
-// the place of its files, and starts it. What was acknowledged in between is lost, of which losing is called before.
+// putBack copies the files while the server is paused, resumes it for up to 300 ms, kills it, restores the copy and
+// starts it. Events acknowledged in between are lost; losing is called before that.
 func (f *files) putBack(s *stage, losing func()) error {
 	if err := errors.Join(os.RemoveAll(f.saved), f.server.Pause()); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// readEventStream reads text/event-stream as the HTML standard says, and calls take for each event and silent for
-// each comment. take returns false to stop. Blocks without data, for which some readers dispatch an empty event, are
-// counted.
+// readEventStream reads text/event-stream as the HTML standard specifies. It calls take for each event and silent for
+// each comment; take returns false to stop. It counts blocks without data, for which some readers dispatch an empty
+// event.
 func readEventStream(r io.Reader, take func(*item) bool, silent func()) (empty int, err error) {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var id, kind string
@@ -20,7 +20,7 @@ func readEventStream(r io.Reader, take func(*item) bool, silent func()) (empty i
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return empty, err // what is incomplete at the end is dropped
+			return empty, err // an incomplete block at the end is dropped
 		}
 		line = strings.TrimSuffix(line, "\n")
 		name, value, _ := strings.Cut(line, ":")

@@ -16,7 +16,7 @@ var idleStream = &stream{name: "idle"}
 // visitEvery makes 200 visitors a minute.
 const visitEvery = 300 * time.Millisecond
 
-// startIdle lets a reader wait at each server, and visitors come and go beside it.
+// startIdle starts a waiting reader at each server, and visitors that come and go.
 func (s *stage) startIdle(ctx context.Context, wg *sync.WaitGroup) {
 	for i := range s.replicas {
 		wg.Go(func() {
@@ -61,8 +61,8 @@ func (s *stage) visit(ctx context.Context, i int) {
 	}
 }
 
-// idle holds one connection for as long as it lives. Silence is broken by a heartbeat, whatever others do: with the
-// longest time that a server is stopped for, and some for a busy machine, three heartbeats missing are too many.
+// idle holds one connection for as long as it lives. Heartbeats must arrive regardless of other readers. Three missing
+// ones are too many, after allowing for the longest pause of a server and for a busy machine.
 func (s *stage) idle(ctx context.Context, i int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

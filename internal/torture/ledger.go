@@ -4,24 +4,25 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 )
 
-// ack is an append that was acknowledged.
+// ack is an acknowledged append.
 type ack struct {
 	stream      string
 	ids         []string // what was sent, in order
-	first, last uint64   // 0 for a duplicate of which the server no longer knows them
+	first, last uint64   // 0 for a duplicate whose seqs the server has forgotten
 	cursor      string
 }
 
-// ledger is what was seen in a stage.
+// ledger records the observations of a stage.
 type ledger struct {
 	mu       sync.Mutex
 	acks     []ack
 	broken   []string
-	kinds    map[string]int // how often each kind of violation came
-	counters map[string]int // what was done, for the report
+	kinds    map[string]int // violations by kind
+	counters map[string]int // work done, for the report
 	endAsked map[string]bool
 }
 
@@ -29,10 +30,10 @@ func newLedger() *ledger {
 	return &ledger{kinds: map[string]int{}, counters: map[string]int{}, endAsked: map[string]bool{}}
 }
 
-// maxTold bounds the violations of a kind that are told one by one.
+// maxTold bounds the violations of a kind that are printed individually.
 const maxTold = 3
 
-// violation notes that a rule was broken. Those of one format are of one kind.
+// violation records a broken rule. Violations with the same format are of one kind.
 func (l *ledger) violation(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +65,7 @@ func (l *ledger) count(what string, n int) {
 	l.counters[what] += n
 }
 
-// askEnd notes that a stream may end from now on.
+// askEnd records that a stream may end from now on.
 func (l *ledger) askEnd(stream string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,4 +76,24 @@ func (l *ledger) mayHaveEnded(stream string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.endAsked[stream]
+}
+
+// most notes the largest of the numbers that it was called with.
+func (l *ledger) most(what string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.counters[what] = max(l.counters[what], n)
+}
+
+// newestCursor returns the newest append whose cursor is known, nil if there is none.
+func (l *ledger) newestCursor() *ack {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range slices.Backward(l.acks) {
+		if l.acks[i].cursor != "" {
+			a := l.acks[i]
+			return &a
+		}
+	}
+	return nil
 }

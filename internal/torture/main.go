@@ -1,14 +1,14 @@
 //go:build linux
 
-// Command torture tests servers from outside: it speaks HTTP alone to the binary that it builds, kills and stops its
-// processes, cuts its connections, restarts and promotes its stores, fills their disks, and then compares what was
-// acknowledged, what each reader got and what the stream holds. It shares no code with what it tests: neither the
-// engine nor the client, but for the servers of internal/testserver.
+// Command torture tests servers from outside. It speaks only HTTP to the binary that it builds, kills and stops its
+// processes, cuts its connections, restarts and promotes its stores, and fills their disks. Then it compares the
+// acknowledged appends, the events of each reader and the contents of the streams. It shares no code with the engine or
+// the client; only the servers of internal/testserver are common.
 //
 //	go run ./internal/torture -for 10m
 //	go run ./internal/torture -for 30s -stores redis -seed 7
 //
-// The exit code is 1 if a rule was broken; check.go and reader.go have the rules.
+// The exit code is 1 if a rule was broken. The rules are in check.go and reader.go.
 package main
 
 import (
@@ -23,6 +23,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,11 +33,12 @@ import (
 
 type options struct {
 	total     time.Duration
+	atOnce    int
 	stores    []string
 	seed      uint64
 	binary    string
 	heartbeat time.Duration
-	// noHeartbeat is for servers that know no such flag: theirs is 15 seconds.
+	// noHeartbeat is for servers without the flag, whose heartbeat is 15 seconds.
 	noHeartbeat bool
 	serve       []string
 	verbose     bool
@@ -46,6 +49,7 @@ func main() {
 	var o options
 	var stores, serve string
 	flag.DurationVar(&o.total, "for", 10*time.Minute, "how long it takes, over all stores")
+	flag.IntVar(&o.atOnce, "at-once", 1, "how many stores are tested at a time")
 	flag.StringVar(&stores, "stores", strings.Join(storeNames(), ","), "stores to test, with commas between")
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of what goes wrong and when; 0 takes one by chance")
 	flag.StringVar(&o.binary, "binary", "", "the binary to test; without it, cmd/reprise is built")
@@ -79,7 +83,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL has a user of its own
+	if err := os.Chmod(dir, 0o755); err != nil { // PostgreSQL runs as another user
 		return err
 	}
 	if o.binary == "" {
@@ -90,22 +94,34 @@ func run(ctx context.Context, o *options) error {
 			return fmt.Errorf("build: %w: %s", err, out)
 		}
 	}
-	broken := 0
+	broken, err := runStages(ctx, o, dir)
+	if err == nil && broken > 0 {
+		err = fmt.Errorf("%d violations; the same faults again: -seed %d", broken, o.seed)
+	}
+	return err
+}
+
+// runStages tests each store, some at a time, and returns the number of violations.
+func runStages(ctx context.Context, o *options, dir string) (int, error) {
+	var stages sync.WaitGroup
+	var broken atomic.Int64
+	turns, errs := make(chan struct{}, max(o.atOnce, 1)), make([]error, len(o.stores))
 	for i, name := range o.stores {
-		n, err := runStage(ctx, o, name, filepath.Join(dir, name), o.seed+uint64(i))
-		if errors.Is(err, testserver.ErrMissing) && os.Getenv("CI") == "" {
-			fmt.Printf("%-14s skipped: %v\n", name, err)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		broken += n
+		turns <- struct{}{}
+		stages.Go(func() {
+			defer func() { <-turns }()
+			n, err := runStage(ctx, o, name, filepath.Join(dir, name), o.seed+uint64(i))
+			broken.Add(int64(n))
+			switch {
+			case errors.Is(err, testserver.ErrMissing) && os.Getenv("CI") == "":
+				fmt.Printf("%-14s skipped: %v\n", name, err)
+			case err != nil:
+				errs[i] = fmt.Errorf("%s: %w", name, err)
+			}
+		})
 	}
-	if broken > 0 {
-		return fmt.Errorf("%d violations; the same faults again: -seed %d", broken, o.seed)
-	}
-	return nil
+	stages.Wait()
+	return int(broken.Load()), errors.Join(errs...)
 }
 
 // runStage tests one store and returns the number of violations.
@@ -122,6 +138,6 @@ func runStage(ctx context.Context, o *options, name, dir string, seed uint64) (i
 	if err != nil {
 		return 0, err
 	}
-	s.report()
+	fmt.Print(s.report())
 	return s.ledger.violations(), nil
 }

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// errForm is an answer that breaks its own format.
+// errForm means that a response breaks its own format.
 var errForm = errors.New("not well-formed")
 
-// form is how a reader asks for events.
+// form is the form in which a reader requests events.
 type form struct {
 	name, accept string
 	gapEvent     bool // it asks for gap=event
@@ -27,14 +27,14 @@ var forms = []form{
 	{"pages", "application/json", true},
 }
 
-// got is an event that a reader has.
+// got is an event that a reader has received.
 type got struct {
 	seq uint64
 	id  string
 }
 
-// reader follows a stream to its end over any number of connections, and checks each event when it comes: the seqs are
-// contiguous but for what a gap has told; a response ends the stream only after the end event.
+// reader follows a stream to its end over any number of connections and checks each event on arrival: the seqs are
+// contiguous except for reported gaps, and a response ends the stream only after the end event.
 type reader struct {
 	s      *stage
 	name   string
@@ -67,10 +67,10 @@ func (r *reader) violation(what string, args ...any) {
 	r.s.ledger.violation("reader %s at %d: "+what, append([]any{r.name, r.last}, args...)...)
 }
 
-// patience is how long a reader keeps a connection on which nothing comes.
+// patience is how long a reader keeps a silent connection.
 func (r *reader) patience() time.Duration { return min(3*r.s.opts.heartbeat, 10*time.Second) }
 
-// connect makes one request and takes what it brings.
+// connect makes one request and handles its response.
 func (r *reader) connect(ctx context.Context, turn int) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,7 +88,7 @@ func (r *reader) connect(ctx context.Context, turn int) {
 		r.refused(resp)
 		return
 	}
-	most := 1 + r.rnd.IntN(2000) // then the reader leaves by itself
+	most := 1 + r.rnd.IntN(2000) // then the reader disconnects
 	take := func(e *item) bool {
 		watchdog.Reset(r.patience())
 		most--
@@ -134,7 +134,7 @@ func (r *reader) request() *request {
 	return q
 }
 
-// take takes an event or the notice of a gap. It returns false at the end of the stream.
+// take handles an event or the notice of a gap. It returns false at the end of the stream.
 func (r *reader) take(e *item) bool {
 	if e.Type == typeGap && e.Seq == 0 {
 		r.gap(e.Code, e.Cursor, e.Fork, e.TakenBack, e.Missed)
@@ -162,10 +162,10 @@ func (r *reader) take(e *item) bool {
 	return false
 }
 
-// anywhere reports whether the first event may be any: without a cursor it is the earliest that is kept.
+// anywhere reports whether the first event may have any seq: without a cursor it is the earliest kept one.
 func (r *reader) anywhere() bool { return r.cursor == "" && r.stream.small }
 
-// gap goes on where the server says, if it may say so.
+// gap continues at the position that the server states, if the server may report a gap there.
 func (r *reader) gap(code, at, fork string, takenBack *uint64, missed uint64) {
 	to := position(at)
 	switch code {
@@ -196,7 +196,7 @@ func (r *reader) gap(code, at, fork string, takenBack *uint64, missed uint64) {
 	r.last, r.cursor = to, at
 }
 
-// refused handles an answer that brings no events.
+// refused handles a response without events.
 func (r *reader) refused(resp *http.Response) {
 	a, err := readAnswer(resp)
 	switch {
@@ -212,14 +212,14 @@ func (r *reader) refused(resp *http.Response) {
 		r.gap(a.Code, at, a.Fork, nil, position(at)-min(r.last, position(at)))
 	default:
 		r.violation("status %d %s: %s (with %s)", a.status, a.Code, a.Detail, r.cursor)
-		r.cursor, r.last, r.events = "", 0, nil // what would come next is another matter
+		r.cursor, r.last, r.events = "", 0, nil // the next event may have any seq
 	}
 }
 
 func (r *reader) takePage(resp *http.Response, take func(*item) bool) error {
 	var p page
 	if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
-		return err // a page that was cut is asked for again
+		return err // a truncated page is requested again
 	}
 	for i := range p.Events {
 		take(&p.Events[i])
@@ -236,7 +236,7 @@ func (r *reader) takePage(resp *http.Response, take func(*item) bool) error {
 	return nil
 }
 
-// askAfterEnd resumes at the very end, where there is nothing left.
+// askAfterEnd resumes at the end of the stream, where nothing is left.
 func (r *reader) askAfterEnd(ctx context.Context) {
 	if r.form.accept != "text/event-stream" {
 		return

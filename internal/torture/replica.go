@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// replica is a process of reprise serve that is started again at the same address.
+// replica is a process of reprise serve that is always restarted at the same address.
 type replica struct {
 	binary, dir, addr string
 	flags             []string
@@ -26,7 +26,7 @@ type replica struct {
 	done chan struct{}
 }
 
-// startWithin is how long a server may take to listen. It waits for its store after that.
+// startWithin bounds the time until a server listens. It waits for its store after that.
 const startWithin = 60 * time.Second
 
 func (r *replica) start() error {
@@ -47,7 +47,7 @@ func (r *replica) start() error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	listening, started, done := make(chan string, 1), make(chan error), make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // the signal above comes when this thread ends
+		runtime.LockOSThread() // the kernel sends the signal above when this thread ends
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -78,7 +78,7 @@ func (r *replica) start() error {
 	}
 }
 
-// log is what the server has last said.
+// log returns the last output of the server.
 func (r *replica) log() string {
 	text, err := os.ReadFile(filepath.Join(r.dir, "log"))
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *replica) signal(sig syscall.Signal) error {
 	return err
 }
 
-// end sends a signal and waits for the end, for which SIGKILL cares at last.
+// end sends a signal and waits for the process to end, with SIGKILL if it takes too long.
 func (r *replica) end(sig syscall.Signal) error {
 	if r.done == nil {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"reprise/internal/freeport"
 )
 
-// stage is one store with its servers, writers, readers and what goes wrong.
+// stage is one store with its servers, writers, readers and faults.
 type stage struct {
 	opts   *options
 	name   string
@@ -49,24 +49,25 @@ func newStage(o *options, name, dir string, seed uint64, e engine) *stage {
 		streams: []*stream{
 			{name: "busy"},
 			{name: "window", small: true},
-			{name: "early", early: !e.canLose()}, // an end that may be taken back proves nothing
+			{name: "early", early: !e.canLose()}, // an end that may be lost proves nothing
 		},
 	}
 }
 
 const (
-	// settleWithin bounds what comes after the faults: recovery, ends and readers.
+	// settleWithin bounds the phase after the faults: recovery, ends and readers.
 	settleWithin = 60 * time.Second
 	// checkWithin bounds the comparison, which takes a second or two on a quiet machine.
 	checkWithin = 5 * time.Minute
 )
 
-// run is the whole stage. An error is a failure of the machine or of this program, not a violation.
+// run runs the whole stage. An error is a failure of the machine or of this program, not a violation.
 func (s *stage) run(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	share := s.opts.total / time.Duration(len(s.opts.stores))
+	stores := len(s.opts.stores)
+	share := s.opts.total * time.Duration(min(max(s.opts.atOnce, 1), stores)) / time.Duration(stores)
 	trouble, cancel := context.WithTimeout(ctx, max(share-time.Since(s.began)-8*time.Second, 5*time.Second))
 	defer cancel()
 	writing, stopWriting := context.WithCancel(ctx)
@@ -77,6 +78,8 @@ func (s *stage) run(ctx context.Context) error {
 	s.startWriters(writing, &writers)
 	s.startReaders(reading, &readers)
 	s.startIdle(trouble, &idle)
+	s.startStranger(trouble, &idle)
+	s.startBounds(trouble, &idle)
 	whole, stopEnders := context.WithCancel(ctx)
 	defer stopEnders()
 	err := s.trouble(trouble, whole)
@@ -93,7 +96,7 @@ func (s *stage) run(ctx context.Context) error {
 	settling, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
 	s.recover(settling)
-	pause(settling, time.Second) // the writers find everything well again
+	pause(settling, time.Second) // let the writers run without faults
 	stopWriting()
 	writers.Wait()
 	s.enders.Wait()
@@ -106,7 +109,7 @@ func (s *stage) run(ctx context.Context) error {
 	return nil
 }
 
-// makeSecrets makes what the servers share.
+// makeSecrets creates the secrets that the servers share.
 func (s *stage) makeSecrets(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, s.opts.binary, "secrets", filepath.Join(s.dir, "secrets")).CombinedOutput()
 	if err != nil {
@@ -115,7 +118,7 @@ func (s *stage) makeSecrets(ctx context.Context) error {
 	return nil
 }
 
-// open starts the servers and makes the streams.
+// open starts the servers and creates the streams.
 func (s *stage) open(ctx context.Context) error {
 	n := 1
 	if s.engine.shared() {
@@ -165,7 +168,7 @@ func (s *stage) create(ctx context.Context) error {
 	for _, st := range append(s.streams, idleStream) {
 		most := 10_000_000
 		if st.small {
-			most = 300
+			most = windowEvents
 		}
 		a, err := s.calls.call(ctx, 0, &request{
 			http.MethodPut, st.path(),
@@ -191,7 +194,7 @@ func (s *stage) newWriter(name string, st *stream, withProducer bool) *writer {
 	return w
 }
 
-// rand is the chance of one writer or reader.
+// rand returns the random numbers of one writer or reader.
 func (s *stage) rand(name string) *rand.Rand {
 	h := uint64(14695981039346656037)
 	for i := range len(name) {
@@ -221,7 +224,7 @@ func (s *stage) startReaders(ctx context.Context, wg *sync.WaitGroup) {
 	}
 }
 
-// recover brings all back that has gone, and waits until the servers say that they are ready.
+// recover restarts everything that has ended and waits until the servers are ready.
 func (s *stage) recover(ctx context.Context) {
 	for i := range s.replicas {
 		for {
@@ -239,7 +242,8 @@ func (s *stage) recover(ctx context.Context) {
 	}
 }
 
-// endEach ends each stream, those that end early or the others, through all servers at once. One of the calls does.
+// endEach ends either the streams that end early or the others, each through all servers at once. One of the calls
+// succeeds.
 func (s *stage) endEach(ctx context.Context, early bool) {
 	for _, st := range s.streams {
 		if st.early != early {
@@ -263,7 +267,7 @@ func (s *stage) endEach(ctx context.Context, early bool) {
 	}
 }
 
-// awaitReaders gives the readers their time to reach the ends.
+// awaitReaders waits for the readers to reach the ends.
 func (s *stage) awaitReaders(ctx context.Context, wg *sync.WaitGroup, stop func()) {
 	done := make(chan struct{})
 	go func() {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// faults are those of all stores, and those of the engine.
+// faults returns the faults of all stores and those of the engine.
 func (s *stage) faults() []fault {
 	all := []fault{
 		{"cut client connections", 6, func(s *stage) error { s.fronts[s.anyReplica()].Cut(); return nil }},
@@ -38,7 +38,7 @@ func (s *stage) faults() []fault {
 
 func (s *stage) anyReplica() int { return s.rnd.IntN(len(s.replicas)) }
 
-// wait waits for up to so many milliseconds.
+// wait sleeps for a random time of at most so many milliseconds.
 func (s *stage) wait(most int) { time.Sleep(time.Duration(1+s.rnd.IntN(most)) * time.Millisecond) }
 
 func (s *stage) restart(sig syscall.Signal) error {
@@ -50,8 +50,8 @@ func (s *stage) restart(sig syscall.Signal) error {
 	return r.start()
 }
 
-// trouble makes one fault after the other until ctx is done. Half-way, streams end that end early. Each fault comes
-// once before chance decides. whole lasts longer than ctx.
+// trouble injects one fault after the other until ctx is done. After half of the time it ends the streams that end
+// early. Each fault occurs once before they are chosen at random. whole lasts longer than ctx.
 func (s *stage) trouble(ctx, whole context.Context) error {
 	all := s.faults()
 	if len(all) == 0 {
@@ -92,7 +92,7 @@ func (s *stage) trouble(ctx, whole context.Context) error {
 	return s.engine.restore()
 }
 
-// choose takes a fault by its weight.
+// choose returns a random fault by weight.
 func (s *stage) choose(all []fault) fault {
 	sum := 0
 	for _, f := range all {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// caller makes requests to the replicas, each through the proxy in front of it.
+// caller sends requests to the replicas, each through the proxy in front of it.
 type caller struct {
 	bases []string // a URL for each replica
 	token string
@@ -26,14 +26,14 @@ func newCaller(bases []string, token string) *caller {
 	}}}
 }
 
-// request is one to any replica.
+// request is a request to any replica.
 type request struct {
 	method, path string
 	header       map[string]string
 	body         []byte
 }
 
-// answer is a response that was read whole.
+// answer is a response that was read completely.
 type answer struct {
 	status int
 	header http.Header
@@ -41,7 +41,7 @@ type answer struct {
 	problem
 }
 
-// problem is what a refusal says.
+// problem is the body of a refusal.
 type problem struct {
 	Code     string `json:"code"`
 	Detail   string `json:"detail"`
@@ -89,7 +89,7 @@ func readAnswer(resp *http.Response) (*answer, error) {
 	}
 	a := &answer{status: resp.StatusCode, header: resp.Header, body: body}
 	if resp.StatusCode >= http.StatusBadRequest {
-		_ = json.Unmarshal(body, &a.problem) // what is no problem has no code
+		_ = json.Unmarshal(body, &a.problem) // other bodies have no code
 	}
 	return a, nil
 }
@@ -108,7 +108,7 @@ type item struct {
 	TakenBack *uint64 `json:"taken_back"`
 }
 
-// id is what the writer has called the event.
+// id returns the id that the writer has given to the event.
 func (e *item) id() string {
 	if e.Type == typeEnd {
 		return typeEnd
@@ -125,7 +125,7 @@ const (
 	typeGap = "gap"
 )
 
-// page is one answer of the paged form.
+// page is one response in the paged form.
 type page struct {
 	Events     []item `json:"events"`
 	NextCursor string `json:"next_cursor"`
@@ -133,7 +133,7 @@ type page struct {
 	Ended      bool   `json:"ended"`
 }
 
-// position is the seq in a cursor. Programs have no business in there; a checker has.
+// position returns the seq in a cursor. Cursors are opaque to programs, but this checker looks into them.
 func position(cursor string) uint64 {
 	seq, _, _ := strings.Cut(cursor, ".")
 	n, err := strconv.ParseUint(seq, 10, 64)

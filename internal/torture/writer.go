@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// stream is one that all writers and readers of a stage share.
+// stream is a stream that all writers and readers of a stage share.
 type stream struct {
 	name  string
-	small bool // it keeps few events, so that readers fall out of its window
-	early bool // it ends while things still go wrong
+	small bool // keeps few events, so that readers fall out of its window
+	early bool // ends while faults are injected
 }
 
 func (s *stream) path() string { return "/v1/streams/" + s.name }
 
-// producer numbers appends, so that one that is sent twice takes effect once.
+// producer numbers appends, so that a repeated one takes effect once.
 type producer struct {
 	id         string
 	epoch, seq uint64
@@ -34,14 +34,14 @@ func (p *producer) header() map[string]string {
 	}
 }
 
-// writer appends to a stream, one call after the other. Each event has an id of its own.
+// writer appends to a stream, one call after the other. Each event has a unique id.
 type writer struct {
 	s        *stage
 	name     string
 	stream   *stream
 	rnd      *rand.Rand
-	producer *producer // nil for one that does not try again
-	turn     int       // the replica that it talks to
+	producer *producer // nil for a writer that does not retry
+	turn     int       // the replica that it calls
 	calls    int
 	stopped  bool
 }
@@ -65,7 +65,7 @@ func (w *writer) write(ctx context.Context) {
 	}
 }
 
-// publish makes one append: once without a producer, with one until the answer is known.
+// publish makes one append: once without a producer, and with a producer until the result is known.
 func (w *writer) publish(ctx context.Context, ids []string) {
 	q := &request{method: http.MethodPost, path: w.stream.path() + "/events", body: eventsOf(ids)}
 	for first := true; ctx.Err() == nil; first = false {
@@ -106,7 +106,7 @@ func eventsOf(ids []string) []byte {
 	return text
 }
 
-// settle takes the answer that decides about an append. It is the first one of the call, or follows others in doubt.
+// settle handles the response that decides an append. It is the first one of the call, or follows others in doubt.
 func (w *writer) settle(a *answer, ids []string, first bool) {
 	switch {
 	case a.status == http.StatusOK:
@@ -114,7 +114,7 @@ func (w *writer) settle(a *answer, ids []string, first bool) {
 	case a.Code == "stream_ended" && w.s.ledger.mayHaveEnded(w.stream.name):
 		w.stopped = true
 	case a.Code == "conflict" && w.producer != nil:
-		if !w.s.engine.mayLose() { // else the promotion may have taken back what it appended before
+		if !w.s.engine.mayLose() { // otherwise a promotion may have lost its earlier append
 			w.violation("its append %d was refused: %s", w.producer.seq, a.Detail)
 		}
 		w.s.ledger.count("producers begun anew", 1)
@@ -149,7 +149,7 @@ func (w *writer) violation(what string, args ...any) {
 	w.s.ledger.violation("writer %s: "+what, append([]any{w.name}, args...)...)
 }
 
-// misuse sends appends that leave out seqs of their producer, each of which must be refused.
+// misuse sends appends that skip seqs of their producer. Each must be refused.
 func (w *writer) misuse(ctx context.Context) {
 	for ctx.Err() == nil && !w.stopped {
 		w.calls++
@@ -171,7 +171,7 @@ func (w *writer) misuse(ctx context.Context) {
 	}
 }
 
-// end ends the stream and reports whether this call was the one that did. Another try may find it ended by itself.
+// end ends the stream and reports whether this call did so. A retry may find the stream ended by its own first try.
 func (w *writer) end(ctx context.Context) bool {
 	w.s.ledger.askEnd(w.stream.name)
 	q := &request{http.MethodPost, w.stream.path() + "/end", w.producer.header(), []byte(`{"outcome":"completed"}`)}
@@ -194,7 +194,7 @@ func (w *writer) end(ctx context.Context) bool {
 	return false
 }
 
-// pause waits for a while, or until ctx is done.
+// pause sleeps for d or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -1,5 +1,5 @@
-// Package tracecontext reads the headers traceparent and tracestate of the W3C Trace Context, level 1, by which a
-// request belongs to a trace.
+// Package tracecontext reads the headers traceparent and tracestate of the W3C Trace Context, level 1, which associate
+// a request with a trace.
 package tracecontext
 
 import (

@@ -12,14 +12,14 @@ import (
 
 // CheckOptions are the settings of Check. The zero value of each field means its default.
 type CheckOptions struct {
-	// Opaque says that batches are compressed, encrypted or otherwise not as a Log
-	// has made them, so that what is in them cannot be checked. Default: they are looked into.
+	// Opaque means that batches are compressed, encrypted or otherwise transformed, so that their contents cannot be
+	// checked. Default: the contents are checked.
 	Opaque bool
-	// Parallel is how many streams are read at a time. Default: 8.
+	// Parallel is the number of streams read at a time. Default: 8.
 	Parallel int
-	// PageBytes is how much of a stream is read at a time. Default: 1 MiB.
+	// PageBytes is the number of bytes of a stream read at a time. Default: 1 MiB.
 	PageBytes int
-	// Progress, if it is not nil, is told after each stream what was checked so far, by one goroutine at a time.
+	// Progress, if not nil, is called after each stream with what was checked so far, by one goroutine at a time.
 	Progress func(Checked)
 }
 
@@ -37,11 +37,11 @@ func (o *CheckOptions) withDefaults() CheckOptions {
 	return d
 }
 
-// Problem is one thing that is wrong.
+// Problem is a defect that Check has found.
 type Problem struct {
-	// Key is the stream, zero where the store as a whole is meant.
+	// Key names the stream. It is zero if the defect concerns the store as a whole.
 	Key reprise.StreamKey
-	// What is a sentence without a full stop.
+	// What describes the defect: a sentence without a full stop.
 	What string
 }
 
@@ -52,7 +52,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("stream %s: %s", p.Key, p.What)
 }
 
-// Checked says what a check has read.
+// Checked counts what a check has read.
 type Checked struct {
 	Streams  int64 `json:"streams"`
 	Events   int64 `json:"events"`
@@ -60,23 +60,21 @@ type Checked struct {
 	Problems int64 `json:"problems"`
 }
 
-// checker is a Store that can check itself, below what its contract shows: a sentence for
-// each thing that is wrong.
+// checker is implemented by Stores that can check what their contract does not show. It returns one sentence for each
+// defect.
 type checker interface {
 	Check(ctx context.Context) (wrong []string, err error)
 }
 
-// Check reads every stream of the store whole and calls report, one call at a time, for all that is
-// wrong: batches with a hole between them or that do not reach the tail, records that cannot be
-// decoded or are not as many as the batch says, an end that is not the last event, is there twice or is
-// another than StreamInfo.End, a window, sizes or producers that cannot be. What a Store finds by a method
-// Check(ctx) (wrong []string, err error) of its own, or of a Store that it is wrapped around
-// (found by a method Unwrap() reprise.Store), is reported too, first; a stream may then
-// be reported twice.
+// Check reads every stream of the store completely and calls report, one call at a time, for every defect: batches with
+// a hole between them or that do not reach the tail; records that cannot be decoded or whose number differs from that
+// of the batch; an end that is not the last event, occurs twice or differs from StreamInfo.End; an impossible window,
+// size or producer. If the Store has a method Check(ctx) (wrong []string, err error), its findings are reported first,
+// as are those of a Store that it wraps (found by a method Unwrap() reprise.Store). A stream may then be reported
+// twice.
 //
-// A stream that is damaged does not keep others from being read. Appends may go on meanwhile. The
-// error is that of a store that is unavailable or the cause of a cancelled
-// context; what is wrong is no error. opts may be nil.
+// A damaged stream does not prevent others from being read. Appends may continue during the check. The error is that of
+// an unavailable store or the cause of a cancelled context; defects are not errors. opts may be nil.
 func Check(ctx context.Context, store reprise.Store, opts *CheckOptions, report func(Problem)) (Checked, error) {
 	c := &check{store: store, opts: opts.withDefaults(), report: report}
 	if err := c.own(ctx, store); err != nil {
@@ -120,7 +118,7 @@ func (c *check) wrong(key reprise.StreamKey, format string, args ...any) {
 	c.report(Problem{key, fmt.Sprintf(format, args...)})
 }
 
-// own runs the check of the store itself, and of those inside.
+// own runs the checks of the store itself and of the stores that it wraps.
 func (c *check) own(ctx context.Context, store reprise.Store) error {
 	for store != nil {
 		if s, ok := store.(checker); ok {
@@ -165,7 +163,7 @@ func (c *check) all(ctx context.Context, infos []reprise.StreamInfo) error {
 	return errors.Join(errs...)
 }
 
-// progress tells what was checked so far.
+// progress reports what was checked so far.
 func (c *check) progress() {
 	if c.opts.Progress == nil {
 		return
@@ -175,7 +173,7 @@ func (c *check) progress() {
 	c.opts.Progress(c.checked())
 }
 
-// stream checks one stream. The error is for a store that does not answer.
+// stream checks one stream. The error is that of an unavailable store.
 func (c *check) stream(ctx context.Context, key reprise.StreamKey) error {
 	s := &streamCheck{check: c, key: key}
 	for first := true; ; first = false {
@@ -192,7 +190,7 @@ func (c *check) stream(ctx context.Context, key reprise.StreamKey) error {
 			s.first = page.Info
 			c.streams.Add(1)
 		case page.Info.Epoch != s.first.Epoch:
-			return nil // removed and made again
+			return nil // removed and created again
 		}
 		if !s.page(&page) {
 			s.finish(&page.Info)

@@ -11,17 +11,17 @@ type streamCheck struct {
 	*check
 	key   reprise.StreamKey
 	first reprise.StreamInfo // of the first page
-	// after is the last event that was read.
+	// after is the seq of the last event that was read.
 	after uint64
-	// window is the bytes of the batches that hold something of the window.
+	// window is the size of the batches that hold events of the window.
 	window int64
-	end    *reprise.Event // the end event, once it was found
-	broken bool           // nothing can be said about the whole any more
+	end    *reprise.Event // the end event, nil until it is found
+	broken bool           // the stream as a whole cannot be checked
 }
 
 func (s *streamCheck) wrong(format string, args ...any) { s.check.wrong(s.key, format, args...) }
 
-// page checks a page; false if it is the last one that is worth reading.
+// page checks a page and reports whether to read another one.
 func (s *streamCheck) page(page *reprise.Page) (more bool) {
 	info := &page.Info
 	if info.Key != s.key {
@@ -49,8 +49,7 @@ func (s *streamCheck) page(page *reprise.Page) (more bool) {
 	return s.after < info.Tail
 }
 
-// batch checks one batch, of which the event want must be a part. False if what comes
-// after it cannot be told.
+// batch checks a batch, which must contain the event want. It returns false if the batches after it cannot be checked.
 func (s *streamCheck) batch(b *reprise.Batch, want uint64, info *reprise.StreamInfo) bool {
 	switch {
 	case b.Count < 1:
@@ -74,7 +73,7 @@ func (s *streamCheck) batch(b *reprise.Batch, want uint64, info *reprise.StreamI
 	return true
 }
 
-// records looks into a batch.
+// records checks the records in a batch.
 func (s *streamCheck) records(b *reprise.Batch) {
 	for e, err := range reprise.Records(*b) {
 		if err != nil {
@@ -93,7 +92,7 @@ func (s *streamCheck) records(b *reprise.Batch) {
 	}
 }
 
-// finish checks the stream as a whole, once all of it was read.
+// finish checks the stream as a whole after all of it was read.
 func (s *streamCheck) finish(info *reprise.StreamInfo) {
 	if info.Earliest < 1 || info.Earliest > info.Tail+1 {
 		s.wrong("the window begins with event %d, the tail is %d", info.Earliest, info.Tail)
@@ -111,8 +110,8 @@ func (s *streamCheck) finish(info *reprise.StreamInfo) {
 	}
 	if !s.opts.Opaque {
 		s.endEvent(info)
-		// A Log counts in steps, so that it may say more than it keeps, but never less. Where others
-		// append meanwhile, what was read is of more than one window.
+		// A Log counts in steps, so the size may exceed the stored bytes but never be smaller. If others append during
+		// the check, the pages belong to several windows.
 		resting := info.Earliest == s.first.Earliest && info.Tail == s.first.Tail
 		if resting && info.Bytes < s.window {
 			s.wrong("%d bytes are kept, and it says %d", s.window, info.Bytes)
@@ -123,7 +122,7 @@ func (s *streamCheck) finish(info *reprise.StreamInfo) {
 	}
 }
 
-// endEvent compares the end event with what the stream says of its end.
+// endEvent compares the end event with the end in the stream's StreamInfo.
 func (s *streamCheck) endEvent(info *reprise.StreamInfo) {
 	switch {
 	case info.End == nil && s.end != nil:

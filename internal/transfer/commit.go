@@ -9,17 +9,17 @@ import (
 // pending is a batch that waits for its commit.
 type pending struct {
 	req  reprise.AppendRequest
-	done chan error // with room for the answer
+	done chan error // buffered
 }
 
-// A commit takes as many batches as wait, each of another stream, up to these bounds.
+// A commit takes all waiting batches, each of another stream, up to these bounds.
 const (
 	maxCommitBatches = 500
 	maxCommitBytes   = 8 << 20
 )
 
-// commits appends what comes through the queue until that is closed. Batches of different
-// streams that come while a commit is under way go into the next one together.
+// commits appends the batches of the queue until it is closed. Batches of different streams that arrive during a commit
+// go into the next one together.
 func (c *copier) commits(ctx context.Context) {
 	var group []*pending
 	var reqs []reprise.AppendRequest
@@ -50,7 +50,7 @@ func (c *copier) commits(ctx context.Context) {
 	}
 }
 
-// append appends one batch. A worker waits for it, so no two of one stream are in a commit.
+// append appends one batch. The worker waits for it, so a commit holds at most one batch of a stream.
 func (c *copier) append(req reprise.AppendRequest) error {
 	p := &pending{req: req, done: make(chan error, 1)}
 	c.queue <- p

@@ -1,6 +1,5 @@
-// Package transfer moves streams from one Store to another and checks what a Store
-// holds. It knows no Store in particular, and relies on nothing but the contract of
-// reprise.Store.
+// Package transfer copies streams from one Store to another and checks the contents of a Store. It relies only on the
+// contract of reprise.Store.
 package transfer
 
 import (
@@ -18,17 +17,16 @@ import (
 
 // Options are the settings of Copy. The zero value of each field means its default.
 type Options struct {
-	// Tenant is whose streams are copied. Default: all tenants.
+	// Tenant is the tenant whose streams are copied. Default: all tenants.
 	Tenant reprise.Tenant
-	// Markers copies the marker of the wrappers too, for batches that are copied as they lie within the
-	// wrappers. Default: each store has a marker of its own.
+	// Markers copies the marker of the wrappers too, for batches that are copied as they are stored inside the
+	// wrappers. Default: each store has its own marker.
 	Markers bool
-	// Parallel is how many streams are copied at a time. Default: 16.
+	// Parallel is the number of streams copied at a time. Default: 16.
 	Parallel int
-	// PageBytes is how much of a stream is read at a time. Default: 256 KiB.
+	// PageBytes is the number of bytes of a stream read at a time. Default: 256 KiB.
 	PageBytes int
-	// Progress, if not nil, is called every ProgressEvery and once more at the end, never
-	// twice at a time.
+	// Progress, if not nil, is called every ProgressEvery and once at the end, by one goroutine at a time.
 	Progress func(Progress)
 	// ProgressEvery is the time between two calls of Progress. Default: 1 second.
 	ProgressEvery time.Duration
@@ -51,32 +49,32 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Progress says how far a copy has come.
+// Progress is the progress of a copy.
 type Progress struct {
-	// Found is how many streams there are to copy, 0 until all are listed.
+	// Found is the number of streams to copy, 0 until all are listed.
 	Found int64 `json:"found"`
-	// Done is how many of them are settled, in whatever way.
+	// Done is the number of streams that are finished, with any outcome.
 	Done int64 `json:"done"`
-	// Events and Bytes are those appended so far by this run.
+	// Events and Bytes count what this run has appended.
 	Events int64 `json:"events"`
 	Bytes  int64 `json:"bytes"`
 }
 
-// Result says what a copy has done.
+// Result is the result of a copy.
 type Result struct {
-	// Copied counts the streams to which something was appended or that were made, and
-	// Present those that were there already, whole. Both are verified.
+	// Copied counts the streams that were created or appended to, Present those that were already complete. Both are
+	// verified.
 	Copied  int64 `json:"copied"`
 	Present int64 `json:"present"`
-	// Gone counts the streams that were removed from the source meanwhile.
+	// Gone counts the streams that were removed from the source during the copy.
 	Gone int64 `json:"gone"`
-	// Events and Bytes are those that were appended.
+	// Events and Bytes count what was appended.
 	Events int64 `json:"events"`
 	Bytes  int64 `json:"bytes"`
-	// Moving are the streams to which others appended in the source after they were caught
-	// up with. What came then is not copied.
+	// Moving lists the streams of the source that others appended to after the copy had caught up. Those events are not
+	// copied.
 	Moving []reprise.StreamKey `json:"-"`
-	// Failed are the streams that could not be copied.
+	// Failed lists the streams that could not be copied.
 	Failed []Failure `json:"-"`
 }
 
@@ -86,24 +84,19 @@ type Failure struct {
 	Err error
 }
 
-// Copy copies every stream of from that exists when it begins to to: its epoch,
-// configuration, time of creation, owner, window, producers and end, so that cursors that
-// were given out stay good, with the same Keys. Batches are copied as they are,
-// whatever wrappers have made of them. What it has copied it reads back from both
-// sides and compares byte by byte.
+// Copy copies every stream that exists in from when it begins: its epoch, configuration, creation time, owner, window,
+// producers and end. Cursors stay valid with the same Keys. Batches are copied as they are, however they were wrapped.
+// Copy reads the copied batches from both stores and compares them byte by byte.
 //
-// A copy that was interrupted goes on where it stopped when it is run again. A stream
-// that others append to is followed until it is caught up with once; run it again, or stop
-// the writers before. A stream that exists in to in another life (epoch), or was appended
-// to there, is not touched: it is one of Result.Failed, for which the
-// error wraps reprise.ErrConflict. Marks of expired streams are not copied, since no
-// Store lists them. Streams are made in to in the order of their creation, but those
-// that are copied at the same time may change places in lists.
+// An interrupted copy continues where it stopped when it is run again. A stream that others append to is followed until
+// the copy has caught up once; run Copy again, or stop the writers before. A stream that exists in to with another
+// epoch, or that was appended to there, is not changed: it is one of Result.Failed, with an error that wraps
+// reprise.ErrConflict. Marks of expired streams are not copied, since no Store lists them. Streams are created in to in
+// the order of their creation, but those that are copied at the same time may change places in lists.
 //
-// Copy needs memory for the keys of all streams, about 100 bytes each, and for
-// Options.Parallel pages. Where a store is unavailable it tries again for some seconds,
-// and then returns that error at once. Otherwise the error joins those of
-// Result.Failed, up to 10 of them. opts may be nil. The stores stay the caller's.
+// Copy needs memory for the keys of all streams, about 100 bytes each, and for Options.Parallel pages. If a store is
+// unavailable, Copy tries again for some seconds and then returns the error. Otherwise the error joins those of
+// Result.Failed, up to 10 of them. opts may be nil. Copy does not close the stores.
 func Copy(ctx context.Context, from, to reprise.Store, opts *Options) (Result, error) {
 	if same(from, to) {
 		return Result{}, fmt.Errorf("copy: %w: a store cannot be copied to itself", reprise.ErrInvalid)
@@ -140,7 +133,7 @@ type copier struct {
 	result Result
 }
 
-// run copies all streams, and waits for everything that it has started.
+// run copies all streams and waits for every goroutine that it has started.
 func (c *copier) run(ctx context.Context) error {
 	keys, err := list(ctx, c.from, c.opts.Tenant, c.opts.Markers)
 	if err != nil {
@@ -157,7 +150,7 @@ func (c *copier) run(ctx context.Context) error {
 			}
 		})
 	}
-	for i := len(keys) - 1; i >= 0 && ctx.Err() == nil; i-- { // the oldest first, for that is how lists are ordered
+	for i := len(keys) - 1; i >= 0 && ctx.Err() == nil; i-- { // oldest first, to keep the order of lists
 		select {
 		case jobs <- keys[i]:
 		case <-ctx.Done():
@@ -174,7 +167,7 @@ func (c *copier) run(ctx context.Context) error {
 	return nil
 }
 
-// list returns the keys of all streams, the newest first, with or without the marker.
+// list returns the keys of all streams, newest first, with or without the marker.
 func list(ctx context.Context, store reprise.Store, tenant reprise.Tenant, markers bool) (
 	keys []reprise.StreamKey, err error,
 ) {
@@ -195,14 +188,14 @@ func list(ctx context.Context, store reprise.Store, tenant reprise.Tenant, marke
 	}
 }
 
-// attempts is how often a stream is tried while a store is unavailable. The pauses between them have spans from
-// firstPause to lastPause, and take 6 seconds on average.
+// attempts is the number of tries for a stream while a store is unavailable. The pauses between them range from
+// firstPause to lastPause and take 6 seconds on average.
 const (
 	attempts              = 6
 	firstPause, lastPause = 400 * time.Millisecond, 16 * firstPause
 )
 
-// settle copies one stream and counts how that went.
+// settle copies one stream and counts the outcome.
 func (c *copier) settle(ctx context.Context, key reprise.StreamKey) {
 	out, err := c.stream(ctx, key)
 	pause := backoff.Backoff{First: firstPause, Most: lastPause}
@@ -248,8 +241,7 @@ func (c *copier) failures() error {
 	return errors.Join(errs...)
 }
 
-// reportProgress calls Options.Progress now and then until stop is called, which calls it
-// a last time.
+// reportProgress calls Options.Progress every ProgressEvery until stop is called, which calls it a last time.
 func (c *copier) reportProgress() (stop func()) {
 	if c.opts.Progress == nil {
 		return func() {}

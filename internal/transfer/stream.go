@@ -8,7 +8,7 @@ import (
 	"reprise"
 )
 
-// outcome is what became of a stream. The zero outcome is one that was there already.
+// outcome is the outcome of a stream. The zero outcome means that it was already present.
 type outcome uint8
 
 const (
@@ -18,13 +18,13 @@ const (
 )
 
 var (
-	// errGone: the stream is not in the source any more.
+	// errGone means that the stream was removed from the source.
 	errGone = errors.New("the stream was removed")
-	// errAgain: the source has changed in a way that makes the copy begin anew.
+	// errAgain means that the source has changed so that the copy must start again.
 	errAgain = errors.New("the stream changes faster than it can be copied")
 )
 
-// restarts is how often a stream is begun anew.
+// restarts bounds how often the copy of a stream starts again.
 const restarts = 5
 
 // stream copies and verifies one stream.
@@ -50,9 +50,9 @@ type source struct {
 	*copier
 	key  reprise.StreamKey
 	out  outcome
-	info reprise.StreamInfo // of the page that was read last
+	info reprise.StreamInfo // of the last page
 	kept int64              // StreamInfo.Bytes of the copy
-	// after is the last event that is copied.
+	// after is the seq of the last event that is copied.
 	after uint64
 }
 
@@ -71,7 +71,7 @@ func (s *source) read(ctx context.Context, after uint64) (reprise.Page, error) {
 	return page, nil
 }
 
-// discard takes back a copy that this attempt has begun.
+// discard removes the copy that this attempt has created.
 func (s *source) discard(ctx context.Context) error {
 	if s.out&copied == 0 {
 		return nil
@@ -79,7 +79,7 @@ func (s *source) discard(ctx context.Context) error {
 	return s.to.Remove(ctx, s.key, reprise.RemoveSpec{Epoch: s.info.Epoch})
 }
 
-// copy copies what the source holds until it has caught up.
+// copy copies the stream until it has caught up with the source.
 func (s *source) copy(ctx context.Context) error {
 	page, err := s.read(ctx, 0)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *source) copy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.after > 0 && s.after >= page.Info.Earliest && s.after < page.Info.Tail { // go on in the middle
+	if s.after > 0 && s.after >= page.Info.Earliest && s.after < page.Info.Tail { // continue an earlier copy
 		if page, err = s.read(ctx, s.after); err != nil {
 			return err
 		}
@@ -112,8 +112,7 @@ func (s *source) copy(ctx context.Context) error {
 	return err
 }
 
-// create makes the stream as it was before the first batch of the page, or finds what a
-// copy before has left.
+// create creates the stream in its state before the first batch of the page, or finds the result of an earlier copy.
 func (s *source) create(ctx context.Context, page *reprise.Page) (reprise.StreamInfo, error) {
 	info := &page.Info
 	first := info.Tail + 1
@@ -140,7 +139,7 @@ func (s *source) create(ctx context.Context, page *reprise.Page) (reprise.Stream
 	case have.Tail > info.Tail, have.End != nil && info.End == nil:
 		return have, fmt.Errorf("%w: the stream has gone on in the target, to %d, and is at %d in the source",
 			reprise.ErrConflict, have.Tail, info.Tail)
-	case have.Tail < first-1: // what would be next is not kept any more
+	case have.Tail < first-1: // the next event is no longer kept
 		return have, errors.Join(errAgain, s.to.Remove(ctx, s.key, reprise.RemoveSpec{Epoch: info.Epoch}))
 	}
 	if missing {
@@ -180,13 +179,13 @@ func (s *source) appendPage(page *reprise.Page) error {
 	return nil
 }
 
-// beginAnew is for a window that has moved on past what is copied: the copy would have a hole.
+// beginAnew removes a copy whose next event has left the window of the source: the copy would have a hole.
 func (s *source) beginAnew() error {
 	err := s.to.Remove(context.Background(), s.key, reprise.RemoveSpec{Epoch: s.info.Epoch})
 	return errors.Join(errAgain, err)
 }
 
-// request is the append of b. The last batch brings what belongs to the tail.
+// request returns the append of b. The last batch also sets the state at the tail.
 func (s *source) request(b *reprise.Batch, info *reprise.StreamInfo) reprise.AppendRequest {
 	s.kept += int64(len(b.Bytes))
 	req := reprise.AppendRequest{

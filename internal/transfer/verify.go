@@ -11,11 +11,10 @@ import (
 	"reprise"
 )
 
-// errDiffers: source and target are not the same. It wraps nothing that may pass.
+// errDiffers means that source and copy differ. It wraps no error that may pass.
 var errDiffers = errors.New("the copy differs from the source")
 
-// verify reads the copy and the source again and compares them up to the event that is
-// copied, batch by batch and byte by byte.
+// verify reads copy and source again and compares them up to the last copied event, batch by batch and byte by byte.
 func (s *source) verify(ctx context.Context) error {
 	copy, source := &walk{store: s.to, s: s, target: true}, &walk{store: s.from, s: s}
 	if err := copy.begin(ctx, 0); err != nil {
@@ -45,17 +44,17 @@ func (s *source) verify(ctx context.Context) error {
 	}
 }
 
-// nextPair returns the next batch of the copy and the batch of the source that it is compared with. It passes over
-// batches that one of them has trimmed. got is nil at the end of the copy.
+// nextPair returns the next batch of the copy and the batch of the source to compare it with. It skips batches that
+// only one of them has trimmed. got is nil at the end of the copy.
 func nextPair(ctx context.Context, copy, source *walk) (got, want *reprise.Batch, err error) {
 	if got, err = copy.next(ctx); err != nil || got == nil {
 		return nil, nil, err
 	}
 	want, err = source.next(ctx)
-	for err == nil && want != nil && want.Last() < got.First { // trimmed in the copy alone
+	for err == nil && want != nil && want.Last() < got.First { // trimmed only in the copy
 		want, err = source.next(ctx)
 	}
-	for err == nil && got != nil && (want == nil || got.Last() < want.First) { // trimmed in the source meanwhile
+	for err == nil && got != nil && (want == nil || got.Last() < want.First) { // trimmed only in the source
 		if got.Last() >= source.info.Earliest {
 			err = fmt.Errorf("%w: events %d to %d are missing in the source", errDiffers, got.First, got.Last())
 			return nil, nil, err
@@ -65,7 +64,7 @@ func nextPair(ctx context.Context, copy, source *walk) (got, want *reprise.Batch
 	return got, want, err
 }
 
-// walk reads the batches of one side up to the event that is copied.
+// walk reads the batches of one side up to the last copied event.
 type walk struct {
 	store   reprise.Store
 	s       *source
@@ -98,7 +97,7 @@ func (w *walk) page(ctx context.Context) error {
 	return nil
 }
 
-// next is the next batch, nil behind the last that is copied.
+// next returns the next batch, nil after the last copied one.
 func (w *walk) next(ctx context.Context) (*reprise.Batch, error) {
 	if w.after >= w.s.after {
 		return nil, nil
@@ -126,8 +125,8 @@ func (w *walk) next(ctx context.Context) (*reprise.Batch, error) {
 	return b, nil
 }
 
-// compareInfo compares what is known of a stream that rests. Times are compared to the
-// microsecond, which is what every store keeps.
+// compareInfo compares the states of a stream that does not change. Times are compared to the microsecond, the
+// precision that every store keeps.
 func compareInfo(got, want *reprise.StreamInfo) error {
 	differ := func(what string, got, want any) error {
 		return fmt.Errorf("%w: %s is %v and should be %v", errDiffers, what, got, want)

@@ -18,7 +18,7 @@ const (
 	typeTest           = "webhook.test"
 )
 
-// maxData bounds the data of an event that is sent with its message.
+// maxData bounds the event data that is included in a message.
 const maxData = 256 << 10
 
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
@@ -31,12 +31,12 @@ func body(kind string, at time.Time, data any) json.RawMessage {
 		Data      any       `json:"data"`
 	}{kind, at.UTC().Truncate(time.Millisecond), data})
 	if err != nil {
-		panic(err) // what we make has a JSON form
+		panic(err) // our own types have a JSON form
 	}
 	return text
 }
 
-// eventBody tells of an event of a stream.
+// eventBody returns the body for an event of a stream.
 func eventBody(name, cursor string, e *reprise.Event) json.RawMessage {
 	data := map[string]any{"stream": name, "cursor": cursor, "type": e.Type, "seq": e.Seq, "time": e.Time}
 	if len(e.Data) > maxData {
@@ -50,7 +50,7 @@ func eventBody(name, cursor string, e *reprise.Event) json.RawMessage {
 	return body(typeStreamEvent, e.Time, data)
 }
 
-// executionBody tells how an execution has ended.
+// executionBody returns the body for the end of an execution.
 func executionBody(info *reprise.StreamInfo) json.RawMessage {
 	data := map[string]any{}
 	_ = json.Unmarshal(info.End.Data, &data) // the object of the end event
@@ -67,7 +67,8 @@ func executionBody(info *reprise.StreamInfo) json.RawMessage {
 	return body(typeExecutionEnded, info.End.Time, data)
 }
 
-// gapBody tells of events of a stream that cannot be sent any more, or of messages of the hook where name is "".
+// gapBody returns the body for events of a stream that can no longer be sent, or for messages of the hook if name is
+// "".
 func gapBody(name string, missed uint64, resume string) json.RawMessage {
 	data := map[string]any{"missed": missed}
 	if name != "" {

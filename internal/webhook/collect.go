@@ -15,14 +15,14 @@ import (
 const (
 	executionNamespace = "execution:"
 	labelSession       = "session"
-	// saveEvery is how often positions are saved that moved without a message.
+	// saveEvery is how often positions that moved without a message are saved.
 	saveEvery = 10 * time.Second
-	// maxBatch is how many messages are appended together, listPage how many streams are listed.
+	// maxBatch bounds the messages appended together, listPage the streams of one list page.
 	maxBatch = 100
 	listPage = 100
 )
 
-// covers reports whether a hook is about a stream.
+// covers reports whether the hook covers a stream.
 func (h *Hook) covers(info *reprise.StreamInfo) bool {
 	switch {
 	case h.Source == Executions:
@@ -33,7 +33,7 @@ func (h *Hook) covers(info *reprise.StreamInfo) bool {
 	return strings.HasPrefix(info.Key.Name, h.Prefix)
 }
 
-// each calls f for the streams that a hook covers, the newest first, until f returns false.
+// each calls f for the streams that the hook covers, newest first, until f returns false.
 func (h *Hook) each(ctx context.Context, log *reprise.Log, f func(*reprise.StreamInfo) bool) error {
 	if h.Stream != "" {
 		st, err := log.Stream(ctx, reprise.StreamKey{Tenant: h.Tenant, Name: h.Stream})
@@ -80,7 +80,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// begin returns where a new hook begins: at the tails of the streams that have not ended.
+// begin returns the start positions of a new hook: the tails of the streams that have not ended.
 func begin(ctx context.Context, log *reprise.Log, hook *Hook) (*sources, error) {
 	s := newSources(hook.Created)
 	err := hook.each(ctx, log, func(info *reprise.StreamInfo) bool {
@@ -101,9 +101,9 @@ func begin(ctx context.Context, log *reprise.Log, hook *Hook) (*sources, error) 
 	return s, err
 }
 
-// found is what a follower has found in its stream: how far it is, that it is over, and what is to be sent about that.
+// found is a result of a follower: its position, whether the stream is over, and the message to send.
 type found struct {
-	message *message // nil for none
+	message *message // may be nil
 	name    string
 	at      position
 	over    bool
@@ -111,7 +111,7 @@ type found struct {
 	err     error
 }
 
-// collector puts into the queue of a hook what is to be sent.
+// collector appends the messages of a hook to its queue.
 type collector struct {
 	hooks *Hooks
 	hook  *Hook
@@ -120,7 +120,7 @@ type collector struct {
 	found     chan found
 	followers sync.WaitGroup
 	following map[string]bool
-	moved     bool // positions have, since they were saved
+	moved     bool // positions moved since they were saved
 	crowded   bool
 }
 
@@ -155,7 +155,7 @@ func (c *collector) run(ctx context.Context) error {
 	return err
 }
 
-// look looks for streams that are new.
+// look searches for new streams.
 func (c *collector) look(ctx context.Context) error {
 	if err := c.hooks.check(ctx, c.hook); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (c *collector) look(ctx context.Context) error {
 	return nil
 }
 
-// take takes what was found, with all that is there by then.
+// take adds f to the queue, together with everything else found so far.
 func (c *collector) take(ctx context.Context, f found) error {
 	batch := []found{f}
 	for more := true; more && len(batch) < maxBatch; {
@@ -219,7 +219,7 @@ func (c *collector) take(ctx context.Context, f found) error {
 	return c.queue.add(ctx, batch)
 }
 
-// check refuses to go on for a hook whose maker may not read any more what it sends.
+// check returns an error if the maker of a hook may no longer read what the hook sends.
 func (h *Hooks) check(ctx context.Context, hook *Hook) error {
 	who, err := h.opts.Principal(ctx, hook.Tenant, hook.Principal)
 	if errors.Is(err, identity.ErrUnauthenticated) {
@@ -234,7 +234,7 @@ func (h *Hooks) check(ctx context.Context, hook *Hook) error {
 	return nil
 }
 
-// disableError asks for a hook to be disabled.
+// disableError makes its receiver disable the hook.
 type disableError struct{ reason string }
 
 func (e *disableError) Error() string { return fmt.Sprintf("disabled: %s", e.reason) }

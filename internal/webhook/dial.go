@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// ErrAddress is why no connection is made to a receiver: its address is not a public one and was not allowed.
+// ErrAddress means that the address of a receiver is neither public nor allowed.
 var ErrAddress = errors.New("the address of the receiver is not public, and --webhook-allow does not name it")
 
-// errPlain is why nothing is sent without encryption.
+// errPlain means that a URL without encryption leads to an address that is not allowed.
 var errPlain = errors.New("the URL of the receiver begins with http://, which is only for addresses of --webhook-allow")
 
-// Times of a request.
+// Time limits of a request.
 const (
 	dialTimeout = 5 * time.Second
 	sendTimeout = 15 * time.Second
 	idleTimeout = 60 * time.Second
 )
 
-// reserved are networks that are not for hosts of the public internet and that netip does not tell
-// (IANA special-purpose address registries), or behind which another address hides.
+// reserved are networks that are not for hosts of the public internet and that package netip does not classify (IANA
+// special-purpose address registries), or in which an address embeds another one.
 var reserved = prefixes(
 	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
 	"198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
@@ -41,7 +41,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// isPublic reports whether an address belongs to a host of the public internet.
+// isPublic reports whether addr is an address of the public internet.
 func isPublic(addr netip.Addr) bool {
 	return addr.IsGlobalUnicast() && !addr.IsPrivate() && !contains(reserved, addr)
 }
@@ -55,8 +55,8 @@ func contains(list []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// guard lets connections go to public addresses, and to those that are allowed. It sees the address that a name was
-// resolved to, when the socket is about to connect: a name that leads elsewhere the next time does not get around it.
+// guard permits connections to public addresses and to allowed ones. It checks the resolved address when the socket is
+// about to connect, so a name that later resolves to another address cannot get around it.
 func guard(allowed []netip.Prefix, onlyAllowed bool) func(network, address string, _ syscall.RawConn) error {
 	return func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -96,7 +96,7 @@ func newTransport(allowed []netip.Prefix, onlyAllowed bool) *http.Transport {
 	}
 }
 
-// transport keeps requests without encryption to addresses that are allowed.
+// transport sends requests without encryption to allowed addresses only.
 type transport struct{ plain, encrypted *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -107,7 +107,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.encrypted.RoundTrip(r)
 }
 
-// CloseIdleConnections closes what is kept open for later requests.
+// CloseIdleConnections closes the idle connections of both transports.
 func (t *transport) CloseIdleConnections() {
 	t.plain.CloseIdleConnections()
 	t.encrypted.CloseIdleConnections()

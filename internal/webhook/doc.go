@@ -1,5 +1,4 @@
-// Package webhook tells receivers by signed POST requests what has happened: that an execution has ended, or that a
-// stream has new events.
+// Package webhook sends signed POST requests to receivers when an execution has ended or a stream has new events.
 //
 //	hooks, err := webhook.Open(ctx, log, &webhook.Options{Principal: gate.Named})
 //	hook, secret, err := hooks.Add(ctx, webhook.Request{URL: url, Source: webhook.Executions, ...})
@@ -10,19 +9,18 @@
 //
 // # What is sent, and how often
 //
-// Each hook has a queue, a stream named "webhook:<id>" of its tenant. A collector looks for streams that the hook
-// covers, follows them, and appends what is to be sent; a sender takes from the queue in order. Both record their
-// positions in the queue, so whoever takes over goes on after them. A message is sent until a receiver has
-// answered with 2xx, so it may arrive more than once; its id is derived from the hook and the event, and is the
-// same each time. Messages about one stream come in the order of its events, and messages of one hook one after
-// the other.
+// Each hook has a queue, a stream named "webhook:<id>" of its tenant. A collector finds and follows the streams that
+// the hook covers and appends messages to the queue. A sender sends them in order. Both record their positions in the
+// queue, so a successor continues after them. A message is sent until a receiver has answered with 2xx, so it may
+// arrive more than once; its id is derived from the hook and the event, and is the same each time. Messages about one
+// stream are sent in the order of its events, and messages of one hook one after the other.
 //
-// The queue is bounded. A receiver that was away for so long that messages were dropped is sent a message
-// "webhook.gap" with their number. After Options.GiveUp without a success, after 410 Gone, and when the credential of
-// whoever made the hook is good no more, the hook is disabled.
+// The queue is bounded. A receiver that was unavailable for so long that messages were dropped is sent a message
+// "webhook.gap" with their number. A hook is disabled after Options.GiveUp without a success, after 410 Gone, and when
+// the credential of its maker is no longer valid.
 //
 // # One sender
 //
-// Send works under a fence, which becomes part of the owner of every queue: what an earlier sender still records is
-// refused, and it stops.
+// Send takes a fence, which becomes part of the owner of every queue. Records of an earlier sender are then refused,
+// and that sender stops.
 package webhook

@@ -9,7 +9,7 @@ import (
 	"reprise/internal/backoff"
 )
 
-// follow follows a stream in a goroutine of its own.
+// follow starts a goroutine that follows a stream.
 func (c *collector) follow(ctx context.Context, name string, at position) {
 	c.following[name] = true
 	f := &follower{c: c, name: name, at: at}
@@ -29,12 +29,12 @@ func (c *collector) follow(ctx context.Context, name string, at position) {
 type follower struct {
 	c       *collector
 	name    string
-	at      position // of the last event that was told
+	at      position // of the last event handed over
 	created time.Time
 	origin  reprise.Epoch // the first of the stream
 }
 
-// run returns nil once the end was told.
+// run returns nil once the end was handed over.
 func (f *follower) run(ctx context.Context) error {
 	st, err := f.c.hooks.log.Stream(ctx, reprise.StreamKey{Tenant: f.c.hook.Tenant, Name: f.name})
 	if err != nil {
@@ -63,7 +63,7 @@ func (f *follower) run(ctx context.Context) error {
 	return f.read(ctx, reader)
 }
 
-// read tells of the events that come.
+// read hands over the events of reader as they arrive.
 func (f *follower) read(ctx context.Context, reader *reprise.Reader) error {
 	for {
 		changed := reader.Changed()
@@ -106,10 +106,10 @@ func (f *follower) read(ctx context.Context, reader *reprise.Reader) error {
 	}
 }
 
-// endPause is how long after an event of an execution it is asked again whether that has ended.
+// endPause is the pause before an execution is asked again whether it has ended.
 const endPause = 100 * time.Millisecond
 
-// awaitEnd tells of the end of an execution. It drops what comes before.
+// awaitEnd hands over the end of an execution and drops the events before it.
 func (f *follower) awaitEnd(ctx context.Context, st *reprise.Stream) error {
 	reader, err := st.Reader(ctx, reprise.Tail())
 	if err != nil {
@@ -135,20 +135,20 @@ func (f *follower) awaitEnd(ctx context.Context, st *reprise.Stream) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err := backoff.Sleep(ctx, endPause); err != nil { // a store that is shared is asked each time
+		if err := backoff.Sleep(ctx, endPause); err != nil { // each call of a shared store costs a request
 			return err
 		}
 	}
 }
 
-// send tells of a message about the event at f.at, and reports whether that was the last one.
+// send hands over a message about the event at f.at and reports whether it was the last one.
 func (f *follower) send(ctx context.Context, m *message, over bool) bool {
 	m.ID = messageID(f.c.hook.ID, f.name, string(f.at.Epoch), itoa(f.at.Seq))
 	f.tell(ctx, found{message: m, over: over})
 	return over
 }
 
-// gap tells of events that are no longer kept.
+// gap hands over a message about events that are no longer kept.
 func (f *follower) gap(ctx context.Context, window *reprise.WindowError) {
 	resume := window.Resume()
 	f.at = position{resume.Epoch, resume.Seq}
@@ -157,7 +157,7 @@ func (f *follower) gap(ctx context.Context, window *reprise.WindowError) {
 	f.tell(ctx, found{message: m})
 }
 
-// tell hands over what was found at f.at.
+// tell hands over a result for the position f.at.
 func (f *follower) tell(ctx context.Context, what found) {
 	what.name, what.at, what.created = f.name, f.at, f.created
 	if what.over {

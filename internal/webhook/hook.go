@@ -10,45 +10,45 @@ import (
 	"reprise"
 )
 
-// Source says what a hook is about.
+// Source is the kind of events that a hook covers.
 type Source string
 
 // The sources.
 const (
-	// Executions: the ends of executions that are started after the hook was made, or run by then.
+	// Executions covers the ends of executions that are started after the hook was made, or that run at that time.
 	Executions Source = "executions"
-	// Streams: the events of streams.
+	// Streams covers the events of streams.
 	Streams Source = "streams"
 )
 
-// Hook is what is known of a webhook. It is shown without Secrets.
+// Hook is a webhook. Its Secrets are never shown.
 type Hook struct {
 	ID     string         `json:"id"`
 	Tenant reprise.Tenant `json:"tenant"`
 	URL    string         `json:"url"`
 	Source Source         `json:"source"`
-	// Stream is the one stream that the hook is about. Without it, it is about those whose name begins with Prefix, or
-	// about the executions whose session does.
+	// Stream is the one stream that the hook covers. If it is empty, the hook covers the streams whose name begins with
+	// Prefix, or the executions whose session does.
 	Stream string `json:"stream,omitempty"`
 	Prefix string `json:"prefix,omitempty"`
 	// Types are the event types that are sent. None means all.
 	Types []string `json:"types,omitempty"`
-	// Principal made the hook, and may read what it sends.
+	// Principal is the maker of the hook, whose permissions limit what it sends.
 	Principal string    `json:"principal"`
 	Created   time.Time `json:"created"`
-	// Secrets sign, the newest first.
+	// Secrets sign the messages. The newest is first.
 	Secrets []Secret `json:"secrets"`
-	// Disabled is why and since when nothing is sent, nil for a hook that works.
+	// Disabled says why and since when nothing is sent. It is nil for a hook that works.
 	Disabled *Disabled `json:"disabled,omitempty"`
 }
 
-// Disabled says why nothing is sent.
+// Disabled is the reason for which, and the time since when, a hook sends nothing.
 type Disabled struct {
 	Since  time.Time `json:"since"`
 	Reason string    `json:"reason"`
 }
 
-// Request says which hook to make.
+// Request describes a hook to make.
 type Request struct {
 	Tenant    reprise.Tenant
 	Principal string
@@ -57,11 +57,11 @@ type Request struct {
 	Stream    string
 	Prefix    string
 	Types     []string
-	// Secret is the receiver's own, "whsec_" and base64 of 24 to 64 bytes. "" makes one.
+	// Secret is chosen by the receiver: "whsec_" and base64 of 24 to 64 bytes. If it is empty, Add generates one.
 	Secret string
 }
 
-// FieldError says which field of a request is wrong. It wraps reprise.ErrInvalid.
+// FieldError names an invalid field of a request. It wraps reprise.ErrInvalid.
 type FieldError struct{ Field, Reason string }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
@@ -99,7 +99,7 @@ func (q *Request) validate() error {
 	return nil
 }
 
-// checkSource checks what the hook is for: that its members go together.
+// checkSource checks that the members that select events are consistent.
 func (q *Request) checkSource() error {
 	switch {
 	case q.Source != Executions && q.Source != Streams:
@@ -130,7 +130,7 @@ func notInNames(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-/", r))
 }
 
-// checkURL refuses what is no URL of a receiver. Where it leads is found out when it is used.
+// checkURL checks the form of a receiver's URL. Its address is checked when it is used.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -146,7 +146,7 @@ func checkURL(text string) error {
 	return nil
 }
 
-// host is what logs tell of a URL: what is behind the host may be a secret.
+// host returns the part of the URL that may be logged: the path may hold a secret.
 func (h *Hook) host() string {
 	u, err := url.Parse(h.URL)
 	if err != nil {
@@ -155,7 +155,7 @@ func (h *Hook) host() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// wants reports whether events of a type are sent.
+// wants reports whether the hook sends events of a type.
 func (h *Hook) wants(kind string) bool { return len(h.Types) == 0 || slices.Contains(h.Types, kind) }
 
 // Public returns a copy without secrets.
@@ -168,7 +168,7 @@ func (h *Hook) Public() Hook {
 	return c
 }
 
-// namespace begins the names of queues.
+// namespace is the prefix of the names of queues.
 const namespace = "webhook:"
 
 func (h *Hook) queueKey() reprise.StreamKey {

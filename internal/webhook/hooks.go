@@ -18,36 +18,35 @@ import (
 	"reprise/internal/registry"
 )
 
-// Options are the settings of Hooks. The zero value of each field means its default, but for Principal.
+// Options are the settings of Hooks. Principal is required; the zero value of every other field means its default.
 type Options struct {
-	// Principal says what a principal may do now. It is required.
+	// Principal returns the current permissions of a principal.
 	Principal func(ctx context.Context, tenant reprise.Tenant, name string) (identity.Principal, error)
-	// Allow are addresses that receivers may have beside public ones.
+	// Allow lists addresses that receivers may have besides public ones.
 	Allow []netip.Prefix
 	// GiveUp is how long a receiver may fail before its hook is disabled. Default: 72 hours.
 	GiveUp time.Duration
-	// LookEvery is how often new streams are looked for. Default: 1 s.
+	// LookEvery is how often to search for new streams. Default: 1 s.
 	LookEvery time.Duration
-	// FirstPause and MostPause are the spans of the pauses between tries. Defaults: 1 s, 5 minutes.
+	// FirstPause and MostPause bound the pauses between tries. Defaults: 1 s, 5 minutes.
 	FirstPause, MostPause time.Duration
-	// Queue bounds what is kept to be sent by one hook. Default: 20,000 events, of which a message takes two, and
-	// 64 MiB.
+	// Queue bounds the queue of one hook. Default: 20,000 events, of which a message takes two, and 64 MiB.
 	Queue reprise.Retention
-	// MaxPerTenant is how many hooks a tenant may have. Default: 100.
+	// MaxPerTenant bounds the hooks of a tenant. Default: 100.
 	MaxPerTenant int
-	// Events are told what happens.
+	// Events are called as things happen.
 	Events Events
-	// Logger is told of what goes wrong. Default: silent.
+	// Logger receives errors. Default: silent.
 	Logger *slog.Logger
 }
 
-// Events are functions that are called as things happen. Each may be nil.
+// Events are functions that Hooks call as things happen. Each may be nil.
 type Events struct {
 	// Tried is called after each try.
 	Tried func(hook *Hook, answer *Answer, took time.Duration)
-	// Dropped is called when messages cannot be sent any more, with their number.
+	// Dropped is called with the number of messages that can no longer be sent.
 	Dropped func(hook *Hook, messages uint64)
-	// Disabled is called when a hook was disabled.
+	// Disabled is called when a hook is disabled.
 	Disabled func(hook *Hook, reason string)
 }
 
@@ -71,10 +70,10 @@ type Hooks struct {
 	known  *registry.Registry[Hook]
 }
 
-// registryKey is the stream of all webhooks, with their secrets.
+// registryKey names the stream of all webhooks and their secrets.
 var registryKey = reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "webhooks"}
 
-// Open reads the webhooks in log. ctx bounds that.
+// Open reads the webhooks in log. ctx bounds the reading.
 func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Hooks, error) {
 	h := &Hooks{log: log, opts: *opts}
 	setDefault(&h.opts.GiveUp, 72*time.Hour)
@@ -99,7 +98,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// Close ends following changes. What Send does must have ended before.
+// Close stops following changes. Send must have returned before.
 func (h *Hooks) Close() {
 	h.known.Close()
 	h.client.CloseIdleConnections()
@@ -108,8 +107,8 @@ func (h *Hooks) Close() {
 // Any waits until there is a webhook, or returns the cause of ctx.
 func (h *Hooks) Any(ctx context.Context) error { return h.known.Any(ctx) }
 
-// Add makes a webhook and returns it with its secret. What it covers and happens from now on is sent. The error is a
-// *FieldError, reprise.ErrQuota if the tenant has as many as it may have, or that of the Log.
+// Add creates a webhook and returns it with its secret. It covers events from now on. The error is a *FieldError,
+// reprise.ErrQuota if the tenant has reached its limit, or that of the Log.
 func (h *Hooks) Add(ctx context.Context, q Request) (Hook, error) {
 	if err := q.validate(); err != nil {
 		return Hook{}, err
@@ -141,7 +140,7 @@ func (h *Hooks) Add(ctx context.Context, q Request) (Hook, error) {
 	return hook, nil
 }
 
-// List returns the webhooks of a tenant, the newest first. Their secrets are for nobody.
+// List returns the webhooks of a tenant without their secrets, newest first.
 func (h *Hooks) List(tenant reprise.Tenant) []Hook {
 	all, _ := h.known.All()
 	list := []Hook{}
@@ -169,13 +168,13 @@ func (h *Hooks) Find(tenant reprise.Tenant, id string) (Hook, error) {
 	return hook, err
 }
 
-// Progress returns how far a webhook is.
+// Progress returns the progress of a webhook.
 func (h *Hooks) Progress(ctx context.Context, hook *Hook) (Progress, error) {
 	return readProgress(ctx, h.log, hook)
 }
 
-// Remove removes a webhook of a tenant with what was not sent. The error is reprise.ErrNotFound, reprise.ErrConflict if
-// it was changed at the same time, or that of the Log.
+// Remove removes a webhook of a tenant and its unsent messages. The error is reprise.ErrNotFound, reprise.ErrConflict
+// if it was changed at the same time, or that of the Log.
 func (h *Hooks) Remove(ctx context.Context, tenant reprise.Tenant, id string) error {
 	hook, version, err := h.find(tenant, id)
 	if err == nil {
@@ -187,8 +186,8 @@ func (h *Hooks) Remove(ctx context.Context, tenant reprise.Tenant, id string) er
 	return err
 }
 
-// Rotate gives a webhook another secret, which it returns with it. The one before signs as well for a time, so that the
-// receiver can take the new one meanwhile; older ones sign no more. The errors are those of Remove.
+// Rotate gives a webhook a new secret and returns both. The previous secret signs as well for the time overlap, so that
+// the receiver can switch; older ones no longer sign. The errors are those of Remove.
 func (h *Hooks) Rotate(ctx context.Context, tenant reprise.Tenant, id string, overlap time.Duration) (Hook, error) {
 	hook, version, err := h.find(tenant, id)
 	if err != nil {
@@ -202,7 +201,7 @@ func (h *Hooks) Rotate(ctx context.Context, tenant reprise.Tenant, id string, ov
 	return hook, h.known.Set(ctx, id, version, &hook)
 }
 
-// Enable lets a webhook that was disabled go on after what it has sent, in the name of a principal. The errors are
+// Enable lets a disabled webhook continue after the last message it sent, in the name of a principal. The errors are
 // those of Remove.
 func (h *Hooks) Enable(ctx context.Context, tenant reprise.Tenant, id, principal string) (Hook, error) {
 	hook, version, err := h.find(tenant, id)
@@ -213,7 +212,7 @@ func (h *Hooks) Enable(ctx context.Context, tenant reprise.Tenant, id, principal
 	return hook, h.known.Set(ctx, id, version, &hook)
 }
 
-// Test sends a message of the type "webhook.test" once, past the queue, and returns what came of it. The error is
+// Test sends a message of the type "webhook.test" once, without the queue, and returns the result. The error is
 // reprise.ErrNotFound.
 func (h *Hooks) Test(ctx context.Context, tenant reprise.Tenant, id string) (Answer, error) {
 	hook, _, err := h.find(tenant, id)
@@ -229,13 +228,13 @@ func (h *Hooks) Test(ctx context.Context, tenant reprise.Tenant, id string) (Ans
 	return answer, nil
 }
 
-// disable stops a webhook.
+// disable disables a webhook.
 func (h *Hooks) disable(ctx context.Context, hook *Hook, version uint64, reason string) error {
 	off := *hook
 	off.Disabled = &Disabled{Since: time.Now().UTC().Truncate(time.Millisecond), Reason: reason}
 	err := h.known.Set(ctx, hook.ID, version, &off)
 	if errors.Is(err, reprise.ErrConflict) {
-		return nil // who has changed it knows it newer
+		return nil // the concurrent change is newer
 	}
 	if err == nil {
 		h.opts.Logger.Warn("a webhook was disabled", "webhook", hook.ID, "tenant", hook.Tenant, "receiver", hook.host(),

@@ -6,7 +6,7 @@ import (
 	"reprise/internal/metrics"
 )
 
-// NewEvents returns Events that count in a registry.
+// NewEvents returns Events that count in r.
 func NewEvents(r *metrics.Registry) Events {
 	tries := r.Counters("reprise_webhook_tries_total",
 		"Requests to receivers of webhooks, by what came of them.", "result")

@@ -12,10 +12,10 @@ import (
 	"reprise"
 )
 
-// A queue is a stream. Its events have the type "message", with something to be sent, or "state"; the data of both is a
-// record. Each record carries the progress so far, so the newest one tells it. A state carries the positions in all
-// sources, and the records after it what has moved since. A state is appended often enough that the window of the
-// stream always holds one.
+// A queue is a stream. Its events have the type "message", for a message to send, or "state". The data of both is a
+// record. Each record carries the current progress, so the newest one suffices to read it. A state carries the
+// positions in all sources, and the records after it the positions that moved since. States are appended often enough
+// that the window of the stream always holds one.
 
 const (
 	typeMessage = "message"
@@ -23,18 +23,18 @@ const (
 	typeClaim   = "claim"
 )
 
-// Progress is how far a hook is.
+// Progress is the progress of a hook.
 type Progress struct {
 	// Queued is the number of the newest message, counted from 1, and Sent that of the last one that was
 	// acknowledged or dropped.
 	Queued uint64 `json:"queued"`
 	Sent   uint64 `json:"sent"`
-	// Dropped is how many messages were dropped because the queue was full.
+	// Dropped is the number of messages dropped because the queue was full.
 	Dropped uint64 `json:"dropped,omitempty"`
-	// Succeeded is when a message was acknowledged last.
+	// Succeeded is the time of the last acknowledgement.
 	Succeeded *time.Time `json:"succeeded,omitempty"`
-	// Failing is since when every try has failed, nil where the last one has succeeded. Status is the status of
-	// the last failure, 0 where there was no answer, and Error says what it was.
+	// Failing is the time since which every try has failed, nil if the last one succeeded. Status is the status of the
+	// last failure, 0 if there was no response, and Error describes it.
 	Failing *time.Time `json:"failing,omitempty"`
 	Status  int        `json:"status,omitempty"`
 	Error   string     `json:"error,omitempty"`
@@ -47,13 +47,13 @@ type record struct {
 	Sources *sources `json:"sources,omitempty"`
 }
 
-// message is something to be sent.
+// message is a message to send.
 type message struct {
 	N    uint64          `json:"n"`
 	ID   string          `json:"id"`
 	Body json.RawMessage `json:"body"`
-	// Name is that of the stream that the message is about, At the position of the event in it. Over is set, to
-	// when the stream was created, if that was its end.
+	// Name is the name of the stream that the message is about, At the position of the event in it. If the event was
+	// the end of the stream, Over is the time at which the stream was created.
 	Name string     `json:"name"`
 	At   position   `json:"at"`
 	Over *time.Time `json:"over,omitempty"`
@@ -62,13 +62,13 @@ type message struct {
 // defaultQueue bounds a queue: each message takes two events.
 var defaultQueue = reprise.Retention{MaxEvents: 20_000, MaxBytes: 64 << 20}
 
-// How much is appended before the next state. It is far below the bounds of a queue.
+// Amounts to append before the next state. They are far below the bounds of a queue.
 const (
 	stateEvery      = 2000
 	stateEveryBytes = 8 << 20
 )
 
-// queue is the queue of a hook, in the hands of the one who sends.
+// queue is the queue of a hook as its sender sees it.
 type queue struct {
 	stream *reprise.Stream
 	opts   reprise.AppendOptions
@@ -77,14 +77,14 @@ type queue struct {
 	progress Progress
 	sources  *sources
 	since    int    // records since the last state
-	bytes    int    // of them
+	bytes    int    // of these records
 	stateAt  uint64 // seq of the last state
 	sentAt   uint64 // seq of the last message that was sent
 	tail     uint64 // seq of the last event
-	lost     error  // an append of messages has failed: nobody knows whether they are in the queue
+	lost     error  // an append failed: whether its messages are in the queue is unknown
 }
 
-// makeQueue makes the queue of a new hook, with where it begins.
+// makeQueue creates the queue of a new hook, with its start positions.
 func makeQueue(ctx context.Context, log *reprise.Log, hook *Hook, keep reprise.Retention, from *sources) error {
 	st, _, err := log.Create(ctx, hook.queueKey(), reprise.StreamConfig{Retention: keep})
 	if err != nil {
@@ -102,7 +102,7 @@ func eventOf(kind string, r *record) (reprise.Event, error) {
 	return reprise.Event{Type: kind, Data: text, Format: reprise.FormatJSON}, err
 }
 
-// openQueue takes a queue over from whoever had it, and reads what is in it.
+// openQueue takes over a queue from its last owner and reads its contents.
 func openQueue(ctx context.Context, log *reprise.Log, hook *Hook, owner reprise.Owner) (*queue, error) {
 	st, err := log.Stream(ctx, hook.queueKey())
 	if err != nil {
@@ -133,7 +133,7 @@ func openQueue(ctx context.Context, log *reprise.Log, hook *Hook, owner reprise.
 	return q, nil
 }
 
-// replay notes what an event of the queue tells.
+// replay applies an event of the queue.
 func (q *queue) replay(e *reprise.Event) error {
 	if e.Type == typeClaim {
 		return nil
@@ -144,7 +144,7 @@ func (q *queue) replay(e *reprise.Event) error {
 	}
 	queued := q.progress.Queued
 	q.progress = r.Progress
-	q.progress.Queued = max(queued, r.Queued) // a message of an append that seemed to fail is not counted after it
+	q.progress.Queued = max(queued, r.Queued) // older records may count an append that seemed to fail
 	q.since++
 	q.bytes += len(e.Data)
 	if r.Message != nil {
@@ -161,8 +161,8 @@ func (q *queue) replay(e *reprise.Event) error {
 	return nil
 }
 
-// add notes what was found, and appends the messages about it, which get their numbers here. After an error nothing
-// more can be added, and the queue has to be opened again.
+// add records results and appends their messages, which are numbered here. After an error nothing more can be added,
+// and the queue must be opened again.
 func (q *queue) add(ctx context.Context, batch []found) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -200,8 +200,8 @@ func (q *queue) add(ctx context.Context, batch []found) error {
 	return nil
 }
 
-// append appends events, and a state where it is time for one. The caller holds mu. Once messages may be lost there are
-// no more states: the positions in it are those after the messages.
+// append appends events, and a state if one is due. The caller holds mu. Once messages may be lost, no more states are
+// appended: their positions would be those after the lost messages.
 func (q *queue) append(ctx context.Context, events []reprise.Event) error {
 	for i := range events {
 		q.bytes += len(events[i].Data)
@@ -240,18 +240,18 @@ func (q *queue) save(ctx context.Context) error {
 	return q.append(ctx, nil)
 }
 
-// noteSent records that a message, the event at a seq of the queue, was acknowledged.
+// noteSent records that message n, the event at seq of the queue, was acknowledged.
 func (q *queue) noteSent(ctx context.Context, n, seq uint64, now time.Time) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.progress.Queued = max(q.progress.Queued, n) // it may be of an append that seemed to fail
+	q.progress.Queued = max(q.progress.Queued, n) // n may be part of an append that seemed to fail
 	q.progress.Sent, q.progress.Succeeded = n, &now
 	q.progress.Failing, q.progress.Status, q.progress.Error = nil, 0, ""
 	q.sentAt = seq
 	return q.appendProgress(ctx)
 }
 
-// noteDropped records that messages before n were dropped, which the receiver has been told.
+// noteDropped records that messages before n were dropped and that the receiver was told.
 func (q *queue) noteDropped(ctx context.Context, n, dropped uint64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -260,7 +260,7 @@ func (q *queue) noteDropped(ctx context.Context, n, dropped uint64) error {
 	return q.appendProgress(ctx)
 }
 
-// noteFailure records that a try has failed, and returns since when all have.
+// noteFailure records a failed try and returns the time since which all tries have failed.
 func (q *queue) noteFailure(ctx context.Context, now time.Time, status int, why string) (since time.Time, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -284,7 +284,7 @@ func (q *queue) appendProgress(ctx context.Context) error {
 	return q.append(ctx, []reprise.Event{event})
 }
 
-// confirm returns nil if what we have counted is so: messages were not lost, and nobody else sends.
+// confirm returns nil if the progress in memory is right: no messages were lost, and nobody else sends.
 func (q *queue) confirm(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -295,7 +295,8 @@ func (q *queue) confirm(ctx context.Context) error {
 }
 
 // dropped returns how many of the newest messages left the queue before they were sent, and the number of the last of
-// them, for a sender that has read the queue up to seq at. Both are 0 if there is more to read, or if an append failed.
+// them, for a sender that has read the queue up to seq at. Both are 0 if there is more to read or the state of the
+// queue is unknown.
 func (q *queue) dropped(at uint64) (count, last uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -311,10 +312,10 @@ func (q *queue) sent() uint64 {
 	return q.progress.Sent
 }
 
-// lastRecords is how many records are looked at for the newest progress: the newest may be claims.
+// lastRecords is the number of records read to find the newest progress: the newest records may be claims.
 const lastRecords = 64
 
-// readProgress reads the newest progress of a hook, whoever sends for it.
+// readProgress reads the newest progress of a hook, whichever replica sends for it.
 func readProgress(ctx context.Context, log *reprise.Log, hook *Hook) (p Progress, err error) {
 	st, err := log.Stream(ctx, hook.queueKey())
 	if err != nil {
@@ -352,13 +353,13 @@ func readProgress(ctx context.Context, log *reprise.Log, hook *Hook) (p Progress
 	}
 }
 
-// isMoved reports whether err says that a position is no longer kept.
+// isMoved reports whether err means that a position is no longer kept.
 func isMoved(err error) bool {
 	_, moved := errors.AsType[*reprise.WindowError](err)
 	return moved
 }
 
-// positions returns where the streams are that are followed.
+// positions returns the positions of the streams that are followed.
 func (q *queue) positions() map[string]position {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -377,7 +378,7 @@ func (q *queue) knows(info *reprise.StreamInfo) bool {
 	return q.sources.knows(info)
 }
 
-// discovered notes streams that are followed from now on; see sources.scanned.
+// discovered records streams that are followed from now on; see sources.scanned.
 func (q *queue) discovered(fresh map[string]position, newest time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

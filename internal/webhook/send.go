@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// maxAnswer is how much of an answer is read, so that its connection can be used again.
+	// maxAnswer bounds how much of a response is read, so that its connection can be reused.
 	maxAnswer = 4 << 10
-	// maxRetryAfter bounds what a receiver can ask for.
+	// maxRetryAfter bounds the pause that a receiver can ask for.
 	maxRetryAfter = time.Hour
 	userAgent     = "Reprise-Webhook/1"
-	// noteTimeout bounds how long it takes to record that a message was taken, while we are stopped.
+	// noteTimeout bounds the recording of an acknowledgement while the sender is being stopped.
 	noteTimeout = 5 * time.Second
 )
 
-// sender sends what is in the queue of a hook, in order.
+// sender sends the messages of a queue in order.
 type sender struct {
 	hooks *Hooks
 	hook  *Hook
@@ -73,8 +73,8 @@ func (s *sender) run(ctx context.Context) error {
 	}
 }
 
-// tellDropped tells the receiver how many messages before the one with number n are missing. A sender that another has
-// replaced does not: those that it misses may have been sent by the other.
+// tellDropped tells the receiver how many messages before number n are missing. A sender that was replaced does not,
+// since its successor may have sent them.
 func (s *sender) tellDropped(ctx context.Context, n, dropped uint64) error {
 	if err := s.queue.confirm(ctx); err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *sender) tellDropped(ctx context.Context, n, dropped uint64) error {
 	return s.queue.noteDropped(ctx, n, dropped)
 }
 
-// event sends the message in an event of the queue, if there is one that was not sent.
+// event sends the message in an event of the queue, unless it was sent before.
 func (s *sender) event(ctx context.Context, e *reprise.Event) error {
 	if e.Type != typeMessage {
 		return nil
@@ -109,12 +109,12 @@ func (s *sender) event(ctx context.Context, e *reprise.Event) error {
 	if err := s.deliver(ctx, m); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // it was taken, whatever ends us
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout) // record it even when stopped
 	defer cancel()
 	return s.queue.noteSent(ctx, m.N, e.Seq, time.Now())
 }
 
-// deliver sends a message until the receiver has taken it.
+// deliver sends a message until the receiver acknowledges it.
 func (s *sender) deliver(ctx context.Context, m *message) error {
 	wait := backoff.Backoff{First: s.hooks.opts.FirstPause, Most: s.hooks.opts.MostPause}
 	for {
@@ -144,11 +144,11 @@ func (s *sender) deliver(ctx context.Context, m *message) error {
 	}
 }
 
-// Answer is what came of a try.
+// Answer is the result of a try.
 type Answer struct {
-	// Status is that of the answer, 0 if there was none.
+	// Status is the status of the response, 0 if there was none.
 	Status int `json:"status"`
-	// Error is why it is no success, "" for one.
+	// Error describes a failure. It is empty for a success.
 	Error string `json:"error,omitempty"`
 
 	retryAfter time.Duration
@@ -174,7 +174,7 @@ func (h *Hooks) try(ctx context.Context, hook *Hook, m *message) Answer {
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", userAgent)
 	secrets := hook.Secrets
-	if now, err := h.known.Find(hook.ID); err == nil { // a rotation holds from now on
+	if now, err := h.known.Find(hook.ID); err == nil { // use rotated secrets from now on
 		secrets = now.Value.Secrets
 	}
 	sign(request.Header, secrets, m.ID, time.Now(), m.Body)
@@ -192,7 +192,7 @@ func (h *Hooks) try(ctx context.Context, hook *Hook, m *message) Answer {
 	return answer
 }
 
-// reasonOf says why there was no answer, without the URL.
+// reasonOf describes why there was no response, without the URL.
 func reasonOf(err error) string {
 	for _, ours := range []error{ErrAddress, errPlain} {
 		if errors.Is(err, ours) {
@@ -209,7 +209,7 @@ func reasonOf(err error) string {
 	return text[:min(len(text), 256)]
 }
 
-// retryAfter is how long a receiver asks to be left alone.
+// retryAfter returns the pause that a receiver asks for.
 func retryAfter(header string) time.Duration {
 	if seconds, err := strconv.Atoi(header); err == nil && seconds > 0 {
 		return min(time.Duration(min(seconds, 1<<20))*time.Second, maxRetryAfter)

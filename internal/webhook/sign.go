@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Secret is a text that signs, "whsec_" and the key in base64.
+// Secret is a signing secret: "whsec_" and the key in base64.
 type Secret struct {
 	Text    string    `json:"text,omitempty"`
 	Created time.Time `json:"created"`
-	// Expires is when it signs no more, nil for the newest one.
+	// Expires is the time after which it no longer signs, nil for the newest one.
 	Expires *time.Time `json:"expires,omitempty"`
 }
 
@@ -35,7 +35,7 @@ func newSecret(now time.Time) Secret {
 	return Secret{Text: secretPrefix + base64.StdEncoding.EncodeToString(key), Created: now}
 }
 
-// key is what a secret signs with, nil for one that is none.
+// key returns the signing key, nil if the text of the secret is invalid.
 func (s *Secret) key() []byte {
 	text, ok := strings.CutPrefix(s.Text, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(text)
@@ -63,8 +63,7 @@ func sign(header http.Header, secrets []Secret, id string, now time.Time, body [
 	header.Set("webhook-signature", strings.Join(signatures, " "))
 }
 
-// messageID is the id of the message about something: the same whenever it is sent. Who has no secret of the hook can
-// derive it too; it proves nothing.
+// messageID returns the id of a message, which is the same in each try. It proves nothing: deriving it needs no secret.
 func messageID(hook string, parts ...string) string {
 	sum := sha256.Sum256([]byte("reprise webhook 1\x00" + hook + "\x00" + strings.Join(parts, "\x00")))
 	return "msg_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))

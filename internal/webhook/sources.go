@@ -8,28 +8,28 @@ import (
 	"reprise"
 )
 
-// position is just after an event of a stream.
+// position is the position just after an event of a stream.
 type position struct {
 	Epoch reprise.Epoch `json:"epoch"`
 	Seq   uint64        `json:"seq"`
 }
 
-// Bounds of what one hook covers at a time.
+// Bounds of the streams of one hook.
 const (
-	// maxOpen is how many streams are followed.
+	// maxOpen bounds the streams that are followed.
 	maxOpen = 2000
-	// maxDone is how many that are over are remembered.
+	// maxDone bounds the ended streams that are remembered.
 	maxDone = 5000
-	// clockSlack is by how much the clocks of replicas may differ.
+	// clockSlack is the largest tolerated difference between the clocks of replicas.
 	clockSlack = 30 * time.Second
 )
 
-// sources are the streams that a hook covers: those that are followed, and the newest of those that are over.
+// sources are the streams that a hook covers: the followed ones and the newest of the ended ones.
 type sources struct {
-	// Since is when the newest known stream was created. Streams from Floor on that are not known are new.
+	// Since is the creation time of the newest known stream. Unknown streams created at Floor or later are new.
 	Since time.Time `json:"since"`
 	Floor time.Time `json:"floor"`
-	// Open are the positions by name, Done when streams were created, by name and first epoch.
+	// Open holds the positions by name, Done the creation times of ended streams by name and first epoch.
 	Open map[string]position  `json:"open,omitempty"`
 	Done map[string]time.Time `json:"done,omitempty"`
 }
@@ -39,7 +39,7 @@ func newSources(now time.Time) *sources {
 	return s.filled()
 }
 
-// filled makes the maps that JSON leaves out.
+// filled allocates the maps that the JSON form omits.
 func (s *sources) filled() *sources {
 	if s.Open == nil {
 		s.Open = map[string]position{}
@@ -50,7 +50,7 @@ func (s *sources) filled() *sources {
 	return s
 }
 
-// note moves the position of a stream, or notes that it is over.
+// note moves the position of a stream, or marks the stream as ended.
 func (s *sources) note(name string, at position, over bool, created time.Time) {
 	if !over {
 		s.Open[name] = at
@@ -62,7 +62,7 @@ func (s *sources) note(name string, at position, over bool, created time.Time) {
 
 func doneKey(name string, epoch reprise.Epoch) string { return name + "@" + string(epoch) }
 
-// knows reports whether a stream was found before.
+// knows reports whether a stream is known.
 func (s *sources) knows(info *reprise.StreamInfo) bool {
 	if _, open := s.Open[info.Key.Name]; open || info.Created.Before(s.Floor) {
 		return true
@@ -78,8 +78,8 @@ func (s *sources) knows(info *reprise.StreamInfo) bool {
 	return false
 }
 
-// scanned notes that all streams were looked at of which the newest was created at a time, and forgets those that
-// cannot be taken for new ones any more.
+// scanned records a complete scan, in which the newest stream was created at newest, and forgets streams that can no
+// longer be mistaken for new ones.
 func (s *sources) scanned(newest time.Time) {
 	if newest.After(s.Since) {
 		s.Since = newest

@@ -11,25 +11,25 @@ import (
 	"reprise/internal/registry"
 )
 
-// ownerName is the name of who sends, with the fence of Send.
+// ownerName is the owner name of the sender; its fence is that of Send.
 const ownerName = "webhooks"
 
-// Send works for all webhooks until ctx is done, whose cause it returns. fence is higher than those of all earlier
-// calls, on any replica: where another call has a higher one the error is reprise.ErrFenced.
+// Send works for all webhooks until ctx is done and returns the cause. fence must be higher than in all earlier calls
+// on any replica. If another call has a higher fence, the error is reprise.ErrFenced.
 func (h *Hooks) Send(ctx context.Context, fence uint64) error {
 	owner := reprise.Owner{Name: ownerName, Fence: fence}
 	return h.known.Each(ctx, func(hook *Hook) bool { return hook.Disabled == nil },
 		func(ctx context.Context, e registry.Entry[Hook]) error { return h.work(ctx, e, owner) })
 }
 
-// The spans of the pauses after a failure of ours.
+// Bounds of the pauses after an error of our own.
 const (
 	firstRepair = 100 * time.Millisecond
 	mostRepair  = 10 * time.Second
 	lastedLong  = time.Minute
 )
 
-// work works for a hook until ctx is done, the hook is disabled, or another has taken over.
+// work serves a hook until ctx is done, the hook is disabled, or another replica has taken over.
 func (h *Hooks) work(ctx context.Context, e registry.Entry[Hook], owner reprise.Owner) error {
 	wait := backoff.Backoff{First: firstRepair, Most: mostRepair}
 	for {
@@ -53,7 +53,7 @@ func (h *Hooks) work(ctx context.Context, e registry.Entry[Hook], owner reprise.
 	}
 }
 
-// workOnce collects and sends until one of them fails.
+// workOnce collects and sends until either fails.
 func (h *Hooks) workOnce(ctx context.Context, hook *Hook, owner reprise.Owner) error {
 	q, err := openQueue(ctx, h.log, hook, owner)
 	if err != nil {

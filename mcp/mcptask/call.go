@@ -2,6 +2,7 @@ package mcptask
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -38,6 +39,29 @@ func Begin(ctx context.Context) (*Task, error) {
 	return c.begin(ctx)
 }
 
+// Note stores a value, as JSON, which Tool.Resume gets if the server dies. If the call whose handler has ctx is not a
+// task yet, the value is stored with the task that it becomes. Clients do not see it. The error is that of the Log.
+func Note(ctx context.Context, value any) error {
+	c, _ := ctx.Value(callKey{}).(*call)
+	if c == nil {
+		return nil
+	}
+	note, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("%w: the note of a task: %w", reprise.ErrInvalid, err)
+	}
+	c.mu.Lock()
+	task := c.task
+	if task == nil {
+		c.note = note
+	}
+	c.mu.Unlock()
+	if task == nil {
+		return nil
+	}
+	return task.change(ctx, func(s *stateEvent) { s.Note = note })
+}
+
 // call is a tools/call whose client knows tasks.
 type call struct {
 	tasks *Tasks
@@ -55,7 +79,8 @@ type call struct {
 
 	mu   sync.Mutex
 	task *Task
-	over bool // the handler has returned
+	note json.RawMessage // see Note, until there is a task
+	over bool            // the handler has returned
 }
 
 // call answers tools/call.
@@ -145,6 +170,12 @@ func (c *call) begin(ctx context.Context) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.note != nil {
+		if err := task.change(ctx, func(s *stateEvent) { s.Note = c.note }); err != nil {
+			c.tasks.drop(task)
+			return nil, err
+		}
+	}
 	if !c.stay() { // nobody is there to be told the id
 		c.tasks.drop(task)
 		return nil, context.Cause(ctx)
@@ -176,15 +207,18 @@ func (c *call) run(next mcp.MethodHandler, req *mcp.CallToolRequest) {
 	c.cancel(errOver)
 }
 
+// rescue makes a panic the error of the call.
+func (c *call) rescue(result *mcp.Result, err *error) {
+	if p := recover(); p != nil {
+		c.tasks.opts.Logger.Error("the handler of an MCP tool has panicked",
+			"tool", c.tool, "panic", p, "stack", string(debug.Stack()))
+		*result, *err = nil, fmt.Errorf("the tool %s has panicked", c.tool)
+	}
+}
+
 // handle calls the handler, again for each time that it asks for input as a task.
 func (c *call) handle(next mcp.MethodHandler, req *mcp.CallToolRequest) (result mcp.Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			c.tasks.opts.Logger.Error("the handler of an MCP tool has panicked",
-				"tool", c.tool, "panic", p, "stack", string(debug.Stack()))
-			result, err = nil, fmt.Errorf("the tool %s has panicked", c.tool)
-		}
-	}()
+	defer c.rescue(&result, &err)
 	for {
 		result, err = next(c.ctx, methodCall, req)
 		task := FromContext(c.ctx)

@@ -16,12 +16,13 @@
 // # What is stored
 //
 // A task is the stream "mcp-task:<id>" of its tenant, which is created before the client learns of it. Its events are
-// the progress reports of the handler (state), the answers of the client (input), a request to cancel (cancel), and one
-// end with the result or the error. There is no other state. tasks/get reads the stream, on any replica, and
-// tasks/update and tasks/cancel append to it, wherever the handler runs. The store lets a stream end once, so a task
-// has exactly one result.
+// the progress reports of the handler (state), the answers of the client (input), a request to cancel (cancel), the
+// servers that have resumed it (taken), and one end with the result or the error. There is no other state. tasks/get
+// reads the stream, on any replica, and tasks/update and tasks/cancel append to it, wherever the handler runs. The
+// store lets a stream end once, so a task has exactly one result.
 //
-// A task whose server has died becomes failed, with an error whose data is {"code":"server_lost"}; see also Tool.Lost.
+// A task whose server has died is continued by the next server if its tool has Tool.Resume. Otherwise it becomes
+// failed, with an error whose data is {"code":"server_lost"}.
 //
 // # Access
 //

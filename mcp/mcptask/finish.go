@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -20,13 +21,25 @@ const (
 	maxResult = 6 << 20
 )
 
-// producerID names the results of tasks as idempotent producers of their streams.
+// producerID is the start of the ids of the idempotent producers that append the results of tasks.
 const producerID = "result"
 
-// finish ends the task with what its handler has returned. It tries until that is kept, or Tasks are closed.
+// producer is the id of the idempotent producer of this server, whose appends begin anew with each.
+func (task *Task) producer() string { return producerID + strconv.FormatUint(task.takes, 10) }
+
+// finish ends the task with what its handler has returned. It tries until that is kept, or Tasks are closed. It leaves
+// a task open that another server continues.
 func (task *Task) finish(ctx context.Context, result mcp.Result, err error) {
 	t := task.tasks
 	defer t.forget(task)
+	cause := context.Cause(ctx)
+	if gaveUp(result, err) && (errors.Is(cause, errTaken) || task.resumable && errors.Is(cause, reprise.ErrClosed)) {
+		select {
+		case t.left <- struct{}{}: // this process may be the one that resumes it
+		default:
+		}
+		return
+	}
 	end, long := outcome(ctx, result, err)
 	err = task.end(end, long)
 	switch {
@@ -57,7 +70,7 @@ func (task *Task) end(end endEvent, long []byte) error {
 	if err != nil {
 		return err
 	}
-	appender := task.stream.Appender(task.tasks.storing, &reprise.AppenderOptions{ID: producerID})
+	appender := task.stream.Appender(task.tasks.storing, &reprise.AppenderOptions{ID: task.producer()})
 	for {
 		if len(parts) > 0 {
 			if _, err := appender.Append(parts...); err != nil {
@@ -80,21 +93,29 @@ func partsOf(result []byte) (events []reprise.Event) {
 	return events
 }
 
+// errLost is the error of a task that cannot be resumed.
+var errLost = errors.New("the task cannot be resumed")
+
 // lost is the end of a task whose server has died, or gives up.
 var lost = endEvent{
 	Status: Failed, Message: "The server died before the task had ended; whether its work was done is not known.",
 	Error: json.RawMessage(`{"code":-32603,"message":"the server died before the task had ended; whether its work was done is not known","data":{"code":"server_lost"}}`),
 }
 
+// gaveUp reports whether a handler has returned an error, or a result that is one.
+func gaveUp(result mcp.Result, err error) bool {
+	r, isCall := result.(*mcp.CallToolResult)
+	return err != nil || isCall && r != nil && r.IsError
+}
+
 // outcome says how a task ends whose handler has returned, and the result. One that was cancelled and has finished
 // its work in spite of it is completed.
 func outcome(ctx context.Context, result mcp.Result, err error) (endEvent, []byte) {
-	r, isCall := result.(*mcp.CallToolResult)
-	bad := err != nil || isCall && r != nil && r.IsError
+	bad := gaveUp(result, err)
 	switch cause := context.Cause(ctx); {
 	case bad && errors.Is(cause, ErrCancelled):
 		return endEvent{Status: Cancelled, Message: "The client has cancelled the task."}, nil
-	case bad && errors.Is(cause, reprise.ErrClosed):
+	case bad && errors.Is(cause, reprise.ErrClosed), errors.Is(err, errLost):
 		return lost, nil
 	case err != nil:
 		return failed(err), nil

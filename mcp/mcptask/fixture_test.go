@@ -55,6 +55,14 @@ func newFixture(t *testing.T, opts *mcptask.Options) *fixture {
 // newFixtureOn returns a fixture on log. The caller closes it.
 func newFixtureOn(t *testing.T, log *reprise.Log, opts *mcptask.Options) *fixture {
 	t.Helper()
+	return newFixtureWith(t, log, opts, func(*mcp.Server, *mcptask.Tasks) {})
+}
+
+// newFixtureWith is newFixtureOn with further tools.
+func newFixtureWith(t *testing.T, log *reprise.Log, opts *mcptask.Options,
+	addMore func(*mcp.Server, *mcptask.Tasks),
+) *fixture {
+	t.Helper()
 	if opts == nil {
 		opts = &mcptask.Options{}
 	}
@@ -65,6 +73,7 @@ func newFixtureOn(t *testing.T, log *reprise.Log, opts *mcptask.Options) *fixtur
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	addTools(server, tasks)
+	addMore(server, tasks)
 	if err := tasks.Install(server); err != nil {
 		t.Fatal(err)
 	}
@@ -339,24 +348,6 @@ func (w *fixture) task(tool, arguments string) string {
 		w.t.Fatalf("%s is answered with %+v, want a task", tool, a)
 	}
 	return a.Result.TaskID
-}
-
-func decode(t *testing.T, text string) jsonrpc.Message {
-	t.Helper()
-	m, err := jsonrpc.DecodeMessage([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
-func encode(t *testing.T, m jsonrpc.Message) []byte {
-	t.Helper()
-	text, err := jsonrpc.EncodeMessage(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 func rpcError(err error) *jsonrpc.Error {

@@ -3,7 +3,6 @@ package mcptask
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"reprise"
@@ -15,8 +14,6 @@ const (
 	scanEvery = 5 * time.Minute
 	// scanRetry is the time after one that has failed.
 	scanRetry = time.Second
-	// lostWait bounds Tool.Lost.
-	lostWait = 10 * time.Second
 )
 
 // server is the name under which this process runs tasks.
@@ -55,12 +52,12 @@ func (t *Tasks) watch() (stop func()) {
 	})
 }
 
-// attendLost ends tasks whose server has died, at first and whenever a replica has gone.
+// attendLost resumes or ends tasks whose server has died, at first and whenever a replica has gone.
 func (t *Tasks) attendLost() {
 	for {
 		next := scanEvery
 		if err := t.endLost(t.running); err != nil && t.running.Err() == nil {
-			t.opts.Logger.Warn("MCP tasks of dead processes are not all ended", "error", err)
+			t.opts.Logger.Warn("MCP tasks of dead processes are not all resumed or ended", "error", err)
 			next = scanRetry
 		}
 		if t.opts.Replica == nil && next == scanEvery {
@@ -99,7 +96,7 @@ func (t *Tasks) endLost(ctx context.Context) error {
 	}
 }
 
-// settle ends a task whose server has died.
+// settle resumes a task whose server has died, or ends it.
 func (t *Tasks) settle(ctx context.Context, info *reprise.StreamInfo) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -120,19 +117,24 @@ func (t *Tasks) settle(ctx context.Context, info *reprise.StreamInfo) error {
 	if err != nil {
 		return ignoreOver(err)
 	}
-	end := lost
-	if tool.Lost != nil {
-		end = t.askTool(ctx, stream, id, tool)
+	if tool.Resume != nil {
+		return ignoreOver(t.resume(ctx, stream, id, tool))
 	}
-	data, err := json.Marshal(end)
+	return ignoreOver(t.endAsLost(ctx, stream))
+}
+
+// endAsLost ends a task that cannot be resumed.
+func (t *Tasks) endAsLost(ctx context.Context, stream *reprise.Stream) error {
+	data, err := json.Marshal(lost)
 	if err != nil {
 		return err
 	}
-	if _, err = stream.End(ctx, string(end.Status), reprise.Event{Data: data, Format: reprise.FormatJSON}); err != nil {
-		return ignoreOver(err)
+	end := reprise.Event{Data: data, Format: reprise.FormatJSON}
+	if _, err := stream.End(ctx, string(lost.Status), end); err != nil {
+		return err
 	}
 	if hook := t.opts.Hooks.Lost; hook != nil {
-		hook(info.Key.Tenant)
+		hook(stream.Key().Tenant)
 	}
 	return nil
 }
@@ -150,27 +152,4 @@ func (t *Tasks) isDead(server string) bool {
 		return server != t.name
 	}
 	return server != t.opts.Replica.Name() && !t.opts.Replica.Alive(server)
-}
-
-// askTool asks the tool what has come of a call.
-func (t *Tasks) askTool(ctx context.Context, stream *reprise.Stream, id string, tool Tool) endEvent {
-	ctx, stop := context.WithTimeout(ctx, lostWait)
-	defer stop()
-	v, err := read(ctx, stream, id)
-	if err != nil {
-		return lost
-	}
-	result, err := tool.Lost(ctx, stream.Key().Tenant, v.state.Note)
-	if err != nil {
-		e := failed(err)
-		if errors.Is(err, context.DeadlineExceeded) {
-			e = lost
-		}
-		return e
-	}
-	text, err := json.Marshal(result)
-	if err != nil || len(text) > inline || result == nil {
-		return lost
-	}
-	return endEvent{Status: Completed, Result: text}
 }

@@ -2,16 +2,12 @@ package mcptask_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
 	"reprise/internal/shared"
@@ -69,99 +65,6 @@ func TestServerDies(t *testing.T) {
 	if lost.Load() != 2 {
 		t.Errorf("%d are lost, want 2", lost.Load())
 	}
-}
-
-// TestToolCompletesTaskAfterRestart: a tool whose work outlives the server completes the task after a restart.
-func TestToolCompletesTaskAfterRestart(t *testing.T) {
-	log := newLog(t, memstore.New(nil))
-	defer log.Close()
-	begin := func(server *mcp.Server) *mcptask.Tasks {
-		tasks, err := mcptask.New(log, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tasks.Support("job", mcptask.Tool{Lost: func(_ context.Context, tenant reprise.Tenant, note json.RawMessage) (
-			*mcp.CallToolResult, error,
-		) {
-			return text("%s %s", tenant, note), nil
-		}})
-		if err := tasks.Install(server); err != nil {
-			t.Fatal(err)
-		}
-		return tasks
-	}
-	noted := make(chan struct{})
-	server := mcp.NewServer(&mcp.Implementation{Name: "test"}, nil)
-	server.AddTool(&mcp.Tool{
-		Name:        "job",
-		InputSchema: json.RawMessage(`{"type":"object"}`),
-	}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		if err := mcptask.FromContext(ctx).Note(ctx, "job 7"); err != nil {
-			return nil, err
-		}
-		close(noted)
-		return nil, sleep(ctx, time.Minute)
-	})
-	defer begin(server).Close()
-	id := callInMemory(t, server)
-	<-noted
-	defer begin(mcp.NewServer(&mcp.Implementation{Name: "test"}, nil)).Close()
-	awaitEnds(t, log)
-	w := newFixtureOn(t, log, nil) // it does not know the tool, and would end the task as lost
-	defer w.close()
-	if a := w.until(id, mcptask.Completed); a.Result.Result.Content[0]["text"] != `default "job 7"` {
-		t.Errorf("what came of it: %+v", a)
-	}
-}
-
-// awaitEnds waits until every task of a log has ended.
-func awaitEnds(t *testing.T, log *reprise.Log) {
-	t.Helper()
-	open := func(info reprise.StreamInfo) bool {
-		return strings.HasPrefix(info.Key.Name, "mcp-task:") && info.End == nil
-	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		page, err := log.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 100})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(page.Streams, open) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a task does not end")
-		}
-	}
-}
-
-// callInMemory calls the tool "job", and returns the id of the task that it becomes.
-func callInMemory(t *testing.T, server *mcp.Server) string {
-	t.Helper()
-	ours, theirs := mcp.NewInMemoryTransports()
-	session, err := server.Connect(t.Context(), theirs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := ours.Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer session.Close()
-	defer conn.Close()
-	w := &fixture{t: t}
-	message := decode(t, w.body("tools/call", `{"name":"job","arguments":{}}`, withTasks))
-	if err := conn.Write(t.Context(), message); err != nil {
-		t.Fatal(err)
-	}
-	got, err := conn.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var a answer
-	if err := json.Unmarshal(encode(t, got), &a); err != nil || a.Result.TaskID == "" {
-		t.Fatalf("answered %s (%v)", encode(t, got), err)
-	}
-	return a.Result.TaskID
 }
 
 func TestReplicas(t *testing.T) {

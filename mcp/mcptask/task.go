@@ -19,9 +19,9 @@ import (
 // ErrCancelled is the cause of the context of a handler whose task the client has cancelled.
 var ErrCancelled = errors.New("the client has cancelled the task")
 
-// errTaken is the cause of the context of a handler whose task was ended by another replica, which declared this one
-// dead.
-var errTaken = errors.New("another replica has ended the task")
+// errTaken is the cause of the context of a handler whose task another replica has ended or resumed, because it
+// declared this one dead.
+var errTaken = fmt.Errorf("%w: another replica has the task", reprise.ErrFenced)
 
 // Task is a call that has become a task, as its handler sees it; see FromContext. It is safe for concurrent use.
 type Task struct {
@@ -33,7 +33,10 @@ type Task struct {
 	tasks  *Tasks
 	stream *reprise.Stream
 	server string
+	takes  uint64 // how often it was taken over, up to this server
 	cancel context.CancelCauseFunc
+	// resumable is true if a server that comes after this one continues the task.
+	resumable bool
 
 	saying sync.Mutex // held while the state is appended, so that it comes in order
 	mu     sync.Mutex
@@ -59,13 +62,10 @@ func (t *Tasks) create(ctx context.Context, who identity, tool string, cancel co
 		used: map[string]bool{}, asked: map[string]chan json.RawMessage{},
 	}
 	t.mu.Lock()
-	full := len(t.tasks) >= t.opts.MaxRunning
-	if !full {
-		t.tasks[task.ID] = task // before it is in the store, so that it is not taken for one that nobody runs
-	}
+	task.resumable = t.tools[tool].Resume != nil
 	t.mu.Unlock()
-	if full {
-		return nil, fmt.Errorf("%w: %d tasks are running", reprise.ErrQuota, t.opts.MaxRunning)
+	if err := t.enter(task); err != nil { // before it is in the store, so that it is not taken for one that nobody runs
+		return nil, err
 	}
 	task.stream, _, err = t.log.Create(ctx, t.key(who.tenant, task.ID), reprise.StreamConfig{
 		Retention: reprise.Retention{MaxEvents: 10_000, MaxBytes: 64 << 20, MaxAge: t.opts.Keep}, Meta: meta,
@@ -78,6 +78,17 @@ func (t *Tasks) create(ctx context.Context, who identity, tool string, cancel co
 		hook(who.tenant)
 	}
 	return task, nil
+}
+
+// enter counts a task as one that runs here.
+func (t *Tasks) enter(task *Task) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.tasks) >= t.opts.MaxRunning {
+		return fmt.Errorf("%w: %d tasks are running", reprise.ErrQuota, t.opts.MaxRunning)
+	}
+	t.tasks[task.ID] = task
+	return nil
 }
 
 // drop removes a task that nobody was told of.
@@ -97,15 +108,6 @@ func (t *Tasks) forget(task *Task) {
 // Say reports progress to the client, in a few words that may be shown to its user. It returns when they are stored.
 func (task *Task) Say(ctx context.Context, message string) error {
 	return task.change(ctx, func(s *stateEvent) { s.Message = message })
-}
-
-// Note stores a value, as JSON, which Tool.Lost gets if the server dies. Clients do not see it.
-func (task *Task) Note(ctx context.Context, value any) error {
-	note, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("%w: the note of a task: %w", reprise.ErrInvalid, err)
-	}
-	return task.change(ctx, func(s *stateEvent) { s.Note = note })
 }
 
 // change appends the state after a change of it.
@@ -266,6 +268,11 @@ func (task *Task) follow(ctx context.Context) error {
 			var input inputEvent
 			if err := json.Unmarshal(e.Data, &input); err == nil {
 				task.answer(input.Responses)
+			}
+		case typeTaken:
+			var taken takenEvent
+			if err := json.Unmarshal(e.Data, &taken); err == nil && taken.Number > task.takes {
+				task.cancel(errTaken)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ type Hooks struct {
 	Created func(tenant reprise.Tenant)
 	// Ended is called for each task that this process has ended.
 	Ended func(tenant reprise.Tenant, status Status)
-	// Lost is called when this process has ended a task whose server had died.
+	// Lost is called when this process has ended a task whose server had died and that could not be resumed.
 	Lost func(tenant reprise.Tenant)
 }
 
@@ -56,10 +56,12 @@ type Tool struct {
 	After time.Duration
 	// Required refuses clients that have not declared the extension.
 	Required bool
-	// Lost returns the result of a call whose server has died, if it can be determined. note is the last value of
-	// Task.Note, or nil. Several replicas may call Lost at the same time, so it should only read. ctx ends after 10 s,
-	// and the result is at most 512 KiB. Default: such a task has failed.
-	Lost func(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error)
+	// Resume continues a task whose server has died or was closed, in place of the handler: what it returns is the
+	// result of the call. It suits work that outlives the server, and handlers that can be repeated. note is the last
+	// value of Note, or nil. As for a handler, FromContext returns the task, tasks/cancel ends ctx, and it may take as
+	// long as it has to. One replica at a time calls it; if that one dies too, the next does. If it returns neither a
+	// result nor an error, the task has failed with server_lost. Default: a task whose server has died has failed.
+	Resume func(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error)
 }
 
 // Tasks manages the tasks of one or several servers. It is safe for concurrent use.
@@ -146,8 +148,8 @@ func (t *Tasks) Support(name string, tool Tool) {
 // middleware for tools/call and subscriptions/listen. Middleware that was added before sees the
 // calls that handlers get; middleware that is added later sees the answers that clients get.
 //
-// From then on, tasks whose process has died are ended in the background. Tools with Tool.Lost must be declared by
-// then.
+// From then on, tasks whose process has died are resumed or ended in the background. Tools with Tool.Resume must be
+// declared by then.
 func (t *Tasks) Install(server *mcp.Server) error {
 	for _, method := range []string{methodGet, methodUpdate, methodCancel} {
 		if err := mcp.AddReceivingCustomMethod(server, method, unreached); err != nil {
@@ -164,7 +166,8 @@ func (t *Tasks) Install(server *mcp.Server) error {
 const closeWait = 5 * time.Second
 
 // Close cancels the handlers of the running tasks, with reprise.ErrClosed as the cause, and waits for them for a
-// few seconds. A task whose handler gives up has failed, as if the server had died. Closing again does nothing.
+// few seconds. A task whose handler gives up is left to Tool.Resume of the next server, or has failed if its tool has
+// none. Closing again does nothing.
 func (t *Tasks) Close() error {
 	t.mu.Lock()
 	if t.closed {

@@ -20,6 +20,8 @@ const (
 	typeCancel = "cancel"
 	// typePart is a part of a long result.
 	typePart = "part"
+	// typeTaken says that another server has taken over the task. Parts before it do not count.
+	typeTaken = "taken"
 )
 
 // taskMeta is what the stream of a task says of it from the beginning.
@@ -36,11 +38,19 @@ type stateEvent struct {
 	Message   string                     `json:"message,omitempty"`
 	Questions map[string]json.RawMessage `json:"questions,omitempty"`
 	Note      json.RawMessage            `json:"note,omitempty"`
+	// Taken is the takeover by the server that runs the task, since the event of it may have left the window.
+	Taken *takenEvent `json:"taken,omitempty"`
 }
 
 // inputEvent is the data of typeInput.
 type inputEvent struct {
 	Responses map[string]json.RawMessage `json:"responses"`
+}
+
+// takenEvent is the data of typeTaken.
+type takenEvent struct {
+	Server string `json:"server"`
+	Number uint64 `json:"number"` // 1, 2, 3, ...
 }
 
 // endEvent is the data of the end. A result that is long stands in parts before it.
@@ -61,13 +71,17 @@ type view struct {
 	expires  time.Time // zero before the end
 	state    stateEvent
 	answered map[string]bool
+	used     map[string]bool // the keys of all questions that there were
+	takes    uint64
 	cancel   bool
 	parts    []byte
 	end      *endEvent
 }
 
 func newView(id string, info *reprise.StreamInfo) (*view, error) {
-	v := &view{id: id, created: info.Created, updated: info.Created, answered: map[string]bool{}}
+	v := &view{
+		id: id, created: info.Created, updated: info.Created, answered: map[string]bool{}, used: map[string]bool{},
+	}
 	if err := json.Unmarshal(info.Config.Meta, &v.meta); err != nil {
 		return nil, fmt.Errorf("the task %s: %w", id, err)
 	}
@@ -80,6 +94,10 @@ func (v *view) add(e *reprise.Event) (changed bool, err error) {
 	case typeState:
 		v.state = stateEvent{}
 		err = json.Unmarshal(e.Data, &v.state)
+		for key := range v.state.Questions {
+			v.used[key] = true
+		}
+		v.take(v.state.Taken)
 	case typeInput:
 		var input inputEvent
 		err = json.Unmarshal(e.Data, &input)
@@ -88,6 +106,14 @@ func (v *view) add(e *reprise.Event) (changed bool, err error) {
 		}
 	case typeCancel:
 		v.cancel = true
+		return false, nil
+	case typeTaken:
+		var taken takenEvent
+		if err := json.Unmarshal(e.Data, &taken); err != nil {
+			return false, fmt.Errorf("the task %s, event %d: %w", v.id, e.Seq, err)
+		}
+		v.take(&taken)
+		v.parts = nil
 		return false, nil
 	case typePart:
 		v.parts = append(v.parts, e.Data...)
@@ -103,6 +129,13 @@ func (v *view) add(e *reprise.Event) (changed bool, err error) {
 	}
 	v.updated = e.Time
 	return true, nil
+}
+
+// take records which server has the task.
+func (v *view) take(taken *takenEvent) {
+	if taken != nil && taken.Number > v.takes {
+		v.meta.Server, v.takes = taken.Server, taken.Number
+	}
 }
 
 // questions are those that have no answer yet.

@@ -9,8 +9,25 @@ import (
 	"reprise"
 )
 
+var _ reprise.CreateAppender = (*Store)(nil)
+
 // Create creates or finds a stream; see reprise.Store. A creation takes three round trips.
-func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, nil)
+}
+
+// CreateAppend creates a stream with its first batch, or finds it; see reprise.CreateAppender. It takes as many round
+// trips as Create: the message that creates the stream carries the batch.
+func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	return s.create(ctx, info, &first)
+}
+
+// create implements Create if first is nil, and CreateAppend otherwise.
+func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
+	first *reprise.AppendRequest,
+) (_ reprise.StreamInfo, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
@@ -25,7 +42,7 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.
 		if last != nil && !last.gone {
 			return s.existing(ctx, info, last)
 		}
-		made, err := s.make(ctx, info, last)
+		made, err := s.make(ctx, info, first, last)
 		if !errors.Is(err, errWrongLast) {
 			return made, err
 		}
@@ -44,8 +61,11 @@ func (s *Store) existing(ctx context.Context, info reprise.StreamInfo, last *ent
 }
 
 // make creates a stream whose subject has last, which may be nil, as its newest message. It writes the record in the
-// index first and then the message that points to it. A record without such a message has no effect.
-func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) (reprise.StreamInfo, error) {
+// index first, then the parts of first and the note of an end, and then the message that points to all of them. What no
+// such message points to has no effect.
+func (s *Store) make(ctx context.Context, info reprise.StreamInfo, first *reprise.AppendRequest,
+	last *entry,
+) (reprise.StreamInfo, error) {
 	r := &record{epoch: info.Epoch, config: info.Config}
 	body := r.encode()
 	records := []post{{subject: s.subjects.index(info.Key), body: body, unconditional: true}}
@@ -57,14 +77,13 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) 
 		earliest: info.Tail + 1, tail: info.Tail, end: info.End, producers: info.Producers,
 		lineage: info.Lineage,
 	}
-	if info.End != nil {
-		var err error
-		if st.data, err = s.noteEnd(ctx, info.Key, info.Epoch, info.End); err != nil {
-			return reprise.StreamInfo{}, err
-		}
-		st.bulky = len(st.data) > 0
+	if first != nil {
+		st = after(&entry{state: st}, first)
 	}
-	p := []post{{subject: s.subjects.stream(info.Key), state: st, alone: true}}
+	p := []post{{subject: s.subjects.stream(info.Key), alone: true}}
+	if err := s.prepareCreate(ctx, info.Key, st, first, &p[0]); err != nil {
+		return reprise.StreamInfo{}, err
+	}
 	if last != nil {
 		p[0].expected = last.seq
 	}
@@ -72,6 +91,9 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) 
 	if p[0].err != nil {
 		if errors.Is(p[0].err, errWrongLast) {
 			s.tidy.delete(s.index, records[0].seq)
+			for _, part := range st.parts {
+				s.tidy.delete(s.name, part.seq)
+			}
 		}
 		return reprise.StreamInfo{}, p[0].err
 	}
@@ -83,6 +105,28 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, last *entry) 
 	s.cache.addRecord(st.index, r)
 	s.cache.put(info.Key, &entry{state: st, seq: p[0].seq})
 	return st.info(info.Key, r.config), nil
+}
+
+// prepareCreate sets the state and the body of the message that creates a stream, and writes what must exist before it.
+func (s *Store) prepareCreate(ctx context.Context, key reprise.StreamKey, st *state, first *reprise.AppendRequest,
+	p *post,
+) (err error) {
+	if st.end != nil {
+		if st.data, err = s.noteEnd(ctx, key, st.epoch, st.end); err != nil {
+			return err
+		}
+	}
+	switch {
+	case first == nil:
+	case len(first.Bytes) > s.room:
+		if st.parts, err = s.putParts(ctx, s.subjects.parts(key), first.Bytes); err != nil {
+			return err
+		}
+	default:
+		p.body = first.Bytes
+	}
+	p.state, st.bulky = st, len(st.data)+len(st.parts) > 0
+	return nil
 }
 
 // info returns the state of a stream for the caller of the Store.

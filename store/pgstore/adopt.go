@@ -73,12 +73,12 @@ func (s *Store) adopt(ctx context.Context, claims []claim) error {
 	p.int8s(n, func(i int) int64 { return bigint(claims[i].next) })
 	p.texts(n, func(i int) string { return fresh[i] })
 	var renewed []string
-	err := s.commit(ctx, s.sql.adopt, p, hashes, func(row [][]byte) error {
+	err := s.commit(ctx, hashes, statement{s.sql.adopt, p, func(row [][]byte) error {
 		if i := int(int4Of(row[0])) - 1; i >= 0 && i < n && string(row[1]) != string(claims[i].epoch) {
 			renewed = append(renewed, claims[i].key.String())
 		}
 		return nil
-	})
+	}})
 	if err == nil && len(renewed) > 0 {
 		s.renewals.log(ctx, s.opts.Logger, renewed)
 	}

@@ -37,12 +37,12 @@ func (s *Store) append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 	p := c.params(s.opts.Commit)
 	for try := 0; ; try++ {
 		var errs []error
-		err := s.commit(ctx, s.sql.append, p, c.hashes(), func(row [][]byte) error {
+		err := s.commit(ctx, c.hashes(), statement{s.sql.append, p, func(row [][]byte) error {
 			if errs == nil {
 				errs = make([]error, len(reqs))
 			}
 			return c.refuse(errs, int4Of(row[0]), int4Of(row[1]), int8Of(row[2]))
-		})
+		}})
 		switch {
 		case err == nil && slices.Contains(errs, errForeign):
 			return s.adopted(ctx, reqs, errs)

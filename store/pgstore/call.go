@@ -74,12 +74,14 @@ func (s *Store) try(ctx context.Context, sql string, p *params, take takeRow) er
 	return drain(conn.Conn().PgConn().ExecParams(ctx, sql, p.values, p.oids, binaryFormat, binaryFormat), take)
 }
 
-// send adds a statement to a pipeline, followed by the end of its transaction.
+// send adds statements to a pipeline, followed by the end of their transaction.
 //
 // Statements are not prepared: a pooler may give each transaction another connection, and preparing brings no
 // measurable gain, because the expensive work is in functions, whose plans the server caches.
-func send(pipe *pgconn.Pipeline, sql string, p *params) {
-	pipe.SendQueryParams(sql, p.values, p.oids, binaryFormat, binaryFormat)
+func send(pipe *pgconn.Pipeline, statements ...statement) {
+	for _, st := range statements {
+		pipe.SendQueryParams(st.sql, st.p.values, st.p.oids, binaryFormat, binaryFormat)
+	}
 	pipe.SendPipelineSync()
 }
 
@@ -97,15 +99,22 @@ func drain(rows *pgconn.ResultReader, take takeRow) error {
 	return taken
 }
 
-// commit executes a statement in a transaction of its own and then notifies others of the streams with the given
+// statement is a statement of a transaction. take, if not nil, receives its rows.
+type statement struct {
+	sql  string
+	p    *params
+	take takeRow
+}
+
+// commit executes statements in a transaction of their own and then notifies others of the streams with the given
 // hashes, in one round trip. The notification is a separate transaction, because a notification in the same one would
 // make all notifying commits of the server wait for each other's sync. A lost notification does no harm: a server that
 // stops also closes the listening connections.
 //
-// After the timeout the caller returns, but the statement is not cancelled: cancelling a commit that waits for a
+// After the timeout the caller returns, but the statements are not cancelled: cancelling a commit that waits for a
 // standby would make it visible to readers at that moment. take may be called after that, so the caller must not read
 // its results.
-func (s *Store) commit(caller context.Context, sql string, p *params, hashes hashList, take takeRow) error {
+func (s *Store) commit(caller context.Context, hashes hashList, statements ...statement) error {
 	ctx, cancel := s.bounded(caller)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
@@ -113,7 +122,7 @@ func (s *Store) commit(caller context.Context, sql string, p *params, hashes has
 		return asked(caller, ctx, err)
 	}
 	done := make(chan error, 1)
-	s.background.Go(func() { s.exchange(conn, sql, p, hashes, take, done) })
+	s.background.Go(func() { s.exchange(conn, hashes, statements, done) })
 	select {
 	case err = <-done:
 		if err != nil {
@@ -127,15 +136,15 @@ func (s *Store) commit(caller context.Context, sql string, p *params, hashes has
 
 // exchange does the work for which commit waits, and then returns the connection to the pool. It ends when the server
 // has answered, when the Store is closed, or when its timeout, at least longCommit, has passed.
-func (s *Store) exchange(conn *pgxpool.Conn, sql string, p *params, hashes hashList, take takeRow, done chan<- error) {
+func (s *Store) exchange(conn *pgxpool.Conn, hashes hashList, statements []statement, done chan<- error) {
 	ctx, cancel := context.WithTimeout(s.life, max(longCommit, 2*s.opts.Timeout))
 	defer cancel()
 	pipe := conn.Conn().PgConn().StartPipeline(ctx)
-	send(pipe, sql, p)
+	send(pipe, statements...)
 	if !s.opts.NoNotify && len(hashes) > 0 {
-		send(pipe, s.sql.notify, s.notification(hashes))
+		send(pipe, statement{sql: s.sql.notify, p: s.notification(hashes)})
 	}
-	done <- errors.Join(pipe.Flush(), first(pipe, take))
+	done <- errors.Join(pipe.Flush(), first(pipe, statements))
 	// Nothing depends on the answer to the notification, and a stalled server must not delay Close.
 	stop := time.AfterFunc(time.Second, cancel)
 	defer stop.Stop()
@@ -146,16 +155,18 @@ func (s *Store) exchange(conn *pgxpool.Conn, sql string, p *params, hashes hashL
 // longCommit is the least timeout of a commit whose caller has returned.
 const longCommit = 5 * time.Minute
 
-// first reads the results of the first statement. They are valid only once its transaction has committed, which the
-// answer to the sync shows.
-func first(pipe *pgconn.Pipeline, take takeRow) error {
+// first reads the results of the statements of the first transaction. They are valid only once it has committed, which
+// the answer to the sync shows.
+func first(pipe *pgconn.Pipeline, statements []statement) error {
 	var taken error
+	place := 0
 	for {
 		result, err := pipe.GetResults()
 		switch result := result.(type) {
 		case *pgconn.ResultReader:
 			if err == nil {
-				err = drain(result, take)
+				err = drain(result, statements[place].take)
+				place++
 			}
 		case *pgconn.PipelineSync:
 			return errors.Join(taken, err)

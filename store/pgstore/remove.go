@@ -57,15 +57,15 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	}
 	switch {
 	case spec.Trim > 0:
-		err := s.commit(ctx, s.sql.trim, p.int8(bigint(spec.Trim)).int8(spec.Kept), hashes, take)
+		err := s.commit(ctx, hashes, statement{s.sql.trim, p.int8(bigint(spec.Trim)).int8(spec.Kept), take})
 		if err == nil && !found {
 			err = reprise.ErrNotFound
 		}
 		return err
 	case !spec.Remember.IsZero():
-		return s.commit(ctx, s.sql.mark, p.int8(nanos(spec.Remember)), hashes, take)
+		return s.commit(ctx, hashes, statement{s.sql.mark, p.int8(nanos(spec.Remember)), take})
 	}
-	return s.commit(ctx, s.sql.remove, p, hashes, take)
+	return s.commit(ctx, hashes, statement{s.sql.remove, p, take})
 }
 
 const (
@@ -97,16 +97,16 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 		return nil, err
 	}
 	defer s.use.RUnlock()
-	if err := s.commit(ctx, s.sql.forget, new(params).int8(nanos(now)), nil, nil); err != nil {
+	if err := s.commit(ctx, nil, statement{sql: s.sql.forget, p: new(params).int8(nanos(now))}); err != nil {
 		return nil, err
 	}
 	var swept []reprise.StreamInfo
 	p := new(params).int8(nanos(now)).int8(nanos(remember)).int8(int64(limit))
-	err = s.commit(ctx, s.sql.sweep, p, nil, func(row [][]byte) error {
+	err = s.commit(ctx, nil, statement{s.sql.sweep, p, func(row [][]byte) error {
 		_, info, err := streamWithLineage(row[0], row[1])
 		swept = append(swept, info)
 		return err
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -14,14 +15,29 @@ import (
 
 // Create looks for the stream, assigns it a number, adds it to the lists and then creates it. Because of this order, a
 // crash can leave a list entry without a stream, which List skips, but never a stream that is in no list.
-func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	return s.createOrFind(ctx, &info, nil)
+}
+
+// CreateAppend creates a stream with its first batch, or finds it; see reprise.CreateAppender. The script that creates
+// the stream adds the batch, so it takes as many round trips as Create.
+func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+	first reprise.AppendRequest,
+) (reprise.StreamInfo, error) {
+	return s.createOrFind(ctx, &info, &first)
+}
+
+// createOrFind implements Create if first is nil, and CreateAppend otherwise.
+func (s *Store) createOrFind(ctx context.Context, info *reprise.StreamInfo,
+	first *reprise.AppendRequest,
+) (_ reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	bounded, leave, err := s.enter(ctx)
 	if err != nil {
 		return reprise.StreamInfo{}, err
 	}
 	defer leave()
-	st, err := s.create(bounded, &info)
+	st, err := s.create(bounded, info, first)
 	switch {
 	case err == nil:
 		return st.info, nil
@@ -31,7 +47,9 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.
 	return reprise.StreamInfo{}, storeError(ctx, err)
 }
 
-func (s *Store) create(ctx context.Context, info *reprise.StreamInfo) (st state, err error) {
+func (s *Store) create(ctx context.Context, info *reprise.StreamInfo, first *reprise.AppendRequest) (
+	st state, err error,
+) {
 	config, err := marshalConfig(info.Config)
 	if err != nil {
 		return st, err
@@ -40,32 +58,19 @@ func (s *Store) create(ctx context.Context, info *reprise.StreamInfo) (st state,
 	if there || err != nil {
 		return st, err
 	}
-	number, err := s.enlist(ctx, info.Key)
+	made := *info
+	made.Earliest = info.Tail + 1
+	if first != nil {
+		made.Earliest, made.Tail, made.Bytes = max(1, first.Earliest), uint64(first.Count), first.Kept
+		made.End, made.Producers = first.End, newestOfEach(first.Producers)
+	}
+	number, err := s.enlist(ctx, &made)
 	if err != nil {
 		return st, err
 	}
-	if info.End != nil {
-		if err := s.client.Do(ctx, s.noteEnd(info.Key, info.Epoch, ceilMillis(info.End.Expires))).Error(); err != nil {
-			return st, err
-		}
-	}
-	end, err := marshalEnd(info.End)
+	args, err := s.createArgs(&made, first, config, number)
 	if err != nil {
 		return st, err
-	}
-	args := []string{
-		config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano), "n",
-		decimal(number),
-		"s", decimal(info.Tail + 1), "t", decimal(info.Tail), "k", "0",
-	}
-	if end != "" {
-		args = append(args, "x", end, "z", millis(info.End.Expires))
-	}
-	if len(info.Producers) > 0 {
-		args = append(args, "p", marshalProducers(info.Producers))
-	}
-	if len(info.Lineage) > 0 {
-		args = append(args, "l", marshalLineage(info.Epoch, info.Lineage))
 	}
 	st, there, _, err = s.tryCreate(ctx, info.Key, args)
 	if err == nil && !there {
@@ -76,6 +81,43 @@ func (s *Store) create(ctx context.Context, info *reprise.StreamInfo) (st state,
 		return st, errors.Join(err, s.delist(ctx, place{number: number, key: info.Key}))
 	}
 	return st, err
+}
+
+// createArgs returns the arguments with which create.lua makes a stream.
+func (s *Store) createArgs(info *reprise.StreamInfo, first *reprise.AppendRequest, config string,
+	number uint64,
+) ([]string, error) {
+	end, err := marshalEnd(info.End)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{config, s.publish, s.me, "", "", ""}
+	if first != nil {
+		args = append(args[:3], decimal(info.Tail)+"-0", head(first), rueidis.BinaryString(first.Bytes))
+	}
+	args = append(args,
+		"c", config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano),
+		"n", decimal(number), "s", decimal(info.Earliest), "t", decimal(info.Tail),
+		"k", strconv.FormatInt(info.Bytes, 10))
+	if end != "" {
+		args = append(args, "x", end, "z", millis(info.End.Expires))
+	}
+	if len(info.Producers) > 0 {
+		args = append(args, "p", marshalProducers(info.Producers))
+	}
+	if len(info.Lineage) > 0 {
+		args = append(args, "l", marshalLineage(info.Epoch, info.Lineage))
+	}
+	return args, nil
+}
+
+// newestOfEach returns the newest reprise.MaxProducers appends of a batch, the newest of each producer.
+func newestOfEach(list []reprise.Producer) (kept []reprise.Producer) {
+	for _, p := range list {
+		kept = slices.DeleteFunc(kept, func(k reprise.Producer) bool { return k.ID == p.ID })
+		kept = append(kept, p)
+	}
+	return kept[max(0, len(kept)-reprise.MaxProducers):]
 }
 
 // lookUp finds a stream with a configuration. A stream that may have lost events moves to another epoch first.
@@ -129,12 +171,17 @@ func (s *Store) tryCreate(
 	return st, true, server, err
 }
 
-// enlist assigns a number to a stream and adds the stream to the lists.
-func (s *Store) enlist(ctx context.Context, key reprise.StreamKey) (number uint64, err error) {
-	lists := s.keys.lists(key)
+// enlist assigns a number to a stream, adds the stream to the lists and, if it is made with its end, to the expiry
+// queue.
+func (s *Store) enlist(ctx context.Context, info *reprise.StreamInfo) (number uint64, err error) {
+	lists := s.keys.lists(info.Key)
 	c := call{
-		keys: append([]string{s.keys.number()}, lists[:]...),
-		args: []string{strconv.FormatInt(time.Now().UnixMilli(), 10), key.String()},
+		keys: append([]string{s.keys.number(), s.keys.ends()}, lists[:]...),
+		args: []string{strconv.FormatInt(time.Now().UnixMilli(), 10), info.Key.String()},
+	}
+	if info.End != nil {
+		expires := strconv.FormatInt(ceilMillis(info.End.Expires), 10)
+		c.args = append(c.args, expires, endingMember(info.Epoch, info.Key))
 	}
 	return s.run(ctx, listScript, 0, c)[0].AsUint64()
 }
@@ -159,5 +206,10 @@ func (s *Store) delist(ctx context.Context, places ...place) error {
 // noteEnd adds an epoch of a stream to the expiry queue. expires is in ms.
 func (s *Store) noteEnd(key reprise.StreamKey, epoch reprise.Epoch, expires int64) rueidis.Completed {
 	return s.client.B().Zadd().Key(s.keys.ends()).ScoreMember().
-		ScoreMember(float64(expires), string(epoch)+":"+key.String()).Build()
+		ScoreMember(float64(expires), endingMember(epoch, key)).Build()
+}
+
+// endingMember returns the entry of an epoch of a stream in the expiry queue; parseEnding is its inverse.
+func endingMember(epoch reprise.Epoch, key reprise.StreamKey) string {
+	return string(epoch) + ":" + key.String()
 }

@@ -64,8 +64,8 @@ func (o *Options) withDefaults() Options {
 	return d
 }
 
-// Store is a reprise.Store in Redis. It implements reprise.Watcher, reprise.Sweeper, reprise.Sizer and
-// reprise.Concurrent.
+// Store is a reprise.Store in Redis. It implements reprise.Watcher, reprise.Sweeper, reprise.Sizer, reprise.Concurrent
+// and reprise.CreateAppender.
 type Store struct {
 	opts    Options
 	client  rueidis.Client
@@ -90,7 +90,8 @@ var (
 	_ reprise.Sweeper = (*Store)(nil)
 	_ reprise.Sizer   = (*Store)(nil)
 
-	_ reprise.Concurrent = (*Store)(nil)
+	_ reprise.Concurrent     = (*Store)(nil)
+	_ reprise.CreateAppender = (*Store)(nil)
 )
 
 // Open connects to the server at url, for example "redis://user:password@host:6379/0?prefix=builds".

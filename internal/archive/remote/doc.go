@@ -2,16 +2,16 @@
 // the reprise program. They are served by a program of their own, reprise-archive, and this package is its client.
 //
 // A [Helper] starts the program, writes the URL of the archive to its stdin as one line, and reads one line of JSON
-// from its stdout, a [Hello]: the archive is open, or why not. Requests are HTTP/1.1 over a Unix socket in a folder
-// that only this user can enter:
+// from its stdout, a [Hello], which says that the archive is open or why not. Requests are HTTP/1.1 over a Unix socket
+// in a folder that only this user can enter:
 //
-//	PUT    /file?name=NAME           the body is the file; a body that is cut off leaves nothing
+//	PUT    /file?name=NAME           the body is the file; an incomplete body stores nothing
 //	POST   /open?name=NAME           a handle and the size of the file
 //	GET    /read?handle=H&at=N&len=N bytes of an open file
 //	DELETE /open?handle=H            close it
 //	GET    /list?prefix=P            lines of JSON, of which the last one is {"end":true}
 //	POST   /stream                   a stream for a topic: see [WriteStream]
 //
-// An error is a [Problem] as JSON with the status 500. The helper ends when its stdin ends, which is when its parent
-// does. One that died is started again by the next call.
+// An error is a [Problem] as JSON with the status 500. The helper ends when its stdin is closed, which happens when its
+// parent ends. The next call restarts a helper that has died.
 package remote

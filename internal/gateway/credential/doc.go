@@ -1,5 +1,5 @@
-// Package credential makes the headers and variables that an upstream is called with of who calls it, so that many
-// users behind one gateway reach an upstream each with a credential of their own.
+// Package credential fills the headers and variables for an upstream from the identity of the caller, so that each of
+// many users behind one gateway has its own credential at an upstream.
 //
 //	templates, err := credential.New(credential.Texts{Header: map[string]string{"X-Token": "{{secrets.github}}"}})
 //	filled, err := templates.Fill(&credential.Principal{Tenant: "default", Name: "alice@corp"}, secrets)
@@ -8,13 +8,13 @@
 //
 //	{{name}}           the name of the principal
 //	{{tenant}}         its tenant
-//	{{claims.CLAIM}}   a claim of the token that it has shown
-//	{{secrets.NAME}}   a secret that the gateway keeps for it
+//	{{claims.CLAIM}}   a claim of its token
+//	{{secrets.NAME}}   a secret that the gateway stores for it
 //
-// {{{{ stands for {{. What is put in is not looked at again, so that a claim which holds a reference stays as it is.
+// {{{{ stands for {{. Inserted text is not expanded again, so a claim that contains a reference stays as it is.
 //
-// Nothing is put in that is empty, and nothing into a header that could end it, or begin another value of it: in a
-// header, names, tenants and claims are visible ASCII without quotes, backslashes, commas and semicolons, secrets are
-// printable ASCII. A variable takes all but control characters, secrets all but NUL. Else there is a [MissingError],
-// which names what is missing and shows no value.
+// An empty value is not inserted, nor one that could end a header or begin another value of it. In a header, names,
+// tenants and claims must be visible ASCII without quotes, backslashes, commas and semicolons, and secrets printable
+// ASCII. A variable accepts everything but control characters, and secrets everything but NUL. Otherwise the error is a
+// [MissingError], which names the missing reference and shows no value.
 package credential

@@ -16,8 +16,7 @@
 //
 // # A member that is away
 //
-// It does not take the others with it: initialize is answered without a member that does not come up in time, and a
-// list has the items of a member that cannot be asked as they were last known to the session. Requests for it are
-// answered with an error. It is tried again, at first at once and at last every 30 seconds, and when it has come back
-// the client is told that the lists have changed.
+// It does not affect the others. initialize is answered without a member that does not start in time. A list contains
+// the last known items of a member that does not answer. Requests for it are answered with an error. The gateway
+// retries it, at first at once and at last every 30 seconds, and notifies the client of changed lists when it is back.
 package merge

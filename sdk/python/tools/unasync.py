@@ -26,6 +26,7 @@ WORDS = {
     "async_finish": "finish",
     "async_off_loop": "off_loop",
     "async_sleep": "sleep",
+    "async_wait_for": "wait_for",
     "asynccontextmanager": "contextmanager",
     "asyncio": "threading",
     "tasks": "threads",

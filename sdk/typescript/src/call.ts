@@ -255,7 +255,7 @@ export function parseRetryAfter(text: string | null): number | undefined {
 }
 
 /** Reads a Go duration such as "1m30s" as milliseconds. */
-function parseDuration(text: unknown): number | undefined {
+export function parseDuration(text: unknown): number | undefined {
   if (typeof text !== 'string' || !/^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$/.test(text)) return undefined
   const units: Record<string, number> = { ns: 1e-6, us: 1e-3, µs: 1e-3, ms: 1, s: 1000, m: 60_000, h: 3600_000 }
   let total = 0

@@ -10,6 +10,7 @@ import { Keys } from './keys.js'
 import type { OutputOptions } from './output.js'
 import { type Page, type PageOptions, readPage } from './page.js'
 import { Producer, type ProducerOptions } from './producer.js'
+import { receiptsHeader } from './receipts.js'
 import { Sessions, Streams, Tickets } from './resources.js'
 import { Stdin, writeStdin } from './stdin.js'
 import type { Execution, ExecutionList, ExecutionQuery, Screen, StartRequest, StdinState } from './wire.js'
@@ -103,6 +104,8 @@ export class Reprise {
     start.query = parameters({ hold })
     const target = { caller: this.caller, op: `run execution ${id}`, name: id, path: pathOf('executions', id) }
     start.headers = { ...start.headers, Accept: 'text/event-stream' }
+    // A loop over some types is not told when other events have passed.
+    if (hold && !options.types?.length) start.headers[receiptsHeader] = 'yes'
     return new Run(id, { ...target, start }, options)
   }
 

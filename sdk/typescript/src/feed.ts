@@ -2,54 +2,54 @@ import type { Caller } from './call.js'
 import { parseCursor } from './cursor.js'
 import { type FollowOptions, Follower, type Target } from './follow.js'
 
-/** A position: the number of an event, and what follows it in the cursors of its epoch. */
+/** A position: the seq of an event, and the rest of its cursor, which is the same for all cursors of its epoch. */
 export interface Place {
   seq: number
   tail: string
 }
 
-/** An event as pages hand it to each other. */
+/** An event as pages pass it to each other. */
 export interface Fed extends Place {
   wire: readonly [cursor: string, type: string, json: string]
 }
 
-/** What the page that leads tells the others. Without an `at` it does not lead any more. */
+/** A message of the leading page to the others. Without `at` the page no longer leads. */
 interface News {
   at: string
   ended: boolean
   events: Fed[]
 }
 
-/** Who is told of what a feed brings. */
+/** Receives what a feed delivers. */
 export interface Hearer {
   take(events: Fed[]): void
   wake(): void
 }
 
-/** How often the page that leads says where it is. */
+/** How often the leading page announces its position. */
 const beatEvery = 5_000
-/** After so long without a word nobody leads. Timers of hidden pages come once a minute. */
+/** The silence after which no page is considered to lead. Timers of hidden pages fire once a minute. */
 const patience = 90_000
 
-/** Reads `<seq>.<epoch>.<tag>` as a Place. */
+/** Parses `<seq>.<epoch>.<tag>` as a Place. */
 export function placeOf(cursor: string): Place | undefined {
   const parts = parseCursor(cursor)
   return parts && { seq: parts.seq, tail: `.${parts.epoch}.${parts.tag}` }
 }
 
 /**
- * One stream for all loops of a page and, where there are Web Locks, all pages of its origin. The page that has the lock
- * leads: it follows the stream from its tail on and hands each event to the others. When it goes, the lock and with it the
- * lead go to another page, which follows from the last event that it has heard of.
+ * One stream for all loops of a page and, if Web Locks are available, for all pages of its origin. The page that holds the lock
+ * leads: it follows the stream from its tail and passes each event to the others. When it closes, the lock goes to another
+ * page, which leads and follows from the last event that it has received.
  *
- * A feed may leave events out and tell them twice: who listens checks that numbers follow each other.
+ * A feed may omit or repeat events, so listeners check that seqs are contiguous.
  */
 export class Feed {
-  /** How far the page that leads is; undefined if nobody does, or it has not said so yet. */
+  /** The position of the leading page; undefined if no page leads or it has not announced its position. */
   at: Place | undefined
-  /** Nobody leads. */
+  /** Whether no page leads. */
   leaderless = false
-  /** The stream has ended. */
+  /** Whether the stream has ended. */
   ended = false
   private cursor = ''
   private leads = false
@@ -65,7 +65,7 @@ export class Feed {
     private readonly options: FollowOptions,
   ) {}
 
-  /** Joins the feed of a stream, which is opened for the first loop of a page. */
+  /** Joins the feed of a stream. The first loop of a page opens it. */
   static join(target: Target, options: FollowOptions, name: string, hearer: Hearer): Feed {
     const key = `reprise ${name} ${target.caller.settings.base}${target.path}`
     const feeds = feedsOf(target.caller)
@@ -78,7 +78,7 @@ export class Feed {
     return feed
   }
 
-  /** Closes the feed with the last loop that leaves it. */
+  /** Leaves the feed. The last loop closes it. */
   leave(hearer: Hearer): void {
     this.hearers.delete(hearer)
     if (this.hearers.size > 0 || this.stop.signal.aborted) return
@@ -90,7 +90,7 @@ export class Feed {
 
   private open(): void {
     this.timer = setInterval(() => this.beat(), beatEvery)
-    ;(this.timer as { unref?: () => void }).unref?.() // in Node it keeps no program running
+    ;(this.timer as { unref?: () => void }).unref?.() // does not keep a Node program running
     const locks = typeof navigator === 'undefined' ? undefined : (navigator as { locks?: LockManager }).locks
     if (!locks || typeof BroadcastChannel === 'undefined') {
       void this.lead()
@@ -99,7 +99,7 @@ export class Feed {
     this.channel = new BroadcastChannel(this.key)
     this.channel.onmessage = ({ data }: { data: News | 'hello' }) => this.hear(data)
     this.channel.postMessage('hello')
-    locks.request(this.key, { signal: this.stop.signal }, () => this.lead()).catch(() => {}) // it was left
+    locks.request(this.key, { signal: this.stop.signal }, () => this.lead()).catch(() => {}) // the feed was left
   }
 
   private beat(): void {
@@ -116,7 +116,7 @@ export class Feed {
       return
     }
     this.heard = performance.now()
-    if (this.leads) return // what the page before had still to say
+    if (this.leads) return // a late message of the previous leader
     this.move(news.at)
     this.leaderless = news.at === ''
     this.ended = news.ended
@@ -129,7 +129,7 @@ export class Feed {
     this.leaderless &&= this.at === undefined
   }
 
-  /** Tells all loops of all pages. */
+  /** Passes events to all loops of all pages. */
   private tell(events: Fed[]): void {
     const news: News = { at: this.at ? this.cursor : '', ended: this.ended, events }
     this.channel?.postMessage(news)
@@ -145,7 +145,10 @@ export class Feed {
     for (const hearer of this.hearers) hearer.wake()
   }
 
-  /** Follows the stream for all, until the feed is left or the server refuses for good: each loop then asks for itself. */
+  /**
+   * Follows the stream for all pages until the feed is left or the server refuses finally. In that case each loop asks the
+   * server itself.
+   */
   private async lead(): Promise<void> {
     this.leads = true
     const { signal } = this.stop
@@ -178,7 +181,7 @@ export class Feed {
     this.tell([])
   }
 
-  /** Hands on what a follower yields, many events at a time where they have come together. */
+  /** Passes on the events of a follower, in groups if they have arrived together. */
   private async pass(follower: Follower): Promise<void> {
     let events: Fed[] = []
     for (;;) {
@@ -200,13 +203,13 @@ export class Feed {
       const { cursor } = event
       const place = placeOf(cursor)
       this.move(cursor)
-      // Each loop finds out by itself what a gap means to it.
+      // Each loop determines by itself what a gap means for it.
       if (place && event.type !== 'gap') events.push({ ...place, wire: event.wire })
     }
   }
 }
 
-/** The feeds of each client: one with another token may not see the same. */
+/** The feeds of each client. Clients with different tokens may see different events. */
 const feeds = new WeakMap<Caller, Map<string, Feed>>()
 
 function feedsOf(caller: Caller): Map<string, Feed> {

@@ -15,6 +15,7 @@ import { type Received, ReceivedEvent, decodeFrame } from './event.js'
 import type { FollowOptions, Target } from './follow-options.js'
 import { ForeignSpell } from './foreign.js'
 import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
+import { Receipts, receiptsHeader } from './receipts.js'
 import { Saver } from './saver.js'
 import { Series, SeriesEvent } from './series.js'
 import { Decoder, type Frame } from './sse.js'
@@ -24,22 +25,22 @@ import type { Gap } from './wire.js'
 
 export type { Drop, FollowOptions, Target } from './follow-options.js'
 
-/** Bounds the time between connections that a server may ask for. */
+/** The longest wait between connections that a server may ask for. */
 const maxAsked = 3600_000
 
 /**
- * How often in a row an answer may break the protocol before the loop gives up: once may be a damaged line, and a lasting
- * defect must not be hammered.
+ * How many consecutive responses may break the protocol before the loop gives up. One may be a damaged line, but a server with
+ * a lasting defect must not be asked without end.
  */
 const maxFaults = 3
 
 /**
- * How old a connection must be for a heartbeat to make it a success. A comment at the very beginning does not: a server that
+ * The age in milliseconds from which a heartbeat counts as a success. A comment at the very beginning does not: a server that
  * ends each connection after it would be asked again without a wait.
  */
 const minProductive = 1000
 
-/** What ends an iterator that was left; nobody sees it. */
+/** Ends an iterator that was left. No caller receives it. */
 const left = new RepriseError('connection', false, 'the loop was left')
 
 /** One open response. */
@@ -61,28 +62,30 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private connection: Connection | undefined
   private busy: Promise<unknown> | undefined
   private begun = false
-  private ended = false // the end event, or 204, has come
+  private ended = false // the end event or a 204 was received
   private finished = false
   /** The event that the program is handling. */
   private given: Received | undefined
-  /** Events that were read and not given yet, and which of them comes next. */
+  /** Events that were read but not yet yielded, and the index of the next one. */
   private series: Series | undefined
   private drawn = 0
-  /** The frame that comes after a gap which was told first. */
+  /** The frame that follows a gap, which is yielded first. */
   private held: Frame | undefined
-  /** The gap before the first event, to be told first. */
+  /** The gap before the first event, which is yielded first. */
   private firstGap: ReceivedEvent | undefined
   private saving: Promise<void> | undefined
 
   private retry = 0
   private faults = 0
-  private opened = 0 // when the present answer began
-  private live = false // it has brought an event or a heartbeat
-  private fromFirst = false // the reader has asked for all events there ever were
+  private opened = 0 // when the current response began
+  private live = false // the connection has delivered an event or a heartbeat
+  private fromFirst = false // the reader has asked for all events from the first
   private ticket: string | undefined
   private ticketRefused = false
-  /** Names this loop to a server that holds output back for it. */
+  /** Identifies this loop to a server that holds output back for it. */
   private hold: string | undefined
+  /** Sent to a server that holds output back and asks for them. */
+  private receipts: Receipts | undefined
 
   constructor(
     private readonly target: Target,
@@ -95,12 +98,13 @@ export class Follower implements AsyncIterator<Received, undefined> {
     this.wait = target.caller.failures()
   }
 
-  /** What it would resume from; empty before that is known. */
+  /** The cursor to resume from; empty before it is known. */
   get position(): string {
     return this.track.cursor
   }
 
   next(): Promise<IteratorResult<Received, undefined>> {
+    this.receipts?.handled(this.track.seq)
     const { series } = this
     if (series !== undefined && this.busy === undefined && this.options.cursors === undefined && !this.scope.aborted) {
       return Promise.resolve({ value: this.draw(series), done: false })
@@ -131,7 +135,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     return result
   }
 
-  /** Ends the loop. The event that was given last counts as not handled. */
+  /** Ends the loop. The last yielded event counts as not handled. */
   async return(): Promise<IteratorResult<Received, undefined>> {
     this.given = this.series = undefined
     if (!this.finished) {
@@ -143,7 +147,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     return { value: undefined, done: true }
   }
 
-  /** Waits for the next event, through as many connections as that takes. */
+  /** Waits for the next event over as many connections as necessary. */
   private async slow(failure: { error: unknown } | undefined): Promise<IteratorResult<Received, undefined>> {
     try {
       const event = await this.advance(failure)
@@ -152,9 +156,9 @@ export class Follower implements AsyncIterator<Received, undefined> {
       this.finished = true
       await this.finish()
     } catch (error) {
-      if (this.finished) return { value: undefined, done: true } // by return, which cleans up
+      if (this.finished) return { value: undefined, done: true } // return() was called and cleans up
       this.finished = true
-      await this.finish().catch(() => {}) // the first error is the one to tell
+      await this.finish().catch(() => {}) // report the first error only
       throw error
     }
     return { value: undefined, done: true }
@@ -163,6 +167,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private async finish(): Promise<void> {
     this.disconnect()
     this.scope.unlink()
+    await this.receipts?.stop()
     await this.saver.flush()
   }
 
@@ -197,7 +202,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
   }
 
-  /** Finds out where to begin. */
+  /** Determines the position to begin at. */
   private async begin(): Promise<void> {
     const { op, path, caller, start } = this.target
     let after: string
@@ -210,7 +215,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     if (after === '' || after === '0') {
       this.fromFirst = true
     } else if (after === 'tail') {
-      // A connection "from now on" that is lost before its first event would not know any more what "now" was.
+      // If a connection with after=tail were lost before its first event, the position of the tail would be lost with it.
       const query = parameters({ after: 'tail', limit: 1, ticket: await this.currentTicket() })
       const request: Request = { op, method: 'GET', path: `${path}/events`, query, anonymous: this.options.ticket !== undefined }
       const page = await caller.json<{ next_cursor: string }>(request, this.scope.signal)
@@ -223,22 +228,23 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
   }
 
-  /** Makes one request. It is undefined if the stream has ended. */
+  /** Makes one request. Returns undefined if the stream has ended. */
   private async connect(): Promise<Connection | undefined> {
-    const { caller } = this.target
+    const { caller, path, start } = this.target
     const scope = linked(this.scope.signal)
     const idle = this.watch(scope)
     try {
       const response = await caller.send(await this.request(), scope.signal)
       await caller.refuse(response)
       if (response.status === 204) {
-        this.ended = true // all was read before, the end with it
+        this.ended = true // everything including the end was read before
         scope.unlink()
         return undefined
       }
       if (response.status !== 200 || !hasType(response, 'text/event-stream') || !response.body) throw notOurs(response)
       caller.met = true
       this.hold = response.headers.get('Execution-Hold') ?? this.hold
+      this.receipts ??= Receipts.wanted(caller, start, path, response.headers)
       this.live = this.ticketRefused = false
       this.opened = performance.now()
       this.firstGap = this.filteredStart(response.headers)
@@ -261,8 +267,9 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }, silence)
   }
 
-  /** Reads once. Time that the loop takes for itself does not count as silence. */
+  /** Reads once. Time that the loop body takes does not count as silence. */
   private async read({ scope, reader, decoder }: Connection): Promise<void> {
+    this.receipts?.drained()
     this.saver.beginWait((error) => scope.abort(error))
     const idle = this.watch(scope)
     let chunk: Uint8Array | undefined
@@ -276,6 +283,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     scope.signal.throwIfAborted()
     if (!chunk) throw new ConnectionError('the connection ended before the stream')
+    this.receipts?.received(chunk.length)
     decoder.push(chunk)
   }
 
@@ -289,7 +297,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     connection.scope.abort(left)
   }
 
-  /** Returns the next event that has been read already. */
+  /** Returns the next event that was already read. */
   private ready({ decoder }: Connection): Received | undefined {
     if (this.firstGap) {
       const gap = this.firstGap
@@ -307,7 +315,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
   }
 
-  /** Returns the next event if it looks as nearly all do, without taking it apart. */
+  /** Returns the next event if it has the most common form, without parsing it. */
   private nextLikely(decoder: Decoder): Received | undefined {
     const { expected, tail } = this.track
     if (!this.series) {
@@ -327,7 +335,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     return event
   }
 
-  /** Deals with one frame. It is undefined if there is nothing to yield. */
+  /** Handles one frame. Returns undefined if it yields no event. */
   private frame(frame: Frame): Received | undefined {
     if (!frame.id && frame.data !== undefined && !hasSeq(frame.data)) return undefined
     if (frame.data === undefined || isMove(frame)) {
@@ -340,7 +348,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     const event = decodeFrame(frame, this.options.parse)
     if (event.type === 'gap') return this.gap(event)
     if (this.fromFirst && this.track.cursor === '' && !this.types && event.seq > 1) {
-      this.held = frame // the server does not tell of what is missing before it: the reader has shown no cursor
+      this.held = frame // the server reports no gap before it, since the request had no cursor
       return this.gap(gapBefore(event))
     }
     if (!this.track.advance(event.seq, event.cursor)) return undefined
@@ -356,7 +364,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     return event
   }
 
-  /** Deals with the notice that the events after the cursor are gone. */
+  /** Handles a gap event: the events after the cursor are no longer kept. */
   private gap(event: ReceivedEvent): ReceivedEvent {
     const gap = event.data as Gap
     if (!isGapCode(gap.code)) {
@@ -365,7 +373,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     if (this.options.onGap === 'raise') throw new GapError(gap)
     const cursor = afterGap(event)
-    // A server that says so each time must not be asked again at once.
+    // A server that reports the same gap each time must not be asked again at once.
     if (cursor === this.track.cursor) this.alive()
     else this.progress()
     this.track.startAt(cursor)
@@ -373,7 +381,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     return (this.given = cursor === event.cursor ? event : event.movedTo(cursor))
   }
 
-  /** The gap before the first event of a reader of some types, whose first seq shows nothing. */
+  /** The gap before the first event of a filtered reader. The first seq cannot show it. */
   private filteredStart(head: Headers): ReceivedEvent | undefined {
     const earliest = head.get('Stream-Earliest') ?? ''
     const seq = parseCursor(earliest)?.seq ?? 0
@@ -381,13 +389,13 @@ export class Follower implements AsyncIterator<Received, undefined> {
     return startGap(earliest, seq)
   }
 
-  /** Notes a comment. A connection that is cut after it was of use. */
+  /** Handles a comment. The connection counts as useful once it is old enough. */
   private heartbeat(): void {
     if (performance.now() - this.opened >= minProductive) this.wait.succeeded()
     this.alive()
   }
 
-  /** Notes that the connection is of use. */
+  /** Records that the connection was useful. */
   private progress(): void {
     this.wait.succeeded()
     this.faults = 0
@@ -400,7 +408,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     this.options.onConnected?.()
   }
 
-  /** Decides about a failed connection: waits for the next try, or throws the error that ends the loop. */
+  /** Handles a failed connection: waits for the next attempt, or throws the error that ends the loop. */
   private async failed(error: unknown): Promise<void> {
     const { op, caller } = this.target
     const { giveUp, onDrop } = this.options
@@ -418,20 +426,21 @@ export class Follower implements AsyncIterator<Received, undefined> {
     if (!again || this.wait.outlasts(giveUp, pause)) throw givenUp(error, op, this.wait.tries)
     const { since, tries } = this.wait
     onDrop?.({ error, lasting: performance.now() - since, tries, wait: pause, seq: this.track.seq, met })
-    await this.saver.flush() // the wait may be a long one
+    await this.saver.flush() // the wait may be long
     await sleep(pause, this.scope.signal)
   }
 
-  /** Asks for what comes next. */
+  /** Builds the next request. */
   private async request(): Promise<Request> {
     const { op, path, start } = this.target
     const { cursor } = this.track
     if (start && cursor === '') return start
     const ticket = await this.currentTicket()
     const headers: Record<string, string> = { Accept: 'text/event-stream' }
-    // With a ticket it is a simple request, for which no browser asks beforehand.
+    // With a ticket it stays a simple request, which needs no CORS preflight.
     if (cursor !== '' && ticket === undefined) headers['Last-Event-ID'] = cursor
     if (this.hold) headers['Execution-Hold'] = this.hold
+    if (this.receipts) headers[receiptsHeader] = 'yes'
     const query = parameters({
       gap: this.options.onGap === 'raise' ? undefined : 'event',
       types: this.types && [...this.types].join(','),
@@ -451,7 +460,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
   }
 
-  /** Reports whether a new ticket may help; it forgets the one that was refused. */
+  /** Reports whether a new ticket may help, and discards the refused one. */
   private mayRenewTicket(error: unknown): boolean {
     if (!(error instanceof ProblemError) || error.code !== 'unauthenticated') return false
     if (typeof this.options.ticket !== 'function' || this.ticketRefused) return false
@@ -461,14 +470,14 @@ export class Follower implements AsyncIterator<Received, undefined> {
   }
 }
 
-/** Reports whether frame moves the cursor of a filtered reader. Events of that type that somebody has published have a seq. */
+/** Reports whether frame only moves the cursor of a filtered reader. A published event of that type has a seq. */
 function isMove(frame: Frame): boolean {
   return frame.type === 'cursor' && isObject(frame.data!) && !hasSeq(frame.data!)
 }
 
 /**
- * Reports whether data is that of an event of the server. What something in front of the server has put among them has neither
- * an id nor a seq; an event that has a seq and no id is damaged.
+ * Reports whether data belongs to an event of the server. Events that an intermediary inserts have neither an id nor a seq. An
+ * event with a seq but without an id is damaged.
  */
 function hasSeq(data: string): boolean {
   try {

@@ -4,16 +4,16 @@ import { ReceivedEvent } from './event.js'
 import type { Gap } from './wire.js'
 
 /**
- * Reports whether a code refuses a position outside the window. The other refusals of a cursor, such as one of another
- * stream, are mistakes that must not be passed over.
+ * Reports whether a code refuses a position outside the window. Other refusals of a cursor, such as one of another stream, are
+ * mistakes of the caller and must be reported.
  */
 export function isGapCode(code: string): code is Gap['code'] {
   return code === 'cursor_expired' || code === 'epoch_changed' || code === 'cursor_ahead'
 }
 
 /**
- * The position from which the stream goes on after the notice of a gap: its cursor, or the fork if that is later. The events
- * up to the fork were received in the epoch before.
+ * The position at which the stream continues after a gap event: its cursor, or the fork if that is later. The events up to the
+ * fork were received in the previous epoch.
  */
 export function afterGap(event: ReceivedEvent): string {
   const next = parseCursor(event.cursor)
@@ -21,19 +21,19 @@ export function afterGap(event: ReceivedEvent): string {
   return next && fork && fork.epoch === next.epoch && fork.seq > next.seq ? formatCursor(fork) : event.cursor
 }
 
-/** The notice of a gap before the first event that a reader without a cursor gets. */
+/** The gap event before the first event of a reader without a cursor. */
 export function gapBefore(first: ReceivedEvent): ReceivedEvent {
   const parts = parseCursor(first.cursor)
   const cursor = parts ? formatCursor({ ...parts, seq: first.seq - 1 }) : ''
   return startGap(cursor, first.seq - 1)
 }
 
-/** The notice of a gap at the start of a stream, in the form of the server's. */
+/** The gap event at the start of a stream, in the form that the server sends. */
 export function startGap(earliest: string, missed: number): ReceivedEvent {
   return ReceivedEvent.gap(earliest, { code: 'cursor_expired', ...(earliest && { earliest }), missed })
 }
 
-/** Makes a GapError of a refused cursor; undefined if error is something else. */
+/** Converts a refused cursor to a GapError; returns undefined for any other error. */
 export function asGap(error: unknown, asked: string): GapError | undefined {
   if (error instanceof GapError) return error
   if (!(error instanceof ProblemError) || !isGapCode(error.code)) return undefined
@@ -41,7 +41,7 @@ export function asGap(error: unknown, asked: string): GapError | undefined {
   const gap: Gap = { code: error.code, ...(earliest && { earliest }), ...(tail && { tail }), ...(fork && { fork }), missed: 0 }
   const from = parseCursor(asked)?.seq
   const first = parseCursor(earliest)?.seq
-  if (from === undefined || first === undefined) return new GapError(gap) // cursors that cannot be read count nothing
+  if (from === undefined || first === undefined) return new GapError(gap) // unreadable cursors give no count
   const shared = parseCursor(fork)?.seq ?? 0
   if (gap.code === 'cursor_expired') gap.missed = Math.max(first - from, 0)
   if (gap.code === 'epoch_changed') {

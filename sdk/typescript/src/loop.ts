@@ -3,7 +3,7 @@ import type { ExecutionEvent } from './event.js'
 import { type FollowOptions, Follower, type Target } from './follow.js'
 import type { End } from './wire.js'
 
-/** A stream that is to be followed. Each loop over it begins anew and makes connections of its own. */
+/** A stream to follow. Each loop over it starts again and opens its own connections. */
 export class Follow<E> implements AsyncIterable<E> {
   /** @internal */
   constructor(
@@ -18,7 +18,7 @@ export class Follow<E> implements AsyncIterable<E> {
   }
 }
 
-/** What a run has come to. */
+/** The result of a run. */
 export interface RunResult {
   id: string
   stdout: string
@@ -28,7 +28,7 @@ export interface RunResult {
   end: End
 }
 
-/** An execution that is started by the first loop over it. */
+/** An execution. The first loop over it starts it. */
 export class Run extends Follow<ExecutionEvent> {
   /** @internal */
   constructor(
@@ -41,8 +41,8 @@ export class Run extends Follow<ExecutionEvent> {
   }
 
   /**
-   * Runs the command to its end and returns its output, as text. Output that is no longer kept is a {@link GapError}. For
-   * output that is no UTF-8 see {@link Reprise.output}.
+   * Runs the command to its end and returns its output as text. Fails with a {@link GapError} if output is no longer kept. For
+   * output that is not UTF-8 see {@link Reprise.output}.
    */
   async result(): Promise<RunResult> {
     const channels = { stdout: '', stderr: '' }

@@ -4,13 +4,13 @@ import { type Parse, ReceivedEvent } from './event.js'
 import { elementTexts, memberText } from './json.js'
 import type { Window } from './wire.js'
 
-/** Which page of events to get. */
+/** Selects a page of events. */
 export interface PageOptions {
   /** A cursor; `earliest`, the default; or `tail`. */
   after?: string
   /** 1 to 1,000. Default: 100. */
   limit?: number
-  /** Holds the request until there is an event, at most 60,000 milliseconds. */
+  /** The longest wait of the server for an event, at most 60,000 milliseconds. */
   wait?: number
   types?: string[]
   /** See FollowOptions.parse. */
@@ -21,11 +21,11 @@ export interface PageOptions {
 /** Some events of a stream. */
 export interface Page<E> {
   events: E[]
-  /** What to get the next page after. */
+  /** The cursor after which the next page begins. */
   nextCursor: string
-  /** The next page has something already. */
+  /** Whether the next page has events already. */
   hasMore: boolean
-  /** The stream has ended, and after the last page there will be no more. */
+  /** Whether the stream has ended; after the last page there are no more events. */
   ended: boolean
   window: Window
 }

@@ -8,16 +8,16 @@ import { within } from './wait.js'
 export interface CursorStore {
   /** Returns the cursor that was saved last, or undefined (or an empty text) if there is none. */
   load(): Promise<string | undefined> | string | undefined
-  /** Keeps cursor in place of the one before. When it is done, a program that is killed finds cursor again. */
+  /** Replaces the stored cursor. Once it is done, a killed program finds this cursor again. */
   save(cursor: string): Promise<void> | void
 }
 
 /** Bounds the last save of a loop whose signal is aborted. */
 const saveTimeout = 5_000
 
-/** Saves the cursor of what was handled, every so often: between two events, and while the loop waits for bytes. */
+/** Saves the cursor of handled events periodically: between two events, and while the loop waits for bytes. */
 export class Saver {
-  private pending = '' // handled and not saved
+  private pending = '' // handled but not saved
   private saved = -Infinity
   private timer: ReturnType<typeof setTimeout> | undefined
   private running: Promise<void> | undefined
@@ -36,7 +36,7 @@ export class Saver {
     }
   }
 
-  /** Notes that everything up to cursor was handled. It returns a promise if a save is due. */
+  /** Records that everything up to cursor was handled. Returns a promise if a save is due. */
   handled(cursor: string): Promise<void> | undefined {
     if (!this.store) return undefined
     this.pending = cursor
@@ -47,7 +47,7 @@ export class Saver {
     return this.every - (performance.now() - this.saved)
   }
 
-  /** Arms the timer that saves what is pending while the loop waits. An error of the save goes to fail. */
+  /** Starts the timer that saves the pending cursor while the loop waits. An error of the save goes to fail. */
   beginWait(fail: (error: unknown) => void): void {
     if (this.pending === '') return
     this.timer = setTimeout(() => {
@@ -55,7 +55,7 @@ export class Saver {
     }, Math.max(this.untilDue(), 0))
   }
 
-  /** Is done when the timer saves nothing any more. */
+  /** Stops the timer and waits for its save. */
   endWait(): Promise<void> | undefined {
     clearTimeout(this.timer)
     const { running } = this
@@ -63,7 +63,7 @@ export class Saver {
     return running
   }
 
-  /** Saves what is pending, due or not, even if the loop was aborted. */
+  /** Saves the pending cursor, due or not, even if the loop was aborted. */
   async flush(): Promise<void> {
     if (this.pending === '' || !this.store) return
     const cursor = this.pending

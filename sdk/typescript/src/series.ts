@@ -1,7 +1,7 @@
 import { type Parse, type Received, ReceivedEvent, digits } from './event.js'
 import type { Decoder } from './sse.js'
 
-/** How many values are parsed together at most. */
+/** The most values that are parsed together. */
 const maxAhead = 64
 
 const LF = 10
@@ -9,32 +9,32 @@ const COMMA = 44
 const BRACE = 125
 
 const seqMember = '{"seq":'
-/** From the digits of the seq to the member after the time. */
+/** The length of the text between the digits of the seq and the payload. */
 const timeLength = ',"time":"2026-11-20T09:30:00.000Z",'.length
-/** These mean something to the client. */
+/** Types with a meaning for the client. */
 const ownTypes = new Set(['', 'end', 'gap', 'cursor'])
-/** The rest of a JSON string, of an object that ends with it, and of its line. */
+/** Matches the rest of a JSON string, of the object that ends with it, and of its line. */
 const restOfText = /[^\u0000-\u001f"\\]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^\u0000-\u001f"\\]*)*"}\n/y
-/** Texts above this bound are left to JSON.parse: a match may need room for each escape. */
+/** Longer texts are left to JSON.parse: a match may need memory for each escape. */
 const maxText = 1 << 16
 
 /**
- * Events of one type that follow each other in one chunk and look exactly as the server writes nearly all:
+ * Consecutive events of one type in one chunk, in exactly the form that the server writes most often:
  *
  *     id: <seq><tail>
  *     event: <type>
  *     data: {"seq":7,"time":"2026-11-20T09:30:00.000Z","text":"..."}
  *
- * or "data" in place of "text". None is taken apart before the program asks for it. The seqs have the same number of digits,
- * so that the same member begins at the same place in each.
+ * or "data" in place of "text". An event is not parsed before the program asks for its members. The seqs have the same number
+ * of digits, so each member begins at the same offset in all of them.
  */
 export class Series {
-  /** Where the JSON text of each event begins and ends. */
+  /** The start and end offsets of the JSON text of each event. */
   private readonly bounds: number[] = []
-  /** Values that were parsed ahead, of the event with this index and those after it. */
+  /** Values parsed ahead: of the event with index valuesFrom and of those after it. */
   private values: unknown[] = []
   private valuesFrom = 0
-  /** The event whose value is asked for next if they are asked for in turn. */
+  /** The index of the next value if values are read in order. */
   private turn = 0
   private ahead = 1
 
@@ -44,7 +44,7 @@ export class Series {
     readonly tail: string,
     readonly type: string,
     readonly isText: boolean,
-    /** Where what was published begins, from the beginning of the JSON text. */
+    /** The offset of the published data in the JSON text. */
     private readonly payload: number,
     readonly parse: Parse | undefined,
   ) {}
@@ -53,7 +53,7 @@ export class Series {
     return this.bounds.length / 2
   }
 
-  /** Takes what is like that out of the decoder. seq is the number that comes next, tail what follows it in its cursor. */
+  /** Takes such events from the decoder. seq is the next expected seq, tail the rest of its cursor. */
   static take(decoder: Decoder, seq: number, tail: string, parse: Parse | undefined): Series | undefined {
     const { text } = decoder
     let at = decoder.blockStart
@@ -62,7 +62,7 @@ export class Series {
     if (at < 0 || !text.startsWith(tail + '\nevent: ', at + 4 + width)) return undefined
     const type = text.slice(typeAt, text.indexOf('\n', typeAt))
     if (ownTypes.has(type)) return undefined
-    const middle = [tail, '\nevent: ', type, '\ndata: ', seqMember].join('') // in one piece: it is compared often
+    const middle = [tail, '\nevent: ', type, '\ndata: ', seqMember].join('') // one string, since it is compared often
     const member = seqMember.length + width + timeLength
     const isText = has(text, true, at + 4 + width + middle.length - seqMember.length + member)
     const series = new Series(text, seq, tail, type, isText, member + (isText ? 8 : 7), parse)
@@ -70,7 +70,7 @@ export class Series {
     for (const limit = 10 ** width; seq < limit; seq++) {
       const second = at + 4 + width + middle.length
       const start = second - seqMember.length
-      // A slice is compared three times as fast as startsWith compares a text that is no constant.
+      // Comparing a slice is three times as fast as startsWith with a text that is not a constant.
       if (!text.startsWith('id: ', at) || text.slice(at + 4 + width, second) !== middle) break
       if (!isNumber(text, at + 4, width, seq) || !isNumber(text, second, width, seq)) break
       const end = text.indexOf('\n', second + width)
@@ -90,12 +90,12 @@ export class Series {
     return this.source.slice(this.bounds[2 * index], this.bounds[2 * index + 1])
   }
 
-  /** What was published, as it stands in the JSON text. */
+  /** The published data as JSON text. */
   published(index: number): string {
     return this.source.slice(this.bounds[2 * index]! + this.payload, this.bounds[2 * index + 1]! - (this.isText ? 2 : 1))
   }
 
-  /** The value of what was published. Once some were asked for in turn, those that follow are parsed with it. */
+  /** The value of the published data. Once values were read in order, the following ones are parsed with it. */
   value(index: number): unknown {
     if (index !== this.turn) {
       if (index > this.turn) this.restart(index)
@@ -103,7 +103,7 @@ export class Series {
     }
     if (this.turn - this.valuesFrom >= this.values.length) this.parseAhead()
     const value = this.values[index - this.valuesFrom]
-    this.values[index - this.valuesFrom] = undefined // the program owns it
+    this.values[index - this.valuesFrom] = undefined // the program owns the value
     this.turn++
     return value
   }
@@ -124,7 +124,7 @@ export class Series {
       this.values = JSON.parse(texts + ']') as unknown[]
       if (this.values.length === count) return
     } catch {
-      // One of them is damaged, and the others are not.
+      // One value is damaged, the others are not.
     }
     this.ahead = 1
     this.values = []
@@ -132,7 +132,7 @@ export class Series {
   }
 }
 
-/** An event of a series. What is rare is left to the event that its JSON text makes. */
+/** An event of a series. Members that are rarely read are left to the event that is parsed from its JSON text. */
 export class SeriesEvent implements Received {
   readonly type: string
 
@@ -162,7 +162,7 @@ export class SeriesEvent implements Received {
       try {
         return series.value(this.index)
       } catch {
-        // Something stands behind it.
+        // The JSON text has members after it.
       }
     }
     return this.whole.data
@@ -193,7 +193,7 @@ export class SeriesEvent implements Received {
   }
 }
 
-/** Reports whether the member that holds what was published begins at a place. */
+/** Reports whether the member with the published data begins at an offset. */
 function has(text: string, isText: boolean, at: number): boolean {
   return isText ? text.startsWith('"text":"', at) : text.startsWith('"data":', at)
 }
@@ -203,7 +203,7 @@ function isRestOfText(text: string, at: number, end: number): boolean {
   return end - at <= maxText && restOfText.test(text)
 }
 
-/** Reports whether so many characters are the number n, which has that many digits. */
+/** Reports whether the digits at an offset are the number n, which has width digits. */
 function isNumber(text: string, at: number, width: number, n: number): boolean {
   let value = 0
   for (let i = at; i < at + width; i++) value = value * 10 + text.charCodeAt(i) - 48

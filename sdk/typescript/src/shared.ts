@@ -39,17 +39,17 @@ export function shared<E>(follow: Follow<E>, options: ShareOptions = {}): AsyncI
 }
 
 /**
- * How long a loop waits for word of who leads, before it asks the server by itself. Were all to ask at once, they could have all
- * connections of the browser, and whoever leads would wait for one as they wait for it. For the same reason a loop that
- * nobody leads yet gives its connection up when it has brought nothing for a while.
+ * How long a loop waits for an announcement of the leading page before it asks the server itself. If all loops asked at once,
+ * they could occupy all connections of the browser, and the leader would wait for one while they wait for it. For the same
+ * reason a loop without a leader gives up a connection that has delivered nothing for a while.
  */
 const wordWithin = 10_000
 const quietFor = 2_000
 
-/** What a loop that is slow holds of the feed; it asks the server for the rest. */
+/** The most events of the feed that a slow loop holds; it asks the server for the rest. */
 const maxHeld = 1_000
 
-/** What ends a loop that was left; nobody sees it. */
+/** Ends a loop that was left. No caller receives it. */
 const left = new RepriseError('connection', false, 'the loop was left')
 
 /** One loop over a shared stream. */
@@ -61,9 +61,9 @@ class SharedLoop implements AsyncIterator<Received, undefined>, Hearer {
   private held: Fed[] = []
   private place: Place | undefined
   private cursor = ''
-  /** The server has let this loop read. */
+  /** Whether the server has let this loop read. */
   private admitted = false
-  /** It reads from the very first event. */
+  /** Whether the loop reads from the first event. */
   private fromFirst = false
   private solo: { follower: Follower; next?: Promise<IteratorResult<Received, undefined>> | undefined } | undefined
   private given: Received | undefined
@@ -90,7 +90,7 @@ class SharedLoop implements AsyncIterator<Received, undefined>, Hearer {
     return result
   }
 
-  /** Ends the loop. The event that was given last counts as not handled. */
+  /** Ends the loop. The last yielded event counts as not handled. */
   async return(): Promise<IteratorResult<Received, undefined>> {
     this.given = undefined
     this.scope.abort(left)
@@ -124,7 +124,7 @@ class SharedLoop implements AsyncIterator<Received, undefined>, Hearer {
       }
       await this.finish()
     } catch (error) {
-      await this.finish().catch(() => {}) // the first error is the one to tell
+      await this.finish().catch(() => {}) // report the first error only
       if (error !== left) throw error
     }
     return { value: undefined, done: true }
@@ -139,7 +139,7 @@ class SharedLoop implements AsyncIterator<Received, undefined>, Hearer {
     await this.saver.flush()
   }
 
-  /** Waits for the next event, from the feed or from a connection of its own. */
+  /** Waits for the next event, from the feed or from its own connection. */
   private async advance(): Promise<Received | undefined> {
     if (!this.feed) {
       this.cursor = await this.saver.load()
@@ -169,7 +169,7 @@ class SharedLoop implements AsyncIterator<Received, undefined>, Hearer {
     }
   }
 
-  /** Waits, and saves meanwhile what was handled. */
+  /** Waits, and saves handled cursors meanwhile. */
   private async whileSaving<T>(wait: Promise<T>): Promise<T> {
     this.saver.beginWait((error) => this.scope.abort(error))
     try {
@@ -195,7 +195,7 @@ class SharedLoop implements AsyncIterator<Received, undefined>, Hearer {
     return held[at]
   }
 
-  /** Decides between the feed and a connection of its own. Returns after how many milliseconds to look again. */
+  /** Chooses between the feed and its own connection. Returns the milliseconds until the next look. */
   private choose(feed: Feed): number {
     const now = performance.now()
     if (!feed.at && !feed.leaderless && !feed.ended) {
@@ -212,10 +212,10 @@ class SharedLoop implements AsyncIterator<Received, undefined>, Hearer {
     return Infinity
   }
 
-  /** Reports whether the feed does not lead on from where the loop is. */
+  /** Reports whether the feed does not continue from the position of the loop. */
   private isBehind({ at, ended }: Feed): boolean {
     if (!this.admitted || !at || ended) return true
-    if (!this.place && this.fromFirst && at.seq === 0) this.place = at // nothing was ever published
+    if (!this.place && this.fromFirst && at.seq === 0) this.place = at // nothing was published yet
     return !this.place || this.place.tail !== at.tail || this.place.seq < at.seq
   }
 

@@ -14,7 +14,7 @@ export interface Frame {
 export interface DecoderOptions {
   /** Bounds a line and the data of an event, in bytes and UTF-16 code units. Default: 16 MiB. */
   maxLength?: number
-  /** Is called with the text of each comment as its line is read. */
+  /** Called with the text of each comment as its line is read. */
   onComment?: (text: string) => void
 }
 
@@ -23,15 +23,15 @@ const CR = 13
 const COLON = 58
 
 /**
- * Reads an event stream as the HTML standard says (section 9.2.6), from chunks that may be cut at any byte.
+ * Decodes an event stream by the HTML standard (section 9.2.6), from chunks that may be split at any byte.
  *
  *     decoder.push(chunk)
  *     for (let frame; (frame = decoder.next()); ) ...
  *
- * Frames are read as they are asked for: it holds the chunk and what is not a whole line before it.
+ * Frames are decoded on demand. The decoder holds the last chunk and the incomplete line before it.
  */
 export class Decoder {
-  /** The newest time that the stream has asked to be waited before coming back, in milliseconds. */
+  /** The last `retry` value of the stream, in milliseconds. */
   retry: number | undefined
   private readonly maxLength: number
   private readonly onComment: ((text: string) => void) | undefined
@@ -48,7 +48,7 @@ export class Decoder {
   private begun = false
   private afterCR = false
 
-  // Of the block that is being read:
+  // The current block:
   private blockBegun = false
   private id: string | undefined
   private type = ''
@@ -59,16 +59,16 @@ export class Decoder {
     this.onComment = options.onComment
   }
 
-  /** Takes bytes, once next has returned undefined. The chunk is the decoder's afterwards. */
+  /** Adds a chunk. It must be called only after next has returned undefined. The decoder takes ownership of the chunk. */
   push(chunk: Uint8Array): void {
-    // A CR is searched for where no LF is: most chunks have none, and would be gone through for it.
+    // Search for CR only after the last LF: most chunks contain none.
     let cut = chunk.lastIndexOf(LF) + 1
     cut += chunk.subarray(cut).lastIndexOf(CR) + 1
     if (cut === 0) {
       this.keep(chunk)
       return
     }
-    // No character has a line break within, so that whole lines can be decoded by themselves.
+    // UTF-8 has no line break within a character, so whole lines can be decoded separately.
     let begun = ''
     let start = 0
     if (this.rest.length > 0) {
@@ -88,7 +88,7 @@ export class Decoder {
       if (text.charCodeAt(0) === 0xfeff) text = text.slice(1)
     }
     if (this.afterCR && text.charCodeAt(0) === LF) text = text.slice(1)
-    // The LF that may follow a CR is not waited for: an event must not be late by what comes after it.
+    // Do not wait for an LF that may follow a CR: an event must not be delayed by what comes after it.
     this.afterCR = text === '' ? false : text.charCodeAt(text.length - 1) === CR
     if (text.includes('\r')) text = text.replace(/\r\n?/g, '\n')
     this.text = text
@@ -136,7 +136,8 @@ export class Decoder {
   }
 
   /**
-   * Where in text the next block begins, for who takes blocks without decoding them; -1 if that is not the next to read.
+   * The offset in text of the next block, for callers that take blocks without decoding them; -1 if the next frame does not
+   * begin there.
    *
    * @internal
    */
@@ -145,7 +146,7 @@ export class Decoder {
   }
 
   /**
-   * Goes on at a place in text.
+   * Continues at an offset in text.
    *
    * @internal
    */
@@ -153,9 +154,9 @@ export class Decoder {
     this.at = at
   }
 
-  /** Takes one line that is not empty. */
+  /** Handles one line that is not empty. */
   private field(text: string, start: number, end: number): void {
-    // These two are nearly all lines.
+    // Nearly all lines are one of these two.
     if (text.startsWith('data: ', start)) {
       this.addData(text.slice(start + 6, end))
       return

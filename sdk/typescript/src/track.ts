@@ -12,7 +12,7 @@ export class Track {
   seq = 0
   private epoch = ''
   private known = false
-  /** What follows seq in the cursors of this epoch: most differ in their seq alone, and need not be parsed. */
+  /** The rest of the cursors of this epoch: most differ only in their seq and need not be parsed. */
   tail = ''
 
   /** @param filtered events are left out by their type, and seq grows by more than 1 */
@@ -65,7 +65,7 @@ export class Track {
   pass(cursor: string): boolean {
     const parts = parseCursor(cursor)
     if (!parts) {
-      if (cursor === '') return false // an id that is reset means nothing to us
+      if (cursor === '') return false // an empty id has no meaning here
       if (!this.filtered) throw new ProtocolError(`the bare id ${JSON.stringify(cursor.slice(0, 60))}`)
       this.startAt(cursor)
       return true

@@ -37,13 +37,13 @@ export async function within<T>(
 /** A controller that is aborted with another signal until it is unlinked. */
 export interface Linked {
   signal: AbortSignal
-  /** Whether signal is aborted; a signal of the platform takes its time to tell. */
+  /** Whether signal is aborted. A signal of the platform reports it with a delay. */
   aborted: boolean
   abort(reason: unknown): void
   unlink(): void
 }
 
-/** Returns a Linked that follows outer. AbortSignal.any would do, but Safari has it since 17.4 alone, and it leaks in Node 20. */
+/** Returns a Linked that follows outer. AbortSignal.any needs Safari 17.4 and leaks in Node 20. */
 export function linked(outer: AbortSignal | undefined): Linked {
   const controller = new AbortController()
   const onAbort = () => link.abort(outer!.reason)

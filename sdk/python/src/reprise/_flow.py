@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from json import JSONDecoder
 from typing import Literal
 
+from . import _receipts
 from ._retry import Failures, ForeignSpell, asked_wait, is_foreign
 from ._sse import Decoder, Frame, TooLong
 from ._track import Track, is_cursor_text, parse_cursor
@@ -107,6 +108,7 @@ class Flow:
     from_first: bool = False  # the reader has asked for all events there ever were
     _retry: float = 0.0  # what the server has asked for between connections
     _hold: str = ""  # names this loop to a server that holds output back for it
+    receipts: _receipts.Wanted | None = None  # that server asks for them
     _faults: int = 0  # in a row against the protocol
     _begun: float = 0.0  # when the present answer began
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
@@ -140,6 +142,8 @@ class Flow:
             headers["Last-Event-ID"] = self.track.cursor
         if self._hold:
             headers["Execution-Hold"] = self._hold
+        if self.receipts is not None:
+            headers[_receipts.HEADER] = "yes"
         query: list[tuple[str, str]] = []
         if self.options.on_gap == "event":
             query.append(("gap", "event"))
@@ -153,6 +157,8 @@ class Flow:
         """Handles the header of an answer with events, and yields a gap that it shows."""
         self.met.yes = True
         self._hold = headers.get("execution-hold") or self._hold
+        if self.receipts is None and self.start is not None:
+            self.receipts = _receipts.wanted(self.start, self.path, headers)
         self.live, self._useful, self._begun = False, False, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
         earliest = headers.get("stream-earliest", "")

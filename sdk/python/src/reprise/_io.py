@@ -1,8 +1,9 @@
-"""The differences between the sync and the async client: waiting, and saving a cursor while a loop waits."""
+"""The differences between the sync and the async client: waiting, and work beside a loop."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
 import time
@@ -181,6 +182,41 @@ class AsyncSaver:
             await self.end_wait()
         finally:
             await self.flush()
+
+
+class Background:
+    """Work beside a loop, in a thread."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=work, name="reprise-receipts", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Waits for the end of the work, which has been told to end."""
+        self._thread.join()
+
+
+class AsyncBackground:
+    """Work beside a loop, in a task."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._task = asyncio.create_task(work())
+
+    async def aclose(self) -> None:
+        """Ends the work."""
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+
+
+def wait_for(event: threading.Event, timeout: float | None) -> None:
+    """Waits until event is set, or for a time."""
+    event.wait(timeout)
+
+
+async def async_wait_for(event: asyncio.Event, timeout: float | None) -> None:
+    """Waits until event is set, or for a time."""
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(event.wait(), timeout)
 
 
 def finish(value: T) -> T:

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import _wire
+from . import _receipts, _wire
 from ._wire import Duration, Request, duration_text, json_request
 
 #: The members of a start that are time spans.
@@ -71,6 +71,8 @@ def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tu
         id = body["id"] = secrets.token_hex(16)
     text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
     query = [("hold", duration_text(hold))] if hold else []
+    if hold:
+        headers[_receipts.HEADER] = "yes"
     return Request(f"start execution {id or body['key']}", "POST", "/v1/executions", query, headers, text), id
 
 

@@ -11,6 +11,7 @@ from ..cursors import AnyCursorStore
 from ..errors import RepriseError
 from ..events import Event
 from .http import AsyncTransport, next_chunk
+from .receipts import AsyncReceipts
 
 
 class AsyncFollow:
@@ -56,6 +57,7 @@ class AsyncFollow:
 
 async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> AsyncGenerator[Event, None]:
     saves = saver.active
+    receipts: AsyncReceipts | None = None
     try:
         if flow.begin(await saver.load()):
             tail = await _tail(transport, flow)
@@ -74,6 +76,8 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
                     for event in flow.answered(response.headers):
                         yield event
                         await saver.handled(event.cursor)
+                    if receipts is None and flow.receipts is not None:
+                        receipts = AsyncReceipts(transport, flow.receipts)
                     chunks = response.aiter_raw()
                     while True:
                         saver.begin_wait()
@@ -85,8 +89,12 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
                             raise flow.dropped()
                         for event in flow.feed(chunk):
                             yield event
+                            if receipts is not None:
+                                receipts.handled(flow.track.seq)
                             if saves:
                                 await saver.handled(event.cursor)
+                        if receipts is not None:
+                            receipts.handled(flow.track.seq, len(chunk))
                         await saver.handled(flow.track.cursor)  # past the omitted events, too
                         if flow.ended:
                             return
@@ -95,7 +103,11 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
             await saver.flush()  # the wait may be long
             await async_sleep(pause)
     finally:
-        await saver.close()
+        try:
+            if receipts is not None:
+                await receipts.aclose()
+        finally:
+            await saver.close()
 
 
 async def _tail(transport: AsyncTransport, flow: Flow) -> str:

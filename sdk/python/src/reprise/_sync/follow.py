@@ -12,6 +12,7 @@ from ..cursors import CursorStore
 from ..errors import RepriseError
 from ..events import Event
 from .http import Transport, next_chunk
+from .receipts import Receipts
 
 
 class Follow:
@@ -57,6 +58,7 @@ class Follow:
 
 def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, None, None]:
     saves = saver.active
+    receipts: Receipts | None = None
     try:
         if flow.begin(saver.load()):
             tail = _tail(transport, flow)
@@ -75,6 +77,8 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
                     for event in flow.answered(response.headers):
                         yield event
                         saver.handled(event.cursor)
+                    if receipts is None and flow.receipts is not None:
+                        receipts = Receipts(transport, flow.receipts)
                     chunks = response.iter_raw()
                     while True:
                         saver.begin_wait()
@@ -86,8 +90,12 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
                             raise flow.dropped()
                         for event in flow.feed(chunk):
                             yield event
+                            if receipts is not None:
+                                receipts.handled(flow.track.seq)
                             if saves:
                                 saver.handled(event.cursor)
+                        if receipts is not None:
+                            receipts.handled(flow.track.seq, len(chunk))
                         saver.handled(flow.track.cursor)  # past the omitted events, too
                         if flow.ended:
                             return
@@ -96,7 +104,11 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
             saver.flush()  # the wait may be long
             sleep(pause)
     finally:
-        saver.close()
+        try:
+            if receipts is not None:
+                receipts.close()
+        finally:
+            saver.close()
 
 
 def _tail(transport: Transport, flow: Flow) -> str:

@@ -107,6 +107,7 @@ class Transport:
         with self.open(request, timeout or 24 * 3600.0) as response:
             self.refuse(response)
             if request.empty and response.status_code == 204:
+                read(response, 0, deadline)  # the connection can then be used again
                 return {}
             if request.empty or _wire.media_type(response.headers) != _wire.JSON:
                 raise _wire.not_ours(response.status_code, response.headers)
