@@ -46,7 +46,7 @@ var unknownOperations = map[string]string{
 	"rotateWebhook": operators, "showWebhook": operators, "testWebhook": operators, "showQuota": operators,
 	"limitKey":    operators,
 	"proveServer": goAlone,
-	"login": "clients send the token", "logout": "clients send the token",
+	"login":       "clients send the token", "logout": "clients send the token",
 }
 
 // unknownParameters are sent by no client.
