@@ -28,8 +28,8 @@ class Failures:
         self._first, self._most = first, most
         self._span = 0.0
         self._immediate = False
-        self.tries = 0
-        self.since = 0.0  # when the first of them was
+        self.tries: int = 0
+        self.since: float = 0.0  # when the first of them was
 
     def next(self, asked: float) -> float:
         """Counts a failure and returns the seconds to wait."""

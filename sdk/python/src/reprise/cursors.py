@@ -49,7 +49,7 @@ class MemoryCursor:
     """Stores a cursor in memory, for loops that follow each other within one process."""
 
     def __init__(self, cursor: str = "") -> None:
-        self.cursor = cursor
+        self.cursor: str = cursor
 
     def load(self) -> str:
         return self.cursor
@@ -66,7 +66,7 @@ class FileCursor:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
 
     def load(self) -> str:
         """Raises ValueError for a file without a valid cursor, because starting over silently would repeat everything."""

@@ -46,13 +46,13 @@ class NetworkError(RepriseError):
     `__cause__` is the failure of the network, if there was one.
     """
 
-    retryable = True
+    retryable: bool = True
     #: The request has changed nothing, because no connection came about.
     unsent: bool = False
 
     def __init__(self, message: str, *, retryable: bool = True, unsent: bool = False) -> None:
         super().__init__(message)
-        self.retryable = retryable
+        self.retryable: bool = retryable
         self.unsent = unsent
 
 
@@ -63,7 +63,7 @@ class UnprovenError(RepriseError):
     A client that gets its token as an argument or from REPRISE_TOKEN sends it without a proof.
     """
 
-    code = "unproven"
+    code: str = "unproven"
 
 
 class ProtocolError(RepriseError):
@@ -74,7 +74,7 @@ class ProtocolError(RepriseError):
 
     def __init__(self, message: str, *, foreign: bool = False) -> None:
         super().__init__(message)
-        self.foreign = foreign
+        self.foreign: bool = foreign
 
 
 class ProblemError(RepriseError):
@@ -90,19 +90,19 @@ class ProblemError(RepriseError):
             return value if isinstance(value, str) else ""
 
         self.status = status
-        self.code = text("code")
-        self.title = text("title")
-        self.detail = text("detail")
-        self.field = text("field")
-        self.earliest = text("earliest")
-        self.tail = text("tail")
-        self.fork = text("fork")
+        self.code: str = text("code")
+        self.title: str = text("title")
+        self.detail: str = text("detail")
+        self.field: str = text("field")
+        self.earliest: str = text("earliest")
+        self.tail: str = text("tail")
+        self.fork: str = text("fork")
         offset = members.get("offset")
         #: How many bytes an upload has, None where the refusal is of something else.
         self.offset: int | None = offset if isinstance(offset, int) else None
-        self.quota = text("quota")
-        self.quota_of = text("quota_of")
-        self.retryable = retryable
+        self.quota: str = text("quota")
+        self.quota_of: str = text("quota_of")
+        self.retryable: bool = retryable
         self.retry_after = retry_after
         name = self.code or f"status {status}"
         super().__init__(f"{name}: {self.detail or self.title}".rstrip(": "))
@@ -113,7 +113,7 @@ class GapError(RepriseError):
 
     def __init__(self, gap: Gap) -> None:
         self.gap = gap
-        self.code = gap.code
+        self.code: str = gap.code
         if gap.taken_back:
             text = f"the server has lost {gap.taken_back} events up to the cursor, and {gap.missed} after it are no longer kept"
         elif gap.missed:

@@ -39,7 +39,7 @@ from .events import End, Event, Gap
 
 __all__ = ["EventStore", "local_client"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

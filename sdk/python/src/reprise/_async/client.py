@@ -70,12 +70,12 @@ class AsyncReprise:
         timeout: float = 30.0,
     ) -> None:
         self._transport = AsyncTransport(make_config(url, token, min_wait, max_wait, give_up, timeout), http)
-        self.streams = AsyncStreams(self._transport)
-        self.sessions = AsyncSessions(self._transport)
-        self.tickets = AsyncTickets(self._transport)
-        self.files = AsyncFiles(self._transport)
-        self.keys = AsyncKeys(self._transport)
-        self.interpreters = AsyncInterpreters(self._transport, self)
+        self.streams: AsyncStreams = AsyncStreams(self._transport)
+        self.sessions: AsyncSessions = AsyncSessions(self._transport)
+        self.tickets: AsyncTickets = AsyncTickets(self._transport)
+        self.files: AsyncFiles = AsyncFiles(self._transport)
+        self.keys: AsyncKeys = AsyncKeys(self._transport)
+        self.interpreters: AsyncInterpreters = AsyncInterpreters(self._transport, self)
 
     @property
     def url(self) -> str:

@@ -22,10 +22,11 @@ class AsyncStdin:
     def __init__(self, transport: AsyncTransport, id: str, offset: int, writer: str = "") -> None:
         if offset < 0:
             raise ValueError("the offset is negative")
-        self._transport, self._id, self.offset, self._writer = transport, id, offset, writer
+        self._transport, self._id, self._writer = transport, id, writer
+        self.offset: int = offset
         self._path = _wire.named_path("executions", id, "/stdin")
         self._turn = asyncio.Lock()
-        self.closed = False
+        self.closed: bool = False
 
     async def write(self, data: bytes | str) -> None:
         """Writes data to the command. Waits while the command does not read.

@@ -71,12 +71,12 @@ class Reprise:
         timeout: float = 30.0,
     ) -> None:
         self._transport = Transport(make_config(url, token, min_wait, max_wait, give_up, timeout), http)
-        self.streams = Streams(self._transport)
-        self.sessions = Sessions(self._transport)
-        self.tickets = Tickets(self._transport)
-        self.files = Files(self._transport)
-        self.keys = Keys(self._transport)
-        self.interpreters = Interpreters(self._transport, self)
+        self.streams: Streams = Streams(self._transport)
+        self.sessions: Sessions = Sessions(self._transport)
+        self.tickets: Tickets = Tickets(self._transport)
+        self.files: Files = Files(self._transport)
+        self.keys: Keys = Keys(self._transport)
+        self.interpreters: Interpreters = Interpreters(self._transport, self)
 
     @property
     def url(self) -> str:

@@ -26,10 +26,11 @@ class Producer:
     """
 
     def __init__(self, transport: Transport, stream: str, id: str | None = None, epoch: int = 0) -> None:
-        self._transport, self.stream = transport, stream
+        self._transport = transport
+        self.stream: str = stream
         self._path = _wire.named_path("streams", stream)
         self._numbered = id is not None
-        self.id = id or secrets.token_hex(16)
+        self.id: str = id or secrets.token_hex(16)
         self._epoch, self._next = epoch, 0
         self._turn = threading.Lock()
 
