@@ -228,8 +228,9 @@ type runNote struct {
 // was ended as lost.
 func (s *Server) resume(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error) {
 	var n runNote
-	if json.Unmarshal(note, &n) != nil || n.ID == "" {
-		return nil, nil //nolint:nilerr,nilnil // the server died before the run was known
+	_ = json.Unmarshal(note, &n)
+	if n.ID == "" {
+		return nil, nil // the server died before the run was known
 	}
 	if n.Cancels {
 		defer context.AfterFunc(ctx, func() { s.abandon(ctx, tenant, n.ID) })()
