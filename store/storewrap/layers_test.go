@@ -114,7 +114,7 @@ func TestAbilitiesAreForwarded(t *testing.T) {
 
 // recorded is an append of one event of a Log.
 func recorded(key reprise.StreamKey) reprise.AppendRequest {
-	b, _ := reprise.AppendRecord(nil, &reprise.Event{Type: "note", Data: []byte("a secret batch")})
+	b, _ := reprise.AppendRecord(nil, &reprise.Event{Time: created, Type: "note", Data: []byte("a secret batch")})
 	return request(key, 1, string(b))
 }
 
