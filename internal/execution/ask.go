@@ -190,7 +190,7 @@ func (h *Host) findStarted(ctx context.Context, key reprise.StreamKey) (*run, er
 	return h.find(key), nil
 }
 
-// progressHere returns the progress of our runs of these executions, with nil for each that we do not run.
+// progressHere returns the progress of these executions, with nil for each that this replica does not run.
 func (h *Host) progressHere(keys []reprise.StreamKey) []*progress {
 	list := make([]*progress, len(keys))
 	for i, key := range keys {

@@ -11,8 +11,8 @@ import (
 	"reprise/internal/spawn"
 )
 
-// On Windows and the like nothing can be run: Host.Start takes requests, and their runs
-// end as failed_to_start. It lets programs be built there that are clients too.
+// On Windows and other systems that are not Unix, Host.Start accepts requests and their runs end as failed_to_start.
+// Programs that are also clients can therefore be built there.
 
 var errNeedsUnix = fmt.Errorf("commands are run on Linux, macOS and the BSDs alone: %w", errors.ErrUnsupported)
 

@@ -47,8 +47,8 @@ func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) err
 // endPatience limits how long Cancel waits for the end of an execution that it removes from the queue.
 const endPatience = 2 * time.Second
 
-// cancelRun cancels a run of ours. What it takes from the queue has its end when it returns: a server that is killed
-// then does not start it later.
+// cancelRun cancels a run of this replica. A queued run has its end event when cancelRun returns, so that no later
+// server starts it.
 func (h *Host) cancelRun(ctx context.Context, r *run) {
 	queued := h.queue.status(r) == StatusQueued
 	r.cancel()

@@ -13,12 +13,12 @@ import (
 	"reprise/internal/tracecontext"
 )
 
-// passed are the variables of our own environment that every command gets,
-// besides those that begin with LC_. Everything else of ours, tokens above all, stays here.
+// passed are the variables of the server's environment that every command gets, in addition to those that begin with
+// LC_. Commands get no other variable of the server, because some contain tokens.
 var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
 
 const (
-	// defaultPath is the PATH of a command where we have none ourselves.
+	// defaultPath is the PATH of a command if the server has none.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	// envID tells a command which execution it is.
 	envID = "REPRISE_EXECUTION"
@@ -75,8 +75,8 @@ func variable(environ []string, name string) string {
 	return ""
 }
 
-// lookPath finds the program that name stands for in the PATH of the command, which
-// need not be ours. Relative entries are passed over: they would mean our directory.
+// lookPath finds the program with the given name in the PATH of the command, which may differ from the PATH of the
+// server. It skips relative entries, which would refer to the directory of the server.
 func lookPath(name, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil

@@ -50,8 +50,8 @@ func newHold(patience time.Duration, keeps reprise.Retention) *Hold {
 	return hd
 }
 
-// Hold returns what holds back the output of a run of ours, nil if nothing does. It is for the follower whose request
-// has started the run.
+// Hold returns the Hold of a run of this replica, nil if its output is not held back. It is for the follower whose
+// request has started the run.
 func (h *Host) Hold(tenant reprise.Tenant, id string) *Hold {
 	if r := h.find(keyOf(tenant, id)); r != nil {
 		return r.hold

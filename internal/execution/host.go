@@ -76,8 +76,8 @@ type Options struct {
 	// belong in its Access.Hidden.
 	Isolation isolation.Config
 	// Replica makes the Host one of several that share the executions in a store, each with
-	// a Log and a Member of its own; see docs/replicas.md. It must be closed after the Host. Default: nil, the
-	// Host is alone.
+	// a Log and a Member of its own; see docs/replicas.md. It must be closed after the Host. Default: nil,
+	// for a Host that is the only replica.
 	Replica *replica.Member
 	// Logger logs errors in the background. Default: silent.
 	Logger *slog.Logger

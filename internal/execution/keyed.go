@@ -15,10 +15,10 @@ import (
 )
 
 // A key is the stream "key:<digest of the key>" without events, whose configuration is a digest of the request. The id
-// of the execution that stands for the key now is made of the key and the epoch of that stream. So all that find the
-// stream start the same execution, which is made once; to start again is to remove the stream in that epoch and to make
-// it anew, of which any number of callers bring about one. The stream is ended when its execution is, so that both are
-// swept at the same age.
+// of the current execution of the key is derived from the key and the epoch of that stream. All callers that find the
+// stream therefore start the same execution, which is created once. A new start removes the stream in that epoch and
+// creates it again; any number of callers do so once. The stream ends when its execution ends, so that both are swept
+// at the same age.
 
 // keyNamespace begins the names of the streams of keys.
 const keyNamespace = "key:"

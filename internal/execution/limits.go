@@ -23,8 +23,7 @@ const (
 const (
 	// sampleEvery is the interval at which the tree of a run with limits is measured.
 	sampleEvery = 100 * time.Millisecond
-	// The tree of other runs is looked at for the sake of its usage alone, less
-	// and less often.
+	// The tree of other runs is measured only to report its usage, at growing intervals.
 	firstSample = 20 * time.Millisecond
 	idleSample  = 2 * time.Second
 )

@@ -30,8 +30,8 @@ type ending struct {
 	DurationMS int64  `json:"duration_ms"`
 	Usage      *Usage `json:"usage"`
 	Bytes      Bytes  `json:"bytes"`
-	// BytesFrom is set on a run whose window had lost its beginning when its output was counted anew, because
-	// it was lost or its store had lost output: Bytes then counts from the event with this seq.
+	// BytesFrom is set on a run whose output was counted again, because the run was lost or its store had lost output,
+	// after the beginning had left its window. Bytes then counts from the event with this seq.
 	BytesFrom uint64     `json:"bytes_from,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
 	// Artifacts are the kept files, ArtifactNotes the omitted ones.

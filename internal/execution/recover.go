@@ -24,8 +24,8 @@ func (h *Host) recover(ctx context.Context) error {
 	if h.opts.Replica == nil {
 		killMarked(marks) // no process outlives its execution
 	} else {
-		// First the owner must be fenced off: were it only slow, and on this machine too, it would say
-		// of what we have killed that it ended by a signal.
+		// The owner must be fenced off first. If it is only slow, and on this machine too, it would otherwise report
+		// that the killed processes ended by a signal.
 		defer killMarked(marks)
 	}
 	for _, i := range rand.Perm(len(left)) { // other replicas do the same now, and each begins somewhere else

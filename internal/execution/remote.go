@@ -140,7 +140,7 @@ func (r *run) reached(ctx context.Context) (*remote, error) {
 	}
 }
 
-// writeStdin is Host.WriteStdin for a run of ours.
+// writeStdin is Host.WriteStdin for a run of this replica.
 func (r *run) writeStdin(ctx context.Context, w StdinWrite) (Stdin, error) {
 	if r.inside != nil {
 		return Stdin{}, errStdinNotOpened
@@ -160,8 +160,8 @@ func (r *run) writeStdin(ctx context.Context, w StdinWrite) (Stdin, error) {
 	return far.write(ctx, w)
 }
 
-// stdinPiece gives a piece from another replica to a command of ours, or as much of it as the
-// command takes for now. r is nil for one that has ended.
+// stdinPiece gives input that another replica has received to a command of this replica, as much as the command
+// accepts now. r is nil if the command has ended.
 func (r *run) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
 	switch {
 	case r == nil:
@@ -207,7 +207,7 @@ func (j *job) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
 	return t
 }
 
-// signal is Host.Signal for a run of ours.
+// signal is Host.Signal for a run of this replica.
 func (r *run) signal(name string) error {
 	if r.inside != nil {
 		return r.inside.signal(name)
@@ -224,7 +224,7 @@ func (r *run) signal(name string) error {
 	return r.endedMeanwhile(err)
 }
 
-// resize is Host.Resize for a run of ours.
+// resize is Host.Resize for a run of this replica.
 func (r *run) resize(size *TTY) error {
 	if r.inside != nil {
 		return errNoTerminal

@@ -67,7 +67,7 @@ func (h *Host) takeCare() {
 	}
 }
 
-// aloneName is how a Host that is alone takes over executions of replicas.
+// aloneName is the name with which a Host without replicas takes over executions of replicas.
 const aloneName = "host"
 
 // owner returns the owner under which executions are started: this replica, under its current name, or none without
@@ -84,7 +84,7 @@ func (h *Host) owner() (reprise.Owner, error) {
 	return reprise.Owner{Name: name, Fence: 1}, nil
 }
 
-// fence kills the runs that we have under a name that was taken for dead.
+// fence kills the runs that this replica owns under a name that was declared dead.
 func (h *Host) fence(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

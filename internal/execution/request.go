@@ -213,7 +213,7 @@ func (r *Request) checkLimits() error {
 	return nil
 }
 
-// onProcesses reports whether any limit binds processes and not the output alone.
+// onProcesses reports whether any limit applies to processes and not only to the output.
 func onProcesses(l *Limits) bool { return l.MemoryBytes > 0 || l.Processes > 0 || l.CPUTime > 0 }
 
 // input returns the data that the command reads before the data of WriteStdin.

@@ -79,7 +79,7 @@ func (h *Host) requeue(ctx context.Context, a *accepted) error {
 	return nil
 }
 
-// acceptedRun makes the run anew, and its stream ours.
+// acceptedRun creates the run again and takes over its stream.
 func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
 	s, err := h.log.Stream(ctx, a.info.Key)
 	if err != nil {

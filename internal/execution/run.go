@@ -82,7 +82,7 @@ func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolat
 	}
 }
 
-// run does it all, in a goroutine of its own.
+// run executes the run from its start to its end. It is called in its own goroutine.
 func (r *run) run() {
 	defer r.host.finished(r)
 	defer r.stdin.end()

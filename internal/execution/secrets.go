@@ -15,8 +15,8 @@ import (
 	"reprise"
 )
 
-// A named secret is a file below Options.Secrets, in the folder of its tenant, that its owner alone may read. A request
-// names it; its value is read when the command is started and is in nothing that is kept.
+// A named secret is a file below Options.Secrets, in the folder of its tenant, that only its owner may read. A request
+// names it. Its value is read when the command is started, and is never stored.
 
 const (
 	maxSecretName  = 64
@@ -202,7 +202,7 @@ func (m *masker) find(data []byte) (at, length int) {
 	return at, length
 }
 
-// beginning is where data ends with the beginning of a secret, the earliest such place, -1 if it does not.
+// beginning returns the earliest index from which data is the beginning of a secret, or -1 if there is none.
 func (m *masker) beginning(data []byte) int {
 	earliest := -1
 	for _, s := range m.secrets {

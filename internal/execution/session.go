@@ -26,7 +26,7 @@ type Session struct {
 	Queued  int `json:"queued"`
 	// LastSeq is the highest seq in any of their streams.
 	LastSeq uint64 `json:"last_seq"`
-	// Executions, newest first, are given by Host.Session alone.
+	// Executions is set only by Host.Session, the newest first.
 	Executions []Execution `json:"executions,omitempty"`
 }
 

@@ -118,8 +118,8 @@ func (s *spool) abandon() {
 	s.changed.Broadcast()
 }
 
-// take returns the output since the previous call, and frees the previous result. It waits for output; ok is false when
-// there will be no more.
+// take returns the output since the previous call, and frees the previous result. It waits for output; ok is false at
+// the end of the output.
 func (s *spool) take() (b batch, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -140,8 +140,8 @@ func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created b
 		return nil, false, err
 	}
 	if !created && h.find(r.key) == nil {
-		// An empty stream of ours without a run was left by an earlier start that did not learn that its stream was
-		// created.
+		// An empty stream of this replica without a run was left by an earlier start that did not learn that its
+		// stream was created.
 		info, err := s.Info(ctx)
 		if err != nil {
 			return nil, false, err

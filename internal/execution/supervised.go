@@ -23,8 +23,8 @@ import (
 //
 // Frame n of the spool is event n of the stream. The tail of the stream therefore tells which frames it contains, even
 // after a crash of the server or a lost answer of the store, and no other record is needed. Frames and events differ
-// only if a store loses acknowledged events, a frame cannot be read, or another replica has to be told that the run is
-// ours. The difference is then kept in the file "shift", which is written before the first event that it applies to.
+// only if a store loses acknowledged events, a frame cannot be read, or an event tells another replica who owns the
+// run. The difference is then kept in the file "shift", which is written before the first event that it applies to.
 
 // brief is the part of the request that the directory of a run keeps for a later server.
 type brief struct {

@@ -49,7 +49,7 @@ func openSupervisors(opts *Options, s *spawn.Spawner) (*supervisors, error) {
 // dirOf is the directory of a run, which is named by its epoch: that is never used twice.
 func (p *supervisors) dirOf(epoch reprise.Epoch) string { return filepath.Join(p.dir, string(epoch)) }
 
-// worker is a supervisor process of ours.
+// worker is a supervisor process of this server.
 type worker struct {
 	owner   *supervisors
 	process *os.Process

@@ -28,7 +28,7 @@ type cgroups struct {
 // cgroupPrefix begins the names of the folders of Hosts.
 const cgroupPrefix = "reprise-"
 
-// openCgroups makes the folder, and kills and removes what dead Hosts left beside it.
+// openCgroups creates the cgroup of this Host. It kills and removes the cgroups that dead Hosts left next to it.
 // The error says why processes cannot be put into cgroups here.
 func openCgroups(s *spawn.Spawner) (*cgroups, error) {
 	parent, err := ownCgroup("/proc/self/mountinfo", "/proc/self/cgroup")
@@ -185,7 +185,7 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// cgroupTree is a run in a cgroup of its own, which no process can leave.
+// cgroupTree is the tree of a run in its own cgroup, which no process can leave.
 type cgroupTree struct {
 	dir    string
 	fd     *os.File

@@ -14,10 +14,10 @@ import (
 	"reprise/internal/supervisor"
 )
 
-// A run that has to wait for its turn is written to a file beside the directories of runs, so that the next server
-// starts it. The file is "EPOCH.waiting" while it waits. When its turn has come, and before any process can have been
-// started, it becomes "EPOCH.begun", and it is removed when a supervisor has the command. So the name of the file, the
-// directory of the run and its lock say together whether the command was started; see Host.requeue.
+// A queued run is written to a file next to the directories of runs, so that the next server starts it. The file is
+// "EPOCH.waiting" while the run is queued. It is renamed to "EPOCH.begun" before a process can be started, and removed
+// when a supervisor has the command. The name of the file, the directory of the run and its lock together tell whether
+// the command was started; see Host.requeue.
 
 const (
 	waitingSuffix = ".waiting"
@@ -100,8 +100,8 @@ func (r *run) forgetKept() {
 	r.waitsIn = ""
 }
 
-// waitingFiles are the files in the directory of all runs, by epoch: with the suffix that each has. What was being
-// written is removed.
+// waitingFiles returns the suffixes of the files in the directory of all runs, by epoch. It removes files that were not
+// completely written.
 func (p *supervisors) waitingFiles(entries []os.DirEntry) map[reprise.Epoch]string {
 	found := map[reprise.Epoch]string{}
 	for _, e := range entries {

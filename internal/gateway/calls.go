@@ -10,8 +10,8 @@ import (
 	"reprise/mcp/mcphttp"
 )
 
-// call is a request under way in an upstream. It does not change after it was sent; a request that is sent again is
-// another call.
+// call is a request to an upstream that has no response yet. It does not change after it was sent. A request that is
+// sent again is another call.
 type call struct {
 	id      int64 // at the upstream
 	method  string
@@ -191,7 +191,7 @@ func (t *callTable) idleSince() (since time.Time, ok bool) {
 	return t.used, true
 }
 
-// whenIdle has f called, in a goroutine of its own, once no client has a call.
+// whenIdle calls f in its own goroutine when no client has a call.
 func (t *callTable) whenIdle(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

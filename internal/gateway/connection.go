@@ -121,7 +121,7 @@ func (c *connection) notify(ctx context.Context, method string, params json.RawM
 	return c.link.Send(ctx, link.Message{Raw: wire.Request("", method, params), Method: method, Params: params})
 }
 
-// sendAside sends a message in the background. An upstream that does not read it does without.
+// sendAside sends a message in the background. If the upstream does not read it, it is dropped.
 func (c *connection) sendAside(raw []byte, method string) {
 	c.g.background(func() {
 		ctx, cancel := context.WithTimeout(c.g.life, asideTimeout)

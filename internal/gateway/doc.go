@@ -32,7 +32,8 @@
 // # When an upstream ends
 //
 // Requests without a response are answered with an error whose data say "upstream_lost". They are never sent again,
-// because whether they were carried out is not known. The next request makes a new connection, which is told what the
-// session had agreed on: its initialize request, its log level and its subscriptions. What else the upstream knew of
-// the session is lost; where that matters, Upstream.KeepsState has later requests of the session refused.
+// because it is unknown whether they were executed. The next request makes a new connection, on which the gateway
+// repeats the state of the session: its initialize request, its log level and its subscriptions. Any other state of the
+// session in the upstream is lost. If that matters, set Upstream.KeepsState, which refuses later requests of the
+// session.
 package gateway

@@ -79,7 +79,7 @@ func (c *connection) offered(f filter) filter {
 	return f
 }
 
-// listen serves a subscriptions/listen: a call that is not sent, and that the end of the upstream alone answers.
+// listen serves a subscriptions/listen: a call that is not sent to the upstream, and that ends only with it.
 func (c *connection) listen(r *clientRequest) {
 	var params struct {
 		Notifications filter `json:"notifications"`

@@ -19,7 +19,7 @@ type clientRequest struct {
 	// wantsLogs is set before the request is sent if a client without a session has requested log messages.
 	wantsLogs bool
 
-	// The goroutine of the delivery alone uses these.
+	// Only the goroutine of the delivery uses the following fields.
 	call     *call // as it was sent last, nil before
 	resent   bool  // it was sent twice, because it was not carried out at first
 	answered bool

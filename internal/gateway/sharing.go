@@ -25,7 +25,7 @@ func (c *connection) join(s *mcphttp.Session) {
 	}
 }
 
-// leave forgets a session, and the subscriptions that it alone has.
+// leave removes a session, and the subscriptions that no other session has.
 func (c *connection) leave(s *mcphttp.Session) {
 	c.mu.Lock()
 	delete(c.sessions, s)

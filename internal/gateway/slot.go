@@ -40,7 +40,7 @@ type attempt struct {
 // connector opens a connection.
 type connector func(context.Context) (*connection, error)
 
-// errSlotClosed is the error of a slot that opens no more connections.
+// errSlotClosed is the error of a slot that no longer opens connections.
 var errSlotClosed = wire.Internal(wire.ReasonUnavailable, "the session has ended")
 
 const (

@@ -71,8 +71,8 @@ type Options struct {
 	// orphaned processes. It must be unique to this Gateway's process on this machine. Default: random.
 	Mark string
 	// Tasks, if not nil, makes tasks of the tool calls of version 2026-07-28 that take longer than TaskAfter, if the
-	// client has declared the Tasks extension and the upstream has no tasks itself. It must be used by this Gateway
-	// alone, and be closed before the Gateway.
+	// client has declared the Tasks extension and the upstream has no tasks itself. No other Gateway may
+	// use it, and it must be closed before the Gateway.
 	Tasks *mcptask.Tasks
 	// TaskAfter is the time after which such a call becomes a task. Default: 5 s.
 	TaskAfter time.Duration

@@ -44,7 +44,7 @@ func missing(upstream string, err *credential.MissingError) *wire.Failure {
 	return wire.Internal(wire.ReasonCredential, fmt.Sprintf("the upstream %s was not called: %v", upstream, err))
 }
 
-// logMissing logs why a secret of a principal cannot be used, if that is so.
+// logMissing logs why a secret of a principal cannot be used, if m has a cause.
 func (g *Gateway) logMissing(who *credential.Principal, m *credential.MissingError) {
 	if m != nil && m.Err != nil {
 		g.opts.Logger.Error("a secret of a principal cannot be used", "upstream", g.up.Name,
