@@ -122,7 +122,11 @@ func (c *gatewayCmd) openEngine(
 	if err = s.openAudit(ctx, base, keys); err != nil {
 		return err
 	}
-	gate := identity.NewGate(keys, s.knowIssuers(verifier), nil)
+	var access identity.Options
+	if s.keys != nil {
+		access.Certificates = s.keys
+	}
+	gate := identity.NewGate(keys, s.knowIssuers(verifier), &access)
 	s.quotas.gate.Store(gate)
 	if err = c.openEndpoints(s, routes, gate, apiMetrics.Registry(), mark); err != nil {
 		return err

@@ -16,7 +16,6 @@ type serveCmd struct {
 	connectionFlags `embed:""`
 	tlsFlags        `embed:""`
 	proxyFlags      `embed:""`
-	clientCAFlags   `embed:""`
 	isolationFlags  `embed:""`
 	filesFlags      `embed:""`
 	dutyFlags       `embed:""`

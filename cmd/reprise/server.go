@@ -93,10 +93,7 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	if err := c.clientCAFlags.apply(encrypt); err != nil {
-		return s, err
-	}
-	opts, err := c.proxyFlags.apply(c.options(logger))
+	opts, err := c.apply(c.options(logger))
 	if err != nil {
 		return s, err
 	}
