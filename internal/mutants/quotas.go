@@ -12,8 +12,10 @@ var quotaMutants = []mutant{
 	},
 	{
 		name: "a call that has ended still counts", rule: "docs/gateway.md, quotas",
-		file: "cmd/reprise/mcpquota.go", old: "		for _, one := range taken {\n			one()\n", new: "		for range taken {\n",
-		pkg: "./cmd/reprise", run: "TestLimitsOfTokensApplyToWhatIsKept|TestScripts/gateway_quota",
+		file: "cmd/reprise/mcpquota.go",
+		old:  "		for _, one := range taken {\n			one()\n",
+		new:  "		for range taken {\n",
+		pkg:  "./cmd/reprise", run: "TestLimitsOfTokensApplyToWhatIsKept|TestScripts/gateway_quota",
 	},
 	{
 		name: "a session that has ended still counts", rule: "docs/gateway.md, quotas",
@@ -32,8 +34,10 @@ var quotaMutants = []mutant{
 	},
 	{
 		name: "limits of tokens are forgotten at once", rule: "docs/security.md, quotas",
-		file: "cmd/reprise/bearers.go", old: "		*h = known\n	} else if", new: "		_ = known\n	} else if",
-		pkg: "./cmd/reprise", run: "TestLimitsOfTokensApplyToWhatIsKept",
+		file: "cmd/reprise/bearers.go",
+		old:  "		*h = known\n	} else if",
+		new:  "		_ = known\n	} else if",
+		pkg:  "./cmd/reprise", run: "TestLimitsOfTokensApplyToWhatIsKept",
 	},
 	{
 		name: "limits of tokens are never forgotten", rule: "docs/security.md, quotas",
@@ -42,13 +46,15 @@ var quotaMutants = []mutant{
 	},
 	{
 		name: "the claim with limits is ignored", rule: "docs/security.md, identity providers",
-		file: "internal/oidc/claims.go", old: "	if !ok || i.LimitsClaim == \"\" {", new: "	if true {",
+		file: "internal/oidc/claims.go", old: "	if !ok || i.LimitsClaim == \"\" {", new: "	if !ok || true {",
 		pkg: "./internal/oidc", run: "TestLimitsComeFromClaims",
 	},
 	{
 		name: "an upstream is called without a record", rule: "docs/security.md, audit log",
-		file: "cmd/reprise/mcpquota.go", old: "		return s.recordPassed(r, messages, upstream)\n", new: "		return nil\n",
-		pkg: "./cmd/reprise", run: "TestScripts/gateway_users",
+		file: "cmd/reprise/mcpquota.go",
+		old:  "		return s.recordPassed(r, messages, upstream)\n",
+		new:  "		return nil\n",
+		pkg:  "./cmd/reprise", run: "TestScripts/gateway_users",
 	},
 	{
 		name: "a record with another code holds", rule: "docs/security.md, audit log",
@@ -57,11 +63,14 @@ var quotaMutants = []mutant{
 	},
 	{
 		name: "the gateway knows no certificates", rule: "docs/security.md, client certificates",
-		file: "cmd/reprise/gatewayserver.go", old: "		access.Certificates = s.keys\n", new: "		_ = access\n",
-		pkg: "./cmd/reprise", run: "TestClientCertificatesAtTheGateway",
+		file: "cmd/reprise/gatewayserver.go",
+		old:  "		access.Certificates = s.keys\n",
+		new:  "		_ = access\n",
+		pkg:  "./cmd/reprise", run: "TestClientCertificatesAtTheGateway",
 	},
 	{
-		name: "commands can read the file with the URL of the store", rule: "docs/security.md, the password of the store",
+		name: "commands can read the file with the URL of the store",
+		rule: "docs/security.md, the password of the store",
 		file: "cmd/reprise/isolation.go", old: "		paths = append(paths, c.Store.file)\n", new: "",
 		pkg: "./cmd/reprise", run: "TestPasswordOfTheStoreStaysWithTheServer",
 	},
