@@ -142,7 +142,8 @@ func (m *lane) makeRoom(lv *live, c *call) error {
 	return nil
 }
 
-// over returns by how much c would exceed the bounds of the stream, and those of its account, its tenant and the process.
+// over returns by how much c would exceed the bounds of the stream, and the bounds that it shares with others: those of
+// its account, its tenant and the process.
 func (m *lane) over(lv *live, c *call) (own int64, others excess) {
 	kept := lv.staged.kept + int64(c.size)
 	if lv.key.Tenant != SystemTenant {
