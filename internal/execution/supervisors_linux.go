@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,7 @@ type supervisors struct {
 	mu      sync.Mutex
 	workers map[*worker]bool
 	idle    []*worker
+	trims   *time.Timer // ends those beyond maxIdle; nil while there are none
 	closed  bool
 	warming bool
 	all     sync.WaitGroup
@@ -142,15 +144,38 @@ func (w *worker) attend() {
 	_, _ = w.process.Wait()
 }
 
+// While many commands begin and end, supervisors beyond maxIdle are kept for trimAfter, up to burstIdle times maxIdle:
+// otherwise they would be ended and others started all the time.
+const (
+	trimAfter = time.Second
+	burstIdle = 4
+)
+
 // put returns an idle worker to the pool.
 func (p *supervisors) put(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle) >= p.maxIdle {
+	if p.closed || len(p.idle) >= burstIdle*p.maxIdle {
 		_ = w.orders.Close() // then it ends
 		return
 	}
 	p.idle = append(p.idle, w)
+	if len(p.idle) > p.maxIdle && p.trims == nil {
+		p.trims = time.AfterFunc(trimAfter, p.trim)
+	}
+}
+
+// trim ends the workers beyond maxIdle that have been idle for the longest time.
+func (p *supervisors) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trims = nil
+	if n := len(p.idle) - p.maxIdle; n > 0 && !p.closed {
+		for _, w := range p.idle[:n] {
+			_ = w.orders.Close()
+		}
+		p.idle = slices.Delete(p.idle, 0, n)
+	}
 }
 
 // counts returns the number of busy and of idle workers.
@@ -244,6 +269,9 @@ func (p *supervisors) takeOne() (w *worker, used bool, err error) {
 func (p *supervisors) close() {
 	p.mu.Lock()
 	p.closed = true
+	if p.trims != nil {
+		p.trims.Stop()
+	}
 	for w := range p.workers {
 		_ = w.orders.Close()
 	}
