@@ -100,7 +100,8 @@ func TestTimeline(t *testing.T) {
 	// The last bar of stderr, in the middle of its width.
 	p.eval(`(() => {
 		const box = document.querySelector(".timeline-box"), area = box.getBoundingClientRect()
-		const from = Number(document.querySelector(".timeline-stderr").getAttribute("d").split("M").at(-1).split(" ")[0])
+		const bars = document.querySelector(".timeline-stderr").getAttribute("d").split("M")
+		const from = Number(bars.at(-1).split(" ")[0])
 		const length = document.querySelector(".timeline svg").viewBox.baseVal.width
 		const at = {clientX: area.left + (from + 0.5) / length * area.width, clientY: area.top + 4, bubbles: true}
 		box.dispatchEvent(new PointerEvent("pointermove", at))
