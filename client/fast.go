@@ -124,8 +124,8 @@ func unescape(s []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// plainPrefix returns the length of the beginning of s that stands for itself in a JSON string: it ends before the first
-// quote, backslash or control character. It looks at eight bytes at a time.
+// plainPrefix returns the length of the beginning of s that stands for itself in a JSON string: it ends before the
+// first quote, backslash or control character. It looks at eight bytes at a time.
 func plainPrefix(s []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	n := 0

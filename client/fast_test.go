@@ -46,7 +46,8 @@ func FuzzDecodeFast(f *testing.F) {
 func TestDecodeFastReadsWhatTheServerWrites(t *testing.T) {
 	for _, data := range []string{
 		"", "plain\n", "\"\\\r\t\x00\x1f é \u2028", "\xff\x00", strings.Repeat("long\n", 10_000),
-		strings.Repeat("twelve bytes\" \\ \n", 100), "12345678", "1234567\n", "12345678\n", strings.Repeat("ü", 9) + "\"",
+		strings.Repeat("twelve bytes\" \\ \n", 100), "12345678", "1234567\n", "12345678\n",
+		strings.Repeat("ü", 9) + "\"",
 	} {
 		e := reprise.Event{Seq: 123456, Data: []byte(data)}
 		_, _, got, ok := decodeFast(e.AppendJSON(nil))

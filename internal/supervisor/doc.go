@@ -43,4 +43,7 @@
 // Both sides send JSON values, one a line. The server begins with {"version":1,"secret":"..."}; the supervisor answers
 // {"version":1} or {"error":"..."} and closes. Package execution defines the messages that follow. The supervisor
 // answers with the lower of both versions, which both sides then use.
+//
+// The server that has started the supervisor follows the command over the supervisor's stdin, without a hello: both are
+// the same program.
 package supervisor
