@@ -14,7 +14,7 @@ from reprise.events import Event
 
 REST = ".0123456789ABCDEF.0123456789ABC"
 TIME = "2026-11-20T09:30:00.000Z"
-VALUES = [
+VALUES: list[object] = [
     1,
     None,
     'a"b\\',
