@@ -51,6 +51,7 @@ const readers = { reprise: ours, eventsource: theirs(headers), 'eventsource, no 
 const times = Object.fromEntries(Object.keys(readers).map((name) => [name, []]))
 for (let round = 0; round < rounds; round++) {
   for (const [name, read] of Object.entries(readers)) {
+    globalThis.gc?.()
     const start = performance.now()
     const cpu = process.cpuUsage()
     if ((await read('json')) !== want) throw new Error(`${name} has lost something`)

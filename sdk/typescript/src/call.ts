@@ -13,6 +13,12 @@ import {
 import { ForeignSpell } from './foreign.js'
 import { Failures, sleep, within } from './wait.js'
 
+/**
+ * Announces in a request that the loop sends receipts. In an answer it is the number of events and bytes that the server lets
+ * lie without a receipt.
+ */
+export const receiptsHeader = 'Execution-Receipts'
+
 /** One request, which can be sent more than once. */
 export interface Request {
   /** For errors. */

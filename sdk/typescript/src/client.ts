@@ -1,4 +1,4 @@
-import { Caller, type Request, type Settings, checkName, jsonRequest, parameters, pathOf } from './call.js'
+import { Caller, type Request, type Settings, checkName, jsonRequest, parameters, pathOf, receiptsHeader } from './call.js'
 import { InvalidError } from './errors.js'
 import type { ExecutionEvent } from './event.js'
 import { Follow, Run } from './loop.js'
@@ -10,7 +10,7 @@ import { Keys } from './keys.js'
 import type { OutputOptions } from './output.js'
 import { type Page, type PageOptions, readPage } from './page.js'
 import { Producer, type ProducerOptions } from './producer.js'
-import { receiptsHeader } from './receipts.js'
+import { lazyStream, part } from './part.js'
 import { Replicas, Sessions, Streams, Tasks, Tickets } from './resources.js'
 import { Stdin, writeStdin } from './stdin.js'
 import type { Execution, ExecutionList, ExecutionQuery, Screen, StartRequest, StdinState } from './wire.js'
@@ -224,15 +224,7 @@ export class Reprise {
   /** Reads bytes of an execution. The code for that is loaded on first use. */
   private bytes(id: string, what: string, options: OutputOptions): ReadableStream<Uint8Array> {
     checkName(`read ${what} of execution ${id}`, id)
-    const loading = import('./output.js').then(({ OutputReader }) => new OutputReader(this.caller, id, what, options))
-    loading.catch(() => {}) // pull tells
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => (await loading).pull(controller),
-        cancel: async (reason) => (await loading).cancel(reason),
-      },
-      { highWaterMark: 0 },
-    )
+    return lazyStream(part(import('./output.js')).then(({ OutputReader }) => new OutputReader(this.caller, id, what, options)))
   }
 
   private plain(op: string, method: string, id: string, rest = ''): Request {

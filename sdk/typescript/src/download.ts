@@ -37,19 +37,20 @@ export class Downloader {
     this.stop = linked(options.signal)
   }
 
-  /** Returns some bytes, undefined after the last ones. After that, and after an error, nothing is left. */
-  async read(): Promise<Uint8Array | undefined> {
+  /** Hands some bytes to the stream that is read, and nothing is left after the last ones or an error. */
+  async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     let bytes: Uint8Array | undefined
     try {
       bytes = await this.next()
-      return bytes
     } finally {
-      if (!bytes) this.leave(closed)
+      if (!bytes) this.cancel(closed)
     }
+    if (bytes) controller.enqueue(bytes)
+    else controller.close()
   }
 
   /** Ends the download. */
-  leave(reason: unknown): void {
+  cancel(reason: unknown): void {
     this.close()
     this.stop.unlink()
     this.stop.abort(reason)

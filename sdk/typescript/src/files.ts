@@ -3,6 +3,7 @@ import type { DownloadOptions } from './download.js'
 import type { EndEvent, GapEvent, PublishedEvent } from './event.js'
 import type { FollowOptions } from './follow.js'
 import { Follow } from './loop.js'
+import { lazyStream, part } from './part.js'
 import type { UploadOptions, UploadSource } from './upload.js'
 import type { FileChange, FileInfo, FilePage, Watch } from './wire.js'
 
@@ -51,7 +52,7 @@ export class Files {
    * error, or in another program, it continues with the bytes that have arrived.
    */
   async upload(data: UploadSource, path: string, options: UploadOptions = {}): Promise<FileInfo> {
-    const { upload } = await import('./upload.js')
+    const { upload } = await part(import('./upload.js'))
     return upload(this.caller, data, path, options)
   }
 
@@ -60,19 +61,7 @@ export class Files {
    * verified before the end: the stream fails with `file_changed` if the file changes meanwhile.
    */
   download(path: string, options: DownloadOptions = {}): ReadableStream<Uint8Array> {
-    const loading = import('./download.js').then(({ Downloader }) => new Downloader(this.caller, path, options))
-    loading.catch(() => {}) // pull tells
-    return new ReadableStream<Uint8Array>(
-      {
-        async pull(controller) {
-          const bytes = await (await loading).read()
-          if (bytes) controller.enqueue(bytes)
-          else controller.close()
-        },
-        cancel: async (reason) => (await loading).leave(reason),
-      },
-      { highWaterMark: 0 },
-    )
+    return lazyStream(part(import('./download.js')).then(({ Downloader }) => new Downloader(this.caller, path, options)))
   }
 
   /** Makes a directory; with `parents`, also the missing ones above it, and an existing directory is not an error. */

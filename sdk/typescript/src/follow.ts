@@ -1,4 +1,4 @@
-import { type Request, broken, checkName, hasType, notOurs, parameters } from './call.js'
+import { type Request, broken, checkName, hasType, notOurs, parameters, receiptsHeader } from './call.js'
 import { isCursorText, parseCursor } from './cursor.js'
 import {
   ConnectionError,
@@ -15,7 +15,8 @@ import { type Received, ReceivedEvent, decodeFrame } from './event.js'
 import type { FollowOptions, Target } from './follow-options.js'
 import { ForeignSpell } from './foreign.js'
 import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
-import { Receipts, receiptsHeader } from './receipts.js'
+import { part } from './part.js'
+import type { Receipts } from './receipts.js'
 import { Saver } from './saver.js'
 import { Series, SeriesEvent } from './series.js'
 import { Decoder, type Frame } from './sse.js'
@@ -244,7 +245,10 @@ export class Follower implements AsyncIterator<Received, undefined> {
       if (response.status !== 200 || !hasType(response, 'text/event-stream') || !response.body) throw notOurs(response)
       caller.met = true
       this.hold = response.headers.get('Execution-Hold') ?? this.hold
-      this.receipts ??= Receipts.wanted(caller, start, path, response.headers)
+      if (start && !this.receipts && response.headers.has(receiptsHeader)) {
+        const { Receipts } = await part(import('./receipts.js'))
+        this.receipts = Receipts.wanted(caller, start, path, response.headers)
+      }
       this.live = this.ticketRefused = false
       this.opened = performance.now()
       this.firstGap = this.filteredStart(response.headers)

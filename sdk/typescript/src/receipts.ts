@@ -1,12 +1,6 @@
-import { type Caller, type Request, notOurs, parameters, parseDuration } from './call.js'
+import { type Caller, type Request, notOurs, parameters, parseDuration, receiptsHeader } from './call.js'
 import { ConnectionError } from './errors.js'
 import { Failures, linked, sleep, within } from './wait.js'
-
-/**
- * Announces in a request that the loop sends receipts. In an answer it is the number of events and bytes that the server lets
- * lie without a receipt.
- */
-export const receiptsHeader = 'Execution-Receipts'
 
 /** The longest delay of a receipt for a few events, in milliseconds. It is shorter for a server with little patience. */
 const receiptEvery = 1000
@@ -40,9 +34,9 @@ export class Receipts {
   ) {}
 
   /** Returns undefined unless the header of an answer to start, a request for the execution at path, asks for receipts. */
-  static wanted(caller: Caller, start: Request | undefined, path: string, head: Headers): Receipts | undefined {
+  static wanted(caller: Caller, start: Request, path: string, head: Headers): Receipts | undefined {
     const found = /^events=([0-9]+), bytes=([0-9]+)$/.exec(head.get(receiptsHeader) ?? '')
-    if (!start || !found) return undefined
+    if (!found) return undefined
     const patience = parseDuration(start.query?.get('hold')) ?? Infinity
     const headers = { 'Execution-Hold': head.get('Execution-Hold') ?? '' }
     const receipt: Request = { op: start.op, method: 'POST', path: `${path}/receipts`, headers }

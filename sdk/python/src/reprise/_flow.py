@@ -6,10 +6,10 @@ returns.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from json import JSONDecoder
 from typing import Literal
 
@@ -19,7 +19,7 @@ from ._sse import Decoder, Frame, TooLong
 from ._track import Track, is_cursor_text, parse_cursor
 from ._wire import EVENT_STREAM, Request
 from .errors import GapError, NetworkError, ProblemError, ProtocolError, RepriseError
-from .events import Event, Gap, decode_object
+from .events import Event, Gap, Series, decode_object
 
 GAP_CODES = frozenset(("cursor_expired", "epoch_changed", "cursor_ahead"))
 MAX_ASKED = 3600.0  # between connections, for a server that asks for more
@@ -33,14 +33,8 @@ MAX_FAULTS = 3
 #: The types that mean something here.
 _OWN_TYPES = frozenset(("started", "end", "gap", "cursor"))
 
-#: An event as the server writes most of them, with "REST" for what the cursors of an epoch have in common: the cursor, the
-#: seq, the type and the JSON object. Its lines are four.
-_PLAIN = (
-    r"^id: (([0-9]+)REST)\n"
-    rf"event: (?!(?:{'|'.join(sorted(_OWN_TYPES))})\n)([^\n]+)\n"
-    r'data: (\{"seq":\2,"time":"[^"\n]{24}","(?:text|data)":[^\n]*\})\n\n'
-)
-_PLAIN_LINES = 4
+#: The lines of these types, and of none.
+_OWN_LINES = frozenset(f"event: {type}" for type in (*_OWN_TYPES, ""))
 
 _decode_json = JSONDecoder().raw_decode
 
@@ -113,8 +107,6 @@ class Flow:
     _begun: float = 0.0  # when the present answer began
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
     _decoder: Decoder = field(default_factory=Decoder)
-    _plain_rest: str = ""  # of the cursors that _find_plain knows
-    _find_plain: Callable[[str], list[tuple[str, str, str, str]]] = field(default=lambda _: [])
 
     def __post_init__(self) -> None:
         self.track = Track(filtered=bool(self.options.types))
@@ -188,31 +180,30 @@ class Flow:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Yields the events that chunk completes."""
+        return chain.from_iterable(self._parts(chunk))
+
+    def _parts(self, chunk: bytes) -> Iterator[Iterator[Event]]:
+        """Yields the iterators that feed consists of; an additional generator would cost time for each event."""
         decoder = self._decoder
-        try:
-            head, text, rest = decoder.split(chunk)
-            if head:
-                yield from self._frames(decoder.feed(head))
-            if text and not self.ended:
-                yield from self._blocks(text)
-            if rest and not self.ended:
-                yield from self._frames(decoder.feed(rest))
-        except TooLong as error:
-            raise ProtocolError(str(error)) from error
-        finally:
-            if decoder.retry is not None:
-                self._retry = min(decoder.retry, MAX_ASKED)
+        head, text, rest = decoder.split(chunk)
+        if head:
+            yield self._frames(decoder.feed(head))
+        if text and not self.ended:
+            yield self._blocks(text)
+        if rest and not self.ended:
+            yield self._frames(decoder.feed(rest))
 
     def _blocks(self, text: str) -> Iterator[Event]:
-        """Yields the events of whole blocks."""
+        """Returns the events of whole blocks."""
         rows = self._plain(text)
-        if rows is not None:
-            yield from self._plain_events(rows)
-            return
+        return self._mixed_events(text) if rows is None else self._plain_events(*rows)
+
+    def _mixed_events(self, text: str) -> Iterator[Event]:
+        """Yields the events of whole blocks of several forms."""
         for block in text.split("\n\n")[:-1]:
             rows = self._plain(block + "\n\n")
             if rows is not None:
-                yield from self._plain_events(rows)
+                yield from self._plain_events(*rows)
             else:
                 yield from self._frames(self._decoder.feed(block.encode() + b"\n\n"))
             if self.ended:
@@ -221,48 +212,67 @@ class Flow:
     def _frames(self, frames: Iterator[Frame]) -> Iterator[Event]:
         """Yields the events of frames."""
         wanted = self.options.types
-        for frame in frames:
-            event = self._event(frame)
-            if event is None:
-                continue
-            if event.type == "gap" and isinstance(event, Gap):
-                yield from self._gap(event)
-                continue
-            if self.from_first and not self.track.cursor and (gap := self._missing_start(event)) is not None:
-                yield from self._gap(gap)
-            if not self.track.advance(event.seq, event.cursor):
-                continue
-            self._progress()
-            if not wanted or event.type in wanted or event.type == "end":
-                yield event
-            if event.type == "end":
-                self.ended = True
-                return
+        try:
+            for frame in frames:
+                event = self._event(frame)
+                if event is None:
+                    continue
+                if event.type == "gap" and isinstance(event, Gap):
+                    yield from self._gap(event)
+                    continue
+                if self.from_first and not self.track.cursor and (gap := self._missing_start(event)) is not None:
+                    yield from self._gap(gap)
+                if not self.track.advance(event.seq, event.cursor):
+                    continue
+                self._progress()
+                if not wanted or event.type in wanted or event.type == "end":
+                    yield event
+                if event.type == "end":
+                    self.ended = True
+                    return
+        except TooLong as error:
+            raise ProtocolError(str(error)) from error
 
-    def _plain(self, text: str) -> list[tuple[str, str, str, str]] | None:
-        """The cursor, seq, type and JSON of the events in text, if they are the next ones of their epoch and all in the usual
-        form of the server; None for any other text. The JSON is not decoded, because that is most of the work."""
-        if (rest := self.track.rest) != self._plain_rest:
-            self._plain_rest = rest
-            self._find_plain = re.compile(_PLAIN.replace("REST", re.escape(rest)), re.MULTILINE).findall
-        if not rest:
-            return None
-        rows: list[tuple[str, str, str, str]] = self._find_plain(text)
-        if len(rows) * _PLAIN_LINES != text.count("\n"):  # there are other lines between them
+    def _plain(self, text: str) -> tuple[list[str], list[str], list[str]] | None:
+        """The cursors, types and data lines of the events in text, if they are the next ones of their epoch and all have the
+        usual form of the server:
+
+            id: 7.EPOCH.TAG
+            event: TYPE
+            data: {"seq":7,"time":"...",...}
+
+        None for any other text. The JSON is not decoded, because that is most of the work. Each step is one call for all
+        events, which is faster than a pattern."""
+        rest = self.track.rest
+        lines = text.split("\n")
+        if not rest or len(lines) % 4 != 1 or any(lines[3::4]):
             return None
         seq = self.track.seq + 1
-        if [row[1] for row in rows] != list(map(str, range(seq, seq + len(rows)))):
+        seqs = range(seq, seq + len(lines) // 4)
+        cursors = [f"{n}{rest}" for n in seqs]
+        types, data = lines[1::4], lines[2::4]
+        if lines[:-1:4] != [f"id: {cursor}" for cursor in cursors]:
             return None
-        return rows
+        if not all(map(str.startswith, data, [f'data: {{"seq":{n},"time":"' for n in seqs])):
+            return None
+        if not all(map(str.endswith, data, repeat("}"))):
+            return None
+        for line in set(types):
+            if not line.startswith("event: ") or line in _OWN_LINES:
+                return None
+        return cursors, types, data
 
-    def _plain_events(self, rows: list[tuple[str, str, str, str]]) -> Iterator[Event]:
-        """Yields the events of rows that plain has found."""
-        track, types = self.track, self.options.types
+    def _plain_events(self, cursors: list[str], types: list[str], data: list[str]) -> Iterator[Event]:
+        """Yields the events that plain has found."""
+        track, wanted = self.track, self.options.types
         self._progress()
-        for seq, (cursor, _, type, json) in enumerate(rows, track.seq + 1):
+        series = Series(track.seq + 1, data)
+        names = {line: line[len("event: ") :] for line in set(types)}
+        for seq, (cursor, line, json) in enumerate(zip(cursors, types, data, strict=True), track.seq + 1):
             track.seq, track.cursor = seq, cursor
-            if not types or type in types:
-                yield Event(type, seq, cursor, None, json)
+            type = names[line]
+            if not wanted or type in wanted:
+                yield Event(type, seq, cursor, None, json, series)
 
     def _event(self, frame: Frame) -> Event | None:
         """Makes an event from a frame; None for one that only moves the cursor."""
@@ -312,6 +322,8 @@ class Flow:
 
     def failed(self, error: RepriseError) -> float:
         """Handles a failed connection: returns the seconds to wait, or raises the error that ends the loop."""
+        if (retry := self._decoder.retry) is not None:
+            self._retry = min(retry, MAX_ASKED)
         if isinstance(error, GapError):
             raise error
         if isinstance(error, ProblemError) and error.code in GAP_CODES:
