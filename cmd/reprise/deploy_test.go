@@ -112,6 +112,9 @@ func TestContainersHaveKnownSettings(t *testing.T) {
 			t.Errorf("%s: %+v", store, service)
 		}
 	}
+	if strings.Contains(deployed(t, "compose.yaml"), ":?") {
+		t.Error("a variable that compose.yaml requires for one store is required with every profile")
+	}
 	decoder := yaml.NewDecoder(strings.NewReader(deployed(t, "kubernetes/reprise.yaml")))
 	kinds := 0
 	for {
